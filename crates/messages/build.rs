@@ -1,17 +1,17 @@
-//! Compiles the message probe for each binary interface of MPI, for nodes that have an MPI without a
-//! compiler. The probe loads the functions of MPI from a library at run time, so that no MPI is required
-//! here. The values of handles and constants come from the table in `nodegauge-os`, as a generated header.
+//! Compiles the message probe for each MPI ABI, for nodes that have an MPI without a compiler. The probe loads the
+//! functions of MPI from a library at run time, so that no MPI is required here. The values of handles and constants
+//! come from the table in `nodegauge-os`, as a generated header.
 
 use mpi_abi::{MPI_CONSTANTS, MPI_HANDLES, MPI_STATUS_IGNORE, MpiAbi, MpiHandleValue};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Table of the binary interfaces; this script uses only a part of it.
+/// This script uses only a part of the table of MPI ABIs.
 #[allow(dead_code)]
 #[path = "../os/src/mpi_abi.rs"]
 mod mpi_abi;
 
-/// Compiler flags of the probe, here and for the wrapper of an MPI.
+/// Compiler flags of the probe, used by this script and for compilation with an MPI's wrapper.
 const FLAGS: &str = "-std=c99 -O2 -pthread";
 
 fn main() {
@@ -44,7 +44,7 @@ fn main() {
     }
 }
 
-/// Returns handles, constants and addresses of an interface as lists of C macros.
+/// Returns the handles, constants and addresses of an MPI ABI as lists of C macros.
 fn header(abi: MpiAbi) -> String {
     let mut text = "#define MPI_HANDLES(_)".to_owned();
     for handle in MPI_HANDLES {

@@ -53,7 +53,7 @@ fn the_published_pair_differs_by_five_per_cent_without_a_verdict() {
         .quietly()
         .tells("differs A B label nps 1 4")
         .tells("triad 715.7 GB/s 753.7 GB/s +5.3 % cannot tell")
-        .tells("the run-to-run spread is unknown: make three runs per side");
+        .tells("the run-to-run spread is unknown: make three runs of A");
     let json = harness.run(&["compare", "nps=1", "nps=4", "--json", "-"]).exits(0).json();
     assert_eq!(json["schema"], "nodegauge/1");
     has_keys(
@@ -77,10 +77,10 @@ fn conditions_decide_the_exit_code() {
     fails("triad>5%").exits(1).complains("error: triad>5%: triad +5.3 %\n");
     fails("any>4%").exits(1).complains("copy +5.6 %; add +4.2 %; triad +5.3 %");
     // With one run per side, no figure can be judged slower.
-    fails("slower").exits(0).complains("slower is undecided for copy; scale; add; triad");
+    fails("slower").exits(0).complains("slower cannot be decided for copy; scale; add; triad");
     fails("traid<-5%")
         .exits(1)
-        .complains("there is no such measurement on both sides; available: copy");
+        .complains("A and B have no such measurement in common; available: copy");
     fails("triad<-5").exits(2).complains("expected % after the number, but the text ends here");
 }
 
@@ -111,7 +111,7 @@ fn a_run_is_within_noise_of_itself() {
     };
     for both in sides {
         let json = compare(both, &["--json", "-"]).exits(0).json();
-        assert_eq!(json["notices"][0], "both sides are the same");
+        assert_eq!(json["notices"][0], "A and B are identical");
         assert_eq!(pair(&json, "triad")["verdict"], "within noise");
         assert_eq!(pair(&json, "triad")["ratio"], 1.0);
         assert_eq!(json["differences"].as_array().unwrap().len(), 0);
@@ -119,7 +119,7 @@ fn a_run_is_within_noise_of_itself() {
     compare(sides[1], &["--fail-on", "slower", "--fail-on", "triad<0%"])
         .exits(0)
         .tells("differs nothing in the records")
-        .tells("verdict B to A, 4 compared: 4 within noise");
+        .tells("verdict B compared with A, 4 figures: 4 within noise");
 }
 
 /// Runs with the noise of a busy node, and one run far outside it.

@@ -49,10 +49,10 @@ fn a_program_of_the_current_folder_needs_its_path() {
     // The same name in the search path is found, and a path is used unchanged.
     for (option, name) in [("--fio", "some-fio"), ("--iozone", "some-iozone")] {
         program(&harness, &format!("bin/{name}"), &format!("{name}.path"));
-        run(&harness, &[&io[..], &[option, name]].concat()).exits(3).complains("this is not");
+        run(&harness, &[&io[..], &[option, name]].concat()).exits(3).complains("is not");
         assert!(ran(&harness, &format!("{name}.path")) && !ran(&harness, &format!("{name}.here")));
         let here = format!("./{name}");
-        run(&harness, &[&io[..], &[option, &here]].concat()).exits(3).complains("this is not");
+        run(&harness, &[&io[..], &[option, &here]].concat()).exits(3).complains("is not");
         assert!(ran(&harness, &format!("{name}.here")));
     }
 }

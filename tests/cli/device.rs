@@ -183,7 +183,7 @@ fn a_device_without_double_precision_measures_in_single() {
     let Some((harness, outcome)) = with("single", &[&["stream"], &SMALL[..]].concat()) else {
         return;
     };
-    outcome.exits(0).says("opencl:0 has no double precision: f32 only");
+    outcome.exits(0).says("opencl:0 has no double precision; only f32 is measured");
     assert!(measurements(&harness.latest()).iter().all(|m| m["config"]["element"] == "f32"));
     let asked = [&["stream", "--element", "f64"], &SMALL[..]].concat();
     let Some((_, single_outcome)) = with("single", &asked) else { return };

@@ -170,7 +170,7 @@ fn what_keeps_a_driver_from_measuring_is_a_line_with_a_remedy() {
         ),
         (
             &[("STANDIN_INIT", "100"), ("STANDIN_SILENT", "4")],
-            &["no permission to use the device", "its device file cannot be opened", "cgroup"],
+            &["no permission to use the device", "the device file cannot be opened", "cgroup"],
         ),
         (
             &[("CUDA_VISIBLE_DEVICES", "-1"), ("STANDIN_DEVICES", "2")],
@@ -269,7 +269,7 @@ fn outputs_of_babelstream_and_nvbandwidth_are_imported() {
         harness.run(&["history", "show", id, "-v"]).exits(0).says(says);
     }
     let cut = harness.write("cut.txt", "BabelStream\nVersion: 5.0\n");
-    harness.run(&["history", "import", &cut]).exits(2).complains("it has no table");
+    harness.run(&["history", "import", &cut]).exits(2).complains("the output has no table");
 }
 
 #[test]

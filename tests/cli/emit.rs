@@ -374,7 +374,7 @@ fn devices_that_are_not_there_are_refused() {
     let refused = |args: &[&str], code, text: &str| {
         Harness::new().run(&[&["places", "--devices"], args].concat()).exits(code).complains(text);
     };
-    refused(&["--topology", T2K], 2, "there is no device to place ranks near");
+    refused(&["--topology", T2K], 2, "cannot place ranks near devices");
     refused(&["9", "--topology", FOUR_A100], 2, "--devices 4 or fewer");
     refused(&["--topology", FOUR_A100, "--mpi-pairs"], 2, "cannot be used with");
 }

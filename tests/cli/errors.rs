@@ -117,7 +117,7 @@ fn what_this_machine_does_not_have() {
     };
     on_t2k(
         &["--threads", "500"],
-        "cannot place 500 threads: this process may use 16 hardware threads (0-15)\nhint: ask for 16 or fewer, e.g. --threads 16",
+        "cannot place 500 threads: this process may use 16 hardware threads (0-15)\nhint: use 16 or fewer, e.g. --threads 16",
     );
     on_t2k(
         &["--places", "99"],
@@ -131,10 +131,10 @@ fn what_this_machine_does_not_have() {
         &["--places", "sockets(5)"],
         "places \"sockets(5)\": this process may use 4 sockets, not 5\nhint: e.g. --places 'sockets(4)'",
     );
-    on_t2k(&["--places", "0,!0"], "places \"0,!0\": nothing is left after the exclusions");
+    on_t2k(&["--places", "0,!0"], "places \"0,!0\": no CPU is left after the exclusions");
     on_t2k(
         &["--places", "0,!1"],
-        "places \"0,!1\": !1 excludes nothing\nhint: an exclusion takes away a place listed before it, or a CPU of the same braces",
+        "places \"0,!1\": !1 excludes nothing\nhint: an exclusion must follow the place that it removes, or be in the same braces as the CPU that it removes",
     );
     on_t2k(&["--numa", "bind:7"], "NUMA node 7 does not exist: this machine has nodes 0-3");
     on_t2k(
@@ -143,7 +143,7 @@ fn what_this_machine_does_not_have() {
     );
     on_t2k(
         &["--per-cache", "1", "--places", "cores"],
-        "--per-cache and --places both decide where threads go\nhint: give one of them",
+        "--per-cache and --places both decide where threads go\nhint: give only one of these options",
     );
 }
 
@@ -157,7 +157,7 @@ fn threads_and_places_beyond_this_machine() {
         places_outcome.complains("error: cpu 60000 is not on this machine, whose CPUs are 0");
     }
     let outcome = harness.run(&["stream", "--threads", "500"]).exits(2).prints_nothing();
-    outcome.complains("error: cannot place 500 threads: ").complains("\nhint: ask for ");
+    outcome.complains("error: cannot place 500 threads: ").complains("\nhint: use ");
     assert!(!harness.path(".local").exists(), "nothing is measured, nothing is saved");
 }
 

@@ -133,7 +133,7 @@ fn the_help_lists_what_it_takes_and_no_more() {
 fn a_share_of_a_limit_that_a_factor_does_not_have() {
     let args = [&["explain", "--quiet", "--no-save", "--expect", "whole>=1%"], &FAST[..]].concat();
     Harness::new().run(&args).exits(2).only_error(
-        "expected whole >= 1 % of the limit, but no limit is known\n\
-         hint: give a bound in units, or for memory --dimms COUNTxMT/s",
+        "expected whole >= 1 % of the limit, but the limit is unknown\n\
+         hint: give a bound with a unit such as GB/s, or for memory --dimms COUNTxMT/s",
     );
 }

@@ -334,7 +334,9 @@ fn every_format_exports_every_golden_record_and_a_hostile_one() {
                 Some(0) => true,
                 Some(1) => exporter.reports_failures(),
                 // A format of benchmarks has no place for a record without a figure that can be better or worse.
-                Some(2) => outcome.stderr.starts_with("error: no figure has a better direction"),
+                Some(2) => outcome
+                    .stderr
+                    .starts_with("error: no figure has a unit for which higher or lower is better"),
                 _ => false,
             };
             if !is_expected {
@@ -465,7 +467,7 @@ fn benchmarks_are_a_list_for_each_direction() {
         let out = format!("{name}.json");
         let made = harness.run(&[&words[..], &[&out]].concat());
         if values == 0 {
-            made.exits(2).complains("no figure has a better direction");
+            made.exits(2).complains("no figure has a unit for which higher or lower is better");
             continue;
         }
         made.exits(0);

@@ -331,7 +331,7 @@ fn a_corrupt_database_is_refused_and_left_as_it_is() {
     let broken = harness.write("broken.db", &text);
     let message = format!(
         "cannot read history database {broken}: file is not a database\n\
-         hint: move it away, or use --db FILE"
+         hint: move the file away, or use --db FILE"
     );
     for args in [
         &["stream"][..],
@@ -371,7 +371,7 @@ fn a_database_that_cannot_be_written_is_found_before_measuring() {
     let outcome = harness.run(&["stream", "--db", &below]).exits(3).prints_nothing();
     outcome
         .complains(&format!("error: cannot write history database {below}: "))
-        .complains("\nhint: --no-save, or --db FILE in a folder you can write\n");
+        .complains("\nhint: use --no-save, or --db FILE in a folder that you can write\n");
     harness
         .run(&["history", "list", "--db", &below])
         .exits(3)
@@ -391,7 +391,7 @@ fn a_home_that_cannot_be_written() {
     let Some(outcome) = harness.run_where(&shown, &["stream"]) else { return };
     outcome.exits(3).only_error(&format!(
         "cannot write history database {database}: Read-only file system (os error 30)\n\
-         hint: --no-save, or --db FILE in a folder you can write"
+         hint: use --no-save, or --db FILE in a folder that you can write"
     ));
     let listed = harness.run_where(&shown, &["history", "list"]).unwrap();
     assert_eq!(listed.exits(0).stdout, "no saved runs\n");

@@ -43,8 +43,8 @@ fn only_folders_are_measured_under() {
     let harness = Harness::new();
     let file = harness.write("file", "mine");
     let refused = |path: &str| harness.run(&["io", "--path", path]).exits(2).prints_nothing();
-    refused(&file).complains("existing files are never touched");
-    refused("/nowhere/at/all").complains("is not there\nhint: give a folder that exists");
+    refused(&file).complains("existing files are never changed");
+    refused("/nowhere/at/all").complains("is missing\nhint: give a folder that exists");
     refused("/dev/null").complains("is not a folder");
     assert_eq!(std::fs::read(&file).unwrap(), b"mine");
     let named = |entry: std::fs::DirEntry| Path::new("/dev").join(entry.file_name());

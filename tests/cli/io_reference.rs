@@ -64,7 +64,7 @@ fn other_programs_run_by_turns() {
         .map(|m| (m["name"].as_str().unwrap(), m["value"].as_f64().unwrap()))
         .collect();
     assert_eq!(theirs, [("write", 102_400_000.0), ("reread", 409_600_000.0)]);
-    io(&harness, &["--iozone", "/bin/true"]).exits(3).complains("this is not IOzone");
+    io(&harness, &["--iozone", "/bin/true"]).exits(3).complains("is not IOzone");
     io(&harness, &["--fio", "/nowhere/fio"]).exits(3).complains("program not found");
 }
 

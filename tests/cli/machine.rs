@@ -272,12 +272,12 @@ fn a_device_on_this_machines_bus_is_listed_and_said_to_have_no_driver() {
         .exits(0)
         .tells("device NVIDIA H200: 131.3 GiB HBM3e, 4.800 TB/s theoretical (catalog: NVIDIA H200 data sheet)")
         .tells("PCIe 5.0 x8, 31.51 GB/s each way (of PCIe 5.0 x16)")
-        .tells("0 0000:1b:00.0 0 0 the kernel has no driver for it");
+        .tells("0 0000:1b:00.0 0 0 the kernel has no driver for this device");
     let Some(doctor_outcome) = harness.run_where(&shown, &["doctor"]) else { return };
     doctor_outcome
         .exits(0)
-        .tells("NVIDIA H200 (0000:1b:00.0): its link uses 8 of 16 lanes")
-        .tells("NVIDIA H200 (0000:1b:00.0): the kernel has no driver for it");
+        .tells("NVIDIA H200 (0000:1b:00.0): the link uses 8 of 16 lanes")
+        .tells("NVIDIA H200 (0000:1b:00.0): the kernel has no driver for this device");
     let Some(devices_outcome) = harness.run_where(&shown, &["places", "--devices"]) else { return };
-    devices_outcome.exits(2).complains("there is no device to place ranks near");
+    devices_outcome.exits(2).complains("cannot place ranks near devices");
 }

@@ -110,7 +110,7 @@ fn buffers_that_memory_cannot_hold_are_refused_and_large_sizes_left_out() {
             .exits(0)
             .tells("is measured only up to 8 B: buffers of larger sizes exceed 512 MiB");
         with(&["-m", "1GiB"]).exits(2).complains("is larger than 512 MiB for every size");
-        with(&["-m", "0"]).exits(2).complains("no size is valid for alltoall");
+        with(&["-m", "0"]).exits(2).complains("no requested size is valid for alltoall");
     }
 }
 
@@ -126,7 +126,7 @@ fn a_hang_is_killed_and_what_was_measured_is_kept() {
             (&hung["value"], &hung["validity"]["status"]),
             (&Value::Null, &"invalid".into())
         );
-        assert!(texts(&hung["validity"]["reasons"])[0].contains("no answer within"));
+        assert!(texts(&hung["validity"]["reasons"])[0].contains("without output"));
         no_orphans(&harness);
         harness.run(&["history", "show", "latest"]).exits(0).tells("were killed");
     }
@@ -271,7 +271,7 @@ fn ranks_that_are_killed_leave_no_shared_memory() {
         let own = ["mpi", "--launcher", &launcher, "--mpicc", which.mpicc, "--patterns", "latency"];
         let shown = [(memory.as_str(), "/dev/shm")];
         let Some(run) = harness.run_where(&shown, &[&own[..], &FAST].concat()) else { return };
-        run.exits(1).tells("no answer within");
+        run.exits(1).tells("no output for");
         no_orphans(&harness);
         let left: Vec<_> = std::fs::read_dir(&memory).unwrap().flatten().collect();
         assert!(left.is_empty(), "{left:?}");

@@ -5,13 +5,13 @@ use crate::mpi::{FAST, MPICH, installed, mpi, no_orphans, of};
 use crate::slurm::Slurm;
 use serde_json::Value;
 
-/// Exactly one notice reports the host that does not answer.
+/// Exactly one notice reports the host that does not respond.
 #[track_caller]
 fn one_does_not_answer(record: &Value, host: &str) {
-    let silent = |notice: &&str| notice.contains(" does not answer");
+    let silent = |notice: &&str| notice.contains(" does not respond");
     let silent: Vec<&str> = texts(&record["notices"]).into_iter().filter(silent).collect();
     assert_eq!(silent.len(), 1, "{silent:?}");
-    assert!(silent[0].starts_with(&format!("{host} does not answer")), "{silent:?}");
+    assert!(silent[0].starts_with(&format!("{host} does not respond")), "{silent:?}");
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn csv_is_a_line_a_measurement() {
 #[test]
 fn json_and_csv_cannot_share_standard_output() {
     Harness::new().stream(&["--json", "-", "--csv", "-"]).exits(2).only_error(
-        "--json and --csv cannot both go to standard output\nhint: give one of them a file",
+        "--json and --csv cannot both go to standard output\nhint: write one of them to a file, e.g. --csv FILE",
     );
 }
 

@@ -261,7 +261,7 @@ fn an_affinity_mask_restricts_places_and_is_named() {
         ));
         under(&[command, "--threads", "2"]).unwrap().exits(2).only_error(&format!(
             "cannot place 2 threads: this process may use 1 hardware thread ({first})\n\
-             hint: ask for 1 or fewer, e.g. --threads 1"
+             hint: use 1 or fewer, e.g. --threads 1"
         ));
     }
     let none_outcome = under(&["places", "-v", "--bind", "none"]).unwrap().exits(0);
@@ -306,7 +306,7 @@ fn a_memory_policy_stands_beside_named_cpus() {
        0       3       3    12
        1       1       1     4
     memory: bound to these nodes
-    note: --cpus decides where threads go, policy 3 where memory goes
+    note: --cpus determines the CPUs of threads, and policy 3 the placement of memory
     ");
     let document = with(&["--policy", "1", "--json"]).json();
     assert_eq!(cpus(&document), [12, 4]);

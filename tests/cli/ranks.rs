@@ -122,7 +122,7 @@ fn open_mpi_and_mpich_start_ranks() {
         let said = format!("{launcher} has started 2 ranks");
         assert!(texts(&record["notices"]).contains(&said.as_str()));
         let placed = &measurements(&record)[0]["config"]["places_asked"];
-        assert_eq!(placed, &json!(format!("as {launcher} has it")));
+        assert_eq!(placed, &json!(format!("as placed by {launcher}")));
         // One rank is a run like any other.
         let alone = launched(&harness, &[mpirun, "-np", "1"], &variables, &[]).exits(0).json();
         assert!(measurements(&alone)[0]["config"].get("processes").is_none());

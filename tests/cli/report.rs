@@ -183,7 +183,7 @@ fn tables_of_pictures_hold_the_records_figures() {
 
     browser.open(&report(&harness, golden("stream-regimes").to_str().unwrap()));
     let data = browser.evaluate(DATA);
-    let shown: Vec<(String, f64, String)> = rows(&data, "every sample in time")
+    let shown: Vec<(String, f64, String)> = rows(&data, "samples over time")
         .iter()
         .map(|row| (row[0].to_owned(), number(row[2]), row[3].to_owned()))
         .collect();
@@ -350,7 +350,7 @@ fn ten_thousand_samples_are_drawn() {
     let pictures = browser.evaluate(PICTURES);
     assert!(pictures[0]["drawn"].as_u64() > Some(100), "{pictures}");
     let data = browser.evaluate(DATA);
-    assert_eq!(rows(&data, "every sample in time").len(), 10_004);
+    assert_eq!(rows(&data, "samples over time").len(), 10_004);
 }
 
 #[test]

@@ -175,9 +175,7 @@ fn runs_are_drawn_in_time() {
     let text = std::fs::read_to_string(&page).unwrap();
     assert!(text.len() < 1_500_000 && text.contains("trend of watch=night, 34 runs on n01"));
     assert!(
-        text.contains(
-            "1 time without a run, the longest from 2026-11-21 13:10 to 2026-11-21 14:20"
-        )
+        text.contains("1 gap without runs, the longest from 2026-11-21 13:10 to 2026-11-21 14:20")
     );
     let only =
         harness.run(&["report", "--trend", "night", "--since", "2026-11-21T16:00:00Z", "-o", "-"]);

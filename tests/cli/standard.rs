@@ -162,9 +162,12 @@ fn reason(before: &str) -> String {
 fn a_program_that_prints_something_else_is_told() {
     assert_eq!(
         reason("puts(\"Words\"); return 0;"),
-        "the output is not that of STREAM: it prints \"Words\" instead of a STREAM table"
+        "the output is not that of STREAM: the program printed \"Words\" instead of a STREAM table"
     );
-    assert_eq!(reason("return 0;"), "the output is not that of STREAM: it prints nothing");
+    assert_eq!(
+        reason("return 0;"),
+        "the output is not that of STREAM: the program printed nothing"
+    );
 }
 
 #[test]
@@ -283,7 +286,7 @@ fn a_saved_output_without_a_result_is_kept_as_such_and_another_file_is_refused()
     harness
         .run(&["history", "import", &recorded("gcc-ntimes300-2t")])
         .exits(1)
-        .complains("saved without a result: the check of stream.c is void");
+        .complains("saved without a result: stream.c cannot detect errors");
     let other = harness.write("stream.c", STAND_IN);
     harness
         .run(&["history", "import", &recorded("gcc-2t"), &other])

@@ -117,7 +117,7 @@ fn expectations_decide_the_exit_code() {
         .run(&[&small[..], &["triad>=1B/s"]].concat())
         .exits(1)
         .complains("which is suspect: ")
-        .complains("hint: --accept-suspect accepts it as a result");
+        .complains("hint: use --accept-suspect to accept suspect figures as results");
     harness.run(&[&small[..], &["triad>=1B/s", "--accept-suspect"]].concat()).exits(0);
     let strict = &[&small[..small.len() - 1], &["--strict", "--json", "small.json"]].concat();
     harness.run(strict).exits(1).complains("error: --strict: copy is suspect (and 3 more): ");
@@ -128,7 +128,7 @@ fn expectations_decide_the_exit_code() {
     stream(&["-q", "--expect", "triad>=1MB/s"]).exits(0).quietly().prints_nothing();
     stream(&["-v", "--expect", "stream.triad>=1MB/s"])
         .exits(0)
-        .complains("as expected stream.triad >= 1 MB/s, measured ");
+        .complains("expectation met: stream.triad >= 1 MB/s, measured ");
     stream(&["-q", "--expect", "triad>=900TB/s", "--expect", "copy>=1MB/s"])
         .exits(1)
         .complains("error: expected triad >= 900 TB/s, measured ");
@@ -158,7 +158,7 @@ fn a_share_of_an_unknown_limit_is_not_met() {
     }
     let args = ["stream", "--samples", "1", "--size", "1000000", "-q", "--no-save"];
     harness.run(&[&args[..], &["--expect", "triad>=1%"]].concat()).exits(2).only_error(
-        "expected triad >= 1 % of the limit, but no limit is known\n\
-         hint: give a bound in units, or for memory --dimms COUNTxMT/s",
+        "expected triad >= 1 % of the limit, but the limit is unknown\n\
+         hint: give a bound with a unit such as GB/s, or for memory --dimms COUNTxMT/s",
     );
 }

@@ -40,7 +40,7 @@ fn a_node_without_mpi_measures_messages_over_its_own_transport() {
         ["mpi", "-m", "0,8,100,5000,1MiB", "-W", "4", "--size-limit", "0.02", "--samples", "5"];
     let run = without_mpi(&harness, &args).exits(0);
     let run = run.tells("no MPI, shm").tells("no MPI, tcp");
-    let printed = run.tells("left out because they require an MPI: latency_mt").stdout;
+    let printed = run.tells("patterns that require an MPI are left out: latency_mt").stdout;
     let record = harness.latest();
     let notices = record["notices"].to_string();
     assert!(notices.contains("there is no mpicc on this node: messages use"), "{notices}");
@@ -58,7 +58,7 @@ fn a_node_without_mpi_measures_messages_over_its_own_transport() {
     // `history show` repeats the printed output, and a run can be compared with itself.
     let (printed, _) = printed.split_once("saved ").unwrap();
     assert!(harness.run(&["history", "show", "latest"]).exits(0).stdout.ends_with(printed));
-    harness.run(&["compare", "latest", "latest"]).exits(0).tells("both sides are the same");
+    harness.run(&["compare", "latest", "latest"]).exits(0).tells("A and B are identical");
 }
 
 #[test]
@@ -127,7 +127,8 @@ fn its_figures_never_pass_for_an_mpis() {
     run("messages.latency<1s@8B").exits(2);
     run("transport.latency<1s@8B").exits(0);
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/mpi/record.json");
-    let why = "messages of B used nodegauge's own transport, messages of A an MPI library: they are not compared";
+    let why =
+        "messages of A and B are not compared: B used nodegauge's own transport, A an MPI library";
     harness.run(&["compare", golden, "latest"]).exits(2).complains(why);
 }
 
@@ -155,7 +156,7 @@ fn memory_that_cannot_be_read_leaves_the_ring() {
         harness.run_with(&variables, &args)
     };
     run("unreadable").exits(0).tells(
-        "process_vm_readv: Operation not permitted (os error 1): large messages are copied twice",
+        "process_vm_readv: Operation not permitted (os error 1); large messages are therefore copied twice",
     );
     let large = harness.latest();
     assert_eq!(of(&large, "shm", "bw", 1 << 20)["config"]["route"], "ring");

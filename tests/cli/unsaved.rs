@@ -68,7 +68,7 @@ fn a_run_that_cannot_be_saved_is_kept_in_a_file() {
     let file = unsaved(&harness).unwrap_or_else(|| outcome.fail("expected a file"));
     let outcome = outcome
         .complains(" is not saved: cannot write history database h.db: another program has been")
-        .complains(&format!("; its record is in {file}"))
+        .complains(&format!("; the record is in {file}"))
         .complains(&format!("hint: nodegauge history import {file} --db h.db"));
     if outcome.stderr.contains("saved and marked") {
         outcome.fail("it is not saved");
@@ -87,7 +87,7 @@ fn a_record_that_is_written_anyway_is_the_copy() {
     std::fs::rename(harness.path("h.db"), harness.path("moved.db")).unwrap();
     is_shown(running.end())
         .exits(3)
-        .complains("; its record is in run 1.json")
+        .complains("; the record is in run 1.json")
         .complains("hint: nodegauge history import 'run 1.json' --db h.db");
     assert_eq!(unsaved(&harness), None);
     let db = ["--db", "moved.db"];

@@ -1,9 +1,10 @@
 //! The ratio of the best rates of two settings over rounds in which both were measured, with its confidence
 //! interval. The functions are pure and seeded: the same rates give the same interval.
 //!
-//! The best is STREAM's statistic, and it is affected least by other programs, because interference only
-//! makes a pass slower. The interval is a bootstrap over rounds (Davison and Hinkley, "Bootstrap Methods and
-//! their Application", 1997). A round is drawn with all its settings, so that interference with both cancels.
+//! STREAM reports the best, and other programs affect the best less than any other statistic, because interference only
+//! makes a pass slower. The interval is computed with a bootstrap over rounds (Davison and Hinkley, "Bootstrap Methods
+//! and their Application", 1997). A round is always drawn with the rates of both settings, so that interference with
+//! both settings cancels.
 
 use nodegauge_measure::stats;
 
@@ -16,23 +17,23 @@ pub struct Ratio {
     pub interval: Option<[f64; 2]>,
 }
 
-/// Minimum number of rounds for an interval. With four rounds, two thirds of all bootstrap samples contain
-/// the best one, and their spread does not estimate the spread of the best.
+/// Minimum number of rounds for an interval. With four rounds, two thirds of all bootstrap samples contain the best
+/// round, so that the spread of the bootstrap samples does not estimate the spread of the best.
 pub const LEAST: usize = 5;
 /// Number of bootstrap samples.
 const DRAWS: usize = 400;
-/// Seed of the bootstrap: an arbitrary constant, so that results are reproducible.
+/// Seed of the bootstrap; an arbitrary constant makes the results reproducible.
 const SEED: u64 = 0x6265_7374;
-/// Factor that widens the interval. The best of a bootstrap sample is mostly the best or the second best of
-/// the original sample, so that bootstrapped bests vary less than the bests of other samples (Bickel and
-/// Freedman, "Some asymptotic theory for the bootstrap", 1981, section 6). If the duration of interference is
-/// distributed exponentially, the standard deviation of the best is 1.28 of its scale (Gumbel's
-/// distribution), and that of a bootstrap sample 0.61; the factor is their ratio.
+/// Factor that widens the interval. The best of a bootstrap sample is mostly the best or the second best of the
+/// original sample. Bootstrapped bests therefore vary less than the bests of independent samples (Bickel and Freedman,
+/// "Some asymptotic theory for the bootstrap", 1981, section 6). If the duration of interference is distributed
+/// exponentially, the standard deviation of the best is 1.28 times the scale of the distribution (Gumbel), and the
+/// standard deviation of the bootstrapped best is 0.61 times the scale. The factor is the ratio of the two.
 const WIDENING: f64 = 2.1;
 
 impl Ratio {
-    /// Returns the best of `after` divided by the best of `before`, of rates or other values for which higher
-    /// is better, by round. Slices of the same length belong to the same rounds and are drawn together.
+    /// Returns the best of `after` divided by the best of `before`. The slices contain one rate (or other value for
+    /// which higher is better) per round. Slices of the same length belong to the same rounds and are drawn together.
     /// Returns `None` without rates.
     pub fn of_bests(before: &[f64], after: &[f64]) -> Option<Self> {
         let best = |rates: &[f64]| rates.iter().copied().reduce(f64::max);
@@ -63,14 +64,14 @@ impl Ratio {
     }
 }
 
-/// Returns the factor that widens bootstrapped deviations of few samples, which are too small and have longer
-/// tails.
+/// Returns the factor by which bootstrapped deviations of few samples are widened, because they are too small and have
+/// longer tails.
 pub(crate) fn of_few(samples: usize) -> f64 {
     1.0 + 4.0 / samples as f64
 }
 
-/// Returns the number of significant digits after the point of a value with this interval, one to three: down
-/// to the first digit of half the width.
+/// Returns the number of significant digits after the decimal point (one to three) of a value with this interval: down
+/// to the first digit of half the width of the interval.
 pub fn digits([low, high]: [f64; 2]) -> usize {
     let half = (high - low) / 2.0;
     if half > 0.0 { (-half.log10().floor()).clamp(1.0, 3.0) as usize } else { 3 }
@@ -80,8 +81,8 @@ pub fn digits([low, high]: [f64; 2]) -> usize {
 mod tests {
     use super::*;
 
-    /// Returns the rates by round of two settings that differ by `factor`, on a machine where other programs
-    /// disturb the share `busy` of all passes, and half of the rounds completely.
+    /// Returns the rates of two settings in each round. The settings differ by `factor`. Other programs disturb the
+    /// share `busy` of all passes, and half of the rounds completely.
     fn rounds(seed: u64, n: usize, factor: f64, busy: f64) -> [Vec<f64>; 2] {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut exponential = |share: f64, scale: f64, of: bool| match (random.f64(), of) {
@@ -136,11 +137,11 @@ mod tests {
         let of = |x: &[f64], y: &[f64]| Ratio::of_bests(x, y).unwrap();
         let product = of(&a, &b).value * of(&b, &c).value;
         assert!((product / of(&a, &c).value - 1.0).abs() < 1e-12);
-        // If both settings vary together, their ratio is exact.
+        // If the rates of both settings vary by the same factor from round to round, their ratio is exact.
         let [low, high] = of(&b, &c).interval.unwrap();
         assert!((low - 1.5).abs() < 1e-9 && (high - 1.5).abs() < 1e-9);
         assert_eq!(of(&a, &b), of(&a, &b));
-        // Samples of different lengths are drawn independently.
+        // Slices of different lengths are drawn independently.
         let [low_subset, high_subset] = of(&a, &b[..9]).interval.unwrap();
         assert!(low_subset < of(&a, &b[..9]).value && high_subset > low_subset);
     }

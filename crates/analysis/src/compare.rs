@@ -1,10 +1,10 @@
-//! Comparison of two settings: the differences between the settings, and for each measurement on both sides
+//! Comparison of two settings, A and B: the differences between the settings and, for each measurement that both have,
 //! the ratio, its confidence interval and a verdict. The comparison is a pure function from records to a
 //! [`Comparison`].
 //!
-//! A side is one run, or several runs of the same setting that are pooled. Measurements that differ in size,
-//! type of elements, category or regime of a virtual machine are not compared, and the result contains the
-//! reason. The arithmetic of ratios is in [`crate::ratio`].
+//! A side, A or B, is one run, or several runs of the same setting that are pooled. Measurements that differ in size,
+//! type of elements, category or regime of a virtual machine are not compared; the result then contains the reason. The
+//! arithmetic of ratios is in [`crate::ratio`].
 
 mod figures;
 mod judge;
@@ -28,25 +28,25 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// One of the two compared settings.
+/// A or B: one of the two compared settings.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Side {
-    /// Text by which the user selected it: an identifier, `latest`, a label, a file, a command.
+    /// Text with which the user selected the runs: an identifier, `latest`, a label, a file, a command.
     pub asked: String,
-    /// Runs of the side.
+    /// Runs of this setting.
     pub runs: Vec<Record>,
-    /// Other runs of the node, newest first. Runs with the same settings are used to estimate the spread
-    /// between runs.
+    /// Other saved runs of the node, newest first. Those with the same settings are used to estimate the spread between
+    /// runs.
     pub others: Vec<Record>,
 }
 
-/// Label of alternating runs.
+/// Label of runs that `compare --run` made alternately.
 pub const TURNS: &str = "turns";
 
 /// Design of the comparison: order of the runs, and treatment of suspect figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Design {
-    /// True if the sides alternated: runs 2k and 2k + 1 of both sides form a block A B B A.
+    /// True if runs of A and B alternated: runs 2k and 2k + 1 of A and of B form a block A B B A.
     pub blocks: bool,
     /// True if suspect figures count like valid ones.
     pub accept_suspect: bool,
@@ -56,21 +56,21 @@ pub struct Design {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// B is better than A by more than noise.
+    /// B is better than A by more than the noise.
     Faster,
-    /// B is worse than A by more than noise.
+    /// B is worse than A by more than the noise.
     Slower,
-    /// B is higher than A, and the unit has no better direction.
+    /// B is higher than A by more than the noise. The unit has no better direction.
     Higher,
-    /// B is lower than A, and the unit has no better direction.
+    /// B is lower than A by more than the noise. The unit has no better direction.
     Lower,
-    /// The interval of the ratio contains 1.
+    /// The confidence interval of the ratio contains 1.
     #[serde(rename = "within noise")]
     WithinNoise,
-    /// The spread between runs is unknown, or a side is suspect.
+    /// The spread between runs is unknown, or a figure is suspect.
     #[serde(rename = "cannot tell")]
     CannotTell,
-    /// The figures are not of the same quantity.
+    /// The figures do not describe the same quantity.
     #[serde(rename = "not comparable")]
     NotComparable,
 }
@@ -90,72 +90,72 @@ impl Verdict {
     }
 }
 
-/// Pair of figures: one measurement on both sides.
+/// Pair of figures: the same measurement of A and B.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pair {
-    /// Gauge.
+    /// Gauge of the measurement.
     pub gauge: String,
-    /// Test.
+    /// Test of the measurement.
     pub test: String,
     /// Name of the figures.
     pub name: String,
-    /// Name for people: `8 KiB` for 8192 bytes.
+    /// Name for display: `8 KiB` for a figure with the name `8192`.
     #[serde(skip)]
     pub name_in_words: String,
     /// Unit of the figures.
     pub unit: Unit,
-    /// Keys that distinguish the measurement from others of this name: message bytes, threads.
+    /// Keys that distinguish the measurement from others with the same name, e.g. message bytes or threads.
     pub at: Map<String, Value>,
-    /// Text of [`Pair::at`] that follows the name: ` 8 B`, `, threads 4`.
+    /// Text for the keys in [`Pair::at`], appended to the name: ` 8 B`, `, threads 4`.
     #[serde(skip)]
     place: String,
-    /// Message, block or array size, if there is one.
+    /// Message, block or array size; `None` if the measurement has no size.
     #[serde(skip)]
     pub size: Option<Bytes>,
     /// Figures of A.
     pub a: SideFigures,
     /// Figures of B.
     pub b: SideFigures,
-    /// Statistic of the samples that a run quotes, as in the record.
+    /// Statistic of the samples that is compared, by the name in records.
     pub statistic: &'static str,
-    /// B divided by A; `null` if they are not comparable.
+    /// Value of B divided by value of A; `null` if they are not comparable.
     pub ratio: Option<f64>,
     /// 95 % confidence interval of the ratio; `null` if the spread between runs is unknown.
     pub ci95: Option<[f64; 2]>,
     /// Smallest relative change that nine of ten comparisons like this one would detect.
     pub visible: Option<f64>,
-    /// Source of the spread between runs.
+    /// Data from which the spread between runs was estimated.
     pub basis: Option<Basis>,
     /// Median of B divided by median of A; `null` without samples or if they are not comparable.
     pub median_ratio: Option<f64>,
-    /// Verdict.
+    /// Verdict on the pair.
     pub verdict: Verdict,
-    /// Suspect side with the reason, if it prevents a verdict.
+    /// Reason why a figure is suspect, if this prevents a verdict.
     #[serde(skip)]
     pub suspect: Option<String>,
     /// Reasons why the pair is not comparable or the verdict is uncertain, and remarks.
     pub reasons: Vec<String>,
 }
 
-/// A run of a side.
+/// Summary of a compared run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedRun {
-    /// Identifier.
+    /// Identifier of the run.
     pub id: String,
     /// Start of the run.
     pub started: String,
-    /// Host name.
+    /// Host name of the node.
     pub host: Option<String>,
     /// True if everything was measured.
     pub complete: bool,
 }
 
-/// A side in the result of a comparison.
+/// The runs of A or B in the result of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Runners {
-    /// Text by which the user selected it.
+    /// Text with which the user selected the runs.
     pub asked: String,
-    /// Runs of the side.
+    /// Runs of A or B.
     pub runs: Vec<ComparedRun>,
 }
 
@@ -164,23 +164,23 @@ pub struct Runners {
 pub struct Comparison {
     /// Schema of the compared records: [`SCHEMA`].
     pub schema: &'static str,
-    /// First side, the reference of the ratios.
+    /// Runs of A; ratios are B divided by A.
     pub a: Runners,
-    /// Second side.
+    /// Runs of B.
     pub b: Runners,
-    /// Differences between the settings.
+    /// Differences between the settings of A and B.
     pub differences: Vec<Difference>,
-    /// Measurements on both sides, in the order of A.
+    /// Measurements that both A and B have, in the order of A.
     pub pairs: Vec<Pair>,
-    /// Measurements on A only.
+    /// Measurements that only A has.
     pub only_a: Vec<Unpaired>,
-    /// Measurements on B only.
+    /// Measurements that only B has.
     pub only_b: Vec<Unpaired>,
     /// Remarks on the whole comparison.
     pub notices: Vec<String>,
 }
 
-/// Compares two settings.
+/// Compares two settings, each with one or several runs.
 pub fn compare(a: &Side, b: &Side, design: Design, registry: &Registry) -> Comparison {
     let (points, [only_a, only_b]) = pairing::pair(&a.runs, &b.runs, registry);
     let question = judge::Question::of(a, b, design);
@@ -211,8 +211,8 @@ fn notices(a: &Side, b: &Side, [only_a, only_b]: [&[Unpaired]; 2]) -> Vec<String
     let shared = judge::shared(a, b);
     match (shared, a.runs.len() == b.runs.len() && shared == a.runs.len()) {
         (0, _) => {}
-        (_, true) => notices.push("both sides are the same".to_owned()),
-        (n, false) => notices.push(format!("{n} of the runs are on both sides")),
+        (_, true) => notices.push("A and B are identical".to_owned()),
+        (n, false) => notices.push(format!("{n} of the runs belong to both A and B")),
     }
     for (name, side) in [("A", a), ("B", b)] {
         let cut = side.runs.iter().filter(|run| !run.complete).count();
@@ -226,14 +226,14 @@ fn notices(a: &Side, b: &Side, [only_a, only_b]: [&[Unpaired]; 2]) -> Vec<String
     for (name, other, own, theirs) in [("A", "B", only_a, only_b), ("B", "A", only_b, only_a)] {
         if own.iter().any(|of| with_mpi(of, theirs)) {
             notices.push(format!(
-                "messages of {name} used nodegauge's own transport, messages of {other} an MPI library: they are not compared"
+                "messages of A and B are not compared: {name} used nodegauge's own transport, {other} an MPI library"
             ));
         }
     }
     notices
 }
 
-/// Joins the distinct values in order of appearance.
+/// Joins the distinct values in the order of first appearance.
 pub(crate) fn distinct(values: impl Iterator<Item = Option<String>>) -> String {
     let mut seen: Vec<String> = Vec::new();
     for value in values.flatten() {
@@ -261,13 +261,13 @@ impl Comparison {
 }
 
 impl Pair {
-    /// Returns the title: `triad`, `latency 8 B`, `triad, threads 4`.
+    /// Returns the title of the pair: `triad`, `latency 8 B`, `triad, threads 4`.
     pub fn title(&self) -> String {
         format!("{}{}", self.name_in_words, self.place)
     }
 
-    /// Returns the text that distinguishes it from others of its name: `8 B`, `threads 4`; empty if not
-    /// needed.
+    /// Returns the text that distinguishes the pair from others with the same name: `8 B`, `threads 4`; empty if the
+    /// name is unique.
     pub fn place(&self) -> &str {
         self.place.trim_start_matches([',', ' '])
     }

@@ -1,7 +1,7 @@
 //! Records as CSV (RFC 4180) for spreadsheets and data frames: one line per measurement.
 //!
-//! Figures are in base units, and the unit of a measurement is in its own column. The cell of an unknown
-//! value is empty. New columns are added at the end; the order of the others does not change.
+//! Figures are in base units, and the unit of a measurement is in its own column. The cell of an unknown value is
+//! empty. New columns are added at the end; the order of the existing columns does not change.
 
 use nodegauge_measure::keys::{Registry, scalar};
 use nodegauge_measure::record::{Measurement, Record};
@@ -37,8 +37,8 @@ const COLUMNS: &[(&str, ColumnContent)] = &[
     ("reasons", |_, m| joined(m.validity.reasons.iter().cloned())),
 ];
 
-/// Returns all measurements of the records under one header: the common columns, then a column for each key
-/// of the registry that has one.
+/// Returns all measurements of the records under one header: the columns that all measurements have, then a column for
+/// each key of the registry that has a column.
 pub fn render(records: &[Record], registry: &Registry) -> String {
     let keys: Vec<&str> = registry.columns().iter().map(|key| key.name).collect();
     let common = COLUMNS.iter().map(|(name, _)| *name);
@@ -58,14 +58,14 @@ pub fn written(rows: &[Vec<String>]) -> String {
     for row in rows {
         writer
             .write_record(row.iter().map(|cell| no_formula(cell)))
-            .expect("writes to memory succeed, and rows are equally long");
+            .expect("writing to memory cannot fail, and all rows have the same length");
     }
-    let bytes = writer.into_inner().expect("memory takes every write");
-    String::from_utf8(bytes).expect("text and separators are UTF-8")
+    let bytes = writer.into_inner().expect("flushing to memory cannot fail");
+    String::from_utf8(bytes).expect("cells and separators are UTF-8")
 }
 
-/// Returns a cell that spreadsheets do not interpret as a formula: an apostrophe precedes the characters that
-/// begin a formula, as OWASP recommends, unless the cell is a number.
+/// Returns a cell that spreadsheets do not interpret as a formula. If the cell is not a number and begins with a
+/// character that begins a formula, an apostrophe is put before it, as OWASP recommends.
 fn no_formula(cell: &str) -> String {
     let begins = cell.len() > 1 && cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
     if begins && cell.parse::<f64>().is_err() {
@@ -74,7 +74,7 @@ fn no_formula(cell: &str) -> String {
     cell.to_owned()
 }
 
-/// Returns a number as text that parses back to the same number; empty if it is unknown or not finite.
+/// Formats a number so that parsing the text returns the same number; empty if the number is unknown or not finite.
 pub fn number(figure: Option<f64>) -> String {
     figure.filter(|x| x.is_finite()).map(|x| x.to_string()).unwrap_or_default()
 }
@@ -89,8 +89,8 @@ pub fn joined(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
-/// Returns an entry of the configuration as text: a short text if there is one, lists as JSON, and other
-/// objects as their entries.
+/// Returns a value of the configuration as text: a short text if the value has one, lists as JSON, and other objects as
+/// a list of their entries.
 fn config(measurement: &Measurement, name: &str) -> String {
     let Some(value) = measurement.config.get(name) else { return String::new() };
     if let Some(text) = scalar(value) {
@@ -117,9 +117,9 @@ mod tests {
         pub struct Keys {
             message_bytes: shared::message_bytes;
             threads: shared::threads;
-            /// Pages.
+            /// Kind of pages.
             pages: Value = Setting "pages";
-            /// Passes.
+            /// Number of passes.
             passes: u64 = Observation "passes";
         }
     }
@@ -135,7 +135,7 @@ mod tests {
         Registry::new([nodegauge_measure::keys::ConfigKind::of::<Keys>("memory", &["stream"])])
     }
 
-    /// Returns a record with a memory measurement, one without a result, and a message measurement.
+    /// Returns a record with a memory measurement, a measurement without a result, and a message measurement.
     fn record() -> Record {
         serde_json::from_value(json!({
             "schema": "nodegauge/1", "id": "01KA0000000000000000000001",

@@ -1,10 +1,9 @@
 //! `--expect 'triad>=300GB/s'`: a condition on a measurement, for acceptance scripts.
 //!
-//! Grammar: `[GAUGE.|TEST.]NAME OP VALUE UNIT [@SIZE]`. `OP` is `>=`, `<=`, `>` or `<`. The unit `%` is
-//! a share of the measurement's limit. `@SIZE` restricts the condition to measurements of that message,
-//! block or array size. The unit is required, because every rate exceeds 300 bytes per second. A
-//! measurement that is missing or invalid, or whose limit is required and unknown, does not meet the
-//! condition.
+//! Grammar: `[GAUGE.|TEST.]NAME OP VALUE UNIT [@SIZE]`. `OP` is `>=`, `<=`, `>` or `<`. The unit `%` is a share of the
+//! measurement's limit. `@SIZE` restricts the condition to measurements of that message, block or array size. The unit
+//! is required, because every rate exceeds 300 bytes per second. A measurement does not meet the condition if it is
+//! missing or invalid, or if its limit is needed and unknown.
 
 use crate::identity;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
@@ -51,7 +50,7 @@ impl fmt::Display for Operator {
     }
 }
 
-/// Units that a bound may have: name, unit in the record, and factor between them.
+/// Units that a bound may have: name, unit in the record, and conversion factor.
 const UNITS: [(&str, &str, f64); 20] = [
     ("TB/s", "B/s", 1e12),
     ("GB/s", "B/s", 1e9),
@@ -74,20 +73,20 @@ const UNITS: [(&str, &str, f64); 20] = [
     ("op/s", "op/s", 1.0),
     ("x", "x", 1.0),
 ];
-/// Unit of a share of the limit.
+/// Unit of a bound that is a share of the limit.
 const PERCENT: &str = "%";
-/// Maximum number of names in the message about an unknown name.
+/// Maximum number of suggestions in the message about an unknown name.
 const OFFERED: usize = 8;
 
-/// Returns the unit in the record and the factor for a unit of the table; `None` for `%`.
+/// Returns the unit in the record and the conversion factor for a unit of the table; `None` for `%`.
 fn base_of(unit: &str) -> Option<(&'static str, f64)> {
     UNITS.iter().find(|(name, ..)| *name == unit).map(|(_, base, factor)| (*base, *factor))
 }
 
-/// A condition on a measurement.
+/// An expectation: a condition on a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expectation {
-    /// Gauge or test before the point, if given.
+    /// Gauge or test before the `.`, if given.
     pub scope: Option<String>,
     /// Name of the measurement.
     pub name: String,
@@ -95,13 +94,13 @@ pub struct Expectation {
     pub comparison: Operator,
     /// Bound, in `unit`.
     pub bound: f64,
-    /// Unit as typed: a unit of the table, or `%`.
+    /// Unit as typed: a unit of the table `UNITS`, or `%`.
     pub unit: &'static str,
     /// Message, block or array size, if given.
     pub size: Option<Bytes>,
 }
 
-/// Displays the condition as it is typed; the text parses back to an equal condition.
+/// Displays the condition in the syntax of the option; parsing the text returns an equal condition.
 impl fmt::Display for Expectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, comparison, bound, unit, .. } = self;
@@ -116,12 +115,13 @@ impl fmt::Display for Expectation {
     }
 }
 
-/// Returns the separator after a name, so that a comparison is not parsed as an arrow in the name.
+/// Returns the separator between a name and an operator: a space if the operator could otherwise be parsed as an arrow
+/// (`->`) in the name.
 pub(crate) fn blank(name: &str) -> &'static str {
     if name.ends_with('-') { " " } else { "" }
 }
 
-/// Returns a number of bytes by [`exact`].
+/// Formats a number of bytes with [`exact`].
 pub(crate) fn exact_bytes(bytes: u64) -> String {
     exact(Bytes(bytes))
 }
@@ -160,8 +160,8 @@ impl FromStr for Expectation {
             cursor.skip_blanks();
         }
         cursor.finish(match size {
-            Some(_) => "expected nothing after the size",
-            None => "expected nothing after the unit, or @ and a size",
+            Some(_) => "nothing is allowed after the size",
+            None => "after the unit only @SIZE is allowed",
         })?;
         Ok(Self { scope, name, comparison, bound, unit, size })
     }
@@ -186,9 +186,9 @@ pub(crate) fn read_scoped(
     Ok((Some(scope), name.to_owned()))
 }
 
-/// Reads a name; `n0->n1` is a name, and `n0->=1` contains a comparison.
+/// Reads a name. In `n0->n1` the arrow is part of the name; in `n0->=1` the name is `n0-`, and `>=` is the operator.
 fn read_name<'a>(cursor: &mut Cursor<'a>) -> &'a str {
-    // Mixes of reads and writes have names such as `2:1`.
+    // The names of mixes of reads and writes contain a colon, e.g. `2:1`.
     let word = |c: char| c.is_ascii_alphanumeric() || "_-:".contains(c);
     let text = cursor.rest();
     let mut length = cursor.take_while(word).len();
@@ -227,9 +227,10 @@ fn read_unit(cursor: &mut Cursor<'_>) -> Result<&'static str, SyntaxError> {
 /// Result of the check of a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// Verdict.
+    /// Verdict on the deciding figure.
     pub verdict: ExpectationVerdict,
-    /// Figure that decided, of several: `bw 1 KiB, distance same core`; empty if there was only one.
+    /// Title of the deciding figure, e.g. `bw 1 KiB, distance same core`; empty if the condition applies to only one
+    /// figure.
     pub of: String,
     /// Number of figures that do not meet the condition.
     misses: usize,
@@ -242,7 +243,7 @@ pub enum ExpectationVerdict {
     Met(f64),
     /// The condition is not met.
     NotMet(f64),
-    /// There is no such measurement; contains the names of the others, most similar first.
+    /// There is no such measurement; contains the names of the existing measurements, most similar first.
     NoSuch(Vec<String>),
     /// The condition is met by a figure that is suspect for this reason.
     Suspect(f64, String),
@@ -250,12 +251,12 @@ pub enum ExpectationVerdict {
     NoValue,
     /// The measurement has another unit.
     OtherUnit(Unit),
-    /// The bound is a share of the limit, and no limit is known.
+    /// The bound is a share of the limit, and the limit is unknown.
     NoLimit,
 }
 
 impl ExpectationVerdict {
-    /// Returns the compared value; 0 if there is none.
+    /// Returns the value that was compared with the bound; 0 if there is none.
     fn value(&self) -> f64 {
         match self {
             Self::Met(value) | Self::NotMet(value) | Self::Suspect(value, _) => *value,
@@ -263,7 +264,8 @@ impl ExpectationVerdict {
         }
     }
 
-    /// Returns the priority among several verdicts, lowest first: not comparable, then not met.
+    /// Returns the priority of the verdict when several figures are checked; the lowest number decides. Verdicts
+    /// without a comparison come first, then conditions that are not met.
     fn rank(&self) -> u8 {
         match self {
             Self::NotMet(_) => 1,
@@ -274,7 +276,7 @@ impl ExpectationVerdict {
     }
 }
 
-/// Returns a list of names in words: `available: triad, copy and 3 more`.
+/// Formats a list of names: `available: triad, copy and 3 more`.
 fn listed(known: &[String]) -> String {
     let shown = known.iter().take(OFFERED).cloned().collect::<Vec<_>>().join(", ");
     let more = match known.len().saturating_sub(OFFERED) {
@@ -290,7 +292,7 @@ impl Judged {
         matches!(self.verdict, ExpectationVerdict::Met(_))
     }
 
-    /// Returns one line for people, with a hint on a second line if there is a remedy.
+    /// Returns the message for the user: one line, and a second line with a hint if there is a remedy.
     pub fn in_words(&self, expectation: &Expectation) -> String {
         Failure::unmet(self.sentence(expectation))
             .hint_if(self.hint().map(str::to_owned))
@@ -300,8 +302,12 @@ impl Judged {
     /// Returns the remedy, if there is one.
     fn hint(&self) -> Option<&'static str> {
         match &self.verdict {
-            ExpectationVerdict::Suspect(..) => Some("--accept-suspect accepts it as a result"),
-            ExpectationVerdict::NoLimit => Some("give --dimms COUNTxMT/s, or a bound in units"),
+            ExpectationVerdict::Suspect(..) => {
+                Some("use --accept-suspect to accept suspect figures as results")
+            }
+            ExpectationVerdict::NoLimit => {
+                Some("give --dimms COUNTxMT/s, or a bound with a unit such as GB/s")
+            }
             _ => None,
         }
     }
@@ -316,7 +322,7 @@ impl Judged {
         let measured = |value: &f64| format!("measured {}{of}", expectation.shown(*value));
         match &self.verdict {
             ExpectationVerdict::Met(value) => {
-                format!("as expected {expected}, {}", measured(value))
+                format!("expectation met: {expected}, {}", measured(value))
             }
             ExpectationVerdict::NotMet(value) => {
                 format!("expected {expected}, {}", measured(value))
@@ -337,15 +343,15 @@ impl Judged {
                 format!("expected {expected}, but the measurement is in {unit}{of}")
             }
             ExpectationVerdict::NoLimit => {
-                format!("expected {expected}, but no limit is known{of}")
+                format!("expected {expected}, but the limit is unknown{of}")
             }
         }
     }
 }
 
 impl Expectation {
-    /// Checks the condition. All measurements with its name must meet it; the verdict is on the measurement
-    /// that is furthest from the bound. The keys of `registry` identify that measurement. A suspect figure
+    /// Checks the condition. All measurements to which the condition applies must meet it; the verdict contains the
+    /// measurement that is furthest from the bound. The keys of `registry` identify that measurement. A suspect figure
     /// does not meet the condition unless `accept_suspect` is set.
     pub fn check(
         &self,
@@ -406,7 +412,8 @@ impl Expectation {
             && self.size.is_none_or(|size| size_of(m, registry) == Some(size))
     }
 
-    /// Returns the compared value of a measurement: its value, or the share of its limit in percent.
+    /// Returns the value of a measurement that is compared with the bound: the value itself, or the share of the limit
+    /// in percent.
     fn figure(&self, m: &Measurement) -> Result<f64, ExpectationVerdict> {
         let value = m
             .value
@@ -423,8 +430,8 @@ impl Expectation {
         }
     }
 
-    /// Returns the names of the measurements, most similar first, with scope and size if the condition has
-    /// them.
+    /// Returns the names of the measurements, most similar first. The names include scope and size if the condition
+    /// does.
     fn near(&self, measurements: &[Measurement], registry: &Registry) -> Vec<String> {
         let spelt = |scope: Option<&str>, name: &str, size: Option<Bytes>| {
             let scope = scope.map(|scope| format!("{scope}.")).unwrap_or_default();
@@ -442,7 +449,7 @@ impl Expectation {
         self.nearest(known).0
     }
 
-    /// Sorts names by similarity, most similar first, and returns them with the greatest similarity.
+    /// Sorts names by similarity, most similar first. Returns the names and the greatest similarity.
     fn nearest(&self, mut known: Vec<String>) -> (Vec<String>, f64) {
         let scope = self.scope.as_ref().map(|scope| format!("{scope}.")).unwrap_or_default();
         let size = self.size.map(|size| format!("@{}", exact(size))).unwrap_or_default();
@@ -453,7 +460,7 @@ impl Expectation {
         (known, most)
     }
 
-    /// Returns the condition in words.
+    /// Formats the condition for a message.
     fn in_words(&self) -> String {
         let Self { name, comparison, bound, unit, .. } = self;
         let scope = self.scope.as_ref().map(|scope| format!("{scope}.")).unwrap_or_default();
@@ -462,7 +469,7 @@ impl Expectation {
         format!("{scope}{name} {comparison} {bound} {unit}{of}{at}")
     }
 
-    /// Formats a value for people, with all digits if the rounded value would equal the rounded bound.
+    /// Formats a value for display. All digits are shown if the rounded value would equal the rounded bound.
     fn shown(&self, value: f64) -> String {
         let unit = base_of(self.unit).and_then(|(base, _)| Unit::of_symbol(base));
         let rounded = |number: f64| match unit {
@@ -479,9 +486,9 @@ impl Expectation {
     }
 }
 
-/// Returns the size of a measurement that `@SIZE` refers to. If it is quoted at sizes ([`Role::Size`]), this
-/// is the size that its kind declares last, such as the block of a file. Otherwise it is the size of its
-/// arrays, which is the first identity in bytes.
+/// Returns the size of a measurement that `@SIZE` refers to. If the measurement has keys with the role [`Role::Size`],
+/// this is the one that its kind declares last, such as the block size of a file. Otherwise it is the size of the
+/// arrays, i.e. the first identity key in bytes.
 pub(crate) fn size_of(m: &Measurement, registry: &Registry) -> Option<Bytes> {
     let mut sizes: Vec<(usize, u64)> = Vec::new();
     let mut identities: Vec<(usize, u64)> = Vec::new();

@@ -1,5 +1,5 @@
-//! Identity of figures with the same name: the sizes at which they are quoted, and the minimum of other
-//! configuration keys that distinguish them, also in words.
+//! Identity of figures with the same name: their sizes, and the smallest set of other configuration keys that
+//! distinguishes them. The identity can be formatted as text.
 
 use nodegauge_measure::keys::{self, Registry, Role, scalar};
 use nodegauge_measure::record::Measurement;
@@ -7,13 +7,13 @@ use nodegauge_measure::{Bytes, Unit};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A measurement with the number of its run on its side.
+/// A measurement with the number of its run among the runs of A or B.
 pub(crate) type Numbered<'a> = (usize, &'a Measurement);
 
-/// Keys with their values that distinguish a measurement from the others of its group.
+/// Keys, with their values, that distinguish a measurement from the other measurements of its group.
 pub(crate) type FigureKeys = Vec<(String, String)>;
 
-/// Gauge, test, name and unit of measurements.
+/// Group of measurements: gauge, test, name and unit.
 pub(crate) type Group<'a> = (&'a str, &'a str, &'a str, Unit);
 
 pub(crate) fn group_of(m: &Measurement) -> Group<'_> {
@@ -25,17 +25,17 @@ pub(crate) fn entry(m: &Measurement, key: &str) -> Option<String> {
     m.config.get(key).and_then(scalar)
 }
 
-/// Keys that distinguish a figure from the others with the same name and unit.
+/// Identity of a figure: keys that distinguish it from other figures with the same name and unit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FigureIdentity {
-    /// Keys with their values as short texts: sizes, and as few others as are needed.
+    /// Keys with their values as short texts: sizes, and as few other keys as necessary.
     pub at: Vec<(String, String)>,
     /// Text after the name, for display: ` 8 B`, `, threads 4`.
     pub words: String,
 }
 
-/// Returns the identities of these figures, in their order; identities of figures with the same name and unit
-/// differ.
+/// Returns the identities of these figures, in the order of the figures. Figures with the same name and unit have
+/// different identities.
 pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<FigureIdentity> {
     let mut groups: BTreeMap<Group<'_>, Vec<usize>> = BTreeMap::new();
     for (i, m) in measurements.iter().enumerate() {
@@ -53,9 +53,9 @@ pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<Fig
     found
 }
 
-/// Returns the keys that distinguish the measurements of a group within each record: the sizes, and as few
-/// identities and then settings as needed, in the order of the registry. Choices are used only if other keys
-/// are not sufficient. A key that the registry does not know counts as a setting.
+/// Returns the keys that distinguish the measurements of a group within each record. These are the sizes, and as few
+/// identities and settings as necessary, in the order of the registry; identities come first. Choices are used only if
+/// the other keys are not sufficient. A key that the registry does not know counts as a setting.
 pub(crate) fn telling<'a>(
     (gauge, test, ..): Group<'_>,
     records: &[&Vec<&'a Measurement>],
@@ -83,7 +83,7 @@ pub(crate) fn telling<'a>(
             }
         }
     }
-    // Removes redundant keys, because another run may choose other values for them.
+    // Removes redundant keys, because another run may have other values for these keys.
     for at in (0..keys.len()).rev() {
         let needed = key(keys[at]).is_some_and(|key| key.speaks || key.role == Role::Size);
         let mut fewer = keys.clone();
@@ -134,8 +134,7 @@ pub(crate) fn values(at: &FigureKeys, m: &Measurement) -> Map<String, Value> {
         .collect()
 }
 
-/// Returns the text that follows the name of a measurement and distinguishes it from others: ` 8 B`,
-/// `, threads 4`.
+/// Returns the text that is appended to the name of a measurement to distinguish it from others: ` 8 B`, `, threads 4`.
 pub(crate) fn in_words(
     (gauge, test, ..): Group<'_>,
     at: &Map<String, Value>,

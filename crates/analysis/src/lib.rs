@@ -1,5 +1,5 @@
-//! Analysis of records: comparison of runs, expectations on figures, ratios with their confidence, the keys
-//! that identify a figure, and CSV.
+//! Analysis of records: comparison of runs, expectations on figures, ratios with confidence intervals, the keys that
+//! identify a figure, and CSV.
 //!
 //! All functions are pure functions of records and of the registry of configuration keys. This crate does not
 //! measure, print or read files; `nodegauge-measure` defines the record, its figures and their statistics.

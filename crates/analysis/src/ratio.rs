@@ -1,12 +1,12 @@
-//! The ratio of two settings with its confidence interval. The functions are pure and seeded: the same runs
-//! give the same interval.
+//! The ratio of the figures of two settings A and B, with its confidence interval. The functions are pure and seeded:
+//! the same runs give the same interval.
 //!
-//! The unit of evidence is the run. The samples of a run share conditions that differ between runs, such as
-//! the location of its pages and the load of other guests, and a single run cannot show their effect. Each
-//! run therefore contributes one figure (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", ISMM
-//! 2013). The spread between runs is estimated from the runs of the sides, from other runs like them, or from
-//! blocks of alternating runs, never from a constant. Calculations use logarithms: the figure of a side is
-//! the geometric mean of the figures of its runs.
+//! Each run counts as one observation. The samples of a run share conditions that differ between runs, such as the
+//! physical location of pages and the load of other guests. A single run cannot show the effect of these conditions.
+//! Each run therefore contributes one figure (Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", ISMM
+//! 2013). The spread between runs is estimated from the runs of A and B, from other runs with the same settings, or
+//! from blocks of alternating runs, never from a constant. Calculations use logarithms, so that the figure of a setting
+//! is the geometric mean of the figures of its runs.
 
 pub mod closing;
 
@@ -15,28 +15,28 @@ use nodegauge_measure::record::Quoted;
 use nodegauge_measure::stats::{self, FOUND, TWO_SIDED};
 use serde::Serialize;
 
-/// Minimum number of runs of a side, or of blocks, for an estimate of the spread; with two, Student's t is
-/// 12.7.
+/// Minimum number of runs of A and of B, or of blocks, for an estimate of the spread. With only two, Student's t would
+/// be 12.7.
 const LEAST_RUNS: usize = 3;
-/// Minimum number of other runs for an estimate of the spread of sides with fewer runs. The next run is
-/// between the extremes of n runs with a probability of 1 - 2 / (n + 1), which is 82 % for ten.
+/// Minimum number of other runs for an estimate of the spread if A or B has fewer runs. The next run is between the
+/// extremes of n runs with a probability of 1 - 2 / (n + 1), which is 82 % for ten.
 const LEAST_LIKE: usize = 10;
 /// Number of bootstrap samples; sufficient for a standard deviation (Efron and Tibshirani, "An Introduction
 /// to the Bootstrap", 1993, chapter 6).
 const DRAWS: usize = 200;
-/// Maximum number of samples of a run in the bootstrap. From a longer run, evenly spaced samples are taken;
-/// the standard deviation becomes slightly larger, and the time stays short.
+/// Maximum number of samples of a run in the bootstrap. Of a longer run, evenly spaced samples are taken. This limits
+/// the computing time and makes the standard deviation slightly larger.
 const MOST_SAMPLES: usize = 500;
-/// Seed of the bootstrap: an arbitrary constant, so that results are reproducible.
+/// Seed of the bootstrap; an arbitrary constant makes the results reproducible.
 const SEED: u64 = 0x6e6f_6465_6761_7567;
 
-/// Source of the spread between runs.
+/// Data from which the spread between runs was estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
-    /// Runs of the sides.
+    /// The runs of A and B.
     Runs,
-    /// Runs of the sides and saved runs of the same node and setting.
+    /// The runs of A and B, and saved runs of the same node with the same settings.
     History,
     /// Blocks of alternating runs.
     Blocks,
@@ -53,14 +53,14 @@ impl Basis {
     }
 }
 
-/// Figures of one side; all are positive.
+/// Figures of A or B; all figures are positive.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SideRuns {
-    /// Figures of the runs of the side.
+    /// Figures of the runs of this setting.
     pub figures: Vec<f64>,
     /// Figures of other runs with the same setting, for the spread between runs.
     pub like: Vec<f64>,
-    /// Relative standard deviation of a figure, estimated from the samples of its run; a lower bound for the
+    /// Relative standard deviation of a figure, estimated from the samples of its run. It is a lower bound for the
     /// spread between runs.
     pub within: f64,
 }
@@ -68,17 +68,17 @@ pub struct SideRuns {
 /// Ratio with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RatioInterval {
-    /// Ratio.
+    /// Ratio of B to A.
     pub ratio: f64,
-    /// 95 % confidence interval.
+    /// 95 % confidence interval of the ratio.
     pub ci95: [f64; 2],
     /// Smallest relative change that nine of ten comparisons like this one would detect.
     pub visible: f64,
-    /// Source of the spread between runs.
+    /// Data from which the spread between runs was estimated.
     pub basis: Basis,
 }
 
-/// Sum of squared deviations from one or several means, with its degrees of freedom.
+/// Sum of squared deviations from one or several means, with the degrees of freedom.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spread {
     squares: f64,
@@ -105,11 +105,11 @@ impl Spread {
     }
 }
 
-/// Returns the interval of the ratio b / a of sides with independent runs. With at least three runs per side
-/// it is Welch's interval. With fewer runs, the spread is estimated from at least ten other runs with the
-/// same setting, and the interval is Student's. That interval is at least as wide as the range of those runs,
-/// because runs are not normally distributed (load of another guest may move single runs to another level).
-/// Returns `None` if there are too few runs for both methods.
+/// Returns the confidence interval of the ratio b / a for independent runs. With at least three runs of `a` and of `b`,
+/// it is Welch's interval. With fewer runs, the spread is estimated from at least ten other runs with the same setting,
+/// and the interval is Student's. Student's interval is widened to at least the range of the other runs, because runs
+/// are not normally distributed: the load of another guest may shift single runs to another level. Returns `None` if
+/// there are too few runs for both methods.
 pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
     if a.figures.is_empty() || b.figures.is_empty() {
         return None;
@@ -123,12 +123,12 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
         let of_a = own_a.variance().max(least_a) / runs_a;
         let of_b = own_b.variance().max(least_b) / runs_b;
         let error = of_a + of_b;
-        // Degrees of freedom after Welch and Satterthwaite.
+        // Degrees of freedom by the formula of Welch and Satterthwaite.
         let parts = of_a.powi(2) / own_a.freedom + of_b.powi(2) / own_b.freedom;
         let freedom = if error > 0.0 { error.powi(2) / parts } else { own_a.freedom };
         return Some(around(ratio, error.sqrt(), freedom, 0.0, Basis::Runs));
     }
-    // Runs with the setting of both sides count once.
+    // If A and B have the same setting, the other runs are counted only once.
     let shared: &[f64] = if a.like == b.like { &[] } else { &b.like };
     if a.like.len() + shared.len() < LEAST_LIKE {
         return None;
@@ -147,8 +147,8 @@ fn apart(figures: &[f64]) -> f64 {
     (most / least).ln()
 }
 
-/// Returns the interval of the ratio from its value in each block of runs A B B A, by Student's t. A linear
-/// drift affects both sides of such a block equally. Returns `None` with fewer than three blocks.
+/// Returns the confidence interval of the ratio, by Student's t, from the ratio of each block of runs A B B A. A linear
+/// drift affects A and B equally in such a block. Returns `None` with fewer than three blocks.
 pub fn of_blocks(ratios: &[f64]) -> Option<RatioInterval> {
     if ratios.len() < LEAST_RUNS {
         return None;
@@ -158,8 +158,9 @@ pub fn of_blocks(ratios: &[f64]) -> Option<RatioInterval> {
     Some(around(stats::geometric_mean(ratios), error, spread.freedom, 0.0, Basis::Blocks))
 }
 
-/// Returns the interval of a ratio whose logarithm has this standard error. `least` is the minimum width to
-/// each side. The visible change follows the NIST/SEMATECH e-Handbook of Statistical Methods, 7.2.2.2.
+/// Returns the confidence interval of a ratio whose logarithm has this standard error. `least` is the minimum half
+/// width. The smallest detectable change is computed as in the NIST/SEMATECH e-Handbook of Statistical Methods,
+/// 7.2.2.2.
 fn around(ratio: f64, error: f64, freedom: f64, least: f64, basis: Basis) -> RatioInterval {
     let half = (stats::student(TWO_SIDED, freedom) * error).max(least);
     RatioInterval {
@@ -170,10 +171,10 @@ fn around(ratio: f64, error: f64, freedom: f64, least: f64, basis: Basis) -> Rat
     }
 }
 
-/// Returns the relative standard deviation of the statistic that a run quotes, by a bootstrap of circular
-/// blocks of successive samples (Politis and Romano, "A circular block-resampling procedure for stationary
-/// data", 1992). Blocks are necessary because samples a few milliseconds apart are correlated. Returns 0 if
-/// there are fewer than two samples, or one is not positive.
+/// Returns the relative standard deviation of the figure of a run (the statistic `quoted` of its samples), by a
+/// bootstrap of circular blocks of successive samples (Politis and Romano, "A circular block-resampling procedure for
+/// stationary data", 1992). Blocks are necessary because samples a few milliseconds apart are correlated. Returns 0 if
+/// there are fewer than two samples, or if a sample is not positive.
 pub fn within(samples: &[f64], quoted: Quoted, unit: Unit) -> f64 {
     let step = samples.len().div_ceil(MOST_SAMPLES).max(1);
     let run: Vec<f64> = samples.iter().copied().step_by(step).collect();
@@ -199,8 +200,8 @@ pub fn within(samples: &[f64], quoted: Quoted, unit: Unit) -> f64 {
     Spread::of(&figures).variance().sqrt()
 }
 
-/// Returns the number of successive samples that are correlated: one plus twice the sum of the
-/// autocorrelations up to the first insignificant one, at most a quarter of the samples.
+/// Returns the number of successive samples that are correlated. It is one plus twice the sum of the autocorrelations
+/// up to the first insignificant autocorrelation, and at most a quarter of the samples.
 fn block_length(run: &[f64]) -> usize {
     let n = run.len();
     let most = n / 4;

@@ -1,5 +1,5 @@
-//! Arrays in memory mappings, in two phases: [`SharedArray`] while threads write their own parts, [`Array`] when all
-//! threads read.
+//! Arrays in memory mappings. An array is a [`SharedArray`] while threads write disjoint parts, and becomes an
+//! [`Array`] when all threads read it.
 
 use nodegauge_measure::{Bytes, Failure};
 use nodegauge_os::{Mapping, PageSize};
@@ -9,22 +9,22 @@ use std::ops::{Deref, DerefMut, Range};
 /// Number type for which all-zero bytes are a valid value.
 ///
 /// # Safety
-/// A value whose bytes are all zero is valid.
+/// A value whose bytes are all zero must be valid.
 pub(crate) unsafe trait Number: Copy + Send + Sync + 'static {}
-// SAFETY: 0.0.
+// SAFETY: all-zero bytes are the value 0.0.
 unsafe impl Number for f64 {}
-// SAFETY: 0.
+// SAFETY: all-zero bytes are the value 0.
 unsafe impl Number for u32 {}
-// SAFETY: 0.
+// SAFETY: all-zero bytes are the value 0.
 unsafe impl Number for usize {}
 
 /// Number of readable bytes after the last number, so that loops can read a whole vector at the end.
 const READABLE_BEHIND: usize = 64;
 
-/// Numbers in a mapping of their own, initially zero, on huge pages if the kernel provides them. Mapping touches no
-/// page: each page is placed on the NUMA node of the thread that writes it first.
+/// Array of numbers in a separate memory mapping, initially zero, on huge pages if the kernel provides them. Mapping
+/// touches no page; the kernel places a page on the NUMA node of the thread that first writes to the page.
 ///
-/// Threads that write parts of one array at the same time use a [`SharedArray`].
+/// Threads that write parts of one array simultaneously use a [`SharedArray`].
 #[derive(Debug)]
 pub(crate) struct Array<T> {
     mapping: Mapping,
@@ -73,7 +73,7 @@ impl<T: Number> Array<T> {
         self.mapping.at(index * size_of::<T>(), 0).as_ptr().cast()
     }
 
-    /// Returns the size of all numbers, bytes.
+    /// Returns the size of all numbers in bytes.
     pub fn bytes(&self) -> usize {
         self.length * size_of::<T>()
     }
@@ -125,7 +125,10 @@ impl<T: Number> SharedArray<T> {
     ///
     /// # Panics
     /// Panics if the range ends beyond the array.
-    #[allow(clippy::mut_from_ref, reason = "as of an UnsafeCell, under the caller's promise")]
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "the caller guarantees exclusive use, as for an UnsafeCell"
+    )]
     pub unsafe fn part_mut(&self, range: Range<usize>) -> &mut [T] {
         assert!(range.start <= range.end && range.end <= self.0.length, "{range:?}");
         // SAFETY: the range lies within the mapping; the caller guarantees the rest.
@@ -145,12 +148,12 @@ impl<T: Number> SharedArray<T> {
         unsafe { std::slice::from_raw_parts(self.at(range.start), range.len()) }
     }
 
-    /// Returns the array when no thread uses a part of it.
+    /// Returns the array for exclusive use, while no thread uses a part of the array.
     pub fn get_mut(&mut self) -> &mut Array<T> {
         &mut self.0
     }
 
-    /// Returns the array after the last thread has written its part.
+    /// Converts to an [`Array`] after all threads have written their parts.
     pub fn into_array(self) -> Array<T> {
         self.0
     }

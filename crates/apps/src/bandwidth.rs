@@ -1,4 +1,5 @@
-//! Read and Triad bandwidth on the CPUs of an application, interleaved with it: the reference rates for its bytes.
+//! Read and Triad bandwidth on the CPUs of an application, measured alternately with the application. The memory
+//! traffic of the application is compared with these rates.
 
 use crate::array::Array;
 use nodegauge_kernels::{
@@ -9,7 +10,7 @@ use nodegauge_measure::Failure;
 use nodegauge_team::{Laps, Member};
 use std::ptr::NonNull;
 
-/// Candidate loops of each kernel: stores, vectors per step, pages processed side by side.
+/// Candidate loops for both kernels: kind of store, vectors per iteration, pages processed side by side.
 const TRIED: [(Stores, u8, u8); 5] = [
     (Stores::Regular, 4, 1),
     (Stores::Regular, 1, 4),
@@ -18,7 +19,7 @@ const TRIED: [(Stores, u8, u8); 5] = [
     (Stores::NonTemporal, 1, 4),
 ];
 
-/// Returns the loops of reading and Triad for this processor, with its widest vectors.
+/// Returns the candidate loops of the kernels read and Triad, with the widest vectors of this processor.
 pub(crate) fn loops() -> Vec<Variant> {
     let isas = available_isas();
     let shape = |(stores, unroll, pages)| {
@@ -33,7 +34,7 @@ pub(crate) fn loops() -> Vec<Variant> {
     };
     let of = |kernel: Kernel| TRIED.into_iter().filter_map(shape).map(move |shape| (kernel, shape));
     let all = of(Kernel::Read).chain(of(Kernel::Triad));
-    // Loops that only read have no kind of store.
+    // For loops that only read, the kind of store has no meaning.
     let all =
         all.filter(|(kernel, candidate)| kernel.writes() || candidate.stores == Stores::Regular);
     all.filter_map(|(kernel, candidate)| find(kernel, Element::F64, candidate)).collect()
@@ -44,10 +45,12 @@ pub(crate) fn bytes_of(variant: &Variant) -> usize {
     if variant.kernel() == Kernel::Read { 8 } else { 24 }
 }
 
-/// Times one lap for each of `loops` over arrays of `elements` numbers, which this member maps and touches first.
+/// Measures the time of one pass of every loop in `loops` over arrays of `elements` numbers. This member maps the
+/// arrays and touches them first.
 ///
 /// # Errors
-/// Fails if memory cannot be mapped; the laps are then counted all the same.
+/// Fails if memory cannot be mapped; the passes are counted nevertheless, because all members must count the same
+/// number of passes.
 pub(crate) fn pass(
     member: &Member<'_>,
     laps: &mut Laps<'_>,

@@ -1,9 +1,8 @@
-//! Preconditioned conjugate gradients (M. R. Hestenes, E. Stiefel, 1952) by a team whose threads run every step
-//! together, each on its own rows.
+//! Preconditioned conjugate gradients (M. R. Hestenes, E. Stiefel, 1952) by a team of threads. All threads run every
+//! step together, on different rows.
 //!
-//! # Safety
-//! ums are formed thread by thread in a fixed order, so that the same threads and colours give bitwise identical
-//! results.
+//! Sums are formed thread by thread in a fixed order, so that runs with the same threads and colours give bitwise
+//! identical results.
 
 use crate::array::SharedArray;
 use crate::code::Code;
@@ -27,16 +26,16 @@ const DOTS: usize = 2;
 const AXPY: usize = 3;
 const HALO: usize = 4;
 
-/// Result of a solution.
+/// Reason why a solution ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum End {
-    /// The residual is below the tolerance.
+    /// The residual fell below the tolerance.
     Converged,
     /// The maximum number of iterations was reached.
     Limit,
-    /// A sum is not finite.
+    /// A sum became NaN or infinite.
     NotANumber,
-    /// The matrix is not positive along a search direction.
+    /// The matrix is not positive definite, detected along a search direction.
     Indefinite,
 }
 
@@ -45,18 +44,18 @@ pub(crate) enum End {
 pub(crate) struct State {
     /// Number of completed iterations.
     pub iterations: usize,
-    /// `|r| / |b|` by recursion.
+    /// Relative residual `|r| / |b|`, with r from the recursion.
     pub residual: f64,
-    /// Reason for the end; `None` while the solution continues.
+    /// Reason why the solution ended; `None` while the solution continues.
     pub end: Option<End>,
     rho: f64,
     b_squared: f64,
 }
 
-/// Seconds of an iteration and of each of its [`PARTS`].
+/// Seconds of an iteration, followed by the seconds of the [`PARTS`] of the iteration.
 pub(crate) type Times = [f64; 1 + PARTS.len()];
 
-/// Bytes and operations of each of the [`PARTS`] in an iteration.
+/// Bytes and operations of the [`PARTS`] of an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Work {
     pub bytes: [usize; PARTS.len()],
@@ -66,13 +65,13 @@ pub(crate) struct Work {
 /// Criteria for the end of a solution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Tolerance {
-    /// Target value of `|r| / |b|`.
+    /// Value of `|r| / |b|` below which the solution has converged.
     pub residual: f64,
     /// Maximum number of iterations.
     pub iterations: usize,
 }
 
-/// A system with all data of its solution.
+/// Linear system with all data that is needed to solve it.
 pub(crate) struct Solver<'a> {
     system: &'a System,
     matrix: &'a Matrix,
@@ -80,7 +79,7 @@ pub(crate) struct Solver<'a> {
     halo: &'a dyn Halo,
     code: Code,
     sums: SharedSums,
-    /// The solution.
+    /// Current approximation of the solution.
     x: SharedArray<f64>,
     r: SharedArray<f64>,
     z: SharedArray<f64>,
@@ -93,15 +92,15 @@ pub(crate) struct Solver<'a> {
 struct Walk<'s> {
     solver: &'s Solver<'s>,
     context: &'s ThreadContext<'s>,
-    /// Sums over the threads of the rank.
+    /// Sums over the threads of a rank.
     sums: Sums<'s>,
-    /// Time at which the last part ended.
+    /// Time at which the preceding part of the iteration ended.
     since: u64,
     times: Times,
 }
 
 impl<'a> Solver<'a> {
-    /// Maps the memory of a solution; the threads that use it touch it first.
+    /// Maps the memory of a solution; a page is first touched by the thread that uses it.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped.
@@ -164,16 +163,17 @@ impl<'a> Solver<'a> {
         State { iterations: 0, residual: 1.0, end: None, rho: f64::NAN, b_squared: f64::NAN }
     }
 
-    /// Returns the solution by row.
+    /// Returns the solution in the order of rows.
     pub fn solution(&mut self) -> &[f64] {
         self.x.get_mut()
     }
 
-    /// Runs up to `count` further iterations on all threads, one lap each; all threads return the same state.
+    /// Runs up to `count` further iterations on all threads and measures the time of every iteration. All threads
+    /// return the same state.
     ///
     /// # Safety
-    /// The threads for which the solver was created call this together, each with its own context, and so do the
-    /// threads of all other ranks. No other code uses the solver during the call.
+    /// All threads of all ranks must call this function together, with different contexts. No other code uses the
+    /// solver during the call.
     pub unsafe fn advance(
         &self,
         context: &ThreadContext<'_>,
@@ -215,7 +215,7 @@ impl<'a> Solver<'a> {
         work.flops[SPMV] = self.system.blocks * 18;
         work.bytes[PRECONDITIONER] = of(&|of_rows| self.preconditioner.bytes(of_rows));
         work.flops[PRECONDITIONER] = of(&|of_rows| self.preconditioner.flops(of_rows));
-        // r z and p q.
+        // The scalar products r z and p q read four vectors.
         work.bytes[DOTS] = 4 * 8 * n;
         work.flops[DOTS] = 4 * n;
         // p = z + beta p; x and r are updated from p and q, and r r is summed in the same loop.
@@ -265,7 +265,7 @@ impl Walk<'_> {
         self.times = [0.0; 6];
         let begun = monotonic_nanos();
         self.since = begun;
-        // SAFETY: r and z have the rows, and only their threads use them.
+        // SAFETY: r and z have all rows of the rank, and a row is used only by the thread that owns it.
         unsafe {
             solver.preconditioner.apply(context, solver.code, &system.rows, r.at(0), z.at(0))
         };
@@ -328,26 +328,26 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns the scalar product of this thread's parts of two vectors.
+    /// Returns the scalar product of the parts of two vectors that belong to this thread.
     fn dot(&self, x: &[f64], y: &[f64]) -> f64 {
         let n = x.len().min(y.len());
-        // SAFETY: both have this many numbers, and the processor supports the instruction set.
+        // SAFETY: both vectors have `n` numbers, and the processor supports the instruction set.
         unsafe { vectors::dot(self.solver.code, n, x.as_ptr(), y.as_ptr()) }
     }
 
-    /// Returns the sum over all threads and ranks; the result is the same for all.
+    /// Returns the sum of `part` over all threads and ranks; all threads get the same result.
     fn sum(&self, part: f64) -> f64 {
         let (sum, _) = self.sums.add_up(part, false, || self.context.barrier());
         self.solver.halo.sum(self.context, sum)
     }
 
-    /// Waits for all threads and adds the time to a part.
+    /// Waits for all threads, and adds the time since the last call to the time of a part.
     fn lap(&mut self, part: usize) {
         self.context.barrier_of_all();
         self.took(part);
     }
 
-    /// Adds the time since the end of the last part to this one.
+    /// Adds the time since the end of the preceding part to the time of a part.
     fn took(&mut self, part: usize) {
         let now = monotonic_nanos();
         self.times[1 + part] += (now - self.since) as f64 * 1e-9;

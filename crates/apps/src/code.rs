@@ -1,16 +1,16 @@
 //! Loops compiled for each instruction set.
 //!
-//! A loop is written once over arrays of lanes. The compiler turns them into vectors of the instruction set of the
-//! function into which the loop is inlined.
+//! A loop is written once with arrays of lanes. The compiler translates these arrays to vectors of the instruction set
+//! of the function into which the loop is inlined.
 
 use nodegauge_kernels::{Isa, Prefetch};
 
-/// Variant of a loop: its instruction set, and whether it prefetches.
+/// Variant of a loop: instruction set, and use of prefetching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Code {
-    /// Instruction set, which this processor supports.
+    /// Instruction set of the loop; this processor supports it.
     isa: Isa,
-    /// True if the loop prefetches lines [`AHEAD`] of their use.
+    /// True if the loop prefetches cache lines at the distance [`AHEAD`].
     pub ahead: bool,
 }
 
@@ -33,16 +33,16 @@ impl Code {
     }
 }
 
-/// Prefetch distance, bytes: a page of 4 KiB, at whose end hardware prefetchers stop (Intel 64 and IA-32
-/// Architectures Optimization Reference Manual, "Data Prefetching").
+/// Prefetch distance in bytes: a page of 4 KiB, because hardware prefetchers stop at the end of a page (Intel 64 and
+/// IA-32 Architectures Optimization Reference Manual, "Data Prefetching").
 const AHEAD: u32 = 4096;
 
-/// Returns the prefetch distance of loops in the form that `stream` uses.
+/// Returns the prefetch setting of a loop in the type that `stream` uses.
 pub(crate) fn prefetch(ahead: bool) -> Prefetch {
     if ahead { Prefetch::Near(AHEAD) } else { Prefetch::Off }
 }
 
-/// Prefetches the line [`AHEAD`] of an address, in the direction of the loop.
+/// Prefetches the cache line at the distance [`AHEAD`] from an address, in the direction of the loop.
 #[inline(always)]
 pub(crate) fn ask<const ASK: bool, const BACKWARD: bool>(at: *const f64) {
     if ASK {
@@ -51,7 +51,8 @@ pub(crate) fn ask<const ASK: bool, const BACKWARD: bool>(at: *const f64) {
     }
 }
 
-/// Creates the function for each [`Code`] from a loop that is generic over the instruction set and prefetching.
+/// Creates a function that runs the variant of a [`Code`], from a loop that is generic over instruction set and
+/// prefetching.
 macro_rules! compiled {
     ($(#[$meta:meta])* $name:ident = $body:ident ($($arg:ident: $type:ty),*) $(-> $made:ty)?) => {
         $(#[$meta])*

@@ -1,7 +1,7 @@
-//! Context of a thread in a parallel program: its number, and the barriers of its rank and of all ranks.
+//! Context of a thread in a parallel program: the number of the thread, the barrier of the rank and the barrier of all
+//! ranks.
 //!
-//! Code that threads run together is written once, both for the threads of a single process and for ranks of one thread
-//! each.
+//! With it, the same code runs on the threads of a single process and on ranks with one thread.
 
 use nodegauge_measure::Failure;
 use nodegauge_team::{Member, Team};
@@ -9,15 +9,15 @@ use nodegauge_team::{Member, Team};
 /// Identity of a thread.
 #[derive(Clone, Copy)]
 pub(crate) struct ThreadContext<'a> {
-    /// Number among the threads of its rank.
+    /// Number of the thread within the rank, from 0.
     pub thread: usize,
-    /// True if its rank has no other thread.
+    /// True if the rank has a single thread.
     single: bool,
     member: &'a Member<'a>,
 }
 
 impl<'a> ThreadContext<'a> {
-    /// Returns the context of a member whose team is the only rank.
+    /// Returns the context of a team member, for a program with a single rank.
     pub fn of_thread(member: &'a Member<'a>) -> Self {
         Self { thread: member.index, single: false, member }
     }
@@ -27,7 +27,7 @@ impl<'a> ThreadContext<'a> {
         Self { thread: 0, single: true, member }
     }
 
-    /// Waits for the threads of the rank.
+    /// Waits for all threads of the rank.
     #[inline]
     pub fn barrier(&self) {
         if !self.single {
@@ -42,7 +42,7 @@ impl<'a> ThreadContext<'a> {
     }
 }
 
-/// The threads of a rank, as seen by the code that starts jobs on them.
+/// Interface for running jobs on the threads of a rank.
 ///
 /// # Safety
 /// [`Threads::map`] runs the job exactly once on each thread, with a context whose number is below [`Threads::count`]
@@ -75,8 +75,8 @@ unsafe impl Threads for Team {
     }
 }
 
-/// A rank with one thread, the calling one.
-// SAFETY: there is one thread.
+/// A context is also a rank with a single thread, the calling thread.
+// SAFETY: the job runs once, on the only thread.
 unsafe impl Threads for ThreadContext<'_> {
     fn count(&self) -> usize {
         1

@@ -1,4 +1,4 @@
-//! The gauge's public interface.
+//! Gauge of the proxy applications: the interface for `run` and for the pages.
 
 use crate::config::{HpcgConfig, TrapezoidConfig};
 use crate::iccg::config::IccgConfig;
@@ -10,7 +10,7 @@ use nodegauge_measure::Failure;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::Record;
 
-/// Proxy applications.
+/// Gauge of the proxy applications.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Apps;
 
@@ -28,7 +28,7 @@ impl Gauge for Apps {
         ]
     }
 
-    /// Plans nothing: the summary page describes the node, and applications are run on request.
+    /// Plans no measurement, because `run` describes the node, and applications run only on request.
     fn summary_plan(
         &self,
         _: &Site,
@@ -37,7 +37,7 @@ impl Gauge for Apps {
         Ok(None)
     }
 
-    /// Returns the roofline points of the newest runs: solver with its parts, multigrid problem, trapezoid rule.
+    /// Returns the roofline points of the newest saved runs of the applications.
     fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<RooflinePoint> {
         points::points(newest)
     }

@@ -1,4 +1,4 @@
-//! Communication of ranks during a solution: components of nodes that neighbours own, and sums.
+//! Communication between ranks during a solution: exchange of vector components at boundaries (the halo), and sums.
 
 mod mpi;
 mod shared;
@@ -16,10 +16,10 @@ pub(crate) trait Halo: Sync {
     /// Copies the components of nodes that other ranks own to the end of `vector`.
     ///
     /// # Safety
-    /// Every thread of every rank calls this, and no other code uses the vector during the call. All ranks synchronise
-    /// between two calls.
+    /// Every thread of every rank calls this, and no other code uses the vector during the call. All ranks must
+    /// synchronise between two calls.
     unsafe fn exchange(&self, context: &ThreadContext<'_>, vector: &SharedArray<f64>);
-    /// Returns the sum of `x` over all ranks, in a fixed order; each thread of a rank passes the same `x`.
+    /// Returns the sum of `x` over all ranks, in a fixed order; all threads of a rank must pass the same `x`.
     fn sum(&self, context: &ThreadContext<'_>, x: f64) -> f64;
     /// Returns the number of bytes that an exchange moves on this rank.
     fn bytes(&self) -> usize;
@@ -27,17 +27,17 @@ pub(crate) trait Halo: Sync {
 
 /// Communication with the other ranks before the mesh is divided.
 pub(crate) trait Ranks {
-    /// Halo of one rank with its part of the mesh.
+    /// Communication of one rank, for the part of the mesh that the rank owns.
     type Halo<'h>: Halo + 'h
     where
         Self: 'h;
-    /// True if `said` is true on any rank; all ranks call this.
+    /// Returns true if `said` is true on any rank; all ranks must call this function.
     fn any(&self, context: &ThreadContext<'_>, said: bool) -> bool;
-    /// Returns the communication of the rank with this part and these rows.
+    /// Returns the communication of the rank that owns this part of the mesh and these rows.
     fn halo(&self, part: &Subdomain, rows: &Numbering) -> Self::Halo<'_>;
 }
 
-/// A single rank without others.
+/// Communication of a program with a single rank.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Alone;
 

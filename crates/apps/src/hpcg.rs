@@ -1,8 +1,9 @@
-//! `apps hpcg`: the 27-point problem of HPCG with its multigrid preconditioner, one domain per worker.
+//! `apps hpcg`: the 27-point problem of HPCG with a multigrid preconditioner, one domain per worker.
 //!
-//! The result is a variant: only the reference code, tuned by the rules of HPCG, gives HPCG results. Every coefficient
-//! is stored and read. `loops` and `domain` describe the savings: compressed indices, half of a matrix after a forward
-//! sweep, and residuals only at points of the coarser grid.
+//! The program is a variant of HPCG: only the reference code, tuned by the rules of HPCG, gives HPCG results. Every
+//! coefficient is stored and read. The variant saves memory traffic by compressed indices, by reading only half of a
+//! matrix after a forward sweep, and by computing residuals only at points of the coarser grid; see `loops` and
+//! `domain`.
 
 mod domain;
 mod exchange;
@@ -23,6 +24,7 @@ use exchange::DomainExchange;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::Isa;
+use nodegauge_measure::clock;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
@@ -41,14 +43,14 @@ use std::time::Duration;
 
 /// Name of the test in records.
 pub const TEST: &str = "hpcg";
-/// Number of native sets after the run of the reference program.
+/// Number of native sets that run after the reference program.
 const BEHIND: usize = 3;
 /// Interval at which interrupts are checked during a set.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Limits of HPCG: iterations of its convergence test, without and with preconditioner.
+/// Maximum numbers of iterations in the convergence test of HPCG, without and with preconditioner.
 const ALLOWED: [usize; 2] = [12, 2];
 
-/// Options of a run.
+/// Options of `apps hpcg`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HpcgOptions {
     /// Number of points of a domain in each direction.
@@ -57,13 +59,15 @@ pub struct HpcgOptions {
     pub memory_fraction: Fraction,
     /// Time for the whole run.
     pub budget: Duration,
+    /// True if the user set the budget. A run that would exceed such a budget is refused.
+    pub budget_asked: bool,
     /// Exact number of sets after the warm-up, independent of the time.
     pub samples: Option<usize>,
     /// Reference program to run in addition.
     pub xhpcg: Option<XhpcgOptions>,
 }
 
-/// A planned run.
+/// Planned run of `apps hpcg`.
 pub struct HpcgPlan {
     swept: Vec<Swept>,
     options: HpcgOptions,
@@ -77,7 +81,7 @@ impl HpcgPlan {
     /// Default number of points of a domain.
     pub const GRID: GridPoints = [104; 3];
 
-    /// Plans a run with one domain for each thread or rank of the requested workers.
+    /// Plans a run with one domain per thread or rank of the requested workers.
     ///
     /// # Errors
     /// Fails if this node does not have the workers, and if the grid cannot be coarsened often enough, is too small or
@@ -103,10 +107,10 @@ impl HpcgPlan {
         let (least, most) = (x.min(y).min(z), x.max(y).max(z));
         if least < LEAST || 8 * least < most {
             return wrong(format!(
-                "expected at least {LEAST} points in each direction, and at most 8 times as many as in another"
+                "expected at least {LEAST} points in every direction, and at most 8 times as many points as in any other direction"
             ));
         }
-        // Only one kind of workers has its domains in memory at a time.
+        // Domains of only one kind of workers are in memory at any time, so the largest size counts.
         let layouts = swept.iter().map(|swept| swept.layout(grid));
         let Some(layout) = layouts.max_by_key(DomainLayout::count) else {
             return Err(Failure::usage("expected workers"));
@@ -132,7 +136,7 @@ impl HpcgPlan {
             ))
             .hint(format!("{remedy}, or give a larger --memory-fraction")));
         }
-        // The reference program is compared with the first workers.
+        // The reference program is compared with the first kind of workers.
         let find = |asked| PlacedXhpcg::find(site, swept[0].layout(grid), asked);
         let xhpcg = options.xhpcg.as_ref().map(find).transpose()?;
         Ok(Self { swept, options, notices, xhpcg })
@@ -168,6 +172,7 @@ impl Planned for HpcgPlan {
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { swept, options, notices, xhpcg } = *self;
         let limits = Limits::new(options.budget, options.samples);
+        let limits = Limits { asked: options.budget_asked, ..limits };
         let mut pool = WorkerPool::start(swept.iter().map(|swept| &swept.workers))?;
         let cells = swept.iter().map(|swept| HpcgCell::new(swept, options.grid));
         let mut run = HpcgRun {
@@ -183,12 +188,17 @@ impl Planned for HpcgPlan {
         };
         let shared = SharedObserver::new(observer);
         let interrupted = || (&shared).interrupted();
+        if limits.asked && limits.samples.is_none() {
+            let first_sets = run.predicted(&mut pool, options.grid, &interrupted)?;
+            limits.beforehand(limits.elapsed() + first_sets, "smaller domains (--grid)")?;
+        }
         let mut schedule = Schedule::new(policy::APPS, limits, run.cells.len());
         let stop = schedule
             .run(&mut &shared, Some(&latest), |turn| run.set(&mut pool, turn.cell, &interrupted))?;
         // A set that is interrupted is not a sample, and nothing is measured after it.
         let stop = if interrupted() { Stop::Interrupted } else { stop };
-        // Native sets run before and after the reference program, so that a drift affects both equally.
+        // Native sets run before and after the reference program, so that a drift affects native and reference runs
+        // equally.
         let mut reference = Ok(None);
         if let (Some(xhpcg), true) = (&xhpcg, stop != Stop::Interrupted) {
             (&mut &shared).phase("xhpcg");
@@ -214,7 +224,7 @@ impl Planned for HpcgPlan {
     }
 }
 
-/// Workers with their domains and the results of their sets.
+/// One kind of workers, with the results of the sets that they ran.
 struct HpcgCell<'a> {
     swept: &'a Swept,
     layout: DomainLayout,
@@ -242,14 +252,35 @@ impl<'a> HpcgCell<'a> {
     }
 }
 
-/// A run with all its workers.
+/// Run of `apps hpcg` with all kinds of workers.
 struct HpcgRun<'a> {
     /// Loops without and with prefetching.
     codes: [Code; 2],
     cells: Vec<HpcgCell<'a>>,
 }
 
-impl HpcgRun<'_> {
+impl<'a> HpcgRun<'a> {
+    /// Returns the predicted time of the first sets of all kinds of workers, including the tests. The prediction is
+    /// based on a set with domains of half the edge length. Caches hold a larger part of these domains, so the
+    /// prediction is too short rather than too long.
+    fn predicted(
+        &self,
+        pool: &mut WorkerPool<'a>,
+        grid: GridPoints,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Duration, Failure> {
+        let half = grid.map(|points| (points / 2).next_multiple_of(MULTIPLE).max(LEAST));
+        let points = |domain: GridPoints| domain.iter().product::<usize>() as f64;
+        let cells = self.cells.iter().map(|cell| HpcgCell::new(cell.swept, half));
+        let mut trial = HpcgRun { codes: self.codes, cells: cells.collect::<Result<_, _>>()? };
+        let start = clock::now();
+        for at in 0..trial.cells.len() {
+            trial.set(pool, at, interrupted)?;
+        }
+        let elapsed = clock::now().saturating_duration_since(start);
+        Ok(elapsed.mul_f64(points(grid) / points(half)))
+    }
+
     /// Runs one set on newly created domains and returns it as a sample; returns no sample if interrupted.
     fn set(
         &mut self,
@@ -262,14 +293,14 @@ impl HpcgRun<'_> {
             Until { iterations: ITERATIONS, tolerance: 0.0, preconditioned: true, stop: &stop };
         let Self { codes, cells } = self;
         let cell = &mut cells[at];
-        // The loops that the first set chose are used again.
+        // Later sets use the loops that the first set chose.
         let codes = match cell.sets.first() {
             Some(set) => std::slice::from_ref(&codes[usize::from(set.ahead)]),
             None => &codes[..],
         };
         let made_of = DomainPlan { layout: &cell.layout, exchange: &cell.exchange, codes };
         let asked = SetRequest { tested: cell.tests.is_some(), until };
-        // Threads stop at their next check of `stop`.
+        // Threads stop when they next check `stop`.
         let mut ask = || {
             let end = interrupted();
             if end {
@@ -277,7 +308,7 @@ impl HpcgRun<'_> {
             }
             end
         };
-        // SAFETY: the job computes, maps memory and synchronises at its own barrier.
+        // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
         let made = unsafe {
             pool.sample(at, Interrupt::when(&mut ask).every(LOOK_EVERY), |member, laps| {
                 Set::of_member(member, laps, made_of, asked)
@@ -296,7 +327,7 @@ impl HpcgRun<'_> {
     }
 }
 
-/// Data from which the figures are computed.
+/// Measured data from which the figures are computed.
 struct HpcgEvidence<'a> {
     site: &'a Site,
     run: &'a HpcgRun<'a>,
@@ -335,7 +366,7 @@ impl HpcgEvidence<'_> {
         all
     }
 
-    /// Returns the rate divided by that of the reference workers, round by round.
+    /// Returns the rate of the workers divided by the rate of the reference workers, computed for every round.
     fn relative(&self, at: usize, config: HpcgConfig) -> Option<Measurement> {
         let cells = &self.run.cells;
         let wanted = &cells[at].swept.reference;
@@ -387,7 +418,7 @@ impl HpcgEvidence<'_> {
         }
     }
 
-    /// Returns the validity by HPCG's own tests, and by the check whether caches hold part of the problem.
+    /// Returns the validity according to the tests of HPCG. The result is suspect if caches hold part of the problem.
     fn validity(&self, cell: &HpcgCell<'_>) -> Validity {
         let mut validity = Validity::valid();
         let told = |x: Option<f64>| x.map_or_else(|| "NaN".to_owned(), |x| format!("{x:.1e}"));
@@ -408,7 +439,7 @@ impl HpcgEvidence<'_> {
                 ));
             }
         }
-        // The accuracy of the residual is that of x.
+        // The error of x is about as large as the residual, so a larger error indicates wrong results.
         let is_off = |set: &&Set| set.distance.is_none_or(|distance| distance > 1e-3);
         if let Some(set) = cell.sets.iter().find(is_off) {
             validity.invalid(format!("the solution deviates from 1 by {}", told(set.distance)));
@@ -423,7 +454,7 @@ impl HpcgEvidence<'_> {
         let bytes = bytes(&cell.layout);
         if (bytes as f64) < TIMES_LLC * held as f64 {
             validity.suspect(format!(
-                "matrix and vectors ({}) are smaller than four times the last-level caches in use ({}), which hold part of them",
+                "matrix and vectors ({}) are smaller than four times the last-level caches in use ({}), so caches hold part of the data",
                 Bytes(bytes),
                 Bytes(held)
             ));

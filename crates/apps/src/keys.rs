@@ -1,4 +1,4 @@
-//! Keys that figures of several proxy applications share.
+//! Configuration keys that figures of several proxy applications share.
 
 nodegauge_measure::keys! {
     /// Figure that a ratio is relative to.

@@ -3,7 +3,7 @@
 //!
 //! The crate takes a machine, a placement and options, and returns measurements. It does not print, does not save, and
 //! does not depend on another gauge.
-// Rows, columns and lanes are indices into several arrays at once.
+// Rows, columns and lanes are indices into several arrays simultaneously.
 #![allow(clippy::needless_range_loop)]
 
 mod array;

@@ -1,9 +1,11 @@
-//! Order in which unknowns are eliminated, and their distribution over threads: colours of nodes that are not coupled,
-//! and numbers by thread, colour and sequence, so that each thread's rows are contiguous.
+//! Order in which unknowns are eliminated, and distribution of the unknowns over threads. Nodes of the same colour are
+//! not coupled. Rows are numbered by thread, then by colour, then in sequence, so that the rows of a thread are
+//! contiguous.
 //!
-//! Reverse Cuthill-McKee with the levels of its dependences eliminates exactly in that order, with all nodes of a level
-//! at the same time. With cyclic colours of levels (T. Washio, S. Doi et al., CM-RCM, as in K. Nakajima, parallel
-//! iterative solvers for finite elements), it has fewer steps but needs more iterations.
+//! Reverse Cuthill-McKee by levels of dependence gives the same result as elimination in sequence, while all nodes of a
+//! level are eliminated simultaneously. With cyclic colours of levels (T. Washio, S. Doi et al., CM-RCM, as in K.
+//! Nakajima, parallel iterative solvers for finite elements), there are fewer steps, but the solver needs more
+//! iterations.
 
 use crate::array::share;
 use crate::elasticity::Subdomain;
@@ -14,10 +16,10 @@ use std::ops::Range;
 /// iterations; the literature uses 10 to 20.
 const CYCLE: usize = 20;
 
-/// Order of elimination.
+/// Order in which the unknowns are eliminated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EliminationOrder {
-    /// In the numbering of the nodes (x varies fastest), within each thread's nodes only.
+    /// In the numbering of the nodes (x varies fastest), separately for the nodes of every thread.
     Domain,
     /// In the numbering of the nodes, by levels of dependence.
     Natural,
@@ -29,20 +31,20 @@ pub enum EliminationOrder {
     CyclicLevels,
 }
 
-/// Rows and their numbers.
+/// Numbering of the rows of a rank.
 #[derive(Debug)]
 pub struct Numbering {
-    /// Local number of the node of each row: first the rank's own rows, then those of its neighbours.
+    /// Local number of the node of every row. Rows that the rank owns come first, then rows of neighbouring ranks.
     pub nodes: Vec<u32>,
-    /// Row of each local number.
+    /// Row of every node, by local number.
     pub rows: Vec<u32>,
-    /// Colour of each of the rank's own rows.
+    /// Colour of every row that the rank owns.
     pub colours: Vec<u32>,
-    /// Rows by thread, then by colour.
+    /// Ranges of rows, by thread and then by colour.
     stages: Vec<Vec<Range<usize>>>,
 }
 
-/// Number of a node without colour, level or row.
+/// Value for a node that has no colour, level or row.
 const NONE: u32 = u32::MAX;
 
 impl Numbering {
@@ -77,7 +79,7 @@ impl Numbering {
         Self::of(subdomain, &sequence, &colour_of, threads)
     }
 
-    /// Numbers rows by thread, colour and sequence; each colour is divided evenly.
+    /// Numbers rows by thread, colour and sequence; the nodes of every colour are divided evenly among the threads.
     fn of(subdomain: &Subdomain, sequence: &[u32], colour_of: &[u32], threads: usize) -> Self {
         let count = sequence.iter().map(|node| colour_of[*node as usize] + 1).max().unwrap_or(0);
         let mut by_colour = vec![Vec::new(); count as usize];
@@ -130,16 +132,16 @@ impl Numbering {
     }
 }
 
-/// Returns the first colour that is not in the set `used` (one bit per colour), searched cyclically among `cycle`
-/// colours from `first`; if all are used, the first one after them. A node has 26 neighbours, so 27 colours always
-/// suffice.
+/// Returns the first colour that is not in the set `used`, which has one bit per colour. The search is cyclic among
+/// `cycle` colours and begins at `first`. If all these colours are used, the first unused colour after them is
+/// returned. A node has 26 neighbours, so 27 colours always suffice.
 fn first_free(used: u64, first: usize, cycle: usize) -> u32 {
     let turns = (0..cycle).map(|step| (first + step) % cycle);
     let free = turns.chain(cycle..64).find(|colour| used >> colour & 1 == 0);
     free.unwrap_or(0) as u32
 }
 
-/// Returns the neighbours of a node that the rank owns, by local number.
+/// Returns the local numbers of those neighbours of a node that the rank owns.
 fn beside(subdomain: &Subdomain, local: u32) -> impl Iterator<Item = usize> {
     let node = subdomain.node(local as usize);
     let others = subdomain.neighbours(node).map(|(_, other)| other);
@@ -148,7 +150,7 @@ fn beside(subdomain: &Subdomain, local: u32) -> impl Iterator<Item = usize> {
         .map(|other| subdomain.local(other))
 }
 
-/// Colours the nodes in sequence; `choose` gets a node and the set of its neighbours' colours.
+/// Colours the nodes in sequence; `choose` returns the colour for a node, given the set of colours of the neighbours.
 fn coloured(
     subdomain: &Subdomain,
     sequence: &[u32],
@@ -164,7 +166,8 @@ fn coloured(
     colours
 }
 
-/// Returns the level of each node: one more than the highest level of its neighbours that precede it in the sequence.
+/// Returns the level of every node: one more than the highest level of the neighbours that precede the node in the
+/// sequence.
 fn levels(subdomain: &Subdomain, sequence: &[u32]) -> Vec<u32> {
     let mut levels = vec![NONE; subdomain.known_nodes()];
     for node in sequence {
@@ -254,7 +257,7 @@ mod tests {
         let colours = |order| Numbering::new(&whole, order, 2).colour_count();
         assert_eq!(colours(EliminationOrder::Multicolour), 8);
         assert_eq!(colours(EliminationOrder::Domain), 1);
-        // The colour is x + 2 y + 4 z.
+        // The level of a node is x + 2 y + 4 z.
         assert_eq!(colours(EliminationOrder::Natural), 7 + 2 * 5 + 4 * 6 + 1);
         assert!((8..=27).contains(&colours(EliminationOrder::CyclicLevels)));
         let natural: Vec<u32> = (0..whole.mesh.count() as u32).collect();

@@ -1,13 +1,14 @@
-//! Ratios of two cells that were measured in turn: each ratio is of samples of the same round, so that a drift does not
-//! appear as a difference.
+//! Ratios of the times of two cells that were measured alternately. A ratio compares samples of the same round, so that
+//! a drift does not appear as a difference.
 
 use nodegauge_measure::samples::{self, Sample};
 
-/// Minimum number of undisturbed rounds; with fewer, all rounds count.
+/// Minimum number of undisturbed rounds; with fewer undisturbed rounds, all rounds are used.
 const LEAST: usize = 3;
 
-/// Returns the times of cell `of` divided by those of cell `by` for each round after the warm-up in which neither was
-/// disturbed and both had the same regime. The second value is true if there were enough such rounds.
+/// Returns the times of cell `of` divided by the times of cell `by`, for the rounds after the warm-up. Only rounds are
+/// used in which both samples were undisturbed and in the same regime. The second value is true if there were enough
+/// such rounds.
 pub(crate) fn ratios(all: &[Vec<Sample>], of: usize, by: usize) -> (Vec<f64>, bool) {
     let rounds = all[of].iter().zip(&all[by]).skip(1);
     let rounds: Vec<Vec<Sample>> = rounds.map(|(x, y)| vec![x.clone(), y.clone()]).collect();

@@ -1,5 +1,5 @@
-//! Applications as points under a roofline of main memory: operations as counted by the application, bytes from its
-//! storage format.
+//! Applications as points in a roofline of main memory. The operations are counted by the application; the bytes are
+//! computed from the storage format.
 
 use crate::config::{HpcgConfig, TrapezoidConfig};
 use crate::hpcg::problem::{DomainLayout, ITERATIONS, Operations};
@@ -8,7 +8,7 @@ use crate::{GAUGE, TIMES_LLC, hpcg, iccg, trapezoid};
 use nodegauge_gauge::roofline::RooflinePoint;
 use nodegauge_measure::record::{Measurement, Record, Status};
 
-/// Bytes of the partial sum that each worker of the trapezoid rule writes.
+/// Number of bytes of the partial sum that a worker of the trapezoid rule writes.
 const SUM: f64 = 8.0;
 
 /// Returns the points of the newest run of each application.
@@ -28,8 +28,8 @@ fn own<'r>(record: &'r Record, test: &'static str) -> impl Iterator<Item = &'r M
     all.filter(|m| m.value.is_some() && m.validity.status != Status::Invalid)
 }
 
-/// Returns the solver and its parts for the workers with the fastest iterations; nothing if caches hold part of the
-/// matrix.
+/// Returns points for the solver and its parts, for the workers with the fastest iterations. Returns no points if
+/// caches hold part of the matrix.
 fn of_iccg(record: &Record) -> Vec<RooflinePoint> {
     let all: Vec<(&Measurement, IccgConfig)> =
         own(record, iccg::TEST).map(|m| (m, m.read_config())).collect();
@@ -44,7 +44,7 @@ fn of_iccg(record: &Record) -> Vec<RooflinePoint> {
     }
     let point = |(m, config): &(&Measurement, IccgConfig)| {
         let (flops, bytes) = (config.flops? as f64, config.moved_bytes? as f64);
-        // The figure of a part is its bytes per second.
+        // The figure of a part is a bandwidth in bytes per second.
         let (name, rate) = match m.name.as_str() {
             "rate" => ("iccg".to_owned(), m.value?),
             part if config.share.is_some() => (format!("iccg_{part}"), m.value? * flops / bytes),
@@ -62,7 +62,7 @@ fn of_iccg(record: &Record) -> Vec<RooflinePoint> {
     same.filter_map(point).collect()
 }
 
-/// Returns the rating, with the operations that HPCG counts.
+/// Returns a point for the HPCG rating, with operations as counted by HPCG.
 fn of_hpcg(record: &Record) -> Vec<RooflinePoint> {
     let point = |m: &Measurement| {
         let config: HpcgConfig = m.read_config();
@@ -81,7 +81,7 @@ fn of_hpcg(record: &Record) -> Vec<RooflinePoint> {
     best.into_iter().collect()
 }
 
-/// Returns the longest sum by the fastest workers.
+/// Returns a point for the longest sum, computed by the fastest workers.
 fn of_trapezoid(record: &Record) -> Vec<RooflinePoint> {
     let rates = own(record, trapezoid::TEST).filter(|m| m.name == "rate");
     let rates = rates.map(|m| (m, m.read_config::<TrapezoidConfig>()));
@@ -172,7 +172,7 @@ mod tests {
             told(&of),
             expected.map(|(name, expected_rate, x)| (name.to_owned(), expected_rate, x))
         );
-        // A matrix in caches gives no point under a roofline of memory.
+        // A matrix that fits into caches gives no point in a roofline of main memory.
         let small = |m: &mut Measurement| {
             let cached_config = IccgConfig { times_llc: Some(0.1), ..m.read_config() };
             *m = m.clone().config(&cached_config);
@@ -185,7 +185,7 @@ mod tests {
     fn multigrid_and_sums_have_their_counts() {
         let hpcg = told(&record("apps-hpcg"));
         let [(name, _, intensity)] = &hpcg[..] else { panic!("{hpcg:?}") };
-        // Between a product, with 2 operations for more than 8 bytes, and the savings of a cycle.
+        // A product has 2 operations per more than 8 bytes; the multigrid cycle saves some of the bytes.
         assert!(name == "hpcg" && (0.15..0.5).contains(intensity), "{hpcg:?}");
         let sums = told(&record("apps-trapezoid"));
         let [(sum_name, rate, sum_intensity)] = &sums[..] else { panic!("{sums:?}") };

@@ -2,9 +2,9 @@
 //! L^T)` without fill-in (block-IC(0): J. A. Meijerink, H. A. van der Vorst, Math. Comp. 31, 1977; O. Axelsson,
 //! Iterative Solution Methods, 1994, chapter 7).
 //!
-//! A row is eliminated after all rows of lower colours and, within its colour, after the preceding rows of its thread.
-//! Rows of the same colour on different threads may still be coupled (with a single colour: each thread's domain).
-//! These couplings are ignored, which is additive Schwarz without overlap.
+//! A row is eliminated after all rows of lower colours and, within a colour, after the preceding rows of the same
+//! thread. Rows of the same colour on different threads may still be coupled, e.g. if there is only one colour. These
+//! couplings are ignored; the method is then additive Schwarz without overlap.
 
 use crate::array::{Array, SharedArray};
 use crate::code::{Code, compiled};
@@ -17,10 +17,10 @@ use nodegauge_measure::Failure;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Initial share by which diagonals are increased if a pivot is not positive, and the factor for further increases (T.
+/// Initial relative increase (shift) of the diagonals if a pivot is not positive, and factor for further increases (T.
 /// A. Manteuffel, Math. Comp. 34, 1980).
 const SHIFT: (f64, f64) = (0.01, 2.0);
-/// Maximum share by which diagonals are increased; the matrix is then diagonally dominant.
+/// Maximum relative increase of the diagonals; the matrix is then diagonally dominant.
 const MOST_SHIFT: f64 = 100.0;
 
 /// Role of a coupling in the elimination of a row.
@@ -32,7 +32,7 @@ enum Coupling {
     LeftOut,
 }
 
-/// Returns the role of the coupling between row `row`, of a thread with the rows `own`, and a column.
+/// Returns the role of the coupling between `row` and `column`; `own` are the rows of the thread that eliminates `row`.
 fn coupling(numbering: &Numbering, own: &Range<usize>, row: usize, column: usize) -> Coupling {
     if row == column {
         return Coupling::Diagonal;
@@ -50,14 +50,14 @@ fn coupling(numbering: &Numbering, own: &Range<usize>, row: usize, column: usize
 pub(crate) struct Preconditioner {
     /// Inverse of the diagonal blocks, [`BLOCK`] numbers per row.
     inverse: Array<f64>,
-    /// Strictly lower and upper rows; `None` for the diagonal preconditioner.
+    /// Factors below and above the diagonal; `None` for the diagonal preconditioner.
     factor: Option<[Blocks; 2]>,
-    /// Share by which diagonals were increased until every pivot was positive.
+    /// Relative increase of the diagonals with which every pivot is positive.
     pub shift: f64,
 }
 
 impl Preconditioner {
-    /// Returns the inverse of the diagonal blocks.
+    /// Creates the diagonal preconditioner: the inverse of the diagonal blocks.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped, or if a block is not positive definite.
@@ -82,7 +82,7 @@ impl Preconditioner {
         Ok(Self { inverse: inverse.into_array(), factor: None, shift: 0.0 })
     }
 
-    /// Returns block-IC(0) in the order of the colours.
+    /// Computes block-IC(0) in the order of the colours.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped, or if no shift of the diagonal gives positive pivots.
@@ -126,11 +126,11 @@ impl Preconditioner {
         Ok(Self { inverse: inverse.into_array(), factor: factors, shift })
     }
 
-    /// Computes `z = M^-1 r` on a thread's rows; all threads call this together. The result is complete after a
-    /// barrier.
+    /// Computes `z = M^-1 r` on the rows of a thread; all threads must call this function together. The result is
+    /// complete after a barrier.
     ///
     /// # Safety
-    /// `r` and `z` have the rows, and no other code uses them.
+    /// `r` and `z` must have all rows of the rank, and no other code may use them.
     pub unsafe fn apply(
         &self,
         context: &ThreadContext<'_>,
@@ -155,7 +155,8 @@ impl Preconditioner {
             unsafe { sparse::forward(code, &lower.rows(stage), r, z) };
         }
         for (number, stage) in stages.iter().enumerate().rev() {
-            // SAFETY: the same for upper rows; rows of the last colour refer to no rows of other threads.
+            // SAFETY: the corresponding condition holds for upper rows; rows of the last colour refer to no rows of
+            // other threads.
             unsafe { sparse::backward(code, &upper.rows(stage), diagonal, z) };
             if number > 0 {
                 context.barrier();
@@ -163,32 +164,33 @@ impl Preconditioner {
         }
     }
 
-    /// Returns the bytes that one application moves on a thread's rows, including vectors.
+    /// Returns the number of bytes that one application of the preconditioner moves for the rows of a thread, including
+    /// vectors.
     pub fn bytes(&self, rows: &Range<usize>) -> usize {
         let factor = self.factor.iter().flatten().map(|part| part.bytes_of(rows)).sum::<usize>();
-        // r is read and z written; the backward substitution reads and writes z again.
+        // The forward substitution reads r and writes z; the backward substitution reads and writes z.
         let vectors = if self.factor.is_some() { 4 } else { 2 };
         factor + rows.len() * 8 * (BLOCK + 3 * vectors)
     }
 
-    /// Returns the operations of one application on a thread's rows.
+    /// Returns the number of operations of one application of the preconditioner for the rows of a thread.
     pub fn flops(&self, rows: &Range<usize>) -> usize {
         let blocks: usize = self.factor.iter().flatten().map(|part| part.count_of(rows)).sum();
         blocks * 2 * BLOCK + rows.len() * 15
     }
 }
 
-/// Block-IC(0) during its computation by the threads.
+/// Block-IC(0) while the threads compute it.
 struct Factorisation<'a> {
     matrix: &'a Blocks,
     rows: &'a Numbering,
-    /// As in [`Preconditioner`].
+    /// Inverse of the diagonal blocks, as in [`Preconditioner`].
     inverse: SharedArray<f64>,
-    /// Strictly lower rows.
+    /// Factor below the diagonal.
     lower: SharedBlocks,
-    /// Strictly upper rows.
+    /// Factor above the diagonal.
     upper: SharedBlocks,
-    /// Share by which diagonals are increased.
+    /// Relative increase of the diagonals.
     shift: f64,
 }
 
@@ -199,15 +201,15 @@ impl Factorisation<'_> {
     /// Fails if a thread fails.
     fn try_shift(&mut self, threads: &mut impl Threads) -> Result<bool, Failure> {
         let good = AtomicBool::new(true);
-        // SAFETY: `self` is borrowed exclusively, and each of its threads calls this once.
+        // SAFETY: `self` is borrowed exclusively, and every thread calls the function once.
         threads.map(|context| unsafe { self.factorise(context, &good) })?;
         Ok(good.load(Ordering::Relaxed))
     }
 
-    /// Runs a thread's part of the factorisation.
+    /// Runs the part of one thread in the factorisation.
     ///
     /// # Safety
-    /// All threads call this, each with its own context, and no other code uses `self` during the call.
+    /// All threads must call this function, with different contexts. No other code may use `self` during the call.
     unsafe fn factorise(&self, context: &ThreadContext<'_>, good: &AtomicBool) {
         let Self { matrix, rows, lower, upper, .. } = self;
         let own = rows.of_thread(context.thread);
@@ -231,7 +233,7 @@ impl Factorisation<'_> {
                 *slot = *column;
                 // SAFETY: lower rows are complete.
                 let (others, blocks) = unsafe { lower.row(*column as usize) };
-                // The pattern is symmetric.
+                // The sparsity pattern is symmetric, so the transposed block exists.
                 if let Some(at) = others.iter().position(|other| *other as usize == row) {
                     *value = transpose(&blocks[at]);
                 }
@@ -242,7 +244,7 @@ impl Factorisation<'_> {
     /// Returns the inverse of the diagonal block of a row.
     ///
     /// # Safety
-    /// The row has been eliminated.
+    /// The row must have been eliminated.
     #[inline(always)]
     unsafe fn inverse_of(&self, row: usize) -> [f64; BLOCK] {
         // SAFETY: an eliminated row is not written again.
@@ -251,7 +253,7 @@ impl Factorisation<'_> {
     }
 }
 
-/// A row during its elimination: `W_ij = A_ij - sum of W_ik L_jk^T`, `L_ij = W_ij D_j^-1`, `D_i = A_ii - sum of W_ij
+/// Row during the elimination: `W_ij = A_ij - sum of W_ik L_jk^T`, `L_ij = W_ij D_j^-1`, `D_i = A_ii - sum of W_ij
 /// L_ij^T`.
 pub(crate) struct Elimination<'a> {
     factor: &'a Factorisation<'a>,
@@ -261,11 +263,11 @@ pub(crate) struct Elimination<'a> {
 }
 
 compiled! {
-    /// Eliminates a row; clears `good` if its pivot is not positive definite.
+    /// Eliminates a row; clears `good` if the pivot block is not positive definite.
     ///
     /// # Safety
-    /// The processor supports the instruction set; no other thread writes the row; rows of lower colours and the
-    /// preceding rows of the thread are complete.
+    /// The processor must support the instruction set, and no other thread may write the row. Rows of lower colours and
+    /// the preceding rows of the thread must be complete.
     eliminate = eliminate_body(at: &Elimination<'_>, scratch: &mut RowScratch, good: &AtomicBool)
 }
 
@@ -294,9 +296,9 @@ unsafe fn eliminate_body<S: InstructionSet, const ASK: bool>(
     for (number, (_, column, _)) in coupled.iter().enumerate() {
         place[*column] = number as u8 + 1;
     }
-    // The shift changes only the diagonal.
+    // The shift increases only the diagonal.
     (0..3).for_each(|diagonal| pivot[4 * diagonal] *= 1.0 + factor.shift);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller meets the requirements of this function.
     let (slots, values) = unsafe { lower.row_mut(row) };
     for (number, (_, column, slot)) in coupled.iter().enumerate() {
         let mut w = blocks[*slot];
@@ -325,11 +327,12 @@ unsafe fn eliminate_body<S: InstructionSet, const ASK: bool>(
 
 /// Scratch memory for the elimination of a row.
 pub(crate) struct RowScratch {
-    /// By row: position of the coupling among those of the current row, from 1; 0 if there is no coupling.
+    /// For every row: position of the coupling with the current row among the couplings of the current row, from 1; 0
+    /// if the rows are not coupled.
     place: Vec<u8>,
     /// Lower couplings in the order of elimination: colour, row, and index of the block in the row.
     coupled: Vec<(u32, usize, usize)>,
-    /// `W` of each coupling.
+    /// Block `W` of every coupling.
     unscaled: Vec<[f64; BLOCK]>,
 }
 
@@ -346,7 +349,7 @@ fn diagonal_of(matrix: &Blocks, row: usize) -> [f64; BLOCK] {
     at.map_or([f64::NAN; BLOCK], |at| blocks[at])
 }
 
-/// Inverts a symmetric block; clears `good` if it is not positive definite.
+/// Inverts a symmetric block; clears `good` if the block is not positive definite.
 fn invert_into(block: &[f64; BLOCK], inverse: &mut [f64], good: &AtomicBool) {
     let rows = std::array::from_fn(|row| std::array::from_fn(|column| block[3 * column + row]));
     let (inverted, determinant) = invert(&rows);

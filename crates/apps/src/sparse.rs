@@ -1,6 +1,6 @@
 //! Sparse matrices of 3 x 3 blocks, with one block row per node, and their products with vectors.
 //!
-//! There are two storage formats: consecutive block rows (BCSR), and slices of eight block rows side by side (sliced
+//! There are two storage formats: consecutive block rows (BCSR), and slices of eight interleaved block rows (sliced
 //! ELL). A block is stored by columns; a vector has three components per node.
 
 pub(crate) mod blocks;
@@ -17,8 +17,8 @@ nodegauge_measure::names!(Storage, "storage", Bcsr = "bcsr", Sell = "sell");
 /// Storage format of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Storage {
-    /// Consecutive block rows, each with its own length.
+    /// Consecutive block rows of different lengths.
     Bcsr,
-    /// Slices of block rows side by side; each slice is as wide as its longest row.
+    /// Slices of interleaved block rows; a slice is as wide as the longest row of the slice.
     Sell,
 }

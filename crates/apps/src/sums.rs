@@ -1,7 +1,7 @@
 //! Sums over workers in a fixed order, in memory that processes share.
 //!
-//! There are two sets of partial sums, used alternately. A fast worker writes to a set that no other worker still
-//! reads, because all workers synchronise once between two uses of a set.
+//! There are two sets of partial sums, used alternately. All workers synchronise once between two uses of a set, so no
+//! worker still reads the set that a fast worker writes.
 
 use nodegauge_measure::Failure;
 use nodegauge_os::{CacheLine, Mapping};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// Size of a cache line, bytes.
 const LINE: usize = size_of::<CacheLine<AtomicU64>>();
 
-/// Two lines for each worker: a partial sum and its request for an end, for each set.
+/// Two cache lines per worker, one for each set. A line contains a partial sum and a request to end.
 #[derive(Debug)]
 pub(crate) struct SharedSums {
     memory: Mapping,
@@ -18,7 +18,7 @@ pub(crate) struct SharedSums {
 }
 
 impl SharedSums {
-    /// Maps memory for `workers` workers; called before they are started.
+    /// Maps memory for `workers` workers; must be called before the workers are started.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped.
@@ -29,30 +29,31 @@ impl SharedSums {
         Ok(Self { memory, workers })
     }
 
-    /// Returns a worker's access to the sums. All workers create theirs together and make the same sequence of calls.
+    /// Returns the access of a worker to the sums. All workers must call this function, and must then make the same
+    /// sequence of calls.
     pub fn of_worker(&self, worker: usize) -> Sums<'_> {
         Sums { shared: self, worker, number: AtomicUsize::new(0) }
     }
 
-    /// Returns a worker's partial sum and the word after it.
+    /// Returns the partial sum of a worker and the word with the request to end.
     fn line(&self, half: usize, worker: usize) -> [&AtomicU64; 2] {
         let at = (half * self.workers + worker) * LINE;
         [at, at + size_of::<AtomicU64>()].map(|at| self.memory.view(at))
     }
 }
 
-/// A worker's access to the sums.
+/// Access of a worker to the sums.
 #[derive(Debug)]
 pub(crate) struct Sums<'a> {
     shared: &'a SharedSums,
     worker: usize,
-    /// Number of sums so far.
+    /// Number of sums computed so far, which selects the set.
     number: AtomicUsize,
 }
 
 impl Sums<'_> {
-    /// Returns the sum of `x` over all workers, the same for each, and true if any worker requests an `end`; all
-    /// workers synchronise at `barrier`.
+    /// Returns the sum of `x` over all workers, and true if any worker requests an `end`. All workers get the same
+    /// result and synchronise at `barrier`.
     pub fn add_up(&self, x: f64, end: bool, barrier: impl FnOnce()) -> (f64, bool) {
         let half = self.number.fetch_add(1, Ordering::Relaxed) % 2;
         let [part, ends] = self.shared.line(half, self.worker);

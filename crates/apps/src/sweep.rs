@@ -1,4 +1,4 @@
-//! Sweeps over workers: axes, and the reference workers of each combination.
+//! Sweeps over workers: axes, combinations, and the reference workers of every combination.
 
 use crate::config::WorkersConfig;
 use crate::{GAUGE, Workers};
@@ -8,12 +8,12 @@ use nodegauge_placement::{LecturePolicy, Policies, RankMap, ThreadList};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// Kind of workers.
+/// Kind of workers: threads of a process, or processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkersKind {
-    /// Threads of one process.
+    /// Workers are threads of one process.
     Threads,
-    /// Processes.
+    /// Workers are processes (ranks) with one thread.
     Ranks,
 }
 nodegauge_measure::names!(WorkersKind, "kind of workers", Threads = "threads", Ranks = "ranks");
@@ -21,13 +21,13 @@ nodegauge_measure::names!(WorkersKind, "kind of workers", Threads = "threads", R
 /// Value of an option that can be swept.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WorkersSetting {
-    /// Threads or ranks.
+    /// Kind of workers: threads or ranks.
     Workers(WorkersKind),
     /// Number of threads.
     Threads(u32),
     /// Number of ranks.
     Ranks(u32),
-    /// Policy of ranks.
+    /// Placement policy of the ranks.
     Policy(LecturePolicy),
     /// Map of ranks to sockets or cores.
     RankMap(RankMap),
@@ -44,7 +44,7 @@ impl fmt::Display for WorkersSetting {
     }
 }
 
-/// Values of one option.
+/// Axis of a sweep over workers: values of one option.
 pub type WorkersAxis = sweep::Axis<WorkersSetting>;
 
 impl sweep::Setting for WorkersSetting {
@@ -85,19 +85,19 @@ impl sweep::Setting for WorkersSetting {
 pub struct Swept {
     /// Workers of the combination.
     pub workers: Workers,
-    /// Value on each axis; empty without a sweep.
+    /// Value on every axis of the sweep; empty without a sweep.
     pub settings: Vec<WorkersSetting>,
-    /// Settings of the reference workers.
+    /// Values on the axes for the reference workers.
     pub reference: Vec<WorkersSetting>,
 }
 
 impl Swept {
-    /// Returns the only workers of a run without a sweep.
+    /// Returns the workers of a run without a sweep.
     pub fn alone(workers: Workers) -> Self {
         Self { workers, settings: Vec::new(), reference: Vec::new() }
     }
 
-    /// Returns the value on each axis for the record; `None` without a sweep.
+    /// Returns the values on all axes for the record; `None` without a sweep.
     pub(crate) fn coordinates(&self) -> Option<Map<String, Value>> {
         let entry = |value: &WorkersSetting| {
             (sweep::Setting::axis(value).to_owned(), Value::from(value.to_string()))
@@ -106,10 +106,10 @@ impl Swept {
     }
 }
 
-/// Value on each axis, as stored in records.
+/// Values on all axes, as stored in records.
 pub(crate) type Coordinates<'c> = Option<&'c Map<String, Value>>;
 
-/// Returns the value of a figure on an axis of its sweep.
+/// Returns the value on `axis` of the sweep.
 pub(crate) fn coordinate<'c>(sweep: Coordinates<'c>, axis: &str) -> Option<&'c str> {
     sweep?.get(axis)?.as_str()
 }
@@ -120,7 +120,7 @@ pub(crate) fn in_words(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
     on.in_words() + &map
 }
 
-/// Returns the label of workers: all swept values, or in a sweep over policies or maps only these.
+/// Returns the label of workers in a chart: all swept values, or only policies and maps if these are swept.
 pub(crate) fn label(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
     let of = |axis: &str| Some(format!("{axis} {}", coordinate(sweep, axis)?));
     let is_counted = ["workers", "threads", "ranks"].into_iter().any(|axis| of(axis).is_some());
@@ -130,11 +130,10 @@ pub(crate) fn label(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
     }
 }
 
-/// Plans the workers of every combination, as returned by `arrange`; combinations that this node does not have are left
-/// out.
+/// Plans the workers of every combination with `arrange`; combinations that this node does not support are left out.
 ///
 /// # Errors
-/// Fails if axes exclude each other, if there are too many combinations, and if this node has none of them.
+/// Fails if axes exclude each other, if there are too many combinations, and if this node supports no combination.
 pub fn plan(
     axes: &[WorkersAxis],
     mut arrange: impl FnMut(&[WorkersSetting]) -> Result<Workers, Failure>,
@@ -165,10 +164,10 @@ pub fn plan(
     Ok((swept, notices.into_iter().chain(left_out).collect()))
 }
 
-/// Returns the combinations that this node has, with notices about the others.
+/// Returns the combinations that this node supports, with notices about the other combinations.
 ///
 /// # Errors
-/// Fails with the first error if there are no others, and with any error that does not depend on the machine.
+/// Fails with the first error if no combination is supported, and with any error that does not depend on the machine.
 pub(crate) fn keep(
     all: impl IntoIterator<Item = (Vec<WorkersSetting>, Result<Swept, Failure>)>,
 ) -> Result<(Vec<Swept>, Vec<Notice>), Failure> {
@@ -189,7 +188,7 @@ pub(crate) fn keep(
     Ok((kept, notices))
 }
 
-/// Removes values without effect: threads have no policy and no map.
+/// Removes values without effect, because threads have no policy and no map.
 fn meaningful(mut settings: Vec<WorkersSetting>) -> Vec<WorkersSetting> {
     if settings.contains(&WorkersSetting::Workers(WorkersKind::Threads)) {
         settings.retain(|value| {
@@ -199,8 +198,9 @@ fn meaningful(mut settings: Vec<WorkersSetting>) -> Vec<WorkersSetting> {
     settings
 }
 
-/// Returns the reference of a combination: threads, if there are ranks as well; the same ranks under policy 0, as in
-/// the ccNUMA lecture's plots; a single rank or thread. If it is not in the sweep, the first value of its axis.
+/// Returns the settings of the workers with which a combination is compared. With both kinds of workers in the sweep,
+/// these are threads; with policies, the same ranks under policy 0 (as in the plots of the ccNUMA lecture); otherwise,
+/// a single rank or thread. If that value is not in the sweep, the first value of the axis is used.
 fn reference(settings: &[WorkersSetting], axes: &[WorkersAxis]) -> Vec<WorkersSetting> {
     const BY: [&str; 5] = ["workers", "policy", "rank-map", "ranks", "threads"];
     let own = |name: &str| settings.iter().position(|value| sweep::Setting::axis(value) == name);
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
     use nodegauge_placement::Placement;
 
-    /// Returns combinations with their references; this node does not have `refused` ranks.
+    /// Returns combinations with their references, for a node that does not support `refused` ranks.
     fn planned(axes: &[&str], refused: u32) -> Result<(Vec<String>, Vec<Notice>), Failure> {
         let axes: Vec<WorkersAxis> = axes.iter().map(|text| text.parse().unwrap()).collect();
         let (swept, notices) = plan(&axes, |settings| match settings {

@@ -1,5 +1,5 @@
-//! Linear system of a rank: its matrix in either storage format, and the right-hand side, created by the threads that
-//! use them.
+//! Linear system of a rank: the matrix in one of the storage formats, and the right-hand side. The threads that use the
+//! rows create them.
 
 use crate::array::{Array, SharedArray};
 use crate::code::Code;
@@ -13,7 +13,7 @@ use nodegauge_measure::Failure;
 #[derive(Debug)]
 pub(crate) enum Matrix {
     Bcsr(Blocks),
-    /// Rows of each thread.
+    /// Sliced ELL, with separate slices for every thread.
     Sell(Vec<Sliced>),
 }
 
@@ -42,7 +42,8 @@ impl Matrix {
     /// Computes `y = A x` on the rows of a thread.
     ///
     /// # Safety
-    /// `x` has all columns and no thread writes it; `y` has the rows, and no other thread uses this thread's rows.
+    /// `x` must have all columns, and no thread may write it. `y` must have the rows, and no other thread may use the
+    /// rows of this thread.
     pub unsafe fn multiply(
         &self,
         rows: &Numbering,
@@ -51,7 +52,7 @@ impl Matrix {
         x: *const f64,
         y: *mut f64,
     ) {
-        // SAFETY: columns are rows of the numbering; the caller guarantees the rest.
+        // SAFETY: all columns are rows of the numbering; the caller guarantees the remaining requirements.
         unsafe {
             match self {
                 Self::Bcsr(blocks) => blocks.multiply(code, &rows.of_thread(thread), x, y),
@@ -60,7 +61,7 @@ impl Matrix {
         }
     }
 
-    /// Returns the bytes that a product moves: matrix, x once, and y.
+    /// Returns the number of bytes that a product moves: the matrix, x (counted once), and y.
     pub fn product_bytes(&self, rows: &Numbering) -> usize {
         let stored: usize = (0..rows.threads())
             .map(|thread| match self {
@@ -72,12 +73,12 @@ impl Matrix {
     }
 }
 
-/// System of a rank.
+/// Linear system of a rank.
 #[derive(Debug)]
 pub(crate) struct System {
     pub subdomain: Subdomain,
     pub rows: Numbering,
-    /// Right-hand side by row, three numbers per node, each touched first by its thread.
+    /// Right-hand side, three numbers per row; the memory is first touched by the thread that owns the row.
     pub rhs: Array<f64>,
     /// Number of blocks without padding.
     pub blocks: usize,
@@ -122,7 +123,7 @@ impl System {
         Ok((Self { subdomain, rows, rhs, blocks: blocks.count() }, blocks))
     }
 
-    /// Returns the largest difference of `x` from the exact displacement, divided by the largest displacement.
+    /// Returns the largest difference between `x` and the exact displacements, divided by the largest displacement.
     pub fn error(&self, x: &[f64], problem: &dyn Problem) -> f64 {
         let (mut worst, mut largest) = (0.0_f64, 0.0_f64);
         for (row, local) in self.rows.nodes[..self.rows.owned()].iter().enumerate() {

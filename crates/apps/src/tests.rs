@@ -1,4 +1,4 @@
-//! Tests of whole solutions against independently known results.
+//! Tests that compare complete solutions with independently known results.
 
 use crate::cg::{End, Solver, State, Tolerance};
 use crate::code::Code;
@@ -41,7 +41,7 @@ impl Problem for Waves {
         let (s, c) = (|t: f64| (PI * t).sin(), |t: f64| (PI * t).cos());
         let both = PI * PI * (lambda + mu);
         let own = 3.0 * PI * PI * mu;
-        // u_x = sin x sin y sin z, u_y = cos x sin y cos z, u_z = 0: div u = cos x (sin y sin z + cos y cos z).
+        // With u_x = sin x sin y sin z, u_y = cos x sin y cos z and u_z = 0, div u = cos x (sin y sin z + cos y cos z).
         let div = s(y) * s(z) + c(y) * c(z);
         Some([
             both * s(x) * div + own * s(x) * s(y) * s(z),
@@ -56,12 +56,12 @@ impl Problem for Waves {
     }
 }
 
-/// Problem and method of a case.
+/// Problem and method of a test case.
 #[derive(Clone, Copy)]
 struct Case<'a> {
     elements: [usize; 3],
     problem: &'a dyn Problem,
-    /// `None` for the inverse of the diagonal blocks.
+    /// Order of elimination; `None` for the diagonal preconditioner.
     order: Option<EliminationOrder>,
     storage: Storage,
     threads: usize,
@@ -75,10 +75,10 @@ const SMALL: Case<'_> = Case {
     threads: 2,
 };
 
-/// Result of a solution.
+/// Result of a solution in a test.
 struct Solved {
     state: State,
-    /// Values by node; x varies fastest.
+    /// Displacements by node; the x coordinate varies fastest.
     x: Vec<f64>,
     error: f64,
     true_residual: f64,
@@ -153,7 +153,7 @@ fn every_order_storage_and_number_of_threads_finds_the_exact_linear_solution() {
     }
 }
 
-/// Solves the same system by a dense Cholesky factorisation.
+/// Compares with the solution of the same system by a dense Cholesky factorisation.
 #[test]
 fn a_direct_solution_agrees() {
     let whole = Subdomain::whole(Mesh { elements: [3, 4, 2] });
@@ -241,7 +241,7 @@ fn what_does_not_converge_says_why() {
     assert_eq!((few.state.end, few.state.iterations), (Some(End::Limit), 3));
     assert!(few.state.residual > 1e-11 && few.true_residual > 1e-11);
 
-    /// A problem whose force is NaN.
+    /// Problem with a force that is NaN.
     struct Odd;
     impl Problem for Odd {
         fn material(&self) -> Material {
@@ -261,8 +261,7 @@ fn what_does_not_converge_says_why() {
     assert_eq!((odd.state.end, odd.state.iterations), (Some(End::NotANumber), 1));
 }
 
-/// Ranks that are processes compute the same results as threads, with the same number of iterations in each way of
-/// communication.
+/// Processes compute the same results as threads, with the same number of iterations for both kinds of communication.
 #[test]
 fn ranks_solve_it_together() {
     use nodegauge_placement::{Bind, MemoryPolicy, Placement, RankPlace, pin};

@@ -1,5 +1,5 @@
 //! `apps trapezoid`: pi by the trapezoid rule, a compute-bound program without memory traffic, with threads of one
-//! process and with ranks under each placement policy. Placement should not affect it.
+//! process and with ranks under every placement policy. Placement should not affect the speed.
 
 pub mod rule;
 pub(crate) mod view;
@@ -22,16 +22,16 @@ use std::time::Duration;
 
 /// Name of the test in records.
 pub const TEST: &str = "trapezoid";
-/// Minimum number of points of a sample, in as many sums as necessary. The shortest sum of the default takes some
-/// hundred microseconds, of which an interrupt of the core would be a large part.
+/// Minimum number of points of a sample; a sample consists of as many sums as necessary. The shortest default sum takes
+/// only some hundred microseconds, of which a single interrupt of the core would be a large part.
 const POINTS_A_SAMPLE: u64 = 20_000_000;
 /// Maximum number of intervals, which an `f64` represents exactly.
 pub const MOST_POINTS: u64 = 1 << 50;
 
-/// Options of a run.
+/// Options of `apps trapezoid`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrapezoidOptions {
-    /// Numbers of intervals, each at least one.
+    /// Numbers of intervals of the sums; all numbers are at least 1.
     pub points: Vec<u64>,
     /// Time for the whole run.
     pub budget: Duration,
@@ -39,7 +39,7 @@ pub struct TrapezoidOptions {
     pub samples: Option<usize>,
 }
 
-/// A planned run.
+/// Planned run of `apps trapezoid`.
 pub struct TrapezoidPlan {
     workers: Vec<Workers>,
     options: TrapezoidOptions,
@@ -66,7 +66,7 @@ impl TrapezoidPlan {
         Self::of(workers, options, notices)
     }
 
-    /// Plans a run with `workers`; the first ones are the reference of the others.
+    /// Plans a run with `workers`; the first kind of workers is the reference for the other kinds.
     fn of(
         workers: Vec<Workers>,
         options: TrapezoidOptions,
@@ -132,13 +132,13 @@ fn run_rate(points: Option<&u64>, sample: &Sample) -> Option<FlopsPerSec> {
     Some(FlopsPerSec(*points? as f64 * rule::FLOPS / sample.seconds.first()?))
 }
 
-/// Sum over one number of intervals by one kind of workers.
+/// Measurement of sums over one number of intervals with one kind of workers.
 struct TrapezoidCell<'a> {
     points: u64,
-    /// Index of the workers.
+    /// Index of the kind of workers.
     at: usize,
     workers: &'a Workers,
-    /// Largest difference of a sum from pi; NaN counts as the largest.
+    /// Largest difference between a sum and pi; NaN counts as the largest difference.
     error: f64,
 }
 
@@ -152,16 +152,16 @@ impl TrapezoidCell<'_> {
 struct TrapezoidRun<'a> {
     rule: Rule,
     cells: Vec<TrapezoidCell<'a>>,
-    /// Number of kinds of workers: this many cells have the same number of points.
+    /// Number of kinds of workers; this number of consecutive cells have the same number of points.
     first: usize,
 }
 
 impl TrapezoidRun<'_> {
-    /// Measures a sample: consecutive sums, each of which ends when all workers have synchronised.
+    /// Measures a sample: consecutive sums; a sum ends when all workers have synchronised.
     fn turn(&mut self, pool: &mut WorkerPool<'_>, cell: usize) -> Result<Vec<Sample>, Failure> {
         let (rule, cell) = (self.rule, &mut self.cells[cell]);
         let (points, sums) = (cell.points, cell.sums());
-        // SAFETY: the job computes and synchronises at its own barrier.
+        // SAFETY: the job computes and synchronises only at the barrier of the workers.
         let (mut sample, timed) = unsafe {
             pool.sample(cell.at, Interrupt::never(), |member, laps| {
                 laps.time(|| {
@@ -170,7 +170,7 @@ impl TrapezoidRun<'_> {
                         share = rule.share(black_box(points), member.index, member.count);
                         member.barrier();
                     }
-                    // JSON has no NaN, so the bits are sent.
+                    // The bits of the number are sent, because JSON has no NaN.
                     share.to_bits()
                 })
             })
@@ -215,7 +215,7 @@ impl TrapezoidRun<'_> {
             let rate = rate.timed(Quoted::Median, timed, 0, &|seconds| flops / seconds);
             config.seconds = rate.summary.as_ref().map(|summary| Seconds(flops / summary.median));
             all.push(rate.config(&config).judged(validity));
-            // The first workers are the reference; ranks under policies have the first policy as well.
+            // The first kind of workers is the reference; ranks under a policy are also compared with the first policy.
             let row = number - cell.at;
             let under_policy = |at: &usize| self.cells[*at].workers.policy().is_some();
             let reference = (row..row + self.first).find(under_policy);
@@ -246,7 +246,7 @@ impl TrapezoidRun<'_> {
 }
 
 impl TrapezoidCell<'_> {
-    /// Returns the validity: every sum must be pi within the expected error.
+    /// Returns the validity; every sum must equal pi within the expected error.
     fn validity(&self) -> Validity {
         let mut validity = Validity::valid();
         let allowed = rule::allowed(self.points);

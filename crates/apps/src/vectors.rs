@@ -1,14 +1,15 @@
-//! Loops over vectors.
+//! Loops over vectors: scalar products and updates.
 
 use crate::code::{ask, compiled};
 use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 
-/// Numbers that are processed at once: enough sums that additions do not wait for each other.
+/// Number of elements that are processed together; the number of partial sums is large enough that additions do not
+/// wait for each other.
 const LANES: usize = 32;
-/// Numbers per cache line.
+/// Number of elements per cache line.
 const LINE: usize = 8;
 
-/// Prefetches the lines of the next [`LANES`] numbers.
+/// Prefetches the cache lines of [`LANES`] numbers.
 #[inline(always)]
 fn ask_lanes<const ASK: bool>(at: *const f64) {
     for line in 0..LANES / LINE {
@@ -20,7 +21,7 @@ compiled! {
     /// Returns the scalar product of `n` numbers.
     ///
     /// # Safety
-    /// The processor supports the instruction set; `x` and `y` have `n` numbers, which no thread writes.
+    /// The processor must support the instruction set. `x` and `y` must have `n` numbers, and no thread may write them.
     dot = dot_body(n: usize, x: *const f64, y: *const f64) -> f64
 }
 
@@ -33,7 +34,7 @@ unsafe fn dot_body<S: InstructionSet, const ASK: bool>(
     let mut sums = [0.0; LANES];
     let whole = n / LANES * LANES;
     for first in (0..whole).step_by(LANES) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller meets the requirements of this function.
         unsafe {
             let (x, y) = (x.add(first), y.add(first));
             ask_lanes::<ASK>(x);
@@ -52,8 +53,8 @@ compiled! {
     /// Computes `p = z + beta p` for `n` numbers.
     ///
     /// # Safety
-    /// The processor supports the instruction set; `z` and `p` have `n` numbers, do not overlap, and no other thread
-    /// uses them.
+    /// The processor must support the instruction set. `z` and `p` must have `n` numbers and must not overlap, and no
+    /// other thread may use them.
     direction = direction_body(n: usize, beta: f64, z: *const f64, p: *mut f64)
 }
 
@@ -64,7 +65,7 @@ unsafe fn direction_body<S: InstructionSet, const ASK: bool>(
     z: *const f64,
     p: *mut f64,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller meets the requirements of this function.
     unsafe {
         let whole = n / LANES * LANES;
         for first in (0..whole).step_by(LANES) {
@@ -85,8 +86,8 @@ compiled! {
     /// Computes `x += alpha p` and `r -= alpha q` for `n` numbers; returns the sum of squares of `r`.
     ///
     /// # Safety
-    /// The processor supports the instruction set; all four have `n` numbers and do not overlap; no other thread uses
-    /// `x` and `r` or writes `p` and `q`.
+    /// The processor must support the instruction set. All four vectors must have `n` numbers and must not overlap. No
+    /// other thread may use `x` and `r`, or write `p` and `q`.
     update = update_body(n: usize, alpha: f64, pq: (*const f64, *const f64), xr: (*mut f64, *mut f64)) -> f64
 }
 
@@ -99,7 +100,7 @@ unsafe fn update_body<S: InstructionSet, const ASK: bool>(
 ) -> f64 {
     let mut sums = [0.0; LANES];
     let whole = n / LANES * LANES;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller meets the requirements of this function.
     unsafe {
         for first in (0..whole).step_by(LANES) {
             let (p, q, x, r) = (p.add(first), q.add(first), x.add(first), r.add(first));

@@ -1,8 +1,8 @@
-//! Workers of an application, planned from options: threads or ranks, of each combination of a sweep, or the ranks
+//! Workers of an application, planned from options: threads or ranks for every combination of a sweep, or the ranks
 //! that an MPI launcher has started.
 //!
-//! Each worker is one thread; there is one per core unless a number is given. Ranks are planned only where an option
-//! or an axis asks for them, except that [`WorkersOptions::compared`] plans threads and ranks.
+//! A worker is a thread or a process with one thread. The default is one worker per core. Ranks are planned only if an
+//! option or an axis requests ranks; [`WorkersOptions::compared`] always plans threads and ranks.
 
 use crate::GAUGE;
 use crate::sweep::{self, Swept, WorkersAxis, WorkersKind, WorkersSetting};
@@ -24,23 +24,23 @@ pub struct WorkersOptions {
     pub ranks: Option<u32>,
     /// Map of ranks to sockets or cores.
     pub rank_map: Option<RankMap>,
-    /// Policies of ranks; an empty list for threads only.
+    /// Placement policies of ranks; with an empty list, only threads are measured.
     pub policies: Option<Policies>,
     /// Axes of a sweep.
     pub axes: Vec<WorkersAxis>,
 }
 
-/// Ranks that an MPI launcher has started; exists on rank 0.
+/// Ranks that an MPI launcher has started. Only rank 0 has this value.
 pub struct MpiRanks {
     /// Launcher of this process.
     pub started: Started,
     world: &'static World,
-    /// CPUs that the launcher gave to each rank.
+    /// CPUs to which the launcher has bound every rank.
     cpus: Vec<Vec<u32>>,
 }
 
 impl MpiRanks {
-    /// Collects the CPUs of all ranks; every rank calls this. Returns `None` on all ranks except 0.
+    /// Collects the CPUs of all ranks; every rank must call this function. Returns `None` on all ranks except rank 0.
     ///
     /// # Errors
     /// Fails if the CPUs of this process cannot be read, and if a message fails.
@@ -51,7 +51,7 @@ impl MpiRanks {
         Ok(all.map(|cpus| Self { started: started.clone(), world, cpus }))
     }
 
-    /// Returns the ranks at the places that the launcher gave them.
+    /// Returns the ranks as workers, at the places chosen by the launcher.
     fn workers(&self, topology: &Topology, notices: &mut Vec<Notice>) -> Result<Workers, Failure> {
         let plan = self.started.places(&self.cpus, topology, 1, &MemoryPolicy::Default);
         let mut plan = plan.map_err(|(rank, why)| {
@@ -66,8 +66,8 @@ impl WorkersOptions {
     /// Returns the workers of all combinations of the axes, or the ranks that a launcher has started.
     ///
     /// # Errors
-    /// Fails if options contradict each other or the launcher, if memory is placed, and if this node can have none of
-    /// the workers.
+    /// Fails if options contradict each other or the launcher, if a memory policy is given, and if this node supports
+    /// none of the workers.
     pub(crate) fn swept(
         &self,
         topology: &Topology,
@@ -85,11 +85,11 @@ impl WorkersOptions {
         Ok(swept)
     }
 
-    /// Returns threads, from one to one per core unless numbers are given, and ranks under each policy that this
-    /// machine can have.
+    /// Returns threads and ranks for a comparison. The numbers of threads range from one to one per core, unless
+    /// numbers are given. Ranks are planned for every policy that this machine supports.
     ///
     /// # Errors
-    /// Fails if memory is placed, if threads do not fit the machine, and if ranks that an option asks for do not.
+    /// Fails if a memory policy is given, and if requested threads or ranks do not fit the machine.
     pub(crate) fn compared(
         &self,
         topology: &Topology,
@@ -121,7 +121,7 @@ impl WorkersOptions {
         Ok(workers)
     }
 
-    /// Returns an error for a memory policy, because applications place their memory by first touch.
+    /// Returns an error if a memory policy is given, because applications place memory by first touch.
     fn refuse_numa(&self) -> Result<(), Failure> {
         match &self.placement.numa {
             Some(spec) => Err(Failure::usage(format!(
@@ -132,7 +132,7 @@ impl WorkersOptions {
         }
     }
 
-    /// Returns an error for any placement option, because the launcher has placed the ranks.
+    /// Returns an error if a placement option is given, because the launcher has placed the ranks.
     fn refuse_all(&self, started: &Started) -> Result<(), Failure> {
         let given = [
             ("--threads", self.placement.threads.is_some()),
@@ -147,13 +147,13 @@ impl WorkersOptions {
         match given.iter().find(|(_, given)| *given) {
             Some((option, _)) => {
                 Err(Failure::usage(format!("{option} cannot be used: {}", started.in_words()))
-                    .hint("have the launcher place its ranks, or start one process"))
+                    .hint("let the launcher place the ranks, or start one process"))
             }
             None => Ok(()),
         }
     }
 
-    /// Returns the axes: those of the sweep, and threads and policies if there are several.
+    /// Returns the axes of the sweep; several numbers of threads and several policies are axes too.
     fn axes(&self) -> Result<Vec<WorkersAxis>, Failure> {
         let mut axes = self.axes.clone();
         let counts = self.placement.threads.as_ref();
@@ -174,7 +174,7 @@ impl WorkersOptions {
         Ok(axes)
     }
 
-    /// Returns the workers of a combination: ranks if one of their options or an axis asks for them, else threads.
+    /// Returns the workers of a combination: ranks if an option or an axis requests ranks, otherwise threads.
     fn workers(
         &self,
         settings: &[WorkersSetting],
@@ -196,7 +196,7 @@ impl WorkersOptions {
             }
         }
         let has_ranks = asked.ranks.is_some() || asked.rank_map.is_some() || policy.is_some();
-        // On an axis of both kinds, a number is that of either.
+        // If the sweep has both kinds of workers, a number of workers applies to threads and to ranks.
         let threads = asked.placement.single_count();
         let kind = match kind {
             Some(WorkersKind::Threads) => {
@@ -220,7 +220,7 @@ impl WorkersOptions {
         only.map(Workers::Threads).ok_or_else(|| Failure::usage("expected threads"))
     }
 
-    /// Returns ranks of one thread each, one per core unless a number is given.
+    /// Returns ranks with one thread; the default number is one rank per core.
     fn ranks(
         &self,
         policy: Option<LecturePolicy>,
@@ -246,18 +246,18 @@ impl WorkersOptions {
     }
 }
 
-/// Returns the number of cores that may be used.
+/// Returns the number of cores that this process may use.
 fn cores(topology: &Topology) -> Result<u32, Failure> {
     Ok(plan(topology, &PlacementRequest::default())?.threads.len() as u32)
 }
 
-/// Adds the notices of a placement, each once.
+/// Adds the notices of a placement that are not yet in the list.
 fn add(notices: &mut Vec<Notice>, texts: Vec<String>) {
     let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
     notice::add_new(notices, texts.into_iter().map(notice));
 }
 
-/// Returns 1, 2, 4, ... and `most`.
+/// Returns the powers of two below `most`, and `most`.
 fn doubled(most: u32) -> Vec<u32> {
     let powers = std::iter::successors(Some(1), |count| Some(2 * count));
     powers.take_while(|count| *count < most).chain([most.max(1)]).collect()

@@ -68,7 +68,7 @@ pub(crate) struct Args {
     pub(crate) color: Color,
 }
 
-/// The global option `--color`.
+/// Global option `--color`, which selects when output is coloured.
 #[derive(Debug, Clone, Copy, ClapArgs)]
 pub(crate) struct Color {
     /// When to use colour; NO_COLOR is honoured
@@ -85,17 +85,17 @@ pub(crate) struct Color {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ColorWhen {
-    /// On a terminal
+    /// Use colour only on a terminal
     Auto,
-    /// In pipes too
+    /// Use colour in pipes and files too
     Always,
-    /// Never
+    /// Use no colour
     Never,
 }
 
 impl Color {
-    /// Sets the choice for all output. In `auto`, a process started by a launcher prints no colours: its
-    /// terminal may belong to the launcher, which copies the output to its own standard output.
+    /// Applies the choice to all output. With `auto`, a process that an MPI launcher started prints no colours: the
+    /// launcher may copy the output from a pseudo-terminal to a file.
     pub(crate) fn write_global(self) {
         match self.color {
             ColorWhen::Auto if Started::on_a_launchers_terminal() => anstream::ColorChoice::Never,
@@ -107,7 +107,7 @@ impl Color {
     }
 }
 
-/// Commands.
+/// Commands of nodegauge.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Measure the node: all measurements of nodegauge, on one page
@@ -153,7 +153,7 @@ pub(crate) enum Command {
     Report(report::ReportArgs),
     /// Print a script that completes commands and options in a shell
     Completions {
-        /// The shell
+        /// Shell that runs the script
         shell: clap_complete::Shell,
     },
     /// Print the man page, in roff: nodegauge man | man -l -
@@ -169,21 +169,21 @@ pub(crate) enum Command {
     MeasureAsRank {
         /// Socket name of the coordinating process
         name: String,
-        /// The number of this rank
+        /// Number of this rank, from 0
         rank: u32,
-        /// Number of ranks
+        /// Number of all ranks
         ranks: u32,
     },
     /// Start ranks that exchange messages without an MPI (internal)
     #[command(hide = true, name = nodegauge_messages::transport::COMMAND)]
     TransportRanks {
-        /// Job of the ranks
+        /// Description of the job of the ranks
         order: String,
     },
     /// Try a BLAS library in a process that may crash (internal)
     #[command(hide = true, name = nodegauge_compute::choose::TRY_BLAS)]
     TryBlas {
-        /// The library
+        /// Path of the BLAS library
         library: PathBuf,
         /// Print only the kernels that BLIS supports, in the order of their numbers
         #[arg(long)]
@@ -195,22 +195,22 @@ pub(crate) enum Command {
     /// List the devices of a driver in a process that may crash (internal)
     #[command(hide = true, name = nodegauge_devices::drivers::LIST_DEVICES)]
     ListDevices {
-        /// The driver
+        /// Name of the driver
         driver: String,
     },
     /// Try a compiled kernel in a process that may crash (internal)
     #[command(hide = true, name = self_test::COMMAND)]
     TestKernel {
-        /// The shared object
+        /// Path of the shared object that contains the kernel
         library: PathBuf,
-        /// The kernel
+        /// Name of the kernel
         kernel: Kernel,
         /// Type of the elements
         element: Element,
     },
 }
 
-/// Options for documents: the same content written to a file for other programs.
+/// Options that write the shown content to a file, as JSON or CSV.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Documents {
     /// Write the shown data as JSON; '-' or no FILE is standard output
@@ -267,7 +267,7 @@ pub(crate) struct Common {
     pub(crate) processor: Option<String>,
 }
 
-/// Conditions for figures.
+/// Options for conditions that the measured figures must meet.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Conditions {
     /// Exit with 1 unless this condition holds (repeatable): 'triad>=300GB/s', 'triad>=75%', 'latency<2us@8B'
@@ -287,7 +287,7 @@ pub(crate) struct Conditions {
     pub(crate) strict: bool,
 }
 
-/// Option for the history's database.
+/// Option for the path of the history database.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Database {
     /// History database [default: $NODEGAUGE_DB, or in the XDG data folder]
@@ -295,7 +295,7 @@ pub(crate) struct Database {
     pub(crate) db: Option<PathBuf>,
 }
 
-/// `run`.
+/// Arguments of `run`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct RunArgs {
     /// Measure for at most about a minute [default]
@@ -308,7 +308,7 @@ pub(crate) struct RunArgs {
     pub(crate) common: Common,
 }
 
-/// Machine to describe.
+/// Option for a machine other than this node.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Described {
     /// Describe another machine: FILE.xml of lstopo, or 'synthetic:Package:2 Core:4 PU:1'
@@ -316,7 +316,7 @@ pub(crate) struct Described {
     pub(crate) topology: Option<TopologySource>,
 }
 
-/// `machine`.
+/// Arguments of `machine`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct MachineArgs {
     #[command(flatten)]
@@ -335,7 +335,7 @@ pub(crate) struct MachineArgs {
     pub(crate) processor: Option<String>,
 }
 
-/// `doctor`.
+/// Arguments of `doctor`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct DoctorArgs {
     /// Write a record with the findings as JSON; '-' or no FILE is standard output
@@ -370,7 +370,7 @@ pub(crate) struct PlacementArgs {
 }
 
 impl PlacementArgs {
-    /// Returns the options, with the variables of this process for what they leave open.
+    /// Returns the placement options. The environment variables of this process apply where an option is absent.
     pub(crate) fn options(&self) -> PlacementOptions {
         PlacementOptions {
             threads: self.threads.clone(),
@@ -383,7 +383,7 @@ impl PlacementArgs {
     }
 }
 
-/// `places`.
+/// Arguments of `places`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct PlacesArgs {
     #[command(flatten)]
@@ -395,8 +395,8 @@ pub(crate) struct PlacesArgs {
     /// Give each rank N devices and the cores near them [default: 1]; without --ranks, one rank per N devices
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Where")]
     pub(crate) devices: Option<u32>,
-    /// Print the placement for another program instead: omp prints environment variables, the others print a
-    /// shell script that runs the command given to it, e.g. --emit slurm > run.sh; sh run.sh ./a.out
+    /// Print the placement for another program instead: omp prints environment variables, the other formats print a
+    /// shell script that runs its arguments as a command, e.g. --emit slurm > run.sh; sh run.sh ./a.out
     #[arg(long, value_name = "FOR", value_enum, conflicts_with_all = ["json", "verbose"], help_heading = "Output")]
     pub(crate) emit: Option<Emit>,
     /// Write the placement as JSON; '-' or no FILE is standard output
@@ -410,14 +410,14 @@ pub(crate) struct PlacesArgs {
     pub(crate) verbose: bool,
 }
 
-/// Returns the command line with the long version, which depends on this processor.
+/// Returns the definition of the command line, including the long version text, which depends on this processor.
 pub(crate) fn command() -> clap::Command {
     definition().long_version(long_version())
 }
 
-/// Returns the command line, also for documents that are generated from it.
+/// Returns the definition of the command line. Documents such as the man page are generated from it too.
 pub(crate) fn definition() -> clap::Command {
-    // Explain and roofline use one team, and no published figures exist for them.
+    // `explain` and `roofline` measure with a single number of threads, and no published figures exist for them.
     let one_team = |command: clap::Command| {
         command
             .mut_arg("threads", |threads| {
@@ -425,7 +425,7 @@ pub(crate) fn definition() -> clap::Command {
             })
             .mut_arg("against", |against| against.hide(true))
     };
-    // These options select runs of a trend.
+    // These options of `report` select the runs of `--trend` and require it.
     let report = |report: clap::Command| {
         let filters = ["gauge", "label", "host", "since", "until"];
         filters.iter().fold(report, |report, id| report.mut_arg(id, |arg| arg.requires("trend")))
@@ -435,12 +435,12 @@ pub(crate) fn definition() -> clap::Command {
     tree::in_order(command.mut_subcommand("report", report))
 }
 
-/// Returns the error of the command line; for an unknown command, with similar commands.
+/// Adds suggestions of similar commands to the error for an unknown command; returns other errors unchanged.
 pub(crate) fn with_suggestions(error: clap::Error) -> clap::Error {
     tree::with_suggestions(error, &definition())
 }
 
-/// Returns the version, the commit, and the kernels that this processor supports.
+/// Returns the text of `--version`: version, commit, and kernels that this processor supports.
 fn long_version() -> String {
     let isas: Vec<&str> =
         nodegauge_kernels::available_isas().iter().map(|isa| isa.name()).collect();

@@ -1,4 +1,4 @@
-//! One module per command. Each turns arguments into a plan, runs it with a library crate, and passes the
+//! One module per command. A module converts arguments to a plan, runs the plan with a library crate, and passes the
 //! result to a renderer.
 
 mod apps;
@@ -24,7 +24,7 @@ mod watch;
 use crate::args::{Args, Command};
 use crate::failure::{Exit, Failure};
 
-/// Runs the given command; without one, `run`.
+/// Runs the given command; without a command, runs `run`.
 pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
     match &args.command {
         None => run::execute(&args.run),

@@ -1,4 +1,5 @@
-//! Registry, CSV, parts of `run` and names of tests, derived from the list of gauges ([`GAUGES`]).
+//! Functions derived from the list of gauges ([`GAUGES`]): registry of figures, CSV, plans for `run` and names of
+//! tests.
 
 use nodegauge_gauge::{Gauge, Site, SummaryRequest};
 use nodegauge_measure::keys::{ConfigKind, Registry};
@@ -21,7 +22,7 @@ pub(crate) fn registry() -> Registry {
 /// Returns the tests of the gauge of this name, or the test of this name.
 ///
 /// # Errors
-/// If neither a gauge nor a test has this name.
+/// Fails if neither a gauge nor a test has this name.
 pub(crate) fn tests(name: &str) -> Result<Tests, UnknownName> {
     let kinds = || registry().kinds().to_vec();
     let of =
@@ -87,7 +88,7 @@ mod tests {
         compare(&side(a), &side(b), Design::default(), &registry())
     }
 
-    /// Asserts that every figure is paired, and every figure with a result has a ratio.
+    /// Compares two records; asserts that every figure is paired and that every figure with a result has a ratio.
     fn pairs_completely(name: &str, a: &Record, b: &Record) -> Comparison {
         let comparison = compared(a, b);
         assert_eq!(comparison.pairs.len(), own(a), "{name}: {:?}", comparison.only_a);
@@ -107,7 +108,7 @@ mod tests {
         }
     }
 
-    /// Returns another value of the same type.
+    /// Returns a different value of the same type.
     fn changed(value: &Value) -> Value {
         match value {
             Value::Number(number) => json!(number.as_f64().unwrap() * 1.5 + 1.0),
@@ -135,9 +136,10 @@ mod tests {
                 let role = |key: &str| registry.key(&m.gauge, &m.test, key).map(|key| key.role);
                 for (key, value) in &mut m.config {
                     let is_outcome = match role(key) {
-                        // Round trips of a virtual machine determine the regime that is compared.
+                        // On a virtual machine, only samples with similar core-to-core round trips are compared, so
+                        // this key must not change.
                         Some(Role::Observation) => key != "round_trip_s",
-                        // Result of a search or of the machine, if the option is not given.
+                        // Such a key is an outcome unless an option of the command sets it.
                         Some(Role::Choice | Role::Identity) => !telling.contains(key),
                         _ => false,
                     };
@@ -152,7 +154,7 @@ mod tests {
         assert!(outcomes > 5000, "{outcomes}");
     }
 
-    /// True if a figure matches a kind: its test and all of its keys belong to the kind.
+    /// True if a figure matches a kind: the test and all keys of the figure belong to the kind.
     fn is_of(kind: &ConfigKind, m: &Measurement) -> bool {
         let known = |name: &String| kind.keys.iter().any(|key| key.name == name);
         kind.gauge == m.gauge && kind.tests.contains(&m.test.as_str()) && m.config.keys().all(known)
@@ -160,7 +162,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_figure_has_a_golden_record() {
-        /// Tests without a golden record, each with the reason.
+        /// Tests without a golden record, with the reasons.
         const NOT_RECORDED: [(&str, &str); 0] = [];
         let golden = golden();
         let measurements = || golden.iter().flat_map(|(_, record)| &record.measurements);
@@ -294,7 +296,7 @@ mod tests {
         }
     }
 
-    /// The output of a run of one gauge is exactly the end of the page of its record.
+    /// The output of a command with one gauge equals the last lines of the page of its record.
     #[test]
     fn every_golden_record_is_shown_as_its_run_printed_it() {
         let style = nodegauge_report::Style::default();
@@ -302,7 +304,7 @@ mod tests {
         for (name, record) in golden().into_iter().filter(|(_, run)| !run.machine.is_imported()) {
             let shown = text(nodegauge_report::run::page(&record, &GAUGES, false));
             let of: BTreeSet<&str> = record.measurements.iter().map(|m| m.gauge.as_str()).collect();
-            // STREAM and curves share one gauge name: the gauge of the first test is taken.
+            // STREAM and the memory curves share one gauge name; the first figure determines which of them is meant.
             let measures = |gauge: &&&dyn Gauge, m: &Measurement| {
                 let is_own = |kind: &ConfigKind| {
                     kind.gauge == m.gauge && kind.tests.contains(&m.test.as_str())

@@ -1,9 +1,9 @@
-//! Errors in processes that an MPI launcher or srun has started as ranks of one job. Only rank 0 prints them.
+//! Errors in processes that an MPI launcher or srun has started as ranks of one job. Only rank 0 prints such an error.
 
 use crate::failure::{Exit, Failure};
 use nodegauge_placement::Started;
 
-/// Returns the error for a job on several hosts, if it is one.
+/// Returns the error for a job whose ranks run on several hosts; `None` for a job on one host.
 pub(crate) fn on_several_hosts(started: &Started) -> Option<Result<Exit, Failure>> {
     let refusal = || {
         Failure::missing(format!(
@@ -18,7 +18,7 @@ pub(crate) fn on_several_hosts(started: &Started) -> Option<Result<Exit, Failure
     started.is_spread().then(|| once(started, refusal()))
 }
 
-/// Returns the error on rank 0 and its exit code on the other ranks, so that it is printed once.
+/// Returns the error on rank 0, and the exit code of the error on the other ranks, so that the error is printed once.
 pub(crate) fn once(started: &Started, refusal: Failure) -> Result<Exit, Failure> {
     match started.rank {
         0 => Err(refusal),

@@ -25,7 +25,7 @@ pub(crate) fn json(document: &impl Serialize) -> Result<String, Failure> {
 /// Document requested by an option: its destination, and the function that makes it.
 pub(crate) type Document<'a> = (Option<&'a str>, &'a dyn Fn() -> Result<String, Failure>);
 
-/// Writes the requested documents; returns true if one of them went to standard output.
+/// Writes the requested documents; returns true if one of them was written to standard output.
 pub(crate) fn documents(documents: &[Document<'_>]) -> Result<bool, Failure> {
     let asked = || documents.iter().filter_map(|(file, make)| Some((Sink::from((*file)?), make)));
     let to_stdout = asked().filter(|(sink, _)| *sink == Sink::Stdout).count();
@@ -39,12 +39,12 @@ pub(crate) fn documents(documents: &[Document<'_>]) -> Result<bool, Failure> {
 }
 
 impl Documents {
-    /// True if a document is requested.
+    /// True if a JSON or CSV document is requested.
     pub(crate) fn are_asked_for(&self) -> bool {
         self.json.is_some() || self.csv.is_some()
     }
 
-    /// Writes the requested ones of the two documents; returns true if one went to standard output.
+    /// Writes the JSON and the CSV document if requested; returns true if one was written to standard output.
     pub(crate) fn write(
         &self,
         as_json: &dyn Fn() -> Result<String, Failure>,
@@ -57,10 +57,10 @@ impl Documents {
 /// Returns the error for two documents on standard output.
 pub(crate) fn both_to_stdout() -> Failure {
     Failure::usage("--json and --csv cannot both go to standard output")
-        .hint("give one of them a file")
+        .hint("write one of them to a file, e.g. --csv FILE")
 }
 
-/// Prints a result; exits if that fails. A closed pipe (`| head`) is not an error.
+/// Prints a result; exits if standard output cannot be written. A closed pipe (`| head`) is not an error.
 pub(crate) fn print(text: &str) {
     if let Err(failure) = try_print(text) {
         error(&failure.to_string());
@@ -106,7 +106,7 @@ pub(crate) fn error(message: &str) {
     print_error(&legible::message(message));
 }
 
-/// Prints a failure: `error: ...`, with its hint on a line of its own.
+/// Prints a failure: `error: ...`, with the hint on a separate line.
 pub(crate) fn failure(failure: &Failure) {
     print_error(&legible::failure(failure));
 }
@@ -117,7 +117,8 @@ fn print_error(shown: &str) {
     let _ = writeln!(err, "\x1b[1;31merror:\x1b[0m {shown}");
 }
 
-/// Reports the first suspect figure of `side` and the number of others; returns true if there is one.
+/// Reports the first suspect figure and the number of further suspect figures; returns true if any figure is suspect.
+/// The message names the run by `side`.
 pub(crate) fn suspects<'a>(
     measurements: impl IntoIterator<Item = &'a Measurement>,
     side: &str,
@@ -142,7 +143,7 @@ pub(crate) fn note(message: &str) {
     let _ = writeln!(err, "{}", legible::message(message));
 }
 
-/// Returns width and colour of text on standard output.
+/// Returns the width and the use of colour for text on standard output.
 pub(crate) fn style() -> Style {
     let choice = anstream::AutoStream::choice(&io::stdout());
     Style { width: width(), colour: choice != anstream::ColorChoice::Never }

@@ -16,7 +16,7 @@ pub(crate) struct Progress {
     signals: Signals,
 }
 
-/// Steps of the bar.
+/// Number of steps of the progress bar.
 const STEPS: u64 = 1000;
 
 impl Progress {
@@ -42,7 +42,7 @@ impl Progress {
         Self { bar, log, started: Instant::now(), signals }
     }
 
-    /// Removes the bar.
+    /// Removes the progress bar from the terminal.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -77,8 +77,7 @@ impl Observer for Progress {
         }
     }
 
-    /// Called frequently, also while other programs run; therefore it also prints lines of the log that are
-    /// due.
+    /// This function is called frequently, also while reference programs run; therefore it prints the progress lines.
     fn interrupted(&self) -> bool {
         let line = self.log.as_ref().and_then(|log| log.line(self.started.elapsed()));
         line.iter().for_each(|line| crate::output::note(line));
@@ -101,7 +100,7 @@ struct Log {
 }
 
 impl Log {
-    /// Time between lines, and before the first.
+    /// Time between two lines, and before the first line.
     const INTERVAL: Duration = Duration::from_secs(30);
 
     /// Returns the line that is due at this time, if any, e.g. `stream: 40 s of 60 s, triad 33.1 GB/s`.

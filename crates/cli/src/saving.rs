@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// Time after which a locked history is reported to the user.
 const SHORT_WAIT: Duration = Duration::from_secs(2);
-/// Maximum wait for a history that another program is writing: this fraction of the elapsed time, within
-/// bounds.
+/// The maximum wait for a history that another program is writing is the elapsed time divided by this number, within
+/// the bounds below.
 const SHARE_OF_RUN: u32 = 10;
 const LEAST_WAIT: Duration = Duration::from_secs(30);
 const MOST_WAIT: Duration = Duration::from_secs(300);
@@ -30,9 +30,8 @@ pub(crate) struct Saving<'a> {
 }
 
 impl Saving<'_> {
-    /// Saves a record. `copy` is a file that already contains it, if any. If the history cannot be written at
-    /// once, the record is first written to a file, so that it survives the end of this process during the
-    /// wait.
+    /// Saves a record. `copy` is a file that already contains it, if any. If the history cannot be written immediately,
+    /// the record is first written to a file, so that the record is not lost if this process ends during the wait.
     pub(crate) fn save(
         &self,
         store: &mut Store,
@@ -91,12 +90,12 @@ impl Saving<'_> {
         let problem = Failure::from(cause).problem();
         match copy {
             Ok(file) => Failure::missing(format!(
-                "run {id} is not saved: {problem}; its record is in {}",
+                "run {id} is not saved: {problem}; the record is in {}",
                 file.display(),
             ))
             .hint(import_command(&file, self.db).to_string()),
             Err(failure) => Failure::missing(format!(
-                "run {id} is not saved: {problem}; its record cannot be written to a file either: {failure}"
+                "run {id} is not saved: {problem}; the record cannot be written to a file either: {failure}"
             )),
         }
     }

@@ -31,7 +31,7 @@ pub(crate) fn store_path(db: &Database) -> Result<PathBuf, Failure> {
 fn location(db: &Database) -> Result<PathBuf, Failure> {
     match &db.db {
         Some(path) => match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            // The folder is not created, because a typing error would start a second history.
+            // The folder is not created, because a mistyped path would then create a second history.
             Some(folder) if matches!(folder.try_exists(), Ok(false)) => Err(Failure::usage(
                 format!("--db {}: folder {} does not exist", path.display(), folder.display()),
             )
@@ -49,8 +49,8 @@ pub(crate) fn open_store(db: &Database) -> Result<Store, Failure> {
     Ok(Store::open(&store_path(db)?)?)
 }
 
-/// Returns a function from a test and a name to the newest saved run of this node with that figure, see
-/// [`Store::own_runs`]. It returns `None` if the history cannot be read.
+/// Returns a function that finds the newest saved run of this node with a figure, given the test and the name of the
+/// figure; see [`Store::own_runs`]. The function returns `None` if the history cannot be read.
 pub(crate) fn newest(db: &Database, site: &Site) -> impl Fn(&str, &str) -> Option<Record> {
     move |test, name| {
         let store = Store::open_to_read(&store_path(db).ok()?).ok()??;
@@ -58,7 +58,7 @@ pub(crate) fn newest(db: &Database, site: &Site) -> impl Fn(&str, &str) -> Optio
     }
 }
 
-/// Returns the round trips of the latest saved runs that were measured on this node.
+/// Returns the core-to-core round trips saved with the latest runs of this node.
 fn saved_trips(db: &Database, site: &Site) -> Option<SavedTrips> {
     let store = Store::open_to_read(&store_path(db).ok()?).ok()??;
     store.saved_trips(site.machine.host.as_deref()).ok()
@@ -112,7 +112,7 @@ pub(crate) fn description(machine: Machine, findings: Vec<record::Finding>) -> R
     }
 }
 
-/// A running command that measures.
+/// State of a measuring command while it runs.
 struct Session {
     started: Instant,
     started_at: String,
@@ -123,7 +123,7 @@ struct Session {
     signals: Signals,
 }
 
-/// Reads a topology and protects its file from being replaced by an output.
+/// Reads a topology and prevents outputs from replacing the file of the topology.
 pub(crate) fn load_topology(source: &TopologySource) -> Result<Topology, Failure> {
     if let TopologySource::Xml(file) = source {
         output::protect(file);
@@ -150,7 +150,7 @@ pub(crate) fn described(common: &Common, source: &TopologySource) -> Result<Site
 
 /// Content for standard output.
 pub(crate) enum Shown {
-    /// Text for people, followed by the line with the path of the history.
+    /// Human-readable text, followed by a line with the path of the history.
     Text(String),
     /// Table for other programs, without other lines.
     Table(String),
@@ -175,10 +175,10 @@ pub(crate) fn conduct_plan(
     conduct(common, node, &figures, measure, Shown::page_of(gauge))
 }
 
-/// Runs a measuring command: opens the outputs, calls `gauge` with progress and signals, makes the record,
-/// shows it with `show`, saves it, and returns the exit code. Callers report errors of usage before, so that
-/// these do not create a history. Expectations that none of `figures` can meet are an error before anything
-/// is opened.
+/// Runs a measuring command: opens the outputs, calls `gauge` with progress and signals, makes the record, shows it
+/// with `show`, saves it, and returns the exit code. Callers report usage errors before they call this function,
+/// because it creates the history if necessary. An expectation that none of `figures` can meet is an error that is
+/// reported before the history is opened.
 pub(crate) fn conduct(
     common: &Common,
     node: Site,
@@ -243,7 +243,7 @@ impl Session {
             sink.check()?;
         }
         let store = if common.no_save { None } else { Some(open_store(&common.db)?) };
-        // A history that was just created may have the path of an output.
+        // The history may just have been created at the path of an output; therefore the outputs are checked again.
         for sink in sinks.into_iter().flatten() {
             sink.check()?;
         }
@@ -361,8 +361,8 @@ pub(crate) fn has_invalid(record: &Record) -> bool {
     record.measurements.iter().any(|m| m.validity.status == Status::Invalid)
 }
 
-/// Reports the conditions that a record does not meet, with `verbose` also those it meets, and with
-/// `--strict` suspect figures. Returns true if a condition is not met or, with `--strict`, a figure is
+/// Reports the conditions that a record does not meet. With `verbose`, it also reports the conditions that are met;
+/// with `--strict`, also suspect figures. Returns true if a condition is not met or, with `--strict`, a figure is
 /// suspect. `run` precedes each message.
 pub(crate) fn unmet(conditions: &Conditions, record: &Record, run: &str, verbose: bool) -> bool {
     let mut any = conditions.strict && output::suspects(&record.measurements, run);

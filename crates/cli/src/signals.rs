@@ -1,5 +1,5 @@
-//! Ctrl-C, SIGTERM and SIGHUP: the first signal ends the gauge, and its results are saved; a second Ctrl-C or
-//! SIGTERM ends the program at once.
+//! Ctrl-C, SIGTERM and SIGHUP: the first signal ends the measurement, and the results until then are saved; a second
+//! Ctrl-C or SIGTERM ends the program immediately.
 
 use nodegauge_os::hangup_is_ignored;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Makes a write beyond the limit of file sizes (`ulimit -f`) fail with an error, like a write to a full disk, instead
-/// of ending the program. Children do not inherit a handler, as they would an ignored signal.
+/// of ending the program. A handler is used because child processes would inherit an ignored signal, but do not inherit
+/// a handler.
 pub(crate) fn survive_file_size_limit() {
     // Without the handler, such a write ends the program; nothing else changes.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
@@ -35,8 +36,8 @@ impl Signals {
             signal_hook::flag::register(signal, Arc::clone(&again))?;
             listen(signal)?;
         }
-        // Closing a terminal sends SIGHUP twice, from kernel and shell; the second must not end the program
-        // at once.
+        // Closing a terminal sends SIGHUP twice, from kernel and shell; the second signal must not end the program
+        // immediately.
         if !hangup_is_ignored() {
             listen(SIGHUP)?;
         }

@@ -11,7 +11,8 @@ use nodegauge_toolchain::program::{self, ProgramJob};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 use std::time::Duration;
 
-/// Returns the command as it was typed, in its environment, with its record on standard output.
+/// Returns the job for a typed command, including environment variables in front of it. The command writes its record
+/// to standard output and does not save the record.
 pub(crate) fn program_of(
     command: &CommandLine,
     db: &Database,
@@ -27,7 +28,7 @@ pub(crate) fn program_of(
     let variables: Vec<&String> = words.iter().take_while(is_variable).collect();
     let mut rest = words[variables.len()..].iter().peekable();
     let definition = Args::command();
-    // A nodegauge command, with or without `nodegauge` in front, runs this program.
+    // A command of nodegauge, with or without `nodegauge` in front, runs the executable of this process.
     let own = rest.peek().is_none_or(|word| {
         word.starts_with('-')
             || *word == definition.get_name()
@@ -35,8 +36,9 @@ pub(crate) fn program_of(
     });
     let program = if own {
         rest.next_if(|word| *word == definition.get_name());
-        let this = std::env::current_exe()
-            .map_err(|cause| Failure::missing(format!("cannot find this program: {cause}")))?;
+        let this = std::env::current_exe().map_err(|cause| {
+            Failure::missing(format!("cannot find the executable of nodegauge: {cause}"))
+        })?;
         this.to_string_lossy().into_owned()
     } else {
         rest.next().cloned().unwrap_or_default()

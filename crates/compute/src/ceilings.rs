@@ -1,5 +1,5 @@
-//! Peaks for a roofline: fused multiply-adds, vectors without them and scalar arithmetic in registers, and
-//! DGEMM with the fastest library, measured in turn.
+//! Peaks for a roofline: register-only loops with fused multiply-adds, with vectors without fused multiply-adds, and
+//! with scalar arithmetic; and DGEMM with the fastest library. The measurements alternate.
 
 use crate::choose::{self, Trial, TrialPlaces, Tried};
 use crate::config::{DgemmConfig, LoopRate, PeakConfig, ThreadsConfig};
@@ -20,9 +20,9 @@ use nodegauge_placement::Placement;
 use nodegauge_team::{Team, TeamError};
 use std::time::Duration;
 
-/// Share of the time for choosing a library, after four turns of each.
+/// Share of the time in which a library is chosen, in addition to the four measurements that every library gets.
 const CHOOSE: f64 = 0.1;
-/// Time of a turn of DGEMM, enough for several products even with a slow library.
+/// Time of one DGEMM measurement, which suffices for several products even with a slow library.
 const PRODUCTS: Duration = Duration::from_millis(60);
 
 /// Planned peaks of one or more groups of threads, measured one group after another.
@@ -35,9 +35,9 @@ pub(crate) struct CeilingsPlan {
 /// Planned peaks of one group of threads.
 struct PlannedPart {
     placement: Placement,
-    /// Suffix of the names of its figures.
+    /// Suffix of the names of the figures of the group.
     suffix: &'static str,
-    /// Share of the time.
+    /// Share of the total time.
     share: f64,
 }
 
@@ -79,7 +79,7 @@ impl Planned for CeilingsPlan {
         ]
     }
 
-    /// Measures all parts with one library, because environment variables that are set for one library affect
+    /// Measures all groups with the same library, because environment variables that are set for one library affect
     /// libraries that are loaded later.
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { parts, budget, samples } = *self;
@@ -101,7 +101,7 @@ impl Planned for CeilingsPlan {
             return Ok(found);
         };
         let multiplier = library.load()?;
-        // The time of the trial is subtracted, but not all of it if the budget is small.
+        // The time spent on choosing a library is subtracted from the budget; at least half of the budget remains.
         let left = budget.saturating_sub(limits.elapsed()).max(budget.div_f64(2.0));
         for PlannedPart { placement, suffix, share } in &parts {
             if !found.is_interrupted() {
@@ -114,7 +114,7 @@ impl Planned for CeilingsPlan {
     }
 }
 
-/// A group of threads that is being measured.
+/// Group of threads during the measurement.
 struct PeakGroup<'a> {
     placement: &'a Placement,
     suffix: &'static str,
@@ -122,7 +122,7 @@ struct PeakGroup<'a> {
 }
 
 impl PeakGroup<'_> {
-    /// Measures loops and DGEMM in turn.
+    /// Measures loops and DGEMM alternately.
     fn measure(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Outcome, TeamError> {
         let Self { placement, suffix, library: (library, multiplier) } = self;
         let of_double = |kernel: &PeakLoop| kernel.element == "f64";

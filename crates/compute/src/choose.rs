@@ -1,10 +1,11 @@
-//! Choice of the library that multiplies, among all installed libraries, each with every kernel set that
-//! supports this processor, and the built-in kernels. They multiply in turn on the threads of the run. Each
-//! library runs in its own process, because it selects its kernels when it is loaded, and because it may crash.
+//! Choice of the BLAS library for matrix products. Candidates are all installed libraries, with every kernel set that
+//! supports this processor, and the built-in kernels. The candidates are measured alternately, on the threads of the
+//! run. Every library runs in a separate process, because a library selects kernels when it is loaded, and because it
+//! may crash.
 //!
-//! If several cannot be distinguished, the first is chosen, so that the choice is reproducible: libraries in
-//! the order in which they were found, and a library's default kernels before those that an environment
-//! variable selects.
+//! If several candidates are equally fast within the noise, the first one is chosen, so that the choice is
+//! reproducible. Libraries are in the order in which they were found. The default kernels of a library precede kernels
+//! that an environment variable selects.
 
 use crate::config::{DgemmConfig, ThreadsConfig};
 use crate::engine::Multiplier;
@@ -22,14 +23,14 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// Library or built-in kernels with the result of a trial.
+/// BLAS library or built-in kernels, with the rate in a trial.
 #[derive(Debug, Clone)]
 pub(crate) struct Tried {
     /// Description, e.g. `OpenBLAS 0.3.21 (Haswell kernels)`.
     pub name: String,
     /// Median rate of short DGEMMs on the threads of the run.
     pub rate: FlopsPerSec,
-    /// Library with its kernels; `None` for the built-in kernels.
+    /// Library with the selected kernels; `None` for the built-in kernels.
     pub probed: Option<ProbedBlas>,
 }
 
@@ -39,7 +40,7 @@ impl Tried {
         Self { name, rate, probed: Some(probed) }
     }
 
-    /// Tries the built-in kernels.
+    /// Measures the built-in kernels.
     fn built_in(places: &TrialPlaces) -> Result<Self, Failure> {
         let rate = FlopsPerSec(multiplies(&Multiplier::BuiltIn, places)?);
         Ok(Self { name: Multiplier::BuiltIn.to_string(), rate, probed: None })
@@ -51,7 +52,7 @@ impl Tried {
         Some(format!("{name}={value}"))
     }
 
-    /// Loads the library into this process, after setting the variable of its kernels.
+    /// Loads the library into this process, after setting the environment variable that selects the kernels.
     pub(crate) fn load(&self) -> Result<Multiplier, ToolchainError> {
         let Some(probed) = &self.probed else { return Ok(Multiplier::BuiltIn) };
         if let Some((name, value)) = &probed.environment {
@@ -63,12 +64,12 @@ impl Tried {
     }
 }
 
-/// CPUs of each thread that multiplies in a trial, e.g. `0,1;2,3`; empty for an unbound thread.
+/// CPUs of the threads in a trial, e.g. `0,1;2,3` for two threads; an unbound thread has no CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrialPlaces(pub Vec<Vec<CpuId>>);
 
 impl Default for TrialPlaces {
-    /// Returns one unbound thread.
+    /// Returns the places of a single unbound thread.
     fn default() -> Self {
         Self(vec![Vec::new()])
     }
@@ -93,13 +94,13 @@ impl FromStr for TrialPlaces {
     }
 }
 
-/// Hidden command with which the program tries one library in a separate process.
+/// Hidden command that measures one library in a separate process.
 pub const TRY_BLAS: &str = "try-blas";
-/// Duration of a turn: one or two products of the size that is measured afterwards.
+/// Duration of one measurement in a trial: one or two products of the size of the later DGEMM measurement.
 const TURN: Duration = Duration::from_millis(30);
-/// Rules of the comparison of candidates. Each candidate has had one turn when the search begins. It gets at least
-/// four turns, even if the time is over, because fewer cannot distinguish candidates, and at most ten; the candidates
-/// that then remain count as equally fast.
+/// Rules of the comparison of candidates. Every candidate has been measured once when the search begins. Every
+/// candidate is measured at least four times, even if the time is over, because fewer measurements cannot distinguish
+/// candidates. No candidate is measured more than ten times; the candidates that then remain count as equally fast.
 const RULES: Rules = Rules {
     seed: 0x626C_6173,
     passes: Passes::One,
@@ -130,7 +131,7 @@ impl DgemmConfig {
     }
 }
 
-/// Returns what the child process of a trial prints; see [`blas::probe::answer`], and with `list_kernels`
+/// Returns the text that the child process of a trial prints; see [`blas::probe::answer`]. With `list_kernels`, see
 /// [`blas::probe::kernels_of`].
 pub fn answer(library: &Path, list_kernels: bool, places: &TrialPlaces) -> String {
     if list_kernels {
@@ -139,25 +140,25 @@ pub fn answer(library: &Path, list_kernels: bool, places: &TrialPlaces) -> Strin
     blas::probe::answer(library, |library| multiplies(&Multiplier::Library(library), places))
 }
 
-/// Fails if a library that `requests` name is missing.
+/// Fails if a library in `requests` is missing.
 pub(crate) fn look_for(requests: &[BlasRequest]) -> Result<(), ToolchainError> {
     let candidates = blas::find::all(|name| std::env::var_os(name));
     let mut named = requests.iter().filter(|request| !request.is_builtin());
     named.try_for_each(|request| blas::find::resolve(request, &candidates).map(|_| ()))
 }
 
-/// Place and time of a trial.
+/// Threads and time of a trial.
 pub(crate) struct Trial<'a> {
     pub root: &'a SysRoot,
     pub places: TrialPlaces,
-    /// Time for all turns except the first four of each candidate.
+    /// Time for all measurements except the first four of every candidate.
     pub time: Duration,
     pub interrupted: &'a dyn Fn() -> bool,
 }
 
-/// Chooses for each of `requests`, in their order, the fastest kernels of the library; without requests, the
-/// fastest of all candidates. Notices name the candidates, the unusable ones, and the environment variables
-/// that take effect. `None` if the user interrupted the trial.
+/// Chooses the fastest kernels of every library in `requests`; without requests, chooses the fastest of all candidates.
+/// Notices list the candidates, the unusable libraries, and the environment variables that take effect. Returns `None`
+/// if the user interrupted the trial.
 ///
 /// # Errors
 /// Fails if a requested library cannot be used.
@@ -202,7 +203,7 @@ pub(crate) fn find(
     Ok(Some(chosen))
 }
 
-/// Returns the candidates: one group per request, or one group of all.
+/// Returns groups of candidates: one group per request; without requests, one group with all candidates.
 fn groups(
     requests: &[BlasRequest],
     prober: &BlasProber,
@@ -278,22 +279,23 @@ fn words(all: &[Tried], alike: usize, threads: usize) -> Option<Notice> {
 /// Result of a search among libraries.
 #[derive(Debug, PartialEq)]
 struct Ranked {
-    /// Numbers with their median rates: those that cannot be distinguished from the fastest in the given order,
-    /// then the others, fastest first.
+    /// Numbers of the candidates with the median rates. The candidates that cannot be distinguished from the fastest
+    /// one come first, in the given order. The other candidates follow, fastest first.
     order: Vec<(usize, f64)>,
-    /// Number of candidates that cannot be distinguished from the fastest, including it.
+    /// Number of candidates that cannot be distinguished from the fastest one, including the fastest one.
     alike: usize,
 }
 
-/// Candidates that are measured in turn, identified by their numbers.
+/// Candidates that are measured alternately, identified by numbers.
 struct LibraryTurns<F> {
-    /// Measures one candidate.
+    /// Function that measures the rate of one candidate.
     rate: F,
-    /// Rates of each candidate.
+    /// Measured rates of every candidate.
     rates: Vec<Vec<f64>>,
 }
 
-/// No core-to-core round trip: arithmetic does not depend on the placement of cores by the hypervisor.
+/// Core-to-core round trip of a measurement, which is not taken: arithmetic does not depend on the physical location of
+/// the virtual CPUs.
 const REGIME: f64 = f64::NAN;
 
 impl<E, F: FnMut(usize) -> Result<f64, E>> Candidates for LibraryTurns<F> {
@@ -310,14 +312,14 @@ impl<E, F: FnMut(usize) -> Result<f64, E>> Candidates for LibraryTurns<F> {
         Ok(turn)
     }
 
-    /// Always false: an interrupted turn fails instead.
+    /// Always returns false, because an interrupted measurement returns an error.
     fn must_end(&mut self) -> bool {
         false
     }
 }
 
-/// Measures candidates in turn until one is the fastest, until the remaining ones cannot be distinguished, or until the
-/// time is over; `first` are the rates of their first turn.
+/// Measures candidates alternately until one candidate is the fastest, until the remaining candidates cannot be
+/// distinguished, or until the deadline. `first` contains the rates of the first measurement of every candidate.
 fn rank_by_turns<E>(
     first: &[f64],
     deadline: Instant,
@@ -343,7 +345,7 @@ fn rank_by_turns<E>(
     Ok(Ranked { order, alike })
 }
 
-/// Returns a function that is true for the instruction sets of the processor, by their names in
+/// Returns a function that is true for the names of the instruction sets of the processor, as written in
 /// `/proc/cpuinfo`.
 fn instruction_sets(root: &SysRoot) -> impl Fn(&str) -> bool {
     let text = root.text("proc/cpuinfo").unwrap_or_default();
@@ -358,8 +360,9 @@ mod tests {
     use super::*;
     use crate::random::Sequence;
 
-    /// Returns the winner of each of 200 searches among candidates with these true rates, and the number of
-    /// candidates that cannot be distinguished from it. Each turn is slower by up to `noise`.
+    /// Runs 200 searches among candidates with these true rates; a measurement is slower than the true rate by up to
+    /// `noise`. Returns the chosen candidate of every search, and the number of candidates that are not distinguishable
+    /// from the chosen one.
     fn races(rates: &[f64], noise: f64) -> Vec<(usize, usize)> {
         let mut numbers = vec![0.0; 200 * 8 * rates.len()];
         Sequence::new(7).fill(0, &mut numbers);
@@ -380,7 +383,8 @@ mod tests {
 
     #[test]
     fn the_fastest_kernels_are_chosen_again_and_again_in_noise() {
-        // Kernels on a Sapphire Rapids guest, GFLOP/s on two threads, with turns disturbed by up to 10 %.
+        // Rates of kernels on a virtual machine with a Sapphire Rapids processor, in GFLOP/s on two threads, with a
+        // noise of up to 10 %.
         let races = races(&[56.0, 93.0, 58.0, 104.0, 60.0, 81.0], 0.1);
         assert!(races.iter().all(|(winner, _)| *winner == 3), "{races:?}");
     }
@@ -391,7 +395,7 @@ mod tests {
         let said = races.iter().filter(|(winner, alike)| *winner == 1 && *alike == 2).count();
         let wrong = races.iter().filter(|(winner, alike)| *winner == 2 && *alike == 1).count();
         assert!(races.iter().all(|(winner, _)| [1, 2].contains(winner)));
-        // With several rounds, chance decides a few searches.
+        // In a few of the searches, the result is random.
         assert!(said >= 170 && wrong <= 15, "{said} said, {wrong} wrong");
     }
 

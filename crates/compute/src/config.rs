@@ -50,7 +50,7 @@ nodegauge_measure::config! {
         formula: shared::formula;
         /// Residual of the solution.
         residual: shared::residual
-            as Observation of ResidualConfig = "HPL's residual has a threshold and norms";
+            as Observation of ResidualConfig = "HPL's residual must have a threshold and norms";
         /// Breakdown of the threads' time.
         time: TimeConfig = Observation "time";
         /// Start of the solution, seconds since the epoch.

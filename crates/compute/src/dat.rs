@@ -1,10 +1,10 @@
-//! Writer of HPL.dat: all lines in the order in which HPL 2.3 reads them. The file hpccinf.txt of hpcc begins
-//! with the same lines. Pure.
+//! Writer of HPL.dat: all lines in the order in which HPL 2.3 reads them. The file hpccinf.txt of hpcc begins with the
+//! same lines. This module does no I/O.
 
 use crate::residual::THRESHOLD;
 
-/// Returns the file for one N and all combinations of NB and grids; all other values follow the advice of HPL's
-/// TUNING for one node. HPL skips the first two lines and reads the leading words of each other line.
+/// Returns the file for one N and all combinations of NB and grids. All other values follow the advice in HPL's file
+/// TUNING for one node. HPL skips the first two lines and reads the first words of the other lines.
 pub fn write(order: usize, nbs: &[usize], grids: &[(usize, usize)]) -> String {
     let list = |numbers: &mut dyn Iterator<Item = usize>| {
         numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(" ")

@@ -1,5 +1,5 @@
-//! DGEMM on all threads. Each thread multiplies its own matrices, so the rate is that of the cores and the
-//! library, without the overhead of a library's own work sharing.
+//! DGEMM on all threads. Every thread multiplies separate matrices, so the rate does not include the overhead of
+//! sharing work among threads.
 
 use crate::engine::{GemmEngine, Multiplier};
 use crate::random::Sequence;
@@ -8,16 +8,16 @@ use nodegauge_team::{Team, TeamError};
 use nodegauge_toolchain::blas::Product;
 use std::time::{Duration, Instant};
 
-/// Rows and columns of C. With A and B a thread has three matrices of 1024 columns, larger than any level-2
-/// cache, as in the products of LU.
+/// Number of rows and columns of C. The three matrices A, B and C of a thread are larger than any level-2 cache, as in
+/// the products of LU.
 const ORDER: usize = 1024;
-/// Columns of A in the estimate, and with slow libraries.
+/// Number of columns of A in the first estimate of the rate, and with slow libraries.
 const LEAST_DEPTH: usize = 64;
-/// Columns of A: several times the number that libraries copy at once.
+/// Number of columns of A: several times the number of columns that libraries copy into a buffer.
 const DEPTH: usize = 1024;
 
-/// Measures for about `time` and returns the rate of each round, FLOP/s, without the first round, which touches
-/// the matrices for the first time.
+/// Measures DGEMM for about `time` and returns the rate of every round in FLOP/s. The first round is left out, because
+/// it touches the matrices for the first time.
 ///
 /// # Errors
 /// Fails if a thread fails.
@@ -42,12 +42,12 @@ pub fn measure(
             let b = (b.as_ptr(), DEPTH);
             let c = (c.as_mut_ptr(), ORDER);
             let start = Instant::now();
-            // SAFETY: the vectors have these sizes, and only this thread uses C.
+            // SAFETY: the vectors have the sizes given in the call, and only this thread uses C.
             unsafe { engine.update(Product { size: (ORDER, ORDER, depth), a, b, c }) };
             start.elapsed().as_secs_f64()
         };
-        // Two calls, because the first one touches the memory and starts the library. A slow library gets fewer
-        // columns, so that a round stays within the time.
+        // The product is called twice, because the first call touches the memory and initialises the library. With a
+        // slow library, the products have fewer columns, so that a round stays within the time.
         multiply(LEAST_DEPTH);
         let whole = multiply(LEAST_DEPTH) * (DEPTH / LEAST_DEPTH) as f64;
         let depth = (DEPTH as f64 * time.as_secs_f64() / whole) as usize;
@@ -60,7 +60,7 @@ pub fn measure(
         }
         columns_per_second
     })?;
-    // Threads run independently; round i of the team is the sum of round i of each thread.
+    // Threads run independently; the rate of round i is the sum of the rates of round i over all threads.
     let rounds = parts.iter().map(Vec::len).min().unwrap_or(0);
     let flops = 2.0 * (ORDER * ORDER) as f64;
     Ok((0..rounds).map(|i| parts.iter().map(|columns| flops * columns[i]).sum()).collect())

@@ -1,13 +1,13 @@
-//! Distribution of the matrix's columns over NUMA nodes and threads. A column is placed on the node whose
-//! threads update it, because a product reads and writes its C once, and A and B are small compared with C.
-//! Pure.
+//! Distribution of the matrix's columns over NUMA nodes and threads. A column is placed on the node whose threads
+//! update the column: a product C -= A B reads and writes C once, and A and B are small compared with C. This module
+//! does no I/O.
 
 use nodegauge_machine::Topology;
 use nodegauge_placement::{Bind, Placement, ThreadPlace};
 use std::ops::Range;
 
-/// Minimum number of groups of columns per node, where there are enough blocks. The factorisation finishes
-/// columns from the left; with fewer groups some nodes would run out of columns long before others.
+/// Minimum number of groups of columns per node, if the matrix has enough blocks. The factorisation finishes columns
+/// from the left; with fewer groups, some nodes would run out of columns long before other nodes.
 const GROUPS: usize = 8;
 
 /// Returns the NUMA node of each thread; empty if a thread may run on several nodes.
@@ -23,23 +23,23 @@ pub fn nodes_of_threads(topology: &Topology, placement: &Placement) -> Vec<usize
 /// Assignment of columns and threads to nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnDistribution {
-    /// Node of each thread; empty if all memory is equally near to all threads.
+    /// Node of every thread; empty if all memory has the same distance to all threads.
     threads: Vec<usize>,
-    /// Columns of a group, a multiple of the block.
+    /// Number of columns of a group, a multiple of the block size.
     group: usize,
     /// Node of each group.
     groups: Vec<usize>,
 }
 
 impl ColumnDistribution {
-    /// Returns the distribution on one node, whose memory is equally near to all threads.
+    /// Returns the distribution over a single node.
     pub fn one() -> Self {
         Self { threads: Vec::new(), group: 1, groups: Vec::new() }
     }
 
     /// Returns the distribution of a matrix of `order` columns in blocks of `nb` over threads on these nodes.
-    /// Neighbouring blocks form a group as long as one product of at most `widest` columns updates them
-    /// together. Groups are dealt to the nodes in turn, in proportion to each node's threads.
+    /// Neighbouring blocks form a group of at most `widest` columns, which one product updates together. The groups are
+    /// distributed cyclically over the nodes, in proportion to the number of threads on a node.
     pub fn of(threads: &[usize], order: usize, nb: usize, widest: usize) -> Self {
         let mut nodes = threads.to_vec();
         nodes.sort_unstable();
@@ -54,7 +54,7 @@ impl ColumnDistribution {
         let groups = (0..blocks.div_ceil(together)).map(|_| {
             let fewest = (0..nodes.len()).min_by_key(|at| {
                 let has = threads.iter().filter(|node| **node == nodes[*at]).count();
-                // Share of its threads in thousandths.
+                // Number of groups of the node per thread of the node, in thousandths.
                 (dealt[*at] + 1) * 1000 / has
             });
             let at = fewest.unwrap_or(0);
@@ -83,8 +83,8 @@ impl ColumnDistribution {
         self.threads.iter().filter(|of| **of == node).count().max(1)
     }
 
-    /// Returns the columns of `columns` that one of `all` threads generates: those of its node, `together` at a
-    /// time, in turn with the node's other threads.
+    /// Returns the columns of `columns` that `thread` (one of `all` threads) generates. Blocks of `together` columns on
+    /// a node are distributed cyclically over the threads of the node.
     pub fn made_by(
         &self,
         thread: usize,
@@ -113,7 +113,7 @@ mod tests {
         let on = |node| (0..9600).filter(|column| distribution.of_column(*column) == node).count();
         assert_eq!((on(4), on(7)), (7200, 2400));
         assert_eq!((distribution.threads_on(4, 4), distribution.threads_on(7, 4)), (3, 1));
-        // Six blocks go together: 96 blocks are eight groups for each of two nodes.
+        // A group has six blocks, so the 96 blocks form eight groups for each of the two nodes.
         assert!(
             (0..9600).all(|column| distribution.of_column(column)
                 == distribution.of_column(column / 600 * 600))

@@ -1,22 +1,22 @@
-//! Matrix products and triangular solves on one thread, by a BLAS library of the site or by the built-in
-//! kernels.
+//! Matrix products and triangular solves on one thread, by an installed BLAS library or by the built-in kernels.
 
 use crate::leaf;
 use nodegauge_kernels::Isa;
 use nodegauge_toolchain::blas::{BlasLibrary, Columns, ColumnsMut, Product};
 use std::fmt;
 
-/// Order up to which plain loops do a triangular solve.
+/// Maximum order of a triangular solve that is done by plain loops.
 const PLAIN_SOLVE: usize = 24;
-/// Columns of A up to which [`leaf::update`] is faster than a library, which first copies its operands.
+/// Maximum number of columns of A for which [`leaf::update`] is faster than a library, because a library first copies
+/// the operands.
 const FEW_COLUMNS: usize = 48;
-/// Order from which the library's triangular solve is used.
+/// Minimum order of a triangular solve that is done by the library.
 const LIBRARY_SOLVE: usize = 64;
 
-/// A source of products.
+/// Implementation of matrix products.
 #[derive(Debug)]
 pub enum Multiplier {
-    /// A loaded library.
+    /// Loaded BLAS library.
     Library(BlasLibrary),
     /// The `gemm` crate's kernels.
     BuiltIn,
@@ -44,14 +44,15 @@ impl<'a> GemmEngine<'a> {
         Self { multiplier, isa: Isa::detected() }
     }
 
-    /// Keeps the library's work on the calling thread; every thread that multiplies calls this once.
+    /// Makes the library run products on the calling thread only; every thread that multiplies calls this function
+    /// once.
     pub(crate) fn settle(&self) {
         if let Multiplier::Library(library) = self.multiplier {
             library.stay_on_this_thread();
         }
     }
 
-    /// `C -= A B`.
+    /// Computes `C -= A B`.
     ///
     /// # Safety
     /// The requirements are those of [`BlasLibrary::update`].
@@ -60,7 +61,7 @@ impl<'a> GemmEngine<'a> {
         if m == 0 || n == 0 || k == 0 {
             return;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller meets the requirements of this function.
         unsafe {
             match self.multiplier {
                 _ if k <= FEW_COLUMNS && n <= 2 * FEW_COLUMNS => leaf::update(self.isa, job),
@@ -70,8 +71,8 @@ impl<'a> GemmEngine<'a> {
                     let lda = lda as isize;
                     let ldb = ldb as isize;
                     let alone = gemm_common::Parallelism::None;
-                    // The distance of columns of C is never smaller than that of rows, so no transposition is
-                    // needed.
+                    // In C, the distance between columns is never smaller than the distance between rows, so no
+                    // transposition is needed.
                     gemm_f64::gemm::f64::get_gemm_fn()(
                         m, n, k, c, ldc, 1, true, a, lda, 1, b, ldb, 1, 1.0, -1.0, false, false,
                         false, alone,
@@ -81,7 +82,7 @@ impl<'a> GemmEngine<'a> {
         }
     }
 
-    /// Solves L X = B in place of B: L of order `m`, unit lower triangular, B of `n` columns.
+    /// Solves L X = B; X replaces B. L is unit lower triangular of order `m`, B has `n` columns.
     ///
     /// # Safety
     /// The requirements are those of [`BlasLibrary::solve_unit_lower`].
@@ -91,7 +92,7 @@ impl<'a> GemmEngine<'a> {
         (l, ldl): Columns,
         (b, ldb): ColumnsMut,
     ) {
-        // SAFETY: the caller's promise; the two halves of B are different rows.
+        // SAFETY: the caller meets the requirements of this function; the two halves of B consist of different rows.
         unsafe {
             match self.multiplier {
                 _ if m == 0 || n == 0 => {}

@@ -1,4 +1,4 @@
-//! The gauge's public interface.
+//! Gauge of HPL, DGEMM and peaks: the interface for `run` and for the pages.
 
 use crate::ceilings::CeilingsPlan;
 use crate::config::{DgemmConfig, PeakConfig, RatingConfig};
@@ -15,14 +15,14 @@ use nodegauge_measure::{BytesPerSec, Failure};
 use nodegauge_placement::PlacementRequest;
 use std::time::Duration;
 
-/// Time for the part of HPL in a quick `run`.
+/// Time for HPL in a quick `run`.
 const QUICK_RUN_BUDGET: Duration = Duration::from_secs(8);
-/// Time for the part of HPL in a full `run`.
+/// Time for HPL in a full `run`.
 const FULL_RUN_BUDGET: Duration = Duration::from_secs(60);
-/// Widths of panels among which `run` searches.
+/// Panel widths (NB) that `run` tries.
 const RUN_NB: [usize; 3] = [128, 192, 256];
 
-/// Floating point: the rating of a node, DGEMM, the peaks.
+/// Gauge of floating-point performance: HPL rating of a node, DGEMM rate, and peaks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ComputeGauge;
 
@@ -63,7 +63,7 @@ impl Gauge for ComputeGauge {
         Ok(Some(Box::new(HplPlan::new(site, placement, options)?)))
     }
 
-    /// Plans peaks in registers and DGEMM.
+    /// Plans register-only loops and DGEMM as ceilings of a roofline.
     fn ceilings(
         &self,
         _: &Site,
@@ -72,7 +72,7 @@ impl Gauge for ComputeGauge {
         Ok(Some(Box::new(CeilingsPlan::new(ask))))
     }
 
-    /// Returns the newest rating of HPL as a point of the roofline.
+    /// Returns the newest saved HPL rating as a point of the roofline.
     fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<RooflinePoint> {
         let point = |record: &Record, m: &Measurement| {
             let config: RatingConfig = m.read_config();

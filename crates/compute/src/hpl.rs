@@ -1,5 +1,5 @@
-//! Measurement procedure of `hpl`: peaks, DGEMM, search of the panel width, N from memory or time, solution,
-//! residual check. A rating is reported only after the residual check.
+//! Measurement procedure of `hpl`: peaks, DGEMM, search for the panel width NB, choice of N by memory or time,
+//! solution, residual check. A rating is reported only after the residual check.
 
 use crate::choose::Tried;
 use crate::config::{SearchStep, TimeConfig};
@@ -26,7 +26,7 @@ use nodegauge_team::{Team, TeamError};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Share of the budget for a measurement, and the bounds of its time.
+/// Share of the budget for a measurement, and the minimum and maximum time.
 #[derive(Debug, Clone, Copy)]
 struct TimeShare {
     share: f64,
@@ -40,32 +40,33 @@ impl TimeShare {
     }
 }
 
-/// Time for all peaks together; the bounds are those of each peak.
+/// Time for all peaks together; minimum and maximum apply to a single peak.
 const PEAKS: TimeShare =
     TimeShare { share: 0.1, least: Duration::from_millis(20), most: Duration::from_millis(400) };
-/// Time for DGEMM; an interruption takes effect after it.
+/// Time for DGEMM; an interruption takes effect after the measurement.
 const DGEMM: TimeShare =
     TimeShare { share: 0.06, least: Duration::from_millis(50), most: Duration::from_secs(1) };
 /// Share of the budget for the NB search.
 const SEARCH: f64 = 0.25;
-/// Maximum time of the search as a multiple of its share.
+/// Maximum time of the NB search, as a multiple of the planned time.
 const SEARCH_MOST: f64 = 1.2;
-/// Minimum share of its usual time that a solution gets, however long the earlier measurements took.
+/// Minimum time of a solution, as a share of the planned time, if the earlier measurements took longer than planned.
 const LEAST_SOLUTION: f64 = 0.25;
-/// Divisor of N where several libraries use the same N.
+/// Number of which N is a multiple if several libraries use the same N.
 const COMMON_MULTIPLE: usize = 64;
 /// Unit of `/proc/stat`: the kernel's USER_HZ, which is 100 on every supported architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
 /// Interval at which progress and interruptions are checked during a solution.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Returns the mean rate of equal work by each library in sequence: the harmonic mean of their DGEMM rates.
+/// Returns the harmonic mean of the DGEMM rates of the libraries, which is the mean rate if all libraries do the same
+/// work one after another.
 fn common_rate(libraries: &[LibraryRuns]) -> FlopsPerSec {
     let times: f64 = libraries.iter().map(|library| 1.0 / dgemm::best(&library.dgemm).0).sum();
     FlopsPerSec(libraries.len() as f64 / times)
 }
 
-/// Returns the CPUs of each thread; empty for an unbound thread.
+/// Returns the CPUs of every thread; an unbound thread has no CPUs.
 pub(crate) fn places(placement: &Placement) -> Vec<Vec<CpuId>> {
     let bound = placement.bind != Bind::None;
     let place = |cpus: &[CpuId]| if bound { cpus.to_vec() } else { Vec::new() };
@@ -75,7 +76,7 @@ pub(crate) fn places(placement: &Placement) -> Vec<Vec<CpuId>> {
 struct HplRun<'a> {
     site: &'a Site,
     options: &'a HplOptions,
-    /// Factor such that N is a multiple of NB times it.
+    /// Factor f for which N must be a multiple of f x NB.
     multiple: usize,
     observer: &'a mut dyn Observer,
     team: Team,
@@ -83,16 +84,16 @@ struct HplRun<'a> {
     seen: Observed,
     /// End of the budget.
     end: Instant,
-    /// Time for each loop of the peaks.
+    /// Time for each of the loops that measure peaks.
     each_peak: Duration,
     /// Seconds per matrix element that generating and checking a matrix takes in addition to solving.
     overhead: Seconds,
-    /// NUMA node of each thread; empty if a thread may run on several.
+    /// NUMA node of every thread; empty if a thread may run on several nodes.
     nodes: Vec<usize>,
 }
 
-/// Measures `libraries` in their order until `end`, with the same rules for N and NB; N is a multiple of NB
-/// times `multiple`.
+/// Measures `libraries` one after another until `end`, with the same rules for N and NB. N is a multiple of `multiple`
+/// x NB.
 ///
 /// # Errors
 /// Fails if N does not fit, if memory or threads are unavailable, or if the matrix is singular.
@@ -176,7 +177,7 @@ impl HplRun<'_> {
         Ok(())
     }
 
-    /// Measures DGEMM with one library of `count`, before its solutions.
+    /// Measures DGEMM with one of `count` libraries, before the solutions with that library.
     fn dgemm(
         &mut self,
         tried: &Tried,
@@ -210,7 +211,7 @@ impl HplRun<'_> {
         let count = self.seen.libraries.len();
         let budget = self.options.budget.div_f64(count as f64);
         let Some((nb, half)) = self.nb(at, multiplier, rate, budget)? else { return Ok(()) };
-        // With several libraries N must not depend on the NB of each.
+        // With several libraries, N must be the same for all libraries, so N does not depend on NB.
         let nb_of_order = if count > 1 { COMMON_MULTIPLE } else { nb };
         let multiple = nb_of_order * self.multiple;
         let machine = &self.site.machine;
@@ -221,7 +222,8 @@ impl HplRun<'_> {
         let begun = Instant::now();
         let mut before = self.around(at, multiplier, budget)?;
         let samples = self.options.samples.max(1);
-        // The remaining time must suffice for these measurements after each solution and for the remaining libraries.
+        // The remaining time must suffice for repeating these measurements after every solution and for the remaining
+        // libraries.
         let around = Seconds::from(begun.elapsed());
         let left = Seconds::from(self.end.saturating_duration_since(Instant::now()));
         let left = left / (count - at) as f64 / samples as f64 - around;
@@ -242,8 +244,8 @@ impl HplRun<'_> {
         Ok(())
     }
 
-    /// Repeats DGEMM and the fastest loops immediately before or after a solution, so that a rating is compared
-    /// with rates under the same conditions.
+    /// Repeats DGEMM and the fastest register-only loop immediately before or after a solution, so that the rating is
+    /// compared with rates under the same conditions.
     fn around(
         &mut self,
         at: usize,
@@ -270,9 +272,9 @@ impl HplRun<'_> {
         Ok(around)
     }
 
-    /// Returns the width of panels, and the order at which LU reaches half of DGEMM's rate according to the
-    /// last runs. The width is the only candidate, or the fastest of small runs; the best three are run again
-    /// at twice the size.
+    /// Returns the panel width, and the order at which LU reaches half of the DGEMM rate according to the last runs. A
+    /// single candidate is returned without a search. Otherwise all candidates run at a small N, and the best three
+    /// candidates run again at twice that N.
     fn nb(
         &mut self,
         at: usize,
@@ -291,7 +293,7 @@ impl HplRun<'_> {
         let machine = &self.site.machine;
         let threads = self.team.len();
         let mut constraints = self.options.constraints(machine, dgemm, threads, COMMON_MULTIPLE);
-        // The second round takes three runs of eight times the operations.
+        // The second round has three runs with eight times as many operations.
         let runs = candidates.len() as f64 + 3.0 * 8.0;
         let small = Seconds::from(budget) * SEARCH / runs;
         let full = size::choose(OrderSpec::Full, &constraints).map_or(0, |full| full.order);
@@ -299,7 +301,8 @@ impl HplRun<'_> {
             OrderSpec::Exactly(order) => 2 * order,
             _ => full,
         };
-        // On a machine slower than its DGEMM rate suggests, the results up to the deadline decide.
+        // If the machine is slower than the DGEMM rate suggests, the search ends at the deadline and uses the results
+        // until then.
         let deadline = Instant::now() + budget.mul_f64(SEARCH_MOST * SEARCH);
         for (round, seconds) in [small, small * 8.0].into_iter().enumerate() {
             (constraints.seconds, constraints.half) = (seconds, half);
@@ -329,8 +332,8 @@ impl HplRun<'_> {
         Ok(candidates.first().map(|nb| (*nb, half)))
     }
 
-    /// Generates, solves and checks one system; returns `None` if interrupted. A system that is `shown` is
-    /// part of the record.
+    /// Generates, solves and checks one system; returns `None` if interrupted. If `shown` is true, the result is
+    /// written to the record.
     fn solve(
         &mut self,
         order: usize,
@@ -382,8 +385,8 @@ impl HplRun<'_> {
         }))
     }
 
-    /// Factors and solves, reports progress and checks for interruptions; returns the seconds and the breakdown
-    /// of the threads' time.
+    /// Factors the matrix and solves the system; reports progress and checks for interruptions. Returns the seconds and
+    /// the breakdown of the time of the threads.
     fn factor(
         &mut self,
         matrix: &mut Matrix,
@@ -426,7 +429,7 @@ impl HplRun<'_> {
     }
 }
 
-/// Reports the progress of a solution, its rate so far and the remaining time at that rate.
+/// Reports the progress of a solution, the rate since the start of the solution, and the remaining time at that rate.
 fn report(observer: &mut dyn Observer, progress: &LuProgress, order: usize, start: Instant) {
     let done = progress.flops();
     let seconds = start.elapsed().as_secs_f64();

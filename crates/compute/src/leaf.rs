@@ -2,67 +2,67 @@
 //! elimination of one column, products of few columns, small triangular solves, and rows of the
 //! back-substitution.
 //!
-//! Each is written once in plain loops of fixed shape, and compiled for each instruction set.
+//! The loops are written once in plain Rust and compiled for every instruction set.
 
 use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 use nodegauge_kernels::{Isa, dispatched};
 use nodegauge_toolchain::blas::{Columns, ColumnsMut, Product};
 
-/// Rows that are processed before the next column: 2 KiB of a column, so that about ten columns of them stay in
-/// the level-1 cache.
+/// Number of rows that are processed before the next column: 2 KiB of a column, so that about ten columns stay in the
+/// level-1 cache.
 const ROWS: usize = 256;
 
-/// Operands of a step of elimination; see [`eliminate`].
+/// Operands of the elimination of one column; see [`eliminate`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Elimination {
-    /// Rows of the pivot's column below the pivot; they become the multipliers.
+    /// Elements of the pivot's column below the pivot, which are replaced by the multipliers.
     pub x: *mut f64,
-    /// Same rows of the next column.
+    /// Elements of the next column in the same rows.
     pub rest: *mut f64,
-    /// Distance of columns.
+    /// Distance between neighbouring columns, in elements.
     pub ld: usize,
-    /// Number of rows.
+    /// Number of rows below the pivot.
     pub rows: usize,
     /// Number of following columns.
     pub columns: usize,
-    /// Row of the pivot in those columns.
+    /// Elements of the pivot's row in the following columns.
     pub pivot_row: *const f64,
     /// Reciprocal of the pivot.
     pub inverse: f64,
 }
 
-/// Largest absolute value of some rows, and the first row that has it; -1 if there are no rows or all values
-/// are NaN.
+/// Largest absolute value of a column, and the first row with that value; -1 if the column is empty or all values are
+/// NaN.
 pub(crate) type Largest = (f64, usize);
 
 dispatched! {
-    /// Returns the largest of `rows` values.
+    /// Returns the largest absolute value of `rows` values and the first row with that value.
     ///
     /// # Safety
-    /// The processor has the instruction set; `x` has the rows.
+    /// The processor must support the instruction set; `x` must point to `rows` values.
     pub(crate) unsafe fn largest(x: *const f64, rows: usize) -> Largest = largest_body;
 
-    /// `x *= inverse; rest -= x pivot_row`; returns the largest of the first column of `rest`.
+    /// Computes `x *= inverse; rest -= x pivot_row`; returns the largest absolute value in the first column of `rest`.
     ///
     /// # Safety
-    /// The processor has the instruction set; the sizes are those of the pointers, and no other thread uses the
-    /// written memory.
+    /// The processor must support the instruction set. The pointers must be valid for the given sizes, and no other
+    /// thread may use the written memory.
     pub(crate) unsafe fn eliminate(job: Elimination) -> Largest = eliminate_body;
 
-    /// `C -= A B` for few columns of A.
+    /// Computes `C -= A B` for few columns of A.
     ///
     /// # Safety
     /// The requirements are those of [`eliminate`].
     pub(crate) unsafe fn update(job: Product) = update_body;
 
-    /// Solves L X = B in place, L of order m with ones on the diagonal, for n columns.
+    /// Solves L X = B in place for n columns; L has order m and ones on the diagonal.
     ///
     /// # Safety
     /// The requirements are those of [`eliminate`].
     pub(crate) unsafe fn solve(size: (usize, usize), l: Columns, b: ColumnsMut) = solve_body;
 }
 
-/// Number of values that are compared at once.
+/// Number of values that are compared simultaneously.
 const LANES: usize = 16;
 
 #[inline(always)]
@@ -90,7 +90,7 @@ fn row_of(x: &[f64], start: usize, value: f64) -> usize {
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters, reason = "every dispatched body has one")]
 unsafe fn largest_body<S: InstructionSet>(x: *const f64, rows: usize) -> Largest {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller meets the requirements of this function.
     let x = unsafe { std::slice::from_raw_parts(x, rows) };
     let mut best = -1.0;
     let mut at = 0;
@@ -110,7 +110,8 @@ unsafe fn eliminate_body<S: InstructionSet>(job: Elimination) -> Largest {
     let mut at = 0;
     for start in (0..rows).step_by(ROWS) {
         let length = ROWS.min(rows - start);
-        // SAFETY: the caller's promise; columns do not overlap, and each is borrowed separately.
+        // SAFETY: the caller meets the requirements of this function; columns do not overlap, and every column is
+        // borrowed separately.
         unsafe {
             let x = std::slice::from_raw_parts_mut(x.add(start), length);
             for element in &mut *x {
@@ -146,7 +147,7 @@ unsafe fn tile<S: InstructionSet, const R: usize, const C: usize>(
     j: usize,
 ) {
     let Product { a: (a, lda), b: (b, ldb), c: (c, ldc), size: (.., depth) } = *job;
-    // SAFETY: the caller's promise: R rows from i and C columns from j exist.
+    // SAFETY: the caller meets the requirements of this function: R rows from i and C columns from j exist.
     unsafe {
         let at = |column: usize| c.add((j + column) * ldc + i).cast::<[f64; R]>();
         let mut sum = [[0.0f64; R]; C];
@@ -168,11 +169,11 @@ unsafe fn tile<S: InstructionSet, const R: usize, const C: usize>(
     }
 }
 
-/// Chooses tiles that fill the registers of the instruction set: three vectors by eight or four columns, with
-/// room for a strip of A and an element of B.
+/// Chooses the tile size that fills the registers of the instruction set: three vectors by eight or four columns, so
+/// that registers remain for a strip of A and an element of B.
 #[inline(always)]
 unsafe fn update_body<S: InstructionSet>(job: Product) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller meets the requirements of this function.
     unsafe {
         match S::ISA {
             Isa::Avx512 => update_by_tiles::<S, 24, 8>(job),
@@ -188,9 +189,9 @@ unsafe fn update_by_tiles<S: InstructionSet, const R: usize, const C: usize>(job
     let (m, n, _) = job.size;
     let rows = m - m % R;
     let columns = n - n % C;
-    // SAFETY: the caller's promise; tiles cover each element exactly once.
+    // SAFETY: the caller meets the requirements of this function; tiles cover each element exactly once.
     unsafe {
-        // With rows outermost a strip of A is read once and stays in the cache for all columns.
+        // The outer loop runs over rows, so that a strip of A is read once and stays in the cache for all columns.
         for i in (0..rows).step_by(R) {
             for j in (0..columns).step_by(C) {
                 tile::<S, R, C>(&job, i, j);
@@ -215,7 +216,8 @@ unsafe fn solve_body<S: InstructionSet>(
 ) {
     for column in 0..n {
         for i in 0..m {
-            // SAFETY: the caller's promise; L and B are different matrices, or different columns.
+            // SAFETY: the caller meets the requirements of this function; L and B are different matrices or different
+            // columns of a matrix.
             unsafe {
                 let x = -*b.add(column * ldb + i);
                 let below = m - i - 1;
@@ -253,7 +255,7 @@ mod tests {
                     b: (b.as_ptr(), ldb),
                     c: (got.as_mut_ptr(), ldc),
                 };
-                // SAFETY: the vectors hold these sizes.
+                // SAFETY: the vectors have the sizes given in `job`.
                 unsafe { update(isa, job) };
                 for j in 0..n {
                     for i in 0..ldc {
@@ -285,7 +287,7 @@ mod tests {
                     pivot_row: pivot_row.as_ptr(),
                     inverse: 0.75,
                 };
-                // SAFETY: the vector holds five columns of that distance.
+                // SAFETY: the vector contains five columns at the distance given in `job`.
                 let (value, row) = unsafe { eliminate(isa, job) };
                 for i in 0..rows {
                     let factor = before[i] * 0.75;
@@ -299,7 +301,7 @@ mod tests {
                 let expected = next.iter().fold(-1.0, |largest: f64, b| largest.max(b.abs()));
                 assert_eq!(value, expected);
                 assert!(rows == 0 || next[row].abs() == expected);
-                // SAFETY: as many values as are given.
+                // SAFETY: `next` contains at least `rows` values.
                 assert_eq!(unsafe { largest(isa, next.as_ptr(), rows) }, (value, row));
             }
         }

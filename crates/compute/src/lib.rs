@@ -36,7 +36,7 @@ pub use request::{HplRequest, plan_for_memory};
 
 pub use nodegauge_measure::figure_names::hpl::{DGEMM, GAUGE, RATING, TEST};
 
-/// Peak of multiply-adds in registers, `f64`.
+/// Name of the `f64` peak of multiply-adds in register-only loops.
 pub const FMA_PEAK: &str = "fma_peak";
-/// Peak of multiply-adds in registers, `f32`.
+/// Name of the `f32` peak of multiply-adds in register-only loops.
 pub const FMA_PEAK_F32: &str = "fma_peak_f32";

@@ -1,10 +1,11 @@
-//! LU with partial pivoting of [A b], and the back-substitution: x of A x = b, in place.
+//! LU factorisation with partial pivoting of the matrix [A b], and back-substitution. The solution x of A x = b
+//! replaces b.
 //!
-//! The algorithm is right-looking, by panels of NB columns. `panel` factors one panel recursively; its row
-//! exchanges, triangular solve and product are applied to the columns after it; `schedule` chooses the order of
-//! work at run time. As in HPL, rows are not exchanged in the columns left of a panel, since only U and the
-//! transformed b are needed for x. Threads work on disjoint parts of the matrix: a block of columns belongs to
-//! the thread that has claimed it, and within a product the rows are divided.
+//! The algorithm is right-looking, by panels of NB columns. `panel` factors one panel recursively. The row exchanges,
+//! the triangular solve and the product of a panel are then applied to the columns after the panel. `schedule` chooses
+//! the order of work at run time. As in HPL, rows are not exchanged in the columns left of a panel, because only U and
+//! the transformed b are needed to compute x. Threads work on disjoint parts of the matrix: a block of columns belongs
+//! to the thread that has claimed the block, and the rows of a product may be divided among threads.
 mod panel;
 mod schedule;
 mod solve;
@@ -34,7 +35,7 @@ pub enum LuError {
     /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,
-    /// A thread failed.
+    /// A thread of the team failed.
     #[error(transparent)]
     Team(#[from] TeamError),
 }
@@ -53,7 +54,7 @@ impl From<LuError> for Failure {
 /// Progress of a factorisation, which another thread reads.
 #[derive(Debug, Default)]
 pub struct LuProgress {
-    /// Completed operations, in HPL's count.
+    /// Number of completed operations, counted as in HPL.
     flops: AtomicU64,
     /// Set by another thread to stop the factorisation.
     pub stop: AtomicBool,
@@ -70,12 +71,12 @@ struct LuShared<'a> {
     view: MatrixView,
     nb: usize,
     engine: GemmEngine<'a>,
-    /// Row with which each row was exchanged, written by the panel that it belongs to.
+    /// Row with which every row was exchanged; the panel that contains the row writes the entry.
     pivots: Vec<AtomicU32>,
     group: panel::PanelGroup,
     schedule: LuSchedule,
     progress: &'a LuProgress,
-    /// Number of the column without a pivot plus one, or 0.
+    /// One plus the number of a column without a pivot; 0 if there is no such column.
     singular: AtomicUsize,
 }
 
@@ -94,7 +95,7 @@ impl LuShared<'_> {
         blocks.start * self.nb..(blocks.end * self.nb).min(self.view.n) + rhs
     }
 
-    /// Applies the exchanges and the triangular solve of a panel to `columns` after it.
+    /// Applies the row exchanges and the triangular solve of a panel to `columns`, which follow the panel.
     ///
     /// # Safety
     /// The columns must belong to the caller, and the panel must be factored.
@@ -102,7 +103,7 @@ impl LuShared<'_> {
         let view = self.view;
         let first = panel.start;
         let size = (panel.len(), columns.len());
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller meets the requirements of this function.
         unsafe {
             swaps::apply(view, &self.pivots, panel, columns.clone());
             let b = view.at(first, columns.start);
@@ -115,29 +116,29 @@ impl LuShared<'_> {
     }
 }
 
-/// Returns the maximum operations per byte that LU moves: its products are of panels of `nb` columns, and read
-/// and write each element of the remaining matrix once for 2 NB operations.
+/// Returns the maximum number of operations of LU per byte of memory traffic. The products with panels of `nb` columns
+/// read and write every element of the remaining matrix once per 2 NB operations.
 pub(crate) fn flops_per_byte(nb: usize) -> f64 {
     2.0 * nb as f64 / 16.0
 }
 
-/// Returns the operations of solving a system of order `n`, in HPL's count: 2/3 n^3 + 3/2 n^2.
+/// Returns the number of operations for a system of order `n`, counted as in HPL: 2/3 n^3 + 3/2 n^2.
 pub fn flops(n: usize) -> f64 {
     let n = n as f64;
     2.0 / 3.0 * n * n * n + 1.5 * n * n
 }
 
-/// Returns the number of threads that factor a panel together. A panel of m rows must be ready before the
-/// others have updated m columns with the previous one: m nb^2 / (g r') + 2 m nb^2 / (g r) <= half of 2 m^2 nb
-/// / (p r), with a panel's rate r' of a quarter of r; at m = n / 3 this gives g >= 18 nb p / n. At most half of
-/// the threads form the group: with fewer threads a panel needs less waiting, and the others can update columns
-/// at the same time.
+/// Returns the number of threads that factor a panel together. A panel of m rows must be ready before the other threads
+/// have updated m columns with the previous panel. For g of p threads: m nb^2 / (g r') + 2 m nb^2 / (g r) <= half of 2
+/// m^2 nb / (p r), where the rate r' in a panel is a quarter of the rate r of products. At m = n / 3 this gives g >= 18
+/// nb p / n. The group has at most half of the threads: a small group waits less within a panel, and the remaining
+/// threads can update columns simultaneously.
 pub fn panel_group_size(n: usize, nb: usize, threads: usize) -> usize {
     (18 * nb * threads).div_ceil(n.max(1)).clamp(1, (threads / 2).max(1))
 }
 
-/// Factors `matrix` on `team` with panels of `nb` columns and solves; x replaces the right-hand side. Returns
-/// the seconds from the start to x, and the breakdown of the threads' time.
+/// Factors `matrix` on `team` with panels of `nb` columns and solves the system; the solution x replaces the right-hand
+/// side. Returns the elapsed seconds, and the breakdown of the time of the threads.
 ///
 /// # Errors
 /// Fails if the matrix is singular, `progress.stop` was set, or a thread fails.
@@ -202,8 +203,8 @@ pub fn solve(
     Ok((Seconds(total), time))
 }
 
-/// Releases the other threads when a thread panics, so that none waits for it in a panel, for work, or, in the
-/// panel group, for the next panel.
+/// Releases the waiting threads when a thread panics, so that no thread waits for the panicked thread in a panel, for
+/// work, or for the next panel.
 struct AbandonOnPanic<'a>(&'a LuShared<'a>);
 
 impl Drop for AbandonOnPanic<'_> {

@@ -1,5 +1,4 @@
-//! The matrix followed by its right-hand side: one mapping, column-major, on huge pages where they are
-//! available.
+//! The matrix and the right-hand side, stored column-major in one memory mapping, on huge pages if available.
 
 use crate::distribution::ColumnDistribution;
 use nodegauge_measure::{Bytes, Failure, Fraction};
@@ -7,7 +6,7 @@ use nodegauge_os::{Mapping, PageSize};
 use nodegauge_toolchain::blas::Product;
 use std::ops::Range;
 
-/// An n by (n + 1) matrix; no memory is touched before it is written.
+/// Matrix of n rows and n + 1 columns. Memory is first touched by the thread that first writes it.
 #[derive(Debug)]
 pub struct Matrix {
     mapping: Mapping,
@@ -19,20 +18,20 @@ pub struct Matrix {
 /// Minimum size of a huge page, bytes.
 const HUGE: u64 = 2 << 20;
 
-/// Returns the distance of columns for matrices of this order, elements: an odd number of whole 64-byte lines,
-/// so that neighbours in a row fall into different sets of every cache.
+/// Returns the distance between columns for matrices of this order, in elements: an odd number of 64-byte cache lines,
+/// so that neighbouring elements of a row are in different sets of every cache.
 pub fn column_distance(order: usize) -> usize {
     let lines = order.div_ceil(8).max(1);
     8 * if lines.is_multiple_of(2) { lines + 1 } else { lines }
 }
 
-/// Returns the memory of a matrix of this order with its right-hand side.
+/// Returns the memory of a matrix of this order including the right-hand side.
 pub fn bytes(order: usize) -> Bytes {
     Bytes((column_distance(order) * (order + 1) * 8) as u64)
 }
 
 impl Matrix {
-    /// Maps memory for an order.
+    /// Maps memory for a matrix of this order.
     ///
     /// # Errors
     /// Fails if the kernel refuses the mapping.
@@ -54,8 +53,8 @@ impl Matrix {
         })
     }
 
-    /// Returns the matrix with its columns distributed over NUMA nodes: the threads of a column's node touch it
-    /// first and update it.
+    /// Returns the matrix with a distribution of the columns over NUMA nodes. The threads of a node first touch and
+    /// later update the columns of that node.
     pub fn at(self, distribution: ColumnDistribution) -> Self {
         Self { distribution, ..self }
     }
@@ -70,12 +69,12 @@ impl Matrix {
         self.order
     }
 
-    /// Returns the distance of columns, elements.
+    /// Returns the distance between neighbouring columns, in elements.
     pub fn distance(&self) -> usize {
         self.distance
     }
 
-    /// Returns a view for threads that work on disjoint parts; the caller must ensure that the parts are
+    /// Returns a view for threads that work on parts of the matrix; the caller must ensure that these parts are
     /// disjoint.
     pub(crate) fn view(&self) -> MatrixView {
         let a = self.mapping.at(0, bytes(self.order).0 as usize).cast().as_ptr();
@@ -105,13 +104,13 @@ impl Matrix {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MatrixView {
     a: *mut f64,
-    /// Distance of columns.
+    /// Distance between neighbouring columns, in elements.
     pub ld: usize,
-    /// Order.
+    /// Order of the matrix.
     pub n: usize,
 }
 
-// SAFETY: a pointer to shared memory; each use justifies why no other thread uses that part.
+// SAFETY: the pointer refers to shared memory; every use explains why no other thread uses that part of the memory.
 unsafe impl Send for MatrixView {}
 // SAFETY: as above.
 unsafe impl Sync for MatrixView {}
@@ -121,8 +120,8 @@ impl MatrixView {
         self.a.wrapping_add(j * self.ld + i)
     }
 
-    /// Returns the product `C -= A B` for the elements C in `rows` and `columns`: B is above C in rows `depth`,
-    /// A is left of C in columns `depth`.
+    /// Returns the operands of the product `C -= A B` for the elements C in `rows` and `columns`. B is above C, in the
+    /// rows `depth`; A is left of C, in the columns `depth`.
     pub(crate) fn product(
         &self,
         rows: &Range<usize>,

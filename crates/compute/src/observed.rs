@@ -1,4 +1,4 @@
-//! Observations of a run, before they are judged.
+//! Measured values of a run, before figures and notices are derived from them.
 
 use crate::choose::Tried;
 use crate::config::{ResidualConfig, SearchStep, TimeConfig};
@@ -8,19 +8,19 @@ use nodegauge_machine::Unavailable;
 use nodegauge_measure::stats;
 use nodegauge_measure::{FlopsPerSec, Fraction, Joules, Seconds};
 
-/// A solved system of equations.
+/// Result of one solved system of equations.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SolvedSystem {
     pub order: usize,
     pub nb: usize,
-    /// Operations in HPL's count divided by the time, FLOP/s.
+    /// Number of operations as counted by HPL, divided by the time.
     pub rating: FlopsPerSec,
     pub seconds: Seconds,
     pub time: TimeConfig,
     pub residual: ResidualConfig,
-    /// Share of the matrix on huge pages; `None` where the kernel does not report it.
+    /// Share of the matrix on huge pages; `None` if the kernel does not report the share.
     pub huge_pages: Option<Fraction>,
-    /// Energy of the packages during the solution.
+    /// Energy that the processor packages consumed during the solution.
     pub joules: Option<Joules>,
     /// Start of the solution, seconds since the epoch.
     pub began: Seconds,
@@ -28,12 +28,12 @@ pub(crate) struct SolvedSystem {
     pub around: Around,
 }
 
-/// Rates of the cores immediately before or after a solution.
+/// Rates measured immediately before and after a solution.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Around {
-    /// Rates of DGEMM on all threads by the solution's library, FLOP/s.
+    /// Rates of DGEMM on all threads with the library of the solution, FLOP/s.
     pub dgemm: Vec<f64>,
-    /// Bursts of the fastest loop in registers.
+    /// Results of bursts (short runs) of the fastest register-only loop.
     pub bursts: Vec<Burst>,
 }
 
@@ -44,7 +44,7 @@ impl SolvedSystem {
     }
 }
 
-/// Results of a library.
+/// Results of the runs with one library.
 #[derive(Debug)]
 pub(crate) struct LibraryRuns {
     pub tried: Tried,
@@ -62,18 +62,18 @@ impl LibraryRuns {
     }
 }
 
-/// Observations of a whole run.
+/// Measured values of a complete run.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
-    /// Peaks by instruction set and element.
+    /// Peaks for every instruction set and element type.
     pub peaks: Vec<Peak>,
-    /// Results of each library, in the order in which the libraries were given.
+    /// Results per library, in the order in which the libraries were given.
     pub libraries: Vec<LibraryRuns>,
-    /// Throttling events during the run; `None` where they are not counted.
+    /// Number of throttling events during the run; `None` if throttling is not counted.
     pub throttled: Option<u64>,
-    /// Counters from which energy is read, or the reason why there are none.
+    /// Counters from which the energy is read, or the reason why no counter is available.
     pub energy: Option<Result<String, Unavailable>>,
-    /// Point at which a run was interrupted.
+    /// Description of the point at which the run was interrupted.
     pub interrupted: Option<String>,
 }
 
@@ -84,7 +84,7 @@ impl Observed {
         of_element.max_by(|a, b| a.best().0.total_cmp(&b.best().0))
     }
 
-    /// Returns the fastest loop of an element type mutably, so that bursts can be added.
+    /// Returns a mutable reference to the fastest loop of an element type, so that results of bursts can be added.
     pub(crate) fn peak_mut(&mut self, element: &str) -> Option<&mut Peak> {
         let of_element = self.peaks.iter_mut().filter(|peak| peak.kernel.element == element);
         of_element.max_by(|a, b| a.best().0.total_cmp(&b.best().0))

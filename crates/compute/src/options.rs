@@ -1,4 +1,4 @@
-//! Options of a run.
+//! Options of an `hpl` run, after defaults and saved figures have been applied.
 
 use crate::size::{OrderSpec, SizeConstraints};
 use nodegauge_measure::record::Machine;
@@ -8,14 +8,14 @@ use nodegauge_toolchain::blas::BlasRequest;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Options of a run.
+/// Options of an `hpl` run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HplOptions {
     /// Rule by which N is chosen.
     pub order: OrderSpec,
     /// Share of the available memory for the matrix with [`OrderSpec::Full`], 0 to 1.
     pub fraction: Fraction,
-    /// Widths of panels to choose from; if empty, a search chooses.
+    /// Candidates for the panel width NB; if empty, a search chooses NB.
     pub nb: Vec<usize>,
     /// True if N must be a multiple of NB x LCM(P, Q) of the reference program's grid.
     pub grid_multiple: bool,
@@ -23,17 +23,19 @@ pub struct HplOptions {
     pub seed: u64,
     /// Time for the whole run.
     pub budget: Duration,
-    /// Number of solutions.
+    /// Number of times that the system is solved.
     pub samples: usize,
-    /// Libraries that multiply; if empty, the fastest of all libraries that are found.
+    /// Requested BLAS libraries; if empty, the fastest installed library is used.
     pub libraries: Vec<BlasRequest>,
-    /// Triad bandwidth of this node and its source, with which the products' traffic is compared.
+    /// Triad bandwidth of this node and the source of that figure. The memory traffic of the products is compared with
+    /// this bandwidth.
     pub triad: Option<(BytesPerSec, String)>,
-    /// DGEMM rate of this node on as many threads and its source, from which the time is predicted.
+    /// DGEMM rate of this node with the same number of threads, and the source of that figure. The time is predicted
+    /// from this rate.
     pub dgemm: Option<(FlopsPerSec, String)>,
-    /// Rate of the solution, where the time is predicted from it instead of from DGEMM.
+    /// Rate given by the user, from which the time is predicted instead of from the DGEMM rate.
     pub rate: Option<FlopsPerSec>,
-    /// Order at which LU reaches half of DGEMM's rate, from a saved rating on as many threads
+    /// Order at which LU reaches half of the DGEMM rate, from a saved rating with the same number of threads
     /// ([`size::half`](crate::size::half)).
     pub half: Option<f64>,
     /// Ranks of the reference program.
@@ -53,22 +55,22 @@ pub struct RankOptions {
     pub hosts: Vec<String>,
 }
 
-/// Requested reference program.
+/// Options of the reference program, xhpl or hpcc.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReferenceOptions {
     /// Path of an xhpl or hpcc.
     pub program: PathBuf,
-    /// Launcher of its ranks.
+    /// Launcher of the ranks.
     pub launcher: Option<CommandLine>,
-    /// True if launchers that refuse to run as root get the option that allows it.
+    /// True if a launcher that refuses to run as root gets the option that permits it.
     pub allow_root: bool,
 }
 
 /// Default time for the whole run.
 pub const BUDGET: Duration = Duration::from_secs(15);
-/// More bytes of memory than any node has.
+/// Upper bound of the memory of a node, in bytes.
 const LARGER_THAN_ANY: u64 = 1 << 60;
-/// Share of the budget for the solution; the remainder generates and checks the matrix.
+/// Share of the budget for the solution; the matrix is generated and checked in the remaining time.
 const SOLUTION: f64 = 0.5;
 
 impl Default for HplOptions {
@@ -101,7 +103,7 @@ impl HplOptions {
         threads: usize,
         multiple: usize,
     ) -> SizeConstraints {
-        // A requested order is planned on a described machine whatever its memory.
+        // On a described machine, a requested order is planned even if it does not fit into memory.
         let planned = machine.is_described() && matches!(self.order, OrderSpec::Exactly(_));
         let unknown = if planned { LARGER_THAN_ANY } else { 0 };
         let memory = &machine.memory;

@@ -1,28 +1,28 @@
-//! Parser and writer of the output of xhpl and hpcc: result lines with their residuals. Pure.
+//! Parser and writer of the output of xhpl and hpcc: result lines with residuals. This module does no I/O.
 //!
-//! A result line begins with its variant, `WR11C2R4`: W, the mapping R or C, and digits. Other lines also begin
-//! with W. The rate has five digits and is computed from a time that is finer than the printed one. Progress
-//! lines have another beginning and are never results.
+//! A result line begins with its variant, `WR11C2R4`: W, the mapping R or C, and digits. Other lines may also begin
+//! with W. The rate has five digits and is computed from a time with more digits than the printed time. Progress lines
+//! begin differently and are not results.
 
 use nodegauge_measure::{FlopsPerSec, Seconds};
 use std::fmt::Write;
 
-/// One result line with its residual.
+/// One result line and the residual that follows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HplRow {
-    /// T/V, e.g. `WR11C2R4`.
+    /// Encoded variant (T/V), e.g. `WR11C2R4`.
     pub variant: String,
-    /// N.
+    /// Order of the system, N.
     pub n: usize,
-    /// NB.
+    /// Panel width, NB.
     pub nb: usize,
-    /// P.
+    /// Number of rows of the process grid, P.
     pub p: usize,
-    /// Q.
+    /// Number of columns of the process grid, Q.
     pub q: usize,
     /// Seconds, with two decimals.
     pub seconds: Seconds,
-    /// FLOP/s.
+    /// Rate in FLOP/s.
     pub rate: FlopsPerSec,
     /// The scaled residual; `None` if none was printed.
     pub residual: Option<f64>,
@@ -30,20 +30,20 @@ pub struct HplRow {
     pub passed: Option<bool>,
 }
 
-/// Parsed output.
+/// Parsed output of xhpl or hpcc.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HplOutput {
     /// Version of HPL, e.g. `2.3`.
     pub version: Option<String>,
     /// Results in the order of the output.
     pub rows: Vec<HplRow>,
-    /// Errors that HPL reports about its input or itself.
+    /// Error messages of HPL.
     pub errors: Vec<String>,
     /// True if the output contains HPL's last line.
     pub ended: bool,
 }
 
-/// Parses the output.
+/// Parses the output of xhpl or hpcc.
 pub fn read(text: &str) -> HplOutput {
     let mut output = HplOutput::default();
     for line in text.lines() {
@@ -80,7 +80,7 @@ fn row(line: &str) -> Option<HplRow> {
     }
     let words: Vec<&str> = line.split_whitespace().collect();
     let [variant, n, nb, p, q, seconds, gflops] = words[..] else { return None };
-    // A record holds finite numbers only; another value could not be read back.
+    // Only finite numbers are accepted, because a record with other numbers could not be read back.
     let finite = |word: &str| word.parse().ok().filter(|number: &f64| number.is_finite());
     let rate = finite(gflops).map(|gflops| gflops * 1e9).filter(|rate| rate.is_finite())?;
     Some(HplRow {
@@ -96,9 +96,9 @@ fn row(line: &str) -> Option<HplRow> {
     })
 }
 
-/// Formats rows as HPL prints them, for scripts that parse HPL's output. Each row follows a line that names its
-/// program in the form in which HPL describes its input. The `variant` of a native run encodes what it does:
-/// row-major, look-ahead, recursive.
+/// Formats rows as HPL prints them, for scripts that parse HPL's output. Before every row, a line contains the name of
+/// the program, in the format of the lines in which HPL describes its input. The `variant` of a native run encodes the
+/// algorithm: row-major, look-ahead, recursive.
 pub fn write(rows: &[(String, HplRow)]) -> String {
     let double = "=".repeat(80);
     let single = "-".repeat(80);
@@ -190,7 +190,7 @@ mod tests {
         let text = write(&rows.iter().map(of).collect::<Vec<_>>());
         assert_eq!(read(&text).rows, rows);
         assert_eq!(text.matches("\nProgram: xhpl (HPL 2.3)\n").count(), rows.len());
-        // The lines themselves are HPL's.
+        // The lines are equal to those of HPL.
         for line in THREE.lines().filter(|line| line.starts_with("WR") || line.starts_with("||Ax"))
         {
             assert!(text.lines().any(|written| written == line), "{line}");

@@ -1,13 +1,14 @@
 //! Peak rates of the arithmetic units, measured by loops that use registers only.
 //!
-//! Each loop runs independent chains of multiply-adds, as many as fit into the registers together with two
-//! constants. That covers the latency of every known core (4 or 5 cycles on two units need 8 to 10 chains). The
-//! loop is written once, over a vector type. Without fused instructions a chain consists of equal numbers of
-//! multiplications and additions. Values stay near 2, so none becomes denormal. The theoretical peak is cores x
-//! clock x operations per cycle, with the clock of the same interval.
+//! Each loop runs independent chains of multiply-adds, as many as fit into the registers together with two constants.
+//! That number hides the latency of every known core: a latency of 4 or 5 cycles on two units requires 8 to 10 chains.
+//! The loop is written once, generic over a vector type. Without fused instructions, a chain consists of equal numbers
+//! of multiplications and additions. All values stay near 2, so no value becomes denormal. The theoretical peak is
+//! cores x clock x operations per cycle, with the clock measured during the loop.
 //!
-//! A loop that uses registers only does fewer operations per cycle while a sibling hardware thread, perhaps of
-//! another guest, uses the execution units. The bursts show how much other work used ([`shared`]).
+//! A loop runs in bursts, which are short runs of 20 ms. If a sibling hardware thread (perhaps of another virtual
+//! machine) uses the execution units, the loop does fewer operations per cycle. The share that other load used is
+//! computed from the bursts ([`shared`]).
 
 use crate::config::LoopRate;
 use nodegauge_kernels::{Isa, enabled};
@@ -20,28 +21,28 @@ use std::arch::aarch64::*;
 use std::arch::x86_64::*;
 use std::time::{Duration, Instant};
 
-/// A vector register.
+/// Vector register with its arithmetic.
 ///
 /// # Safety
 /// The processor must support the instruction set of the register.
 trait Register: Copy {
-    /// Number of elements.
+    /// Number of elements of the register.
     const LANES: usize;
     /// Returns a register whose elements all equal `x`.
     unsafe fn splat(x: f64) -> Self;
-    /// Returns `self * x + y`, by two instructions.
+    /// Returns `self * x + y`, computed with two instructions.
     unsafe fn mul_then_add(self, x: Self, y: Self) -> Self;
-    /// Returns `self * x + y`, by one instruction where the instruction set has it.
+    /// Returns `self * x + y`, computed with one instruction if the instruction set has a fused multiply-add.
     unsafe fn mul_add(self, x: Self, y: Self) -> Self;
 }
 
-/// Iterations of a loop between readings of the clock.
+/// Number of iterations between two readings of the clock.
 const ROUNDS: u64 = 20_000;
 
 /// Runs `CHAINS` chains of `ROUNDS` iterations; returns the number of operations.
 #[inline(always)]
 unsafe fn chains<R: Register, const CHAINS: usize, const FUSED: bool>() -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller meets the requirements of this function.
     unsafe {
         let x = R::splat(std::hint::black_box(0.5));
         let y = R::splat(std::hint::black_box(1.0));
@@ -56,12 +57,12 @@ unsafe fn chains<R: Register, const CHAINS: usize, const FUSED: bool>() -> u64 {
     2 * ROUNDS * (CHAINS * R::LANES) as u64
 }
 
-/// A loop that measures a peak.
+/// Register-only loop that measures a peak.
 #[derive(Debug, Clone, Copy)]
 pub struct PeakLoop {
-    /// Instruction set.
+    /// Instruction set of the loop.
     pub isa: Isa,
-    /// `f64` or `f32`.
+    /// Element type: `f64` or `f32`.
     pub element: &'static str,
     /// True if multiplication and addition are one instruction.
     pub fused: bool,
@@ -83,7 +84,7 @@ macro_rules! kernel {
     ($isa:ident, $element:literal, $fused:literal, $register:ty, $chains:literal) => {{
         enabled! { $isa,
             unsafe fn run() -> u64 {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller meets the requirements of this function.
                 unsafe { chains::<$register, $chains, $fused>() }
             }
         }
@@ -98,7 +99,7 @@ macro_rules! register {
             const LANES: usize = $lanes;
             #[inline(always)]
             unsafe fn splat($x0: f64) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller meets the requirements of this function.
                 #[allow(unused_unsafe, reason = "arrays need no instruction set")]
                 unsafe {
                     $splat
@@ -107,7 +108,7 @@ macro_rules! register {
             #[inline(always)]
             unsafe fn mul_then_add(self, $x: Self, $y: Self) -> Self {
                 let $a = self;
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller meets the requirements of this function.
                 #[allow(unused_unsafe, reason = "arrays need no instruction set")]
                 unsafe {
                     $apart
@@ -116,7 +117,7 @@ macro_rules! register {
             #[inline(always)]
             unsafe fn mul_add(self, $x: Self, $y: Self) -> Self {
                 let $a = self;
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller meets the requirements of this function.
                 #[allow(unused_unsafe, reason = "arrays need no instruction set")]
                 unsafe {
                     register!(@first $($fused,)? $apart)
@@ -127,17 +128,17 @@ macro_rules! register {
     (@first $first:expr $(, $rest:expr)?) => { $first };
 }
 
-/// A register with one number. Its arithmetic is in assembler, because compilers would vectorise it.
+/// Register with a single number. The arithmetic is written in assembler, because a compiler would vectorise it.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[derive(Clone, Copy)]
 struct Scalar(f64);
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 impl Scalar {
-    /// Returns `self * x + y`, by a multiplication and an addition.
+    /// Returns `self * x + y`, computed with a multiplication and an addition.
     #[inline(always)]
     fn mul_then_add(mut self, Self(x): Self, Self(y): Self) -> Self {
-        // SAFETY: two instructions that every such processor has, on registers only.
+        // SAFETY: every processor of this architecture has these two instructions, which access only registers.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             std::arch::asm!(
@@ -222,8 +223,8 @@ mod registers {
     register!([f32; 4], 4, |x| [x as f32; 4], |a, x, y| from_fn(|i| a[i] * x[i] + y[i]));
 }
 
-/// Returns the double-precision loops that multiply and add in two instructions although [`loops`] has faster
-/// ones: one number at a time, and with vectors for which fused instructions exist, narrowest first.
+/// Returns the double-precision loops without fused multiply-adds that [`loops`] does not contain: a scalar loop, and
+/// loops with vectors for which fused instructions exist. Narrow vectors come first.
 pub fn without_fma() -> Vec<PeakLoop> {
     let mut all = Vec::new();
     #[cfg(target_arch = "x86_64")]
@@ -244,7 +245,7 @@ pub fn without_fma() -> Vec<PeakLoop> {
     all
 }
 
-/// Returns the loops that this processor supports, narrowest first, `f64` before `f32`.
+/// Returns the loops that this processor supports. Narrow vectors come first, and `f64` before `f32`.
 pub fn loops() -> Vec<PeakLoop> {
     let mut all = Vec::new();
     #[cfg(target_arch = "x86_64")]
@@ -273,17 +274,17 @@ pub fn loops() -> Vec<PeakLoop> {
     all
 }
 
-/// A burst of a loop on all threads of a team.
+/// Result of a burst: a short run of a loop on all threads of a team.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Burst {
-    /// FLOP/s of all threads.
+    /// Rate of all threads together, FLOP/s.
     pub rate: FlopsPerSec,
-    /// Mean clock of the threads during the burst; `None` where it cannot be measured.
+    /// Mean clock frequency of the threads during the burst; `None` if the clock cannot be measured.
     pub clock: Option<Hertz>,
 }
 
 impl Burst {
-    /// Returns the operations per cycle of one of `threads`.
+    /// Returns the number of operations per cycle and thread, for a burst on `threads` threads.
     pub fn per_cycle(&self, threads: usize) -> Option<f64> {
         Some(self.rate.0 / threads as f64 / self.clock?.0)
     }
@@ -292,9 +293,9 @@ impl Burst {
 /// Result of a loop on all threads of a team.
 #[derive(Debug, Clone)]
 pub struct Peak {
-    /// The loop.
+    /// Loop that was measured.
     pub kernel: PeakLoop,
-    /// Bursts, in order of time.
+    /// Results of the bursts, in chronological order.
     pub bursts: Vec<Burst>,
 }
 
@@ -323,10 +324,10 @@ impl LoopRate {
     }
 }
 
-/// Returns the share of the cores' execution units that other work used during the median one of `some` bursts,
-/// 0 to 1, compared with the best of `all` bursts of the same loop. The speed is in operations per cycle, so
-/// that a change of the clock does not count as other work, or in operations per second if the clock of any
-/// burst is unknown. `None` without bursts.
+/// Returns the share of the execution units that other load used, from 0 to 1. The median speed of `some` bursts is
+/// compared with the best speed of `all` bursts of the same loop. The speed is in operations per cycle, so that a
+/// change of the clock does not count as other load. If the clock of any burst is unknown, the speed is in operations
+/// per second. Returns `None` without bursts.
 pub fn shared(some: &[Burst], all: &[Burst]) -> Option<Fraction> {
     let clocks = some.iter().chain(all).all(|burst| burst.clock.is_some());
     let speed = |burst: &Burst| match burst.clock {
@@ -341,7 +342,7 @@ pub fn shared(some: &[Burst], all: &[Burst]) -> Option<Fraction> {
 /// Duration of a burst.
 pub(crate) const BURST: Duration = Duration::from_millis(20);
 
-/// Runs `kernel` on all threads for about `time`, in bursts that all threads start together.
+/// Runs `kernel` on all threads for about `time`, in bursts that all threads start simultaneously.
 ///
 /// # Errors
 /// Fails if a thread fails.
@@ -362,7 +363,7 @@ pub fn measure(team: &mut Team, kernel: &PeakLoop, time: Duration) -> Result<Pea
             let seconds = (start.elapsed() - clock.spent()).as_secs_f64();
             (operations as f64 / seconds, clock.clock())
         })?;
-        // Threads work for equal times, so their rates are summed.
+        // All threads run for the same time, so the rates of the threads are added.
         let rate = FlopsPerSec(parts.iter().map(|part| part.0).sum());
         let clocks: Option<Vec<f64>> = parts.iter().map(|part| Some(part.1?.0)).collect();
         let clock = clocks.map(|hertz| Hertz(hertz.iter().sum::<f64>() / hertz.len() as f64));
@@ -384,7 +385,7 @@ mod tests {
         }
     }
 
-    /// Checks that a chain computes what its operations define, fused or separate, on every register.
+    /// Checks the result of a chain, with fused and with separate instructions, for every register type.
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn a_chain_multiplies_and_adds() {
@@ -398,7 +399,7 @@ mod tests {
             if Isa::Avx2.is_available() {
                 enabled! { Avx2,
                     unsafe fn wide() -> [f64; 2] {
-                        // SAFETY: the caller's promise.
+                        // SAFETY: the caller meets the requirements of this function.
                         unsafe {
                             let [three, five, seven] = [3.0, 5.0, 7.0].map(|x| __m256d::splat(x));
                             [three.mul_then_add(five, seven), three.mul_add(five, seven)]
@@ -431,7 +432,8 @@ mod tests {
                 .map(|(rate, hz)| Burst { rate: FlopsPerSec(*rate), clock: Some(Hertz(*hz)) })
                 .collect()
         };
-        // Half the rate at half the clock is all of the units; at the whole clock, half of them.
+        // At half the clock, half the rate means that no units were lost; at the full clock, it means that half of the
+        // units were lost.
         let quiet = bursts(&[(64e9, 2e9), (32e9, 1e9), (48e9, 1.5e9)]);
         assert_eq!(shared(&quiet, &[]), Some(Fraction(0.0)));
         let busy = bursts(&[(32e9, 2e9), (16e9, 1e9), (48e9, 1.5e9)]);

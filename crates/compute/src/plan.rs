@@ -1,5 +1,5 @@
-//! Plan of a run: the checks that can refuse it, and its N, time and memory predicted from known properties of
-//! the node. Planning measures nothing.
+//! Plan of an `hpl` run: checks that can refuse the run, and the N, the time and the memory predicted from known
+//! properties of the node. Planning measures nothing.
 
 use crate::choose::{self, Trial, TrialPlaces};
 use crate::config::RatingConfig;
@@ -20,11 +20,12 @@ use nodegauge_measure::{
 };
 use nodegauge_placement::Placement;
 
-/// Share of the peak that DGEMM is assumed to reach where no DGEMM rate of this node is known.
+/// Share of the peak that DGEMM is assumed to reach if no DGEMM rate of this node is known.
 const USUAL_DGEMM: f64 = 0.9;
-/// Share of the budget for choosing among libraries and kernels, after four turns of each.
+/// Share of the budget in which libraries and kernels are compared, in addition to the first four measurements of every
+/// candidate.
 const CHOOSE: f64 = 0.15;
-/// Assumed clock, Hz, and operations per cycle of a core about which nothing is known; most cores reach them.
+/// Assumed clock in Hz and operations per cycle of an unknown core; most cores reach these values.
 const ASSUMED_CORE: (f64, f64) = (2e9, 16.0);
 
 /// Planned run of `hpl`.
@@ -38,9 +39,9 @@ pub struct HplPlan {
     pub(crate) order: ChosenOrder,
     /// Description of the rate from which the time is predicted; `None` if no rate is known.
     pub(crate) rate: Option<String>,
-    /// Available memory, where it is known.
+    /// Available memory; `None` if unknown.
     pub(crate) available: Option<Bytes>,
-    /// Theoretical peak of the cores in use, where it is known.
+    /// Theoretical peak of the cores in use; `None` if unknown.
     pub(crate) peak: Option<Figure>,
     reference: Option<PlacedReference>,
     /// Notices about the places of the threads.
@@ -105,8 +106,8 @@ impl HplPlan {
         })
     }
 
-    /// Returns the reference program's input for this plan. Nothing is measured, so without a requested order N
-    /// fills the memory.
+    /// Returns the input file of the reference program for this plan. Because nothing is measured, N fills the memory
+    /// unless an order is requested.
     ///
     /// # Errors
     /// Fails if N does not fit into memory.
@@ -163,7 +164,7 @@ impl HplPlan {
             let stop = Some(Stop::Interrupted);
             return Ok(Outcome { notices, stop, ..Outcome::default() });
         };
-        // The time of the trial is subtracted, but not all of it if the budget is small.
+        // The time spent on comparing libraries is subtracted from the budget, but a minimum remains.
         let tried = limits.elapsed();
         let left = self.options.budget.saturating_sub(tried);
         let budget = left.max(self.options.budget.mul_f64(1.0 - 2.0 * CHOOSE));
@@ -173,7 +174,7 @@ impl HplPlan {
         let mut outcome =
             hpl::run(site, &self.placement, &libraries, &options, multiple, end, observer)?;
         outcome.notices.splice(0..0, notices);
-        // The budget does not limit the time of a requested order.
+        // The budget does not limit the time of the solution for a requested order.
         if self.options.order == OrderSpec::Quick {
             outcome.notices.extend(limits.overrun(GAUGE, tried));
         }
@@ -211,9 +212,9 @@ fn peak_of(machine: &Machine, threads: usize) -> Option<Figure> {
     })
 }
 
-/// Returns the rate from which the time of a solution is predicted, and its basis: the given rate, else the
-/// DGEMM rate of all threads from an earlier measurement, else a share of the processor's peak. For an unknown
-/// processor the peak is assumed, except on a described machine, where the result is `None`.
+/// Returns the rate from which the time of a solution is predicted, and the basis of that rate. It is the given rate,
+/// or else the DGEMM rate of an earlier measurement, or else a share of the peak of the processor. For an unknown
+/// processor, a peak is assumed, or `None` is returned for a described machine.
 fn foreseen_rate(
     machine: &Machine,
     options: &HplOptions,

@@ -1,19 +1,19 @@
-//! Random numbers of the matrix: uniform in [-0.5, 0.5), from a linear congruential generator. Any number can
-//! be computed without those before it.
+//! Random numbers of the matrix: uniform in [-0.5, 0.5), from a linear congruential generator. Any number of the
+//! sequence can be computed without the preceding numbers.
 //!
-//! The generator is that of HPL: X(i+1) = a X(i) + c modulo 2^64. X(i+k) is reached in log2(k) steps, because k
-//! steps again have the form A X + C. Threads therefore generate their columns independently and reproducibly,
-//! and the residual check generates the matrix a second time. Constants: Knuth, The Art of Computer Programming
-//! 2, 3.3.4 (MMIX). Element (i, j) of a problem of order n is number j n + i; the right-hand side is column n.
+//! The generator is that of HPL: X(i+1) = a X(i) + c modulo 2^64. X(i+k) is computed in log2(k) steps, because k steps
+//! together also have the form A X + C. Threads therefore generate their columns independently and reproducibly, and
+//! the residual check generates the matrix a second time. Constants: Knuth, The Art of Computer Programming 2, 3.3.4
+//! (MMIX). Element (i, j) of a problem of order n is number j n + i; the right-hand side is column n.
 
-/// Multiplier a.
+/// Multiplier a of the generator.
 const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
-/// Increment c.
+/// Increment c of the generator.
 const INCREMENT: u64 = 1_442_695_040_888_963_407;
-/// Number of interleaved chains; each step of a chain waits for its multiplication, about four cycles.
+/// Number of interleaved chains; a step of a chain waits about four cycles for the multiplication.
 const CHAINS: usize = 8;
 
-/// Several steps at once, (A, C): X becomes A X + C.
+/// Jump of several steps: X becomes A X + C.
 #[derive(Debug, Clone, Copy)]
 struct Jump(u64, u64);
 
@@ -21,7 +21,7 @@ impl Jump {
     const ONE: Self = Self(MULTIPLIER, INCREMENT);
     const NONE: Self = Self(1, 0);
 
-    /// Returns this jump followed by `next`.
+    /// Returns the combination of this jump and a following jump `next`.
     fn then(self, next: Self) -> Self {
         Self(self.0.wrapping_mul(next.0), next.apply(self.1))
     }
@@ -57,7 +57,7 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// Returns the sequence of `seed`. Similar seeds give unrelated sequences.
+    /// Returns the sequence for `seed`. Similar seeds give unrelated sequences.
     pub fn new(seed: u64) -> Self {
         // The finaliser of SplitMix64 (Steele, Lea, Flood 2014) spreads a seed over all bits.
         let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -66,7 +66,7 @@ impl Sequence {
         Self { start: x ^ (x >> 31) }
     }
 
-    /// Fills `out` with the numbers from `first` on.
+    /// Fills `out` with consecutive numbers of the sequence, beginning at number `first`.
     pub fn fill(self, first: u64, out: &mut [f64]) {
         let mut x = Jump::of(first + 1).apply(self.start);
         let mut chains = [0; CHAINS];

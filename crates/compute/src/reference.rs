@@ -1,5 +1,5 @@
-//! Runs of the reference program, an xhpl or the HPL in hpcc: its ranks, its searches of NB and of the grid,
-//! and the comparison of its rating with the native one.
+//! Runs of the reference program, which is xhpl or the HPL in hpcc: placement of ranks, searches for NB and the grid,
+//! and comparison of the rating with the native rating.
 
 mod figures;
 mod program;
@@ -24,17 +24,17 @@ use nodegauge_toolchain::mpi::MpiProgram;
 use program::ReferenceKind;
 use std::collections::BTreeSet;
 
-/// Candidate widths of a search with xhpl.
+/// Candidates for NB in a search with xhpl.
 const CANDIDATES: [usize; 4] = [128, 192, 256, 384];
-/// Order of the search's runs on two cores; with more cores it grows so that each has an equal share of memory.
+/// Order of the search runs on two cores; with more cores, the order grows so that the memory per core is constant.
 const SEARCH_ORDER: f64 = 4000.0;
-/// Candidate widths for hpcc. All are in one run, because hpcc also runs other benchmarks.
+/// Candidates for NB with hpcc. All candidates are in one run, because every run of hpcc also runs other benchmarks.
 const HPCC_CANDIDATES: [usize; 3] = [128, 192, 256];
-/// Maximum predicted time of a solution for which hpcc gets several widths, seconds.
+/// Maximum predicted time in seconds of a solution with hpcc for which several values of NB are tried.
 const SEVERAL: f64 = 60.0;
-/// NB without a search; most libraries reach their best rate with it, or nearly.
+/// Value of NB without a search; most libraries nearly reach their best rate with this value.
 pub(crate) const USUAL_NB: usize = 192;
-/// Assumed rate of DGEMM where the native run has none, FLOP/s.
+/// Assumed rate of DGEMM in FLOP/s if the native run did not measure it.
 const ASSUMED_DGEMM: f64 = 1e11;
 
 type Grid = (usize, usize);
@@ -48,8 +48,9 @@ pub(crate) struct RankLayout {
 }
 
 impl RankLayout {
-    /// Returns the layout: the requested ranks, or by default one per last-level cache, NUMA node or core, the
-    /// first of which there are several; threads use the remaining cores.
+    /// Returns the layout for the requested number of ranks. The default is one rank per last-level cache, else per
+    /// NUMA node, else per core; the first level with several objects is used. The threads of the ranks use the
+    /// remaining cores.
     pub(crate) fn of(topology: &Topology, options: &RankOptions) -> Self {
         let count = |of: &dyn Fn(&HardwareThread) -> Option<usize>| {
             topology.allowed().filter_map(of).collect::<BTreeSet<_>>().len()
@@ -95,20 +96,21 @@ pub(crate) fn order(
     size::choose(options.order, &constraints).map(|order| order.order)
 }
 
-/// A reference program with its ranks placed.
+/// Reference program with placed ranks.
 #[derive(Debug)]
 pub(crate) struct PlacedReference {
     program: MpiProgram,
     kind: ReferenceKind,
-    /// Hosts; empty for this node, or the hosts of a job.
+    /// Hosts of the ranks; empty for a run on this node.
     hosts: Vec<String>,
     plan: RankPlan,
     layout: RankLayout,
 }
 
 impl PlacedReference {
-    /// Runs the program at the native run's N, with NB and grid from a search, and appends its figures to the
-    /// native ones. If it fails, the native figures are kept and the failure is in the outcome.
+    /// Runs the program with the N of the native run, and with NB and grid from a search. Appends the figures of the
+    /// program to the native figures. If the program fails, the native figures are kept, and the outcome contains the
+    /// failure.
     pub(crate) fn measure(
         &self,
         site: &Site,
@@ -121,7 +123,7 @@ impl PlacedReference {
         let native = native.and_then(|m| m.read_config::<RatingConfig>().n);
         let hosts = self.layout.hosts;
         let threads = self.plan.threads();
-        // N is that of the native run unless it was requested to fill memory, with as much memory on each host.
+        // N is the N of the native run, unless the matrix must fill the memory of all hosts.
         let order = match native {
             Some(n) if !matches!(options.order, OrderSpec::Exactly(_)) && hosts > 1 => {
                 let n = n as f64 * (hosts as f64).sqrt();
@@ -148,8 +150,7 @@ impl PlacedReference {
         Ok(())
     }
 
-    /// Chooses NB and the grid where none is requested, and runs the program; returns its output and the
-    /// command.
+    /// Chooses NB and the grid unless they are requested, and runs the program; returns the output and the command.
     fn search_and_run(
         &self,
         site: &Site,

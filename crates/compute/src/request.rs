@@ -1,6 +1,6 @@
-//! Options of a run from the options of the user, the environment, and saved runs of this node.
+//! Conversion of the options of the user, the environment and saved runs of this node to the options of an `hpl` run.
 //!
-//! Saved figures count only if the machine has not changed since, and never on a described machine.
+//! Saved figures are used only if the machine has not changed since they were saved, and not for a described machine.
 
 use crate::config::RatingConfig;
 use crate::options::{BUDGET, HplOptions, RankOptions, ReferenceOptions};
@@ -17,15 +17,15 @@ use nodegauge_toolchain::blas::BlasRequest;
 use nodegauge_toolchain::mpi::{HostList, job_has_several_hosts, job_hosts};
 use std::time::Duration;
 
-/// Options of the user.
+/// Options of `hpl` as given by the user.
 pub struct HplRequest<'a> {
     /// Order of the system.
     pub order: Option<usize>,
     /// True if the matrix fills the memory.
     pub full: bool,
-    /// Share of the available memory for the matrix that fills it.
+    /// Share of the available memory for the matrix if `full` is set.
     pub fraction: Fraction,
-    /// Widths of panels to choose from; if empty, a search chooses.
+    /// Candidates for the panel width NB; if empty, a search chooses NB.
     pub nb: Vec<usize>,
     /// True if N must be a multiple of NB x LCM(P, Q) of the reference program's grid.
     pub grid_multiple: bool,
@@ -33,11 +33,11 @@ pub struct HplRequest<'a> {
     pub seed: u64,
     /// Time for the whole run.
     pub budget: Option<Duration>,
-    /// Number of solutions.
+    /// Number of times that the system is solved.
     pub samples: Option<usize>,
-    /// Libraries that multiply; if empty, the fastest of all libraries that are found.
+    /// Requested BLAS libraries; if empty, the fastest installed library is used.
     pub libraries: Vec<BlasRequest>,
-    /// Rate of the solution, from which the time is predicted.
+    /// Rate of the solution given by the user, from which the time is predicted.
     pub rate: Option<FlopsPerSec>,
     /// Threads and their places.
     pub placement: PlacementOptions,
@@ -47,17 +47,18 @@ pub struct HplRequest<'a> {
     pub hosts: Vec<HostList>,
     /// Reference program to run in addition.
     pub reference: Option<ReferenceOptions>,
-    /// Returns the newest saved run of this node with a figure of a test and a name.
+    /// Function that returns the newest saved run of this node with a figure, given the test and the name of the
+    /// figure.
     pub newest: &'a dyn Fn(&str, &str) -> Option<Record>,
 }
 
-/// Threads of a run, and notices on their places.
+/// Placed threads of a run, and notices about the placement.
 pub(crate) struct PlacedThreads {
     pub placement: Placement,
     pub notices: Vec<String>,
 }
 
-/// Best saved figure of a name.
+/// Best saved value of a figure.
 #[derive(Debug, Clone, PartialEq)]
 struct SavedFigure {
     value: f64,
@@ -65,7 +66,7 @@ struct SavedFigure {
 }
 
 impl HplRequest<'_> {
-    /// Places the threads.
+    /// Places the threads of the native run.
     pub(crate) fn place(&self, site: &Site) -> Result<PlacedThreads, Failure> {
         let mut teams = self.placement.teams(&site.topology)?;
         if teams.placements.len() != 1 {
@@ -107,12 +108,12 @@ impl HplRequest<'_> {
             },
             nb: self.nb,
             libraries: self.libraries,
-            // A plan for another machine does not require the program on this one.
+            // A plan for another machine does not require the reference program on this machine.
             reference: self.reference.filter(|_| !described),
         })
     }
 
-    /// Returns the newest record of this machine in its present state with a figure of this name.
+    /// Returns the newest record with this figure that was measured on this machine in the present state.
     fn newest(&self, site: &Site, (test, name): (&str, &str)) -> Option<Record> {
         if site.machine.is_described() {
             return None;
@@ -129,7 +130,8 @@ impl HplRequest<'_> {
         ratings.map(|m| m.read_config::<RatingConfig>()).find_map(|config| size::half_of(&config))
     }
 
-    /// Returns the best of the newest saved figures of a name that fit, and when they were saved.
+    /// Returns the best value of a figure in the newest saved run, and the time of that run. Only figures for which
+    /// `fits` is true count.
     fn saved(
         &self,
         site: &Site,
@@ -144,7 +146,7 @@ impl HplRequest<'_> {
     }
 }
 
-/// Sets the memory of the plan: the given size, else all memory of a described machine.
+/// Sets the memory available to the plan: the given size, or else all memory of a described machine.
 pub fn plan_for_memory(site: &mut Site, given: Option<Bytes>) {
     let is_described = site.machine.is_described();
     let memory = &mut site.machine.memory;
@@ -155,7 +157,8 @@ pub fn plan_for_memory(site: &mut Site, given: Option<Bytes>) {
     }
 }
 
-/// Returns the named hosts, else those of the Slurm job if it has several; empty for this node.
+/// Returns the given hosts, or else the hosts of the Slurm job if the job has several hosts. An empty list means this
+/// node.
 fn hosts(named: &[HostList]) -> Result<Vec<String>, Failure> {
     if named.is_empty() && job_has_several_hosts() {
         return job_hosts();

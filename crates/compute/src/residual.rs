@@ -27,28 +27,28 @@ impl ResidualConfig {
     }
 }
 
-/// Generator of the matrix, column by column; column n is b.
+/// Source of the matrix, column by column; column n is the right-hand side b.
 pub trait MatrixSource: Sync {
-    /// Fills column `j`.
+    /// Writes the elements of column `j` to `out`.
     fn column(&self, j: usize, out: &mut [f64]);
 }
 
-/// Random matrix.
+/// A sequence of random numbers is a source of a random matrix.
 impl MatrixSource for Sequence {
     fn column(&self, j: usize, out: &mut [f64]) {
         self.fill(j as u64 * out.len() as u64, out);
     }
 }
 
-/// Columns that a thread generates at once. One thread touches the neighbouring columns of whole huge pages
-/// first, and the pages are spread over all of a node, as the factorisation uses them.
+/// Number of neighbouring columns that one thread generates. One thread thus touches complete huge pages first, and the
+/// pages of a node are spread over the threads of the node.
 const COLUMNS: usize = 16;
 
-/// Elements that are written between checks for an interruption: about 0.1 s on the slowest node with one
-/// thread.
+/// Number of elements that are written between two checks for an interruption. This takes about 0.1 s with one thread
+/// on the slowest node.
 const BETWEEN_LOOKS: usize = 32 << 20;
 
-/// Writes the matrix, each thread its own columns, until `stop` returns true; returns true if the matrix is
+/// Writes the matrix until `stop` returns true; every thread writes different columns. Returns true if the matrix is
 /// complete.
 ///
 /// # Errors
@@ -61,7 +61,7 @@ pub fn fill(
 ) -> Result<bool, TeamError> {
     let n = matrix.order();
     let round = COLUMNS * team.len().max(1);
-    // Whole rounds, so that all threads have work in each.
+    // The step is a multiple of a round, so that all threads have work.
     let step = (BETWEEN_LOOKS / n.max(1)).next_multiple_of(round).max(round);
     for first in (0..n + 1).step_by(step) {
         if stop() {
@@ -115,7 +115,7 @@ pub fn check(
     let mut b = vec![0.0; n];
     source.column(n, &mut b);
     let largest = |values: &mut dyn Iterator<Item = f64>| {
-        // NaN counts as the largest value, so that it cannot be hidden.
+        // NaN counts as the largest value, so that a NaN is never lost in the maximum.
         values.fold(
             0.0f64,
             |a, next| if next.is_nan() || a.is_nan() { f64::NAN } else { a.max(next.abs()) },

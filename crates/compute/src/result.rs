@@ -1,5 +1,5 @@
-//! Figures and notices of a run, made from its observations: the rating, DGEMM and the peaks, each with its
-//! limit and every reason for doubt.
+//! Figures and notices derived from the measured values of a run. The figures are the rating, the DGEMM rate and the
+//! peaks, with their limits and with every reason for doubt.
 
 use crate::config::{
     DgemmConfig, LoopRate, PeakConfig, PowerConfig, RatingConfig, TheoreticalPeak, ThreadsConfig,
@@ -20,31 +20,31 @@ use std::collections::BTreeSet;
 /// Formula of the rating, as written in the record.
 pub(crate) const RATING_FORMULA: &str = "(2/3 N^3 + 3/2 N^2) / t";
 
-/// Share of the threads' time in panels and in waiting for them above which a rating describes the panels
-/// rather than the node.
+/// Share of the time of the threads that is spent in panels and in waiting for panels. Above this share, the panels
+/// limit the rating, not the matrix products.
 const PANELS_SET: f64 = 0.5;
-/// Share of DGEMM below which a rating shows a loss in LU, at a size that should reach more.
+/// Share of the DGEMM rate below which LU is reported as slow, at an N that should reach a higher share.
 const LU_LOSES: f64 = 0.85;
-/// Share of the peak below which DGEMM shows a loss in the library.
+/// Share of the peak below which the library is reported as slow in DGEMM.
 const LIBRARY_LOSES: f64 = 0.75;
-/// Share of Triad above which the products' traffic limits the rating as well as arithmetic.
+/// Share of the Triad bandwidth above which the memory traffic of the products also limits the rating.
 const MEMORY_BOUND: f64 = 0.5;
-/// Smallest drop of the clock below that of scalar work, as a share, that is reported.
+/// Minimum relative drop of the clock, compared with scalar work, that is reported.
 const CLOCK_DROP: f64 = 0.03;
-/// Share of the threads' time in waiting above which it is reported.
+/// Share of the time of the threads above which waiting is reported.
 const WAITING: f64 = 0.05;
-/// Share of a thread's time taken by other work, of all CPUs' time taken by the hypervisor, or of the cores'
-/// execution units used by other work, above which a rating is suspect. An idle node would reach that much
-/// more.
+/// Share of disturbance above which a rating is suspect. It applies to the time of a thread taken by other load, to the
+/// CPU time taken by the hypervisor, and to the execution units used by other load. On an idle node, the rating would
+/// be higher by about this share.
 const DISTURBED: f64 = 0.02;
-/// Share by which a rate may exceed its measured limit; a larger excess means that the limit was measured under
-/// worse conditions.
+/// Share by which a rate may exceed the measured limit; a larger excess means that the limit was measured under worse
+/// conditions.
 const ABOVE: f64 = 0.02;
-/// Reason for doubt about a figure above its measured peak.
+/// Reason for doubt about a figure that exceeds the measured peak.
 const ABOVE_PEAK: &str =
     "above the measured peak: the clock or other load changed between the two measurements";
 
-/// Observations of a run and the settings under which they were made.
+/// Measured values of a run, and the settings of the run.
 pub(crate) struct RatingEvidence<'a> {
     pub site: &'a Site,
     pub placement: &'a Placement,
@@ -141,14 +141,14 @@ impl RatingEvidence<'_> {
             let idle = idle.in_whole_percent();
             let of_dgemm = solution.of_dgemm().in_whole_percent();
             let reason = format!(
-                "N = {order} is too small: panels, not matrix products, limit the rating; panels and waiting for them took {idle} of the threads' time, and the rating is {of_dgemm} of DGEMM"
+                "N = {order} is too small: panels limit the rating, not matrix products; panels and waiting for panels took {idle} of the time of the threads, and the rating is {of_dgemm} of the DGEMM rate"
             );
             validity.add(Status::Suspect, reason);
         }
         if failed.is_none() && time.lost.0 > DISTURBED {
             let lost = time.lost.in_whole_percent();
             let reason = format!(
-                "other load took {lost} of a thread's time during the solution: repeat the run on an idle node"
+                "other load took {lost} of the time of a thread during the solution; repeat the run on an idle node"
             );
             validity.add(Status::Suspect, reason);
         }
@@ -164,7 +164,7 @@ impl RatingEvidence<'_> {
             let least = rates().reduce(f64::min);
             let most = rates().reduce(f64::max);
             let reason = format!(
-                "other load used {} of the cores' execution units: register-only bursts before and after the solution ran at {:.1} to {:.1} GFLOP/s; repeat the run on an idle node",
+                "other load used {} of the cores' execution units: register-only loops run before and after the solve reached {:.1} to {:.1} GFLOP/s; repeat the run on an idle node",
                 shared.in_whole_percent(),
                 least.unwrap_or(0.0),
                 most.unwrap_or(0.0)
@@ -216,15 +216,15 @@ impl RatingEvidence<'_> {
         m.judged(Validity::valid())
     }
 
-    /// Returns the operations per cycle of one core for a loop's element type; single precision has twice as
-    /// many.
+    /// Returns the maximum number of operations per cycle of one core for the element type of a loop. The number for
+    /// single precision is twice the number for double precision.
     fn architecture(&self, peak: &Peak) -> Option<f64> {
         let of_double = f64::from(self.site.machine.processor.flops_per_cycle?);
         Some(if peak.kernel.element == "f32" { 2.0 * of_double } else { of_double })
     }
 
-    /// Returns the clock during a loop's best burst. `None` also if the burst would have done more operations
-    /// per cycle than a core can; then the measured value is not the clock.
+    /// Returns the clock frequency during the best burst of a loop. Returns `None` if the clock is unknown, or if it
+    /// would imply more operations per cycle than a core can do.
     fn clock(&self, peak: &Peak) -> Option<Hertz> {
         let burst = peak.burst();
         let per_cycle = burst.per_cycle(self.threads())?;
@@ -232,8 +232,8 @@ impl RatingEvidence<'_> {
         burst.clock.filter(|_| possible)
     }
 
-    /// Returns the theoretical peak: cores x clock x operations per cycle. The clock is that of the best burst,
-    /// because the nominal clock is often that of the time-stamp counter.
+    /// Returns the theoretical peak: cores x clock x operations per cycle. The clock is measured during the best burst,
+    /// because the reported nominal clock is often the frequency of the time-stamp counter.
     fn theory(&self, peak: &Peak) -> Option<TheoreticalPeak> {
         let per_cycle = self.architecture(peak)?;
         let clock = self.clock(peak)?;
@@ -249,7 +249,7 @@ impl RatingEvidence<'_> {
         })
     }
 
-    /// Returns the notices about limits of the ratings.
+    /// Returns the notices about what limits the ratings.
     pub(crate) fn notices(&self) -> Vec<Notice> {
         let mut notices = Vec::new();
         let several = self.seen.libraries.len() > 1;
@@ -257,7 +257,7 @@ impl RatingEvidence<'_> {
             if let Some(solution) = library.best() {
                 let own = self.of_library(library, solution).into_iter();
                 let name = &library.tried.name;
-                // The library's own notices begin with its name.
+                // With several libraries, notices about a library begin with the name of the library.
                 let named = own.chain([self.of_memory(solution)]).map(|mut notice| {
                     if several && !notice.message.starts_with(name.as_str()) {
                         notice.message = format!("{name}: {}", notice.message);
@@ -271,7 +271,7 @@ impl RatingEvidence<'_> {
         notices
     }
 
-    /// Returns the notices about losses in a library or in LU.
+    /// Returns the notices about low performance of a library or of LU.
     fn of_library(&self, library: &LibraryRuns, solution: &SolvedSystem) -> Vec<Notice> {
         let mut notices = Vec::new();
         let best = dgemm::best(&library.dgemm).0;
@@ -280,11 +280,11 @@ impl RatingEvidence<'_> {
         let time = &solution.time;
         if let Some(setting) = library.tried.setting() {
             let text = format!(
-                "{name}: chosen with {setting}, because its default kernels are slower here; set this variable for your own programs too"
+                "{name}: chosen with {setting}, because the default kernels of the library are slower on this node; set this variable for your own programs too"
             );
             notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
         }
-        // Time taken by other load is not a loss in the library or in LU; it makes the rating suspect.
+        // Other load, which makes the rating suspect, is not a problem of the library or of LU.
         if time.lost.0 > DISTURBED {
             return notices;
         }
@@ -311,8 +311,8 @@ impl RatingEvidence<'_> {
         notices
     }
 
-    /// Returns the notice on whether memory limits the products: each reads and writes its C once for 2 NB
-    /// operations per element.
+    /// Returns the notice about memory bandwidth as a limit of the products. A product C -= A B reads and writes every
+    /// element of C once per 2 NB operations.
     fn of_memory(&self, SolvedSystem { rating, nb, .. }: &SolvedSystem) -> Notice {
         let demand = BytesPerSec(rating.0 / lu::flops_per_byte(*nb));
         let gigabytes = demand.0 / 1e9;

@@ -1,4 +1,4 @@
-//! Choice of N from memory or time, candidates of NB, and the grid P x Q. Pure.
+//! Choice of N by memory or time, candidates for NB, and the grid P x Q. This module does no I/O.
 
 use crate::config::RatingConfig;
 use crate::lu::flops;
@@ -10,9 +10,9 @@ use nodegauge_measure::{Bytes, Failure, FlopsPerSec, Fraction, Seconds};
 pub enum OrderSpec {
     /// Largest N whose predicted time fits the budget.
     Quick,
-    /// N whose matrix takes the given fraction of the available memory.
+    /// N for which the matrix fills the given fraction of the available memory.
     Full,
-    /// Given N.
+    /// N given by the user.
     Exactly(usize),
 }
 
@@ -21,31 +21,31 @@ pub enum OrderSpec {
 pub struct SizeConstraints {
     /// Memory that is available now.
     pub available: Bytes,
-    /// Limit of the control group, if it limits the memory.
+    /// Memory limit of the control group, if the limit determines the available memory.
     pub cgroup_limit: Option<Bytes>,
     /// Share of the available memory for the matrix.
     pub fraction: Fraction,
     /// Rate of DGEMM on all threads, FLOP/s.
     pub dgemm: FlopsPerSec,
-    /// Number of threads.
+    /// Number of threads of the run.
     pub threads: usize,
-    /// Order at which LU reaches half of DGEMM's rate, from solutions on this node; `None` before the first
-    /// solution.
+    /// Order at which LU reaches half of the DGEMM rate, from solutions on this node; `None` if there is no solution
+    /// yet.
     pub half: Option<f64>,
-    /// Seconds for one solution, including the generation and the check of its matrix.
+    /// Time in seconds for one solution, including the generation and the check of the matrix.
     pub seconds: Seconds,
     /// Seconds per matrix element for generation and check, or 0 if unknown.
     pub overhead: Seconds,
-    /// Factor of N.
+    /// Number of which N must be a multiple.
     pub multiple: usize,
 }
 
-/// Chosen N with the formula that led to it.
+/// Chosen N with the formula from which N was computed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChosenOrder {
-    /// N.
+    /// Order of the system, N.
     pub order: usize,
-    /// Formula with its numbers.
+    /// Formula, with numbers in place of the variables.
     pub formula: String,
     /// Predicted time of the solution, seconds.
     pub seconds: Seconds,
@@ -53,30 +53,31 @@ pub struct ChosenOrder {
     pub bytes: Bytes,
 }
 
-/// Memory per thread in addition to the matrix: the libraries' copies of blocks of A and B, and the stack.
+/// Memory per thread in addition to the matrix, for the stack and for the copies of blocks of A and B that libraries
+/// make.
 const PER_THREAD: Bytes = Bytes::mib(32);
-/// Share of the available memory that is never used, because the kernel's own demand grows with use.
+/// Share of the available memory that is never used, because the kernel needs more memory when more memory is in use.
 const RESERVE: f64 = 0.02;
 
 /// Returns the total memory needed to solve a system of this order.
 pub fn needed(order: usize, threads: usize) -> Bytes {
-    // Pivots, x, and two vectors per thread during the check.
+    // Memory for the pivots, for x, and for two vectors per thread during the check.
     let vectors = 8 * order * (3 + 2 * threads);
     Bytes(matrix::bytes(order).0 + vectors as u64 + threads as u64 * PER_THREAD.0)
 }
 
-/// Returns the order at which LU reaches half of DGEMM's rate, from a solution of `order` that reached `share`
-/// of it. Panels and exchanges cost time in proportion to N^2, so the share is N / (N + half).
+/// Returns the order at which LU reaches half of the DGEMM rate, computed from a solution of `order` that reached
+/// `share` of the DGEMM rate. Panels and exchanges take time in proportion to N^2, so the share is N / (N + half).
 pub fn half(order: usize, share: Fraction) -> Option<f64> {
     (share.0 > 0.0).then(|| (order as f64 * (1.0 / share.0 - 1.0)).max(0.0))
 }
 
-/// Returns the order at which LU reaches half of DGEMM's rate, from the solution of a rating.
+/// Returns the order at which LU reaches half of the DGEMM rate, computed from a rating.
 pub(crate) fn half_of(rating: &RatingConfig) -> Option<f64> {
     half(rating.n? as usize, rating.of_dgemm?)
 }
 
-/// Returns the predicted seconds of one solution, which is a lower bound if `half` is unknown.
+/// Returns the predicted time of one solution; the time is a lower bound if `half` is unknown.
 pub fn seconds(order: usize, half: Option<f64>, dgemm: FlopsPerSec) -> Seconds {
     let share = order as f64 / (order as f64 + half.unwrap_or(0.0));
     Seconds(flops(order) / (dgemm.0 * share))
@@ -161,12 +162,12 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
     Ok(ChosenOrder { order, formula, seconds, bytes: matrix::bytes(order) })
 }
 
-/// Candidate widths of panels: multiples of the 8 numbers of a cache line, around the blocks of the known
-/// libraries (OpenBLAS copies A by 256 to 384 columns, BLIS by 256, MKL by 192 to 384).
+/// Candidates for NB: multiples of the 8 numbers in a cache line, near the block sizes of known libraries (OpenBLAS
+/// copies A by 256 to 384 columns, BLIS by 256, MKL by 192 to 384).
 pub const CANDIDATES: [usize; 9] = [32, 64, 96, 128, 160, 192, 256, 320, 384];
 
-/// Returns the grid of `ranks` processes: P <= Q, as square as possible, with P a power of two if such a
-/// divisor of the ranks is at least half as large as the squarest P.
+/// Returns the grid P x Q of `ranks` processes, as square as possible with P <= Q. A power of two is preferred for P if
+/// it is at least half as large as the P of the squarest grid.
 pub fn grid(ranks: usize) -> (usize, usize) {
     let ranks = ranks.max(1);
     let divides = |p: &usize| ranks.is_multiple_of(*p);
@@ -177,8 +178,9 @@ pub fn grid(ranks: usize) -> (usize, usize) {
     (p, ranks / p)
 }
 
-/// Returns candidate grids for `ranks` processes, the expected best first: that of [`grid`], and those with P
-/// <= Q that are at most four times flatter. A single row is a candidate for few ranks only (HPL's TUNING).
+/// Returns candidate grids for `ranks` processes, the expected best grid first: the grid of [`grid`], then grids with P
+/// <= Q that are at most four times flatter. A grid with a single row is a candidate only for few ranks (see TUNING of
+/// HPL).
 pub fn grids(ranks: usize) -> Vec<(usize, usize)> {
     let first = grid(ranks);
     let flattest = if ranks <= 8 { 1 } else { (first.0 / 2).max(2) };
@@ -192,7 +194,7 @@ pub fn grids(ranks: usize) -> Vec<(usize, usize)> {
     all
 }
 
-/// Returns the least common multiple, for N as a multiple of NB x LCM(P, Q).
+/// Returns the least common multiple; N may have to be a multiple of NB x LCM(P, Q).
 pub fn lcm(a: usize, b: usize) -> usize {
     let mut x = a.max(1);
     let mut y = b.max(1);

@@ -1,4 +1,4 @@
-//! Views of the figures and of the plan: the rating, its limits, its residual.
+//! Page sections for the plan and for the figures of `hpl`: rating, limits and residual.
 
 use crate::config::{PeakConfig, PowerConfig, RatingConfig};
 use crate::output::{self, HplRow};
@@ -14,12 +14,12 @@ use nodegauge_gauge::view::{
 use nodegauge_measure::record::{Category, Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Unit};
 
-/// Figures of a library or program.
+/// Names of the figures that belong to a library or program.
 const LIBRARIES: [&str; 2] = [RATING, DGEMM];
-/// Figures of the processor.
+/// Names of the figures that belong to the processor.
 const PEAKS: [&str; 2] = [FMA_PEAK, FMA_PEAK_F32];
 
-/// Returns the section of a plan, whose formulas show their numbers.
+/// Returns the section of a plan; the formulas are shown with their numbers.
 pub fn plan(plan: &HplPlan) -> Section {
     let HplPlan { options, layout, nb, order: chosen, available, rate, peak, .. } = plan;
     let order = chosen.order;
@@ -46,7 +46,7 @@ pub fn plan(plan: &HplPlan) -> Section {
         "8 B x N x (N + 1) = {bytes}, {each} per rank, at most {needed} in total (+{beyond:.1} %); {available}"
     );
     let flops = lu::flops(order);
-    // Products of NB columns read and write C once for 2 NB operations on each of its elements.
+    // Products with NB columns read and write every element of C once per 2 NB operations.
     let traffic = 16.0 * flops / (2.0 * *nb as f64);
     let mut moved = format!("at least {} by products of NB columns", Bytes(traffic as u64));
     let time = match rate {
@@ -60,7 +60,7 @@ pub fn plan(plan: &HplPlan) -> Section {
             )
         }
         None => format!(
-            "unknown for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations: give --rate, or --processor for its peak"
+            "unknown for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations: give --rate, or --processor for the peak of the processor"
         ),
     };
     let rpeak = match peak {
@@ -77,7 +77,7 @@ pub fn plan(plan: &HplPlan) -> Section {
     section
         .note("N", format!("{order}: {formula}"))
         .note("NB", format!("{nb} ({nb_basis})"))
-        .note("native", format!("{threads} threads, {group} of them factor each panel"))
+        .note("native", format!("{threads} threads; a panel is factored by {group} of the threads"))
         .note("P x Q", grid)
         .note("memory", memory)
         .note("traffic", moved)
@@ -86,8 +86,7 @@ pub fn plan(plan: &HplPlan) -> Section {
     section
 }
 
-/// Returns the section of a record: the table and the evidence. A page that also shows other gauges gets a
-/// brief form of the evidence.
+/// Returns the section of a record: the table and the evidence. On a page with other gauges, the evidence is brief.
 pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     let all = record.measurements.iter().filter(|m| m.gauge == GAUGE);
     let (all, others): (Vec<&Measurement>, Vec<_>) = all.partition(|m| is_known(m));
@@ -98,7 +97,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             section.picture(ladder(&all));
             let ratings = all.iter().map(|m| m.read_config::<RatingConfig>());
             section.picture(ratings.filter_map(|config| searched(&config)).next());
-            section.picture(Picture::samples("every sample in time", &all));
+            section.picture(Picture::samples("samples over time", &all));
         }
         section.gap();
     }
@@ -130,7 +129,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     (!section.blocks.is_empty()).then_some(section)
 }
 
-/// Returns the figures of each library or program with its name, and the figures of the processor.
+/// Returns the figures grouped by library or program, with the name of the group, and the figures of the processor.
 fn by_library<'a>(
     all: &[&'a Measurement],
 ) -> (Vec<(String, Vec<&'a Measurement>)>, Vec<&'a Measurement>) {
@@ -140,8 +139,8 @@ fn by_library<'a>(
     (libraries.map(|own| (by(own[0]), own.to_vec())).collect(), rest)
 }
 
-/// Returns the table with one row per figure; with several libraries or programs, each one's figures are under
-/// its name.
+/// Returns the table with one row per figure; with several libraries or programs, the figures are grouped under the
+/// names of the libraries and programs.
 fn table(all: &[&Measurement]) -> Table {
     let titles = ["GFLOP/s", ">", ">median", ">of fma_peak", ">of theory", "how"];
     let mut table = Table::new(&titles);
@@ -160,7 +159,7 @@ fn table(all: &[&Measurement]) -> Table {
     table
 }
 
-/// Returns the sentences that compare several libraries: which one solves and which one multiplies faster.
+/// Returns the sentences that compare several libraries: which library is faster in the solution, and which in DGEMM.
 pub(crate) fn closing(record: &Record) -> Option<Section> {
     let sentences = LIBRARIES.into_iter().zip(["solves", "multiplies"]).flat_map(|(name, does)| {
         let own = record.measurements.iter().filter(|m| {
@@ -182,7 +181,7 @@ fn doubts(section: &mut Section, of: &[&Measurement]) {
     }
 }
 
-/// Returns the library or program that a figure belongs to.
+/// Returns the name of the library or program to which a figure belongs.
 fn by(m: &Measurement) -> String {
     let config: RatingConfig = m.read_config();
     match config.engine.as_deref() {
@@ -191,7 +190,7 @@ fn by(m: &Measurement) -> String {
     }
 }
 
-/// Returns the bars from the theoretical peak down to the rating.
+/// Returns the bar chart from the theoretical peak down to the rating.
 fn ladder(all: &[&Measurement]) -> Option<Picture> {
     let mut steps = Vec::new();
     for name in [FMA_PEAK, DGEMM, RATING] {
@@ -269,7 +268,8 @@ fn row(m: &Measurement, names_library: bool) -> [TableCell; 6] {
     };
     let rate = |value: f64| TableCell::figure(value, m.unit, gflops(value));
     let several = m.summary.as_ref().filter(|summary| summary.n > 1);
-    // A library is compared with the peak in registers, and that peak with cores x clock x width.
+    // Rates of a library are compared with the peak of register-only loops; that peak is compared with the theoretical
+    // peak.
     let share = |of_processor: bool| {
         let of_this = PEAKS.contains(&m.name.as_str()) == of_processor;
         let limit = m.limit.as_ref().filter(|_| of_this).map(|limit| limit.fraction);
@@ -302,7 +302,7 @@ fn brief(section: &mut Section, config: &RatingConfig) {
     section.note("rating", parts.join("; "));
 }
 
-/// Adds the evidence of a native rating.
+/// Adds the complete evidence of a native rating.
 fn evidence(section: &mut Section, config: &RatingConfig) {
     let shares: Vec<String> = [
         (config.of_dgemm, "DGEMM"),
@@ -385,7 +385,7 @@ fn peak(section: &mut Section, config: &PeakConfig) {
     }
 }
 
-/// Returns the results of a record in the format of HPL's output, including FAILED ones.
+/// Returns the results of a record in the format of HPL's output, including results with the verdict FAILED.
 pub fn hpl_text(record: &Record) -> String {
     let ratings = record.measurements.iter().filter(|m| m.test == TEST && m.name == RATING);
     let version = &record.tool.version;
@@ -393,8 +393,8 @@ pub fn hpl_text(record: &Record) -> String {
     output::write(&rows.collect::<Vec<_>>())
 }
 
-/// Returns the program of a result: `xhpl (HPL 2.3)`, `nodegauge 0.1.0, a variant of HPL, products by BLIS
-/// 0.9.0`.
+/// Returns the description of the program of a result: `xhpl (HPL 2.3)`,
+/// `nodegauge 0.1.0, a variant of HPL, products by BLIS 0.9.0`.
 fn program(m: &Measurement, own_version: &str) -> String {
     let config: RatingConfig = m.read_config();
     match (m.category, config.version) {

@@ -1,6 +1,7 @@
-//! Parser of the output of BabelStream, as text and as CSV, and its figures. Pure.
+//! Parser of BabelStream's output, as text and as CSV, and conversion to figures.
 //!
-//! A line is accepted only if its rate times its least time equals the counted bytes of its kernel.
+//! The parser performs no input or output. A line is accepted only if the product of its rate and its minimum time
+//! equals the counted bytes of its kernel.
 
 use crate::GAUGE;
 use crate::config::{DeviceConfig, DeviceStreamConfig};
@@ -13,15 +14,15 @@ use std::fmt;
 
 /// First line of the text form.
 const TITLE: &str = "BabelStream";
-/// First words of the CSV form, before the unit.
+/// Names of the first columns of the CSV form, before the column whose name contains the unit.
 const CSV: &str = "function,num_times,n_elements,sizeof,max_";
-/// Bytes per unit, for the units that BabelStream prints.
+/// Units of the rates that BabelStream prints, with the number of bytes per unit.
 const UNITS: [(&str, f64); 4] =
     [("MB", 1e6), ("GB", 1e9), ("MiB", 1048576.0), ("GiB", 1073741824.0)];
 /// Tolerance of the comparison of rate and time: times are printed with five decimal places.
 const ROUNDED_SECONDS: f64 = 5.1e-6;
 
-/// Line of a kernel.
+/// Line of the table, with the times of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BabelstreamLine {
     /// Kernel; BabelStream's Mul is Scale.
@@ -32,10 +33,10 @@ pub struct BabelstreamLine {
     pub times: [Seconds; 3],
 }
 
-/// Output of a run.
+/// Parsed output of a BabelStream run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BabelStreamOutput {
-    /// Version of BabelStream; the CSV form has none.
+    /// Version of BabelStream; `None` for the CSV form, which does not contain the version.
     pub version: Option<String>,
     /// Programming model of the build, e.g. `CUDA`.
     pub model: Option<String>,
@@ -47,14 +48,14 @@ pub struct BabelStreamOutput {
     pub elements: u64,
     /// Number of runs of each kernel.
     pub repeats: u64,
-    /// Message about wrong results.
+    /// Message that BabelStream prints if results are wrong.
     pub failed: Option<String>,
     /// Lines of the table.
     pub lines: Vec<BabelstreamLine>,
 }
 
 impl BabelStreamOutput {
-    /// Parses the output of a run; returns `None` for another program's output.
+    /// Parses the output of a run. Returns `None` for the output of another program.
     ///
     /// # Errors
     /// Returns a message that names the missing or inconsistent part.
@@ -116,7 +117,7 @@ impl BabelStreamOutput {
             }
         }
         if found.lines.is_empty() && found.failed.is_none() {
-            return Err("it has no table: the run did not finish".to_owned());
+            return Err("the output has no table; the run did not finish".to_owned());
         }
         for line in &found.lines {
             let [least, most, average] = line.times.map(|time| time.0);
@@ -140,7 +141,7 @@ impl BabelStreamOutput {
         kernel.counted(self.element) as f64 * self.elements as f64
     }
 
-    /// Returns the figures; `on` is the device, if known.
+    /// Returns the figures of the run; `on` is the configuration of the device, if known.
     pub fn measurements(&self, on: Option<&DeviceConfig>) -> Vec<Measurement> {
         let named = DeviceConfig { device_name: self.device.clone(), ..DeviceConfig::default() };
         let words = [self.version.as_deref(), self.model.as_deref()];

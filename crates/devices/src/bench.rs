@@ -1,4 +1,4 @@
-//! Arrays on a device, the loops that run over them, and the check of every element.
+//! Arrays on a device, the loops that process them, and the verification of every element.
 
 use crate::driver::{
     Arg, Copy, DeviceBuffer, DeviceError, DeviceKernel as Loop, DeviceProgram, HostMemory,
@@ -12,28 +12,29 @@ use nodegauge_measure::clock;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Size of the buffer for the sums of all groups.
+/// Size in bytes of the buffer with the partial sums of all groups.
 const SUMS_BYTES: usize = 4 << 20;
-/// Maximum number of additions per work-item: the rounding error of a sum of equal numbers grows with each addition.
+/// Maximum number of additions per work-item. The limit is needed because the rounding error of a sum of equal numbers
+/// grows with each addition.
 const MOST_ADDITIONS: u64 = 1024;
 /// Number of groups per compute unit in a check.
 const CHECKERS: usize = 8;
 
-/// Parameters of the build and launch of a loop.
+/// Parameters with which a loop is built and launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LoopShape {
-    /// Elements per vector.
+    /// Number of elements per vector.
     pub width: u32,
-    /// Vectors in flight per work-item.
+    /// Number of vectors in flight per work-item.
     pub vectors: u32,
-    /// Work-items per group.
+    /// Number of work-items per group.
     pub group: usize,
-    /// Groups per compute unit in a grid-stride loop; `None` for one group per tile.
+    /// Number of groups per compute unit in a grid-stride loop; `None` for a loop with one group per tile.
     pub strided: Option<usize>,
 }
 
-/// Candidate shapes on GPUs, best guess first. They differ in the data in flight per compute unit and in the width of
-/// accesses. Columns: the fields of [`LoopShape`].
+/// Candidate shapes on GPUs, most promising first. The shapes differ in the amount of data in flight per compute unit
+/// and in the width of memory accesses. The columns are the fields of [`LoopShape`].
 const ON_GPU: [(u32, u32, usize, Option<usize>); 13] = [
     (1, 1, 256, None),
     (2, 2, 256, Some(16)),
@@ -50,8 +51,8 @@ const ON_GPU: [(u32, u32, usize, Option<usize>); 13] = [
     (1, 8, 128, None),
 ];
 
-/// Candidate shapes on processors: the driver combines neighbouring work-items into vectors, or a single work-item
-/// uses vectors itself. Columns: the fields of [`LoopShape`].
+/// Candidate shapes on CPUs. Either the driver combines neighbouring work-items into vectors, or a single work-item
+/// uses vectors. The columns are the fields of [`LoopShape`].
 const ON_CPU: [(u32, u32, usize, Option<usize>); 6] = [
     (1, 1, 1024, None),
     (8, 8, 1, Some(2)),
@@ -81,7 +82,7 @@ impl LoopShape {
         };
         let mut shapes: Vec<Self> = shapes(device.class).filter(fits).collect();
         if shapes.is_empty() {
-            // The device supports only very small groups, down to a single work-item.
+            // For a device that supports only very small groups, the group size is reduced, down to a single work-item.
             let group = 1 << largest_group.ilog2();
             shapes.push(Self { width: 1, vectors: 1, group, strided: Some(16) });
         }
@@ -106,26 +107,26 @@ impl LoopShape {
     }
 }
 
-/// Result of the checks.
+/// Result of the verification of array elements.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Checked {
-    /// Number of checks of all elements.
+    /// Number of times that all elements were verified.
     pub checks: u64,
-    /// Number of elements with a deviation above the tolerance.
+    /// Number of elements that deviate by more than the tolerance.
     pub wrong: u64,
-    /// Largest relative deviation.
+    /// Largest relative deviation of an element.
     pub worst: f64,
     /// Messages about wrong results.
     pub reasons: Vec<String>,
 }
 
-/// Arrays on a device, with the loops that run over them.
+/// Arrays on a device, with the loops that process them.
 pub struct Bench {
     /// Type of the elements.
     pub element: Element,
-    /// Elements per array: a multiple of [`TILE`].
+    /// Number of elements per array; a multiple of [`TILE`].
     pub elements: u64,
-    /// Result of the checks.
+    /// Result of the verification so far.
     pub checked: Checked,
     values: Values,
     loops: HashMap<(KernelSource, String), Loop>,
@@ -135,15 +136,15 @@ pub struct Bench {
     worst: DeviceBuffer,
     here: [HostMemory; 2],
     queue: Box<dyn Queue>,
-    /// Dropped last.
+    /// The device is dropped last, because the other fields use it.
     device: Rc<dyn OpenDevice>,
 }
 
-/// Times of a kernel, seconds: by the device's clock and by the host's clock.
+/// Times of a kernel in seconds, measured with the device's clock and with the host's clock.
 pub type Times = (f64, f64);
 
 impl Bench {
-    /// Allocates and fills the arrays that `kernels` need, of `elements` elements, rounded down to whole
+    /// Allocates and fills the arrays that `kernels` use. Each array has `elements` elements, rounded down to whole
     /// tiles.
     ///
     /// # Errors
@@ -223,7 +224,7 @@ impl Bench {
             let value = self.scalar(self.values.of(*array));
             let args =
                 [Arg::Memory(memory), value, Arg::U64(self.elements / u64::from(shape.width))];
-            // SAFETY: the arguments match the source; the arrays live as long as the queue.
+            // SAFETY: the arguments match the kernel's parameters; the arrays live as long as the queue.
             unsafe { self.queue.launch(kernel, &args, grid.clone()) }?;
         }
         self.queue.wait()
@@ -252,7 +253,7 @@ impl Bench {
         let scalar = self.scalar(SCALAR);
         assert!(arrays_of([kernel]) <= self.arrays(), "{kernel} on {} arrays", self.arrays());
         let third = if sums.is_some() { &self.sums } else { &self.arrays[2] };
-        // Without a fourth array, no kernel of the pass uses its argument.
+        // If there is no fourth array, no kernel of the pass uses the corresponding argument.
         let fourth = self.arrays.get(3).unwrap_or(&self.arrays[2]);
         let vectors = self.elements / u64::from(shape.width);
         let args = [
@@ -267,8 +268,8 @@ impl Bench {
         let loop_ = &self.loops[&(source, symbol)];
         let begun = clock::now();
         let from = queue.mark()?;
-        // SAFETY: the arguments match the source; the arrays hold `vectors` vectors, and all memories live until
-        // the queue is done.
+        // SAFETY: the arguments match the kernel's parameters. The arrays have `vectors` vectors, and all buffers live
+        // until the queue is done.
         unsafe {
             queue.launch(loop_, &args, grid)?;
             if let Some(sums) = sums {
@@ -283,7 +284,7 @@ impl Bench {
         let device = queue.between(&from, &to)?.0;
         let each = self.values.apply(kernel);
         if let Some(sums) = sums {
-            // The sum is computed in parts, because the rounding error of a long sum of equal numbers grows.
+            // The sum is computed in parts, because the rounding error grows with the number of additions.
             let parts = numbers(&self.here[0], self.element, sums);
             let sum: f64 = parts.chunks(256).map(|part| part.iter().sum::<f64>()).sum();
             if let Err(wrong) = self.values.check_sum(kernel, each, self.elements, sum) {
@@ -294,7 +295,8 @@ impl Bench {
         Ok((device, host))
     }
 
-    /// Compares every element of every array with the replay, on the device.
+    /// Compares every element of every array with the value that a replay of the kernels on the host predicts. The
+    /// comparison runs on the device.
     ///
     /// # Errors
     /// Returns the failure of the device.
@@ -318,7 +320,7 @@ impl Bench {
                 Arg::U64(self.elements),
             ];
             let element = self.element.bytes() as usize;
-            // SAFETY: the arguments match the source; all memories live until the queue is done.
+            // SAFETY: the arguments match the kernel's parameters; all buffers live until the queue is done.
             unsafe {
                 self.queue.launch(kernel, &args, LaunchGrid { groups, items: shape.group })?;
                 self.queue.copy(Copy::Out(&self.sums, &self.here[0]), groups * 8)?;
@@ -389,7 +391,7 @@ mod tests {
                 assert!(!shapes.is_empty() && shapes.iter().all(fits));
             }
         }
-        // With 256 items in 8 groups, each item would add four million of the 2^33 numbers.
+        // If 256 items in 8 groups summed 2^33 numbers, each item would add four million numbers.
         let sum = LoopShape { width: 1, vectors: 1, group: 256, strided: Some(1) };
         let groups = sum.grid(Kernel::Dot, 1 << 33, 8).groups as u64;
         assert!((1 << 33) / (groups * 256) <= MOST_ADDITIONS);

@@ -1,4 +1,4 @@
-//! Back end for CUDA's driver API: NVIDIA's GPUs; it requires only the driver.
+//! Back end for CUDA's driver API on NVIDIA GPUs. It requires only the driver, not the CUDA toolkit.
 
 pub(crate) mod api;
 mod blas;
@@ -17,7 +17,8 @@ use std::ffi::c_int;
 
 /// Library name of the driver.
 const LIBRARIES: &[&str] = &["libcuda.so.1"];
-/// Oldest driver version, 8.0, that loads the included PTX and supports its target architecture.
+/// Oldest supported driver version (CUDA 8.0), which can load the included PTX and supports the target architecture of
+/// this PTX.
 const OLDEST: c_int = 8000;
 
 /// Numbers of device attributes in the driver's API.
@@ -37,7 +38,7 @@ pub struct Attributes {
     pub memory_clock: c_int,
     /// Width of the memory bus, bits.
     pub bus: c_int,
-    /// Size of the last cache, bytes.
+    /// Size of the last-level cache, bytes.
     pub last_cache: c_int,
 }
 
@@ -52,7 +53,7 @@ const ATTRIBUTES: Attributes = Attributes {
     bus: 37,
     last_cache: 38,
 };
-/// Attributes of the major and minor number of the compute capability.
+/// Attributes for the major and minor version number of the compute capability.
 const CAPABILITY: [c_int; 2] = [75, 76];
 
 /// Loaded CUDA driver.
@@ -61,7 +62,7 @@ pub struct Cuda {
 }
 
 impl Cuda {
-    /// Loads the library, which runs its initialisation; a child process has loaded it before.
+    /// Loads and initialises the library. A child process has loaded it before, because loading may crash.
     ///
     /// # Errors
     /// Fails if the library is missing or too old, or lists no device.
@@ -83,7 +84,7 @@ impl Cuda {
         let kernel = nvml.as_ref().and_then(Nvml::driver);
         let kernel = kernel.map(|version| format!(" (driver {version})")).unwrap_or_default();
         let slice = slice(self.api, number);
-        // The driver does not report the memory bus of a slice.
+        // The memory bus of a MIG slice is unknown, because the driver reports that of the whole GPU.
         let whole = slice.is_none();
         Ok(DeviceInfo {
             driver_version: format!("CUDA {}{kernel}", words(version(self.api)?)),
@@ -124,14 +125,13 @@ impl Driver for Cuda {
     }
 }
 
-/// Loads the run-time compiler into the child process that lists devices, so that a crash does not affect the main
-/// process.
+/// Loads the run-time compiler. This is done in the child process that lists devices, so that a crash does not affect
+/// the main process.
 pub(crate) fn try_compiler(dialect: VendorApi) {
     compile::is_there(dialect);
 }
 
-/// Reads the properties of a device that CUDA and HIP report in the same way; returns them with the driver's number
-/// of the device.
+/// Returns the properties of a device that CUDA and HIP report in the same way, with the driver's number of the device.
 pub(crate) fn describe(
     api: &'static CudaApi,
     attributes: &Attributes,
@@ -141,7 +141,7 @@ pub(crate) fn describe(
     let mut name = [0u8; 256];
     let mut pci = [0u8; 32];
     let mut memory = 0;
-    // SAFETY: there is room for texts of these lengths; the call fills in the number of bytes.
+    // SAFETY: there is room for texts of these lengths; the call writes the number of bytes.
     unsafe {
         api.device_name(name.as_mut_ptr().cast(), name.len() as c_int, number)?;
         api.pci(pci.as_mut_ptr().cast(), pci.len() as c_int, number)?;
@@ -170,7 +170,7 @@ pub(crate) fn describe(
         double: true,
         ecc: Some(get(attributes.ecc)? == 1),
         theoretical: memory_clock.zip(bus).map(|(clock, bits)| Figure {
-            // The memory makes two transfers per cycle of the clock that the driver reports.
+            // The memory performs two transfers per cycle of the clock that the driver reports.
             value: 2.0 * clock.0 * f64::from(bits) / 8.0,
             basis: "driver".to_owned(),
             detail: Some(format!("{bits} bits x 2 x {:.0} MHz", clock.0 / 1e6)),
@@ -184,7 +184,7 @@ pub(crate) fn describe(
 /// Returns the number of devices that the driver lists.
 pub(crate) fn count(api: &CudaApi) -> Result<usize, DeviceError> {
     let mut count = 0;
-    // SAFETY: the call fills in the count.
+    // SAFETY: the call writes the count.
     unsafe { api.count(&raw mut count)? };
     match count {
         0 => Err(api.dialect.error(FailureClass::NoDevice, "cuDeviceGetCount", 0)),
@@ -195,51 +195,53 @@ pub(crate) fn count(api: &CudaApi) -> Result<usize, DeviceError> {
 /// Returns the driver's number of a device.
 pub(crate) fn number(api: &CudaApi, index: usize) -> Result<c_int, DeviceError> {
     let mut number = 0;
-    // SAFETY: the call fills in the number.
+    // SAFETY: the call writes the number.
     unsafe { api.device(&raw mut number, index as c_int)? };
     Ok(number)
 }
 
-/// Returns the driver's version, as the driver encodes it.
+/// Returns the version of the driver, in the driver's encoding.
 pub(crate) fn version(api: &CudaApi) -> Result<c_int, DeviceError> {
     let mut version = 0;
-    // SAFETY: the call fills in the version.
+    // SAFETY: the call writes the version.
     unsafe { api.version(&raw mut version)? };
     Ok(version)
 }
 
 fn attribute(api: &CudaApi, what: c_int, number: c_int) -> Result<c_int, DeviceError> {
     let mut value = 0;
-    // SAFETY: the call fills in the value.
+    // SAFETY: the call writes the value.
     unsafe { api.attribute(&raw mut value, what, number)? };
     Ok(value)
 }
 
-/// Formats a version number: `12040` is 12.4.
+/// Formats an encoded version number: `12040` is 12.4.
 fn words(version: c_int) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
-/// Returns a device's UUID by one of two functions; the one with `_v2` returns that of a MIG slice.
+/// Returns the UUID of a device as reported by `function`. Of the two functions for this purpose, the one whose name
+/// ends with `_v2` returns the UUID of a MIG slice.
 fn uuid(api: &CudaApi, function: &str, number: c_int) -> Option<String> {
     type Uuid = unsafe extern "C" fn(*mut [u8; 16], c_int) -> c_int;
     let mut bytes = [0; 16];
-    // SAFETY: the type is that of the declaration; the call fills in 16 bytes.
+    // SAFETY: the type matches the declaration of the function; the call writes 16 bytes.
     let code = unsafe { api.library.function::<Uuid>(function)?(&raw mut bytes, number) };
     let text = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| text[part].to_owned());
     (code == 0).then(|| parts.join("-"))
 }
 
-/// Returns the description of a MIG slice; `None` if the device is a whole GPU. A slice has a UUID of its own.
+/// Returns the description of a MIG slice; `None` if the device is a whole GPU. A slice has a UUID that differs from
+/// the GPU's.
 fn slice(api: &CudaApi, number: c_int) -> Option<String> {
     let own = uuid(api, "cuDeviceGetUuid_v2", number)?;
     let whole = uuid(api, "cuDeviceGetUuid", number)?;
     (own != whole).then(|| format!("MIG slice of GPU-{whole}"))
 }
 
-/// Multiply-adds per cycle of a multiprocessor in double and single precision, by compute capability (CUDA C++
-/// Programming Guide, "Throughput of Native Arithmetic Instructions").
+/// Number of multiply-adds per cycle and multiprocessor in double and in single precision, by compute capability (CUDA
+/// C++ Programming Guide, "Throughput of Native Arithmetic Instructions").
 const MULTIPLY_ADDS: [([c_int; 2], [u32; 2]); 10] = [
     ([6, 0], [32, 64]),
     ([6, 1], [4, 128]),
@@ -270,7 +272,7 @@ fn peaks(capability: [c_int; 2], units: u32, clock: Option<Hertz>) -> [Option<Fi
     })
 }
 
-/// Adds the reason to a failure, if CUDA has no device and NVML lists some.
+/// Adds the reason to the error if CUDA lists no device although NVML lists GPUs.
 fn explained(error: DeviceError) -> DeviceError {
     if error.code == 802 {
         return error
@@ -285,7 +287,8 @@ fn explained(error: DeviceError) -> DeviceError {
     }
 }
 
-/// Adds the reason why CUDA has no device, according to NVML, which also lists devices that are hidden from CUDA.
+/// Adds the reason why CUDA lists no device. The reason is derived from NVML, which also lists GPUs that are hidden
+/// from CUDA.
 fn because(
     mut error: DeviceError,
     seen: Result<NvmlReading, NvmlError>,

@@ -1,8 +1,8 @@
-//! Traits of a back end: a [`Driver`] lists and opens devices, an opened [`OpenDevice`] has memory,
-//! programs and queues, and a [`Queue`] runs work asynchronously.
+//! Traits of a back end. A [`Driver`] lists and opens devices; an [`OpenDevice`] provides memory, programs and queues;
+//! a [`Queue`] runs work asynchronously.
 //!
-//! The traits do not assume a processor: device memory has no address and no pages, and calls that put work in a
-//! queue return at once. A back end is one module that implements the three traits.
+//! The traits do not assume a processor: device memory has no address and no pages, and calls that enqueue work return
+//! immediately. A back end is a module that implements the three traits.
 
 use crate::info::{ClockState, DeviceInfo};
 use crate::kernels::KernelSource;
@@ -12,30 +12,30 @@ use std::ffi::c_void;
 use std::fmt;
 use std::ptr::NonNull;
 
-/// Library of a driver, loaded at run time.
+/// Driver of devices, whose library is loaded at run time.
 pub trait Driver {
-    /// Returns the name of the driver in the names of devices: `opencl`, `cuda`, `hip`.
+    /// Returns the driver's name, which is the first part of device names: `opencl`, `cuda`, `hip`.
     fn name(&self) -> &'static str;
 
-    /// Lists the devices in the driver's order; creates no context.
+    /// Lists the devices in the driver's order, without creating a context.
     ///
     /// # Errors
-    /// Fails if the driver returns an error; an empty list is [`FailureClass::NoDevice`].
+    /// Fails if the driver returns an error. If there is no device, the error is [`FailureClass::NoDevice`].
     fn devices(&self) -> Result<Vec<DeviceInfo>, DeviceError>;
 
-    /// Opens the device at `index` of that list.
+    /// Opens the device with this index in the list of [`Self::devices`].
     ///
     /// # Errors
     /// Fails if the device is missing or in exclusive use by another process.
     fn open(&self, index: usize) -> Result<Box<dyn OpenDevice>, DeviceError>;
 }
 
-/// Opened device.
+/// Device that is open for measurements.
 pub trait OpenDevice {
     /// Returns the properties of the device.
     fn info(&self) -> &DeviceInfo;
 
-    /// Returns the free memory; `None` if the driver does not report it.
+    /// Returns the free device memory; `None` if the driver does not report it.
     ///
     /// # Errors
     /// Fails if the driver returns an error.
@@ -53,14 +53,14 @@ pub trait OpenDevice {
     /// Fails if the device has too little memory.
     fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError>;
 
-    /// Allocates host memory for copies and fills it with zeros, which places its pages according to the NUMA
-    /// policy of the calling thread. The device can access pinned memory directly.
+    /// Allocates host memory for copies and fills the memory with zeros. This places the pages according to the NUMA
+    /// policy of the calling thread. The device can access `pinned` memory directly.
     ///
     /// # Errors
     /// Fails if the host has too little memory, or if the memory cannot be pinned.
     fn host(&self, bytes: usize, pinned: bool) -> Result<HostMemory, DeviceError>;
 
-    /// Builds the loops.
+    /// Compiles the loops.
     ///
     /// # Errors
     /// Returns [`FailureClass::Build`] with a line of the compiler's log.
@@ -72,7 +72,7 @@ pub trait OpenDevice {
     /// Fails if the program has no kernel of this name.
     fn kernel(&self, program: &DeviceProgram, name: &str) -> Result<DeviceKernel, DeviceError>;
 
-    /// Creates an in-order queue; its work runs concurrently with that of other queues.
+    /// Creates an in-order queue, whose work runs concurrently with the work of other queues.
     ///
     /// # Errors
     /// Fails if the driver returns an error.
@@ -81,13 +81,13 @@ pub trait OpenDevice {
     /// Opens the vendor's BLAS library; `None` if it is not installed.
     ///
     /// # Errors
-    /// Fails if the library is installed and does not work.
+    /// Fails if the library is installed but does not work.
     fn blas(&self) -> Result<Option<Box<dyn Blas>>, DeviceError> {
         Ok(None)
     }
 }
 
-/// Queue of a device.
+/// In-order queue of a device.
 pub trait Queue {
     /// Enqueues a kernel.
     ///
@@ -95,8 +95,8 @@ pub trait Queue {
     /// Fails if the driver returns an error.
     ///
     /// # Safety
-    /// `args` match the kernel's parameters; each memory is at least as long as the kernel's accesses and lives
-    /// until [`Self::wait`] has returned.
+    /// `args` must match the kernel's parameters. Each buffer must contain all bytes that the kernel accesses, and must
+    /// live until [`Self::wait`] has returned.
     unsafe fn launch(
         &mut self,
         kernel: &DeviceKernel,
@@ -104,21 +104,22 @@ pub trait Queue {
         grid: LaunchGrid,
     ) -> Result<(), DeviceError>;
 
-    /// Enqueues a copy of the first `bytes` bytes.
+    /// Enqueues a copy of the first `bytes` bytes of a buffer.
     ///
     /// # Errors
     /// Fails if the driver returns an error.
     ///
     /// # Safety
-    /// Source and destination live until [`Self::wait`] has returned, and the host memory is not used until then.
+    /// Source and destination must live until [`Self::wait`] has returned, and the host memory must not be used until
+    /// then.
     unsafe fn copy(&mut self, copy: Copy<'_>, bytes: usize) -> Result<(), DeviceError>;
 
-    /// Returns the handle of the queue in the driver, for libraries that enqueue work; 0 if no library uses it.
+    /// Returns the driver's handle of the queue, for libraries that enqueue work; 0 if no library uses the queue.
     fn raw(&self) -> usize {
         0
     }
 
-    /// Enqueues a mark, which records the time at which all earlier work is done.
+    /// Enqueues a mark. The device records the time at which all work before the mark is done.
     ///
     /// # Errors
     /// Fails if the driver returns an error.
@@ -138,10 +139,10 @@ pub trait Queue {
     /// Returns the failure of the device.
     fn wait(&mut self) -> Result<(), DeviceError>;
 
-    /// Returns the time between two completed marks by the device's clock.
+    /// Returns the time between two completed marks, measured with the device's clock.
     ///
     /// # Errors
-    /// Fails if the device does not report the times.
+    /// Fails if the device does not report the times of marks.
     fn between(&self, from: &Mark, to: &Mark) -> Result<Seconds, DeviceError>;
 }
 
@@ -150,13 +151,14 @@ pub trait Blas {
     /// Returns the name and version of the library.
     fn name(&self) -> String;
 
-    /// Enqueues `c = a b` for square matrices of order `n` in double precision in `queue`, a queue of this device.
+    /// Enqueues the product `c = a b` of square matrices of order `n` in double precision. `queue` must be a queue of
+    /// this device.
     ///
     /// # Errors
     /// Fails if the library returns an error.
     ///
     /// # Safety
-    /// The requirements of [`Queue::launch`]; each memory holds `n * n` numbers.
+    /// The requirements are those of [`Queue::launch`]; each buffer must hold `n * n` numbers.
     unsafe fn dgemm(
         &mut self,
         queue: &mut dyn Queue,
@@ -165,30 +167,30 @@ pub trait Blas {
     ) -> Result<(), DeviceError>;
 }
 
-/// Number of work-items: groups, and work-items per group.
+/// Grid of a kernel launch: number of work-groups and of work-items per group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchGrid {
-    /// Work-groups (blocks).
+    /// Number of work-groups (blocks).
     pub groups: usize,
-    /// Work-items (threads) per group.
+    /// Number of work-items (threads) per group.
     pub items: usize,
 }
 
 /// Argument of a kernel.
 #[derive(Debug)]
 pub enum Arg<'a> {
-    /// Device memory.
+    /// Buffer in device memory.
     Memory(&'a DeviceBuffer),
-    /// `ulong`
+    /// Value of type `ulong`.
     U64(u64),
-    /// `double`
+    /// Value of type `double`.
     F64(f64),
-    /// `float`
+    /// Value of type `float`.
     F32(f32),
 }
 
 impl Arg<'_> {
-    /// Returns the address and the length of the value, in the form that drivers require.
+    /// Returns the address and the length of the argument's value, as drivers require them.
     pub fn value(&self) -> (*const c_void, usize) {
         match self {
             Self::Memory(memory) => ((&raw const memory.handle.raw).cast(), size_of::<usize>()),
@@ -202,23 +204,23 @@ impl Arg<'_> {
 /// Source and destination of a copy.
 #[derive(Debug)]
 pub enum Copy<'a> {
-    /// Host to device.
+    /// Copy from the host to a device.
     In(&'a HostMemory, &'a DeviceBuffer),
-    /// Device to host.
+    /// Copy from a device to the host.
     Out(&'a DeviceBuffer, &'a HostMemory),
-    /// Device to the same device or to another device of the same driver.
+    /// Copy within a device, or to another device of the same driver.
     Across(&'a DeviceBuffer, &'a DeviceBuffer),
 }
 
-/// Object of the driver, released when the handle is dropped.
+/// Object of a driver that is released when this handle is dropped.
 pub struct Handle {
-    /// Number or address of the object in the driver.
+    /// Number or address by which the driver identifies the object.
     pub raw: usize,
     release: Option<Box<dyn FnOnce(usize)>>,
 }
 
 impl Handle {
-    /// Creates a handle of an object that `release` releases.
+    /// Creates a handle for an object; `release` is called to release it.
     pub fn new(raw: usize, release: impl FnOnce(usize) + 'static) -> Self {
         Self { raw, release: Some(Box::new(release)) }
     }
@@ -238,10 +240,10 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// Device memory.
+/// Buffer in device memory.
 #[derive(Debug)]
 pub struct DeviceBuffer {
-    /// Handle of the memory.
+    /// Driver's handle of the buffer.
     pub handle: Handle,
     /// Context of the device, for copies between devices.
     pub context: usize,
@@ -249,26 +251,26 @@ pub struct DeviceBuffer {
     pub bytes: usize,
 }
 
-/// Compiled loops.
+/// Program of compiled loops.
 #[derive(Debug)]
 pub struct DeviceProgram(pub Handle);
 
-/// Kernel of a program; it may outlive the program.
+/// Kernel of a program. The kernel may outlive the program.
 #[derive(Debug)]
 pub struct DeviceKernel(pub Handle);
 
-/// Position in a queue.
+/// Mark in a queue, with the time at which all earlier work is done.
 #[derive(Debug)]
 pub struct Mark(pub Handle);
 
 /// Host memory that a device copies from or to.
 #[derive(Debug)]
 pub struct HostMemory {
-    /// First byte.
+    /// Address of the first byte.
     pub start: NonNull<u8>,
     /// Length in bytes.
     pub bytes: usize,
-    /// Unpins or frees the memory when dropped; dropped before `pages`.
+    /// Handle that unpins or frees the memory when it is dropped; it is dropped before `pages`.
     pub pin: Option<Handle>,
     /// Pages of the memory, unless the driver allocated them.
     pub pages: Option<Mapping>,
@@ -291,7 +293,7 @@ impl HostMemory {
     }
 }
 
-/// Kind of a failure; it alone decides how a command reacts.
+/// Class of a failure, which alone determines the reaction of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum FailureClass {
     /// The driver's library is not installed.
@@ -312,7 +314,7 @@ pub enum FailureClass {
     Ecc,
     /// A kernel cannot be built or loaded.
     Build,
-    /// The device or its driver does not support an operation.
+    /// The device or the driver does not support an operation.
     Unsupported,
     /// Any other failure.
     Other,
@@ -321,15 +323,15 @@ pub enum FailureClass {
 /// Failure of a driver.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct DeviceError {
-    /// Kind of the failure.
+    /// Class of the failure.
     pub kind: FailureClass,
-    /// Driver, e.g. `opencl`.
+    /// Name of the driver, e.g. `opencl`.
     pub driver: String,
-    /// Call or library that failed.
+    /// Name of the call or library that failed.
     pub call: String,
     /// Error code of the driver; 0 if it returned none.
     pub code: i64,
-    /// Further information in one line, e.g. the first line of a compiler's log.
+    /// Further information on one line, e.g. the first line of a compiler's log.
     pub detail: String,
 }
 
@@ -345,12 +347,12 @@ impl DeviceError {
         self
     }
 
-    /// Returns advice for the user, if there is any.
+    /// Returns a hint for the user, if there is any.
     pub fn hint(&self) -> Option<&'static str> {
         self.meaning_and_hint().1
     }
 
-    /// Returns the text of the failure and advice, if there is any.
+    /// Returns the meaning of the failure and a hint, if there is any.
     fn meaning_and_hint(&self) -> (&'static str, Option<&'static str>) {
         match self.kind {
             FailureClass::NoDriver => ("the driver's library is not installed", None),

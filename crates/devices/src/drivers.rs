@@ -1,5 +1,5 @@
-//! List of drivers, the devices of each, and the choice of devices. A driver is first loaded in a child
-//! process, because loading it may crash.
+//! List of drivers, the devices of each driver, and the selection of devices. Each driver is first loaded in a child
+//! process, because loading may crash.
 
 use crate::GAUGE;
 use crate::cuda::Cuda;
@@ -16,11 +16,11 @@ use std::rc::Rc;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Loads a driver's library into this process.
+/// Function that loads a driver's library into this process.
 type Load = fn() -> Result<Box<dyn Driver>, DeviceError>;
 
-/// Back ends: the driver's name in the names of devices, and the function that loads the driver. If several drivers
-/// list one device, `all` chooses the first driver; vendors' drivers come before OpenCL.
+/// Back ends, each with the driver's name in device names and the function that loads the driver. If several drivers
+/// list the same device, `all` selects the first of these drivers. Drivers of vendors come before OpenCL.
 pub const DRIVERS: &[(&str, Load)] = &[
     ("cuda", || Ok(Box::new(Cuda::load()?))),
     ("hip", || Ok(Box::new(Hip::load()?))),
@@ -29,13 +29,13 @@ pub const DRIVERS: &[(&str, Load)] = &[
 
 /// Hidden command that lists the devices of one driver in a child process.
 pub const LIST_DEVICES: &str = "list-devices";
-/// Advice for a node without a driver.
+/// Hint for a node without a driver.
 const INSTALL: &str =
     "install the driver of the device's vendor, or pocl-opencl-icd for this node's processor";
-/// Timeout of a listing: a driver of many devices wakes each of them.
+/// Timeout for listing devices. It is long because a driver wakes every device that it lists.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Devices of a driver, or the reason why there are none.
+/// Devices of a driver, or the reason why the driver has none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Listing {
     /// Name of the driver.
@@ -61,7 +61,7 @@ fn load(name: &str) -> Result<Box<dyn Driver>, DeviceError> {
 /// Lists the devices of all drivers, each in a child process.
 ///
 /// # Errors
-/// Fails if this program cannot start itself, or if the user ends the run.
+/// Fails if this program cannot start itself, or if the user interrupts the run.
 pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
     let program = std::env::current_exe().map_err(|cause| {
         Failure::missing(format!(
@@ -82,14 +82,14 @@ pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
         };
         let devices = match output.end {
             ChildEnd::Exited(status) => {
-                // A driver may print to standard output, too; the listing is the last line.
+                // The driver may also print to standard output; the listing is the last line.
                 let line = output.stdout.lines().next_back().unwrap_or_default();
                 let answer = serde_json::from_str::<Listing>(line).ok();
                 let answer = answer.filter(|_| status.success());
                 answer.map_or_else(|| Err(died(describe(status))), |listing| listing.devices)
             }
             ChildEnd::Killed(KillReason::TooMuchOutput) => Err(died("too much output".to_owned())),
-            ChildEnd::Killed(_) => Err(died(format!("no answer in {} s", LIMIT.as_secs()))),
+            ChildEnd::Killed(_) => Err(died(format!("no response within {} s", LIMIT.as_secs()))),
         };
         Ok(Listing { driver: (*name).to_owned(), devices })
     };
@@ -118,7 +118,7 @@ impl fmt::Display for DeviceChoice {
 impl FromStr for DeviceChoice {
     type Err = String;
 
-    /// Parses `all`, or a driver with a number: `opencl:0`.
+    /// Parses `all`, or the name of a driver with the number of a device, e.g. `opencl:0`.
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "all" {
             return Ok(Self::All);
@@ -132,24 +132,25 @@ impl FromStr for DeviceChoice {
         }
         match index.parse() {
             Ok(index) => Ok(Self::One(driver.to_owned(), index)),
-            Err(_) => Err(format!("expected {driver}: and a number, e.g. {driver}:0")),
+            Err(_) => Err(format!("expected {driver}:NUMBER, e.g. {driver}:0")),
         }
     }
 }
 
-/// Devices to measure, and notices about others.
+/// Devices to measure, with notices about the other devices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundDevices {
     /// Devices to measure.
     pub devices: Vec<DeviceInfo>,
-    /// Notices about devices that are left out.
+    /// Notices about devices that are not measured.
     pub notices: Vec<Notice>,
 }
 
-/// Lists the devices of all drivers and returns the requested ones; all if none is named.
+/// Lists the devices of all drivers and returns the requested devices. If no device is requested, all devices are
+/// returned.
 ///
 /// # Errors
-/// Fails if there is no device, or if a named device is missing.
+/// Fails if there is no device, or if a requested device is missing.
 pub fn find(choices: &[DeviceChoice]) -> Result<FoundDevices, Failure> {
     let listings = list(&|| false)?;
     let mut notices = Vec::new();
@@ -161,7 +162,7 @@ pub fn find(choices: &[DeviceChoice]) -> Result<FoundDevices, Failure> {
 /// Returns the requested devices in the order of the drivers, without duplicates.
 ///
 /// # Errors
-/// Fails if there is no device, or if a named device is missing.
+/// Fails if there is no device, or if a requested device is missing.
 pub fn chosen(
     choices: &[DeviceChoice],
     listings: &[Listing],
@@ -237,7 +238,7 @@ pub fn lacking(listings: &[Listing]) -> Vec<String> {
     errors.map(|error| Failure::from(error.clone()).in_a_line()).collect()
 }
 
-/// Opens devices. A broken driver may crash this process.
+/// Opens devices. A faulty driver may crash this process.
 ///
 /// # Errors
 /// Returns the first failure to open a device.
@@ -259,7 +260,7 @@ pub fn open(devices: &[DeviceInfo]) -> Result<Vec<Rc<dyn OpenDevice>>, DeviceErr
 impl From<DeviceError> for Failure {
     fn from(error: DeviceError) -> Self {
         let kind = match error.kind {
-            // Figures from faulty memory are invalid.
+            // Measurements with faulty memory are invalid.
             FailureClass::Ecc => FailureKind::Unmet,
             _ => FailureKind::Missing,
         };

@@ -1,4 +1,4 @@
-//! Implementation of the gauge interface.
+//! Implementation of the gauge interface for devices.
 
 use crate::config::{DevicePeakConfig, DeviceStreamConfig, LinkConfig};
 use crate::drivers::{self, DeviceChoice};
@@ -19,14 +19,14 @@ use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_published::PublishedConfig;
 use std::time::Duration;
 
-/// GPUs and other accelerators.
+/// Gauge of GPUs and other accelerators.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Devices;
 
-/// Default time limit of all parts.
+/// Default time limit for STREAM, links and peaks together.
 pub const ALL_PARTS_BUDGET: Duration = Duration::from_secs(30);
 
-/// Plans all three parts (STREAM, links, peaks), each with its share of `budget`.
+/// Plans the three tests STREAM, links and peaks, each with its share of the time limit `budget`.
 ///
 /// # Errors
 /// The errors of [`DeviceStreamPlan::new`].
@@ -43,7 +43,7 @@ pub fn all_parts(
     Ok(parts)
 }
 
-/// Plans the parts of a roofline: the kernels of STREAM, and peaks.
+/// Plans the tests of a roofline: the kernels of STREAM, and peaks.
 ///
 /// # Errors
 /// The errors of [`DeviceStreamPlan::new`].
@@ -63,12 +63,12 @@ pub fn roof_parts(
     ]))
 }
 
-/// Part of `nodegauge run`: devices with memory of their own, listed when the part starts. The host's processor, which
-/// OpenCL may list as a device, is left out, because other gauges measure it.
+/// Measurement for `nodegauge run`. It measures devices with separate memory, which are listed when the measurement
+/// starts. The host's processor, which OpenCL may list as a device, is left out, because other gauges measure it.
 struct Short {
     budget: Duration,
     samples: Option<usize>,
-    /// True if there are device files of a GPU.
+    /// True if this node has device files of a GPU.
     likely: bool,
 }
 
@@ -131,7 +131,7 @@ impl Gauge for Devices {
             site.root.names(folder).iter().any(|name| name.starts_with(start))
         };
         let likely = has("dev", "nvidia") || has("dev", "kfd") || has("dev/dri", "renderD");
-        // A share of zero means that no time was planned for this part.
+        // A budget of zero means that no time was planned for devices.
         let budget = ask.budget.filter(|budget| !budget.is_zero()).unwrap_or(usual);
         Ok(Some(Box::new(Short { budget, samples: ask.samples, likely })))
     }

@@ -1,4 +1,4 @@
-//! Back end for HIP: AMD's GPUs through ROCm, with the same loops as CUDA.
+//! Back end for HIP: AMD GPUs through ROCm, with the same loops as for CUDA.
 
 use crate::cuda::api::{CudaApi, VendorApi};
 use crate::cuda::device::OpenedDevice;
@@ -29,7 +29,7 @@ pub struct Hip {
 }
 
 impl Hip {
-    /// Loads the library, which runs its initialisation; a child process has loaded it before.
+    /// Loads and initialises the library. A child process has loaded it before, because loading may crash.
     ///
     /// # Errors
     /// Fails if the library is missing or lists no device.
@@ -43,7 +43,7 @@ impl Hip {
     }
 }
 
-/// Formats a version number: `60443484` is 6.4.43484.
+/// Formats an encoded version number: `60443484` is 6.4.43484.
 fn words(version: c_int) -> String {
     format!("HIP {}.{}.{}", version / 10_000_000, version / 100_000 % 100, version % 100_000)
 }

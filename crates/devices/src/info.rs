@@ -1,4 +1,4 @@
-//! Properties and state of a device: plain data that a child process can serialize.
+//! Properties and state of a device, as plain data that a child process can serialize.
 
 use nodegauge_measure::record::Figure;
 use nodegauge_measure::{Bytes, Hertz};
@@ -12,11 +12,11 @@ pub enum Class {
     /// A GPU.
     #[default]
     Gpu,
-    /// Another accelerator with memory of its own.
+    /// Another accelerator with separate memory.
     Accelerator,
 }
 
-/// Properties of a device; `None` for those that the driver does not report.
+/// Properties of a device. A property is `None` if the driver does not report it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct DeviceInfo {
     /// Driver, e.g. `opencl`.
@@ -33,17 +33,17 @@ pub struct DeviceInfo {
     pub uuid: Option<String>,
     /// Address on the PCI bus, e.g. `0000:17:00.0`.
     pub pci: Option<String>,
-    /// Part of the device (MIG); `None` for a whole device.
+    /// Name of the MIG slice of a GPU; `None` for a whole device.
     pub slice: Option<String>,
-    /// Total memory.
+    /// Total memory of the device.
     pub memory: Bytes,
-    /// Largest single allocation.
+    /// Maximum size of a single allocation.
     pub largest_allocation: Bytes,
     /// True if the device uses the host's memory.
     pub shares_host_memory: bool,
-    /// Size of the last cache before the memory.
+    /// Size of the last-level cache.
     pub last_cache: Option<Bytes>,
-    /// Compute units (streaming multiprocessors).
+    /// Number of compute units (streaming multiprocessors).
     pub units: u32,
     /// Maximum clock of the compute units.
     pub clock: Option<Hertz>,
@@ -57,9 +57,9 @@ pub struct DeviceInfo {
     pub double: bool,
     /// True if ECC of the memory is enabled.
     pub ecc: Option<bool>,
-    /// Theoretical memory bandwidth, B/s, if the back end reports it.
+    /// Theoretical memory bandwidth in B/s, if the back end can determine it.
     pub theoretical: Option<Figure>,
-    /// Theoretical peaks in `f64` and `f32`, FLOP/s, if the back end reports them.
+    /// Theoretical peaks for `f64` and `f32` in FLOP/s, if the back end can determine them.
     pub peak: [Option<Figure>; 2],
 }
 
@@ -77,12 +77,12 @@ pub struct ClockState {
     pub clock: Option<Hertz>,
     /// Current clock of the memory.
     pub memory_clock: Option<Hertz>,
-    /// Reasons why the clocks are reduced now, e.g. `power limit`.
+    /// Reasons why the clocks are currently reduced, e.g. `power limit`.
     pub slowed_by: Vec<String>,
-    /// Count of corrected memory errors since an unspecified time in the past.
+    /// Count of corrected memory errors. The time since which errors are counted is unspecified.
     pub corrected: Option<u64>,
-    /// Count of uncorrectable memory errors since an unspecified time in the past.
+    /// Count of uncorrectable memory errors. The time since which errors are counted is unspecified.
     pub uncorrected: Option<u64>,
-    /// Number of other processes on the device.
+    /// Number of other processes that use the device.
     pub others: Option<u32>,
 }

@@ -1,30 +1,30 @@
-//! Source text of the loops that devices run: `probes/device.c` followed by the lines of `probes/kernels.c`, so
-//! that one line defines a kernel for all languages.
+//! Source text of the loops that devices run. It consists of `probes/device.c` followed by the lines of
+//! `probes/kernels.c`, so that a single line defines a kernel for all languages.
 
 use nodegauge_kernels::{Element, Kernel, KernelSpec};
 use std::sync::LazyLock;
 
 /// Lines of all kernels, in C.
 const LINES: &str = include_str!("../../../probes/kernels.c");
-/// Rest of the source, before the lines of kernels.
+/// Source text that precedes the lines of the kernels.
 const PRELUDE: &str = include_str!("../../../probes/device.c");
 
-/// Array lengths are multiples of this number of elements: the largest tile of any build.
+/// Number of elements of which array lengths are multiples. This is the size of the largest tile of any build.
 pub const TILE: u64 = (LARGEST_GROUP * 8 * 4) as u64;
 /// Maximum number of work-items per group.
 pub const LARGEST_GROUP: usize = 1024;
-/// Maximum number of work-items per group of a reduction, which uses local memory (`LARGEST_GROUP` of the source).
+/// Maximum number of work-items per group of a reduction, which uses local memory (`LARGEST_GROUP` in the source).
 pub const LARGEST_SUM_GROUP: usize = 256;
 
 /// Name of the kernel that fills an array. Arguments: array, value, number of vectors.
 pub const FILL: &str = "nodegauge_fill";
-/// Name of the kernel that checks an array. Arguments: array, expected value, allowed deviation, error counts per
+/// Name of the kernel that verifies an array. Arguments: array, expected value, allowed deviation, error counts per
 /// group (`ulong`), largest deviations per group, number of elements.
 pub const CHECK: &str = "nodegauge_check";
-/// Name of the kernel of multiply-adds. Arguments: output (a vector per work-item), factor, term, rounds of
-/// [`FMAS_A_ROUND`] multiply-adds.
+/// Name of the kernel that performs multiply-adds. Arguments: output (a vector per work-item), factor, term, number of
+/// rounds of [`FMAS_A_ROUND`] multiply-adds.
 pub const CHAINS: &str = "nodegauge_chains";
-/// Multiply-adds per element of each chain in a round.
+/// Number of multiply-adds per element of each chain in a round.
 pub const FMAS_A_ROUND: u64 = 4;
 
 static TEXT: LazyLock<String> = LazyLock::new(|| {
@@ -33,16 +33,16 @@ static TEXT: LazyLock<String> = LazyLock::new(|| {
     std::iter::once(PRELUDE).chain(lines).collect::<Vec<_>>().join("\n") + "\n"
 });
 
-/// Build of all loops: the parameters that are fixed at compile time.
+/// Source of all loops with the parameters that are fixed at compile time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KernelSource {
     /// Type of the array elements.
     pub element: Element,
-    /// Elements per vector: 1, 2, 4, or more on processors.
+    /// Number of elements per vector: 1, 2, 4, or more on CPUs.
     pub width: u32,
-    /// Vectors of a tile per work-item; number of chains of multiply-adds.
+    /// Number of a tile's vectors per work-item; also the number of chains of multiply-adds.
     pub items: u32,
-    /// True if groups continue with further tiles (grid-stride).
+    /// True if each group processes several tiles (grid-stride loop).
     pub strided: bool,
 }
 
@@ -67,18 +67,18 @@ impl KernelSource {
     }
 }
 
-/// Returns the kernels that devices run: those that make passes over long arrays.
+/// Returns the kernels that devices run, which are the kernels that make passes over long arrays.
 pub fn kernels() -> impl Iterator<Item = &'static KernelSpec> {
     nodegauge_kernels::KERNELS.iter().filter(|spec| spec.in_passes())
 }
 
-/// Returns the name of a kernel's function. Arguments: arrays a, b, c and d, scalar, number of vectors. A reduction
-/// writes one sum per group, each a vector, to c.
+/// Returns the function name of a kernel. Arguments: arrays a, b, c and d, scalar, number of vectors. A reduction
+/// writes the sum of each group as a vector to c.
 pub fn symbol(kernel: Kernel) -> String {
     format!("nodegauge_{}", kernel.name())
 }
 
-/// Returns BabelStream's name of a kernel, if it differs.
+/// Returns BabelStream's name of a kernel if it differs from the kernel's name here.
 pub fn babelstream_name(kernel: Kernel) -> Option<&'static str> {
     (kernel == Kernel::Scale).then_some("Mul")
 }

@@ -1,7 +1,7 @@
 //! GPUs and other accelerators: STREAM in device memory, links between host and devices, and peaks.
 //!
-//! [`driver`] defines the traits that a back end (OpenCL, CUDA, HIP) implements; each back end loads its library at
-//! run time. This crate does not print or save, and does not depend on another gauge.
+//! [`driver`] defines the traits that a back end (OpenCL, CUDA, HIP) implements; each back end loads its library at run
+//! time. This crate does not print or save results, and does not depend on another gauge.
 
 pub mod babelstream;
 mod bench;

@@ -1,5 +1,6 @@
-//! `device links`: copies between host and device in each direction and in both at once, with pageable and pinned
-//! memory of each NUMA node; copies between devices; and copies of all devices at the same time.
+//! Test `device links`. It measures copies between host and device in each direction and in both directions
+//! simultaneously, with pageable and pinned memory of each NUMA node. It also measures copies between devices, and
+//! simultaneous copies of all devices.
 
 mod rig;
 
@@ -21,30 +22,30 @@ use rig::{CopyCell, End, Leg, Rig};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Name of the test of these figures.
+/// Name of this test in records.
 pub use crate::names::LINKS as TEST;
 pub use crate::names::{ACROSS, TO_DEVICE, TO_HOST};
-/// Copies in both directions at the same time.
+/// Name of the figure for simultaneous copies in both directions.
 pub const BOTH: &str = "both_ways";
-/// Suffix of the names of latencies: times of a small copy until its completion is known to the host.
+/// Suffix of the names of latencies. A latency is the time until the host detects that a small copy is complete.
 pub const LATENCY: &str = "_latency";
-/// Prefix of the names of sums over all devices that copy at the same time.
+/// Prefix of the names of figures that are sums over all devices, which copy simultaneously.
 pub const ALL: &str = "all_";
-/// Copies of at most this many bytes are reported as a time.
+/// Maximum size in bytes of copies that are reported as a time instead of a rate.
 const SMALL: u64 = 8;
-/// Default sizes.
+/// Default sizes of copies in bytes.
 pub const SIZES: [u64; 7] = [SMALL, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 128 << 20, 1 << 30];
-/// Largest size that can be requested.
+/// Largest size in bytes that can be requested.
 pub const LARGEST: u64 = 1 << 40;
-/// Largest share of the free memory of host and device, 0 to 1.
+/// Maximum share (0 to 1) of the free memory of host and device that is used.
 const SHARE: f64 = 0.5;
-/// A figure is suspect if a smaller share of the host memory is on its node.
+/// Minimum share of the host memory that must be on its NUMA node; below this share, a figure is suspect.
 const ON_NODE_ENOUGH: f64 = 0.99;
 
 /// Options of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkOptions {
-    /// Sizes of copies, bytes; if empty, those of [`SIZES`] that fit.
+    /// Sizes of copies in bytes. If empty, the sizes in [`SIZES`] that fit into memory are used.
     pub sizes: Vec<u64>,
     /// Time limit of the whole run.
     pub budget: Duration,
@@ -60,7 +61,7 @@ pub struct LinkPlan {
     notices: Vec<Notice>,
 }
 
-/// NUMA node of the host with its CPUs.
+/// NUMA node of the host, with the node's CPUs.
 type Node = (NodeId, Vec<CpuId>);
 
 impl LinkPlan {
@@ -70,23 +71,25 @@ impl LinkPlan {
     /// Plans a run on `devices`.
     pub fn new(devices: Vec<DeviceInfo>, options: LinkOptions, mut notices: Vec<Notice>) -> Self {
         if devices.len() == 1 {
-            let text = "there is one device: copies between devices are not measured".to_owned();
+            let text = "copies between devices are not measured, because there is only one device"
+                .to_owned();
             notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
         }
         Self { devices, options, nvbandwidth: None, notices }
     }
 
-    /// Returns the plan with a run of nvbandwidth on the CUDA devices, with native copies before and after it.
+    /// Returns the plan with an additional run of nvbandwidth on the CUDA devices. Native copies are measured before
+    /// and after this run.
     #[must_use]
     pub fn beside(mut self, nvbandwidth: Option<UsersProgram>) -> Self {
         if nvbandwidth.is_some() && !self.devices.iter().any(is_of_cuda) {
-            let text = "nvbandwidth is not run: it measures CUDA devices, and none was chosen";
+            let text = "nvbandwidth is not run, because no CUDA device was chosen";
             self.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text.to_owned()));
         }
         Self { nvbandwidth, ..self }
     }
 
-    /// Returns the sizes that fit, in ascending order.
+    /// Returns the sizes of copies that fit into memory, in ascending order.
     ///
     /// # Errors
     /// Fails if a requested size does not fit.
@@ -114,7 +117,7 @@ impl LinkPlan {
         match sizes.last() {
             None => Ok(SIZES.into_iter().filter(|size| *size <= most).collect()),
             Some(largest) if *largest > most => Err(Failure::missing(format!(
-                "copies of {} do not fit in memory: at most {}",
+                "copies of {} do not fit in memory; the maximum is {}",
                 Bytes(*largest),
                 Bytes(most),
             ))
@@ -124,7 +127,7 @@ impl LinkPlan {
     }
 }
 
-/// Returns the host's NUMA nodes that have allowed CPUs, by number.
+/// Returns the host's NUMA nodes that have allowed CPUs, in ascending order of node numbers.
 fn nodes(site: &Site) -> Vec<Node> {
     let topology = &site.topology;
     let cpus = |at: usize| -> Vec<CpuId> {
@@ -136,12 +139,12 @@ fn nodes(site: &Site) -> Vec<Node> {
     if found.is_empty() { vec![(NodeId(0), cpus(0))] } else { found }
 }
 
-/// True if nvbandwidth measures the device.
+/// True if nvbandwidth can measure the device.
 fn is_of_cuda(info: &DeviceInfo) -> bool {
     info.driver == nvbandwidth::DRIVER
 }
 
-/// Returns the index in `nodes` of the node that a device is attached to; 0 if that is unknown.
+/// Returns the index in `nodes` of the NUMA node to which a device is attached; 0 if this node is unknown.
 fn near(site: &Site, info: &DeviceInfo, nodes: &[Node]) -> usize {
     let mut all = site.machine.devices.iter();
     let device = all.find(|device| Some(&device.address) == info.pci.as_ref());
@@ -177,8 +180,8 @@ impl Planned for LinkPlan {
         let nodes = nodes(site);
         let sizes = self.sizes(site, &devices, nodes.len())?;
         let mut found = Outcome { notices: self.notices.clone(), ..Outcome::default() };
-        // The first stages measure each device with the host; the last ones measure devices with each other and all
-        // devices at the same time.
+        // The first stages measure each device with the host. The last stages measure copies between devices, and
+        // simultaneous copies of all devices.
         let mut stages: Vec<Vec<usize>> = (0..devices.len()).map(|at| vec![at]).collect();
         if devices.len() > 1 {
             stages.push((0..devices.len()).collect());
@@ -210,7 +213,7 @@ impl Planned for LinkPlan {
     }
 }
 
-/// Devices that are measured together: one with the host, or several with each other and with the host.
+/// Devices that are measured together: one device with the host, or several devices with each other and with the host.
 struct Stage<'a> {
     site: &'a Site,
     devices: &'a [Rc<dyn OpenDevice>],
@@ -220,7 +223,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Measures the stage; returns the outcome and the time of nvbandwidth.
+    /// Measures the stage. Returns the outcome and the time that nvbandwidth used.
     fn measure(
         &self,
         limits: Limits,
@@ -282,13 +285,13 @@ impl Stage<'_> {
         Ok((Outcome { measurements, stop, failure, ..Outcome::default() }, program_time))
     }
 
-    /// Returns the bytes of each memory: the size of the largest copy, and at least that of a number.
+    /// Returns the size of each buffer: the size of the largest copy, and at least the size of a number.
     fn largest(&self) -> usize {
         self.sizes.last().copied().unwrap_or(SMALL).max(SMALL) as usize
     }
 
-    /// Prepares copies between the host and one device: all sizes with memory of the near NUMA node, the smallest
-    /// and the largest size with memory of the other nodes.
+    /// Prepares copies between the host and one device. All sizes are copied with memory of the near NUMA node; the
+    /// smallest and the largest size also with memory of the other nodes.
     fn with_host(&self, device: &Rc<dyn OpenDevice>) -> Result<Rig, DeviceError> {
         let mut rig = Rig::new(self.devices);
         let largest = self.largest();
@@ -317,8 +320,8 @@ impl Stage<'_> {
         Ok(rig)
     }
 
-    /// Prepares copies between devices of one driver, and copies of all devices with the host at the same time, each
-    /// with memory of the near NUMA node.
+    /// Prepares copies between devices of the same driver, and simultaneous copies of all devices with the host. Each
+    /// device uses memory of its near NUMA node.
     fn together(&self) -> Result<Rig, DeviceError> {
         let mut rig = Rig::new(self.devices);
         let largest = self.largest();
@@ -341,7 +344,7 @@ impl Stage<'_> {
         };
         let all = 0..self.devices.len();
         let last = self.sizes.last().copied().unwrap_or(SMALL);
-        // The smallest and the largest size, without duplicates.
+        // Returns the smallest and the largest size, without duplicates.
         let ends = |first: u64| {
             let mut ends = vec![first, last];
             ends.dedup();
@@ -448,5 +451,5 @@ impl Stage<'_> {
     }
 }
 
-/// Names of the sums over all devices: [`ALL`] and the name of the copy.
+/// Names of the sums over all devices, which consist of [`ALL`] and the name of the copy.
 const ALL_NAMES: [&str; 3] = ["all_host_to_device", "all_device_to_host", "all_both_ways"];

@@ -1,12 +1,12 @@
 //! Names of tests and figures in records.
 
-/// Test of STREAM's kernels.
+/// Name of the test of STREAM's kernels on devices.
 pub use nodegauge_measure::figure_names::stream::TEST_ON_DEVICES as STREAM;
-/// Test of copies.
+/// Name of the test of copies.
 pub const LINKS: &str = "device_links";
-/// Copies from the host to a device.
+/// Name of copies from the host to a device.
 pub const TO_DEVICE: &str = "host_to_device";
-/// Copies from a device to the host.
+/// Name of copies from a device to the host.
 pub const TO_HOST: &str = "device_to_host";
-/// Copies from one device to another.
+/// Name of copies from a device to another device.
 pub const ACROSS: &str = "device_to_device";

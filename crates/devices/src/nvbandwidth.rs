@@ -1,6 +1,7 @@
-//! Parser of the output of NVIDIA's nvbandwidth, as text and as JSON (`-j`), and its figures. Pure.
+//! Parser of the output of NVIDIA's nvbandwidth, as text and as JSON (`-j`), and conversion to figures.
 //!
-//! Test cases that measure the same as `device links` get its names; the others keep their own.
+//! The parser performs no input or output. Test cases that correspond to figures of `device links` get the names of
+//! these figures; other test cases keep nvbandwidth's names.
 
 use crate::GAUGE;
 use crate::config::{DeviceConfig, LinkConfig};
@@ -12,21 +13,21 @@ use std::fmt;
 
 /// Driver whose devices nvbandwidth measures.
 pub const DRIVER: &str = "cuda";
-/// First words of the text form.
+/// First words of the output in text form.
 const TITLE: &str = "nvbandwidth Version:";
-/// First word of a test case.
+/// First word of the output of a test case.
 const RUNNING: &str = "Running ";
-/// Test cases that measure the same as `device links`, with its names.
+/// Test cases that measure the same as `device links`, with the names that `device links` uses.
 const SAME: [(&str, &str); 3] = [
     ("host_to_device_memcpy_ce", TO_DEVICE),
     ("device_to_host_memcpy_ce", TO_HOST),
     ("device_to_device_memcpy_write_ce", ACROSS),
 ];
 
-/// Test case with its matrix.
+/// Test case with its matrix of results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestCase {
-    /// Name, e.g. `host_to_device_memcpy_ce`.
+    /// Name of the test case, e.g. `host_to_device_memcpy_ce`.
     pub name: String,
     /// Meaning of rows, columns and numbers, as nvbandwidth prints it.
     pub description: String,
@@ -34,7 +35,7 @@ pub struct TestCase {
     pub rows: Vec<Vec<Option<f64>>>,
 }
 
-/// Output of a run.
+/// Parsed output of an nvbandwidth run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NvbandwidthOutput {
     /// Version of nvbandwidth.
@@ -48,7 +49,7 @@ pub struct NvbandwidthOutput {
 }
 
 impl NvbandwidthOutput {
-    /// Parses the output of a run; returns `None` for another program's output.
+    /// Parses the output of a run. Returns `None` for the output of another program.
     ///
     /// # Errors
     /// Returns a message that names the missing part.
@@ -60,11 +61,11 @@ impl NvbandwidthOutput {
         } else {
             return None;
         };
-        let empty = "it has no matrix: no test case finished".to_owned();
+        let empty = "the output has no matrix; no test case finished".to_owned();
         Some(if found.cases.is_empty() { Err(empty) } else { Ok(found) })
     }
 
-    /// Returns nvbandwidth's test cases for these names of `device links`.
+    /// Returns nvbandwidth's test cases that correspond to these names of `device links`.
     pub fn cases_of(names: &[&str]) -> impl Iterator<Item = String> {
         let is_asked = |(_, ours): &&(&str, &str)| names.contains(ours);
         SAME.iter().filter(is_asked).map(|(theirs, _)| (*theirs).to_owned())
@@ -95,7 +96,7 @@ impl NvbandwidthOutput {
                 found.cases.extend(case.take().filter(|case| !case.rows.is_empty()));
             } else if let Some(case) = &mut case {
                 let mut words = line.split_whitespace();
-                // The line of column numbers has no values; values in rows have a decimal point.
+                // The line with the column numbers has no values; values in the rows have a decimal point.
                 let values = words.by_ref().skip(1);
                 let values: Option<Vec<Option<f64>>> = values.map(value_of).collect();
                 let is_row = line.contains('.') || line.contains("N/A");
@@ -123,7 +124,7 @@ impl NvbandwidthOutput {
                 rows: rows.filter(|rows| !rows.is_empty())?,
             })
         };
-        // `0: NVIDIA H100 80GB HBM3 (00000000:1b:00): (host)`
+        // Example of an entry: `0: NVIDIA H100 80GB HBM3 (00000000:1b:00): (host)`
         let device = |entry: &serde_json::Value| {
             let (_, rest) = entry.as_str()?.split_once(": ")?;
             device_of(rest.rsplit_once(": (").map_or(rest, |(device, _)| device))
@@ -138,7 +139,7 @@ impl NvbandwidthOutput {
     }
 
     /// Returns the figures of a run with copies of `bytes` bytes, if known. Only devices at the PCI addresses of
-    /// `among` are included; if `among` is empty, all devices are included and have nvbandwidth's numbers.
+    /// `among` are included. If `among` is empty, all devices are included and keep nvbandwidth's numbers.
     pub fn measurements(&self, bytes: Option<u64>, among: &[&DeviceInfo]) -> Vec<Measurement> {
         let id = |number: usize| match among {
             [] => Some(format!("{DRIVER}:{number}")),
@@ -149,11 +150,12 @@ impl NvbandwidthOutput {
         };
         let mut all = Vec::new();
         for case in &self.cases {
-            // A row is a device or the host; the description of matrices between devices names GPUs as rows.
+            // A row of the matrix is a device or the host. For copies between devices, the description of the matrix
+            // contains `GPU(row)`.
             let across = case.description.contains("GPU(row)");
             for (row, values) in case.rows.iter().enumerate() {
                 for (column, value) in values.iter().enumerate() {
-                    // The diagonal of a matrix between devices is 0: no device copies to itself.
+                    // The diagonal of a matrix of copies between devices is 0, because no device copies to itself.
                     let Some(value) = value.filter(|value| *value > 0.0) else { continue };
                     let number = if across { row } else { column };
                     let Some((device, peer)) = id(number).zip(id(column)) else { continue };
@@ -205,7 +207,8 @@ impl NvbandwidthOutput {
     }
 }
 
-/// Splits `NVIDIA H100 80GB HBM3 (00000000:1b:00)` into the name and the PCI address in the kernel's form.
+/// Splits a text such as `NVIDIA H100 80GB HBM3 (00000000:1b:00)` into the name and the PCI address in the kernel's
+/// form.
 fn device_of(text: &str) -> Option<(String, String)> {
     let (name, address) = text.trim().strip_suffix(')')?.rsplit_once(" (")?;
     Some((name.to_owned(), format!("{}.0", address.get(4..)?.to_lowercase())))
@@ -219,7 +222,7 @@ fn value_of(text: &str) -> Option<Option<f64>> {
     }
 }
 
-/// Prints the text form.
+/// Prints the output in text form.
 impl fmt::Display for NvbandwidthOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{TITLE} v{}\n", self.version.as_deref().unwrap_or_default())?;
@@ -254,7 +257,7 @@ impl fmt::Display for NvbandwidthOutput {
 mod tests {
     use super::*;
 
-    /// Output in the form that the source of version 0.8 prints.
+    /// Output in the format of version 0.8, according to the source of nvbandwidth.
     const TEXT: &str = include_str!("../tests/outputs/nvbandwidth-0.8.txt");
 
     fn read(text: &str) -> NvbandwidthOutput {
@@ -284,7 +287,7 @@ mod tests {
         assert_eq!(one("device_local_copy", "cuda:0").0, 1451.27e9);
         // Six test cases with two devices each.
         assert_eq!(all.len(), 12);
-        // Only the second device is included; another numbering lists it first.
+        // Only the second device is included, and another numbering lists this device first.
         let pci = Some("0000:43:00.0".to_owned());
         let second = DeviceInfo { driver: "cuda".to_owned(), pci, ..DeviceInfo::default() };
         let figures = output.measurements(None, &[&second]);

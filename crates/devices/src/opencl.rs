@@ -1,4 +1,4 @@
-//! Back end for OpenCL: devices of any vendor, and processors through PoCL.
+//! Back end for OpenCL: devices of any vendor, and CPUs through PoCL.
 
 mod api;
 mod device;
@@ -14,18 +14,19 @@ use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 use std::rc::Rc;
 
-/// OpenCL's drivers, accessed through the system's loader.
+/// OpenCL drivers, accessed through the system's loader library.
 pub struct OpenCl {
     api: &'static OpenClApi,
-    /// Folder for PoCL's compiled kernels, removed with the driver and its open devices.
+    /// Folder for PoCL's compiled kernels. It is removed when the driver and its open devices are dropped.
     kernels: Option<Rc<Scratch>>,
 }
 
-/// Variables that PoCL takes the folder of its compiled kernels from, the first that is set.
+/// Environment variables from which PoCL takes the folder of its compiled kernels. PoCL uses the first variable that is
+/// set.
 const KERNEL_FOLDERS: [&str; 3] = ["POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME"];
 
-/// Makes a private folder for PoCL's compiled kernels if no variable names one: PoCL would load them from
-/// /tmp/pocl, where any user could have put other ones. Returns `None` if a variable is set.
+/// Creates a private folder for PoCL's compiled kernels if no variable specifies a folder. By default, PoCL would load
+/// these kernels from /tmp/pocl, where any user may have placed other kernels. Returns `None` if a variable is set.
 fn kernel_folder() -> Result<Option<Rc<Scratch>>, DeviceError> {
     if KERNEL_FOLDERS.iter().any(|name| nodegauge_os::variable(name).is_some()) {
         return Ok(None);
@@ -34,14 +35,15 @@ fn kernel_folder() -> Result<Option<Rc<Scratch>>, DeviceError> {
         DeviceError::new(FailureClass::Other, api::NAME, KERNEL_FOLDERS[0], 0)
             .with_detail(error.to_string())
     })?;
-    // SAFETY: called before the driver and its threads start; the only other thread of the program waits for signals
-    // and reads no variables.
+    // SAFETY: this is called before the driver and its threads start. The only other thread of the program waits for
+    // signals and reads no variables.
     unsafe { std::env::set_var(KERNEL_FOLDERS[0], folder.path()) };
     Ok(Some(Rc::new(folder)))
 }
 
 impl OpenCl {
-    /// Loads the library, which initialises its drivers; a child process has loaded it before.
+    /// Loads the library and initialises its drivers. A child process has loaded them before, because loading may
+    /// crash.
     ///
     /// # Errors
     /// Fails if the library is missing.
@@ -50,7 +52,7 @@ impl OpenCl {
         Ok(Self { api: OpenClApi::load()?, kernels })
     }
 
-    /// Lists all devices of all platforms in order, each with its platform.
+    /// Lists the devices of all platforms in order. Each device is returned with its platform.
     fn all(&self) -> Result<Vec<(Object, Object)>, DeviceError> {
         let api = self.api;
         let platforms = list("clGetPlatformIDs", |n, at, count| {
@@ -60,7 +62,7 @@ impl OpenCl {
         let mut all = Vec::new();
         for platform in platforms {
             let devices = list("clGetDeviceIDs", |n, at, count| {
-                // SAFETY: as above; the platform has just been listed.
+                // SAFETY: there is room for `n` objects, or `n` is 0; the platform has just been listed.
                 unsafe { (api.clGetDeviceIDs)(platform, TYPE_ALL, n, at, count) }
             });
             match devices {
@@ -91,7 +93,7 @@ impl Driver for OpenCl {
         let gone = DeviceError::new(FailureClass::NoDevice, api::NAME, "clGetDeviceIDs", -1);
         let (platform, device) = *all.get(index).ok_or(gone)?;
         let info = self.describe(index, platform, device)?;
-        // One context for all devices of a platform, so that they can copy from each other.
+        // All devices of a platform share a context, so that they can copy from each other.
         let of_platform: Vec<Object> =
             all.iter().filter(|(of, _)| *of == platform).map(|(_, id)| *id).collect();
         Ok(Box::new(OpenClDevice::open(
@@ -145,7 +147,7 @@ impl OpenCl {
             Some(u64::from_le_bytes(number))
         };
         let version = info(|bytes, at, length| {
-            // SAFETY: as above, for the platform.
+            // SAFETY: there is room for `bytes` bytes; the platform has just been listed.
             unsafe { (api.clGetPlatformInfo)(platform, PLATFORM_VERSION, bytes, at, length) }
         });
         let class = match number(DEVICE_TYPE) {
@@ -161,7 +163,8 @@ impl OpenCl {
             index,
             name: words(&text(DEVICE_NAME)?),
             class,
-            // In `OpenCL 3.0 PoCL 3.1+debian  Linux, ...` the part after two spaces describes the build.
+            // In a text such as `OpenCL 3.0 PoCL 3.1+debian  Linux, ...`, the part after two spaces describes the
+            // build.
             driver_version: format!(
                 "{} (driver {})",
                 words(&version?).split("  ").next().unwrap_or_default().trim(),
@@ -194,12 +197,13 @@ fn pci_address(bytes: &[u8]) -> Option<String> {
     Some(format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}"))
 }
 
-/// Converts a text of the driver, which ends with a zero.
+/// Converts a text of the driver, which ends with a zero byte.
 fn words(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim_matches(['\0', ' ', '\n']).to_owned()
 }
 
-/// Returns the objects of a query that is called twice: first for their number, then for the objects.
+/// Returns the objects that a query function lists. The function is called twice: first for the number of objects, then
+/// for the objects.
 fn list(
     call: &str,
     ask: impl Fn(u32, *mut Object, *mut u32) -> i32,
@@ -212,7 +216,8 @@ fn list(
     Ok(all)
 }
 
-/// Returns the bytes of a query that is called twice: first for their length, then for the bytes.
+/// Returns the bytes that a query function writes. The function is called twice: first for the number of bytes, then
+/// for the bytes.
 fn info(ask: impl Fn(usize, *mut c_void, *mut usize) -> i32) -> Result<Vec<u8>, DeviceError> {
     let mut length = 0;
     check("clGetDeviceInfo", ask(0, null_mut(), &raw mut length))?;
@@ -221,7 +226,7 @@ fn info(ask: impl Fn(usize, *mut c_void, *mut usize) -> i32) -> Result<Vec<u8>, 
     Ok(bytes)
 }
 
-/// Arguments for an empty list of events to wait for.
+/// Arguments of a call for an empty list of events to wait for.
 const NO_EVENTS: (u32, *const Object) = (0, null());
 
 #[cfg(test)]

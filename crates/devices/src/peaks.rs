@@ -1,5 +1,5 @@
-//! `device peaks`: fused multiply-adds in registers in both precisions, and DGEMM by the vendor's library if it is
-//! installed, interleaved.
+//! Test `device peaks`. It measures fused multiply-adds in registers in single and double precision. If the vendor's
+//! library is installed, DGEMM is measured alternately with the multiply-adds.
 
 mod chains;
 mod product;
@@ -24,15 +24,15 @@ use product::Product;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// Name of the test of these figures.
+/// Name of this test in records.
 pub const TEST: &str = "device_peaks";
-/// Peak of fused multiply-adds.
+/// Name of the figure for the rate of fused multiply-adds.
 pub const FMA: &str = "fma";
-/// Rate of matrix products.
+/// Name of the figure for the rate of matrix products.
 pub const DGEMM: &str = "dgemm";
 
-/// Share of the time limit for the choice of loops: some drivers take a second to build a loop, and the samples of the
-/// chosen loop vary little.
+/// Share of the time limit for the choice of loops. It is large because some drivers need a second to build a loop,
+/// whereas the samples of the chosen loop vary little.
 const CHOOSE: f64 = 0.5;
 
 /// Planned run.
@@ -48,8 +48,8 @@ impl PeakPlan {
     /// Default time limit.
     pub const BUDGET: Duration = Duration::from_secs(8);
 
-    /// Plans a run on `devices` in the precisions of `elements` (both if empty), with a time limit or an exact number
-    /// of samples.
+    /// Plans a run on `devices` in the precisions `elements` (both precisions if empty), with a time limit or an exact
+    /// number of samples.
     pub fn new(
         devices: Vec<DeviceInfo>,
         elements: Vec<Element>,
@@ -63,7 +63,7 @@ impl PeakPlan {
     }
 }
 
-/// Work of a cell.
+/// Work that a cell of the schedule measures.
 enum Work {
     Chains(Chains),
     Product(Product),
@@ -81,7 +81,7 @@ impl PeakCell {
         Self { device: device.clone(), work, watched }
     }
 
-    /// Runs the work once and returns the seconds by the device's clock.
+    /// Runs the work once and returns its time in seconds, measured with the device's clock.
     fn time(&mut self) -> Result<f64, DeviceError> {
         match &mut self.work {
             Work::Chains(chains) => chains.time(),
@@ -151,7 +151,7 @@ impl Planned for PeakPlan {
     }
 }
 
-/// Rules of halving for loops: each is timed once per round.
+/// Rules of the successive halving of loops. Each loop is timed once per round.
 const RULES: Rules = Rules {
     seed: 0x7065_616B,
     passes: Passes::One,
@@ -162,7 +162,8 @@ const RULES: Rules = Rules {
     check: DeadlineCheck::Round,
 };
 
-/// Returns the fastest loop of multiply-adds, by successive halving. Loops that the device does not build are left out.
+/// Returns the fastest loop of multiply-adds, chosen by successive halving. Loops that cannot be built for the device
+/// are left out.
 fn best(
     device: &Rc<dyn OpenDevice>,
     element: Element,
@@ -181,7 +182,7 @@ fn best(
     Ok(groups.swap_remove(0).into_leader())
 }
 
-/// Loops of multiply-adds by turns.
+/// Loops of multiply-adds that are timed alternately.
 struct Loops<'a> {
     observer: &'a dyn Observer,
 }
@@ -242,8 +243,8 @@ impl PeakCell {
         };
         match worst {
             Some(worst) if worst > allowed => validity.invalid(format!(
-                "{}: results of {name} deviate by {worst:.1e}, rounding explains at most \
-                 {allowed:.1e}: the device computes wrong results",
+                "{}: results of {name} deviate by {worst:.1e}, but rounding explains at most \
+                 {allowed:.1e}; the device computes wrong results",
                 info.id()
             )),
             None => validity.suspect("the device failed before its results were checked"),
@@ -260,7 +261,7 @@ impl PeakCell {
     }
 }
 
-/// Describes the loop or library of a figure.
+/// Returns a description of the loop or library that was measured.
 pub(crate) fn loop_of(config: &DevicePeakConfig) -> String {
     match (&config.library, config.n, config.chains) {
         (Some(library), Some(n), _) => format!("{library}, order {n}"),

@@ -1,5 +1,5 @@
-//! Comparison of native figures with the user's BabelStream and nvbandwidth: on the same device, with arrays and
-//! copies of the same length.
+//! Comparison of native figures with the user's builds of BabelStream and nvbandwidth, on the same device and with
+//! arrays or copies of the same length.
 
 use crate::GAUGE;
 use crate::babelstream::BabelStreamOutput;
@@ -16,21 +16,21 @@ use std::time::Duration;
 
 /// Timeout of a run.
 const LIMIT: Duration = Duration::from_secs(3600);
-/// Passes of BabelStream on devices (its default) and on processors.
+/// Number of passes of BabelStream on devices (BabelStream's default) and on CPUs.
 const REPEATS: [u64; 2] = [100, 20];
-/// Native samples after a program's run; the other native samples are taken before it.
+/// Number of native samples that are taken after a program's run. The other native samples are taken before the run.
 pub const BEHIND: usize = 3;
-/// Smallest copy of nvbandwidth, bytes: its option has the unit MiB.
+/// Smallest copy of nvbandwidth in bytes. nvbandwidth's option for the size has the unit MiB.
 const MIB: u64 = 1 << 20;
 
-/// Program that the user provides.
+/// External program whose path the user gives.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UsersProgram {
     path: PathBuf,
 }
 
 impl UsersProgram {
-    /// Finds the program at `path`, or in `PATH` if it is a name without `/`.
+    /// Finds the program at `path`. If `path` is a name without `/`, the program is searched for in `PATH`.
     ///
     /// # Errors
     /// Fails if the program is not found.
@@ -53,18 +53,18 @@ impl UsersProgram {
         let command = CommandLine::new(self.path.display().to_string(), arguments.iter().cloned());
         let run = ProgramJob::new(command, LIMIT).with_environment(environment);
         let ended = program::run(&run, interrupted)?;
-        match ended.success("run it by hand") {
+        match ended.success("run the program manually") {
             Err(ToolchainError::Interrupted) => Ok(None),
             ended => Ok(Some(ended?.stdout)),
         }
     }
 
     fn unreadable(&self, why: &str) -> Failure {
-        Failure::missing(format!("{}: {why}", self.path.display())).hint("run it by hand")
+        Failure::missing(format!("{}: {why}", self.path.display())).hint("run the program manually")
     }
 
-    /// Runs BabelStream on a device with arrays of `elements` elements and returns its figures; none if the user
-    /// interrupted it.
+    /// Runs BabelStream on a device with arrays of `elements` elements. Returns the figures, or no figures if the user
+    /// interrupted the run.
     ///
     /// # Errors
     /// Fails if BabelStream does not run or reports wrong results, or if its output cannot be parsed.
@@ -87,16 +87,17 @@ impl UsersProgram {
             return Ok(Vec::new());
         };
         let read = BabelStreamOutput::read(&text)
-            .unwrap_or_else(|| Err("its output is not in BabelStream's format".to_owned()));
+            .unwrap_or_else(|| Err("the output is not in BabelStream's format".to_owned()));
         let output = read.map_err(|why| self.unreadable(&why))?;
-        // Each programming model of BabelStream has its own numbering of devices.
+        // The numbering of devices depends on BabelStream's programming model, so that the device's name is compared.
         let other = output.device.as_ref().is_some_and(|name| !name.contains(&device.name));
         let on = if other { None } else { Some(device.config()) };
         Ok(output.measurements(on.as_ref()))
     }
 
-    /// Runs the test cases of nvbandwidth for these `names` of `device links`, with copies of `bytes` bytes, and
-    /// returns its figures; none if the user interrupted it. Only the given CUDA devices are visible to nvbandwidth.
+    /// Runs the test cases of nvbandwidth that correspond to these `names` of `device links`, with copies of `bytes`
+    /// bytes. Returns the figures, or no figures if the user interrupted the run. Only the given CUDA devices are
+    /// visible to nvbandwidth.
     ///
     /// # Errors
     /// Fails if nvbandwidth does not run, or if its output cannot be parsed.
@@ -115,16 +116,16 @@ impl UsersProgram {
         let text = self.run(&arguments, shown.into_iter().collect(), interrupted)?;
         let Some(text) = text else { return Ok(Vec::new()) };
         let read = NvbandwidthOutput::read(&text)
-            .unwrap_or_else(|| Err("its output is not in nvbandwidth's format".to_owned()));
+            .unwrap_or_else(|| Err("the output is not in nvbandwidth's format".to_owned()));
         let output = read.map_err(|why| self.unreadable(&why))?;
         Ok(output.measurements(Some(mebibytes * MIB), devices))
     }
 }
 
-/// Keys that distinguish figures of one name and that figures of other programs also have.
+/// Configuration keys that distinguish figures of the same name and that other programs' figures have as well.
 const ALIKE: [&str; 5] = ["device", "element", "message_bytes", "peer", "host_memory"];
 
-/// Returns a notice with the ratios of native figures to those of a program.
+/// Returns a notice with the ratios of native figures to the figures of an external program.
 pub fn compare(measurements: &[Measurement]) -> Option<Notice> {
     let of = |m: &Measurement| ALIKE.map(|key| m.config.get(key).cloned());
     let mut ratios = Vec::new();
@@ -132,7 +133,8 @@ pub fn compare(measurements: &[Measurement]) -> Option<Notice> {
         let same = |m: &&Measurement| {
             m.category != Category::Reference && m.name == theirs.name && of(m) == of(theirs)
         };
-        // nvbandwidth uses the near NUMA node of the host, so the largest native figure is compared.
+        // nvbandwidth uses host memory of the near NUMA node. Therefore its figure is compared with the largest native
+        // figure.
         let native = measurements.iter().filter(same).filter_map(|m| m.value).reduce(f64::max);
         let Some((native, value)) = native.zip(theirs.value) else { continue };
         let device = theirs.read_config::<DeviceConfig>().device.unwrap_or_default();

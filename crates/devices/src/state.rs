@@ -1,13 +1,13 @@
-//! Judges figures by the device's error counts and clocks before and after the measurement.
+//! Assessment of figures by the device's error counts and clocks before and after the measurement.
 
 use crate::config::DeviceConfig;
 use crate::info::{Class, ClockState, DeviceInfo};
 use nodegauge_measure::record::{Status, Validity};
 
-/// A decrease of the clock by more than this share is reported.
+/// Minimum relative decrease of the clock that is reported.
 const FALLS: f64 = 0.03;
 
-/// States of a device: before the measurement, after the first turn, and after the last turn.
+/// States of a device: before the measurement, after the first round, and after the last round.
 #[derive(Debug, Clone, Default)]
 pub struct Watched {
     before: Option<ClockState>,
@@ -16,12 +16,12 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Starts with the state before the measurement.
+    /// Creates the list of states with the state before the measurement.
     pub fn new(before: Option<ClockState>) -> Self {
         Self { before, ..Self::default() }
     }
 
-    /// Records the state after a turn.
+    /// Records the state after a round.
     pub fn look(&mut self, now: Option<ClockState>) {
         if self.warm.is_none() {
             self.warm.clone_from(&now);
@@ -29,7 +29,7 @@ impl Watched {
         self.after = now;
     }
 
-    /// Returns the keys of the device in a figure's configuration.
+    /// Returns the configuration keys that describe the device and its state.
     pub fn config(&self, info: &DeviceInfo) -> DeviceConfig {
         let clocks = [&self.warm, &self.after].into_iter().flatten();
         let clocks: Vec<f64> = clocks.filter_map(|state| Some(state.clock?.0)).collect();
@@ -41,7 +41,7 @@ impl Watched {
         }
     }
 
-    /// Adds reasons for doubt: memory errors, a decreased clock, and other processes on the device.
+    /// Adds reasons for doubt: memory errors, a decreased clock, and other processes that use the device.
     pub fn judge(&self, id: &str, validity: &mut Validity) {
         let (Some(before), Some(after)) = (&self.before, &self.after) else { return };
         let more = |of: fn(&ClockState) -> Option<u64>| {
@@ -73,7 +73,7 @@ impl Watched {
 }
 
 impl DeviceInfo {
-    /// Returns the keys of the device in a figure's configuration.
+    /// Returns the configuration keys that describe the device.
     pub fn config(&self) -> DeviceConfig {
         DeviceConfig {
             device: Some(self.id()),
@@ -89,7 +89,7 @@ impl DeviceInfo {
 }
 
 impl Class {
-    /// Returns the name of the class in records.
+    /// Returns the name of the device class in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",

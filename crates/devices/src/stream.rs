@@ -1,5 +1,5 @@
-//! `device stream`: STREAM on devices. Passes of all devices and element types are interleaved; every element is
-//! checked on the device; times are taken by the device's clock and by the host's clock.
+//! Test `device stream`: STREAM on devices. Devices and element types are measured alternately. Every element is
+//! verified on the device. Times are measured with the device's clock and with the host's clock.
 
 use crate::bench::{Bench, LoopShape};
 use crate::config::DeviceStreamConfig;
@@ -25,10 +25,10 @@ use nodegauge_measure::{
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Name of the test of these figures.
+/// Name of this test in records.
 pub use crate::names::STREAM as TEST;
-/// Minimum size of an array on a device with memory of its own, if there is room: a kernel over this array takes
-/// 0.3 ms even at 10 TB/s, so that the microseconds of its launch are negligible.
+/// Minimum size of an array on a device with separate memory, if the array fits. A kernel over such an array takes 0.3
+/// ms even at 10 TB/s, so that the microseconds of its launch are negligible.
 const OWN_MEMORY: Bytes = Bytes::gib(1);
 
 /// Options of a run.
@@ -36,11 +36,11 @@ const OWN_MEMORY: Bytes = Bytes::gib(1);
 pub struct DeviceStreamOptions {
     /// Length of each array.
     pub size: SizeSpec,
-    /// Largest share of the free memory that arrays may take.
+    /// Maximum share of the free memory for all arrays.
     pub memory_fraction: Fraction,
-    /// Element types; if empty, double precision where the device supports it.
+    /// Element types. If empty, double precision is used on devices that support it.
     pub elements: Vec<Element>,
-    /// Kernels, in the order of a pass.
+    /// Kernels, in the order in which a pass runs them.
     pub kernels: Vec<Kernel>,
     /// Time limit of the whole run.
     pub budget: Duration,
@@ -49,7 +49,8 @@ pub struct DeviceStreamOptions {
 }
 
 impl DeviceStreamOptions {
-    /// Sets the kernels of a pass, in STREAM's order, each once; the default ones if `asked` is empty.
+    /// Sets the kernels of a pass, in STREAM's order and without duplicates. If `asked` is empty, the default kernels
+    /// are used.
     #[must_use]
     pub fn with_kernels(self, asked: &[Kernel]) -> Self {
         let all = KERNELS.iter().map(|spec| spec.kernel);
@@ -58,7 +59,7 @@ impl DeviceStreamOptions {
     }
 }
 
-/// Returns each of the requested types once, in the order of their table.
+/// Returns the requested element types without duplicates, in the order of the table of types.
 pub fn element_types(asked: &[Element]) -> Vec<Element> {
     Element::ALL.iter().copied().filter(|element| asked.contains(element)).collect()
 }
@@ -81,7 +82,7 @@ impl Default for DeviceStreamOptions {
 /// Planned run.
 pub struct DeviceStreamPlan {
     devices: Vec<DeviceInfo>,
-    /// Index of the device, and element type.
+    /// Combinations of the index of a device and an element type.
     cells: Vec<(usize, Element)>,
     options: DeviceStreamOptions,
     babelstream: Option<UsersProgram>,
@@ -89,7 +90,8 @@ pub struct DeviceStreamPlan {
 }
 
 impl DeviceStreamPlan {
-    /// Returns the plan with a run of BabelStream on the same devices, with native passes before and after it.
+    /// Returns the plan with an additional run of BabelStream on the same devices. Native passes are measured before
+    /// and after this run.
     #[must_use]
     pub fn beside(self, babelstream: Option<UsersProgram>) -> Self {
         Self { babelstream, ..self }
@@ -109,7 +111,7 @@ impl DeviceStreamPlan {
             let id = device.id();
             match options.elements.as_slice() {
                 [] if !device.double => {
-                    let text = format!("{id} has no double precision: f32 only");
+                    let text = format!("{id} has no double precision; only f32 is measured");
                     notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
                     cells.push((at, Element::F32));
                 }
@@ -135,12 +137,13 @@ impl DeviceStreamPlan {
         Ok(Self { devices, cells, options, babelstream: None, notices })
     }
 
-    /// Returns the number of arrays that the kernels of a pass need.
+    /// Returns the number of arrays that the kernels of a pass use.
     fn arrays(&self) -> usize {
         arrays_of(self.options.kernels.iter().copied())
     }
 
-    /// Returns the elements per array of a cell, and the size of an array divided by that of the last cache.
+    /// Returns the number of elements per array of a cell, and the ratio of the array size to the size of the
+    /// last-level cache.
     fn size(
         &self,
         site: &Site,
@@ -196,7 +199,7 @@ impl DeviceStreamPlan {
     }
 }
 
-/// Device with its arrays, its loops and its recorded states.
+/// Device and element type, with the arrays, the loops and the recorded states of the device.
 struct StreamCell {
     device: Rc<dyn OpenDevice>,
     bench: Bench,
@@ -232,8 +235,8 @@ impl Planned for DeviceStreamPlan {
             let watched = Watched::new(device.state());
             let kernels = &self.options.kernels;
             let mut bench = Bench::new(device.clone(), kernels, *element, elements)?;
-            // Set-up may take long if a driver compiles; the deadline starts after it, so that the choice keeps its
-            // time.
+            // The deadline is set after the set-up, which may take long if a driver compiles, so that the choice of
+            // loops has its full time.
             let deadline = clock::now() + choose;
             let stop = || observer.interrupted();
             let chosen = tuner::choose(&mut bench, kernels, device.info(), deadline, &stop)?;
@@ -302,21 +305,22 @@ impl Planned for DeviceStreamPlan {
 }
 
 impl StreamCell {
-    /// Returns the name of the last kernel of a pass, and its bytes.
+    /// Returns the name of the last kernel of a pass and the number of bytes that this kernel moves.
     fn last(&self) -> (String, f64) {
         let name = self.loops.last().map_or("", |(kernel, _)| kernel.name());
         let bytes = self.loops.last().map_or(0, |(kernel, _)| self.counted(*kernel));
         (format!("{} {name}", self.device.info().id()), bytes as f64)
     }
 
-    /// Returns the bytes of a kernel by STREAM's rule.
+    /// Returns the number of bytes of a kernel by STREAM's counting rule.
     fn counted(&self, kernel: Kernel) -> u64 {
         kernel.counted(self.bench.element) * self.bench.elements
     }
 
-    /// Runs a pass. The sample has the times of all kernels by the device's clock, then those by the host's clock.
+    /// Runs a pass. The sample consists of the times of all kernels by the device's clock, followed by the times by the
+    /// host's clock.
     fn turn(&mut self) -> Result<Vec<Sample>, DeviceError> {
-        // Stolen time of the host's processors affects only the host's processor as a device.
+        // Stolen CPU time matters only if the device is the host's processor.
         let on_host = self.device.info().class == Class::Cpu;
         let stolen = || on_host.then(stolen_ticks).flatten();
         let before = stolen();
@@ -341,7 +345,7 @@ impl StreamCell {
         let bench = &self.bench;
         let info = self.device.info();
         let checked = &bench.checked;
-        // The figures of a data sheet are valid for a whole device only.
+        // Data sheets apply only to a whole device, not to a slice.
         let sheet =
             || Some(catalog::named(&info.name)?.bandwidth()).filter(|_| info.slice.is_none());
         let theoretical = match info.class {
@@ -359,7 +363,7 @@ impl StreamCell {
             }
             if self.times_llc.is_some_and(|times| times < size::RULE_FACTOR * 0.999) {
                 validity.suspect(format!(
-                    "arrays are {:.2} times the device's last cache: STREAM requires 4",
+                    "arrays are {:.2} times as large as the device's last-level cache; STREAM requires at least 4 times",
                     self.times_llc.unwrap_or(0.0)
                 ));
             }

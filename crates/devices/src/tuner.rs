@@ -1,5 +1,5 @@
-//! Choice of the fastest loop per kernel on a device, by successive halving with short measurements. Kernels are
-//! interleaved as in the run itself.
+//! Choice of the fastest loop per kernel on a device, by successive halving with short measurements. As in the run
+//! itself, each pass runs all kernels.
 
 use crate::bench::{Bench, LoopShape, Times};
 use crate::driver::{DeviceError, FailureClass};
@@ -11,20 +11,20 @@ use nodegauge_measure::schedule::halving::{
 };
 use std::time::Instant;
 
-/// Result of the choice.
+/// Result of the choice of loops.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Chosen {
     /// Chosen loop of each kernel.
     pub loops: Vec<(Kernel, LoopShape)>,
-    /// Largest number of loops that were tried for a kernel.
+    /// Largest number of loops that were tried for any kernel.
     pub tried: usize,
 }
 
-/// Share of the fastest rate below which a loop is dropped after its first turn. Some drivers still compile during the
-/// first turn, so the share is small.
+/// Share of the fastest rate below which a loop is dropped after its first pass. The share is small because some
+/// drivers still compile during the first pass.
 const HOPELESS: f64 = 0.25;
 
-/// Rules of halving for loops.
+/// Rules of the successive halving of loops.
 const RULES: Rules = Rules {
     seed: 0x6465_7669,
     passes: Passes::Growing,
@@ -35,11 +35,11 @@ const RULES: Rules = Rules {
     check: DeadlineCheck::Turn,
 };
 
-/// Chooses a loop for each kernel, until `deadline` at the latest or until `stop` returns true. Loops that cannot be
-/// built are skipped; if time is short, only the first loops are tried.
+/// Chooses a loop for each kernel. The choice ends at `deadline`, or when `stop` returns true. Loops that cannot be
+/// built are skipped. If time is short, only the first loops are tried.
 ///
 /// # Errors
-/// Fails if no loop of a kernel works.
+/// Fails if there is a kernel for which no loop works.
 pub fn choose(
     bench: &mut Bench,
     kernels: &[Kernel],
@@ -50,7 +50,7 @@ pub fn choose(
     let shapes: Vec<Vec<LoopShape>> =
         kernels.iter().map(|kernel| LoopShape::of(*kernel, device)).collect();
     let late = || clock::now() >= deadline || stop();
-    // The first turn of a loop builds it.
+    // The first pass of a loop includes building the loop.
     let mut first_turn =
         |group: usize, shape: &LoopShape| match bench.pass(&[(kernels[group], *shape)]) {
             Ok(times) => Ok(Prepared::Works((*shape, device_rate(&times[0])))),
@@ -68,24 +68,24 @@ pub fn choose(
     Ok(Chosen { loops: kernels.iter().copied().zip(leaders).collect(), tried })
 }
 
-/// Returns the rate of a pass by the clock of the device.
+/// Returns the rate of a pass, measured with the device's clock.
 fn device_rate(times: &Times) -> TurnRate {
     TurnRate { rate: 1.0 / times.0, round_trip: f64::NAN }
 }
 
-/// Returns the loops that are not much slower than the fastest one, with the samples of their first turns.
+/// Returns the loops that are not much slower than the fastest loop, with the samples of their first passes.
 fn without_hopeless(working: Vec<(LoopShape, TurnRate)>) -> Halving<LoopShape> {
     let best = working.iter().map(|(_, first)| first.rate).fold(0.0, f64::max);
     let near = || working.iter().filter(|(_, first)| first.rate >= HOPELESS * best);
     let mut halving = Halving::new(near().map(|(shape, _)| *shape));
-    // Every loop gets its first sample, so that even the shortest time gives a ranking.
+    // Every loop gets a first sample, so that the loops can be ranked even if the time is very short.
     for (number, (_, first)) in near().enumerate() {
         halving.record(number, first.rate, first.round_trip);
     }
     halving
 }
 
-/// Loops that take turns on a device, all kernels in one pass.
+/// Loops that run alternately on a device; a pass runs all kernels.
 struct Loops<'a> {
     bench: &'a mut Bench,
     kernels: &'a [Kernel],

@@ -1,4 +1,4 @@
-//! Interleaved turns on devices, which may fail during the run.
+//! Alternate measurements on devices, which may fail during the run.
 
 use crate::driver::DeviceError;
 use nodegauge_measure::repeat::Stop;
@@ -6,11 +6,11 @@ use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Latest, Schedule, Turn};
 use nodegauge_measure::{Failure, Observer};
 
-/// Runs the turns of all cells. Returns the reason why they ended, or the failure of a device; the samples taken
-/// before the failure are kept.
+/// Measures all cells alternately. Returns the reason why the measurement ended, or the failure of a device. Samples
+/// that were taken before the failure are kept.
 ///
 /// # Errors
-/// Returns the device's failure if no cell has more samples than its warm-up.
+/// Returns the device's failure if no cell has samples beyond its warm-up.
 pub(crate) fn run(
     schedule: &mut Schedule,
     observer: &mut dyn Observer,

@@ -1,4 +1,4 @@
-//! Views of device figures: kernels by device, copies by size and direction, peaks, and rooflines.
+//! View of device figures: kernels by device, copies by size and direction, peaks, and rooflines.
 
 mod links;
 mod reference;
@@ -18,7 +18,7 @@ use nodegauge_published as published;
 /// Figure with its configuration.
 type DeviceFigure<'a, C> = (&'a Measurement, C);
 
-/// Returns the sections of a record; none if it has no figures of devices.
+/// Returns the sections for a record; none if the record has no device figures.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let streams = figures(record, of_stream::TEST);
     let peaks = figures(record, peaks::TEST);
@@ -48,14 +48,14 @@ fn figures<'a, C: Config>(record: &'a Record, test: &str) -> Vec<DeviceFigure<'a
     own.map(|m| (m, m.read_config())).collect()
 }
 
-/// Returns the heading of a device's rows, e.g. `opencl:0  pthread-skylake-avx512 (cpu)`.
+/// Returns the heading of the rows for a device, e.g. `opencl:0  pthread-skylake-avx512 (cpu)`.
 fn heading(on: &DeviceConfig) -> String {
     let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());
     let slice = on.slice.as_ref().map(|slice| format!(", {slice}")).unwrap_or_default();
     format!("{}  {} ({}{slice})", or(&on.device), or(&on.device_name), or(&on.class))
 }
 
-/// Returns the cell of a rate in a column of GB/s; a dash if there is none.
+/// Returns the cell with a rate in a column of GB/s; a dash if there is no rate.
 fn rate(rate: Option<f64>) -> TableCell {
     rate.map_or_else(
         || "-".into(),
@@ -63,7 +63,7 @@ fn rate(rate: Option<f64>) -> TableCell {
     )
 }
 
-/// Returns the cell of the value in a column of GB/s or GFLOP/s, or of the validity if there is no value.
+/// Returns the cell with the value in a column of GB/s or GFLOP/s. If there is no value, the cell shows the validity.
 fn value(m: &Measurement) -> TableCell {
     m.value.map_or_else(
         || m.validity.status.name().into(),
@@ -71,12 +71,12 @@ fn value(m: &Measurement) -> TableCell {
     )
 }
 
-/// Returns the cell of the share of a limit that was reached.
+/// Returns the cell with the value as a share of its limit.
 fn of_limit(limit: Option<&Limit>) -> TableCell {
     limit.map_or_else(|| "?".into(), |limit| format!("{:.1} %", limit.fraction.0 * 100.0).into())
 }
 
-/// Adds notes with the drivers of these devices, without duplicates.
+/// Adds notes with the drivers of the devices, without duplicates.
 fn drivers<'a>(section: &mut Section, all: impl Iterator<Item = &'a DeviceConfig>) {
     let mut seen: Vec<&String> = Vec::new();
     for version in all.filter_map(|on| on.driver_version.as_ref()) {

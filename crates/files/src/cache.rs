@@ -1,4 +1,5 @@
-//! Page cache: the share of a file in it, dropping a file from it, and the test that direct I/O bypasses it.
+//! Page cache: the share of a file that is in the cache, removal of a file from the cache, and the test that direct I/O
+//! bypasses the cache.
 
 use crate::engine;
 use crate::error;
@@ -11,7 +12,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Size of the part of a file that is mapped at once to check its pages.
+/// Number of bytes of a file that are mapped together to check which of their pages are in the cache.
 const WINDOW: u64 = 1 << 30;
 
 /// Returns the share (0 to 1) of a file's pages that are in the page cache, according to `mincore`.
@@ -26,8 +27,8 @@ fn resident(file: &File) -> io::Result<f64> {
     Ok(inside as f64 / pages.max(1) as f64)
 }
 
-/// Writes a file's data out and asks the kernel to drop its pages. Returns the share that is still in the
-/// page cache afterwards.
+/// Writes the data of a file to the device and asks the kernel to drop the file's pages from the page cache. Returns
+/// the share of the file that is still in the page cache afterwards.
 pub(crate) fn drop_pages(path: &Path) -> Result<f64, Failure> {
     let drop = || {
         let file = engine::open(path, false, false, None)?;
@@ -38,31 +39,31 @@ pub(crate) fn drop_pages(path: &Path) -> Result<f64, Failure> {
     drop().map_err(|cause| error::of_file("cannot drop from the page cache", path, None, cause))
 }
 
-/// Bytes of the test file for direct I/O: more than a file system may keep in its inode.
+/// Size in bytes of the test file for direct I/O; larger than the data that a file system may keep in its inode.
 const PROOF: usize = 256 << 10;
-/// Block size of the direct I/O test, a multiple of any required alignment.
+/// Block size of the direct I/O test; a multiple of any alignment that file systems require.
 const BLOCK: usize = 64 << 10;
 
-/// Tests direct I/O in `folder`: a file is opened, written and read past the page cache, and then must not be
-/// in it. A file system may refuse when the file is opened, at the first transfer, or not at all and use the
-/// page cache nevertheless. Returns the reason if direct I/O does not work.
+/// Tests direct I/O in `folder`. A file is opened, written and read with direct I/O; afterwards it must not be in the
+/// page cache. A file system may refuse direct I/O when the file is opened or at the first transfer. It may also accept
+/// direct I/O and use the page cache nevertheless. Returns the reason if direct I/O does not work.
 pub(crate) fn prove_direct(folder: &Path, volume: &Volume) -> Result<Option<Failure>, Failure> {
     let path = folder.join("data-direct");
     let outcome = try_direct(&path);
-    // The file is not needed any more; if it cannot be removed, it is removed with its folder.
+    // If the file cannot be removed now, it is removed later together with its folder.
     let _ = std::fs::remove_file(&path);
     let why = match outcome {
         Ok(resident) if resident <= 0.5 => return Ok(None),
         Ok(resident) => format!(
-            "it is accepted, but {:.0} % of a file written with it is in the page cache",
+            "direct I/O is accepted, but {:.0} % of a file written with it is in the page cache",
             resident * 100.0
         ),
         Err((stage, cause)) => match cause.raw_os_error() {
             Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOTTY | libc::ENOSYS) => {
-                format!("refused {stage} ({cause})")
+                format!("direct I/O is refused {stage} ({cause})")
             }
             _ => {
-                let what = format!("cannot try direct I/O {stage}");
+                let what = format!("cannot test direct I/O {stage}");
                 return Err(error::of_file(&what, &path, None, cause));
             }
         },

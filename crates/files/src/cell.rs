@@ -1,5 +1,5 @@
-//! All operations on a file of one size in blocks of one size, one after another, as IOzone does for a line
-//! of its table. In throughput mode several workers do so, each on its own file.
+//! All operations for one combination of file size and block size (a cell), one operation after another, as IOzone does
+//! for a line of its table. In throughput mode, several workers carry out the operations, each on its own file.
 
 use crate::cache;
 use crate::counters::{self, Counters};
@@ -25,15 +25,16 @@ pub(crate) struct CellContext<'a> {
     pub(crate) root: &'a SysRoot,
     /// Time limit of each operation.
     pub(crate) limit: Option<Duration>,
-    /// End of the run, in ticks of the clock.
+    /// Time at which the run must end, in ticks of the clock.
     pub(crate) deadline: Option<u64>,
     pub(crate) interrupted: &'a dyn Fn() -> bool,
 }
 
 /// Preparation of a worker's file between operations.
 impl Bench {
-    /// Prepares the file for an operation: removes it for an operation that creates it, writes it for the
-    /// others, and drops it from the page cache if requested. Returns the share that could not be dropped.
+    /// Prepares the file for an operation. An operation that creates the file requires that it does not exist; the
+    /// other operations require that it is written. The file is dropped from the page cache if requested. Returns the
+    /// share that could not be dropped.
     fn prepare(&mut self, operation: &Operation, task: &Task) -> Result<Option<f64>, Failure> {
         if operation.creates {
             if self.holds > 0 {
@@ -51,8 +52,7 @@ impl Bench {
         drops.then(|| cache::drop_pages(&self.file)).transpose()
     }
 
-    /// Records the content of the file after an operation, and writes the blocks that the operation did not
-    /// reach.
+    /// Records the content of the file after an operation, and writes the blocks that the operation did not write.
     fn after(
         &mut self,
         operation: &Operation,
@@ -66,14 +66,14 @@ impl Bench {
         if whole || done.ended.is_cut() || !completes {
             return Ok(());
         }
-        // An operation in order has written the first blocks; in any other order the written blocks are
+        // An operation that creates the file has written the first blocks. For other operations, the written blocks are
         // unknown.
         let first = if operation.creates { done.operations } else { 0 };
         self.lay_out(task, first, self.holds)
     }
 
-    /// Writes the blocks of a file from `first` on through the page cache, untimed, with the data of
-    /// pass `number`.
+    /// Writes the blocks of a file from number `first` to the end through the page cache, with the data of pass
+    /// `number`. This is not timed.
     fn lay_out(&mut self, task: &Task, first: u64, number: u64) -> Result<(), Failure> {
         let path = self.file.clone();
         let fail = |offset| {
@@ -96,7 +96,7 @@ impl Bench {
 /// Reason why the cells ended early.
 #[derive(Debug)]
 pub(crate) enum Ending {
-    /// The end of the budget or the user cut an operation short.
+    /// Interruption of an operation by the end of the budget or by the user.
     Cut(PassEnd),
     Failed(Failure),
 }
@@ -125,7 +125,7 @@ impl CellRunner {
         Ok(Self { workers, benches, shared })
     }
 
-    /// Runs the operations of a task on a new file for each worker, which is removed afterwards.
+    /// Runs the operations of a task on a new file for each worker. The files are removed afterwards.
     pub(crate) fn run(&mut self, task: &Task, context: &CellContext<'_>, seed: u64) -> CellOutcome {
         let name =
             |i: u64| if self.workers.is_some() { format!("worker{i}") } else { "file".into() };
@@ -156,7 +156,7 @@ impl CellRunner {
             outcome.ended = Some((operation, Ending::Failed(error)));
         }
         for bench in &self.benches {
-            // If a file cannot be removed here, it is removed with the folder.
+            // A file that cannot be removed now is removed later together with its folder.
             let _ = std::fs::remove_file(&bench.file);
         }
         outcome
@@ -171,7 +171,7 @@ impl CellRunner {
         let mut not_dropped = None;
         for bench in &mut self.benches {
             let stayed = bench.prepare(operation, task)?;
-            // `None` is less than any share.
+            // `None` is less than any share in this comparison.
             not_dropped = if stayed > not_dropped { stayed } else { not_dropped };
         }
         let CellContext { limit, deadline, .. } = *context;
@@ -189,7 +189,7 @@ impl CellRunner {
         Ok(OperationSample { share, not_dropped, ..summed(&reports, released, task.cell) })
     }
 
-    /// Reads whole files once more, from the device if possible, and compares the data.
+    /// Reads the whole files again, from the device if possible, and compares their data with the written data.
     fn read_back(&mut self, task: &Task) -> Result<(), Failure> {
         let Some(operation) = operation::named("read") else { return Ok(()) };
         let setup = TaskSetup { verify: true, engine: IoEngine::Sync, depth: 1, ..task.setup };

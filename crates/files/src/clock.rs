@@ -1,10 +1,10 @@
-//! The clock that times single operations: the processor's time-stamp counter where it is
-//! invariant and the kernel keeps it among its clocks, else the kernel's monotonic clock.
+//! Clock that times single operations: the processor's time-stamp counter if it is invariant and the kernel lists it
+//! among its clock sources, otherwise the kernel's monotonic clock.
 //!
-//! Invariant (CPUID leaf 8000_0007h, EDX bit 8) means that it ticks at one rate in all states of the
-//! processor (Intel SDM vol. 3, 17.17.1; AMD APM vol. 2, 13.2.4); a kernel that finds the counters of several
-//! CPUs apart takes `tsc` off its list of clocks. The rate is calibrated against the monotonic clock, because
-//! the value of CPUID is nominal.
+//! An invariant counter (CPUID leaf 8000_0007h, EDX bit 8) ticks at a constant rate in all states of the processor
+//! (Intel SDM vol. 3, 17.17.1; AMD APM vol. 2, 13.2.4). If the kernel finds that the counters of several CPUs differ,
+//! it removes `tsc` from its list of clock sources. The rate is calibrated against the monotonic clock, because CPUID
+//! reports only a nominal value.
 
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Seconds;
@@ -15,18 +15,18 @@ use std::time::{Duration, Instant};
 /// Clock that counts ticks from an arbitrary time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
-    /// True if it is the time-stamp counter; else it is the kernel's, in nanoseconds.
+    /// True if the clock is the time-stamp counter. Otherwise it is the kernel's monotonic clock, in nanoseconds.
     is_counter: bool,
     /// Ticks per second.
     rate: f64,
 }
 
-/// Time for which the counter is compared with the kernel's clock: with a jitter of 50 ns for each of two readings,
-/// the rate is exact to 5 parts in a million.
+/// Time for which the counter is compared with the kernel's clock. With a jitter of 50 ns for each of two readings, the
+/// rate is exact to 5 parts in a million.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
 impl Clock {
-    /// Returns the clock of this process; the first call calibrates it.
+    /// Returns the clock of this process. The first call calibrates the clock.
     pub(crate) fn get() -> Self {
         static CLOCK: OnceLock<Clock> = OnceLock::new();
         *CLOCK.get_or_init(|| {
@@ -38,7 +38,7 @@ impl Clock {
         })
     }
 
-    /// Returns the source of the ticks, as named in the record.
+    /// Returns the name of the clock source for the record.
     pub(crate) fn source(self) -> &'static str {
         if self.is_counter { "tsc" } else { "clock_gettime" }
     }
@@ -63,8 +63,8 @@ impl Clock {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn counter() -> u64 {
-    // SAFETY: reads a register that user space may read unless the kernel forbids it (PR_TSC_SIGSEGV
-    // is set by nobody here), and touches no memory.
+    // SAFETY: the instruction reads a register and touches no memory. User space may read this register unless
+    // PR_TSC_SIGSEGV is set, which this program never does.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
@@ -84,13 +84,13 @@ fn counter_is_good() -> bool {
     invariant && kernel_trusts_counter(&SysRoot::live())
 }
 
-/// True if the kernel keeps the counter among its clocks.
+/// True if the kernel lists the time-stamp counter among its clock sources.
 fn kernel_trusts_counter(root: &SysRoot) -> bool {
     root.text("sys/devices/system/clocksource/clocksource0/available_clocksource")
         .is_some_and(|list| list.split_whitespace().any(|name| name == "tsc"))
 }
 
-/// Measures the ticks of the counter per second.
+/// Measures the number of counter ticks per second.
 fn calibrate() -> f64 {
     let start = both_clocks();
     while start.0.elapsed() < CALIBRATION {
@@ -100,8 +100,8 @@ fn calibrate() -> f64 {
     (end.1 - start.1) as f64 / (end.0 - start.0).as_secs_f64()
 }
 
-/// Reads both clocks at the same time. The thread may be preempted between the readings, so that the attempt
-/// with the least time between them is used.
+/// Reads the kernel's clock and the counter at nearly the same time. The thread may be preempted between the two
+/// readings, so that of several attempts the one with the shortest time between the readings is used.
 fn both_clocks() -> (Instant, u64) {
     const TRIES: usize = 5;
     let tries = (0..TRIES).map(|_| {
@@ -120,7 +120,8 @@ mod tests {
     #[test]
     fn it_agrees_with_the_kernels_clock() {
         let clock = Clock::get();
-        // The kernel's clock is read before and after, so that the bounds hold even if this thread pauses.
+        // The kernel's clock is read before and after the counter, so that the bounds hold even if this thread is
+        // preempted.
         let bracketed = || (Instant::now(), clock.now(), Instant::now());
         let start = bracketed();
         while start.0.elapsed() < CALIBRATION {

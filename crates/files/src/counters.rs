@@ -1,25 +1,25 @@
-//! Share of an operation's data that went to or came from the device.
+//! Share of an operation's data that was transferred from or to the device.
 //!
-//! Reads: the kernel counts for each process the bytes that it caused to be fetched from storage
-//! (`read_bytes` in `/proc/self/io`, proc_pid_io(5)), read-ahead included. Writes: the same file
-//! counts pages when they are made dirty, not when they are written, so the block device's own
-//! counter of sectors written (`stat`, Documentation/block/stat.rst) is taken; it counts what others
-//! write at the same time, too. Direct writes go out at once, so their process counter is exact.
+//! For reads, the kernel counts per process the bytes that were fetched from storage, including read-ahead
+//! (`read_bytes` in `/proc/self/io`, proc_pid_io(5)). For writes, the same file counts pages when they become dirty,
+//! not when they are written. Therefore the block device's counter of written sectors (`stat`,
+//! Documentation/block/stat.rst) is used, which also counts writes by other processes. Direct writes are transferred
+//! immediately, so that the process's counter is exact for these.
 
 use crate::operation::Direction;
 use crate::volume::Volume;
 use nodegauge_machine::SysRoot;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a sector in the block layer's counters, independent of the device's own sectors.
+/// Bytes per sector in the block layer's counters, independent of the sector size of the device.
 const SECTOR: u64 = 512;
 
-/// Counters at one time; `None` if unavailable.
+/// Counters at one time; a counter is `None` if it is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Counters {
-    /// Bytes that this process caused to be fetched from storage.
+    /// Bytes that this process has caused the kernel to fetch from storage.
     process_read: Option<u64>,
-    /// Bytes that this process caused to be sent to storage, now or later.
+    /// Bytes that this process has caused the kernel to write to storage, immediately or later.
     process_written: Option<u64>,
     /// Bytes written to the device by all processes.
     device_written: Option<u64>,
@@ -30,7 +30,8 @@ impl Counters {
     pub(crate) fn now(root: &SysRoot, volume: &Volume) -> Self {
         let io = root.text("proc/self/io").unwrap_or_default();
         let field = |name| io.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-        // reads merged sectors ms writes merged SECTORS ...
+        // Order of the numbers in `stat`: reads completed, reads merged, sectors read, time reading in ms, writes
+        // completed, writes merged, sectors written.
         let sectors = |number: &String| -> Option<u64> {
             let stat = root.text(&format!("sys/dev/block/{number}/stat"))?;
             stat.split_whitespace().nth(6)?.parse().ok()
@@ -52,7 +53,7 @@ impl Counters {
         }
     }
 
-    /// Adds the counters of another process; unknown counters add nothing.
+    /// Adds the counters of another process. Unknown counters of that process are ignored.
     pub(crate) fn join(&mut self, process: &Self) {
         let add = |to: &mut Option<u64>, more: Option<u64>| {
             *to = to.map(|count| count + more.unwrap_or(0))
@@ -62,17 +63,17 @@ impl Counters {
     }
 }
 
-/// Share of the moved data that came from or went to the device.
+/// Share of the transferred data that came from the device or was written to the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct DeviceShare {
-    /// 0 to 1.
+    /// Share from 0 to 1.
     pub(crate) share: f64,
     /// Counter from which the share is derived.
     pub(crate) basis: &'static str,
 }
 
-/// Returns the device's share of `bytes` that an operation moved while the counters rose by `rise`; `None` if
-/// the kernel has no such counter.
+/// Returns the device's share of the `bytes` that an operation transferred; `rise` is the increase of the counters
+/// during the operation. Returns `None` if the kernel has no suitable counter.
 pub(crate) fn share(
     direction: Direction,
     direct: bool,
@@ -86,7 +87,7 @@ pub(crate) fn share(
     if volume.is_in_memory() {
         return Some(DeviceShare { share: 0.0, basis: "file system in memory" });
     }
-    // The process's own counter is used if it is exact, because it excludes other processes.
+    // The process's own counter is preferred if it is exact, because it excludes other processes.
     let written =
         if direct { (rise.process_written, "process") } else { (rise.device_written, "device") };
     let (counted, basis) = match direction {
@@ -97,10 +98,10 @@ pub(crate) fn share(
     Some(DeviceShare { share: (counted? as f64 / bytes as f64).min(1.0), basis })
 }
 
-/// Shares up to this are named cached, and from one minus this on device.
+/// Maximum share that is labelled `cached`. From one minus this value on, a share is labelled `device`.
 const TRIFLE: f64 = 0.05;
 
-/// Returns the name of a share.
+/// Returns the label for a device share.
 pub(crate) fn label(share: f64) -> &'static str {
     match share {
         s if s <= TRIFLE => "cached",

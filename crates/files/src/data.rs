@@ -1,8 +1,8 @@
-//! Contents of files: pseudo-random bytes, generated once and not for every operation, with a stamp in every 4 KiB
-//! that contains the offset and the pass.
+//! Contents of files: pseudo-random bytes that are generated once for all operations. Every 4 KiB contain a stamp with
+//! the offset and the number of the pass.
 //!
-//! Random bytes do not compress. The stamp keeps file systems that store equal blocks once from doing so, and
-//! reveals a block at the wrong place or from an earlier pass.
+//! Random bytes do not compress. Because of the stamps, no two blocks are equal, so that file systems with
+//! deduplication store every block. The stamps also reveal a block at the wrong place or from an earlier pass.
 
 use crate::pattern::mix;
 use nodegauge_measure::Failure;
@@ -10,12 +10,12 @@ use nodegauge_os::Buffer;
 use std::io;
 use std::path::Path;
 
-/// Size of the pieces of a block; each begins with a stamp.
+/// Size in bytes of the sections of a block; each section begins with a stamp.
 const PIECE: usize = 4096;
-/// Bytes of a stamp.
+/// Size of a stamp in bytes.
 const STAMP: usize = 8;
 
-/// Wrong byte at an offset of the file.
+/// Error for a wrong byte at an offset of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WrongByte {
     offset: u64,
@@ -32,7 +32,7 @@ impl WrongByte {
     }
 }
 
-/// The contents of files.
+/// Generator of the contents of files.
 #[derive(Debug)]
 pub(crate) struct Data {
     pristine: Buffer,
@@ -40,8 +40,8 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    /// Creates contents for blocks of up to `longest` bytes: a sequence of splitmix64, and zeros at the end
-    /// of every 4 KiB, `compressible` (0 to 100) percent. Different values of `seed` give different contents.
+    /// Creates contents for blocks of at most `longest` bytes, from a sequence of splitmix64. The last `compressible`
+    /// (0 to 100) percent of every 4 KiB are zeros. Different values of `seed` give different contents.
     pub(crate) fn new(longest: usize, compressible: u8, seed: u64) -> io::Result<Self> {
         let mut pristine = Buffer::new(longest)?;
         let mut state = seed;
@@ -55,12 +55,12 @@ impl Data {
         Ok(Self { pristine, seed })
     }
 
-    /// Fills `block` with the contents without stamps, as [`Data::stamp`] requires.
+    /// Fills `block` with the contents without stamps. [`Data::stamp`] then adds the stamps.
     pub(crate) fn fill(&self, block: &mut [u8]) {
         block.copy_from_slice(&self.pristine[..block.len()]);
     }
 
-    /// Stamps a filled block for `offset` in pass `pass`: one store per 4 KiB.
+    /// Stamps a filled block for `offset` in pass `pass`. This takes one store instruction per 4 KiB.
     #[inline]
     pub(crate) fn stamp(&self, block: &mut [u8], offset: u64, pass: u64) {
         for (i, piece) in block.chunks_mut(PIECE).enumerate() {
@@ -74,7 +74,7 @@ impl Data {
         mix(offset ^ mix(pass.wrapping_add(self.seed))).to_le_bytes()
     }
 
-    /// Compares a block that was read at `offset` with the data of pass `pass`; the error is the first wrong
+    /// Compares a block that was read at `offset` with the data of pass `pass`. The error contains the first wrong
     /// byte.
     pub(crate) fn check(&self, block: &[u8], offset: u64, pass: u64) -> Result<(), WrongByte> {
         let pieces = block.chunks(PIECE).zip(self.pristine.chunks(PIECE));
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns the order-0 entropy in bits per byte.
+    /// Returns the entropy of the distribution of single bytes, in bits per byte.
     fn entropy(bytes: &[u8]) -> f64 {
         let mut counts = [0u32; 256];
         bytes.iter().for_each(|b| counts[usize::from(*b)] += 1);

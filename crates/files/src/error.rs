@@ -1,4 +1,4 @@
-//! Failures of measurements of files, each with the file, the value and the remedy.
+//! Errors of file measurements, each with the file, the value and the remedy.
 
 use nodegauge_measure::{Bytes, Failure, FailureKind};
 use std::io;
@@ -21,7 +21,8 @@ pub(crate) fn unwritable(path: &Path, cause: io::Error) -> Failure {
     Failure::missing(format!("cannot write in {path:?}")).cause(cause).hint_if(hint)
 }
 
-/// Returns the error for blocks that need more memory than available; `blocks` is their total size in bytes.
+/// Returns the error for blocks that need more memory than is available; `blocks` is the total size of the blocks in
+/// bytes.
 pub(crate) fn no_memory(blocks: usize, cause: io::Error) -> Failure {
     let blocks = Bytes(blocks as u64);
     Failure::missing(format!("cannot allocate {blocks} of memory for blocks"))
@@ -32,12 +33,12 @@ pub(crate) fn no_memory(blocks: usize, cause: io::Error) -> Failure {
 /// Returns the error for an unavailable io_uring.
 pub(crate) fn no_uring(cause: io::Error) -> Failure {
     Failure::missing("io_uring is unavailable").cause(cause).hint(
-        "it may be switched off (sysctl kernel.io_uring_disabled) or filtered in a \
+        "io_uring may be disabled (sysctl kernel.io_uring_disabled) or filtered in a \
              container; use --engine sync",
     )
 }
 
-/// Returns a hint for causes that have a remedy.
+/// Returns a hint for an error that the user can remedy.
 fn remedy(cause: &io::Error) -> Option<&'static str> {
     Some(match cause.raw_os_error() {
         Some(libc::ENOSPC) => "free some space, or use a smaller --max-size",

@@ -1,18 +1,19 @@
-//! Figures in the formats of IOzone and gnuplot, for programs that read these.
+//! Figures in the formats of IOzone and gnuplot, for programs that read these formats.
 
 use crate::reference::{COLUMNS, TESTS, USUAL, wide};
 use crate::view::{Row, at, cells, only, rows};
 use nodegauge_gauge::view::distinct;
 use nodegauge_measure::record::{Category, Record};
 
-/// The two rows above the figures.
+/// The two header lines above the figures.
 const HEADER: [&str; 2] = [
     "                                                              random    random     bkwd    record    stride                                    ",
     "              kB  reclen    write  rewrite    read    reread    read     write     read   rewrite      read   fwrite frewrite    fread  freread",
 ];
 const KIB: f64 = 1024.0;
 
-/// Returns the measurements of the first folder and cache mode; a table can hold only one of each.
+/// Returns the measurements of the first folder in the first cache mode, because a table can contain only one folder
+/// and one cache mode.
 fn of_one_table<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<&'r Row<'a>> {
     let own: Vec<&Row<'_>> =
         rows.iter().filter(|row| row.m.category == Category::Variant).collect();
@@ -21,7 +22,8 @@ fn of_one_table<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<&'r Row<'a>> {
     only(&own, |row| Some(place(row)) == first)
 }
 
-/// Formats IOzone's table, or its lines of throughput mode, under a line that names nodegauge as the origin.
+/// Formats the figures as IOzone's table or as IOzone's lines of throughput mode, below a line that names nodegauge as
+/// the origin.
 pub fn iozone(record: &Record) -> String {
     let rows = rows(record);
     let own = of_one_table(&rows);
@@ -46,7 +48,7 @@ pub fn iozone(record: &Record) -> String {
             let width = if wide(column) { 9 } else { 8 };
             match value {
                 Some(value) => out.push_str(&format!(" {:>width$.0}", value / KIB)),
-                // As in IOzone: 0 for a cell that was not measured, blank for a test that did not run.
+                // As in IOzone, a cell that was not measured is 0, and a cell of a test that did not run is blank.
                 None if is_measured(column) => out.push_str(&format!(" {:>width$}", 0)),
                 None => out.push_str(&" ".repeat(width + 1)),
             }
@@ -77,8 +79,8 @@ fn throughput(Row { m, config }: &Row<'_>) -> String {
     )
 }
 
-/// Formats data for `splot` of gnuplot: an index for each operation, a block for each file size, a line for
-/// each block size; sizes in KiB, rates in B/s, and the device's share.
+/// Formats data for `splot` of gnuplot: an index per operation, a block per file size, and a line per block size. A
+/// line contains the sizes in KiB, the rate in B/s, and the device's share.
 pub fn surface(record: &Record) -> String {
     let rows = rows(record);
     let own = of_one_table(&rows);

@@ -1,5 +1,5 @@
-//! Sizes of files and blocks: IOzone's automatic grid, sizes as a user gives them, and the order in
-//! which cells are measured.
+//! Sizes of files and blocks: IOzone's automatic grid, a parser of the sizes that a user gives, and the order in which
+//! the combinations are measured.
 
 use nodegauge_measure::Bytes;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// A size of files and a size of blocks.
+/// Combination of a file size and a block size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CellSize {
     pub(crate) file: Bytes,
@@ -16,21 +16,21 @@ pub(crate) struct CellSize {
 }
 
 impl CellSize {
-    /// Whole blocks in the file.
+    /// Returns the number of whole blocks in the file.
     pub(crate) fn blocks(self) -> u64 {
         self.file.0 / self.block.0.max(1)
     }
 }
 
-/// Smallest and largest file of the automatic mode.
+/// Smallest and largest file size of the automatic mode.
 pub(crate) const FILES: RangeInclusive<Bytes> = Bytes::kib(64)..=Bytes::mib(512);
-/// Smallest and largest block of the automatic mode.
+/// Smallest and largest block size of the automatic mode.
 pub(crate) const BLOCKS: RangeInclusive<Bytes> = Bytes::kib(4)..=Bytes::mib(16);
-/// Files larger than this are not measured with blocks smaller than `LARGE_BLOCK`.
+/// File size above which blocks smaller than `LARGE_BLOCK` are not measured.
 const CROSSOVER: Bytes = Bytes::mib(16);
 const LARGE_BLOCK: Bytes = Bytes::kib(64);
 
-/// Returns the sizes of a range, each twice as large as the one before.
+/// Returns the sizes of a range; each size is twice the previous size.
 pub(crate) fn doubling(range: RangeInclusive<Bytes>) -> Vec<Bytes> {
     std::iter::successors(Some(*range.start()), |size| size.0.checked_mul(2).map(Bytes))
         .take_while(|size| size <= range.end())
@@ -49,8 +49,8 @@ pub(crate) fn cells(files: &[Bytes], blocks: &[Bytes], skip: bool) -> Vec<CellSi
     cells.into_iter().collect()
 }
 
-/// Orders cells so that the first ones span the grid: every fourth size of files and blocks, then every
-/// second, then the others. Within each group small files, which take little time, come first.
+/// Orders cells so that the first ones span the grid: first every fourth file size and block size, then every second,
+/// then the others. Within each of these groups, small files come first, because they take little time.
 pub(crate) fn coarse_to_fine(mut cells: Vec<CellSize>) -> Vec<CellSize> {
     let files: BTreeSet<Bytes> = cells.iter().map(|cell| cell.file).collect();
     let blocks: BTreeSet<Bytes> = cells.iter().map(|cell| cell.block).collect();
@@ -65,7 +65,7 @@ pub(crate) fn coarse_to_fine(mut cells: Vec<CellSize>) -> Vec<CellSize> {
     cells
 }
 
-/// Sizes as a user gives them: one, several with commas, or `FIRST-LAST` in steps of two.
+/// Sizes that a user gives: one size, several sizes separated by commas, or `FIRST-LAST` for doubling sizes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeList(pub Vec<Bytes>);
 
@@ -80,10 +80,12 @@ impl FromStr for SizeList {
             let first = read_bytes(&mut cursor)?;
             let last = if cursor.eat('-') { read_bytes(&mut cursor)? } else { first };
             if first.0 == 0 {
-                return Err(cursor.error_at(start, "a size of 0 measures nothing"));
+                return Err(cursor.error_at(start, "a size of 0 is invalid"));
             }
             if last < first {
-                return Err(cursor.error_at(start, "the range ends before it begins"));
+                return Err(
+                    cursor.error_at(start, "the end of the range is less than its beginning")
+                );
             }
             sizes.extend(doubling(first..=last));
             if !cursor.eat(',') {

@@ -1,5 +1,5 @@
-//! Latencies of single operations in a histogram of constant size (HDR histogram: buckets whose
-//! width grows with the value, so that every value is known to three digits).
+//! Histogram of the latencies of single operations, of constant size. It is an HDR histogram: the width of the buckets
+//! grows with the value, so that every value is exact to three digits.
 
 use crate::clock::Clock;
 use hdrhistogram::Histogram;
@@ -7,7 +7,7 @@ use nodegauge_measure::Seconds;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Latencies that a share of the operations does not exceed, seconds.
+/// Quantiles of the latencies in seconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quantiles {
     /// Median.
@@ -23,16 +23,16 @@ pub struct Quantiles {
     pub max: Option<Seconds>,
 }
 
-/// Longest recorded latency in ticks: more than an hour at 4 GHz. Longer ones are recorded as this.
+/// Longest recorded latency in ticks: more than an hour at 4 GHz. Longer latencies are recorded with this value.
 const LONGEST: u64 = 1 << 44;
 /// Number of exact decimal digits of a value.
 const DIGITS: u8 = 3;
 
-/// Memory of a histogram, bytes: eight per bucket, 2^11 buckets for three digits and half as many for each doubling
-/// beyond.
+/// Memory size of a histogram in bytes. A bucket has eight bytes. For three digits there are 2^11 buckets, and half as
+/// many for each further doubling of the value.
 pub(crate) const MEMORY: u64 = 8 * (2048 + (44 - 10) * 1024);
 
-/// Latencies in ticks of the [`Clock`].
+/// Histogram of latencies in ticks of the [`Clock`].
 #[derive(Debug, Clone)]
 pub(crate) struct Latency(Histogram<u64>);
 
@@ -40,7 +40,7 @@ impl Latency {
     /// Creates an empty histogram of about 300 KiB; its size does not change.
     pub(crate) fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS);
-        Self(histogram.unwrap_or_else(|_| unreachable!("constant bounds are allowed")))
+        Self(histogram.unwrap_or_else(|_| unreachable!("the constant bounds are valid")))
     }
 
     /// Adds the latency of one operation.
@@ -54,7 +54,7 @@ impl Latency {
         self.0.reset();
     }
 
-    /// Returns the values with their counts, for another process.
+    /// Returns the recorded values with their counts, e.g. to send them to another process.
     pub(crate) fn pairs(&self) -> Vec<(u64, u64)> {
         self.0
             .iter_recorded()
@@ -62,21 +62,20 @@ impl Latency {
             .collect()
     }
 
-    /// Values with their counts.
+    /// Creates a histogram from values with their counts.
     pub(crate) fn of_pairs<'p>(pairs: impl IntoIterator<Item = &'p (u64, u64)>) -> Self {
         let mut latency = Self::new();
         pairs.into_iter().for_each(|(value, count)| latency.0.saturating_record_n(*value, *count));
         latency
     }
 
-    /// Returns the latency that the share `quantile` (0 to 1) of the operations does not exceed; `None` when
-    /// none was recorded.
+    /// Returns the quantile `quantile` (0 to 1) of the latencies; `None` if no latency was recorded.
     pub(crate) fn quantile(&self, quantile: f64, clock: Clock) -> Option<Seconds> {
         (!self.0.is_empty()).then(|| clock.seconds(self.0.value_at_quantile(quantile)))
     }
 
-    /// Returns half the 95 % interval of the mean (two standard errors) as a share of the mean; infinite for
-    /// a single latency.
+    /// Returns half of the mean's 95 % confidence interval (two standard errors), divided by the mean. The result is
+    /// infinite for a single latency.
     pub(crate) fn mean_error(&self) -> f64 {
         match self.0.len() {
             0 | 1 => f64::INFINITY,
@@ -91,8 +90,8 @@ impl Latency {
     }
 }
 
-/// Measures the cost per operation of reading the clock and recording: the mean over a hundred thousand, with values
-/// spread as latencies are.
+/// Measures the time per operation that the clock reading and the recording take. The result is the mean over a hundred
+/// thousand values that vary as real latencies do.
 pub(crate) fn overhead(clock: Clock) -> Seconds {
     const OPERATIONS: u64 = 100_000;
     let mut latency = Latency::new();
@@ -100,7 +99,7 @@ pub(crate) fn overhead(clock: Clock) -> Seconds {
     let mut last = start;
     for i in 0..OPERATIONS {
         let now = clock.now();
-        // A spread over three octaves touches as many buckets as real latencies do.
+        // Values that vary by three octaves use as many buckets as real latencies do.
         latency.record(now - last + ((i * 2_654_435_761) & 0x1fff));
         last = now;
     }

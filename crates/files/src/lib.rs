@@ -1,10 +1,10 @@
-//! Files in the sense of IOzone: operations on files of many sizes in blocks of many sizes, with the page
-//! cache distinguished from the device, and a latency for every operation.
+//! Operations on files as in IOzone, for many combinations of file size and block size. The gauge distinguishes the
+//! page cache from the device and records a latency for every operation.
 //!
-//! The operations are written from their definitions (IOzone's documentation of what each does, and
-//! the calls' manual pages), not from IOzone's source, whose licence keeps derivative works.
+//! The implementation follows the definitions of the operations in IOzone's documentation and in the manual pages of
+//! the calls. It does not use IOzone's source, whose licence restricts derivative works.
 //!
-//! ARCHITECTURE.md says what each module is for, from the bottom up.
+//! ARCHITECTURE.md describes the purpose of each module.
 
 mod cache;
 mod cell;
@@ -51,10 +51,10 @@ use std::path::PathBuf;
 
 /// The gauge's name in records.
 pub const GAUGE: &str = nodegauge_measure::figure_names::io::GAUGE;
-/// The test of all figures.
+/// The test's name in the record for all figures.
 pub const TEST: &str = nodegauge_measure::figure_names::io::TEST;
 
-/// The gauge of files.
+/// Gauge of operations on files.
 #[derive(Debug, Clone, Copy)]
 pub struct Files;
 
@@ -67,7 +67,8 @@ impl Gauge for Files {
         vec![ConfigKind::of::<config::FilesConfig>(GAUGE, &[TEST]).headed(&["write", READ])]
     }
 
-    /// Plans a short measurement in the current folder, or in that for temporary files if it is not writable.
+    /// Plans a short measurement in the current folder, or in the folder for temporary files if the current folder is
+    /// not writable.
     fn summary_plan(
         &self,
         _: &Site,

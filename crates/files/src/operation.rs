@@ -1,28 +1,28 @@
-//! Table of the operations, one row each: the IOzone test, the calls, the order of the blocks, and whether
+//! Table of the operations. Each row has the number of the IOzone test, the calls, the order of the blocks, and whether
 //! the operation creates the file.
 //!
-//! A new operation is a row here; a new way to move a block is a [`Way`] and its file in `engine`.
+//! A new operation is a new row. A new method of transferring a block is a new [`Way`] with its own file in `engine`.
 
 use crate::pattern::AccessPattern;
 use std::str::FromStr;
 
-/// Direction of the data: from a file or to it.
+/// Direction in which an operation transfers data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// From the file.
+    /// Reads from the file.
     Read,
-    /// To the file.
+    /// Writes to the file.
     Write,
-    /// Reads and writes by a ratio.
+    /// Reads and writes in a given ratio.
     Mixed,
 }
 
-/// The calls that move a block. Operations of [`Way::Plain`] can be carried out by every engine, the
-/// others are calls of their own.
+/// Calls that transfer a block. Every engine can carry out operations of [`Way::Plain`]; the other operations require
+/// specific calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// `read` and `write` where the file is visited from first to last, `pread` and `pwrite`
-    /// elsewhere; or the engine's own.
+    /// `read` and `write` if the blocks are visited from first to last, otherwise `pread` and `pwrite`. Other engines
+    /// use their own calls.
     Plain,
     /// `pread`, `pwrite`.
     Positional,
@@ -32,26 +32,26 @@ pub enum Way {
     Stdio,
 }
 
-/// An operation.
+/// Operation on a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Operation {
     /// Name in options, records and tables.
     pub name: &'static str,
-    /// The number of the IOzone test that measures it (`-i`); `None` where IOzone has no such test.
+    /// Number of the IOzone test (`-i`) that measures the operation; `None` if IOzone has no such test.
     pub iozone: Option<u8>,
-    /// Reads, writes, or both.
+    /// Direction of the data.
     pub direction: Direction,
-    /// Way in which a block is moved.
+    /// Calls that transfer a block.
     pub way: Way,
     /// Order of the blocks.
     pub pattern: AccessPattern,
-    /// True if the operation creates the file; the others require it.
+    /// True if the operation creates the file. The other operations require an existing file.
     pub creates: bool,
     /// True if the operation is measured by default.
     pub usual: bool,
 }
 
-/// A row of the table; IOzone's test number `iozone` measures it.
+/// Creates a row of the table; `iozone` is the number of the IOzone test.
 const fn row(
     name: &'static str,
     iozone: u8,
@@ -77,7 +77,7 @@ use AccessPattern::{Backward, Forward, Random, Same, Stride};
 use Direction::{Mixed, Read, Write};
 use Way::{Plain, Positional, Stdio, Vector};
 
-/// All operations, in the order in which they are measured: IOzone's, whose columns they are.
+/// All operations, in the order in which they are measured. This is the order of the columns in IOzone's table.
 pub(crate) const OPERATIONS: &[Operation] = &[
     row("write", 0, Write, Plain, Forward).creating(),
     row("rewrite", 0, Write, Plain, Forward),
@@ -108,7 +108,7 @@ pub(crate) fn named(name: &str) -> Option<&'static Operation> {
     OPERATIONS.iter().find(|operation| operation.name == name)
 }
 
-/// One or several operations as a user names them: a name, `usual`, or `all`.
+/// Operations that a user selects: the name of one operation, `usual`, or `all`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationList(pub Vec<&'static Operation>);
 
@@ -130,7 +130,7 @@ impl FromStr for OperationList {
     }
 }
 
-/// Merges several choices into one list in the table's order, each operation once.
+/// Merges several selections into one list in the order of the table, without duplicates.
 pub fn in_order(chosen: &[OperationList]) -> Vec<&'static Operation> {
     let wanted = |operation: &&Operation| chosen.iter().any(|c| c.0.contains(operation));
     OPERATIONS.iter().filter(wanted).collect()

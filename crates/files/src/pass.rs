@@ -1,9 +1,9 @@
 //! One operation on one file: the timed loop.
 //!
-//! With one block under way the clock is read once per operation: the end of one operation is the start of
-//! the next. A latency therefore includes the choice of the offset and the stamp of the block, some
-//! nanoseconds each, and the sum of all latencies is the time of the loop. With several operations under way
-//! a latency is the time from submission to completion.
+//! With a single block in flight, the clock is read once per operation: the end of an operation is the start of the
+//! next operation. A latency therefore includes the choice of the offset and the stamp of the block, which take some
+//! nanoseconds each. The sum of all latencies is the time of the loop. With several blocks in flight, a latency is the
+//! time from submission to completion.
 
 use crate::clock::Clock;
 use crate::data::Data;
@@ -28,20 +28,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// One operation on one file.
+/// Parameters of one operation on one file.
 #[derive(Clone, Copy)]
 pub(crate) struct Pass<'a> {
     pub(crate) operation: &'a Operation,
     pub(crate) task: &'a Task,
     /// Time limit of this operation.
     pub(crate) limit: Option<Duration>,
-    /// End of the run, in ticks of the clock.
+    /// Time at which the run must end, in ticks of the clock.
     pub(crate) deadline: Option<u64>,
-    /// Not zero when another worker has finished.
+    /// Flag that is not zero when another worker has finished.
     pub(crate) stop: &'a AtomicU64,
-    /// Returns true if the user interrupts the run.
+    /// Returns true if the user has interrupted the run.
     pub(crate) interrupted: &'a dyn Fn() -> bool,
-    /// Called when the file is open and the first block is next: waits for the other workers.
+    /// Function that waits for the other workers. It is called when the file is open, before the first block.
     pub(crate) start: &'a dyn Fn(),
 }
 
@@ -49,20 +49,20 @@ pub(crate) struct Pass<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PassEnd {
-    /// After the last block.
+    /// The last block was transferred.
     Through,
-    /// At the time limit of the operation.
+    /// The time limit of the operation was reached.
     Limit,
-    /// At the end of the budget.
+    /// The time budget was used up.
     Budget,
-    /// Another worker had finished.
+    /// Another worker finished first.
     Stonewall,
-    /// The user interrupted it.
+    /// The user interrupted the run.
     Interrupted,
 }
 
 impl PassEnd {
-    /// True if the budget or the user ended the pass early, so that no pass follows.
+    /// True if the budget or the user ended the pass early, so that no further pass is started.
     pub(crate) fn is_cut(self) -> bool {
         matches!(self, Self::Budget | Self::Interrupted)
     }
@@ -73,9 +73,9 @@ impl PassEnd {
 pub(crate) struct PassResult {
     pub(crate) operations: u64,
     pub(crate) bytes: u64,
-    /// End, in ticks of the clock.
+    /// Time of the end in ticks of the clock.
     pub(crate) end: u64,
-    /// Time of the operations in seconds. At depth 1 it excludes the verification of the data.
+    /// Time of all operations in seconds. At depth 1, it excludes the verification of the data.
     pub(crate) seconds: f64,
     pub(crate) ended: PassEnd,
 }
@@ -84,17 +84,17 @@ pub(crate) struct PassResult {
 pub(crate) struct Bench {
     clock: Clock,
     pub(crate) data: Arc<Data>,
-    /// Blocks of the last pass, reused for the same block size.
+    /// Memory blocks of the last pass, which the next pass reuses if the block size is equal.
     blocks: Vec<Buffer>,
     pub(crate) latency: Latency,
     pub(crate) file: PathBuf,
-    /// Number of the pass whose data the file holds; 0 before there is a file.
+    /// Number of the pass whose data the file contains; 0 if the file does not exist.
     pub(crate) holds: u64,
-    /// Seed of random orders.
+    /// Seed of the random block order.
     pub(crate) seed: u64,
 }
 
-/// Interval at which interrupts and the budget are checked.
+/// Interval at which the loop checks for interrupts and for the end of the budget.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 impl Bench {
@@ -104,7 +104,7 @@ impl Bench {
         Self { clock, data, blocks, latency, file, holds: 0, seed: 0 }
     }
 
-    /// Returns filled blocks of `length` bytes, ready to be stamped and written.
+    /// Returns memory blocks of `length` bytes with contents, ready to be stamped and written.
     pub(crate) fn take_blocks(
         &mut self,
         count: usize,
@@ -119,7 +119,7 @@ impl Bench {
         Ok(blocks)
     }
 
-    /// Carries out one operation; its latencies are in `self.latency` afterwards.
+    /// Carries out one operation. Its latencies are in `self.latency` afterwards.
     pub(crate) fn run(&mut self, pass: &Pass<'_>) -> Result<PassResult, Failure> {
         let Pass { operation, task: Task { setup, cell, .. }, .. } = *pass;
         let path = self.file.clone();
@@ -128,7 +128,7 @@ impl Bench {
         let file = engine::open(&path, operation.creates, setup.direct, setup.sync_writes)
             .map_err(fail)?;
         let calls = |kind| OneByOne::new(Calls(&file, kind));
-        // True if the kernel's own position in the file is always the next offset.
+        // True if the kernel's file position always equals the offset of the next block.
         let in_sequence =
             operation.pattern == AccessPattern::Forward && operation.direction != Direction::Mixed;
         let mut done = match (operation.way, setup.engine) {
@@ -151,14 +151,15 @@ impl Bench {
         }?;
         self.tail(&mut done, pass, file).map_err(fail)?;
         if setup.engine == IoEngine::Mmap && operation.creates && done.ended != PassEnd::Through {
-            // A mapping has extended the file to its full length.
+            // The mapping extended the file to its full length, so that the file is truncated to the blocks that were
+            // written.
             let cut = File::options().write(true).open(&path);
             cut.and_then(|opened| opened.set_len(done.bytes)).map_err(fail)?;
         }
         Ok(done)
     }
 
-    /// Runs the loop: submits blocks while there are free ones, and waits for the next completion.
+    /// Runs the loop: submits requests while there are free blocks, and waits for the next completion.
     fn transfer<E: Engine>(
         &mut self,
         pass: &Pass<'_>,
@@ -171,10 +172,10 @@ impl Bench {
         let (blocks, block_bytes, holds) = (cell.blocks(), cell.block.0, self.holds);
         let seed = self.seed.wrapping_add(holds);
         let mut free = self.take_blocks(depth, block_bytes as usize)?;
-        // Operations that do not write every block write what is there already, so that the whole file
-        // can be checked afterwards.
+        // Operations that do not write every block write the data that the file already contains, so that the whole
+        // file can be verified afterwards.
         let stamp = holds + u64::from(covers(operation));
-        // A read may change the content of the block.
+        // With verification, blocks are filled again before writing, because a read may have changed them.
         let refills = setup.verify && operation.direction == Direction::Mixed;
         let mut walk = Walk::new(operation.pattern, blocks, seed);
         let (mut ended, mut operations, mut paused) = (PassEnd::Through, 0, 0);
@@ -237,12 +238,13 @@ impl Bench {
             bytes: operations * block_bytes,
             end,
             seconds: clock.seconds((end - begun).saturating_sub(paused)).0,
-            // The blocks in progress may have been the last.
+            // The blocks that were in flight may have been the last blocks.
             ended: if operations == blocks { PassEnd::Through } else { ended },
         })
     }
 
-    /// Runs the part of the operation after the last block, timed if the option asks for it.
+    /// Carries out the calls after the last block (e.g. `fsync` and `close`), which are timed if the options request
+    /// this.
     fn tail(&self, done: &mut PassResult, pass: &Pass<'_>, file: File) -> io::Result<()> {
         let mut timed = |is_timed: bool, start: u64| {
             if is_timed {
@@ -256,8 +258,8 @@ impl Bench {
             timed(true, start);
         }
         let pass_start = self.clock.now();
-        // SAFETY: the descriptor was owned by `file` and is closed once. A failure is reported, which
-        // network file systems have here.
+        // SAFETY: `file` owned the descriptor, which is closed only once. The error of `close` is reported, because
+        // network file systems report write errors in this call.
         check("close", unsafe { libc::close(file.into_raw_fd()) })?;
         timed(pass.task.setup.include_close, pass_start);
         Ok(())
@@ -265,12 +267,12 @@ impl Bench {
 }
 
 impl Pass<'_> {
-    /// Returns the number of blocks under way at once.
+    /// Returns the maximum number of blocks in flight.
     fn depth(&self) -> usize {
         u64::from(self.task.setup.depth).min(self.task.cell.blocks()).max(1) as usize
     }
 
-    /// Returns the reason to end now, if any; called rarely.
+    /// Returns the reason why the pass must end now, if any. This function is called rarely.
     #[cold]
     fn end_at(&self, now: u64, limit: u64) -> PassEnd {
         if (self.interrupted)() {
@@ -299,7 +301,7 @@ pub(crate) fn covers(operation: &Operation) -> bool {
     operation.direction == Direction::Write && operation.pattern != AccessPattern::Same
 }
 
-/// True if block `number` is written.
+/// True if the operation writes block `number`.
 #[inline]
 fn writes(operation: &Operation, setup: &TaskSetup, seed: u64, number: u64) -> bool {
     match operation.direction {

@@ -1,23 +1,24 @@
-//! Order of the blocks of a file. Each pattern except [`AccessPattern::Same`] visits every block exactly
-//! once, so that a file is read or written as a whole whatever the order, and needs no memory that grows with
-//! the file.
+//! Order in which an operation visits the blocks of a file. Each pattern except [`AccessPattern::Same`] visits every
+//! block exactly once, so that the whole file is read or written. The memory for the order does not depend on the file
+//! size.
 
-/// The order of the blocks of a file.
+/// Order in which the blocks of a file are visited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessPattern {
-    /// First to last.
+    /// From the first block to the last.
     Forward,
-    /// Last to first.
+    /// From the last block to the first.
     Backward,
-    /// Every block once, in an order that looks random.
+    /// Every block once, in a pseudo-random order.
     Random,
-    /// Every 17th block from the first on, then every 17th from the second on, and so forth.
+    /// Every 17th block beginning with the first block, then every 17th block beginning with the second block, and so
+    /// on.
     Stride,
     /// The first block, repeatedly.
     Same,
 }
 
-/// Distance of strided accesses, in blocks: IOzone's.
+/// Distance of strided accesses in blocks, as in IOzone.
 const STRIDE: u64 = 17;
 
 /// Iterator over the numbers of blocks in the order of a pattern.
@@ -26,9 +27,9 @@ pub(crate) struct Walk {
     pattern: AccessPattern,
     blocks: u64,
     taken: u64,
-    /// Next block; for [`AccessPattern::Random`] the state of the generator.
+    /// Number of the next block; for [`AccessPattern::Random`] the state of the generator.
     next: u64,
-    /// Smallest power of two, less one, that covers all blocks.
+    /// Smallest number of the form 2^n - 1 that is at least the number of the last block.
     mask: u64,
     shift: u32,
     key: u64,
@@ -47,9 +48,9 @@ impl Walk {
         Self { pattern, blocks, taken: 0, next, mask, shift, key: mix(seed ^ 0x5bd1) | 1 }
     }
 
-    /// Returns the next number of a permutation of the numbers below the power of two: a linear congruential
-    /// generator of full period (Hull and Dobell, 1962: odd increment, multiplier 1 modulo 4), whose output
-    /// is mixed by invertible steps; numbers beyond the last block are skipped.
+    /// Returns the next number of a permutation of the numbers up to `mask`. The permutation is a linear congruential
+    /// generator of full period (Hull and Dobell, 1962: odd increment, multiplier 1 modulo 4). Invertible operations
+    /// mix its output, and numbers beyond the last block are skipped.
     fn random(&mut self) -> u64 {
         loop {
             self.next =
@@ -121,7 +122,7 @@ mod tests {
         assert_ne!(one, two);
         let adjacent = one.windows(2).filter(|w| w[1].abs_diff(w[0]) <= 1).count();
         assert!(adjacent < 20, "{adjacent} of 16384 steps go to a neighbour");
-        // The mean distance of two random points of a line is a third of it.
+        // The mean distance of two random points on a line is a third of the line's length.
         let mean = one.windows(2).map(|w| w[1].abs_diff(w[0]) as f64).sum::<f64>() / 16383.0;
         assert!((mean / 16384.0 - 1.0 / 3.0).abs() < 0.05, "{mean}");
     }

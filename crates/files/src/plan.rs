@@ -1,5 +1,5 @@
-//! Converts the options of a measurement to a list of tasks. Refuses requests that are known to fail: missing
-//! folders, too little space, direct I/O with unsuitable blocks, unavailable engines.
+//! Converts the options of a measurement to a list of tasks. Requests that are known to fail are refused: missing
+//! folders, too little space, direct I/O with unsuitable block sizes, unavailable engines.
 
 use crate::engine::IoEngine;
 use crate::grid::{self, CellSize};
@@ -14,10 +14,10 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, notice};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Small set of sizes and operations that characterises a file system, cached and direct.
+/// Small set of sizes and operations that characterizes a file system with and without the page cache.
 #[derive(Debug, PartialEq)]
 pub struct ShortGrid {
-    /// File sizes in MiB. Only the largest is measured with direct I/O.
+    /// File sizes in MiB. Only the largest file is measured with direct I/O.
     mib: &'static [u64],
     /// Block sizes in KiB.
     kib: &'static [u64],
@@ -30,7 +30,7 @@ pub struct ShortGrid {
 
 /// Default time limit of the whole measurement.
 const USUAL_BUDGET: Duration = Duration::from_secs(120);
-/// Cells of a quick run.
+/// Sizes, operations and time limits of a quick run.
 const QUICK: ShortGrid = ShortGrid {
     mib: &[1, 16, 64],
     kib: &[4, 64, 1024],
@@ -38,7 +38,7 @@ const QUICK: ShortGrid = ShortGrid {
     budget: Duration::from_secs(12),
     limit: Duration::from_millis(300),
 };
-/// Cells for the summary page of the node.
+/// Sizes, operations and time limits for the summary page of the node.
 const SUMMARY: ShortGrid = ShortGrid {
     mib: &[16],
     kib: &[4, 1024],
@@ -47,37 +47,37 @@ const SUMMARY: ShortGrid = ShortGrid {
     limit: Duration::from_millis(250),
 };
 
-/// Options of a measurement of files.
+/// Options of file measurements.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FilesOptions {
     /// Folders in which files are measured.
     pub paths: Vec<PathBuf>,
-    /// Short grid, which replaces the combinations of all file sizes and block sizes.
+    /// Small set of sizes that replaces the grid of all file sizes and block sizes.
     pub short: Option<&'static ShortGrid>,
-    /// File sizes; `None` for those of IOzone.
+    /// File sizes; `None` for IOzone's file sizes.
     pub files: Option<Vec<Bytes>>,
-    /// Block sizes; `None` for those of IOzone.
+    /// Block sizes; `None` for IOzone's block sizes.
     pub blocks: Option<Vec<Bytes>>,
     /// Maximum file size.
     pub max_file: Option<Bytes>,
-    /// True to measure also the cells that IOzone skips in its automatic mode.
+    /// True to measure also the combinations of sizes that IOzone skips in its automatic mode.
     pub full: bool,
-    /// Operations in the order of the table; empty for the default ones.
+    /// Operations in the order of the table. If empty, the default operations are used.
     pub operations: Vec<&'static Operation>,
     /// Calls and flags of the operations.
     pub setup: TaskSetup,
-    /// Cache modes; empty for the default ones.
+    /// Cache modes. If empty, the default modes are used.
     pub caches: Vec<CacheMode>,
     /// True if the page cache is dropped before each operation that reads.
     pub drop_before_reads: bool,
-    /// Percentages of reads in the random mix; each is measured.
+    /// Percentages of reads in the random mix. Each percentage is measured.
     pub read_percents: Vec<u8>,
-    /// Workers that run at the same time; `None` for a single one.
+    /// Workers that run simultaneously; `None` for a single worker.
     pub workers: Option<FileWorkers>,
-    /// Compressible share of the data in percent.
+    /// Share of the data that is compressible, in percent.
     pub compressible: u8,
-    /// Number of samples per cell. `None` to measure until the rates are determined or the cell's share of the budget
-    /// is used, or once if reference programs take part.
+    /// Number of samples per cell. With `None`, a cell is measured until its rates are determined or its share of the
+    /// budget is used. If reference programs are measured as well, `None` means one sample.
     pub samples: Option<usize>,
     /// Time limit of each operation.
     pub limit: Option<Duration>,
@@ -97,8 +97,8 @@ impl FilesOptions {
         }
     }
 
-    /// Sets the sizes and the time limits to those of a quick run or to the defaults; given limits are kept. There is
-    /// no default budget if the number of samples is given.
+    /// Sets the sizes and time limits that the user did not give, to those of a quick run or to the defaults. If the
+    /// number of samples is given, there is no default budget.
     #[must_use]
     pub fn limited(self, quick: bool, budget: Option<Duration>, limit: Option<Duration>) -> Self {
         let short = quick.then_some(&QUICK);
@@ -116,9 +116,9 @@ impl FilesOptions {
 /// Planned measurement. Planning writes nothing to the file systems.
 pub struct FilesPlan {
     pub(crate) options: FilesOptions,
-    /// File system of each path.
+    /// File system of each requested folder.
     pub(crate) volumes: Vec<Volume>,
-    /// Tasks in the order of execution, each with the index of its path.
+    /// Tasks in the order of execution, each with the index of its folder.
     pub(crate) tasks: Vec<(usize, Task)>,
     /// Reference programs, which run the same tasks alternately with the gauge.
     pub(crate) programs: Vec<ReferenceProgram>,
@@ -128,13 +128,13 @@ pub struct FilesPlan {
 
 /// Maximum share of the free space that the files of the automatic grid may use.
 const SHARE_OF_SPACE: f64 = 0.9;
-/// File size of [`CacheMode::Beyond`] as a multiple of the memory size.
+/// File size of [`CacheMode::Beyond`] divided by the memory size.
 const TIMES_MEMORY: u64 = 2;
 
-/// Plans the measurements, alternating with `programs`. Inspects the folders and does not write to them.
+/// Plans the measurements, including those of the reference `programs`. The folders are inspected but not written.
 ///
 /// # Errors
-/// Fails if a path, the engine or a combination of options cannot be used, and if there is nothing to measure.
+/// Fails if a folder, the engine or a combination of options cannot be used, or if there is nothing to measure.
 pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<FilesPlan, Failure> {
     let root = SysRoot::live();
     check(&options)?;
@@ -150,13 +150,13 @@ pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<Fi
         let of_path = tasks_of(&options, measured, &root, &mut notices)?;
         tasks.extend(of_path.into_iter().enumerate().map(|(i, task)| (i, number, task)));
     }
-    // With several file systems, each cell is measured on all of them before the next cell.
+    // If there are several file systems, each cell is measured on all file systems before the next cell.
     tasks.sort_by_key(|(i, number, _)| (*i, *number));
     let tasks = tasks.into_iter().map(|(_, number, task)| (number, task)).collect();
     Ok(FilesPlan { options, volumes, tasks, programs, notices })
 }
 
-/// Refuses combinations that are impossible on any machine.
+/// Refuses combinations of options that are impossible on any machine.
 fn check(options: &FilesOptions) -> Result<(), Failure> {
     let TaskSetup { engine, depth, direct, verify, .. } = options.setup;
     let direct = direct || options.caches.contains(&CacheMode::Direct);
@@ -222,7 +222,8 @@ fn tasks_of(
         let mut mixes = operations.clone();
         mixes.retain(|operation| operation.name == "random_mix");
         for cell in grid::coarse_to_fine(cells) {
-            // The first read percentage applies to all operations; each further one repeats only the random mix.
+            // The first read percentage applies to all operations. For each further percentage, only the random mix is
+            // repeated.
             tasks.push(task(cell, percents[0], operations.clone()));
             let others = percents[1..].iter().filter(|_| !mixes.is_empty());
             tasks.extend(others.map(|percent| task(cell, *percent, mixes.clone())));
@@ -236,7 +237,7 @@ fn tasks_of(
     }
 }
 
-/// Returns the requested operations that the setup supports. Adds a notice on the unsupported ones.
+/// Returns the requested operations that the setup supports. Adds a notice on the unsupported operations.
 fn carried_out(
     options: &FilesOptions,
     cache: CacheMode,
@@ -269,7 +270,7 @@ fn carried_out(
     Ok(able)
 }
 
-/// Returns the cells of a cache mode.
+/// Returns the combinations of file size and block size for a cache mode.
 fn cells(
     options: &FilesOptions,
     cache: CacheMode,
@@ -298,7 +299,7 @@ fn cells(
         let usual = [Bytes::mib(1)];
         return Ok(grid::cells(&[file], blocks.as_deref().unwrap_or(&usual), false));
     }
-    // IOzone's skip rule applies only to the automatic grid: sizes given by the user are all measured.
+    // IOzone's skip rule applies only to the automatic grid. Sizes that the user gives are always measured.
     let skip = !full && files.is_none() && blocks.is_none();
     let mut files = files.clone().unwrap_or_else(|| grid::doubling(grid::FILES));
     files.retain(|file| max.is_none_or(|max| *file <= max));
@@ -306,7 +307,7 @@ fn cells(
     Ok(grid::cells(&files, &blocks, skip))
 }
 
-/// Returns the cells whose files fit in the free space. Fails if files of an explicitly requested size do not fit.
+/// Returns the cells whose files fit into the free space. Fails if the user requested a file size that does not fit.
 fn that_fit(
     cells: Vec<CellSize>,
     options: &FilesOptions,
@@ -326,7 +327,7 @@ fn that_fit(
     let Some(needed) = (if explicit { needed.max() } else { needed.min() }) else { return Ok(fit) };
     if explicit || fit.is_empty() {
         return Err(Failure::missing(format!(
-            "{:?} has {free} left ({basis}), files of {} do not fit",
+            "{:?} has {free} left ({basis}); files of {} do not fit",
             volume.folder,
             Bytes(needed),
         ))

@@ -1,8 +1,9 @@
-//! Precision of rates: decides if a cell has enough samples.
+//! Precision of rates: decides whether a cell has enough samples.
 //!
-//! A pass over a small file lasts microseconds, so that one page fault or interrupt changes its rate noticeably. A pass
-//! over a large file averages over thousands of operations. Therefore no fixed time or number of passes suits all
-//! cells. The spread between the passes decides, and with few passes also the spread of single operations.
+//! A pass over a small file lasts microseconds, so that a single page fault or interrupt changes its rate noticeably. A
+//! pass over a large file averages over thousands of operations. Therefore no fixed time or number of passes is
+//! suitable for all cells. The decision depends on the variation between passes, and if there are few passes, also on
+//! the variation of single operations.
 
 use crate::clock::Clock;
 use crate::latency::Latency;
@@ -10,15 +11,17 @@ use crate::workers::OperationSample;
 use nodegauge_measure::Seconds;
 use nodegauge_measure::stats::{self, Better, Summary};
 
-/// Largest allowed error of the median, relative, in each direction. Two runs then agree within twice this error.
+/// Maximum relative error of the median in each direction. The results of two runs then differ by at most twice this
+/// error.
 const PRECISION: f64 = 0.05;
-/// Minimum number of passes for a spread.
+/// Minimum number of passes from which their variation can be determined.
 pub(crate) const FEWEST: usize = 2;
-/// Minimum length of a pass in clock readings. Its start and its end are known to one reading each.
+/// Minimum duration of a pass in multiples of the time for reading the clock. The start and the end are each known only
+/// to the time of one reading.
 const READINGS: f64 = 100.0;
 
-/// Returns why these samples do not determine the rate; `None` if they do. `reading` is the cost of reading the
-/// clock.
+/// Returns the reason why these samples do not determine the rate; `None` if they do. `reading` is the time for reading
+/// the clock.
 pub(crate) fn doubt<'a>(
     samples: impl IntoIterator<Item = &'a OperationSample>,
     reading: Seconds,
@@ -33,14 +36,15 @@ pub(crate) fn doubt<'a>(
     }
     let rates: Vec<f64> = samples.iter().map(|sample| sample.rate).collect();
     let off = deviation(&rates, || mean_error(&samples));
-    // Without the value, so that equal reasons are reported only once.
+    // The text does not contain the value, so that equal reasons are reported only once.
     (off.is_nan() || off > PRECISION).then(|| {
         format!("the median of the passes is uncertain by more than {:.0} %", 100.0 * PRECISION)
     })
 }
 
-/// Returns the possible relative error of the median. With six samples or more it is derived from the 95 % interval of
-/// order statistics; with fewer, from the farthest sample or from the error of the mean.
+/// Returns the possible relative error of the median. For six or more samples, it is derived from the median's 95 %
+/// confidence interval by order statistics. For fewer samples, it is derived from the sample that is farthest from the
+/// median, or from the error of the mean.
 fn deviation(rates: &[f64], mean_error: impl Fn() -> f64) -> f64 {
     let Some(summary) = Summary::of(rates, Better::Higher) else { return f64::NAN };
     let farthest = |low: f64, high: f64| (high - summary.median).max(summary.median - low);
@@ -55,12 +59,12 @@ fn deviation(rates: &[f64], mean_error: impl Fn() -> f64) -> f64 {
     if summary.median.is_finite() { off } else { f64::NAN }
 }
 
-/// Returns half the 95 % interval of the mean latency (two standard errors), relative to the mean.
+/// Returns half of the 95 % confidence interval of the mean latency (two standard errors), divided by the mean.
 fn mean_error(samples: &[&OperationSample]) -> f64 {
     Latency::of_pairs(samples.iter().flat_map(|sample| &sample.latencies)).mean_error()
 }
 
-/// Measures the cost of reading the clock.
+/// Measures the time for reading the clock.
 pub(crate) fn reading(clock: Clock) -> Seconds {
     const READINGS: u32 = 1000;
     let start = clock.now();
@@ -75,7 +79,7 @@ mod tests {
 
     const READING: Seconds = Seconds(20e-9);
 
-    /// Returns a pass with the given rate, duration and latencies (value and count).
+    /// Returns a pass with the given rate, duration and latencies (value and count of each).
     fn pass(rate: f64, seconds: f64, latencies: &[(u64, u64)]) -> OperationSample {
         let operations = latencies.iter().map(|(_, count)| count).sum();
         OperationSample {
@@ -119,7 +123,7 @@ mod tests {
         assert!(of(&close[..5], 1e-5, &few).is_some(), "five passes do not determine the median");
         let far = [1.0, 1.4, 0.7, 1.2, 0.8, 1.1, 1.0];
         assert!(of(&far, 1e-5, &few).is_some());
-        // Many passes determine the median even if some are far from it.
+        // A large number of passes determines the median even if some passes are far from it.
         let many: Vec<f64> = (0..200).map(|i| 1.0 + 0.2 * f64::from(i % 21 - 10) / 10.0).collect();
         assert_eq!(of(&many, 1e-5, &few), None);
     }

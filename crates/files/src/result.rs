@@ -1,4 +1,4 @@
-//! Conversion of samples to measurements, with the reasons why a figure is doubtful.
+//! Conversion of samples to measurements, with the reasons to doubt a figure.
 
 use crate::clock::Clock;
 use crate::config::{ClockUsed, FilesConfig, Latencies, Percent};
@@ -15,9 +15,9 @@ use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Traffic, 
 use nodegauge_measure::{Failure, Seconds, Unit};
 use std::collections::BTreeMap;
 
-/// Maximum share of a file that may stay in the page cache after it was dropped, without a warning.
+/// Maximum share of a file that may stay in the page cache without a warning after the file was dropped.
 const STAYED: f64 = 0.05;
-/// Minimum device share of direct I/O; below it the figure is suspect.
+/// Minimum device share of an operation with direct I/O. If the share is lower, the figure is suspect.
 const DIRECT: f64 = 0.5;
 
 /// Measured samples by task index and operation name.
@@ -41,8 +41,8 @@ impl Measured {
     }
 }
 
-/// Returns all measurements, ordered by folder, cell size and operation. Those of the gauge precede those of reference
-/// programs.
+/// Returns all measurements, ordered by folder, cell size and operation. Measurements of the gauge precede those of
+/// reference programs.
 pub(crate) fn measurements(
     plan: &FilesPlan,
     measured: &Measured,
@@ -93,7 +93,7 @@ impl CellFigures<'_> {
         samples: &[OperationSample],
         failed: Option<&Failure>,
     ) -> Measurement {
-        // Samples that were cut short count only if there is no complete one.
+        // Interrupted samples are used only if there is no complete sample.
         let mut counting: Vec<&OperationSample> =
             samples.iter().filter(|sample| !sample.ended.is_cut()).collect();
         if counting.is_empty() {
@@ -111,7 +111,7 @@ impl CellFigures<'_> {
         figure.config(&config).traffic(traffic).judged(validity)
     }
 
-    /// Returns the configuration, with the latencies, counters and other results of the samples.
+    /// Returns the configuration of a figure, with the latencies, counters and other results of the samples.
     fn evidence(
         &self,
         operation: &Operation,
@@ -124,7 +124,7 @@ impl CellFigures<'_> {
             verified: Some(self.task.setup.verify),
             ..self.config(operation)
         };
-        // The pass with the median rate.
+        // The numbers and times of a single pass are taken from the pass with the median rate.
         let mut by_rate: Vec<&&OperationSample> = counting.iter().collect();
         by_rate.sort_by(|a, b| a.rate.total_cmp(&b.rate));
         let Some(pass) = by_rate.get(by_rate.len() / 2) else { return config };
@@ -156,7 +156,7 @@ impl CellFigures<'_> {
         }
     }
 
-    /// Returns the configuration that applies both to the gauge and to reference programs.
+    /// Returns the part of the configuration that applies to the gauge and to reference programs.
     fn config(&self, operation: &Operation) -> FilesConfig {
         let Task { cell, cache, setup, drop_before_reads, .. } = self.task;
         let workers = self.options.workers;
@@ -197,9 +197,9 @@ impl CellFigures<'_> {
             validity.add(Status::Invalid, why.problem());
         }
         let cut = counting.iter().find(|sample| sample.ended.is_cut()).map(|sample| {
-            let by = if sample.ended == PassEnd::Budget { "the budget" } else { "the user" };
+            let by = if sample.ended == PassEnd::Budget { "the time budget" } else { "the user" };
             let (done, planned) = sample.operations;
-            format!("cut short by {by} after {done} of {planned} operations")
+            format!("interrupted by {by} after {done} of {planned} operations")
         });
         let stayed = counting.iter().filter_map(|sample| sample.not_dropped).fold(0.0, f64::max);
         let stayed = (stayed > STAYED).then(|| {
@@ -258,8 +258,8 @@ fn figure(operation: &Operation) -> Measurement {
     Measurement::new(GAUGE, TEST, operation.name, Unit::BytesPerSecond)
 }
 
-/// Returns the mean device share of all samples, which move equal numbers of bytes, and its basis. Returns `None` if
-/// the share of any sample is unknown.
+/// Returns the mean device share of all samples, with the counter from which it is derived. All samples transfer equal
+/// numbers of bytes. Returns `None` if the share of any sample is unknown.
 fn device_share<'a>(counting: &[&'a OperationSample]) -> Option<(f64, &'a str)> {
     let shares: Option<Vec<_>> = counting.iter().map(|sample| sample.share).collect();
     let shares = shares?;

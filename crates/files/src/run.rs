@@ -1,4 +1,4 @@
-//! Execution of a plan, cell by cell, alternating with reference programs if there are any.
+//! Execution of a plan, cell by cell. If there are reference programs, they run alternately with the gauge.
 
 use crate::cell::{CellContext, CellRunner, Ending};
 use crate::clock::Clock;
@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 impl Planned for FilesPlan {
     fn foreseen(&self) -> Foreseen {
         let workers = self.options.workers.map_or(1, |workers| workers.count as u64);
-        // The data to write, and the blocks that each worker has in progress.
+        // Memory for the contents and for the blocks that each worker has in flight.
         let blocks = 1 + workers * u64::from(self.options.setup.depth);
         let memory = Some(Bytes(blocks * self.longest_block().0));
         Foreseen { time: self.options.budget, memory }
@@ -58,8 +58,8 @@ const UNLIMITED: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// Executes `plan`.
 ///
 /// # Errors
-/// Fails if memory, a scratch directory or requested direct I/O is unavailable at the start. The outcome contains later
-/// failures and the figures that were measured before them.
+/// Fails if memory, a scratch directory or requested direct I/O is unavailable at the start. Later failures are part of
+/// the outcome, together with the figures that were measured before the failure.
 pub fn run(
     mut plan: FilesPlan,
     root: &SysRoot,
@@ -72,12 +72,12 @@ pub fn run(
     let mut notices = std::mem::take(&mut plan.notices);
     let FilesPlan { options, tasks, .. } = &plan;
     let clock = Clock::get();
-    // The contents differ between runs, so that data of an earlier run does not pass verification.
+    // The contents differ between runs, so that data of an earlier run fails the verification.
     let seed = fastrand::u64(..);
     let data = Data::new(longest, options.compressible, seed)
         .map_err(|cause| error::no_memory(longest, cause))?;
     let runner = CellRunner::new(options.workers, data)?;
-    observer.phase(&format!("{} cells of files", tasks.len()));
+    observer.phase(&format!("{} combinations of file size and block size", tasks.len()));
     let shared = SharedObserver::new(observer);
     let latest = RefCell::new(String::new());
     let once = (!plan.programs.is_empty()).then_some(1);
@@ -99,7 +99,7 @@ pub fn run(
     };
     let mut schedule = Schedule::new(FILES, limits, tasks.len());
     let ended = schedule.run(&mut &shared, Some(&|_| latest.borrow().clone()), |turn| {
-        // A cell that returns no sample is finished.
+        // A cell without a further sample is finished.
         if turn.due.is_none() && turns.is_enough(turn.cell) {
             return Ok(Vec::new());
         }
@@ -118,10 +118,10 @@ pub fn run(
     let missing = tasks.len() - measured.whole_cells(tasks);
     if stop == Some(Stop::Budget) && missing > 0 {
         let text = format!(
-            "the budget ended before {missing} of {} cells; the measured cells span the grid",
+            "the time budget ended before {missing} of {} cells were measured; the measured cells span the grid",
             tasks.len()
         );
-        let hint = "--budget SECONDS gives more time, --max-size leaves out large files";
+        let hint = "increase --budget SECONDS, or leave out large files with --max-size";
         notices.push(Notice::new(NoticeId::Budget, GAUGE, text).hint(hint));
     }
     notices.extend(left.iter().map(offered));
@@ -150,7 +150,7 @@ fn prepare(plan: &mut FilesPlan) -> Result<Vec<ScratchDirectory>, Failure> {
     Ok(made)
 }
 
-/// Returns the notice on files that a killed run left, with the command that removes them.
+/// Returns the notice on files that a killed run has left, with the command that removes these files.
 fn offered(left: &Leftover) -> Notice {
     let text = format!("a killed run left {} ({})", left.folder.display(), left.bytes);
     let parent = left.folder.parent().unwrap_or(Path::new(".")).display();
@@ -158,21 +158,21 @@ fn offered(left: &Leftover) -> Notice {
         .hint(format!("nodegauge io --path {parent} --remove-leftovers"))
 }
 
-/// State of the execution: the plan, its limits, and the samples so far.
+/// State of the execution: the plan, its limits, and the samples measured so far.
 struct Turns<'a> {
     plan: &'a FilesPlan,
     scratch: &'a [ScratchDirectory],
     root: &'a SysRoot,
     runner: CellRunner,
     interrupted: &'a dyn Fn() -> bool,
-    /// End of the measurement, in ticks of the clock.
+    /// Time at which the run must end, in ticks of the clock.
     deadline: Option<u64>,
     seed: u64,
-    /// Cost of reading the clock.
+    /// Time for reading the clock.
     reading: Seconds,
     /// Time used by each cell.
     spent: Vec<Duration>,
-    /// Share of the budget of each cell.
+    /// Share of the time budget for each cell.
     share: Duration,
     measured: Measured,
 }
@@ -190,8 +190,8 @@ impl Turns<'_> {
         })
     }
 
-    /// Runs the operations of a cell once by the gauge and once by the reference programs. The order alternates between
-    /// turns.
+    /// Runs the operations of a cell once with the gauge and once with the reference programs. The order alternates
+    /// from round to round.
     fn turn(&mut self, cell: usize, round: usize) -> Result<Sample, Ending> {
         let begun = Instant::now();
         let own_first = (cell + round).is_multiple_of(2);
@@ -206,7 +206,7 @@ impl Turns<'_> {
         Ok(Sample::of_times(seconds))
     }
 
-    /// Runs the operations of a cell by the gauge. Returns their times in seconds.
+    /// Runs the operations of a cell with the gauge. Returns the times of the operations in seconds.
     fn own(&mut self, cell: usize, round: usize) -> Result<Vec<f64>, Ending> {
         let (path, task) = &self.plan.tasks[cell];
         let context = CellContext {
@@ -230,7 +230,7 @@ impl Turns<'_> {
         Err(ending)
     }
 
-    /// Runs the operations of a cell by the reference programs.
+    /// Runs the operations of a cell with the reference programs.
     fn references(&mut self, cell: usize) -> Result<(), Ending> {
         let (path, task) = &self.plan.tasks[cell];
         let clock = Clock::get();
@@ -259,7 +259,7 @@ impl Turns<'_> {
     }
 }
 
-/// Returns the memory of a latency histogram and the time to record one latency.
+/// Returns the memory size of a latency histogram and the time for recording one latency.
 pub fn cost_of_latency() -> (Bytes, Seconds) {
     (Bytes(latency::MEMORY), latency::overhead(Clock::get()))
 }

@@ -1,9 +1,9 @@
-//! Scratch folder for the files of a run: new, used only by this run, removed at the end.
+//! Scratch folder for the files of a run. It is created for the run, used only by this run, and removed at the end.
 //!
-//! Its name begins with [`PREFIX`]; it holds a file `lock` that the run keeps locked, and files whose names
-//! begin with `data-`. A run that is killed leaves it behind; the kernel releases the locks of dead
-//! processes, so that the next run can distinguish it from a folder in use. Only such a folder and only files
-//! with these names are ever removed.
+//! The name of the folder begins with [`PREFIX`]. The folder contains a file `lock`, which the run keeps locked, and
+//! files whose names begin with `data-`. A killed run leaves its folder behind. The kernel releases the locks of ended
+//! processes, so that a later run can distinguish such a folder from a folder in use. Only such folders, and only files
+//! with these names, are ever removed.
 
 use crate::error;
 use nodegauge_measure::{Bytes, Failure};
@@ -16,28 +16,28 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Prefix of the names of folders.
+/// Prefix of the names of scratch folders.
 const PREFIX: &str = "nodegauge-io-";
 const LOCK: &str = "lock";
 const DATA: &str = "data-";
-/// Age below which a folder without a lock may still be in creation.
+/// Age below which a folder without a lock counts as in use, because a run may be creating it.
 const BEING_MADE: Duration = Duration::from_secs(60);
 
 /// Scratch folder of this run.
 #[derive(Debug)]
 pub(crate) struct ScratchDirectory {
     folder: PathBuf,
-    /// Lock file, open and therefore locked until the end of the run.
+    /// Lock file; it stays open and locked until the end of the run.
     _lock: File,
     files: std::cell::Cell<u64>,
 }
 
-/// Folder that a run left behind.
+/// Scratch folder that a killed run left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
     /// Path of the folder.
     pub folder: PathBuf,
-    /// Size of its files.
+    /// Total size of the files in the folder.
     pub bytes: Bytes,
 }
 
@@ -59,7 +59,7 @@ impl ScratchDirectory {
         &self.folder
     }
 
-    /// Returns the path of a new file whose name contains `what`.
+    /// Returns the path for a new file whose name contains `what`.
     pub(crate) fn file(&self, what: &str) -> PathBuf {
         let number = self.files.replace(self.files.get() + 1);
         self.folder.join(format!("{DATA}{what}-{number}"))
@@ -68,7 +68,7 @@ impl ScratchDirectory {
 
 impl Drop for ScratchDirectory {
     fn drop(&mut self) {
-        // The next run finds files that cannot be removed here.
+        // A folder that cannot be removed now is found by the next run.
         let _ = remove(&self.folder);
     }
 }
@@ -80,10 +80,10 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
         .map_err(|cause| error::unwritable(path, cause.into()))
 }
 
-/// Removes the folders that killed runs left under `path`, and returns them.
+/// Removes the folders that killed runs left under `path`, and returns the removed folders.
 ///
 /// # Errors
-/// Fails if a folder or a file in it cannot be removed.
+/// Fails if such a folder or a file in it cannot be removed.
 pub fn remove_leftovers(path: &Path) -> Result<Vec<Leftover>, Failure> {
     let left = leftovers(path);
     for Leftover { folder, .. } in &left {
@@ -91,20 +91,20 @@ pub fn remove_leftovers(path: &Path) -> Result<Vec<Leftover>, Failure> {
             let folder = folder.display();
             Failure::missing(format!("cannot remove {folder}, which a killed run left"))
                 .cause(cause)
-                .hint("check its contents and remove it by hand")
+                .hint("check the contents of the folder and remove it manually")
         })?;
     }
     Ok(left)
 }
 
-/// Checks that a path is a folder. Devices and files are never opened.
+/// Checks that a path is a folder. Devices and other files are never opened.
 fn is_folder(path: &Path) -> Result<(), Failure> {
     let what = match std::fs::metadata(path) {
         Ok(found) if found.is_dir() => return Ok(()),
         Ok(found) if found.file_type().is_block_device() => "a block device, which is never opened",
-        Ok(found) if found.is_file() => "a file, and existing files are never touched",
+        Ok(found) if found.is_file() => "a file, and existing files are never changed",
         Ok(_) => "not a folder",
-        Err(error) if error.kind() == io::ErrorKind::NotFound => "not there",
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "missing",
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             "below a path that is not a folder"
         }
@@ -117,14 +117,14 @@ fn is_folder(path: &Path) -> Result<(), Failure> {
 /// Creates and locks the lock file, and writes the process ID into it.
 fn locked(path: &Path) -> io::Result<File> {
     let mut lock = File::options().write(true).create_new(true).open(path)?;
-    // On a file system without locks, the folder always counts as in use.
+    // On a file system without locks, every folder counts as in use.
     let _ = lock.try_lock();
-    // The text is only informative: errors are ignored.
+    // The text is only informative, so that write errors are ignored.
     let _ = writeln!(lock, "process {} of nodegauge io", std::process::id());
     Ok(lock)
 }
 
-/// Returns the folders under `path` that runs left behind, without those that are or may be in use.
+/// Returns the folders under `path` that killed runs left behind, without those that are or may be in use.
 pub(crate) fn leftovers(path: &Path) -> Vec<Leftover> {
     let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
     let mut found: Vec<Leftover> = entries
@@ -143,8 +143,8 @@ pub(crate) fn leftovers(path: &Path) -> Vec<Leftover> {
     found
 }
 
-/// True if a folder is of this user and no run uses it. Another user's folder is never opened: its lock could be a
-/// pipe without a writer, a link or a device.
+/// True if a folder belongs to this user and no run uses it. A folder of another user is never opened, because its lock
+/// file could be a pipe without a writer, a link or a device.
 fn is_left(folder: &Path) -> bool {
     let is_own = |metadata: Metadata| metadata.uid() == effective_user();
     if !std::fs::symlink_metadata(folder).is_ok_and(is_own) {
@@ -163,7 +163,7 @@ fn is_left(folder: &Path) -> bool {
     made.is_ok_and(|made| SystemTime::now().duration_since(made).is_ok_and(|age| age > BEING_MADE))
 }
 
-/// Removes the lock and the data of a folder, and the folder itself if it contains nothing else.
+/// Removes the lock file and the data files of a folder. The folder itself is removed if it contains nothing else.
 fn remove(folder: &Path) -> io::Result<()> {
     let mut lock = None;
     for entry in std::fs::read_dir(folder)?.flatten() {
@@ -175,7 +175,7 @@ fn remove(folder: &Path) -> io::Result<()> {
             lock = Some(entry.path());
         }
     }
-    // The lock goes last: without it, the folder would look abandoned to another run.
+    // The lock file is removed last, because without it the folder would look abandoned to another run.
     if let Some(lock) = lock {
         std::fs::remove_file(lock)?;
     }
@@ -234,7 +234,7 @@ mod tests {
             std::fs::create_dir(&folder).unwrap();
             folder
         };
-        // Opening a pipe without a writer to read from it would block.
+        // Opening a pipe for reading blocks if the pipe has no writer.
         let pipe = folder("pipe").join(LOCK);
         rustix::fs::mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
         std::os::unix::fs::symlink("/dev/null", folder("link").join(LOCK)).unwrap();

@@ -12,19 +12,19 @@ use std::str::FromStr;
 pub struct TaskSetup {
     /// Engine of the plain operations.
     pub engine: IoEngine,
-    /// Number of blocks in progress at the same time; 1 unless the engine queues requests.
+    /// Number of blocks in flight; 1 unless the engine queues requests.
     pub depth: u32,
-    /// Time at which a changed mapping is written to the file.
+    /// Time at which changes to a mapping are written to the file.
     pub msync: Msync,
     /// True to bypass the page cache (`O_DIRECT`).
     pub direct: bool,
-    /// Event for which each write waits.
+    /// Data that must be on the device before a write call returns; `None` if writes do not wait.
     pub sync_writes: Option<SyncWrites>,
-    /// True if closing the file is timed.
+    /// True if the time for closing the file is included.
     pub include_close: bool,
-    /// True if writing the data out (`fsync`) is timed.
+    /// True if the time for `fsync` is included.
     pub include_fsync: bool,
-    /// True if the data that is read is compared with the data that was written.
+    /// True if the data that is read is compared with the written data.
     pub verify: bool,
     /// Percentage of reads in the random mix.
     pub read_percent: u8,
@@ -47,33 +47,33 @@ impl Default for TaskSetup {
 }
 
 impl TaskSetup {
-    /// Returns why an operation cannot be carried out this way; `None` if it can.
+    /// Returns the reason why an operation cannot be carried out with this setup; `None` if it can.
     pub(crate) fn refuses(&self, operation: &Operation) -> Option<&'static str> {
         match operation.way {
             Way::Stdio if self.direct => {
                 Some("the C library's buffers are not aligned as direct I/O requires")
             }
             Way::Stdio | Way::Positional | Way::Vector if self.engine != IoEngine::Sync => {
-                Some("only the engine sync makes these calls")
+                Some("only --engine sync supports these calls")
             }
             Way::Plain | Way::Positional | Way::Vector | Way::Stdio => None,
         }
     }
 }
 
-/// Use of the page cache.
+/// Use of the page cache by the operations.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum CacheMode {
-    /// Default use by the kernel, as IOzone without options.
+    /// Page cache as the kernel uses it by default, as IOzone without options does.
     Cached,
-    /// `fsync` is timed, and pages are dropped before operations that read.
+    /// Page cache with a timed `fsync`; pages are dropped before operations that read.
     Fsync,
-    /// Direct I/O, which bypasses the cache.
+    /// Direct I/O, which bypasses the page cache.
     Direct,
-    /// File twice as large as memory, so that little of it is in the cache.
+    /// Page cache with a file twice as large as memory, so that only a small part of the file is cached.
     Beyond,
 }
 
@@ -87,7 +87,7 @@ impl CacheMode {
         }
     }
 
-    /// Returns the setup with the settings that this mode requires.
+    /// Returns the setup with the settings that this cache mode requires.
     pub(crate) fn applied(self, mut setup: TaskSetup) -> TaskSetup {
         setup.direct |= self == Self::Direct;
         setup.include_fsync |= self == Self::Fsync;
@@ -102,7 +102,7 @@ impl FromStr for CacheMode {
     }
 }
 
-/// Task on a file.
+/// Operations on a file with one file size, block size and setup.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     pub(crate) cell: CellSize,
@@ -110,6 +110,6 @@ pub(crate) struct Task {
     pub(crate) setup: TaskSetup,
     /// True if pages are dropped before operations that read.
     pub(crate) drop_before_reads: bool,
-    /// Operations, in order.
+    /// Operations, in the order of execution.
     pub(crate) operations: Vec<&'static Operation>,
 }

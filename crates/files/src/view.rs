@@ -1,5 +1,5 @@
-//! View of files: tables of operations with their latencies and the origin of the data, heat maps of file size and
-//! block size, and the figures of reference programs.
+//! View of file measurements: tables of operations with their latencies and the origin of the data, heat maps over file
+//! size and block size, and the figures of reference programs.
 
 mod heat;
 mod tables;
@@ -16,7 +16,7 @@ use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Notice, NoticeId, Unit};
 use std::collections::BTreeSet;
 
-/// Up to this number, cells are shown one by one; more are summarised by operation.
+/// Maximum number of cells that are shown individually. More cells are summarized by operation.
 const FEW: usize = 6;
 
 /// Measurement with its configuration.
@@ -31,7 +31,7 @@ impl Row<'_> {
         self.config.file_bytes.zip(self.config.block_bytes)
     }
 
-    /// True if both are measurements of the same cell in the same folder, taken in the same way.
+    /// True if both rows are measurements of the same cell in the same folder with the same setup.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let cell = |row: &Self| (row.sizes(), row.config.read_percent, row.config.cache);
         cell(self) == cell(other) && self.folder() == other.folder()
@@ -85,10 +85,11 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     sections
 }
 
-/// Maximum number of operations in the closing sentences.
+/// Maximum number of operations that the closing sentences compare.
 const MOST_COMPARED: usize = 2;
 
-/// Returns, for each other program, which one is faster in the largest cell that both have.
+/// Returns a sentence for each other program that compares its rate with the gauge's in the largest cell that both
+/// measured.
 fn closing(rows: &[&Row<'_>]) -> Option<String> {
     let is_own = |row: &&&Row<'_>| row.m.category == Category::Variant;
     let (own, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) = rows.iter().partition(is_own);
@@ -147,7 +148,7 @@ fn brief(record: &Record, rows: &[&Row<'_>]) -> Section {
     section
 }
 
-/// Adds the measurements of one folder with one setup to a section.
+/// Adds the measurements of one folder with the same setup to a section.
 fn of_group(group: &[&Row<'_>], section: &mut Section) {
     let (own, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) =
         group.iter().partition(|row| row.m.category == Category::Variant);
@@ -185,17 +186,17 @@ fn measurements<'a>(rows: &[&Row<'a>]) -> Vec<&'a Measurement> {
     rows.iter().map(|row| row.m).collect()
 }
 
-/// Returns the cells of measurements, ascending.
+/// Returns the combinations of file size and block size of measurements, in ascending order.
 pub(crate) fn cells(rows: &[&Row<'_>]) -> Vec<(u64, u64)> {
     let cells: BTreeSet<(u64, u64)> = rows.iter().filter_map(|row| row.sizes()).collect();
     cells.into_iter().collect()
 }
 
-/// Describes the file system and its device; with `in_full`, also the mount options.
+/// Returns a description of the file system and its device; with `in_full`, also the mount options.
 fn volume_in_words(row: &Row<'_>, in_full: bool) -> String {
     let Some(volume) = &row.config.volume else {
         let program = row.config.engine.as_deref().unwrap_or("another program");
-        return format!("as {program} saw them");
+        return format!("file system not in the output of {program}");
     };
     let Volume { path, kind, device, .. } = volume;
     let mut words = format!("{path}: {}", kind.as_deref().unwrap_or("file system unknown"));
@@ -218,7 +219,7 @@ fn volume_in_words(row: &Row<'_>, in_full: bool) -> String {
     words
 }
 
-/// Describes the setup of measurements, as far as native ones and those of reference programs share it.
+/// Returns a description of the setup, as far as it applies to the gauge and to reference programs.
 fn how(row: &Row<'_>) -> String {
     let Row { m, config } = row;
     let cache = match config.cache {
@@ -251,13 +252,13 @@ fn how(row: &Row<'_>) -> String {
         [(config.threads, "thread", "threads"), (config.processes, "process", "processes")];
     let workers = workers.into_iter().filter_map(|(count, one, several)| match count? {
         1 => Some(format!("1 {one} on its own file")),
-        count => Some(format!("{count} {several} on files of their own")),
+        count => Some(format!("{count} {several}, each on its own file")),
     });
     let parts = std::iter::once(cache.to_owned()).chain(engine).chain(flags).chain(workers);
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// Formats a size for tables: `64 KiB`.
+/// Formats a size for tables, e.g. `64 KiB`.
 fn size(bytes: u64) -> String {
     Bytes(bytes).to_string()
 }

@@ -1,4 +1,4 @@
-//! File system and device of a folder, and the space that is left for writing.
+//! File system and device of a folder, and the free space in it.
 
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Bytes;
@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 /// File system of a folder, as in the record. Unknown values are `null`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Volume {
-    /// Folder as given by the user.
+    /// Folder in the form in which the user gave it.
     pub path: String,
-    /// `ext4`, `xfs`, `tmpfs`, `nfs4`, `lustre`, ...
+    /// Type of the file system: `ext4`, `xfs`, `tmpfs`, `nfs4`, `lustre`, ...
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// Mount point.
@@ -28,25 +28,25 @@ pub struct Volume {
     pub device: Option<String>,
     /// Name of the device's model.
     pub model: Option<String>,
-    /// The device's I/O scheduler.
+    /// I/O scheduler of the device.
     pub scheduler: Option<String>,
     /// True if the device reports itself as rotational.
     pub rotational: Option<bool>,
     /// Block size in bytes that direct I/O requires.
     pub logical_block: Option<u64>,
-    /// Number of the device in the kernel's files, `MAJOR:MINOR`.
+    /// Device number in the kernel's files, `MAJOR:MINOR`.
     #[serde(skip)]
     pub number: Option<String>,
-    /// Path of the folder, also if it is not UTF-8.
+    /// Path of the folder, which may contain bytes that are not UTF-8.
     #[serde(skip)]
     pub folder: PathBuf,
 }
 
-/// File systems that keep everything in memory.
+/// Types of file systems that keep all data in memory.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
 impl Volume {
-    /// Describes the file system of `folder`.
+    /// Returns a description of the file system of `folder`.
     pub(crate) fn of(folder: &Path, root: &SysRoot) -> io::Result<Self> {
         let number = std::fs::metadata(folder)?.dev();
         let full = std::fs::canonicalize(folder)?;
@@ -64,7 +64,7 @@ impl Volume {
         let mounts = mounts.lines().filter_map(Mount::read).filter(fits);
         let mount = mounts.max_by_key(|mount| mount.at.as_os_str().len());
         if let Some(mount) = mount {
-            // A file system over several devices, such as btrfs, has its own device number.
+            // A file system that spans several devices, such as btrfs, has its own device number.
             let device = Path::new(mount.source).starts_with("/dev/");
             let source = std::fs::metadata(mount.source).map_or(0, |source| source.rdev());
             candidates.extend((device && source != 0).then(|| number(source)));
@@ -87,7 +87,7 @@ impl Volume {
         let folder = std::fs::canonicalize(root.path(&at)).unwrap_or_default();
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
         self.device = name.or(in_uevent.map(str::to_owned));
-        // A partition uses the queue of its disk.
+        // A partition uses the request queue of its disk.
         let disk = if root.exists(&format!("{at}/queue")) { at } else { format!("{at}/..") };
         self.scheduler = root.text(&format!("{disk}/queue/scheduler")).map(|list| chosen(&list));
         self.rotational = root.value::<u8>(&format!("{disk}/queue/rotational")).map(|n| n != 0);
@@ -102,7 +102,7 @@ impl Volume {
     }
 }
 
-/// Returns the scheduler in brackets, or the only one.
+/// Returns the selected scheduler, which is the name in brackets or the only name.
 fn chosen(list: &str) -> String {
     list.split_once('[')
         .and_then(|(_, rest)| rest.split_once(']'))
@@ -110,7 +110,7 @@ fn chosen(list: &str) -> String {
         .to_owned()
 }
 
-/// Line of mountinfo (proc_pid_mountinfo(5)).
+/// Fields of a line of mountinfo (proc_pid_mountinfo(5)).
 struct Mount<'a> {
     number: &'a str,
     at: PathBuf,
@@ -137,7 +137,7 @@ impl<'a> Mount<'a> {
     }
 }
 
-/// Decodes a path in which special characters are a backslash and three octal digits.
+/// Decodes a path in which special characters are written as a backslash and three octal digits.
 fn unescaped(text: &str) -> PathBuf {
     let mut parts = text.split('\\');
     let mut out = parts.next().unwrap_or_default().as_bytes().to_vec();
@@ -156,8 +156,8 @@ fn unescaped(text: &str) -> PathBuf {
     PathBuf::from(OsString::from_vec(out))
 }
 
-/// Returns the space that can still be written in a folder, and what limits it: free space, or the user's quota if
-/// there is one.
+/// Returns the space that can still be written in a folder, and the reason for this limit: the free space, or the
+/// user's quota if there is one.
 pub(crate) fn room(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
     let stat = rustix::fs::statvfs(&volume.folder)?;
     let free = (Bytes(stat.f_bavail * stat.f_frsize), "free space");
@@ -165,12 +165,12 @@ pub(crate) fn room(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
     Ok(quota.map_or(free, |quota| quota.min(free)))
 }
 
-/// Returns the rest of the user's quota, if the kernel keeps one for this device.
+/// Returns the unused part of the user's quota, if the kernel manages quotas for this device.
 fn quota(volume: &Volume) -> Option<u64> {
     let source = volume.source.as_deref().filter(|source| source.starts_with("/dev/"))?;
     let device = CString::new(source).ok()?;
     const BLOCK: u64 = 1024;
-    // SAFETY: the kernel fills the structure, for which zero is a value; the path ends with a zero.
+    // SAFETY: the kernel fills the structure, for which zeros are valid; the path ends with a zero byte.
     let quota = unsafe {
         let mut quota: libc::dqblk = std::mem::zeroed();
         let command = libc::QCMD(libc::Q_GETQUOTA, libc::USRQUOTA);
@@ -186,7 +186,8 @@ fn quota(volume: &Volume) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A machine with a partition of a disk, a tmpfs in it, and a mount with a blank in its name.
+    /// Returns the kernel files of a machine with a disk partition, a tmpfs below the partition's mount point, and a
+    /// mount point with a space in its name.
     fn recorded() -> (tempfile::TempDir, SysRoot) {
         let tree = tempfile::tempdir().unwrap();
         let disk = tree.path().join("sys/devices/pci/nvme0n1");

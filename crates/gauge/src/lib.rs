@@ -1,9 +1,10 @@
-//! Interface of a gauge: a name, plans that are checked before anything is touched, runs that end in an
-//! [`Outcome`], the configuration keys of its figures, and the view of its part of a record.
+//! Interface of a gauge, i.e. of the code that measures one component of the node: its name, plans that are checked
+//! before anything is measured, runs that return an [`Outcome`], the configuration keys of the figures, and the display
+//! of the figures in a record.
 //!
-//! Gauges implement [`Gauge`] and [`Planned`] and are registered in one list of the command. Everything that
-//! runs, shows, compares and exports records reads that list. Nothing here assumes that a gauge measures
-//! processors: a device with its own memory and queues fits as well.
+//! Gauges implement [`Gauge`] and [`Planned`] and are registered in a list in the crate of the command. All code that
+//! runs gauges and shows, compares or exports records uses that list. The interface does not assume that a gauge
+//! measures processors; a gauge can also measure a device with its own memory and queues.
 #![forbid(unsafe_code)]
 
 pub mod roofline;
@@ -23,13 +24,13 @@ use roofline::{CeilingsAsk, RooflinePoint};
 use std::time::Duration;
 use view::Section;
 
-/// Node that is measured, with its configuration at the start of the run.
+/// Node that is measured, with the state of the node at the start of the run.
 pub struct Site {
-    /// Processors, caches and NUMA nodes.
+    /// Processors, caches and NUMA nodes of the node.
     pub topology: Topology,
-    /// Description of the node as it is stored in the record; it includes the topology.
+    /// Description of the node that is stored in the record; it includes the topology.
     pub machine: Machine,
-    /// Root directory of `/proc` and `/sys`.
+    /// Directory that contains `/proc` and `/sys`.
     pub root: SysRoot,
     /// Core-to-core round trips in saved runs of this node.
     pub round_trips: SavedTrips,
@@ -42,38 +43,38 @@ impl Site {
     }
 }
 
-/// Expected resources of a run, as far as they are known in advance.
+/// Time and memory that a run is expected to need, as far as they are known in advance.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Foreseen {
-    /// Expected time; `None` if it depends on what is measured.
+    /// Expected time; `None` if it depends on the results.
     pub time: Option<Duration>,
-    /// Expected memory.
+    /// Expected memory consumption.
     pub memory: Option<Bytes>,
 }
 
-/// A planned run: its options have been checked, and nothing has been touched yet.
+/// A planned run: the options have been checked, and nothing has been measured or written yet.
 pub trait Planned {
     /// Returns the expected resources of the run.
     fn foreseen(&self) -> Foreseen {
         Foreseen::default()
     }
 
-    /// Returns the figures that the run may produce; empty if they are not known. A condition that no figure
-    /// can meet is rejected before the run.
+    /// Returns the figures that the run may produce; empty if they are not known. An expectation (`--expect`) that
+    /// applies to none of these figures is rejected before the run.
     fn figures(&self, site: &Site) -> Vec<Figures> {
         let _ = site;
         Vec::new()
     }
 
-    /// Runs the measurement.
+    /// Runs the planned measurement.
     ///
     /// # Errors
-    /// Fails if nothing could be measured. A later failure is stored in the outcome, together with the figures
-    /// measured before it.
+    /// Fails if nothing could be measured. A later failure is stored in the outcome, together with the figures measured
+    /// before the failure.
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure>;
 }
 
-/// Plans that run one after another.
+/// Several plans, which run one after another.
 pub struct InTurn(pub Vec<Box<dyn Planned>>);
 
 impl Planned for InTurn {
@@ -100,7 +101,7 @@ impl Planned for InTurn {
     }
 }
 
-/// Extent of a gauge's part of `run`.
+/// Extent of a gauge's measurements in the command `run`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
     /// A short measurement: about one minute for all gauges together.
@@ -109,24 +110,25 @@ pub enum Depth {
     Full,
 }
 
-/// Input of a gauge's plan for `run`.
+/// Input for the plan of a gauge in the command `run`.
 pub struct SummaryRequest<'a> {
-    /// Extent of the measurement.
+    /// Extent of the measurements.
     pub depth: Depth,
-    /// Figures of the gauges that ran before this one.
+    /// Figures of the gauges that have already run.
     pub before: &'a [Measurement],
-    /// The gauge's share of the requested time.
+    /// Time budget of the gauge: its share of the budget of the command.
     pub budget: Option<Duration>,
     /// Requested number of samples, for a gauge that measures until its figures are stable.
     pub samples: Option<usize>,
     /// Thread settings from the environment variables of OpenMP programs.
     pub environment: &'a Environment,
-    /// Returns the newest saved run of this node that itself measured a figure with this test and name.
+    /// Function that returns the newest saved run of this node that measured a figure with the given test and name
+    /// itself.
     pub newest: &'a dyn Fn(&str, &str) -> Option<Record>,
 }
 
 impl<'a> SummaryRequest<'a> {
-    /// Returns a request of this depth without figures, limits and saved runs.
+    /// Returns a request of this depth without earlier figures, limits and saved runs.
     pub fn plain(depth: Depth, environment: &'a Environment) -> Self {
         Self { depth, before: &[], budget: None, samples: None, environment, newest: &|_, _| None }
     }
@@ -135,26 +137,26 @@ impl<'a> SummaryRequest<'a> {
 /// Level of detail of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// The part on the page of `run`: figures and the most important evidence.
+    /// Excerpt for the page of `run`: figures and the most important evidence.
     Brief,
-    /// All evidence, as the gauge's own command shows it.
+    /// All evidence, as on the page of the gauge's own command.
     Full,
 }
 
-/// Representative figure of a gauge, or a placeholder for one that the record does not contain.
+/// Representative figure of a gauge, or a placeholder if the record does not contain the figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Headline<'r> {
     /// Part of the node that the figure describes, e.g. `floating point`.
     pub title: &'static str,
     /// Name of the figure, e.g. `Triad`.
     pub what: &'static str,
-    /// The figure.
+    /// The figure; `None` if the record does not contain it.
     pub figure: Option<&'r Measurement>,
 }
 
 impl<'r> Headline<'r> {
-    /// Selects the figure with the highest `rank` among those of `gauge` that the record's run measured
-    /// itself; none if `rank` returns `None` for all of them.
+    /// Selects the figure with the highest `rank` among the figures of `gauge` that the record's run measured itself.
+    /// The headline is a placeholder if `rank` returns `None` for all these figures.
     pub fn of<K: PartialOrd>(
         title: &'static str,
         what: &'static str,
@@ -170,8 +172,8 @@ impl<'r> Headline<'r> {
     }
 }
 
-/// Returns the outcome of a gauge's plan as part of a larger run. A gauge that fails must not discard the
-/// figures of the others, so its failure becomes a notice.
+/// Runs the plan of a gauge as part of a larger run, and returns the outcome. A failure of the plan becomes a notice,
+/// so that the figures of the other gauges are kept.
 pub fn attempted(
     gauge: &dyn Gauge,
     planned: Result<Option<Box<dyn Planned>>, Failure>,
@@ -195,15 +197,15 @@ pub fn attempted(
     }
 }
 
-/// A gauge: memory, compute, messages, files, ...
+/// A gauge measures one component of the node: memory, compute, messages, files, ...
 pub trait Gauge: Sync {
-    /// Returns the gauge's name, as it is stored in `gauge` in records.
+    /// Returns the gauge's name, which records contain as `gauge`.
     fn name(&self) -> &'static str;
 
-    /// Returns the kinds of the gauge's figures, with their configuration keys.
+    /// Returns the kinds of figures of the gauge, with their configuration keys.
     fn kinds(&self) -> Vec<ConfigKind>;
 
-    /// Plans the gauge's part of `run`; `None` if it has none on this node.
+    /// Plans the gauge's measurements for the command `run`; returns `None` if there are none on this node.
     ///
     /// # Errors
     /// Fails if something that the run requires is missing or does not fit.
@@ -213,8 +215,8 @@ pub trait Gauge: Sync {
         ask: &SummaryRequest<'_>,
     ) -> Result<Option<Box<dyn Planned>>, Failure>;
 
-    /// Plans the gauge's part of a roofline: ceilings, and kernels below them, as figures of
-    /// [`roofline::GAUGE`]; `None` if it has none.
+    /// Plans the gauge's measurements for a roofline: ceilings, and kernels below the ceilings. The figures have the
+    /// gauge name [`roofline::GAUGE`]. Returns `None` if the gauge measures no ceilings.
     ///
     /// # Errors
     /// Fails under the same conditions as [`Self::summary_plan`].
@@ -227,18 +229,18 @@ pub trait Gauge: Sync {
         Ok(None)
     }
 
-    /// Returns the points that the gauge can add to a roofline from its saved figures. `newest` returns the
-    /// newest saved run of this node that itself measured a figure with this test and name.
+    /// Returns the points that the gauge can add to a roofline from its saved figures. `newest` returns the newest
+    /// saved run of this node that measured a figure with the given test and name itself.
     fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<RooflinePoint> {
         let _ = newest;
         Vec::new()
     }
 
-    /// Returns the gauge's representative figures for a short summary of a node, in display order. They are
-    /// figures that the node measured itself.
+    /// Returns the gauge's representative figures for a short summary of a node, in display order. All these figures
+    /// were measured on the node itself.
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>>;
 
-    /// Returns the gauge's part of a record's page; empty if the record has no figures of the gauge. Figures
-    /// of unknown kinds are shown in a plain table.
+    /// Returns the sections with the gauge's figures for the page of a record; empty if the record has no figures of
+    /// the gauge. Figures of unknown kinds are shown in a plain table.
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section>;
 }

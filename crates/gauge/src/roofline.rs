@@ -1,10 +1,10 @@
-//! The roofline model (Williams, Waterman, Patterson 2009, doi 10.1145/1498765.1498785): the rate that a
-//! program can reach, given its operations per byte, and the ceiling that limits it.
+//! The roofline model (Williams, Waterman, Patterson 2009, doi 10.1145/1498765.1498785): the rate that a program with a
+//! given number of operations per byte can reach, and the ceiling that limits the program.
 //!
-//! Gauges measure the ceilings ([`Gauge::ceilings`](crate::Gauge::ceilings)) and may add their own figures as
-//! points ([`Gauge::points`](crate::Gauge::points)). Each memory level has its own roof: a point is compared
-//! with the level whose bytes were counted. The crate `nodegauge-roofline` contains the gauge that collects
-//! ceilings and points.
+//! Gauges measure the ceilings ([`Gauge::ceilings`](crate::Gauge::ceilings)) and may add their own figures as points
+//! ([`Gauge::points`](crate::Gauge::points)). Each memory level has its own roof. A point is compared with the roof of
+//! the level whose bytes were counted. The crate `nodegauge-roofline` contains the gauge that collects ceilings and
+//! points.
 
 mod ceiling;
 mod chart;
@@ -22,36 +22,36 @@ use std::time::Duration;
 
 /// Name of the gauge in records.
 pub const GAUGE: &str = "roofline";
-/// Test name of bandwidths. Figure names are a level and a kernel: `L1_read`, `memory_triad`.
+/// Test name of bandwidths. The figure names consist of a level and a kernel: `L1_read`, `memory_triad`.
 pub const BANDWIDTH: &str = "bandwidth";
-/// Test name of peaks: [`PEAKS`].
+/// Test name of peaks. The figure names are listed in [`PEAKS`].
 pub const PEAK: &str = "peak";
-/// Test name of kernels that were measured together with the ceilings. Figure names have the same form as
-/// those of bandwidths.
+/// Test name of kernels that were measured together with the ceilings. The figure names have the same form as the names
+/// of bandwidths.
 pub const KERNEL: &str = "kernel";
-/// Test name of all other points.
+/// Test name of all other points, e.g. of points that the user gives.
 pub const POINT: &str = "point";
 /// Names of the peaks: fused multiply-adds, SIMD without FMA, scalar operations, and matrix products.
 pub const PEAKS: [&str; 4] = ["fma", "simd", "scalar", "dgemm"];
 /// Name of the level behind all caches.
 pub const MEMORY: &str = "memory";
-/// Suffix of the names of ceilings of a single thread.
+/// Suffix of the names of ceilings that a single thread reaches.
 pub const ONE_THREAD: &str = "_one";
 
 /// A group of threads whose roofline is measured.
 #[derive(Clone, Copy)]
 pub struct CeilingsPart<'a> {
-    /// Threads that measure together.
+    /// CPUs of the threads that measure together.
     pub placement: &'a Placement,
-    /// Suffix of the names of their figures: empty, or [`ONE_THREAD`].
+    /// Suffix of the figure names of this group: empty, or [`ONE_THREAD`].
     pub suffix: &'static str,
-    /// Share of the time for this group, 0 to 1.
+    /// Share of the time budget for this group, 0 to 1.
     pub share: f64,
-    /// True if kernels are also measured and placed under the ceilings.
+    /// True if kernels are also measured and shown as points under the ceilings.
     pub kernels: bool,
 }
 
-/// Input of a gauge's plan for a roofline.
+/// Input for the plan of a gauge for a roofline.
 #[derive(Clone, Copy)]
 pub struct CeilingsAsk<'a> {
     /// Groups of threads, measured one after another.
@@ -60,7 +60,7 @@ pub struct CeilingsAsk<'a> {
     pub policy: &'a MemoryPolicy,
     /// Working set in main memory, of all threads together; `None` for the gauge's default.
     pub largest: Option<Bytes>,
-    /// Time for the gauge.
+    /// Time budget of the gauge.
     pub budget: Duration,
     /// Exact number of samples, regardless of the time.
     pub samples: Option<usize>,

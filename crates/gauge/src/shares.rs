@@ -3,16 +3,16 @@
 use crate::{Gauge, Site, SummaryRequest};
 use std::time::Duration;
 
-/// Shares of a budget, in proportion to the time that each gauge usually takes.
+/// Shares of a time budget, in proportion to the time that each gauge usually takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetShares {
     budget: Duration,
-    /// Usual time of each gauge; zero if it cannot be planned.
+    /// Usual time of each gauge; zero if the gauge cannot be planned.
     usual: Vec<Duration>,
 }
 
 impl BudgetShares {
-    /// Divides `budget` among `gauges`, whose usual times are those of the request `ask`.
+    /// Divides `budget` among `gauges`, in proportion to the times that their plans for the request `ask` need.
     pub fn new(
         budget: Duration,
         gauges: &[&'static dyn Gauge],
@@ -24,16 +24,16 @@ impl BudgetShares {
         Self { budget, usual }
     }
 
-    /// Returns the part for gauge number `at`, after the gauges before it used `spent`. The remaining time is divided
-    /// in proportion to the usual times. The minimum is half of the gauge's part of the whole budget, because a gauge
-    /// with a long set-up could otherwise leave no time for the last one.
+    /// Returns the share for gauge number `at`, after the earlier gauges have used `spent`. The remaining time is
+    /// divided in proportion to the usual times. Each gauge gets at least half of its share of the whole budget,
+    /// because a gauge with a long setup could otherwise leave no time for the last gauge.
     pub fn of(&self, at: usize, spent: Duration) -> Duration {
         let left = self.budget.saturating_sub(spent);
         let least = self.part(at, self.budget / 2, &self.usual);
         self.part(at, left, &self.usual[at..]).max(least)
     }
 
-    /// Returns the part of `time` for gauge number `at` among gauges with these usual times.
+    /// Returns the share of `time` for gauge number `at` among gauges with these usual times.
     fn part(&self, at: usize, time: Duration, among: &[Duration]) -> Duration {
         let all: Duration = among.iter().sum();
         time.mul_f64(self.usual[at].as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE))

@@ -1,8 +1,8 @@
 //! View model: the content of a record's page, independent of the output format (text, HTML or Markdown).
 //!
-//! Gauges build [`Section`]s of typed [`Block`]s from a record. A renderer formats them and does not depend
-//! on any gauge. Figures keep their value and unit in addition to their text, so that a renderer can sort,
-//! colour or export them.
+//! Gauges build [`Section`]s of typed [`Block`]s from a record. A renderer formats the blocks and does not depend on
+//! any gauge. A figure has a value and a unit in addition to its text, so that a renderer can sort, colour or export
+//! figures.
 
 mod chart;
 mod groups;
@@ -70,8 +70,8 @@ impl Section {
         self
     }
 
-    /// Adds each reason for doubt once. The reason that decides the verdict is labelled with the verdict. If
-    /// reasons differ only in a leading number, the first one is shown.
+    /// Adds the reasons why figures are suspect or invalid, each reason once. The decisive reason is labelled with the
+    /// status. Of reasons that differ only in a leading number, only the first is added.
     pub fn doubts(&mut self, measurements: &[&Measurement]) -> &mut Self {
         let mut seen: Vec<&str> = Vec::new();
         for m in measurements {
@@ -98,10 +98,10 @@ impl Section {
     }
 }
 
-/// Name of the sections that end a page.
+/// Identifier of the sections that end a page.
 const SUMMARY: &str = "summary";
 
-/// Creates a section that summarizes the figures in a sentence or a line each. It is the last one on a page.
+/// Creates the last section of a page, which summarizes the figures in one line each.
 pub fn summary(text: impl Into<String>) -> Section {
     let mut section = Section::new(SUMMARY);
     section.note("summary", text);
@@ -109,7 +109,7 @@ pub fn summary(text: impl Into<String>) -> Section {
 }
 
 impl Section {
-    /// True if the section is a summary, which ends a page.
+    /// True if the section is a summary, i.e. the last section of a page.
     pub fn is_summary(&self) -> bool {
         self.id == SUMMARY
     }
@@ -131,11 +131,11 @@ pub enum Block {
     Chart(Chart),
     /// Heat maps.
     HeatMaps(HeatMaps),
-    /// A card with one bar per gauge.
+    /// A summary card with one bar per gauge.
     Card(Card),
     /// An empty line between blocks, for text renderers.
     Gap,
-    /// A picture, shown only by renderers that can draw.
+    /// A picture, which only renderers with graphics show.
     #[serde(untagged)]
     Picture(Picture),
 }
@@ -147,24 +147,24 @@ pub enum Tone {
     /// Normal text.
     #[default]
     Plain,
-    /// Text that the reader looks for first.
+    /// Important text.
     Strong,
     /// Text of minor importance.
     Faint,
-    /// A warning.
+    /// Text of a warning.
     Warning,
-    /// An error or an invalid figure.
+    /// Text of an error or of an invalid figure.
     Bad,
-    /// Better than the reference.
+    /// Text of a figure that is better than the reference.
     Better,
-    /// Worse than the reference.
+    /// Text of a figure that is worse than the reference.
     Worse,
 }
 
 /// A labelled paragraph; the label names the topic.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Note {
-    /// Label: `how`, `regime`, `suspect`, ...; empty if the note continues the one before.
+    /// Label: `how`, `regime`, `suspect`, ...; empty if the note continues the previous note.
     pub label: String,
     /// Text of the paragraph; its line breaks are kept.
     pub text: String,
@@ -172,7 +172,7 @@ pub struct Note {
     pub tone: Tone,
     /// True if the text is of minor importance.
     pub faint: bool,
-    /// True if the note belongs to the one before.
+    /// True if the note belongs to the previous note.
     pub nested: bool,
 }
 
@@ -182,7 +182,7 @@ impl Note {
         Self { label: label.to_owned(), text: text.into(), ..Self::default() }
     }
 
-    /// Creates a note with the reason why a figure is suspect or invalid; the label is the verdict.
+    /// Creates a note with the reason why a figure is suspect or invalid; the label is the status.
     pub fn doubt(status: Status, text: impl Into<String>) -> Self {
         let tone = if status == Status::Invalid { Tone::Bad } else { Tone::Warning };
         Self::new(status.name(), text).tone(tone)
@@ -200,7 +200,7 @@ impl Note {
         self
     }
 
-    /// Marks the note as part of the one before.
+    /// Marks the note as part of the previous note.
     pub fn nested(mut self) -> Self {
         self.nested = true;
         self
@@ -213,17 +213,18 @@ impl From<Note> for Block {
     }
 }
 
-/// A table. In text, only the last column wraps, because a wrapped identifier or figure is hard to read.
-/// Conversion into a [`Block`] removes empty columns, except for the first.
+/// A table. In text output, only the cells of the last column are wrapped, because a wrapped identifier or figure is
+/// hard to read. Conversion into a [`Block`] removes empty columns except the first.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Table {
     /// Columns, left to right; empty for a table without a header.
     pub columns: Vec<Column>,
     /// Cells, row by row.
     pub rows: Vec<Vec<TableCell>>,
-    /// Headings with the row that each precedes, by ascending row; an empty cell ends the group before.
+    /// Headings between rows, each with the index of the row that it precedes, in ascending order. An empty heading
+    /// ends the previous group of rows.
     pub headings: Vec<(usize, TableCell)>,
-    /// Maximum length of a bar in text, in characters; `None` for the renderer's default.
+    /// Maximum length of a bar in text output, in characters; `None` for the renderer's default.
     pub longest_bar: Option<usize>,
 }
 
@@ -273,7 +274,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// Creates a column; `>title` is right-aligned.
+    /// Creates a column with a title; `>` before the title makes the column right-aligned.
     pub fn of(title: &str) -> Self {
         match title.strip_prefix('>') {
             Some(title) => Self { title: title.to_owned(), right: true },
@@ -287,9 +288,10 @@ impl Column {
 pub struct TableCell {
     /// Text of the cell.
     pub text: String,
-    /// Value behind the text, in base units.
+    /// Value of the figure in base units, and its unit; `None` for plain text.
     pub figure: Option<(f64, Unit)>,
-    /// Length of a bar, 0 to 1, drawn in place of the text; in text output the bar fills the remaining room.
+    /// Length of a bar that is drawn instead of the text, 0 to 1. In text output, the longest bar fills the rest of the
+    /// line.
     pub bar: Option<Fraction>,
     /// Emphasis of the cell.
     pub tone: Tone,
@@ -301,7 +303,7 @@ impl TableCell {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// Creates a cell with a figure and its text.
+    /// Creates a cell with a value, its unit and its text.
     pub fn figure(value: f64, unit: Unit, text: impl Into<String>) -> Self {
         Self { text: text.into(), figure: Some((value, unit)), ..Self::default() }
     }
@@ -330,7 +332,7 @@ impl<T: Into<String>> From<T> for TableCell {
     }
 }
 
-/// Returns a table of figures whose kind the gauge does not know.
+/// Returns a plain table, for figures of a kind that the gauge does not know.
 pub fn plain_table(measurements: &[&Measurement]) -> Table {
     let mut table = Table::new(&["figure", ">value", "unit", "status"]);
     for m in measurements {
@@ -348,7 +350,7 @@ pub fn plain_table(measurements: &[&Measurement]) -> Table {
     table
 }
 
-/// Breaks a line at spaces so that no piece is longer than `width`; a word that is longer is not broken.
+/// Wraps a line at spaces so that no resulting line is longer than `width`; a longer word is not broken.
 pub fn wrap(line: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in line.split(' ') {

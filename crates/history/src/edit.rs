@@ -4,10 +4,10 @@ use crate::error::{Access, HistoryError};
 use crate::store::Store;
 
 impl Store {
-    /// Sets a label of a run, or removes it if `value` is empty. Returns the identifier of the run.
+    /// Sets a label of a run; an empty `value` removes the label. Returns the identifier of the run.
     ///
     /// # Errors
-    /// If there is no such run, or if the database cannot be written.
+    /// Fails if there is no such run, or if the database cannot be written.
     pub fn set_label(
         &self,
         selector: &str,
@@ -32,7 +32,7 @@ impl Store {
     /// Removes a run with its labels and figures. Returns the identifier of the run.
     ///
     /// # Errors
-    /// If there is no such run, or if the database cannot be written.
+    /// Fails if there is no such run, or if the database cannot be written.
     pub fn remove(&self, selector: &str) -> Result<String, HistoryError> {
         let transaction = self.begin()?;
         let id = self.resolve(selector)?;

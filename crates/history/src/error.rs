@@ -6,8 +6,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// Timeout for the write lock of another program. Saving a run takes milliseconds, and some tenths of a
-/// second on a busy network file system; a lock that is held longer will probably not be released soon.
+/// Timeout for the write lock of another program. Saving a run takes milliseconds, and several tenths of a second on a
+/// busy network file system; a lock that is held longer will probably not be released soon.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Error of the history, with a hint.
@@ -18,7 +18,7 @@ pub enum HistoryError {
     NotFound {
         /// Selector that the user typed.
         selector: String,
-        /// Similar selectors that exist, the most similar first.
+        /// Valid selectors that are similar to the typed selector, the most similar first.
         candidates: Vec<String>,
     },
     /// Invalid or unreadable input, e.g. a file that is not a database or too few characters of an
@@ -54,12 +54,13 @@ impl Display for Access {
 }
 
 impl HistoryError {
-    /// Returns the error for a file that is not a database, is damaged, or belongs to another program.
+    /// Returns the error for a file that is not a database, for a damaged database, or for a database of another
+    /// program.
     pub(crate) fn unreadable(path: &Path, cause: impl Display) -> Self {
         let path = path.display();
         Failure::usage(format!("cannot read history database {path}"))
             .cause(cause.to_string())
-            .hint("move it away, or use --db FILE")
+            .hint("move the file away, or use --db FILE")
             .into()
     }
 
@@ -67,7 +68,7 @@ impl HistoryError {
     pub(crate) fn closed(path: &Path, access: Access, cause: impl Display) -> Self {
         let hint = match access {
             Access::Read => "use --db FILE with a file that you can read",
-            Access::Write => "--no-save, or --db FILE in a folder you can write",
+            Access::Write => "use --no-save, or --db FILE in a folder that you can write",
         };
         let path = path.display();
         Failure::missing(format!("cannot {access} history database {path}"))
@@ -76,7 +77,7 @@ impl HistoryError {
             .into()
     }
 
-    /// Returns the error for a database that another program has been writing to for `waited`.
+    /// Returns the error for a database that another program kept locked for the time `waited`.
     pub(crate) fn busy(path: &Path, access: Access, waited: Duration) -> Self {
         Self::Busy(
             Failure::missing(format!(
@@ -84,7 +85,7 @@ impl HistoryError {
                 path.display(),
                 waited.as_secs()
             ))
-            .hint("try again when that has ended, or use --db FILE"),
+            .hint("try again when that program has ended, or use --db FILE"),
         )
     }
 
@@ -101,7 +102,7 @@ impl HistoryError {
     pub(crate) fn of_sqlite(path: &Path, access: Access, error: &rusqlite::Error) -> Self {
         use rusqlite::ErrorCode as Code;
         match error.sqlite_error_code() {
-            // SQLite does not report why it could not open a file; the operating system does.
+            // SQLite does not report the reason why it could not open a file, so the operating system is asked.
             Some(Code::CannotOpen) => {
                 Self::closed(path, access, refusal(path, access).unwrap_or_else(|| plain(error)))
             }
@@ -113,7 +114,7 @@ impl HistoryError {
                 path.display(),
                 plain(error),
             ))
-            .hint("free some space there, or use --db FILE on another file system")
+            .hint("free some space on that file system, or use --db FILE on another file system")
             .into(),
             Some(
                 Code::ReadOnly
@@ -133,7 +134,9 @@ fn refusal(path: &Path, access: Access) -> Option<String> {
     options.read(true).write(access == Access::Write);
     let cause = options.open(path).err()?;
     Some(match (cause.kind(), access) {
-        (io::ErrorKind::NotFound, Access::Write) => "its folder cannot be written".to_owned(),
+        (io::ErrorKind::NotFound, Access::Write) => {
+            "the folder of the database cannot be written".to_owned()
+        }
         _ => cause.to_string(),
     })
 }

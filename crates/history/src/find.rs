@@ -1,4 +1,4 @@
-//! Search for the saved run that a selector names, and for similar selectors if there is none.
+//! Search for the saved run that a selector matches; if no run matches, search for similar selectors.
 
 use crate::error::{Access, HistoryError};
 use crate::selector::{self, Selector};
@@ -13,17 +13,17 @@ const OFFERED: usize = 5;
 /// Minimum Jaro-Winkler similarity of a suggestion: two exchanged letters in a word of four give 0.9, an
 /// unrelated label mostly less than 0.5.
 const MIN_SIMILARITY: f64 = 0.7;
-/// Minimum length of an identifier prefix that selects a run. Identifiers begin with the time, and one or two
-/// characters typed by mistake must not remove a run.
+/// Minimum length of an identifier prefix that selects a run. One or two characters typed by mistake must not select
+/// and remove a run.
 const SHORTEST: usize = 4;
 
 impl Store {
-    /// Returns the record that `selector` names: an identifier or its prefix of at least four characters,
-    /// `latest`, `latest~N`, a label `key=value` or only its value (the newest run with that label), or a
-    /// file with a record. A saved run has precedence over a file of the same name.
+    /// Returns the record that `selector` selects: an identifier or its prefix of at least four characters, `latest`,
+    /// `latest~N`, a label `key=value` or the value alone (the newest run with that label), or a file with a record. A
+    /// saved run has precedence over a file of the same name.
     ///
     /// # Errors
-    /// If there is no such run, if several runs have the prefix, or if the file contains no valid record.
+    /// Fails if there is no such run, if several runs have the prefix, or if the file contains no valid record.
     pub fn find(&self, selector: &str) -> Result<Record, HistoryError> {
         let id = match self.resolve(selector) {
             Err(HistoryError::NotFound { .. }) if selector::means_a_file(selector) => {
@@ -34,8 +34,8 @@ impl Store {
         self.record(&id)
     }
 
-    /// Returns all records that `selector` names, newest first. For a label these are all runs with that
-    /// label, while [`Store::find`] returns only the newest. For other selectors it is the result of
+    /// Returns all records that `selector` selects, newest first. A label selects all runs with that label, while
+    /// [`Store::find`] returns only the newest of these runs. For other selectors, the result is that of
     /// [`Store::find`].
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Store {
         let label = match Selector::from(selector) {
             Selector::Latest(_) => None,
             Selector::Label(key, value) => Some((Some(key), value)),
-            // A word may be an identifier or the value of a label.
+            // A single word is either an identifier or the value of a label.
             Selector::Word(word) => self
                 .resolve(selector)
                 .is_ok_and(|id| !id.starts_with(&word.to_ascii_uppercase()))
@@ -77,7 +77,7 @@ impl Store {
         Ok(record)
     }
 
-    /// Returns the identifier of the saved run that `selector` names.
+    /// Returns the identifier of the saved run that `selector` selects.
     pub(crate) fn resolve(&self, selector: &str) -> Result<String, HistoryError> {
         let failed = self.failed(Access::Read);
         let found = match Selector::from(selector) {
@@ -98,7 +98,7 @@ impl Store {
                     return Err(Failure::usage(format!(
                         "'{selector}' is the prefix of several runs: {offered}"
                     ))
-                    .hint("give more of the identifier")
+                    .hint("give more characters of the identifier")
                     .into());
                 }
                 match self.newest_with(None, &word).map_err(&failed)? {
@@ -154,7 +154,8 @@ impl Store {
         if prefix.is_empty() {
             return Ok(Vec::new());
         }
-        // The tilde sorts behind every character of an identifier. A complete match comes first.
+        // The upper bound is the prefix with a tilde, which sorts after every character of an identifier. An identifier
+        // that equals the prefix comes first.
         let matching = "SELECT id FROM run WHERE id >= ?1 AND id < ?2";
         self.connection
             .prepare(&format!("{matching} ORDER BY id = ?1 DESC, id DESC LIMIT ?3"))?

@@ -28,28 +28,28 @@ pub struct RunFilter {
     pub since: Option<Moment>,
     /// Only runs that started before the end of this day or second.
     pub until: Option<Moment>,
-    /// Only runs that the node of this history measured itself.
+    /// Only runs that were measured on the node of this history, without imported runs.
     pub own: bool,
 }
 
-/// A saved run in a list.
+/// Saved run, as shown in a list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunLine {
-    /// Identifier.
+    /// Identifier of the run.
     pub id: String,
     /// Start time, RFC 3339.
     pub started: String,
     /// Elapsed time in seconds.
     pub seconds: Seconds,
-    /// Host of the run.
+    /// Name of the host.
     pub host: Option<String>,
-    /// Arguments, separated by blanks.
+    /// Command line without the program name, separated by blanks.
     pub command: String,
     /// True if all planned figures were measured.
     pub complete: bool,
-    /// True if the node of this history measured it.
+    /// True if the run was measured on the node of this history; false if it was imported from another history.
     pub own: bool,
-    /// Labels.
+    /// Labels of the run.
     pub labels: BTreeMap<String, String>,
     /// Figures without reference figures of other programs and publications, grouped by name.
     pub figures: Vec<ListedFigures>,
@@ -58,36 +58,37 @@ pub struct RunLine {
     pub imported_from: Option<String>,
 }
 
-/// Runs that share a label.
+/// Summary of the runs that share a label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelledRuns {
     /// Value of the label.
     pub value: String,
     /// Start time of the first run, RFC 3339.
     pub first: String,
-    /// Number of runs.
+    /// Number of runs that share the label.
     pub runs: usize,
 }
 
-/// Figures of one name in a run of a list.
+/// Figures with the same name in a listed run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListedFigures {
-    /// Gauge.
+    /// Name of the gauge.
     pub gauge: String,
-    /// Test.
+    /// Name of the test.
     pub test: String,
-    /// Name.
+    /// Name of the figures.
     pub name: String,
-    /// Unit; `None` if this version does not support it.
+    /// Unit; `None` if this version of the program does not support the unit.
     pub unit: Option<Unit>,
-    /// Best value, or the greatest if the unit has no better direction; `None` if there is no valid result.
+    /// Best value; the greatest value if neither higher nor lower is better for the unit. `None` without a valid
+    /// result.
     pub best: Option<f64>,
-    /// Number of figures.
+    /// Number of figures with this name.
     pub count: usize,
 }
 
 impl RunFilter {
-    /// Returns the conditions on runs, joined by AND, and the values of their question marks.
+    /// Returns the SQL conditions on runs, joined by AND, and the values of the question marks in these conditions.
     fn conditions(&self) -> (String, Vec<Value>) {
         let mut sql = "1".to_owned();
         let mut values: Vec<Value> = Vec::new();
@@ -135,10 +136,10 @@ impl Store {
     /// Returns the saved runs, newest first.
     ///
     /// # Errors
-    /// If the database cannot be read.
+    /// Fails if the database cannot be read.
     pub fn list(&self, filter: &RunFilter) -> Result<Vec<RunLine>, HistoryError> {
         let lines = || -> rusqlite::Result<Vec<RunLine>> {
-            // Records of this node are not parsed. The command of an import ends with the file.
+            // The JSON of records of this node is not parsed. The last argument of an import command is the file.
             let columns = format!(
                 "id, started, seconds, host, command, complete, own,
                  CASE WHEN NOT own AND json_extract(record, '$.machine.source') = '{}'
@@ -172,7 +173,7 @@ impl Store {
     /// Returns the identifiers of the saved runs, newest first.
     ///
     /// # Errors
-    /// If the database cannot be read.
+    /// Fails if the database cannot be read.
     pub fn ids(&self, filter: &RunFilter) -> Result<Vec<String>, HistoryError> {
         self.runs("id", filter, |row| row.get(0)).map_err(self.failed(Access::Read))
     }
@@ -180,7 +181,7 @@ impl Store {
     /// Returns the number of selected runs, without the limit of the filter.
     ///
     /// # Errors
-    /// If the database cannot be read.
+    /// Fails if the database cannot be read.
     pub fn count(&self, filter: &RunFilter) -> Result<usize, HistoryError> {
         let (conditions, values) = filter.conditions();
         self.connection
@@ -189,11 +190,11 @@ impl Store {
             .map_err(self.failed(Access::Read))
     }
 
-    /// Returns the runs that have the given value of a label, or the value of the latest run with that label.
-    /// Only runs that the node of this history measured itself on `host` count.
+    /// Returns the runs that have the given value of a label, or the value of the latest run with that label. Only runs
+    /// on `host` that were measured on the node of this history count.
     ///
     /// # Errors
-    /// If the database cannot be read.
+    /// Fails if the database cannot be read.
     pub fn series(
         &self,
         host: Option<&str>,
@@ -215,11 +216,11 @@ impl Store {
             .map_err(self.failed(Access::Read))
     }
 
-    /// Returns the number of characters, at least `least`, that distinguish the identifiers of these runs
-    /// from all other saved identifiers.
+    /// Returns the length, at least `least`, at which prefixes of the identifiers of these runs differ from all other
+    /// saved identifiers.
     ///
     /// # Errors
-    /// If the database cannot be read.
+    /// Fails if the database cannot be read.
     pub fn telling(&self, lines: &[RunLine], least: usize) -> Result<usize, HistoryError> {
         let neighbours = |id: &str| -> rusqlite::Result<[Option<String>; 2]> {
             self.connection

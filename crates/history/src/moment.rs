@@ -4,12 +4,12 @@ use nodegauge_measure::record::rfc3339;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-/// A day or a second in UTC, stored as the prefix of its times in RFC 3339.
+/// A day or a second in UTC, stored as the common prefix of all RFC 3339 times within the day or second.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moment(String);
 
 impl Moment {
-    /// Returns the first time of the day or second. Times in RFC 3339 sort as text.
+    /// Returns the first time of the day or second as RFC 3339 text, which sorts in the order of time.
     pub(crate) fn first(&self) -> String {
         self.0.clone()
     }
@@ -29,7 +29,7 @@ impl Moment {
         if text.len() == "2026-11-21".len() {
             return time(&format!("{text}T00:00:00")).map(|_| Self(text.to_owned()));
         }
-        // An offset from UTC at the end, as in 2026-11-21T20:00:00+01:00.
+        // The time ends with an offset from UTC, as in 2026-11-21T20:00:00+01:00.
         if let Some((local, [sign, hours_and_minutes @ ..])) = text
             .len()
             .checked_sub("+01:00".len())

@@ -9,16 +9,16 @@ use std::collections::BTreeSet;
 
 /// Maximum number of saved runs of a test from which the variation between runs is estimated.
 const MOST_RELATED: u32 = 40;
-/// Number of runs for round trips: about a day; reading them takes 0.1 s.
+/// Number of runs from which core-to-core round trips are read: about the runs of a day, which are read in 0.1 s.
 const LATEST: usize = 20;
 
 impl Store {
-    /// Returns the newest complete runs on `host` that measured `test`, or the figure `name` of it, newest
-    /// first. Each record contains only the valid and suspect figures that the run itself measured. Runs from
-    /// another history, published figures, and output of other programs are left out.
+    /// Returns the newest complete runs on `host` that measured `test`, or the figure `name` of that test, newest
+    /// first. Each record contains only the valid and suspect figures that the run itself measured. Runs from another
+    /// history, published figures, and output of other programs are left out.
     ///
     /// # Errors
-    /// If the database cannot be read.
+    /// Fails if the database cannot be read.
     pub fn own_runs(
         &self,
         host: Option<&str>,
@@ -50,10 +50,10 @@ impl Store {
         ids().map_err(self.failed(Access::Read))?.iter().map(own).collect()
     }
 
-    /// Returns other saved runs on the node of these runs, with figures of the same tests, newest first.
+    /// Returns further saved runs on the node of the given runs, with figures of the same tests, newest first.
     ///
     /// # Errors
-    /// If the database cannot be read.
+    /// Fails if the database cannot be read.
     pub fn related_runs(&self, runs: &[Record]) -> Result<Vec<Record>, HistoryError> {
         let mut related: Vec<Record> = Vec::new();
         let host = runs.first().and_then(|run| run.machine.host.as_deref());
@@ -68,10 +68,11 @@ impl Store {
         Ok(related)
     }
 
-    /// Returns the round trips of the latest runs that were measured on `host`. Runs that cannot be read are left out.
+    /// Returns the core-to-core round trips of the latest runs that were measured on `host`. Runs that cannot be read
+    /// are left out.
     ///
     /// # Errors
-    /// If the database cannot be read.
+    /// Fails if the database cannot be read.
     pub fn saved_trips(&self, host: Option<&str>) -> Result<SavedTrips, HistoryError> {
         let host = host.map(str::to_owned);
         let latest = RunFilter { limit: Some(LATEST), host, own: true, ..RunFilter::default() };

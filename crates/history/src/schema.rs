@@ -1,12 +1,12 @@
 //! Tables of the database, and the upgrade of databases of earlier versions. There is no downgrade.
 //!
-//! SQLite's `user_version` counts the steps applied to a database. A released step is never changed. A new
-//! step is added at the end, together with rows of the previous version in `tests/`, which the tests upgrade.
+//! SQLite's `user_version` counts the steps applied to a database. A released step is never changed. A new step is
+//! added at the end. With it, a database of the previous version is added to `tests/`, which the tests upgrade.
 
 use rusqlite::{Connection, TransactionBehavior};
 use rusqlite_migration::{M, Migrations};
 
-/// Steps of all versions, oldest first; the database stores the number of steps applied to it.
+/// Upgrade steps of all versions, oldest first; a database stores the number of applied steps.
 const STEPS: &[M<'_>] = &[
     M::up(include_str!("schema/1.sql")),
     M::up(include_str!("schema/2.sql")),
@@ -51,9 +51,9 @@ pub(crate) fn kind(connection: &Connection) -> rusqlite::Result<DatabaseKind> {
 /// Upgrades a database to the current version. The database must be empty or of an older version, see
 /// [`kind`].
 pub(crate) fn upgrade(connection: &mut Connection) -> Result<(), rusqlite_migration::Error> {
-    // The version is read before the steps are applied. The file stays locked from before the read until
-    // after the steps, so that a second program does not apply the same steps. The locking mode is set while
-    // the lock is held: two programs that wait for the lock in exclusive mode would deadlock.
+    // The version is read before the steps are applied. The file is locked before the read and unlocked after the
+    // steps, so that a second program does not apply the same steps. The locking mode is set while the lock is held:
+    // two programs that wait for the lock in exclusive mode would deadlock.
     connection.set_transaction_behavior(TransactionBehavior::Exclusive);
     connection.execute_batch("BEGIN EXCLUSIVE; PRAGMA locking_mode = exclusive; COMMIT")?;
     migrations().to_latest(connection)?;

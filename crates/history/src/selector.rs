@@ -10,11 +10,11 @@ use std::path::Path;
 /// Parsed selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Selector {
-    /// Newest run after skipping this many.
+    /// Newest run after this number of newer runs is skipped.
     Latest(u32),
-    /// Newest run with a label.
+    /// Newest run with the label of this key and value.
     Label(String, String),
-    /// Identifier, its prefix, or the value of a label.
+    /// Identifier, prefix of an identifier, or value of a label.
     Word(String),
 }
 
@@ -33,8 +33,8 @@ impl From<&str> for Selector {
     }
 }
 
-/// True if a text that names no saved run means a file: the file exists, the text looks like a path, or the
-/// text is `-` (standard input).
+/// True if a selector that matches no saved run means a file: the file exists, the text looks like a path, or the text
+/// is `-` (standard input).
 pub fn means_a_file(text: &str) -> bool {
     text == "-" || text.contains('/') || text.ends_with(".json") || Path::new(text).is_file()
 }
@@ -42,13 +42,13 @@ pub fn means_a_file(text: &str) -> bool {
 /// Reads a record from a file.
 ///
 /// # Errors
-/// If the file cannot be read, or is not a record of a supported schema.
+/// Fails if the file cannot be read, or is not a record of a supported schema.
 pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
     let shown = path.display();
     let bytes = nodegauge_os::read_input(path, nodegauge_os::LONGEST_TEXT)
         .map_err(|cause| HistoryError::of_file(path, &cause))?;
     String::from_utf8(bytes)
-        .map_err(|_| "it is not text".to_owned())
+        .map_err(|_| "the file is not UTF-8 text".to_owned())
         .and_then(|text| parse(&text))
         .map_err(|cause| -> HistoryError {
             Failure::usage(format!("{shown} is not a nodegauge record"))
@@ -58,10 +58,11 @@ pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
         })
 }
 
-/// Parses a record from JSON. The schema is checked first, so that the error names a newer schema.
+/// Parses a record from JSON. The schema is checked first, so that the error for a newer schema contains the name of
+/// that schema.
 ///
 /// # Errors
-/// A message that describes the problem.
+/// Fails with a message that describes the problem.
 pub fn parse(text: &str) -> Result<Record, String> {
     #[derive(Deserialize)]
     struct Head {
@@ -69,8 +70,8 @@ pub fn parse(text: &str) -> Result<Record, String> {
     }
     let head: Head = serde_json::from_str(text).map_err(|error| error.to_string())?;
     match head.schema.as_deref() {
-        // The second attempt parses by way of a JSON value: its error has no line and column, which do not
-        // help in generated text.
+        // The record is parsed again from a JSON value, because this error has no line and column, which are useless in
+        // generated text.
         Some(SCHEMA) => serde_json::from_str(text)
             .or_else(|_| serde_json::from_str(text).and_then(serde_json::from_value))
             .map_err(|error| error.to_string()),

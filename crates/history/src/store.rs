@@ -1,5 +1,5 @@
-//! The database: opening and saving. Lists are in [`crate::list`], searches in [`crate::find`], and changes
-//! in [`crate::edit`].
+//! The database of the history: opening it and saving runs. Lists are in [`crate::list`], searches in [`crate::find`],
+//! and changes in [`crate::edit`].
 
 use crate::error::{Access, BUSY_TIMEOUT, HistoryError};
 use crate::schema::{self, DatabaseKind};
@@ -10,10 +10,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Interval at which a save that waits for another program checks whether to continue.
+/// Interval at which a save that waits for another program checks whether to continue waiting.
 const ATTEMPT: Duration = Duration::from_millis(250);
 
-/// An open history.
+/// Open history database.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) connection: Connection,
@@ -21,14 +21,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the history for writing. Creates it and its folder if they do not exist.
+    /// Opens the history for writing. Creates the database and the folder if they do not exist.
     ///
     /// The database uses SQLite's rollback journal: home folders are often on network file systems, where
     /// write-ahead logging does not work, and runs are saved rarely.
     ///
     /// # Errors
-    /// If the file is not a database, is damaged, belongs to another program, or has a newer version; such a file
-    /// is not changed. If the folder or the file cannot be written, even if it can be read.
+    /// Fails if the file is not a database, is damaged, belongs to another program, or has a newer version; such a file
+    /// is not changed. Also fails if the folder or the file cannot be written, even if the file can be read.
     pub fn open(path: &Path) -> Result<Self, HistoryError> {
         let access = Access::Write;
         let closed = |cause: std::io::Error| HistoryError::closed(path, access, cause);
@@ -78,18 +78,18 @@ impl Store {
         flags: OpenFlags,
     ) -> Result<(Self, DatabaseKind), HistoryError> {
         let failed = |error| HistoryError::of_sqlite(path, access, &error);
-        // An absolute path is always a file, while "" and ":memory:" are temporary databases.
+        // The path is made absolute: SQLite treats the paths "" and ":memory:" as temporary databases, not as files.
         let file =
             std::path::absolute(path).map_err(|cause| HistoryError::closed(path, access, cause))?;
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
-        // This is the first read of the file: SQLite opens any file without reading it.
+        // This is the first read of the file, because SQLite does not read a file when opening it.
         let kind = schema::kind(&connection).map_err(failed)?;
         match kind {
             DatabaseKind::Foreign => {
-                Err(HistoryError::unreadable(path, "it is a database of another program"))
+                Err(HistoryError::unreadable(path, "the file is a database of another program"))
             }
             DatabaseKind::History(found) if found > schema::KNOWN => Err(Failure::usage(format!(
                 "cannot read history database {}: found version {found}, required is at \
@@ -116,7 +116,8 @@ impl Store {
     /// Saves a run of this node, or the output of another program, in one transaction.
     ///
     /// # Errors
-    /// If the run cannot be written, is already saved, or could not be read back. In each case nothing is saved.
+    /// Fails if the run cannot be written, is already saved, or could not be read back. In all these cases nothing is
+    /// saved.
     pub fn save(&mut self, record: &Record) -> Result<(), HistoryError> {
         let transaction = self.begin()?;
         self.insert(record, !record.machine.is_imported())?;
@@ -154,11 +155,11 @@ impl Store {
         self.connection.busy_timeout(timeout).map_err(self.failed(Access::Write))
     }
 
-    /// Inserts a record within a transaction. `own` is true if this node measured it.
+    /// Inserts a record within a transaction. `own` is true if the run was measured on this node.
     pub(crate) fn insert(&self, record: &Record, own: bool) -> Result<(), HistoryError> {
         let id = &record.id;
         let unfit = |cause| {
-            let problem = format!("cannot save run {id}: its record cannot be read back: {cause}");
+            let problem = format!("cannot save run {id}: the record cannot be read back: {cause}");
             HistoryError::from(Failure::missing(problem))
         };
         let json = serde_json::to_string(record).map_err(|error| unfit(error.to_string()))?;
@@ -178,7 +179,7 @@ impl Store {
         })
     }
 
-    /// Begins a transaction that takes the write lock at its start, so that SQLite can wait for the lock.
+    /// Begins a transaction that takes the write lock immediately, so that SQLite can wait for the lock.
     pub(crate) fn begin(&self) -> Result<Transaction<'_>, HistoryError> {
         Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
             .map_err(self.failed(Access::Write))

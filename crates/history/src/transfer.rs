@@ -22,8 +22,8 @@ pub struct Imported {
     pub known: usize,
 }
 
-/// Returns the records in the text of a file, as `history export` and `--json` write them, or `None` if the
-/// text does not begin with a record. Errors name the line.
+/// Returns the records in the text of a file written by `history export` or `--json`, or `None` if the text does not
+/// begin with a record. Errors name the line.
 pub fn records<'a>(
     path: &'a Path,
     text: &'a str,
@@ -57,14 +57,15 @@ pub fn records<'a>(
 }
 
 impl Store {
-    /// Saves records of another history under their identifiers, as runs that this node did not measure
-    /// itself. A record that is already saved is not changed and keeps its labels. `records` is read twice:
-    /// if one record is refused, none is saved. The records are committed in portions, so that other programs
-    /// can save between them.
+    /// Saves records of another history with unchanged identifiers, marked as runs that were not measured on this node.
+    /// A record that is already saved is not changed and keeps its labels. `records` is read twice: if one record is
+    /// refused, no record is saved. The records are committed in portions, so that other programs can save runs between
+    /// two portions.
     ///
     /// # Errors
-    /// Errors of `records`, a record without a valid identifier, or a record that differs from the saved run with
-    /// its identifier. If writing fails, the portions before it stay saved, and a second import saves the rest.
+    /// Fails if `records` returns an error, if a record has no valid identifier, or if a record differs from the saved
+    /// run with the same identifier. If writing fails, earlier portions stay saved, and a second import saves the
+    /// remaining records.
     pub fn import<R>(&mut self, records: impl Fn() -> R) -> Result<Imported, HistoryError>
     where
         R: Iterator<Item = Result<Record, HistoryError>>,
@@ -92,7 +93,7 @@ impl Store {
         Ok(imported)
     }
 
-    /// Checks that each record can be imported.
+    /// Checks that all records can be imported.
     fn check(
         &self,
         records: impl Iterator<Item = Result<Record, HistoryError>>,
@@ -138,7 +139,7 @@ impl Store {
         Ok(())
     }
 
-    /// True if the record is saved. Labels may differ.
+    /// True if the record is already saved, possibly with different labels.
     fn is_saved(&self, record: &Record) -> Result<bool, HistoryError> {
         let Some(saved) = self.saved(&record.id)? else { return Ok(false) };
         if (Record { labels: saved.labels.clone(), ..record.clone() }) == saved {
@@ -156,7 +157,8 @@ impl Store {
 
     /// Returns the saved run with exactly this identifier.
     fn saved(&self, id: &str) -> Result<Option<Record>, HistoryError> {
-        // The text of a file is untrusted; an identifier is printed, typed and matched by its prefix.
+        // The text of a file is untrusted; identifiers are printed, typed by users and matched by prefix, so their
+        // characters are checked.
         if id.len() != ID || !id.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit()) {
             return Err(Failure::usage(format!("invalid run identifier {id:?}"))
                 .hint("import a file from history export")
@@ -190,7 +192,7 @@ impl HistoryError {
 /// Returns a hash of a record, to compare records.
 fn digest(record: &Record) -> Result<u64, HistoryError> {
     let json = serde_json::to_string(record).map_err(|cause| {
-        Failure::usage(format!("run {} cannot be compared", record.id)).cause(cause)
+        Failure::usage(format!("cannot compare run {} with the saved run", record.id)).cause(cause)
     })?;
     let mut hasher = DefaultHasher::new();
     json.hash(&mut hasher);

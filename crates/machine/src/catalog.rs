@@ -1,6 +1,6 @@
-//! Catalog of processors, by identification and by name: microarchitecture, operations per cycle, base clock,
-//! memory channels. The data are in `data/processors.toml` with their sources; a processor that is not in it is
-//! reported as unknown.
+//! Catalog of processors, by identification numbers and by name: microarchitecture, operations per cycle, base clock,
+//! memory channels. The data are in `data/processors.toml`, with their sources. A processor that is not in the catalog
+//! is reported as unknown.
 
 use crate::processor::ProcessorIdentity;
 use nodegauge_measure::{Failure, Hertz, TransfersPerSec};
@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use strsim::levenshtein;
 
-/// A row of the table of microarchitectures.
+/// Row of the table of microarchitectures.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Microarchitecture {
-    /// Name, e.g. `Zen 4`.
+    /// Name of the microarchitecture, e.g. `Zen 4`.
     pub name: String,
     vendor: String,
     #[serde(default)]
@@ -29,7 +29,7 @@ pub(crate) struct Microarchitecture {
     not_known: Vec<String>,
 }
 
-/// Double-precision operations per core and cycle with one instruction set.
+/// Double-precision operations per core and cycle for one instruction set.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Throughput {
@@ -37,39 +37,39 @@ pub(crate) struct Throughput {
     pub isa: String,
     /// Operations per cycle.
     pub per_cycle: u32,
-    /// Explanation of the number.
+    /// Explanation of the number of operations.
     pub basis: String,
 }
 
-/// Memory of one socket, fully populated with one module per channel.
+/// Memory of one socket with one module in every channel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SocketMemory {
     /// Memory technology: `DDR5`, ...
     pub technology: String,
     /// Number of channels.
     pub channels: u32,
-    /// Bytes per transfer of a channel.
+    /// Number of bytes per transfer of a channel.
     pub channel_bytes: u32,
     /// Transfers per second of one channel.
     pub transfers_per_s: TransfersPerSec,
-    /// Possible differences, e.g. `6000 MT/s on most boards`.
+    /// Note on boards or modules that differ, e.g. `6000 MT/s on most boards`.
     pub note: Option<String>,
-    /// True if some processors of this kind have less.
+    /// True if some processors of this generation have fewer channels or a lower speed.
     pub at_most: bool,
 }
 
 /// Entry of the catalog for a processor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessorEntry {
-    /// Name in the catalog; `None` if only the generation is known.
+    /// Name of the model in the catalog; `None` if only the generation is known.
     pub model: Option<String>,
     /// Generation, e.g. `Genoa`.
     pub generation: String,
     /// Microarchitecture, e.g. `Zen 4`.
     pub microarchitecture: String,
-    /// Base clock.
+    /// Base clock; `None` if unknown.
     pub base: Option<Hertz>,
-    /// Memory; `None` if it does not depend on the processor alone.
+    /// Memory of a socket; `None` if it does not depend on the processor alone.
     pub memory: Option<SocketMemory>,
 }
 
@@ -100,12 +100,12 @@ struct Generation {
     models: BTreeMap<String, f64>,
 }
 
-/// Returns the bytes per transfer of a DDR channel: 64 bits (DDR5: two halves of 32).
+/// Returns the number of bytes per transfer of a DDR channel, which has 64 bits (in DDR5 two halves of 32 bits).
 fn eight() -> u32 {
     8
 }
 
-/// All processors of a brand, family and range of models.
+/// Row of the catalog for all processors of a brand, family and range of models.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WholeFamily {
@@ -143,7 +143,7 @@ fn tables() -> &'static ProcessorTables {
     static TABLES: OnceLock<ProcessorTables> = OnceLock::new();
     TABLES.get_or_init(|| {
         toml::from_str(include_str!("../data/processors.toml"))
-            .expect("the embedded table is valid: a test parses it")
+            .expect("the embedded table is valid, as a test checks")
     })
 }
 
@@ -181,19 +181,20 @@ pub(crate) fn microarchitecture(
     })
 }
 
-/// Returns the microarchitecture with this name, e.g. that of a [`ProcessorEntry`].
+/// Returns the microarchitecture with this name, e.g. the name in a [`ProcessorEntry`].
 pub(crate) fn microarchitecture_named(name: &str) -> Option<&'static Microarchitecture> {
     tables().microarchitecture.iter().find(|row| row.name == name)
 }
 
 impl Microarchitecture {
-    /// True if regular stores that miss the caches always read the line first; `None` if they may avoid that.
+    /// True if a regular store that misses the caches always reads the line first; `None` if the processor can avoid
+    /// this read in some cases.
     pub(crate) fn write_allocate(&self) -> Option<bool> {
         tables().write_allocate.contains(&self.name).then_some(true)
     }
 
-    /// Returns the operations per cycle of a processor with this name and these instruction sets. If `isa` is
-    /// `None`, all instruction sets are assumed to be available. `None` if the table has no entry.
+    /// Returns the operations per cycle of a processor with this name and these instruction sets. If `isa` is `None`,
+    /// all instruction sets are assumed to be available. Returns `None` if the table has no matching entry.
     pub(crate) fn throughput(
         &self,
         name: Option<&str>,
@@ -211,8 +212,8 @@ impl Microarchitecture {
     }
 }
 
-/// Returns the catalog's entry for a processor: the longest entry whose words the name contains in order,
-/// otherwise the entry of its whole generation, by identification.
+/// Returns the catalog's entry for a processor. This is the longest model name whose words occur in the processor's
+/// name in order. If there is none, the entry of the generation is found by the identification numbers.
 pub(crate) fn find(
     name: Option<&str>,
     identity: Option<&ProcessorIdentity>,
@@ -233,7 +234,7 @@ pub(crate) fn find(
     })
 }
 
-/// Returns the processor that a user names.
+/// Returns the catalog's entry for the processor with the name that the user gives.
 ///
 /// # Errors
 /// Fails if the catalog has no such processor; the error suggests similar names.
@@ -254,8 +255,9 @@ pub fn named(name: &str) -> Result<ProcessorEntry, Failure> {
     })
 }
 
-/// Distance between two names, the smallest first: number of edits of the last word, which alone distinguishes
-/// processors; then false if one word begins with the other; then edits of the whole name.
+/// Distance between a typed name and a known name; a smaller distance is a better match. The fields are compared in
+/// order: number of edits between the last words, which alone distinguish processors; false if the known last word
+/// begins with the typed one; number of edits between the whole names.
 pub type Likeness = (usize, bool, usize);
 
 /// Returns the distance between a typed name and a known one.
@@ -273,7 +275,7 @@ fn by_name(name: &str) -> Option<ProcessorEntry> {
         let wanted = plain(model);
         let wanted: Vec<&str> = wanted.split(' ').collect();
         let at = words.windows(wanted.len()).position(|window| window == wanted)?;
-        // "E5-2680" and "E5-2680 v4" are different processors.
+        // The name "E5-2680" does not match "E5-2680 v4", which is a different processor.
         let next = words.get(at + wanted.len()).and_then(|word| word.strip_prefix('v'));
         let other = next.is_some_and(|rest| rest.parse::<u32>().is_ok());
         (!other).then_some(wanted.len())
@@ -282,12 +284,12 @@ fn by_name(name: &str) -> Option<ProcessorEntry> {
         generation.models.iter().map(move |(model, ghz)| (generation, model.as_str(), *ghz))
     });
     let known = models.filter_map(|of| Some((length_of(of.1)?, of)));
-    // If several names have the same length, the first one is used.
+    // If several matching names have the same length, the first name in the table is used.
     let (_, (generation, model, ghz)) = known.rev().max_by_key(|(length, _)| *length)?;
     Some(generation.entry(Some((model, ghz))))
 }
 
-/// Returns a name in lower case, without trade marks, filler words and repeated spaces.
+/// Returns a name in lower case without trade marks, filler words and repeated spaces.
 pub fn plain(name: &str) -> String {
     let mut text = name.to_lowercase();
     for mark in ["(r)", "(tm)", "\u{ae}", "\u{2122}"] {
@@ -299,7 +301,7 @@ pub fn plain(name: &str) -> String {
     words.join(" ")
 }
 
-/// Returns the clock at the end of a name, as in Intel's names: `... CPU @ 2.30GHz`.
+/// Returns the clock that Intel's names contain at the end, e.g. `... CPU @ 2.30GHz`.
 pub(crate) fn clock_in_name(name: &str) -> Option<Hertz> {
     let (_, clock) = name.rsplit_once('@')?;
     let ghz: f64 = clock.trim().strip_suffix("GHz")?.trim().parse().ok()?;

@@ -1,36 +1,36 @@
-//! Limits of this process's control groups: memory and CPU time, in version 1, version 2 and mixed setups. A
-//! limit applies to all groups below it, so all groups from this process's up to the root are read, and the
-//! tightest limit counts. Format: Linux' cgroup-v1 and cgroup-v2 documents.
+//! Limits of memory and CPU time that the control groups of this process set, in version 1, version 2 and mixed setups.
+//! A limit applies to all groups below its group. Therefore all groups from the process's group up to the root are
+//! read, and the smallest limit is returned. Format: Linux' cgroup-v1 and cgroup-v2 documents.
 
 use crate::root::{SysRoot, keyed};
 use nodegauge_measure::Fraction;
 use std::collections::BTreeSet;
 
-/// Version 1 reports a limit at or above this value (the largest number of pages) if there is none.
+/// Value at or above which version 1 means that there is no limit; it reports the largest number of pages then.
 const UNLIMITED: u64 = 1 << 62;
 
-/// Resources that this process may use.
+/// Memory and CPU time that this process may use.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CgroupLimits {
-    /// Tightest memory limit, bytes.
+    /// Smallest memory limit of all groups, bytes.
     pub memory: Option<u64>,
-    /// Memory that is left under all limits, bytes: the smallest difference between limit and use. Caches that
-    /// can be dropped do not count as use.
+    /// Memory in bytes that this process can still allocate under all limits: the smallest difference between the limit
+    /// and the use of a group. Caches that the kernel can drop do not count as use.
     pub memory_left: Option<u64>,
-    /// Tightest CPU quota, in CPUs (1.5: one and a half).
+    /// Smallest CPU quota of all groups, in CPUs; 1.5 means the time of one and a half CPUs.
     pub cpus: Option<f64>,
-    /// Share of scheduling periods in which the group with that quota was stopped, 0 to 1.
+    /// Share (0 to 1) of the scheduling periods in which the group with this quota was stopped.
     pub throttled: Option<Fraction>,
 }
 
-/// Version of the kernel interface.
+/// Version of the kernel's control group interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CgroupVersion {
     One,
     Two,
 }
 
-/// A function that applies the limits of one group.
+/// Function that applies the limits of one group.
 type Take = fn(&SysRoot, CgroupVersion, &str, &mut CgroupLimits);
 
 /// Reads the limits of the calling process.
@@ -46,7 +46,7 @@ pub fn limits(root: &SysRoot) -> CgroupLimits {
     limits
 }
 
-/// Returns the folders of this process's groups for `controller`, innermost first.
+/// Returns the folders of this process's groups for `controller`, from the innermost group to the root.
 fn hierarchy(
     root: &SysRoot,
     groups: &str,
@@ -60,7 +60,7 @@ fn hierarchy(
         .find(|mount| mount.version == CgroupVersion::One && has(mount.options));
     let two =
         || mounts.lines().filter_map(CgroupMount::parse).find(|m| m.version == CgroupVersion::Two);
-    // If mounts cannot be read, the location that every distribution uses is assumed.
+    // If the mounts cannot be read, the usual mount point is assumed.
     let mount = first.or_else(two).unwrap_or(CgroupMount {
         version: CgroupVersion::Two,
         inner: "/",
@@ -79,7 +79,7 @@ fn hierarchy(
         };
         hit.then_some(path)
     })?;
-    // A container may see its own group as the root of the mount.
+    // In a container, the mount may show only the container's own group as its root.
     let inner = mount.inner.trim_end_matches('/');
     let below = path.strip_prefix(inner).unwrap_or(path).trim_matches('/');
     let mut folder = mount.at.trim_end_matches('/').to_owned();
@@ -94,14 +94,14 @@ fn hierarchy(
     Some((mount.version, folders.into_iter().rev().map(|(_, group)| group).collect()))
 }
 
-/// A line of mountinfo that mounts control groups.
+/// Line of mountinfo for a mount of control groups.
 struct CgroupMount<'a> {
     version: CgroupVersion,
-    /// Folder of the hierarchy that is mounted.
+    /// Folder of the hierarchy that is visible at the mount point.
     inner: &'a str,
     /// Mount point.
     at: &'a str,
-    /// Options of the file system; for version 1 they name the controllers.
+    /// Options of the file system, which for version 1 contain the names of the controllers.
     options: &'a str,
 }
 
@@ -126,7 +126,7 @@ fn memory(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut Cgr
     let value = |file: &str| root.value::<u64>(&format!("{folder}/{file}"));
     let stat = root.text(&format!("{folder}/memory.stat")).unwrap_or_default();
     let (own, used, cache) = match version {
-        // "max", which does not parse, means that there is no limit.
+        // The text "max" means that there is no limit; it cannot be parsed as a number.
         CgroupVersion::Two => (
             [value("memory.max"), value("memory.high")],
             value("memory.current"),
@@ -159,7 +159,7 @@ fn cpus(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut Cgrou
             .value::<f64>(&format!("{folder}/cpu.cfs_quota_us"))
             .zip(root.value::<f64>(&format!("{folder}/cpu.cfs_period_us"))),
     };
-    // Version 1 reports -1 if there is no quota.
+    // The quota is -1 in version 1 if there is no quota.
     let Some((quota, period)) = quota.filter(|(quota, period)| *quota > 0.0 && *period > 0.0)
     else {
         return;

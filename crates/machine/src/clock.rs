@@ -1,10 +1,10 @@
-//! Measurement of a core's clock under load. Every supported processor executes a chain of dependent register
-//! additions at one cycle each, so the number of additions divided by the time is the clock.
+//! Measurement of a core's clock under load. Every supported processor executes a chain of dependent register additions
+//! at one cycle per addition. Therefore the number of additions divided by the time is the clock.
 //!
-//! The measurement is necessary because `/proc/cpuinfo` contains the time-stamp counter's rate on a guest, and
-//! cpufreq is often absent. Code with wide vectors may run at a lower clock than the chain: figures that depend
-//! on the clock use the clock of their own interval ([`WorkClock`]). Bursts are short and the fastest one
-//! counts, because interference can only make a burst slower.
+//! The measurement is necessary because in a guest `/proc/cpuinfo` contains the rate of the time-stamp counter, and
+//! cpufreq is often absent. Code with wide vectors may run at a lower clock than the chain. Therefore figures that
+//! depend on the clock use the clock during the measured work ([`WorkClock`]). The chain runs in short bursts, and the
+//! fastest burst gives the clock, because interference can only make a burst slower.
 #![allow(unsafe_code)]
 
 use crate::counters::CycleCounter;
@@ -14,24 +14,25 @@ use nodegauge_measure::Hertz;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Number of additions in the loop's body: enough that the counter and the branch run in parallel with the
-/// chain.
+/// Number of additions in the body of the loop. It is large enough that the loop counter and the branch run in parallel
+/// with the chain.
 const UNROLLED: u64 = 64;
 
-/// Iterations of the loop in a burst: 262 144 cycles, about 70 us at 4 GHz. A timer error of 25 ns at either
-/// end is then below 0.1 %.
+/// Iterations of the loop in a burst: 262 144 cycles, about 70 us at 4 GHz. A timer error of 25 ns at the beginning and
+/// at the end of a burst is then below 0.1 %.
 const ROUNDS: u64 = 4096;
 
-/// Minimum duration: an idle core needs about this long to raise its clock.
+/// Minimum duration of the measurement. An idle core needs about this time to raise its clock.
 const LEAST: Duration = Duration::from_millis(2);
 
-/// Maximum duration, used while bursts still become faster (slow governors).
+/// Maximum duration of the measurement, which is used up if bursts keep becoming faster (slow frequency governors).
 const MOST: Duration = Duration::from_millis(10);
 
-/// Time without a faster burst after which the clock counts as stable.
+/// Time without a faster burst after which the clock is considered stable.
 const SETTLED: Duration = Duration::from_millis(1);
 
-/// Measures the clock of the current core for 2 to 10 ms; `None` on an architecture without a chain.
+/// Measures the clock of the current core for 2 to 10 ms. Returns `None` on an architecture without an implemented
+/// chain.
 fn under_load() -> Option<Hertz> {
     let start = Instant::now();
     let mut fastest = Duration::MAX;
@@ -41,7 +42,7 @@ fn under_load() -> Option<Hertz> {
         chain(ROUNDS)?;
         let after = Instant::now();
         let burst = after - before;
-        // A gain of less than half a per cent is noise and does not extend the measurement.
+        // An improvement of less than half a percent is noise and does not extend the measurement.
         if burst.mul_f64(1.005) < fastest {
             improved = after;
         }
@@ -54,7 +55,7 @@ fn under_load() -> Option<Hertz> {
     Some(Hertz((UNROLLED * ROUNDS) as f64 / fastest.as_secs_f64()))
 }
 
-/// Measures the clock while all of `cpus` run the chain, one thread per CPU; returns the mean of the threads.
+/// Measures the clock while all `cpus` run the chain, with one thread per CPU. Returns the mean over the threads.
 pub(crate) fn under_load_of_all(cpus: &[CpuId]) -> Option<Hertz> {
     let go = AtomicBool::new(false);
     let clocks: Vec<f64> = std::thread::scope(|scope| {
@@ -62,7 +63,7 @@ pub(crate) fn under_load_of_all(cpus: &[CpuId]) -> Option<Hertz> {
             .iter()
             .map_while(|cpu| {
                 let measure = || {
-                    // A thread that cannot be bound still keeps one more core busy.
+                    // A thread that cannot be bound is still useful, because it keeps one more core busy.
                     let _ = nodegauge_os::set_affinity(&[cpu.0]);
                     while !go.load(Ordering::Acquire) {
                         std::thread::yield_now();
@@ -79,15 +80,17 @@ pub(crate) fn under_load_of_all(cpus: &[CpuId]) -> Option<Hertz> {
     (!clocks.is_empty()).then(|| Hertz(clocks.iter().sum::<f64>() / clocks.len() as f64))
 }
 
-/// Time of other work between two bursts of [`WorkClock`]. Cores keep the clock of wide vectors for half a
-/// millisecond or more after the last vector instruction; this time is shorter.
+/// Time of the measured work between two bursts of [`WorkClock`]. After the last vector instruction, cores keep the
+/// clock of wide vectors for half a millisecond or more, which is longer than this time.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(200);
 
-/// Rounds of one burst: 65 536 cycles, less than a tenth of the work between two bursts at any clock.
+/// Iterations of the loop in one burst of [`WorkClock`]: 65 536 cycles. At any clock, the burst takes less than a tenth
+/// of the time between two bursts.
 const LOOK: u64 = ROUNDS / 4;
 
-/// Clock of the calling thread's core during an interval of work. It uses the kernel's cycle counter where
-/// available; otherwise it runs a chain of additions between pieces of the work and uses the fastest one.
+/// Clock of the calling thread's core during an interval of work. The kernel's cycle counter is used if it is
+/// available. Otherwise short chains of additions (bursts) run between parts of the work, and the fastest burst gives
+/// the clock.
 #[derive(Debug)]
 pub struct WorkClock {
     counter: Option<CycleCounter>,
@@ -97,7 +100,7 @@ pub struct WorkClock {
 }
 
 impl WorkClock {
-    /// Starts the interval.
+    /// Starts the interval of work.
     pub fn start() -> Self {
         let counter = CycleCounter::start(&SysRoot::live());
         let fastest = Duration::MAX;
@@ -105,7 +108,8 @@ impl WorkClock {
         Self { counter, looked: Instant::now(), fastest, spent }
     }
 
-    /// Measures the clock if necessary; the caller calls it between pieces of the work.
+    /// Runs a burst of additions if one is due. The caller must call this function repeatedly between parts of its
+    /// work.
     pub fn look(&mut self) {
         if self.counter.is_some() || self.looked.elapsed() < BETWEEN_LOOKS {
             return;
@@ -119,12 +123,12 @@ impl WorkClock {
         }
     }
 
-    /// Returns the part of the interval that was spent on measuring the clock.
+    /// Returns the time that the bursts have taken since the start of the interval.
     pub fn spent(&self) -> Duration {
         self.spent
     }
 
-    /// Returns the clock so far; `None` if it cannot be measured.
+    /// Returns the clock since the start of the interval; `None` if it cannot be measured.
     pub fn clock(&self) -> Option<Hertz> {
         let of_chain = || {
             let looked = self.fastest != Duration::MAX;
@@ -138,7 +142,7 @@ impl WorkClock {
 /// are registers, because recent cores fold small constants.
 #[cfg(target_arch = "x86_64")]
 fn chain(rounds: u64) -> Option<()> {
-    // SAFETY: changes only the registers named and the flags; touches neither memory nor stack.
+    // SAFETY: changes only the specified registers and the flags; touches neither memory nor stack.
     unsafe {
         std::arch::asm!(
             "2:",
@@ -159,7 +163,7 @@ fn chain(rounds: u64) -> Option<()> {
 /// Runs `rounds` iterations of [`UNROLLED`] additions, each of which depends on the previous one.
 #[cfg(target_arch = "aarch64")]
 fn chain(rounds: u64) -> Option<()> {
-    // SAFETY: changes only the registers named and the flags; touches neither memory nor stack.
+    // SAFETY: changes only the specified registers and the flags; touches neither memory nor stack.
     unsafe {
         std::arch::asm!(
             "2:",
@@ -177,7 +181,7 @@ fn chain(rounds: u64) -> Option<()> {
     Some(())
 }
 
-/// Returns `None`: no chain is known for this architecture.
+/// Returns `None`, because no chain is implemented for this architecture.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn chain(_rounds: u64) -> Option<()> {
     None
@@ -189,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_chain_is_as_long_as_it_is_counted() {
-        // This checks only that the compiler did not remove the chain: more rounds take longer.
+        // This test checks only that the compiler did not remove the chain: more iterations take longer.
         if chain(1).is_none() {
             return;
         }
@@ -216,7 +220,8 @@ mod tests {
         }
         assert!(work.spent() < start.elapsed());
         if let Some(clock) = work.clock() {
-            // The limits are the slowest clock of a phone and twice the fastest clock ever reached with cooling.
+            // The limits are the slowest clock of a phone and twice the fastest clock that was ever reached with
+            // extreme cooling.
             assert!((1e8..2e10).contains(&clock.0), "{clock}");
         }
         if work.counter.is_none() && work.clock().is_some() {

@@ -1,8 +1,8 @@
-//! Traffic between caches and memory, counted by the memory controllers: selection of the kernel's PMU for this
-//! processor (from the kernel's files only), and reading ([`MemoryCounters`]).
+//! Traffic between caches and memory, as counted by the memory controllers. This module selects the kernel's PMU for
+//! the processor, from the kernel's files only; [`MemoryCounters`] reads it.
 //!
-//! The kernel's files describe the encoding of an event, and often the bytes per count. If they do not,
-//! `data/counters.toml` does, with its source. Machines that are not in that table are not supported.
+//! The kernel's files describe the encoding of an event, and often the number of bytes per count. Otherwise
+//! `data/counters.toml` contains this number, with its source. Machines that are not in that table are not supported.
 
 mod flops;
 mod open;
@@ -23,28 +23,28 @@ const DEVICES: &str = "sys/bus/event_source/devices";
 /// Direction of memory traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrafficDirection {
-    /// From memory.
+    /// Reads from memory.
     Read,
-    /// To memory.
+    /// Writes to memory.
     Write,
-    /// Reads and writes together; the counter does not separate them.
+    /// Sum of reads and writes, for a counter that does not separate the two.
     Both,
 }
 
-/// One event of one PMU, opened on one CPU.
+/// Event of a PMU that is counted on one CPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     /// Name of the PMU.
     pub pmu: String,
-    /// Number of the PMU, for `perf_event_attr.type`.
+    /// Type number of the PMU, for `perf_event_attr.type`.
     pub kind: u32,
-    /// Values of `config`, `config1` and `config2`.
+    /// Values of the fields `config`, `config1` and `config2` of `perf_event_attr`.
     pub config: [u64; 3],
-    /// CPU on which the kernel counts the PMU's domain.
+    /// CPU on which the kernel counts the events of the PMU's domain.
     pub cpu: u32,
     /// Direction of the counted traffic.
     pub direction: TrafficDirection,
-    /// Bytes per count.
+    /// Number of bytes per count.
     pub bytes: f64,
 }
 
@@ -89,14 +89,15 @@ fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| {
         toml::from_str(include_str!("../data/counters.toml"))
-            .expect("the embedded table is valid: a test parses it")
+            .expect("the embedded table is valid, as a test checks")
     })
 }
 
 /// Returns the events that count this machine's memory traffic.
 ///
 /// # Errors
-/// Fails if the kernel lists no PMU for it, or an unknown one; the text contains the remedy, if there is one.
+/// Fails if the kernel lists no PMU of the memory controllers, or only an unsupported one. The text contains the
+/// remedy, if there is one.
 pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, Unavailable> {
     let chip = processor::read(root);
     let pmus = root.names(DEVICES);
@@ -109,7 +110,7 @@ pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, Unavailable> {
                 events.extend(more);
                 true
             }
-            // The sum would be too low if a controller were not counted.
+            // Without one of the controllers, the sum would be too low.
             None => false,
         });
         if whole && !events.is_empty() {
@@ -136,14 +137,15 @@ fn absent(root: &SysRoot, pmus: &[String], hypervisor: Option<String>) -> String
     }
     let vendor = processor::read(root).identity.map(|identity| identity.vendor);
     let remedy = match vendor.as_deref() {
-        Some("GenuineIntel") => "; as root, modprobe intel_uncore; or use a newer kernel",
-        Some("AuthenticAMD") => "; as root, modprobe amd_uncore; or use a newer kernel",
+        Some("GenuineIntel") => "; run modprobe intel_uncore as root, or use a newer kernel",
+        Some("AuthenticAMD") => "; run modprobe amd_uncore as root, or use a newer kernel",
         _ => "",
     };
     format!("the kernel provides no counters of the memory controllers{remedy}")
 }
 
-/// True if a PMU is of this kind: `uncore_imc` or `uncore_imc_0`, not `uncore_imc_free_running_0`.
+/// True if a PMU is an instance of this kind. For `uncore_imc`, the instances are `uncore_imc` and `uncore_imc_0`, but
+/// not `uncore_imc_free_running_0`.
 fn is_instance(pmu: &str, kind: &str) -> bool {
     pmu.strip_prefix(kind).is_some_and(|rest| {
         rest.strip_prefix('_').unwrap_or(rest).chars().all(|c| c.is_ascii_digit())
@@ -161,7 +163,7 @@ impl CounterFamily {
     }
 }
 
-/// Returns the events of one PMU, for each CPU on which the kernel counts one of its domains; `None` unless all
+/// Returns the events of one PMU for each CPU on which the kernel counts a domain of the PMU. Returns `None` unless all
 /// events exist.
 fn of_pmu(root: &SysRoot, family: &CounterFamily, pmu: &str) -> Option<Vec<Event>> {
     let kind: u32 = root.value(&format!("{DEVICES}/{pmu}/type"))?;
@@ -194,8 +196,8 @@ fn of_pmu(root: &SysRoot, family: &CounterFamily, pmu: &str) -> Option<Vec<Event
     (!events.is_empty()).then_some(events)
 }
 
-/// Returns the encoding and the bytes per count of an alias or of terms; `None` if the PMU does not support
-/// them.
+/// Returns the encoding and the number of bytes per count of an event, which is given as an alias or as terms. Returns
+/// `None` if the PMU does not support the event.
 fn encoded(root: &SysRoot, pmu: &str, name: &str, bytes: f64) -> Option<([u64; 3], f64)> {
     let format = |term: &str| root.text(&format!("{DEVICES}/{pmu}/format/{term}"));
     if name.contains('=') {
@@ -208,15 +210,15 @@ fn encoded(root: &SysRoot, pmu: &str, name: &str, bytes: f64) -> Option<([u64; 3
     let bytes = match (scale, unit.as_deref()) {
         (Some(scale), Some("MiB")) => scale * f64::from(1 << 20),
         (Some(scale), Some("B" | "Bytes" | "bytes")) => scale,
-        // Counts in an unknown unit are rejected.
+        // A count in an unknown unit is rejected.
         (Some(_), Some(_)) => return None,
         (Some(_), None) | (None, _) => bytes,
     };
     Some((config, bytes))
 }
 
-/// Encodes `terms` such as `event=0x0a,rdwrmask=0x1` as configuration words; `format` returns the bits of each
-/// term, such as `config:0-7,32-35`. `None` if a term is unknown or its value does not fit.
+/// Encodes `terms` such as `event=0x0a,rdwrmask=0x1` as configuration words; `format` returns the bits of each term,
+/// such as `config:0-7,32-35`. Returns `None` if a term is unknown or its value does not fit.
 fn encode(terms: &str, format: impl Fn(&str) -> Option<String>) -> Option<[u64; 3]> {
     let mut config = [0u64; 3];
     for term in terms.split(',').map(str::trim).filter(|term| !term.is_empty()) {

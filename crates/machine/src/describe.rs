@@ -1,8 +1,8 @@
 //! Description of a node for the record, from all available sources.
 //!
-//! For a live machine these are its kernel, its processor and its firmware; its clock is measured. For a
-//! machine that is only described (XML, synthetic) they are its topology and the catalog's entry for its
-//! processor; its state (host, pages, free memory) stays unknown.
+//! For a live machine, the sources are the kernel, the processor and the firmware, and the clock is measured. For a
+//! machine that is only described (XML, synthetic), the sources are the topology and the catalog's entry for the
+//! processor. The state of such a machine (host, pages, free memory) stays unknown.
 
 use crate::catalog::{self, Microarchitecture, ProcessorEntry};
 use crate::dimms::{self, DimmSpec};
@@ -15,16 +15,16 @@ use nodegauge_measure::Hertz;
 use nodegauge_measure::record::{ClockBasis, Figure, Machine, Memory, NumaNode, Processor};
 use std::collections::BTreeMap;
 
-/// Information about the machine from the user.
+/// Information about the machine that the user gives.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DescribeOptions {
     /// Populated channels and their speed (`--dimms`).
     pub dimms: Option<DimmSpec>,
-    /// Name of the processor, for a machine that does not report it (a synthetic or nameless one).
+    /// Name of the processor, for a machine whose processor name is unknown (e.g. a synthetic description).
     pub processor: Option<String>,
 }
 
-/// Describes the machine of `topology`; the files of a live one are read below `root`.
+/// Describes the machine with this topology. The files of a live machine are read below `root`.
 pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) -> Machine {
     let live = matches!(topology.source, TopologySource::Live);
     let chip = chip(topology, root, options);
@@ -51,13 +51,13 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
     }
 }
 
-/// Returns the environment of this process; a recorded machine has none.
+/// Returns the environment variables of this process; none for a recorded machine.
 fn variables(root: &SysRoot) -> impl Iterator<Item = (String, String)> {
     let own = root.is_live().then(std::env::vars_os).into_iter().flatten();
     own.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
-/// Returns the identification of the processor: its own, or the one of hwloc and the user.
+/// Returns the identification of the processor. It comes from the processor itself, or from hwloc and the user.
 fn chip(topology: &Topology, root: &SysRoot, options: &DescribeOptions) -> Chip {
     let mut chip = match topology.source {
         TopologySource::Live => processor::read(root),
@@ -84,17 +84,17 @@ fn measured_clock(topology: &Topology) -> Option<Hertz> {
     clock::under_load_of_all(&one_per_core.into_values().collect::<Vec<_>>())
 }
 
-/// Clocks of a live machine.
+/// Clocks of a live machine from two sources.
 #[derive(Clone, Copy, Default)]
 struct Clocks {
-    /// Base clock according to the kernel.
+    /// Base clock that the kernel reports.
     kernel: Option<Hertz>,
-    /// Measured clock with all cores busy.
+    /// Clock that was measured with all cores busy.
     measured: Option<Hertz>,
 }
 
-/// Returns the clock for the peak, with its basis: the base clock, which every core sustains under any load; if
-/// it is unknown, the measured clock.
+/// Returns the clock for the peak, with its basis. This is the base clock, which every core sustains under any load. If
+/// the base clock is unknown, it is the measured clock.
 fn clock(
     chip: &Chip,
     entry: Option<&ProcessorEntry>,
@@ -114,7 +114,7 @@ fn processor(
     clocks: Clocks,
 ) -> Processor {
     let clock = clock(chip, entry, clocks);
-    // The name in the catalog is the most reliable source; one model number may belong to several processors.
+    // The name in the catalog is the most reliable source, because several processors may share a model number.
     let row = entry
         .and_then(|entry| catalog::microarchitecture_named(&entry.microarchitecture))
         .or_else(|| catalog::microarchitecture(chip.identity.as_ref()?));
@@ -138,8 +138,8 @@ fn processor(
     }
 }
 
-/// Returns the peak with its formula. If the formula uses the base clock, the detail also contains the peak at
-/// the measured clock.
+/// Returns the peak with its formula. If the formula uses the base clock, the explanation also contains the peak at the
+/// measured clock.
 fn peak(processor: &Processor) -> Option<Figure> {
     let per_cycle = processor.flops_per_cycle?;
     let hz = processor.hz?;
@@ -191,7 +191,7 @@ fn memory_of(
     let live = matches!(topology.source, TopologySource::Live);
     let info = if live { memory::info(root) } else { memory::MemInfo::default() };
     let limits = if live { cgroup::limits(root) } else { cgroup::CgroupLimits::default() };
-    // The module list in a guest's firmware is not real.
+    // In a guest, the firmware's list of modules does not describe real modules.
     let firmware = if live && !guest { dimms::modules(root) } else { None };
     let sockets = topology.sockets.len() as u32;
     let known = entry.and_then(|entry| {
@@ -208,10 +208,9 @@ fn memory_of(
         sockets,
         guest,
     );
-    // On a guest whose memory grows, the kernel's sum over the nodes may lag behind; `/proc/meminfo` is
-    // authoritative.
+    // In a guest whose memory grows, the kernel's sum over the nodes may be out of date. `/proc/meminfo` is up to date.
     let described = || topology.host_nodes().map(|node| node.bytes).sum::<Option<u64>>();
-    // The kernel includes the memory of devices that is a NUMA node.
+    // The kernel's total includes device memory that is a NUMA node.
     let of_devices = topology.nodes.iter().filter(|node| node.device.is_some());
     let of_devices: u64 = of_devices.filter_map(|node| node.bytes).sum();
     let total = info.total.map(|total| total.saturating_sub(of_devices));

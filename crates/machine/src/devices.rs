@@ -1,8 +1,7 @@
-//! Accelerators and adapters of fast networks: kind, attachment, distance to CPUs, state, and access by this
-//! process.
+//! Accelerators and adapters of fast networks: kind, attachment, distance to CPUs, state, and access by this process.
 //!
-//! The data come from the kernel's files or from a description, without any vendor's library; NVIDIA's library
-//! adds its data if it is installed. The list is in the order of the bus, as drivers number devices.
+//! The data come from the kernel's files or from a description, without any vendor's library. If NVIDIA's library is
+//! installed, it adds data. The devices are listed in the order of the bus, as drivers number them.
 
 mod amd;
 pub mod catalog;
@@ -22,11 +21,11 @@ use nodegauge_measure::record::{
 };
 use nodegauge_measure::{BytesPerSec, TransfersPerSec};
 
-/// Locations of the file with device names.
+/// Possible paths of the file with device names.
 const PCI_IDS: [&str; 3] =
     ["usr/share/misc/pci.ids", "usr/share/hwdata/pci.ids", "usr/share/pci.ids"];
 
-/// Describes the devices of `topology`; those of a live machine are examined below `root`.
+/// Describes the devices of `topology`. The files of a live machine are read below `root`.
 pub(crate) fn described(topology: &Topology, root: &SysRoot) -> Vec<Device> {
     let live = (topology.source == TopologySource::Live).then_some(root);
     let some = live.filter(|_| !topology.devices.is_empty());
@@ -61,8 +60,8 @@ pub(crate) fn described(topology: &Topology, root: &SysRoot) -> Vec<Device> {
     devices
 }
 
-/// Returns the computing devices of a live machine that this process can access, regardless of environment
-/// variables, and all devices that do not compute.
+/// Returns two groups of devices of a live machine: those that compute and that this process can access, regardless of
+/// environment variables; and all devices that do not compute.
 pub fn reachable(topology: &Topology, root: &SysRoot) -> Vec<PciDevice> {
     let described = described(topology, root);
     let reached = |(device, pci): &(&Device, &PciDevice)| {
@@ -71,7 +70,7 @@ pub fn reachable(topology: &Topology, root: &SysRoot) -> Vec<PciDevice> {
     described.iter().zip(&topology.devices).filter(reached).map(|(_, pci)| pci.clone()).collect()
 }
 
-/// Describes a device by its data on the bus.
+/// Describes a device from the data on the PCI bus.
 fn described_by_bus(topology: &Topology, pci: &PciDevice) -> Device {
     let node = topology.nodes.iter().find(|node| node.device.as_ref() == Some(&pci.address));
     let bytes = pci.bytes.or_else(|| node?.bytes);
@@ -103,7 +102,8 @@ fn described_by_bus(topology: &Topology, pci: &PciDevice) -> Device {
     }
 }
 
-/// Returns the network adapters behind the same port of the processor, or else those on the same NUMA node.
+/// Returns the network adapters behind the same port of the processor. If there are none, returns the adapters on the
+/// same NUMA node.
 fn networks(topology: &Topology, pci: &PciDevice) -> Vec<NearNetwork> {
     let all = || topology.devices.iter().filter(|other| other.kind == DeviceKind::Network);
     let near = |same_switch: bool, other: &PciDevice| {
@@ -121,7 +121,7 @@ fn networks(topology: &Topology, pci: &PciDevice) -> Vec<NearNetwork> {
         .collect()
 }
 
-/// Adds the data of the kernel and its drivers.
+/// Adds the data that the kernel and its drivers provide.
 fn add_kernels_view(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     let driver = std::fs::read_link(root.path(&pci::file(&pci.address, "driver"))).ok();
     let driver = driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
@@ -136,7 +136,7 @@ fn add_kernels_view(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     device.driver = driver;
 }
 
-/// Returns the link of a device: its current rate and width, and the maximum that it and the port above it
+/// Returns the link of a device: the current rate and width, and the maximum that the device and the port above it
 /// support.
 fn link(root: &SysRoot, pci: &PciDevice) -> Option<PciLink> {
     let speed = |address: &str, file: &str| {
@@ -144,7 +144,7 @@ fn link(root: &SysRoot, pci: &PciDevice) -> Option<PciLink> {
         let rate: f64 = text.split(' ').next()?.parse().ok()?;
         Some(TransfersPerSec(rate * 1e9))
     };
-    // Devices that are not on PCI Express report 0 or 255.
+    // Devices that are not on PCI Express report 0 or 255 lanes.
     let lanes = |address: &str, file: &str| {
         root.value::<u32>(&pci::file(address, file)).filter(|lanes| (1..=32).contains(lanes))
     };
@@ -168,7 +168,7 @@ fn link(root: &SysRoot, pci: &PciDevice) -> Option<PciLink> {
     })
 }
 
-/// Returns the vendor's name, for vendors of accelerators and network adapters.
+/// Returns the name of a vendor of accelerators or network adapters; `None` for other vendors.
 fn vendor(number: u16) -> Option<&'static str> {
     Some(match number {
         pci::NVIDIA => "NVIDIA",
@@ -184,7 +184,7 @@ fn vendor(number: u16) -> Option<&'static str> {
     })
 }
 
-/// Returns the name of a device, or of its vendor, in the text of `pci.ids`.
+/// Searches the text of `pci.ids` for the name of a device, or for the name of its vendor.
 fn name_in(text: &str, vendor: u16, device: Option<u16>) -> Option<String> {
     let key = |number: u16| format!("{number:04x}  ");
     let mut lines = text.lines().skip_while(|line| !line.starts_with(&key(vendor)));
@@ -195,7 +195,7 @@ fn name_in(text: &str, vendor: u16, device: Option<u16>) -> Option<String> {
     devices.into_iter().find_map(name)
 }
 
-/// Returns the state unless all its fields are unknown.
+/// Returns the state, or `None` if all its fields are unknown.
 fn some_state(state: DeviceState) -> Option<DeviceState> {
     (state != DeviceState::default()).then_some(state)
 }

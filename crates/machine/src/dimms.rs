@@ -1,9 +1,9 @@
-//! Memory modules, channels, and the theoretical bandwidth. The source is the user's option (`--dimms
-//! 16x3200`), otherwise firmware (SMBIOS type 17), otherwise the catalog's entry for the processor. Without any
-//! of them the theoretical bandwidth is unknown.
+//! Memory modules, channels, and the theoretical bandwidth. The source is the user's option (`--dimms 16x3200`),
+//! otherwise firmware (SMBIOS type 17), otherwise the catalog's entry for the processor. Without any of these sources,
+//! the theoretical bandwidth is unknown.
 //!
-//! Firmware lists slots, not channels; the basis of the bandwidth states how channels were counted. The modules
-//! in a hypervisor's SMBIOS are not real, so they are ignored.
+//! Firmware lists slots, not channels; the basis of the bandwidth states how channels were counted. The module list in
+//! the SMBIOS tables of a hypervisor is ignored, because it does not describe real modules.
 
 use crate::catalog::SocketMemory;
 use crate::root::SysRoot;
@@ -18,23 +18,23 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// Bytes per transfer of a DDR channel.
+/// Number of bytes per transfer of a DDR channel.
 const CHANNEL_BYTES: u32 = 8;
 
-/// Accepted transfer rates in MT/s: from DDR-200 to beyond MRDIMM. The limits also detect swapped numbers, such
-/// as `3200x16`.
+/// Accepted transfer rates in MT/s, from DDR-200 to beyond MRDIMM. The limits also detect swapped numbers such as
+/// `3200x16`.
 const MTS: std::ops::RangeInclusive<u64> = 200..=20_000;
 
-/// Maximum number of modules per channel on any board. If more slots seem to share a channel, their names were
-/// misinterpreted.
+/// Maximum number of modules per channel on any board. If the slot names suggest more modules per channel, the names
+/// were misinterpreted.
 const MODULES_A_CHANNEL: usize = 3;
 
-/// Populated channels and their speed as typed by the user: `16x3200` means sixteen channels at 3200 MT/s.
+/// Populated channels and their speed as the user types them: `16x3200` means sixteen channels at 3200 MT/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DimmSpec {
-    /// Populated channels of all sockets.
+    /// Number of populated channels of all sockets.
     pub channels: u32,
-    /// Million transfers per second.
+    /// Speed in million transfers per second.
     pub mts: u32,
 }
 
@@ -66,30 +66,30 @@ impl fmt::Display for DimmSpec {
     }
 }
 
-/// Memory modules as listed by firmware.
+/// Memory modules that the firmware lists.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Modules {
-    /// Populated slots, in firmware's order.
+    /// Populated slots, in the order of the firmware's list.
     pub dimms: Vec<Dimm>,
     /// Number of populated channels.
     pub channels: u32,
     /// Method by which the channels were counted.
     pub counted: &'static str,
-    /// Bytes per transfer of a channel.
+    /// Number of bytes per transfer of a channel.
     pub channel_bytes: u32,
-    /// Transfers per second of all channels: those of the slowest module.
+    /// Transfers per second of all channels, which is the speed of the slowest module.
     pub transfers_per_s: Option<TransfersPerSec>,
-    /// Technology, e.g. `DDR5`; `None` if modules differ.
+    /// Memory technology, e.g. `DDR5`; `None` if the modules differ.
     pub technology: Option<String>,
 }
 
-/// Reads the modules from firmware's table, which only root can read; `None` if it cannot be read or lists no
-/// modules.
+/// Reads the modules from the firmware's table, which only root can read. Returns `None` if the table cannot be read or
+/// lists no modules.
 pub fn modules(root: &SysRoot) -> Option<Modules> {
     parse(root.bytes("sys/firmware/dmi/tables/DMI")?)
 }
 
-/// A populated slot in firmware's list.
+/// Populated slot in the firmware's list.
 struct DimmSlot {
     dimm: Dimm,
     bank: String,
@@ -122,7 +122,7 @@ pub fn parse(table: Vec<u8>) -> Option<Modules> {
     })
 }
 
-/// Returns a populated slot; `None` if it is empty or does not contain main memory.
+/// Returns a populated slot; `None` if the slot is empty or does not contain main memory.
 fn slot(device: &SMBiosMemoryDevice<'_>) -> Option<DimmSlot> {
     let bytes = match device.size()? {
         MemorySize::NotInstalled | MemorySize::Unknown => return None,
@@ -200,14 +200,14 @@ fn technology(kind: &MemoryDeviceType) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// Basis of a count where the slots' names do not identify channels.
+/// Basis of a channel count if the names of the slots do not identify the channels.
 const ASSUMED: &str = "one module per channel assumed";
 
-/// A function that returns the name of a slot's channel; `None` if the slot's names have another form.
+/// Function that returns the name of a slot's channel; `None` if the names of the slot have another form.
 type Scheme = fn(&DimmSlot) -> Option<String>;
 
-/// Counts the channels of populated slots by the names of the slots if all have the same known form. Otherwise
-/// it assumes one module per channel, which the returned basis states.
+/// Counts the channels of populated slots. If the names of all slots have the same known form, the names identify the
+/// channels. Otherwise one module per channel is assumed, and the returned basis says so.
 fn count_channels(slots: &[DimmSlot]) -> (u32, &'static str) {
     let schemes: [(Scheme, &'static str); 2] =
         [(channel_in_bank, "channels by bank locator"), (channel_in_slot, "channels by slot name")];
@@ -222,7 +222,7 @@ fn count_channels(slots: &[DimmSlot]) -> (u32, &'static str) {
     (slots.len() as u32, ASSUMED)
 }
 
-/// Returns the channel that a bank or slot name contains: `P0 CHANNEL A`, `NODE 1 CHANNEL 2 DIMM 0`.
+/// Returns the channel in a bank or slot name such as `P0 CHANNEL A` or `NODE 1 CHANNEL 2 DIMM 0`.
 fn channel_in_bank(slot: &DimmSlot) -> Option<String> {
     [&slot.bank, &slot.dimm.slot].into_iter().find_map(|name| {
         let name = name.to_uppercase();
@@ -233,13 +233,13 @@ fn channel_in_bank(slot: &DimmSlot) -> Option<String> {
     })
 }
 
-/// Returns the channel of a slot name that ends in a letter for the channel and a digit for the slot of the
-/// channel: `CPU1_DIMM_A2`, `P1-DIMMA1`, `PROC 1 DIMM_B1`.
+/// Returns the channel in a slot name that ends in a letter for the channel and a digit for the slot of this channel,
+/// such as `CPU1_DIMM_A2`, `P1-DIMMA1` or `PROC 1 DIMM_B1`.
 fn channel_in_slot(slot: &DimmSlot) -> Option<String> {
     let name = slot.dimm.slot.to_uppercase();
     let head = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = &name[head.len()..];
-    // With a number above three, the letter denotes the socket (`A1` to `A16`).
+    // If the number exceeds three, the letter denotes the socket (`A1` to `A16`).
     let place: usize = digits.parse().ok()?;
     let letter = head.chars().next_back().filter(char::is_ascii_uppercase)?;
     let before = &head[..head.len() - letter.len_utf8()];
@@ -248,9 +248,9 @@ fn channel_in_slot(slot: &DimmSlot) -> Option<String> {
         .then(|| format!("{before}{letter}"))
 }
 
-/// Determines channels, speed and theoretical bandwidth of a node's memory from the first available source: the
-/// option, firmware, or the catalog's memory of one socket. For a `guest` the catalog's value of one socket is
-/// used as an upper limit, whatever number of sockets it reports.
+/// Determines the channels, the speed and the theoretical bandwidth of a node's memory from the first available source:
+/// the option, the firmware, or the catalog's entry for a socket. For a `guest`, the catalog's value of one socket is
+/// an upper limit, regardless of the number of sockets that the guest reports.
 pub fn bandwidth(
     option: Option<DimmSpec>,
     firmware: Option<&Modules>,
@@ -277,7 +277,7 @@ pub fn bandwidth(
     } else if let Some((memory, of)) = catalog {
         // Hypervisors often report one socket per core.
         let (sockets, part) = if guest {
-            (1, "one whole socket; the guest has only a part of it")
+            (1, "one whole socket, of which the guest has only a part")
         } else {
             (sockets, "every channel populated")
         };
@@ -310,9 +310,9 @@ pub fn bandwidth(
     }
 }
 
-/// Returns the theoretical bandwidth of the memory of the NUMA nodes in `holding`, which contain the data. It
-/// is that of the whole machine if the nodes are unknown, have no cores (memory behind a link), or are reported
-/// by a hypervisor.
+/// Returns the theoretical bandwidth of the NUMA nodes in `holding`, which contain the data. In three cases it is the
+/// bandwidth of the whole machine: the nodes are unknown, the nodes have no cores (memory behind a link), or a
+/// hypervisor reports the nodes.
 pub fn bandwidth_of(machine: &Machine, holding: &[u32]) -> Option<Figure> {
     let mut figure = machine.memory.theoretical.clone()?;
     let nodes = || machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty());
@@ -321,7 +321,7 @@ pub fn bandwidth_of(machine: &Machine, holding: &[u32]) -> Option<Figure> {
     let known = holding.iter().all(|id| nodes().any(|node| node.id == *id));
     let whole = some == 0 || some >= all || !known || machine.virtualisation.is_some();
     let Some(channels) = machine.memory.channels.filter(|_| !whole) else { return Some(figure) };
-    // If the channels cannot be divided evenly among the nodes, a node has at most the larger part.
+    // If the channels cannot be divided evenly among the nodes, the larger number per node is assumed.
     let part = (channels.div_ceil(all) * some).min(channels);
     figure.value *= f64::from(part) / f64::from(channels);
     figure.at_most |= !channels.is_multiple_of(all);
@@ -330,8 +330,8 @@ pub fn bandwidth_of(machine: &Machine, holding: &[u32]) -> Option<Figure> {
     Some(figure)
 }
 
-/// Returns the number of populated channels. If one module per channel was assumed, it is at most the number of
-/// the processors' channels.
+/// Returns the number of populated channels. If one module per channel was assumed, the result is limited to the number
+/// of channels of the processors.
 fn populated(
     modules: &Modules,
     catalog: Option<&SocketMemory>,

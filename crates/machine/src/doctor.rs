@@ -1,8 +1,8 @@
 //! Conditions of this node that would distort a measurement, most severe first, each with a remedy.
 //!
-//! Every check is based on a value that was read. A check whose file is missing or unreadable reports nothing,
-//! so an empty list does not prove that the node is in order. A finding states a cost only if that cost was
-//! measured.
+//! Every check is based on a value that was read. A check whose file is missing or unreadable reports nothing, so that
+//! an empty list does not prove that the node has no problems. A finding states the cost of a condition only if this
+//! cost was measured.
 
 mod cpus;
 mod devices;
@@ -16,10 +16,10 @@ use crate::{host, processor};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::record::{Finding, Machine, Severity};
 
-/// Id of the finding that other programs use the CPUs.
+/// Identifier of the finding that other programs use the CPUs.
 pub const OTHER_LOAD: &str = "other-load";
 
-/// Input of the checks.
+/// Data that the checks examine.
 struct Examined<'a> {
     topology: &'a Topology,
     root: &'a SysRoot,
@@ -39,27 +39,27 @@ impl Examined<'_> {
     }
 }
 
-/// Result of a check that has something to report.
+/// Result of a check that found a problem.
 #[derive(Debug, PartialEq)]
 struct Found {
     text: String,
-    /// Advice; a command to type if there is one.
+    /// Advice, with a command to type if there is one.
     remedy: String,
-    /// Severity, if it differs from the usual one of the check.
+    /// Severity, if it differs from the default severity of the check.
     severity: Option<Severity>,
     /// Cost of the condition, if it was measured.
     cost: Option<&'static str>,
 }
 
-/// Creates a finding with the check's usual severity.
+/// Creates a finding with the check's default severity.
 fn found(text: impl Into<String>, remedy: impl Into<String>) -> Found {
     Found { text: text.into(), remedy: remedy.into(), severity: None, cost: None }
 }
 
-/// A check: its id, its usual severity, and its function.
+/// Check: its identifier, its default severity, and its function.
 type DoctorCheck = (&'static str, Severity, fn(&Examined<'_>) -> Option<Found>);
 
-/// Checks of the node on which the program runs. Findings of one severity are shown in this order.
+/// Checks of the node on which the program runs. Findings of the same severity are reported in this order.
 const LIVE: [DoctorCheck; 31] = {
     use Severity::{Critical, Info, Warning};
     [
@@ -100,8 +100,8 @@ const LIVE: [DoctorCheck; 31] = {
 /// Checks of any machine, including machines that are only described.
 const DESCRIBED: [DoctorCheck; 1] = [("theoretical-unknown", Severity::Info, memory::theoretical)];
 
-/// Examines the node. On a live node this takes about 25 ms, to detect other load. A machine that is only
-/// described has no state: for it, only gaps in the description are reported.
+/// Examines the node. On a live node this takes about 25 ms, in which other load is observed. For a machine that is
+/// only described, no state is known, and only gaps in the description are reported.
 pub fn examine(topology: &Topology, root: &SysRoot, machine: &Machine) -> Vec<Finding> {
     let node = Examined { topology, root, machine };
     let live: &[DoctorCheck] = if topology.source == TopologySource::Live { &LIVE } else { &[] };
@@ -119,12 +119,12 @@ pub fn examine(topology: &Topology, root: &SysRoot, machine: &Machine) -> Vec<Fi
             })
         })
         .collect();
-    // The sort is stable: findings of one severity stay in the order of the checks.
+    // The sort is stable, so that findings of the same severity stay in the order of the checks.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
 }
 
-/// Formats a share in percent, with one digit after the point below 10 %.
+/// Formats a share in percent, with one decimal below 10 %.
 fn percent(share: Fraction) -> String {
     let value = share.0 * 100.0;
     if value < 9.95 { format!("{value:.1} %") } else { format!("{value:.0} %") }

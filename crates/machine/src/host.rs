@@ -1,5 +1,5 @@
-//! Environment of the processor, from the kernel's files: kernel, host name, hypervisor, container, frequency
-//! control, and SMT.
+//! Environment of the processor, from the kernel's files: kernel, host name, hypervisor, container, frequency control
+//! and SMT.
 
 use crate::processor::Chip;
 use crate::root::{SysRoot, list};
@@ -18,7 +18,7 @@ pub fn name(root: &SysRoot) -> Option<String> {
     root.text("proc/sys/kernel/hostname").filter(|name| !name.is_empty())
 }
 
-/// Manufacturers of virtual machines, as firmware spells them, with the hypervisor's short name.
+/// Manufacturers of virtual machines in the firmware's spelling, with the short name of the hypervisor.
 const MAKERS: [(&str, &str); 9] = [
     ("QEMU", "kvm"),
     ("KVM", "kvm"),
@@ -31,11 +31,12 @@ const MAKERS: [(&str, &str); 9] = [
     ("innotek", "virtualbox"),
 ];
 
-/// Manufacturers that also sell physical machines; there, only the processor can reveal a guest.
+/// Manufacturers that sell virtual and physical machines. For these manufacturers, only the processor reveals whether
+/// this is a guest.
 const MAKERS_OF_BOTH: [&str; 3] = ["Amazon EC2", "Google", "Microsoft"];
 
-/// Returns the hypervisor, e.g. `kvm`. The processor reports its presence and usually its name; otherwise the
-/// name comes from firmware, or it is `hypervisor`. `None` means bare metal, as far as is known.
+/// Returns the hypervisor, e.g. `kvm`. The processor reports that there is a hypervisor, and usually the name.
+/// Otherwise the name comes from the firmware, or is `hypervisor`. `None` means bare metal, as far as is known.
 pub fn hypervisor(root: &SysRoot, chip: &Chip) -> Option<String> {
     let by_kernel = || root.text("sys/hypervisor/type").filter(|name| !name.is_empty());
     let by_maker = || {
@@ -49,7 +50,7 @@ pub fn hypervisor(root: &SysRoot, chip: &Chip) -> Option<String> {
                 .unwrap_or_else(|| "hypervisor".to_owned()),
         ),
         Some(name) => Some(name.to_owned()),
-        // An x86 processor has a hypervisor bit; if it is not set, there is no hypervisor.
+        // An x86 processor has a hypervisor bit. If the bit is not set, there is no hypervisor.
         None if chip.architecture.as_deref() == Some("x86_64") => None,
         None => by_maker()
             .filter(|(prefix, _)| !MAKERS_OF_BOTH.contains(prefix))
@@ -58,8 +59,8 @@ pub fn hypervisor(root: &SysRoot, chip: &Chip) -> Option<String> {
     }
 }
 
-/// Returns the container runtime of this process, detected by its traces: `docker`, `podman`, `kubernetes`,
-/// `lxc`; `None` if none is detected.
+/// Returns the container runtime of this process, detected from files and variables that it creates: `docker`,
+/// `podman`, `kubernetes`, `lxc`. Returns `None` if no runtime is detected.
 pub fn container(root: &SysRoot) -> Option<&'static str> {
     let groups = root.text("proc/1/cgroup").unwrap_or_default();
     let environment = root.bytes("proc/1/environ").unwrap_or_default();
@@ -79,14 +80,14 @@ pub fn container(root: &SysRoot) -> Option<&'static str> {
     }
 }
 
-/// Returns the frequency governors, each with its CPUs; empty if the kernel reports none.
+/// Returns the frequency governors, each with its CPUs. The result is empty if the kernel reports no governor.
 pub fn governors(root: &SysRoot, cpus: &[u32]) -> BTreeMap<String, Vec<u32>> {
     let mut governors: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for cpu in cpus {
         let file = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
         match root.text(&file) {
             Some(governor) => governors.entry(governor).or_default().push(*cpu),
-            // If the first CPU has no such file, no CPU has one.
+            // If the first CPU has no such file, the other CPUs have none either.
             None if governors.is_empty() => break,
             None => {}
         }
@@ -94,7 +95,7 @@ pub fn governors(root: &SysRoot, cpus: &[u32]) -> BTreeMap<String, Vec<u32>> {
     governors
 }
 
-/// Returns the value of a file of CPU 0's frequency control in Hz (the file contains kHz).
+/// Returns the value in a file of CPU 0's frequency control, converted from kHz to Hz.
 pub fn frequency(root: &SysRoot, file: &str) -> Option<Hertz> {
     let khz: f64 = root.value(&format!("sys/devices/system/cpu/cpu0/cpufreq/{file}"))?;
     Some(Hertz(khz * 1e3))
@@ -129,7 +130,7 @@ const RUNTIMES: [&str; 12] = [
     "FLEXIBLAS",
 ];
 
-/// Returns settings of firmware, the kernel and `environment` that affect the node's speed.
+/// Returns the settings of the firmware, the kernel and `environment` that affect the speed of the node.
 pub fn circumstances(
     root: &SysRoot,
     environment: impl Iterator<Item = (String, String)>,
@@ -159,7 +160,7 @@ pub fn circumstances(
     }
 }
 
-/// Returns the CPUs and the memory policy that this process inherited. A recorded machine has no policy.
+/// Returns the CPUs and the memory policy that this process has inherited. A recorded machine has no memory policy.
 pub fn inherited(root: &SysRoot) -> Option<Inherited> {
     let status = root.text("proc/self/status")?;
     let named = |key: &str| {
@@ -185,11 +186,11 @@ pub fn offline(root: &SysRoot) -> Option<Vec<u32>> {
     Some(present.into_iter().filter(|cpu| online.binary_search(cpu).is_err()).collect())
 }
 
-/// True if this process has root's effective user id; `None` if unknown.
+/// True if the effective user ID of this process is root; `None` if unknown.
 pub fn is_root(root: &SysRoot) -> Option<bool> {
     let status = root.text("proc/self/status")?;
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    // The ids are: real, effective, saved, file system.
+    // The order of the IDs is: real, effective, saved, file system.
     Some(ids.split_whitespace().nth(1)? == "0")
 }
 
@@ -220,7 +221,7 @@ mod tests {
         let named = |chip| hypervisor(&root, &chip);
         assert_eq!(named(chip("x86_64", Some(""))).as_deref(), Some("hyperv"));
         assert_eq!(named(chip("x86_64", Some("kvm"))).as_deref(), Some("kvm"));
-        // The same manufacturer also sells laptops.
+        // The same manufacturer also sells laptops, which are not virtual machines.
         assert_eq!(named(chip("x86_64", None)), None);
         assert_eq!(named(chip("aarch64", None)), None);
         let (_qemu_folder, qemu_root) = made_by("QEMU");

@@ -1,8 +1,8 @@
-//! Description of a node: its hardware threads and the resources that they share, its processors, memory and
-//! peaks, and conditions that would distort a measurement.
+//! Description of a node: hardware threads and the resources that they share, processors, memory, peaks, and conditions
+//! that would distort a measurement.
 //!
-//! The crate only describes. It does not place threads, and it measures nothing except the clock. All files of
-//! the kernel are read below a root directory, which tests replace by a recorded machine.
+//! The crate does not place threads, and it measures nothing except the clock. All files of the kernel are read below a
+//! root directory, which tests replace by a recorded machine.
 
 #![deny(unsafe_code)]
 

@@ -1,24 +1,24 @@
-//! Memory as reported by the kernel: sizes, swap, page sizes, huge pages, free blocks. The module only reads;
-//! the limits of control groups are in [`crate::cgroup`], modules and channels in `dimms`.
+//! Memory as reported by the kernel: sizes, swap, page sizes, huge pages, free blocks. The module only reads values.
+//! The limits of control groups are in [`crate::cgroup`], memory modules and channels in `dimms`.
 
 use crate::ids::NodeId;
 use crate::root::{SysRoot, keyed, list};
 use nodegauge_measure::record::{HugePages, Pages};
 use nodegauge_measure::{Bytes, Fraction};
 
-/// Minimum size of a large block: a huge page of 2 MiB.
+/// Minimum size of a large block, which is a huge page of 2 MiB.
 const LARGE: Bytes = Bytes::mib(2);
 
-/// Contents of `/proc/meminfo`, in bytes; `None` for a missing field.
+/// Contents of `/proc/meminfo` in bytes; a missing field is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemInfo {
     /// Usable memory of the machine.
     pub total: Option<u64>,
     /// Memory that is available without swapping.
     pub available: Option<u64>,
-    /// Swap in use.
+    /// Swap space in use.
     pub swap_used: Option<u64>,
-    /// File data that programs have written and that has not reached the disk yet.
+    /// File data that programs have written but that has not reached the disk yet.
     pub dirty: Option<u64>,
 }
 
@@ -36,7 +36,8 @@ pub fn info(root: &SysRoot) -> MemInfo {
     }
 }
 
-/// Returns the total, free and available memory (without swapping) of a NUMA node, bytes.
+/// Returns the total, the free and the available memory of a NUMA node in bytes. Available memory can be used without
+/// swapping.
 pub(crate) fn of_node(root: &SysRoot, node: NodeId) -> Option<(u64, u64, u64)> {
     let text = root.text(&format!("sys/devices/system/node/node{node}/meminfo"))?;
     // Lines have the form `Node 0 MemTotal:  1234 kB`.
@@ -45,21 +46,22 @@ pub(crate) fn of_node(root: &SysRoot, node: NodeId) -> Option<(u64, u64, u64)> {
     let fields = lines.join("\n");
     let get = |key| keyed(&fields, key);
     let free = get("MemFree")?;
-    // The kernel has no MemAvailable per node; its formula counts at most half of the page cache as available.
+    // The kernel does not report MemAvailable per node. Its formula for the whole machine counts at most half of the
+    // page cache as available.
     let cache = ["Active(file)", "Inactive(file)", "SReclaimable"];
     let cache: u64 = cache.into_iter().filter_map(get).sum();
     Some((get("MemTotal")?, free, free + cache / 2))
 }
 
-/// Returns the NUMA nodes that are online, with their memory in bytes.
+/// Returns the online NUMA nodes with their memory sizes in bytes.
 pub(crate) fn nodes(root: &SysRoot) -> Vec<(NodeId, u64)> {
     let online = root.text("sys/devices/system/node/online").and_then(|nodes| list(&nodes));
     let with_memory = |id| of_node(root, NodeId(id)).map(|(bytes, ..)| (NodeId(id), bytes));
     online.unwrap_or_default().into_iter().filter_map(with_memory).collect()
 }
 
-/// Returns the size of the memory-side caches of a NUMA node, such as HBM in cache mode, in bytes; `None` if
-/// the kernel reports none.
+/// Returns the size in bytes of the memory-side caches of a NUMA node, such as HBM in cache mode; `None` if the kernel
+/// reports no such cache.
 pub(crate) fn side_cache(root: &SysRoot, node: NodeId) -> Option<u64> {
     let folder = format!("sys/devices/system/node/node{node}/memory_side_cache");
     let levels = root.names(&folder).into_iter().filter(|name| name.starts_with("index"));
@@ -85,7 +87,7 @@ pub(crate) fn pages(root: &SysRoot) -> Pages {
     }
 }
 
-/// Returns the reserved huge pages of one NUMA node, by size.
+/// Returns the reserved huge pages of one NUMA node by page size.
 pub fn huge_pages_of_node(root: &SysRoot, node: NodeId) -> Vec<HugePages> {
     huge_pages_below(root, &format!("sys/devices/system/node/node{node}/hugepages"))
 }
@@ -108,14 +110,14 @@ fn huge_pages_below(root: &SysRoot, folder: &str) -> Vec<HugePages> {
     sizes
 }
 
-/// Returns the choice in brackets of a kernel setting: `madvise` in `always [madvise] never`.
+/// Returns the selected value of a kernel setting, which is in brackets: `madvise` for `always [madvise] never`.
 fn chosen(text: &str) -> Option<String> {
     let (_, rest) = text.split_once('[')?;
     rest.split_once(']').map(|(choice, _)| choice.to_owned())
 }
 
-/// Returns the share of free memory in blocks of at least 2 MiB, 0 to 1, from `/proc/buddyinfo`. These blocks
-/// can immediately become huge pages.
+/// Returns the share (0 to 1) of free memory in blocks of at least 2 MiB, from `/proc/buddyinfo`. The kernel can use
+/// these blocks as huge pages immediately.
 pub(crate) fn share_in_large_blocks(root: &SysRoot) -> Option<Fraction> {
     large_share(&root.text("proc/buddyinfo")?, nodegauge_os::page_bytes() as u64)
 }
@@ -151,11 +153,11 @@ mod tests {
 
     #[test]
     fn free_memory_in_large_blocks_is_a_share() {
-        // 512 single pages and one block of 512 pages: half of the memory is in a large block.
+        // There are 512 single pages and one block of 512 pages, so that half of the memory is in a large block.
         let text = "Node 0, zone   Normal    512 0 0 0 0 0 0 0 0 1 0";
         assert_eq!(large_share(text, 4096), Some(Fraction(0.5)));
         assert_eq!(large_share("Node 0, zone   Normal 0 0", 4096), None);
-        // On pages of 64 KiB, blocks of 32 pages are large.
+        // With pages of 64 KiB, blocks of 32 pages are large.
         assert_eq!(large_share("Node 0, zone   Normal 32 0 0 0 0 1", 65536), Some(Fraction(0.5)));
     }
 

@@ -1,5 +1,5 @@
-//! PCI devices that compute or send messages, and their distance to CPUs, from the kernel's files or from the
-//! I/O objects of an hwloc description.
+//! PCI devices that compute or send messages, with their distance to CPUs. The data come from the kernel's files or
+//! from the I/O objects of an hwloc description.
 
 use crate::ids::{CpuId, NodeId};
 use crate::root::{SysRoot, keyed, list};
@@ -8,28 +8,27 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// Folder in which the kernel lists the devices of the bus, by address.
+/// Folder in which the kernel lists the devices of the bus by address.
 const BUS: &str = "sys/bus/pci/devices";
-/// Subfolders of a device with the kernel's names of graphics devices and accelerators.
+/// Subfolders of a device that contain the kernel's names of graphics devices and accelerators.
 const NAMES: [&str; 3] = ["drm", "accel", "mic"];
-/// Subfolders of a device with the names of network interfaces that bypass the kernel: verbs, Slingshot.
+/// Subfolders of a device that contain the names of network interfaces that bypass the kernel: verbs and Slingshot.
 const FAST: [&str; 2] = ["infiniband", "cxi"];
-/// Base classes of networks, displays, processors and accelerators; all other devices are ignored.
+/// Base classes of networks, displays, processors and accelerators. All other devices are ignored.
 const CLASSES: [u16; 4] = [0x02, 0x03, 0x0b, 0x12];
-/// Vendors of devices that compute and have the class of a display; displays of other vendors belong to
-/// servers' consoles.
+/// Vendors whose devices with a display class compute. Displays of other vendors belong to the consoles of servers.
 const COMPUTE: [u16; 3] = [NVIDIA, AMD, INTEL];
 
 /// PCI device ids of Xeon Phi coprocessors.
 const XEON_PHI: RangeInclusive<u16> = 0x2250..=0x2262;
-/// Folder in which NVIDIA's driver lists its devices, by address.
+/// Folder in which NVIDIA's driver lists its devices by address.
 pub(crate) const NVIDIA_GPUS: &str = "proc/driver/nvidia/gpus";
 
 pub(crate) const NVIDIA: u16 = 0x10de;
 pub(crate) const AMD: u16 = 0x1002;
 pub(crate) const INTEL: u16 = 0x8086;
 
-/// A PCI device with the data that placement needs.
+/// PCI device with the data that placement needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PciDevice {
     /// Purpose of the device.
@@ -40,37 +39,37 @@ pub struct PciDevice {
     pub vendor: u16,
     /// PCI device id.
     pub device: u16,
-    /// The system's names of the device.
+    /// Names of the device in the operating system.
     pub names: Vec<String>,
-    /// The driver's name of the device, if a description contains it.
+    /// Name of the device in its driver, if a description contains it.
     pub model: Option<String>,
-    /// UUID, if a description contains it.
+    /// UUID of the device, if a description contains it.
     pub uuid: Option<String>,
-    /// Size of its memory in bytes, if a description contains it.
+    /// Size of the device's memory in bytes, if a description contains it.
     pub bytes: Option<u64>,
-    /// Rate of its link in B/s, if a description contains it.
+    /// Rate of the device's link in B/s, if a description contains it.
     pub link_rate: Option<u64>,
     /// Nearest NUMA node.
     pub node: Option<NodeId>,
     /// Nearest CPUs, in numeric order; empty if unknown.
     pub cpus: Vec<CpuId>,
-    /// Bridges above the device, the nearest to the processor first.
+    /// Bridges above the device, beginning with the bridge that is nearest to the processor.
     pub bridges: Vec<String>,
 }
 
 impl PciDevice {
-    /// Returns the PCI ids in the notation of device lists.
+    /// Returns the PCI vendor and device IDs in the notation of device lists, e.g. `10de:2335`.
     pub fn identification(&self) -> String {
         identification(self.vendor, self.device)
     }
 
-    /// True if the device computes.
+    /// True if the device is an accelerator rather than a network adapter.
     pub fn computes(&self) -> bool {
         self.kind != DeviceKind::Network
     }
 
-    /// True if both devices are behind one port of the processor, so that messages between them need not pass
-    /// the processor.
+    /// True if both devices are behind the same port of the processor, so that messages between the devices need not
+    /// pass through the processor.
     pub(crate) fn shares_switch(&self, other: &Self) -> bool {
         self.bridges.first().is_some_and(|port| other.bridges.first() == Some(port))
     }
@@ -81,29 +80,30 @@ impl PciDevice {
     }
 }
 
-/// Returns the purpose of a device by its class and PCI ids. `fast` means that programs can send through it
-/// without the kernel. `None` for all other devices.
+/// Returns the purpose of a device, from its class and PCI IDs; `None` for devices that neither compute nor send
+/// messages. `fast` means that programs can send through the device without the kernel.
 pub(crate) fn kind(class: u16, vendor: u16, device: u16, fast: bool) -> Option<DeviceKind> {
     match class {
-        // Displays, processing accelerators.
+        // Displays and processing accelerators.
         0x0300..=0x0380 if COMPUTE.contains(&vendor) => Some(DeviceKind::Gpu),
         0x1200 if vendor == AMD => Some(DeviceKind::Gpu),
         0x1200 => Some(DeviceKind::Coprocessor),
-        // The class also contains accelerators for encryption, which do not count.
+        // The class also contains accelerators for encryption, which are not included.
         0x0b40 if vendor == INTEL && XEON_PHI.contains(&device) => Some(DeviceKind::Coprocessor),
-        // InfiniBand and other fabrics; Ethernet only if it is fast.
+        // InfiniBand and other fabrics; Ethernet adapters are included only if programs can bypass the kernel.
         0x0207 | 0x0208 => Some(DeviceKind::Network),
         0x0200 | 0x0280 if fast => Some(DeviceKind::Network),
         _ => None,
     }
 }
 
-/// Formats PCI vendor and device ids in the notation of device lists.
+/// Formats PCI vendor and device IDs in the notation of device lists.
 fn identification(vendor: u16, device: u16) -> String {
     format!("{vendor:04x}:{device:04x}")
 }
 
-/// Returns the devices that the kernel below `root` lists, in the order of the bus, as drivers number them.
+/// Returns the devices that the kernel lists below `root`, in the order of the bus, which is the order in which drivers
+/// number them.
 pub fn listed(root: &SysRoot) -> Vec<PciDevice> {
     root.names(BUS).into_iter().filter_map(|address| read(root, address)).collect()
 }
@@ -117,7 +117,7 @@ fn read(root: &SysRoot, address: String) -> Option<PciDevice> {
     let text = |name: &str| root.text(&file(&address, name));
     let number = |name: &str| u32::from_str_radix(text(name)?.strip_prefix("0x")?, 16).ok();
     let class = (number("class")? >> 8) as u16;
-    // Virtual functions for guests are not additional devices.
+    // Virtual functions for guests are not listed as separate devices.
     if !CLASSES.contains(&(class >> 8)) || root.exists(&file(&address, "physfn")) {
         return None;
     }
@@ -130,7 +130,7 @@ fn read(root: &SysRoot, address: String) -> Option<PciDevice> {
     let kind = kind(class, vendor, device, !fast.is_empty())?;
     let names = [fast, names(&NAMES)].concat();
     let cpus = text("local_cpulist").and_then(|cpus| list(&cpus)).unwrap_or_default();
-    // The value is -1 if firmware does not report a node.
+    // The value is -1 if the firmware does not report a node.
     let node = text("numa_node").and_then(|node| node.parse().ok()).map(NodeId);
     Some(PciDevice {
         kind,
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(of(0x0b40, INTEL, 0x2250, false), Some(DeviceKind::Coprocessor));
         assert_eq!(of(0x0207, 0x15b3, 0x1021, true), Some(DeviceKind::Network));
         assert_eq!(of(0x0200, 0x15b3, 0x1021, true), Some(DeviceKind::Network));
-        // The display of a console, an encryption accelerator, the Ethernet adapter of a guest, and an NVSwitch are
+        // The display of a console, an encryption accelerator, the Ethernet adapter of a guest and an NVSwitch are
         // ignored.
         assert_eq!(of(0x0300, 0x1a03, 0x2000, false), None);
         assert_eq!(of(0x0b40, INTEL, 0x4940, false), None);

@@ -1,8 +1,8 @@
-//! Energy and throttling, from the kernel's counters below a root.
+//! Energy and throttling, from the kernel's counters below a root directory.
 //!
-//! Energy comes from RAPL (the powercap tree) or from hwmon's energy counters; both count microjoules.
-//! Throttling comes from the numbers of thermal and power events that Intel's drivers maintain. If they are
-//! missing, or if the user may not read them, the result contains the reason.
+//! Energy comes from RAPL (the powercap tree) or from hwmon's energy counters; both count microjoules. Throttling comes
+//! from the numbers of thermal and power events that Intel's drivers count. If counters are missing, or if the user may
+//! not read them, the result contains the reason.
 
 use crate::Unavailable;
 use crate::root::SysRoot;
@@ -14,26 +14,26 @@ use nodegauge_measure::quantity::counted;
 pub struct EnergyMeter {
     root: SysRoot,
     counters: Vec<Counter>,
-    /// Source of the counters: `RAPL, 2 packages`.
+    /// Source of the counters, e.g. `RAPL, 2 packages`.
     pub basis: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Counter {
     file: String,
-    /// Value at which the counter wraps around, microjoules.
+    /// Value in microjoules at which the counter wraps around.
     range: Option<u64>,
 }
 
-/// Values of all counters at one time, microjoules.
+/// Values of all counters at one time, in microjoules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnergyReading(Vec<u64>);
 
 impl EnergyMeter {
-    /// Finds the counters of the packages.
+    /// Finds the energy counters of the processor packages.
     ///
     /// # Errors
-    /// Fails if there are no counters that can be read; the text contains the reason.
+    /// Fails if there are no readable counters; the text contains the reason.
     pub fn find(root: &SysRoot) -> Result<Self, Unavailable> {
         let begins_with = |file: String, prefix: &str| {
             root.text(&file).is_some_and(|text| text.starts_with(prefix))
@@ -42,7 +42,7 @@ impl EnergyMeter {
         let rapl: Vec<Counter> = root
             .names(RAPL)
             .iter()
-            // `intel-rapl:0` is a package, `intel-rapl:0:0` a part of it, and `intel-rapl-mmio` a duplicate of
+            // `intel-rapl:0` is a package, `intel-rapl:0:0` is a part of that package, and `intel-rapl-mmio` duplicates
             // the same counter.
             .filter(|zone| zone.starts_with("intel-rapl:") && zone.matches(':').count() == 1)
             .filter(|zone| begins_with(format!("{RAPL}/{zone}/name"), "package"))
@@ -76,7 +76,7 @@ impl EnergyMeter {
         }))
     }
 
-    /// Reads all counters; `None` if one can no longer be read.
+    /// Reads all counters; `None` if a counter can no longer be read.
     pub fn read(&self) -> Option<EnergyReading> {
         self.counters
             .iter()
@@ -85,8 +85,8 @@ impl EnergyMeter {
             .map(EnergyReading)
     }
 
-    /// Returns the energy between two readings. A counter is assumed to wrap around at most once
-    /// between them.
+    /// Returns the energy between two readings. Each counter is assumed to wrap around at most once between the
+    /// readings.
     pub fn joules(&self, from: &EnergyReading, to: &EnergyReading) -> Option<Joules> {
         let mut sum = 0u64;
         for ((counter, first), last) in self.counters.iter().zip(&from.0).zip(&to.0) {

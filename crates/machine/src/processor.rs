@@ -1,23 +1,23 @@
-//! Identification of the processor: vendor, family, model, name, instruction sets, and the hypervisor, if there
-//! is one; and the formula of its peak.
+//! Identification of the processor: vendor, family, model, name, instruction sets, and the hypervisor if there is one.
+//! The module also contains the formula of the peak.
 //!
-//! The data come from `/proc/cpuinfo`, except for the hypervisor's name, which comes from CPUID. Clocks are not
-//! read here, because the MHz in `/proc/cpuinfo` are those of the time-stamp counter on a guest.
+//! The data come from `/proc/cpuinfo`, except for the hypervisor's name, which comes from CPUID. Clocks are not read
+//! here, because in a guest the MHz in `/proc/cpuinfo` are the rate of the time-stamp counter.
 
 use crate::root::SysRoot;
 use nodegauge_measure::{FlopsPerSec, Hertz};
 use std::fmt;
 
-/// Identification of a processor. For Arm it consists of the implementer, 0, the part, and the revision.
+/// Identification numbers of a processor. For Arm these are the implementer, 0, the part, and the revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessorIdentity {
-    /// Vendor: `GenuineIntel`, `AuthenticAMD`, ...; for Arm the implementer, as `0x41`.
+    /// Vendor: `GenuineIntel`, `AuthenticAMD`, ...; for Arm the implementer, e.g. `0x41`.
     pub vendor: String,
     /// Family.
     pub family: u32,
-    /// Model, or part.
+    /// Model number; for Arm the part number.
     pub model: u32,
-    /// Stepping, or revision; `None` if a description does not contain it.
+    /// Stepping, or for Arm the revision; `None` if a description does not contain it.
     pub stepping: Option<u32>,
 }
 
@@ -40,16 +40,16 @@ pub struct Chip {
     pub architecture: Option<String>,
     /// Name of the processor.
     pub name: Option<String>,
-    /// Identification.
+    /// Identification numbers of the processor.
     pub identity: Option<ProcessorIdentity>,
-    /// Instruction sets that matter here; `None` if unknown.
+    /// Supported instruction sets among those that the program uses; `None` if unknown.
     pub isa: Option<Vec<String>>,
-    /// Hypervisor: `kvm`, `vmware`, ...; empty if its name is unknown; `None` on bare metal or if the processor
-    /// does not report it.
+    /// Hypervisor: `kvm`, `vmware`, ...; empty if its name is unknown. `None` on bare metal, or if the processor does
+    /// not report a hypervisor.
     pub hypervisor: Option<String>,
 }
 
-/// Reads the processor of a machine.
+/// Reads the data of a machine's processor.
 pub fn read(root: &SysRoot) -> Chip {
     let mut chip = root.text("proc/cpuinfo").map(|text| from_cpuinfo(&text)).unwrap_or_default();
     if root.is_live() {
@@ -62,12 +62,12 @@ pub fn read(root: &SysRoot) -> Chip {
     chip
 }
 
-/// Returns the double-precision peak: every core completes `flops_per_cycle` operations in every cycle.
+/// Returns the double-precision peak, for which every core completes `flops_per_cycle` operations in every cycle.
 pub fn peak(cores: u32, clock: Hertz, flops_per_cycle: u32) -> FlopsPerSec {
     FlopsPerSec(f64::from(cores) * clock.0 * f64::from(flops_per_cycle))
 }
 
-/// Names of instruction sets in records, with their names in `/proc/cpuinfo`.
+/// Instruction sets: name in records and name in `/proc/cpuinfo`.
 const ISA: [(&str, &str); 13] = [
     ("sse2", "sse2"),
     ("sse4.2", "sse4_2"),
@@ -135,7 +135,7 @@ fn from_cpuinfo(text: &str) -> Chip {
     }
 }
 
-/// Returns the name of the hypervisor: `kvm`, `vmware`, ...; empty if it does not report one.
+/// Returns the name of the hypervisor: `kvm`, `vmware`, ...; empty if the hypervisor does not report a name.
 #[cfg(target_arch = "x86_64")]
 fn hypervisor_by_cpuid() -> String {
     use raw_cpuid::{CpuId, Hypervisor};
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn the_peak_of_two_genoas_on_their_base_clock() {
         assert_eq!(peak(192, Hertz(2.4e9), 16), FlopsPerSec(7.3728e12));
-        // T2K: 16 cores at 2.3 GHz.
+        // T2K has 16 cores at 2.3 GHz.
         assert_eq!(peak(16, Hertz(2.3e9), 4), FlopsPerSec(147.2e9));
     }
 

@@ -1,8 +1,8 @@
-//! Root directory of `/proc` and `/sys`: `/` on a live machine, a recorded tree in tests. All reads of the
-//! kernel's files use it.
+//! Root directory of `/proc` and `/sys`: `/` on a live machine, a recorded tree in tests. All reads of the kernel's
+//! files use this root.
 //!
-//! The result is `None` for a file that is missing, unreadable or malformed. Such a value is unknown; callers
-//! must not treat it as a good sign.
+//! The result is `None` for a file that is missing, unreadable or malformed. Such a value is unknown, and callers must
+//! not conclude that the setting is good.
 
 use std::borrow::Borrow;
 use std::path::{Path, PathBuf};
@@ -50,12 +50,12 @@ impl SysRoot {
         std::fs::read(self.path(file)).ok()
     }
 
-    /// Returns the value of a `file` that contains nothing else.
+    /// Returns the value in `file`; `None` if the file contains anything else.
     pub fn value<T: FromStr>(&self, file: &str) -> Option<T> {
         self.text(file)?.parse().ok()
     }
 
-    /// Returns the names in `folder`, sorted; empty if it cannot be read.
+    /// Returns the sorted names in `folder`; empty if the folder cannot be read.
     pub fn names(&self, folder: &str) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(self.path(folder)) else { return Vec::new() };
         let mut names: Vec<String> = entries
@@ -67,13 +67,13 @@ impl SysRoot {
     }
 }
 
-/// Returns the number after `key` in lines of `KEY VALUE` or `KEY: VALUE kB`; a value in kB is converted to
+/// Returns the number after `key` in lines of the form `KEY VALUE` or `KEY: VALUE kB`. A value in kB is converted to
 /// bytes.
 pub(crate) fn keyed(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let rest = line.strip_prefix(key)?;
         let mut words = rest.strip_prefix(':').unwrap_or(rest).split_whitespace();
-        // If a longer key begins with this one, the rest begins with a letter.
+        // A line with a longer key that begins with `key` is skipped.
         if !rest.starts_with([':', ' ', '\t']) {
             return None;
         }
@@ -94,7 +94,8 @@ pub(crate) fn list(text: &str) -> Option<Vec<u32>> {
     Some(numbers)
 }
 
-/// Formats numbers in the kernel's range notation, sorted and without duplicates: `0-3,8`; empty for none.
+/// Formats numbers in the kernel's range notation, sorted and without duplicates, e.g. `0-3,8`. The result is empty if
+/// there are no numbers.
 pub fn number_ranges<N: Borrow<u32>>(numbers: impl IntoIterator<Item = N>) -> String {
     let mut sorted: Vec<u32> = numbers.into_iter().map(|number| *number.borrow()).collect();
     sorted.sort_unstable();

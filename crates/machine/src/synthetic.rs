@@ -1,5 +1,5 @@
-//! Check of hwloc synthetic descriptions before hwloc reads them, because hwloc does not report where a
-//! description is wrong. The module works on text only; the grammar is that of hwloc's manual, "Synthetic
+//! Check of hwloc synthetic descriptions. It is done before hwloc reads a description, because hwloc does not report
+//! the position of an error. The module works only on text; the grammar is that of hwloc's manual, "Synthetic
 //! topologies".
 
 use nodegauge_measure::SyntaxError;
@@ -8,18 +8,18 @@ use nodegauge_measure::grammar::Cursor;
 const WHAT: &str = "synthetic topology";
 const EXAMPLE: &str = "--topology 'synthetic:Package:2 NUMANode:4 L3Cache:4 Core:4 PU:1'";
 
-/// Level names that hwloc 2 accepts, in lower case, without hwloc's abbreviations.
+/// Names of levels that hwloc 2 accepts, in lower case, without hwloc's abbreviations.
 const LEVELS: [&str; 22] = [
     "machine", "package", "socket", "die", "group", "numanode", "node", "numa", "core", "pu",
     "cache", "l1cache", "l1dcache", "l1icache", "l2cache", "l3cache", "l4cache", "l5cache", "l1",
     "l2", "l3", "l1d",
 ];
 
-/// Checks a description: `LEVEL:COUNT`, each optionally with `(attribute=value ...)`, separated by spaces, with
-/// memory children in `[...]`.
+/// Checks a description. It consists of levels `LEVEL:COUNT` that are separated by spaces, optionally with
+/// `(attribute=value ...)`, and of memory children in `[...]`.
 ///
 /// # Errors
-/// Fails if the description is invalid; the error points at the first invalid character.
+/// Fails if the description is invalid; the error contains the position of the first invalid character.
 pub(crate) fn check(description: &str) -> Result<(), SyntaxError> {
     let mut cursor = Cursor::new(WHAT, EXAMPLE, description);
     cursor.skip_blanks();
@@ -46,7 +46,7 @@ pub(crate) fn check(description: &str) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// Returns the error for a text that passes [`check`] but that hwloc rejects.
+/// Returns the error for a description that passes [`check`] but that hwloc rejects.
 pub(crate) fn refused(description: &str, problem: &str) -> SyntaxError {
     Cursor::new(WHAT, EXAMPLE, description).error(problem)
 }
@@ -67,14 +67,14 @@ pub(crate) fn says_size_of_level(description: &str, level: u32) -> bool {
     false
 }
 
-/// Maximum number of hardware threads: hwloc takes minutes for millions.
+/// Maximum number of hardware threads in a description. hwloc takes minutes for millions of threads.
 const MOST_THREADS: u64 = 65_536;
 
-/// Levels that must be nested in this order; caches, groups and nodes may be at any depth.
+/// Levels that must be nested in this order. Caches, groups and nodes may be at any depth.
 const NESTED: [&[&str]; 4] = [&["package", "socket"], &["die"], &["core"], &["pu"]];
 
-/// Parses one level. `threads` is the product of the counts so far, `inside` the innermost level of [`NESTED`]
-/// around it.
+/// Parses one level. `threads` is the product of the counts of the previous levels; `inside` is the innermost level of
+/// [`NESTED`] that contains this level.
 fn level(
     cursor: &mut Cursor<'_>,
     threads: &mut u64,
@@ -128,7 +128,8 @@ fn attributes(cursor: &mut Cursor<'_>) -> Result<(), SyntaxError> {
     cursor.expect(')', "expected ')' to close the attributes")
 }
 
-/// Parses attributes up to `end` and checks sizes and numbers. Attributes that hwloc ignores are accepted.
+/// Parses attributes up to the character `end`, and checks their sizes and numbers. Attributes that hwloc ignores are
+/// accepted.
 fn values(cursor: &mut Cursor<'_>, end: char) -> Result<(), SyntaxError> {
     while cursor.peek().is_some_and(|next| next != end) {
         let key = cursor.take_while(|c| c.is_ascii_alphanumeric()).to_ascii_lowercase();
@@ -137,7 +138,7 @@ fn values(cursor: &mut Cursor<'_>, end: char) -> Result<(), SyntaxError> {
             "memory" | "size" | "memorysidecachesize" if has_value => size(cursor)?,
             "indexes" if has_value => indexes(cursor, end)?,
             _ => {
-                // The value of another attribute, or one character between attributes.
+                // Skips the value of another attribute, or one character between attributes.
                 let rest = cursor.take_while(|c| c != end && !c.is_ascii_alphabetic());
                 if rest.is_empty() && key.is_empty() {
                     break;
@@ -148,9 +149,9 @@ fn values(cursor: &mut Cursor<'_>, end: char) -> Result<(), SyntaxError> {
     Ok(())
 }
 
-/// Parses a size with a unit, or in bytes.
+/// Parses a size, in bytes or with a unit.
 fn size(cursor: &mut Cursor<'_>) -> Result<(), SyntaxError> {
-    /// Maximum size, far beyond the memory of any node: 1 PiB.
+    /// Maximum size of 1 PiB, which far exceeds the memory of any node.
     const MOST: u64 = 1 << 50;
     let at = cursor.position();
     let number = cursor.number("expected a size such as 16MB")?;
@@ -169,7 +170,7 @@ fn size(cursor: &mut Cursor<'_>) -> Result<(), SyntaxError> {
     }
 }
 
-/// Parses a list of numbers for the objects of a level; the syntax of interleaving is left to hwloc.
+/// Parses a list of numbers for the objects of a level. hwloc checks the syntax of interleaving.
 fn indexes(cursor: &mut Cursor<'_>, end: char) -> Result<(), SyntaxError> {
     let mut seen = std::collections::BTreeSet::new();
     while cursor.peek().is_some_and(|c| c.is_ascii_digit()) {

@@ -1,9 +1,9 @@
-//! Hardware threads of a node and the resources that they share, as plain data.
+//! Hardware threads of a node and the resources that the threads share, as plain data.
 //!
-//! hwloc discovers the topology (of this machine, an XML file, or a synthetic description). The data that
-//! placement and the gauges need are copied into [`Topology`], so that all other code works on any machine that
-//! can be described. Numbers are those of the operating system (hwloc's `P#`); last-level caches, which Linux
-//! may not number, use hwloc's logical index.
+//! hwloc discovers the topology of this machine, or reads it from an XML file or a synthetic description. The data that
+//! placement and the gauges need are copied into [`Topology`], so that all other code works on any machine that can be
+//! described. Numbers are those of the operating system (hwloc's `P#`). Last-level caches have hwloc's logical index,
+//! because Linux may not number them.
 
 use crate::ids::{CpuId, NodeId};
 pub use crate::pci::PciDevice;
@@ -16,20 +16,20 @@ use std::str::FromStr;
 #[allow(unsafe_code, reason = "hwloc runs in a child process, because some descriptions crash it")]
 mod discovery;
 
-/// Machine to describe.
+/// Source of the machine's topology.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum TopologySource {
-    /// The machine on which the program runs.
+    /// Machine on which the program runs.
     #[default]
     Live,
-    /// An XML file written by `lstopo FILE.xml`.
+    /// XML file written by `lstopo FILE.xml`.
     Xml(PathBuf),
-    /// An hwloc synthetic description, e.g. `Package:2 NUMANode:4 Core:8 PU:1`.
+    /// Synthetic description of hwloc, e.g. `Package:2 NUMANode:4 Core:8 PU:1`.
     Synthetic(String),
 }
 
 impl TopologySource {
-    /// Returns the source in the form that the record contains.
+    /// Returns the source in the form in which the record contains it.
     pub fn kind(&self) -> MachineSource {
         match self {
             Self::Live => MachineSource::Live,
@@ -51,7 +51,7 @@ impl FromStr for TopologySource {
     }
 }
 
-/// One hardware thread and its position. Indices of cores and caches refer to [`Topology`].
+/// Hardware thread and its position. Indices of cores, caches, sockets and nodes refer to [`Topology`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardwareThread {
     /// Operating-system number.
@@ -62,82 +62,82 @@ pub struct HardwareThread {
     pub llc: Option<usize>,
     /// Index into [`Topology::sockets`].
     pub socket: usize,
-    /// Index into [`Topology::nodes`] of the nearest node.
+    /// Index into [`Topology::nodes`] of the nearest NUMA node.
     pub node: Option<usize>,
-    /// Index of the thread within its core, from 0.
+    /// Number of the thread within its core, beginning with 0.
     pub sibling: u32,
-    /// Speed class of its core on a machine with several kinds of cores (hwloc's ranking by core type and
-    /// frequency; higher is faster); `None` if all cores are alike or their order is unknown.
+    /// Speed class of the thread's core on a machine with several kinds of cores (hwloc's ranking by core type and
+    /// frequency; higher is faster). `None` if all cores are of the same kind or their ranking is unknown.
     pub efficiency: Option<usize>,
-    /// True if this process may run on it (cpuset, affinity mask).
+    /// True if this process may run on the thread (cpuset, affinity mask).
     pub allowed: bool,
 }
 
-/// A NUMA node.
+/// NUMA node of a topology.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopologyNode {
     /// Operating-system number.
     pub id: NodeId,
-    /// Memory as reported by the kernel, bytes; `None` if a description does not contain it.
+    /// Memory size that the kernel reports, bytes; `None` if a description does not contain it.
     pub bytes: Option<u64>,
     /// Hardware threads of the node, in numeric order.
     pub cpus: Vec<CpuId>,
-    /// Bus address of the device whose memory it is, on coherent machines such as GH200; `None` for the host's
-    /// memory.
+    /// Bus address of the device to which the node's memory belongs, on coherent machines such as GH200; `None` for
+    /// memory of the host.
     pub device: Option<String>,
 }
 
 impl TopologyNode {
-    /// True if programs on the host allocate memory on it. False for a node without memory, such as those that
-    /// coherent machines reserve for slices of a device, and for a node that is the memory of a device.
+    /// True if programs on the host allocate memory on this node. False for device memory, and for a node without
+    /// memory, such as the nodes that coherent machines reserve for slices of a device.
     pub fn is_of_host(&self) -> bool {
         self.device.is_none() && self.bytes != Some(0)
     }
 }
 
-/// A machine with the data that placement needs. Threads are in hwloc's logical order: by socket, then NUMA
-/// node, then cache, then core, so that neighbours share the most.
+/// Machine with the data that placement needs. Threads are in hwloc's logical order (by socket, then NUMA node, then
+/// cache, then core), so that neighbouring threads share the most resources.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     /// Source of the description.
     #[serde(skip)]
     pub source: TopologySource,
-    /// Every hardware thread, in logical order.
+    /// All hardware threads, in logical order.
     pub threads: Vec<HardwareThread>,
-    /// Operating-system number of each core; unique only within its socket.
+    /// Operating-system number of each core, which is unique only within the core's socket.
     pub cores: Vec<u32>,
     /// Number of each last-level cache.
     pub llcs: Vec<u32>,
     /// Operating-system number of each socket.
     pub sockets: Vec<u32>,
-    /// NUMA nodes, by number.
+    /// NUMA nodes in ascending order of their numbers.
     pub nodes: Vec<TopologyNode>,
-    /// Caches, level 1 first.
+    /// Caches, beginning with level 1.
     pub caches: Vec<Cache>,
     /// Accelerators and the adapters of fast networks, in the order of the bus.
     pub devices: Vec<PciDevice>,
-    /// Processor name found by hwloc.
+    /// Processor name that hwloc found.
     pub processor_model: Option<String>,
-    /// Vendor, family and model numbers found by hwloc.
+    /// Vendor, family number and model number that hwloc found.
     pub identification: Option<(String, u32, u32)>,
 }
 
 impl Topology {
-    /// Describes the machine that `source` names.
+    /// Returns the topology of the machine that `source` specifies.
     ///
     /// # Errors
-    /// Fails if hwloc cannot read it. A synthetic description is checked first, so that the error points at the wrong
-    /// character.
+    /// Fails if hwloc cannot read the topology. A synthetic description is checked first, so that the error contains
+    /// the position of the invalid character.
     pub fn load(source: &TopologySource) -> Result<Self, Failure> {
         discovery::load(source)
     }
 
-    /// Returns the nodes on which programs of the host allocate memory.
+    /// Returns the NUMA nodes on which programs of the host allocate memory.
     pub fn host_nodes(&self) -> impl Iterator<Item = &TopologyNode> {
         self.nodes.iter().filter(|node| node.is_of_host())
     }
 
-    /// Returns the devices that compute, in the order of the bus, as drivers number them.
+    /// Returns the devices that compute, in the order of the bus, which is the order in which drivers number them.
     pub fn accelerators(&self) -> impl Iterator<Item = &PciDevice> {
         self.devices.iter().filter(|device| device.computes())
     }
@@ -147,18 +147,18 @@ impl Topology {
         self.threads.iter().filter(|thread| thread.allowed)
     }
 
-    /// Returns the thread with the operating system's number `cpu`.
+    /// Returns the thread with the operating-system number `cpu`.
     pub fn thread(&self, cpu: CpuId) -> Option<&HardwareThread> {
         self.threads.iter().find(|thread| thread.cpu == cpu)
     }
 
-    /// Returns the largest number of hardware threads of a core.
+    /// Returns the largest number of hardware threads per core.
     pub fn threads_per_core(&self) -> u32 {
         self.threads.iter().map(|thread| thread.sibling + 1).max().unwrap_or(1)
     }
 
-    /// Returns the total size in bytes and the number of the last-level caches that the given threads can
-    /// reach; `None` if sizes are unknown. Without a shared cache, the largest cache counts.
+    /// Returns the total size in bytes and the number of the last-level caches that the given threads can use; `None`
+    /// if the sizes are unknown. If there is no shared cache, the largest cache level is used.
     pub fn llc_in_use(&self, cpus: &[CpuId]) -> Option<(u64, usize)> {
         let last = self.caches.iter().rfind(|cache| cache.holds_data())?;
         let mut used: Vec<usize> = cpus

@@ -1,6 +1,6 @@
-//! Recorded machines: each folder of `tests/systems` is a trimmed `/proc` and `/sys`. The `.case` file with the
-//! same name contains the expected result: fields of the record by JSON pointer, and the doctor's findings in
-//! their order.
+//! Tests with recorded machines. Each folder of `tests/systems` is a trimmed `/proc` and `/sys`. The `.case` file with
+//! the same name contains the expected result: fields of the record by JSON pointer, and the doctor's findings in
+//! order.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
@@ -16,15 +16,15 @@ use std::path::{Path, PathBuf};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
-    /// Topology, as hwloc's synthetic description.
+    /// Topology as an hwloc synthetic description.
     topology: String,
-    /// CPUs that the process may use, `FIRST-LAST`; all if absent.
+    /// CPUs that the process may use, in the form `FIRST-LAST`; all CPUs if absent.
     allowed: Option<String>,
-    /// Ids of all findings, worst first.
+    /// Identifiers of all findings, worst first.
     findings: Vec<String>,
-    /// Fields of the machine and their values.
+    /// Fields of the machine's description with their expected values.
     machine: BTreeMap<String, Value>,
-    /// Parts of the findings' texts, by id.
+    /// Fragments of the findings' texts, by identifier.
     #[serde(default)]
     texts: BTreeMap<String, String>,
     /// Fields that must be unknown.
@@ -39,7 +39,7 @@ struct Absent {
 
 fn topology(case: &Case) -> Topology {
     let mut topology = Topology::load(&TopologySource::Synthetic(case.topology.clone())).unwrap();
-    // Treats the topology as if hwloc had read it on that machine.
+    // Treats the topology as if hwloc had read it on the live machine.
     topology.source = TopologySource::Live;
     if let Some((first, last)) = case.allowed.as_ref().and_then(|range| range.split_once('-')) {
         let range = first.parse::<u32>().unwrap()..=last.parse().unwrap();

@@ -1,15 +1,15 @@
-//! Clock that times kernels: the monotonic clock of the operating system, read in user space through the
-//! vDSO. It is the same on all CPUs, so that the first start of a team can be subtracted from the last end.
+//! Clock that times kernels: the monotonic clock of the operating system, read in user space through the vDSO. It is
+//! the same on all CPUs, so that times that different threads read can be subtracted from each other.
 //!
-//! Granularity and cost of a reading are measured, not assumed.
+//! Granularity and cost of a clock reading are measured, not assumed.
 
 use crate::quantity::Seconds;
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Returns the seconds since the first call, which the program makes at its start. Timestamps of samples are
-/// on this clock.
+/// Returns the seconds since the first call of this function, which the program makes when it starts. Timestamps of
+/// samples use this clock.
 pub fn since_start() -> f64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_secs_f64()
@@ -19,12 +19,12 @@ thread_local! {
     static AHEAD: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Returns the current time on the clock of time budgets.
+/// Returns the current time of the clock that measures time budgets.
 pub fn now() -> Instant {
     Instant::now() + AHEAD.get()
 }
 
-/// Advances the clock of time budgets by `by` on this thread, for simulations of slow machines.
+/// Advances the clock of time budgets by `by` in this thread, to simulate a slow machine in tests.
 pub fn run_ahead(by: Duration) {
     AHEAD.set(AHEAD.get() + by);
 }
@@ -32,16 +32,16 @@ pub fn run_ahead(by: Duration) {
 /// Granularity and cost of the clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockQuality {
-    /// Smallest observed difference between two readings that differ.
+    /// Smallest observed difference between two different readings.
     pub granularity: Seconds,
     /// Mean time of one reading.
     pub overhead: Seconds,
 }
 
-/// Number of readings that measure the clock: about 30 us in total.
+/// Number of clock readings for the measurement; they take about 30 us in total.
 const READINGS: u32 = 1000;
 
-/// Minimum number of clock ticks in a timed loop, as STREAM requires.
+/// Minimum number of clock ticks in a timed loop; STREAM requires the same minimum.
 pub const MIN_TICKS: f64 = 20.0;
 
 /// Measures granularity and cost of the clock with consecutive readings.

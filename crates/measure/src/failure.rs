@@ -9,30 +9,30 @@ use std::sync::Arc;
 /// Kind of a failure, which determines the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
-    /// A result is invalid, or an expectation is not met: exit code 1.
+    /// A result is invalid or an expectation is not met; exit code 1.
     Unmet,
-    /// Wrong usage or unreadable input: exit code 2.
+    /// Wrong usage or unreadable input; exit code 2.
     Usage,
-    /// More than this machine has, such as threads or nodes: exit code 2.
+    /// More threads, nodes or other resources were requested than this machine has; exit code 2.
     Beyond,
-    /// Something that is needed is missing, such as a compiler, a permission or memory: exit code 3.
+    /// A compiler, a permission, memory or another requirement is missing; exit code 3.
     Missing,
 }
 
-/// Reason for an early end: message with the value, cause, and hint.
+/// Failure of a run or command: message with the value, cause, and hint.
 ///
-/// Displays as `message: cause`, then the hint on its own line. No field repeats the text of another. In JSON,
-/// for another process, the cause is text.
+/// Displays as `message: cause`, then the hint on its own line. The fields do not repeat each other's text. In JSON,
+/// which passes a failure to another process, the cause is a string.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Failure {
-    /// Kind.
+    /// Kind of the failure.
     pub kind: FailureKind,
-    /// Description of the problem, with the value; when displayed, a colon and the cause follow.
+    /// Description of the problem, with the value. A colon and the cause follow when the failure is displayed.
     pub message: String,
-    /// Error that led to it.
+    /// Error that caused the failure.
     #[serde(with = "cause_in_words")]
     pub cause: Option<Arc<dyn Error + Send + Sync>>,
-    /// Remedy, without the word `hint`.
+    /// Remedy; the display adds the word `hint`.
     pub hint: Option<String>,
 }
 
@@ -80,19 +80,19 @@ impl Failure {
         Self { hint, ..self }
     }
 
-    /// Puts the item of the failure before its message, e.g. `rank 3`.
+    /// Puts the item that failed before the message, e.g. `rank 3`.
     #[must_use]
     pub fn of(self, what: impl fmt::Display) -> Self {
         Self { message: format!("{what}: {}", self.message), ..self }
     }
 
-    /// Sets the kind.
+    /// Sets the kind of the failure.
     #[must_use]
     pub fn kind(self, kind: FailureKind) -> Self {
         Self { kind, ..self }
     }
 
-    /// True if another request may succeed on this machine.
+    /// True if the machine lacks something, so that another request may succeed.
     pub fn is_of_machine(&self) -> bool {
         matches!(self.kind, FailureKind::Beyond | FailureKind::Missing)
     }

@@ -1,46 +1,45 @@
-//! Names of gauges, tests and figures that crates below the gauge refer to, for published figures and for plans
-//! that start from saved runs. A gauge exports the names of all its figures; the names that it shares with
-//! crates below it are declared here.
+//! Names of gauges, tests and figures that several crates use, e.g. for published figures and for plans that start from
+//! saved runs. The crate of a gauge cannot declare these names, because crates on which it depends use them.
 
-/// STREAM.
+/// Names of STREAM's figures.
 pub mod stream {
-    /// Gauge of main memory.
+    /// Name of the gauge that measures main memory.
     pub const GAUGE: &str = "memory";
-    /// Test on processors.
+    /// Name of the test on processors.
     pub const TEST: &str = "stream";
-    /// Test on devices.
+    /// Name of the test on devices.
     pub const TEST_ON_DEVICES: &str = "device_stream";
-    /// Triad.
+    /// Name of the Triad figure.
     pub const TRIAD: &str = "triad";
-    /// STREAM's four kernels, in its order.
+    /// Names of STREAM's four kernels, in STREAM's order.
     pub const KERNELS: [&str; 4] = ["copy", "scale", "add", TRIAD];
 
-    /// True if figures of the test are STREAM's, on processors or on devices.
+    /// True if `test` is STREAM, on processors or on devices.
     pub fn is_test(test: &str) -> bool {
         [TEST, TEST_ON_DEVICES].contains(&test)
     }
 }
 
-/// HPL.
+/// Names of HPL's figures.
 pub mod hpl {
-    /// Gauge of floating point.
+    /// Name of the gauge that measures floating-point rates.
     pub const GAUGE: &str = "compute";
-    /// Test.
+    /// Name of the HPL test.
     pub const TEST: &str = "hpl";
-    /// Rate of the solution.
+    /// Name of the figure with the FLOP rate of the solution.
     pub const RATING: &str = "rating";
-    /// Rate of products of matrices.
+    /// Name of the figure with the FLOP rate of matrix products.
     pub const DGEMM: &str = "dgemm";
-    /// Time of the solution, as published.
+    /// Name of the figure with the published time of the solution.
     pub const TIME: &str = "time";
 }
 
-/// File operations.
+/// Names of the figures of file operations.
 pub mod io {
-    /// Gauge of files.
+    /// Name of the gauge that measures file I/O.
     pub const GAUGE: &str = "files";
-    /// Test.
+    /// Name of the file I/O test.
     pub const TEST: &str = "io";
-    /// Reading a file.
+    /// Name of the figure for reading a file.
     pub const READ: &str = "read";
 }

@@ -14,7 +14,7 @@ use std::fmt;
 /// and a hint with a valid example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// Name of the grammar, e.g. `"places"`.
+    /// Name of the syntax that the text must follow, e.g. `"places"`.
     pub what: &'static str,
     /// Text as typed.
     pub input: String,
@@ -27,7 +27,7 @@ pub struct SyntaxError {
 }
 
 impl SyntaxError {
-    /// Returns the character at the wrong position in words: `found 'x'` or `but the text ends here`.
+    /// Returns the character at the wrong position as text: `found 'x'` or `but the text ends here`.
     fn found(&self) -> String {
         match self.input.get(self.at..).and_then(|rest| rest.chars().next()) {
             Some(c) => format!("found '{}'", legible::escaped(c.encode_utf8(&mut [0; 4]))),
@@ -76,17 +76,17 @@ impl<'a> Cursor<'a> {
         Self { what, example, input, at: 0 }
     }
 
-    /// Returns the unread rest of the text.
+    /// Returns the part of the text that has not been read yet.
     pub fn rest(&self) -> &'a str {
         &self.input[self.at..]
     }
 
-    /// Returns the byte offset that is read next.
+    /// Returns the byte offset of the next character.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// True if everything has been read.
+    /// True if the whole text has been read.
     pub fn at_end(&self) -> bool {
         self.at == self.input.len()
     }
@@ -121,7 +121,7 @@ impl<'a> Cursor<'a> {
     /// Consumes `c`, or fails with `problem`.
     ///
     /// # Errors
-    /// Fails if another character or the end is next.
+    /// Fails if the next character is not `c`, or if the text ends.
     pub fn expect(&mut self, c: char, problem: &str) -> Result<(), SyntaxError> {
         if self.eat(c) { Ok(()) } else { Err(self.error(problem)) }
     }
@@ -129,7 +129,7 @@ impl<'a> Cursor<'a> {
     /// Consumes a decimal number.
     ///
     /// # Errors
-    /// Fails if no digit is next (with `problem`), or if the number does not fit in 64 bits.
+    /// Fails with `problem` if the next character is not a digit. Fails also if the number does not fit in 64 bits.
     pub fn number(&mut self, problem: &str) -> Result<u64, SyntaxError> {
         let start = self.at;
         let digits = self.take_while(|c| c.is_ascii_digit());
@@ -139,7 +139,7 @@ impl<'a> Cursor<'a> {
         digits.parse().map_err(|_| self.error_at(start, "this number is too large"))
     }
 
-    /// Returns an error at the character that is read next.
+    /// Returns an error at the next character.
     pub fn error(&self, problem: impl Into<String>) -> SyntaxError {
         self.error_at(self.at, problem)
     }
@@ -155,10 +155,10 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Checks that everything has been read.
+    /// Checks that the whole text has been read.
     ///
     /// # Errors
-    /// Fails if characters are left.
+    /// Fails with `problem` if characters are left.
     pub fn finish(&self, problem: &str) -> Result<(), SyntaxError> {
         if self.at_end() { Ok(()) } else { Err(self.error(problem)) }
     }

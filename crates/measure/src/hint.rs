@@ -1,8 +1,8 @@
-//! The hint line of messages. This is the only code that writes `hint:`.
+//! The hint line of error messages. No other code writes `hint:`.
 
 use std::fmt;
 
-/// Displays the hint below a message; empty if there is none.
+/// Hint, displayed on a line below an error message; displays nothing without a hint.
 pub(crate) struct HintLine<'a>(pub(crate) Option<&'a str>);
 
 impl fmt::Display for HintLine<'_> {

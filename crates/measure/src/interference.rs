@@ -12,7 +12,7 @@ pub struct ThreadCounts {
     pub involuntary_switches: u64,
     /// Page faults, minor and major.
     pub faults: u64,
-    /// Time on a CPU, nanoseconds.
+    /// Time that the thread ran on a CPU, in nanoseconds.
     pub cpu_nanos: u64,
 }
 
@@ -53,7 +53,7 @@ pub fn stolen_ticks() -> Option<u64> {
 }
 
 fn parse_stolen(stat: &str) -> Option<u64> {
-    // cpu user nice system idle iowait irq softirq steal ...
+    // Columns of the line: cpu user nice system idle iowait irq softirq steal ...
     stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().nth(7)?.parse().ok()
 }
 
@@ -70,12 +70,12 @@ impl Work {
     /// report it.
     pub fn now(cpus: &[u32]) -> Option<Self> {
         let stat = std::fs::read_to_string("/proc/stat").ok()?;
-        // SAFETY: the call reads a constant.
+        // SAFETY: sysconf only reads a constant of the system.
         let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
         Some(Self { all: parse_work(&stat, cpus)? as f64 / per_second, own: own_seconds() })
     }
 
-    /// Returns the seconds of CPU time of other processes since `earlier`.
+    /// Returns the CPU time of other processes since `earlier`, in seconds.
     pub fn of_others_since(self, earlier: Self) -> Seconds {
         Seconds(((self.all - earlier.all) - (self.own - earlier.own)).max(0.0))
     }
@@ -104,7 +104,7 @@ fn parse_work(stat: &str, cpus: &[u32]) -> Option<u64> {
         let (name, rest) = line.split_once(' ')?;
         let Some(number) = name.strip_prefix("cpu") else { break };
         if number.parse().is_ok_and(|cpu: u32| cpus.contains(&cpu)) {
-            // user nice system idle iowait irq softirq steal: all except idle and iowait.
+            // The columns are user nice system idle iowait irq softirq steal; idle and iowait do not count as busy.
             let columns = rest.split_whitespace().take(8).enumerate();
             for (_, word) in columns.filter(|(at, _)| !matches!(at, 3 | 4)) {
                 ticks += word.parse::<u64>().ok()?;
@@ -114,31 +114,31 @@ fn parse_work(stat: &str, cpus: &[u32]) -> Option<u64> {
     Some(ticks)
 }
 
-/// Reason why a sample does not count.
+/// Reason why a sample is excluded from statistics.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Cause {
-    /// The first pass: caches, pages and clocks settle.
+    /// The sample is the first pass, in which caches, pages and clocks settle.
     WarmUp,
-    /// Other tasks ran on the CPU for a significant time.
+    /// Other tasks ran on the CPU of a measuring thread for a significant time.
     Preempted {
         /// Involuntary context switches of all threads.
         switches: u64,
-        /// Delay of the end of the sample.
+        /// Time by which the other tasks delayed the end of the sample.
         lost: Seconds,
     },
-    /// Pages were faulted in inside the timed loops.
+    /// Page faults occurred inside the timed loops.
     Faults(u64),
     /// The hypervisor gave the CPU to another guest.
     Stolen {
         /// Stolen time in clock ticks.
         ticks: u64,
     },
-    /// The core-to-core round trips before and after are of different regimes: the CPUs of a guest were moved
-    /// in between.
+    /// The core-to-core round trips before and after the sample differ: the hypervisor moved the guest's CPUs between
+    /// them.
     Moved,
-    /// Another program used a CPU.
+    /// Another program used a CPU of the measuring threads.
     OtherProgram {
-        /// Share of the sample's time, 0 to 1.
+        /// Share of the sample's duration, 0 to 1.
         share: Fraction,
     },
 }

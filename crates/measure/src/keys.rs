@@ -1,8 +1,8 @@
-//! Keys of the `config` of a measurement: one struct for each kind of figure, declared with
-//! [`config!`](crate::config). A key of one kind of figure is declared in its struct. A key of several
-//! kinds is declared once with [`keys!`](crate::keys!), usually in [`shared`], and structs name it.
-//! Pairing, differences of settings and words for people derive from these declarations; the columns of
-//! CSV derive from [`COLUMNS`].
+//! Keys of the `config` of a measurement: one struct for each kind of figure, declared with [`config!`](crate::config).
+//! A key that only one kind of figure has is declared in the struct of that kind. A key that several kinds have is
+//! declared once with [`keys!`](crate::keys!), usually in [`shared`], and the structs refer to it. The pairing of
+//! figures, the list of different settings and the labels in texts derive from these declarations; the columns of CSV
+//! derive from [`COLUMNS`].
 
 pub mod shared;
 
@@ -12,19 +12,20 @@ use serde_json::{Map, Value};
 /// Role of a key in the comparison of figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Size at which a figure is quoted, e.g. of a message. Figures of different sizes are different figures, and
-    /// the size is printed even if all figures share it.
+    /// Size to which a figure applies, e.g. the size of a message. Values for different sizes are different figures,
+    /// and the size is printed even if all figures have the same size.
     Size,
-    /// Property of the measured quantity, e.g. the type of elements. Figures in which it differs are not
+    /// Property of the measured quantity, e.g. the type of elements. Figures with different values of the key are not
     /// comparable.
     Identity,
-    /// Requested condition of the measurement, e.g. the number of threads. It distinguishes figures of one record
-    /// if identities do not, and is listed if two records differ in it.
+    /// Requested condition of the measurement, e.g. the number of threads. The key distinguishes figures of one record
+    /// if keys with the role `Identity` do not. A comparison lists the key if it differs between two records.
     Setting,
-    /// Choice made during the run, e.g. the fastest loop. It may differ between runs of the same command, is
-    /// listed if two records differ in it, and distinguishes figures only if nothing else does.
+    /// Choice made during the run, e.g. the fastest loop. The value may differ between runs of the same command. A
+    /// comparison lists the key if it differs between two records. It distinguishes figures of one record only if no
+    /// other key does.
     Choice,
-    /// Observed value, which differs between runs with the same settings.
+    /// Observed value, which may differ between runs with the same settings.
     Observation,
 }
 
@@ -83,19 +84,19 @@ pub const COLUMNS: [&str; 48] = [
 /// One key of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
-    /// Name in the record.
+    /// Name of the key in the record.
     pub name: &'static str,
-    /// Role.
+    /// Role of the key in comparisons.
     pub role: Role,
-    /// Name in a text for people.
+    /// Label of the key in texts for people.
     pub words: &'static str,
-    /// True if values are clear without the words, so that texts leave out the words.
+    /// True if values are clear without the label, so that texts omit the label.
     pub speaks: bool,
     /// Description of the value.
     pub description: &'static str,
-    /// File and line of the block that declares the key.
+    /// Source file and line of the declaration.
     pub declared: &'static str,
-    /// Reason why the role or type in this kind of figure differs from the declaration.
+    /// Reason why the role or type for this kind of figure differs from the declaration.
     pub exception: Option<&'static str>,
 }
 
@@ -140,7 +141,7 @@ pub trait SharedKey {
     const KEY: Key;
 }
 
-/// True if the values of a key are bytes; names of keys end with the unit.
+/// True if the values of the key are bytes. The name of a key ends with the unit.
 pub fn is_size(name: &str) -> bool {
     name.ends_with("_bytes")
 }
@@ -165,11 +166,11 @@ pub fn scalar(value: &Value) -> Option<String> {
 
 /// Configuration of a kind of figure. Implemented by [`config!`](crate::config) only.
 pub trait Config: JsonSchema {
-    /// Keys in the order of the record.
+    /// Keys, in the order in which the record contains them.
     const KEYS: &'static [Key];
-    /// Returns the keys that have a value.
+    /// Returns the keys that have a value, with their values.
     fn to_map(&self) -> Map<String, Value>;
-    /// Reads the known keys; a key that is absent or has another type is `None`.
+    /// Creates a configuration from the keys of a record. A key that is absent or has another type is `None`.
     fn of_map(map: &Map<String, Value>) -> Self;
 }
 
@@ -192,29 +193,29 @@ pub const fn join<const N: usize>(parts: &[&[Key]]) -> [Key; N] {
     all
 }
 
-/// Kind of figure in the registry: the tests whose figures have this configuration.
+/// Kind of figure: the tests whose figures share a configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct ConfigKind {
-    /// Gauge of the figures.
+    /// Name of the gauge that measures the figures.
     pub gauge: &'static str,
-    /// Tests of the figures; several kinds may share a test.
+    /// Tests that produce the figures; one test may produce several kinds.
     pub tests: &'static [&'static str],
-    /// Keys of the configuration.
+    /// Keys of the configuration of these figures.
     pub keys: &'static [Key],
-    /// Names of the figures that represent a run in a single line.
+    /// Names of the figures that represent a run in one-line summaries.
     pub headlines: &'static [&'static str],
     /// JSON Schema of the configuration.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
 impl ConfigKind {
-    /// Returns the kind with the configuration `C`.
+    /// Returns the kind of figure with the configuration `C`.
     pub const fn of<C: Config>(gauge: &'static str, tests: &'static [&'static str]) -> Self {
         let schema = |generator: &mut SchemaGenerator| generator.subschema_for::<C>();
         Self { gauge, tests, keys: C::KEYS, headlines: &[], schema }
     }
 
-    /// Sets the figures that are headlines.
+    /// Sets the figures that represent a run in one-line summaries.
     pub const fn headed(mut self, headlines: &'static [&'static str]) -> Self {
         self.headlines = headlines;
         self
@@ -228,17 +229,18 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Returns a registry of these kinds.
+    /// Returns a registry of these kinds of figures.
     pub fn new(kinds: impl IntoIterator<Item = ConfigKind>) -> Self {
         Self { kinds: kinds.into_iter().collect() }
     }
 
-    /// Returns all kinds.
+    /// Returns all kinds of figures.
     pub fn kinds(&self) -> &[ConfigKind] {
         &self.kinds
     }
 
-    /// Returns the key `name` of the figures of a test; for an unknown test, a key with this name of any kind.
+    /// Returns the key `name` of the figures of a test. For an unknown test, returns the key `name` of any kind of
+    /// figure.
     pub fn key(&self, gauge: &str, test: &str, name: &str) -> Option<&'static Key> {
         let here = |kind: &&ConfigKind| kind.gauge == gauge && kind.tests.contains(&test);
         let find = |kind: &ConfigKind| kind.keys.iter().find(|key| key.name == name);
@@ -246,13 +248,13 @@ impl Registry {
         known.or_else(|| self.kinds.iter().find_map(find))
     }
 
-    /// True if a figure represents its run in a single line.
+    /// True if the figure represents its run in one-line summaries.
     pub fn is_headline(&self, gauge: &str, test: &str, name: &str) -> bool {
         let here = |kind: &&ConfigKind| kind.gauge == gauge && kind.tests.contains(&test);
         self.kinds.iter().filter(here).any(|kind| kind.headlines.contains(&name))
     }
 
-    /// Returns the position of a key in its kind, in the order of declaration.
+    /// Returns the position of a key among the keys of its kind of figure, in the order of declaration.
     pub fn place(&self, gauge: &str, test: &str, name: &str) -> usize {
         let here = |kind: &&ConfigKind| kind.gauge == gauge && kind.tests.contains(&test);
         let place = |kind: &ConfigKind| kind.keys.iter().position(|key| key.name == name);
@@ -266,16 +268,17 @@ impl Registry {
     }
 }
 
-/// Returns the description of a key: the one of the field, or the one of the declaration if the field has none.
+/// Returns the description of a key: the doc comment of the field, or that of the shared declaration if the field has
+/// none.
 #[doc(hidden)]
 pub const fn description(of_field: &'static str, of_key: &'static str) -> &'static str {
     let of_field = of_field.trim_ascii();
     if of_field.is_empty() { of_key.trim_ascii() } else { of_field }
 }
 
-/// Declares keys that several kinds of figures share: documentation, type of the value (without `Option`),
-/// [`Role`], words, and optionally `speaks`. Each key becomes an empty enum that represents it in
-/// [`config!`](crate::config).
+/// Declares keys that several kinds of figures share. A declaration consists of documentation, type of the value
+/// (without `Option`), [`Role`], label, and optionally `speaks`. Each key becomes an empty enum, which
+/// [`config!`](crate::config) uses to refer to the key.
 #[macro_export]
 macro_rules! keys {
     ($(
@@ -297,13 +300,13 @@ macro_rules! keys {
     };
 }
 
-/// Declares the configuration of a kind of figure. Every field is a key. A key of this kind only is
-/// declared here, with documentation, type of the value (without `Option`), [`Role`], words, and optionally
-/// `speaks`. A key of several kinds is declared once, with [`keys!`](crate::keys!), and the field names that
-/// declaration; documentation of the field then replaces the description. `as` sets another role, and
-/// `of` another type, in this kind only, with the reason.
+/// Declares the configuration of a kind of figure. Every field is a key. A key that only this kind has is declared
+/// here, with documentation, type of the value (without `Option`), [`Role`], label, and optionally `speaks`. A key that
+/// several kinds have is declared once, with [`keys!`](crate::keys!), and the field refers to that declaration; a doc
+/// comment of the field then replaces the description. For this kind of figure only, `as` sets another role and `of`
+/// another type; the string after `=` gives the reason.
 ///
-/// Groups of keys are configurations themselves and are included before the fields:
+/// A configuration can include other configurations, whose keys precede the keys of the fields:
 /// `pub struct Rating including dgemm: Dgemm, ending: Ending { ... }`.
 ///
 /// ```

@@ -1,14 +1,14 @@
-//! Sanitising of external text (user input, output of other programs) for a terminal: control characters are
-//! escaped, and long texts are shortened.
+//! Sanitising of external text (user input, output of other programs) for a terminal. Control characters are escaped,
+//! and long texts are shortened.
 
 use crate::failure::Failure;
 use std::borrow::Cow;
 
 /// Maximum number of lines of a message.
 const LINES: usize = 6;
-/// Maximum number of characters of a line, about as many as a screen has.
+/// Maximum number of characters of a line; a screen shows about as many.
 const LINE: usize = 1000;
-/// Maximum number of characters of a word; paths are shorter.
+/// Maximum number of characters of a word; most paths are shorter.
 const WORD: usize = 200;
 /// Characters that are invisible or change the direction of writing, so that the display misrepresents the text.
 const DECEIVING: [std::ops::RangeInclusive<char>; 5] = [
@@ -39,7 +39,8 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns the text, with its middle left out if it has more than `most` characters.
+/// Returns the text. If the text has more than `most` characters, its middle is replaced with a note of the number of
+/// omitted characters.
 fn elided(text: &str, most: usize) -> Cow<'_, str> {
     let count = text.chars().count();
     if count <= most {
@@ -52,14 +53,13 @@ fn elided(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{start}...({} characters)...{end}", count - head - tail))
 }
 
-/// Returns a line with control characters escaped, and with the middle of long words and of a long line left out.
+/// Returns a line with control characters escaped. The middle of a long line and of each long word is omitted.
 fn line(line: &str) -> String {
     let words: Vec<_> = line.split(' ').map(|word| elided(word, WORD)).collect();
     elided(&escaped(&words.join(" ")), LINE).into_owned()
 }
 
-/// Returns at most `most` lines of a text for people. If there are more, the last line gives the number of lines
-/// left out.
+/// Returns at most `most` lines of a text. If the text has more lines, the last line gives the number of omitted lines.
 fn lines(text: &str, most: usize) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     if lines.len() > most {
@@ -75,20 +75,21 @@ fn lines(text: &str, most: usize) -> String {
     lines.into_iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns a message for people: control characters escaped, the middle of long words and lines left out, and at
-/// most the first lines.
+/// Returns a message for display: control characters are escaped, and long words, long lines and long texts are
+/// shortened.
 pub fn message(text: &str) -> String {
     lines(text, LINES)
 }
 
-/// Returns a failure for people, shortened as by [`message`]; the hint is always kept.
+/// Returns the text of a failure for display, shortened like the text of [`message`]; the hint is always kept.
 pub fn failure(failure: &Failure) -> String {
     let most = LINES - usize::from(failure.hint.is_some());
     let shown = lines(&failure.problem(), most);
     Failure::new(failure.kind, shown).hint_if(failure.hint.as_deref().map(line)).to_string()
 }
 
-/// Returns a page of text for a terminal: nothing is left out, and control sequences are escaped except colours.
+/// Returns a page of text for a terminal. The page is not shortened, and all control sequences except those that set
+/// colours are escaped.
 pub fn page(text: &str) -> Cow<'_, str> {
     let may_stay = |c: char| is_plain(c) || c == '\n' || c == '\t';
     if text.chars().all(may_stay) {
@@ -111,9 +112,9 @@ fn begins_colour(after: &str) -> bool {
     parameters.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
 }
 
-/// Returns the part of a long text around one of its characters, escaped, and the column of that character.
+/// Returns the part of a long text around the character at byte `at`, escaped, and the column of that character.
 pub(crate) fn around(text: &str, at: usize) -> (String, usize) {
-    /// Characters on either side.
+    /// Maximum number of characters shown before and after the character at `at`.
     const SIDE: usize = WORD / 4;
     let (head, tail) = text.split_at_checked(at).unwrap_or((text, ""));
     let before = head.chars().count();

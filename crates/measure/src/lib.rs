@@ -1,8 +1,8 @@
 //! Foundation of all gauges: quantities with units, the grammar of option values, statistics of
 //! samples, detection of interference, the schedule, and the record that other programs read.
 //!
-//! This crate does not depend on machines, places or kernels. Statistics are pure functions of slices;
-//! only [`clock`] and [`interference`] make system calls.
+//! This crate does not depend on the crates of machines, thread placement or kernels. Statistics are pure functions of
+//! slices; only [`clock`] and [`interference`] make system calls.
 
 pub mod clock;
 mod failure;

@@ -1,13 +1,13 @@
-//! Names of choices: one list of names for options, records and messages.
+//! Names of enum variants: options, records and messages use the same names.
 
-/// Error for an unknown name of a choice.
+/// Error for a name that no variant of an enum has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownName {
-    /// Item that is chosen.
+    /// Kind of item that the name selects, e.g. `kind of store`.
     pub what: &'static str,
-    /// Name as given.
+    /// Name as typed.
     pub given: String,
-    /// Known names.
+    /// Valid names.
     pub known: Vec<&'static str>,
 }
 
@@ -26,7 +26,7 @@ impl std::error::Error for UnknownName {}
 macro_rules! names {
     ($type:ident, $what:literal, $($variant:ident = $name:literal),*) => {
         impl $type {
-            /// All variants.
+            /// All variants of the enum.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
             /// Returns the name in options and records.
             pub fn name(self) -> &'static str {

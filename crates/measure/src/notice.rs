@@ -11,43 +11,43 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoticeId {
-    /// A requested size, count or time was reduced to the maximum.
+    /// A requested size, count or time was limited to the maximum.
     Clamped,
     /// An unknown value was assumed.
     Assumed,
     /// An option was taken from an environment variable.
     Environment,
-    /// The choice of an earlier run was used, or could no longer be used.
+    /// A choice of an earlier run was used, or could not be used again.
     Remembered,
-    /// Variant of a kernel, library or grid that was chosen by measurement.
+    /// A variant of a kernel, library or grid was chosen by measurement.
     Chosen,
-    /// Point from which more threads, ranks or load do not increase the rate.
+    /// More threads, ranks or load than stated do not increase the rate.
     Saturation,
-    /// Property that the machine reports but the figures do not confirm.
+    /// The figures contradict a property that the machine reports.
     Contradicted,
-    /// Value that breaks the trend of its neighbours and was measured again.
+    /// A value deviated from the trend of the neighbouring values and was measured again.
     Trend,
-    /// Part that was not measured, with the reason.
+    /// Something was not measured, for the stated reason.
     LeftOut,
     /// The time budget was used up before everything was measured.
     Budget,
-    /// Method behind the figures, or a limit of their interpretation.
+    /// Description of the measurement method, or a caveat for the interpretation of figures.
     Method,
-    /// Behaviour of another program or library, or how it was run.
+    /// Behaviour of another program or library, or the way in which it was run.
     Reference,
-    /// Source of an imported record, and values that could not be checked.
+    /// Source of an imported record, or a value that could not be checked.
     Imported,
-    /// Published figures that were shown, or that none exist.
+    /// Published figures are shown, or none exist.
     Published,
-    /// One part failed; the rest was measured.
+    /// One part of the run failed; the rest was measured.
     Failed,
-    /// Resource that limits a figure, or that was ruled out.
+    /// A resource limits a figure, or was excluded as its limit.
     Bottleneck,
-    /// Position of the run when it was interrupted.
+    /// The run was interrupted at the stated point.
     Interrupted,
-    /// Fewer threads than the test normally uses, because there are too few cores.
+    /// The test used fewer threads than normally, because there are too few cores.
     FewerThreads,
-    /// Kind of notice that this version does not know.
+    /// Topic that this version does not know.
     #[serde(other)]
     Other,
 }
@@ -55,15 +55,15 @@ pub enum NoticeId {
 /// A message to the user about a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Notice {
-    /// Topic.
+    /// Topic of the notice.
     pub id: NoticeId,
-    /// Gauge that reports it; empty for the command itself.
+    /// Gauge that reports the notice; empty if the command itself reports it.
     #[serde(default)]
     pub gauge: String,
     /// Text of the notice.
     #[serde(rename = "text")]
     pub message: String,
-    /// Remedy, without the word `hint`.
+    /// Remedy; the display adds the word `hint`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -87,7 +87,7 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Adds the notices in `more` that are not in `notices` yet.
+/// Adds to `notices` the notices of `more` that `notices` does not contain yet.
 pub fn add_new(notices: &mut Vec<Notice>, more: impl IntoIterator<Item = Notice>) {
     for notice in more {
         if !notices.contains(&notice) {

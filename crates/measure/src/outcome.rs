@@ -8,17 +8,17 @@ use crate::repeat::Stop;
 /// Result of one or several gauges, from which the command makes a record.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Figures.
+    /// Figures that were measured.
     pub measurements: Vec<Measurement>,
     /// Findings about the machine during the measurement.
     pub findings: Vec<Finding>,
     /// Notices: values that were clamped, assumed or replaced, and observations.
     pub notices: Vec<Notice>,
-    /// Lines that `-v` adds to the text, e.g. the CPU of each thread.
+    /// Lines that the text shows only with `-v`, e.g. the CPU of each thread.
     pub details: Vec<String>,
     /// Reason why repetition ended; `None` if nothing was repeated.
     pub stop: Option<Stop>,
-    /// Failure that ended the measurement early; figures measured before it are kept.
+    /// Failure that ended the measurement early; figures measured before the failure are kept.
     pub failure: Option<Failure>,
 }
 

@@ -1,23 +1,23 @@
-//! Progress reports of a gauge, and requests of the user to end it. The command shows progress on the
+//! Progress reports of a gauge, and requests of the user to end the run. The command shows the progress on the
 //! terminal; a gauge prints nothing itself.
 
 use std::cell::RefCell;
 
-/// Observes the progress of a gauge.
+/// Receiver of the progress reports of a gauge.
 pub trait Observer {
-    /// Reports the start of a phase in words: `preparing 3 arrays of 128 MiB`.
+    /// Reports the start of a phase with a description, e.g. `preparing 3 arrays of 128 MiB`.
     fn phase(&mut self, what: &str);
-    /// Reports the elapsed share of this phase, 0 to 1, and the latest figures in words.
+    /// Reports the elapsed share of the current phase, 0 to 1, and the latest figures as text.
     fn progress(&mut self, share: f64, latest: &str);
-    /// True if the user requested the end.
+    /// True if the user requested the end of the run.
     fn interrupted(&self) -> bool;
 }
 
-/// Observer that a loop shares with the code inside its turns.
+/// Observer that the schedule's loop shares with the code that it calls.
 pub struct SharedObserver<'a>(RefCell<&'a mut dyn Observer>);
 
 impl<'a> SharedObserver<'a> {
-    /// Shares `observer`.
+    /// Returns an observer that shares `observer`.
     pub fn new(observer: &'a mut dyn Observer) -> Self {
         Self(RefCell::new(observer))
     }

@@ -1,7 +1,7 @@
 //! Quantities with the unit in the type; printing and parsing of quantities.
 //!
-//! Rates and frequencies are SI (1 GB/s = 1e9 B/s); sizes are printed in binary units (KiB, MiB,
-//! GiB) and parsed in both. The inner number is in base units, as programs read it.
+//! Rates and frequencies have SI prefixes (1 GB/s = 1e9 B/s). Sizes are printed in binary units (KiB, MiB, GiB) and may
+//! be typed in binary or decimal units. The stored number is in base units, as in records.
 
 use crate::grammar::{Cursor, SyntaxError};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -20,7 +20,7 @@ use std::time::Duration;
 #[serde(transparent)]
 pub struct Bytes(pub u64);
 
-/// Declares quantities that are numbers of one unit. In records they are plain numbers.
+/// Declares types for quantities with one unit each. In records the values are plain numbers.
 macro_rules! quantities {
     ($($(#[doc = $doc:literal])* $name:ident;)*) => {$(
         $(#[doc = $doc])*
@@ -122,7 +122,7 @@ quantities! {
     Joules;
     /// A power, in watts.
     Watts;
-    /// A part of a whole, or of a limit, where 1 is all of it.
+    /// A share of a total or of a limit; 1 is the total or the limit itself.
     Fraction;
 }
 
@@ -139,7 +139,7 @@ impl Bytes {
     pub const fn gib(n: u64) -> Self {
         Self(n << 30)
     }
-    /// Returns the number of bytes in floating point.
+    /// Returns the number of bytes as a floating-point number.
     pub fn as_f64(self) -> f64 {
         self.0 as f64
     }
@@ -172,7 +172,7 @@ impl Sum for Bytes {
     }
 }
 
-/// Operations per second for each watt.
+/// Energy efficiency: operations per second and watt.
 impl Div<Watts> for FlopsPerSec {
     type Output = f64;
     fn div(self, power: Watts) -> f64 {
@@ -193,7 +193,7 @@ impl From<Duration> for Seconds {
     }
 }
 
-/// Scales `value` to the largest SI prefix that leaves at least one digit before the point.
+/// Scales `value` by the largest SI prefix with which the result is at least 1; returns the result and the prefix.
 fn si(value: f64) -> (f64, &'static str) {
     const STEPS: [(f64, &str); 5] = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     STEPS
@@ -222,12 +222,15 @@ pub fn counted(count: usize, noun: &str) -> String {
     }
 }
 
-/// Writes `text` in the width that `f` asks for.
+/// Writes `text`, padded to the width that the format string requests.
 ///
-/// A precision is a mistake of the caller: quantities choose their digits themselves, and [`fmt::Formatter::pad`] would
-/// cut the text at that many characters.
+/// The caller must not request a precision. A quantity determines its number of digits itself, and
+/// [`fmt::Formatter::pad`] would cut off the text after that many characters.
 fn padded(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    debug_assert!(f.precision().is_none(), "a quantity, {text}, is formatted with a precision");
+    debug_assert!(
+        f.precision().is_none(),
+        "the quantity {text} must be formatted without a precision"
+    );
     f.pad(text)
 }
 
@@ -246,7 +249,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Formats a value in `unit` with a prefix that leaves one to three digits before the point.
+/// Formats a value in `unit` with an SI prefix, so that the number has one to three digits before the point.
 pub(crate) fn prefixed(value: f64, unit: impl fmt::Display) -> String {
     let (value, prefix) = si(value);
     format!("{} {prefix}{unit}", significant(value))
@@ -276,14 +279,14 @@ impl fmt::Display for Seconds {
 }
 
 impl Fraction {
-    /// Formats the share in whole percent.
+    /// Formats the share as a whole number of percent.
     pub fn in_whole_percent(self) -> String {
-        // An empty sum is -0.0.
+        // The sum of no values is -0.0; adding 0.0 removes the minus sign.
         format!("{:.0} %", self.0 * 100.0 + 0.0)
     }
 }
 
-/// In percent, with one digit after the point unless it is a whole number.
+/// Formats the share in percent, with one digit after the point unless the percentage is a whole number.
 impl fmt::Display for Fraction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         padded(f, &format!("{} %", trimmed(self.0 * 100.0 + 0.0)))
@@ -296,7 +299,7 @@ impl fmt::Display for Watts {
     }
 }
 
-/// In MT/s, the unit of data sheets of memory modules.
+/// Formats the rate in MT/s, the unit in data sheets of memory modules.
 impl fmt::Display for TransfersPerSec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         padded(f, &format!("{:.0} MT/s", self.0 / 1e6))
@@ -343,8 +346,8 @@ pub fn read_bytes(cursor: &mut Cursor<'_>) -> Result<Bytes, SyntaxError> {
                     .error_at(unit_at, "expected a unit of B, kB, MB, GB, TB, KiB, MiB, GiB or TiB")
             })?,
     };
-    let too_large = || cursor.error_at(start, "this size is beyond 64 bits");
-    // Whole numbers stay exact; only a fraction passes through floating point.
+    let too_large = || cursor.error_at(start, "the size does not fit in 64 bits");
+    // Whole numbers are computed exactly; only a number with a fraction is computed in floating point.
     if let Ok(whole) = digits.parse::<u64>() {
         return whole.checked_mul(factor).map(Bytes).ok_or_else(too_large);
     }
@@ -353,7 +356,7 @@ pub fn read_bytes(cursor: &mut Cursor<'_>) -> Result<Bytes, SyntaxError> {
     }
     let value: f64 = digits
         .parse()
-        .map_err(|_| cursor.error_at(start, "expected a number with at most one point"))?;
+        .map_err(|_| cursor.error_at(start, "expected a number with at most one decimal point"))?;
     let bytes = value * factor as f64;
     if bytes < u64::MAX as f64 { Ok(Bytes(bytes.round() as u64)) } else { Err(too_large()) }
 }
@@ -369,7 +372,8 @@ impl std::str::FromStr for FlopsPerSec {
         let number: Option<f64> =
             cursor.take_while(|c| c.is_ascii_digit() || c == '.').parse().ok();
         let number = number.filter(|number| *number > 0.0);
-        let number = number.ok_or_else(|| cursor.error_at(0, "expected a number above zero"))?;
+        let number =
+            number.ok_or_else(|| cursor.error_at(0, "expected a number greater than zero"))?;
         let at = cursor.position();
         let unit = cursor.take_while(|c| c.is_alphabetic() || c == '/');
         let known = UNITS.iter().find(|(name, _)| *name == unit);
@@ -421,14 +425,14 @@ mod tests {
         #[derive(JsonSchema)]
         #[schemars(rename = "Times")]
         struct Typed {
-            /// Documentation.
+            /// Description of the field.
             #[expect(dead_code, reason = "only the schema is read")]
             at: Vec<[Option<Seconds>; 2]>,
         }
         #[derive(JsonSchema)]
         #[schemars(rename = "Times")]
         struct Plain {
-            /// Documentation.
+            /// Description of the field.
             #[expect(dead_code, reason = "only the schema is read")]
             at: Vec<[Option<f64>; 2]>,
         }

@@ -1,8 +1,8 @@
 //! The record of a run, schema `nodegauge/1`, for scripts, reports and other programs.
 //!
-//! Rates are SI per second, times are in seconds, sizes in bytes. An unknown value is `null`, never
-//! a guess. Readers ignore unknown fields; the meaning of a field changes only with a new
-//! schema number. Gauges create [`Measurement`]s; the command puts them into a [`Record`].
+//! Rates are SI per second, times are in seconds, sizes in bytes. An unknown value is `null`; values are never guessed.
+//! Readers ignore unknown fields; the meaning of a field changes only with a new schema number. Gauges create
+//! [`Measurement`]s; the command puts them into a [`Record`].
 
 mod device;
 mod machine;
@@ -34,9 +34,9 @@ pub const SCHEMA: &str = "nodegauge/1";
 /// Record of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
-    /// Always [`SCHEMA`].
+    /// Name and version of the schema: [`SCHEMA`].
     pub schema: String,
-    /// ULID of the run; ULIDs sort by time.
+    /// Identifier of the run: a ULID, which sorts by time.
     pub id: String,
     /// Start of the run, RFC 3339.
     pub started: String,
@@ -44,14 +44,14 @@ pub struct Record {
     pub seconds: Seconds,
     /// True unless the run ended before everything was measured.
     pub complete: bool,
-    /// Program that wrote the record.
+    /// Version of the program that wrote the record.
     pub tool: Tool,
     /// Arguments as typed, without the name of the program.
     pub command: Vec<String>,
     /// Labels from `--label KEY=VALUE`.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Node.
+    /// Description of the node.
     pub machine: Machine,
     /// Conditions of the node that impair measurements, worst first.
     #[serde(default)]
@@ -59,7 +59,7 @@ pub struct Record {
     /// Values that were clamped, rounded, replaced or taken from the environment in this run.
     #[serde(default)]
     pub notices: Vec<Notice>,
-    /// Figures.
+    /// Figures of the run.
     pub measurements: Vec<Measurement>,
 }
 
@@ -76,22 +76,22 @@ impl Record {
 pub struct Tool {
     /// Version of nodegauge.
     pub version: String,
-    /// Commit that it was built from, if known.
+    /// Commit from which nodegauge was built, if known.
     pub commit: Option<String>,
 }
 
 /// A value that was not measured, with its source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figure {
-    /// Value, in the unit of the field that holds it.
+    /// Value, in the unit of the field that contains the figure.
     pub value: f64,
     /// Source: `DMI`, `catalog`, `option`, or the formula.
     pub basis: String,
-    /// Source in full, for people.
+    /// Full description of the source, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// True if the value is the maximum that is known for this kind of hardware, and not for this node: an
-    /// upper limit that may prove too low.
+    /// True if the value is the highest known value for this kind of hardware and is not specific to this node. A
+    /// measured value can exceed it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_most: bool,
 }
@@ -102,26 +102,26 @@ pub struct Figure {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Information only.
+    /// The finding is information only.
     Info,
-    /// Reduces performance or confidence in the figures.
+    /// The condition reduces performance, or confidence in the figures.
     Warning,
-    /// Makes figures wrong or much too low.
+    /// The condition makes figures wrong or much too low.
     Critical,
 }
 
 /// A condition of the node that impairs measurements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// Stable name, e.g. `thp-never`.
+    /// Stable identifier of the condition, e.g. `thp-never`.
     pub id: String,
-    /// Severity.
+    /// Severity of the condition.
     pub severity: Severity,
     /// Description of the condition, with its value.
     pub text: String,
-    /// Remedy.
+    /// Action that removes the condition.
     pub remedy: String,
-    /// Cost in performance, if known.
+    /// Loss of performance that the condition causes, if known.
     #[serde(default)]
     pub cost: Option<String>,
 }

@@ -1,30 +1,33 @@
-//! Regimes of a machine: periods in which the same CPUs have a short or a long distance to each other.
+//! Regimes of a virtual machine: periods in which the hypervisor keeps the virtual CPUs on the same physical cores, so
+//! that the distance between two virtual CPUs is constant.
 //!
-//! A hypervisor may run two virtual CPUs first on cores that share a cache and a link to memory, and later
-//! on cores that do not. Bandwidth then changes by a factor, and neither load nor steal time shows the
-//! reason. The round trip of a cache line between the CPUs changes at the same time and identifies the regime
-//! of each sample. Samples of different regimes are never pooled.
+//! A hypervisor may run two virtual CPUs first on cores that share a cache and a link to memory, and later on cores
+//! that do not. Bandwidth then changes by a factor, and neither load nor steal time shows the reason. The round trip of
+//! a cache line between the CPUs changes at the same time and identifies the regime of each sample. Samples of
+//! different regimes are never pooled in one statistic.
 //!
-//! The regimes are determined from the round trips of the machine itself. Their logarithms are sorted and cut
-//! at the widest gap between neighbours, if two conditions hold: evenly distributed points over the same range
-//! would rarely leave such a gap, and the medians of both sides differ by at least the factor between two
-//! classes of distance. Each side is then cut in the same way. All functions are pure functions of slices.
+//! The regimes are determined from the round trips of the machine itself. The logarithms of the round trips are sorted
+//! and split at the widest gap between neighbours if two conditions hold. First, evenly distributed points over the
+//! same range would rarely leave such a gap. Second, the medians below and above the gap differ by at least the factor
+//! between two classes of distance. The two groups are then split in the same way. All functions are pure functions of
+//! slices.
 
 use crate::stats;
 
-/// Minimum factor between regimes. Between two classes of distance, published round trips differ by a factor of
-/// 2.1 or more (N. Viennot, "core-to-core-latency", single and dual sockets of 2002 to 2022). Within the
-/// last-level cache of a mesh they are between 160 and 255 ns, a factor of 1.6.
+/// Minimum factor between the round trips of two regimes. Between two classes of distance (same cache, same socket,
+/// other socket), published round trips differ by a factor of 2.1 or more (N. Viennot, "core-to-core-latency", single
+/// and dual sockets of 2002 to 2022). Within the last-level cache of a mesh, round trips are between 160 and 255 ns, a
+/// factor of 1.6.
 const APART: f64 = 1.8;
 
-/// Maximum round trip of a cache line, seconds: eight times the slowest published round trip (1.2 us, PowerPC
-/// 970, same source). Longer times contain a time slice of the scheduler: a CPU was taken away.
+/// Maximum round trip of a cache line, seconds: eight times the slowest published round trip (1.2 us, PowerPC 970, same
+/// source). A longer time contains a time slice of the scheduler, because another task ran on one of the CPUs.
 const LONGEST: f64 = 10e-6;
 
-/// Minimum share of all round trips that forms a regime; a smaller cluster is a disturbance.
+/// Minimum share of all round trips that forms a regime; a smaller cluster counts as a disturbance.
 const MIN_SHARE: f64 = 0.05;
 
-/// Maximum probability that a gap which counts occurs by chance.
+/// Maximum probability with which a gap may occur by chance, for the gap to separate two regimes.
 const BY_CHANCE: f64 = 0.01;
 
 /// Range of the round trips of one regime.
@@ -32,7 +35,7 @@ const BY_CHANCE: f64 = 0.01;
 pub struct Regime {
     /// Fifth percentile of the round trips, seconds.
     pub from: f64,
-    /// Ninety-fifth percentile, seconds.
+    /// Ninety-fifth percentile of the round trips, seconds.
     pub to: f64,
 }
 
@@ -42,27 +45,27 @@ impl Regime {
         Self { from: at(0.05), to: at(0.95) }
     }
 
-    /// True if a round trip belongs to this regime. A round trip outside the percentiles does, too, if it is
-    /// nearer than any other regime can be.
+    /// True if the round trip belongs to this regime. A round trip outside the percentiles also belongs to the regime
+    /// if it is nearer to this regime than any other regime can be.
     pub fn contains(&self, round_trip: f64) -> bool {
         let slack = APART.sqrt();
         round_trip >= self.from / slack && round_trip <= self.to * slack
     }
 }
 
-/// True if a time can be the round trip of a cache line.
+/// True if the time is short enough to be the round trip of a cache line.
 pub fn is_of_a_line(round_trip: f64) -> bool {
     round_trip > 0.0 && round_trip <= LONGEST
 }
 
-/// Returns the regimes in a set of round trips, shortest first. The result is empty only if no time can be the
-/// round trip of a cache line.
+/// Returns the regimes in a set of round trips, shortest first. The result is empty only if all times are too long to
+/// be round trips of a cache line.
 pub fn regimes(round_trips: &[f64]) -> Vec<Regime> {
     among(round_trips, &[])
 }
 
-/// Returns the regimes in a set of round trips, shortest first. `known` round trips of other runs help to
-/// separate the regimes; regimes that occur only in them are left out.
+/// Returns the regimes in a set of round trips, shortest first. The `known` round trips of other runs help to separate
+/// the regimes. Regimes that occur only in `known` are omitted.
 pub fn among(round_trips: &[f64], known: &[f64]) -> Vec<Regime> {
     let logs = |trips: &[f64]| -> Vec<f64> {
         let of_lines = trips.iter().copied().filter(|trip| is_of_a_line(*trip));
@@ -79,7 +82,7 @@ pub fn among(round_trips: &[f64], known: &[f64]) -> Vec<Regime> {
     parts(&all).into_iter().filter(|part| met(part)).map(Regime::of).collect()
 }
 
-/// Splits ascending logarithms at every cut.
+/// Splits ascending logarithms into one slice per class of distance.
 fn parts(logs: &[f64]) -> Vec<&[f64]> {
     match cut(logs) {
         Some(at) => [parts(&logs[..at]), parts(&logs[at..])].concat(),
@@ -88,14 +91,15 @@ fn parts(logs: &[f64]) -> Vec<&[f64]> {
     }
 }
 
-/// Returns the index at which ascending logarithms split into two classes of distance; `None` if they do not.
+/// Returns the index at which ascending logarithms split into two classes of distance; `None` if they all belong to one
+/// class.
 fn cut(logs: &[f64]) -> Option<usize> {
     let n = logs.len();
     let gap = |at: usize| logs[at] - logs[at - 1];
     let at = (1..n).max_by(|x, y| gap(*x).total_cmp(&gap(*y)))?;
-    // Probability that n evenly distributed points leave a gap of this share of their range. A distribution
-    // with one peak leaves such a gap only in its tails. R. A. Fisher, "Tests of significance in harmonic
-    // analysis", 1929; the first term is an upper bound.
+    // Probability that n evenly distributed points leave a gap of this share of their range. A distribution with one
+    // peak has such a gap only in its tails. R. A. Fisher, "Tests of significance in harmonic analysis", 1929; the
+    // first term is an upper bound.
     let share = gap(at) / (logs[n - 1] - logs[0]);
     let by_chance = n as f64 * (1.0 - share).powi(n as i32 - 1);
     let middle = |part: &[f64]| stats::median(part);
@@ -103,13 +107,13 @@ fn cut(logs: &[f64]) -> Option<usize> {
     (apart && by_chance < BY_CHANCE).then_some(at)
 }
 
-/// True if two round trips can be of one regime, or one of them was not measured.
+/// True if two round trips can belong to the same regime, or if one of the round trips was not measured.
 pub fn same(x: f64, y: f64) -> bool {
     x.is_nan() || y.is_nan() || (x <= y * APART && y <= x * APART)
 }
 
-/// Returns the regime (index into `regimes`) of a sample with the round trips `before` and `after`; `None` if
-/// they are of different regimes because the CPUs were moved in between.
+/// Returns the regime (index into `regimes`) of a sample with the round trips `before` and `after`. Returns `None` if
+/// the two round trips belong to different regimes, because the hypervisor moved the CPUs between them.
 pub fn assign(regimes: &[Regime], before: f64, after: f64) -> Option<usize> {
     let of = |t: f64| regimes.iter().position(|regime| regime.contains(t));
     of(before).filter(|index| of(after) == Some(*index))
@@ -130,7 +134,7 @@ mod tests {
         modes.iter().copied().flat_map(of).collect()
     }
 
-    /// Checks on simulated machines with many seeds that the expected number of regimes is found in at least
+    /// Simulates machines with many seeds, and checks that the expected number of regimes is found in at least
     /// `per_cent` of the cases.
     #[track_caller]
     fn found(expected: usize, per_cent: usize, modes: &[(usize, f64, f64)]) {
@@ -143,30 +147,31 @@ mod tests {
     fn one_mode_is_one_regime() {
         for n in [4, 10, 40, 400] {
             found(1, 100, &[(n, 115.0, 1.05)]);
-            // A mesh within one L3: round trips are evenly distributed, or most cores are at the far end.
+            // A mesh with one L3 cache: round trips are evenly distributed, or most cores are far from each other.
             found(1, 100, &[(n, 202.0, 1.6)]);
             found(1, 100, &[(n, 165.0, 1.06), (2 * n, 250.0, 1.04)]);
-            // Round trips that differ by a factor of four, without a gap.
+            // Round trips differ by a factor of four, but have no gap.
             found(1, 95, &[(n, 200.0, 4.0)]);
         }
     }
 
     #[test]
     fn two_modes_are_two_regimes() {
-        // A Zen 4 guest: round trips within one CCD, and round trips between two CCDs, which vary widely.
+        // A Zen 4 guest has round trips within one CCD and, in a wide range, between two CCDs.
         for (near, far) in [(6, 6), (40, 40), (10, 90), (180, 20), (19, 1)] {
             let modes = [(near, 115.0, 1.04), (far, 640.0, 2.5)];
             found(if far == 1 { 1 } else { 2 }, 98, &modes);
         }
         found(2, 100, &[(20, 90.0, 1.1), (20, 390.0, 1.1)]);
-        // A Xeon: round trips within a socket and between sockets; then three classes of distance.
+        // A dual-socket Xeon has round trips within a socket and between sockets. The next machine has three classes of
+        // distance.
         found(2, 100, &[(30, 100.0, 1.1), (30, 220.0, 1.1)]);
         found(3, 98, &[(30, 46.0, 1.1), (30, 214.0, 1.1), (30, 700.0, 1.1)]);
     }
 
     #[test]
     fn what_lies_between_two_modes_joins_neither() {
-        // Neighbouring clusters differ by a factor of less than 1.6.
+        // The round trips of neighbouring clusters differ by a factor of less than 1.6.
         let mut trips = histogram(1, &[(40, 100.0, 1.04), (40, 350.0, 1.04)]);
         trips.extend([140e-9, 190e-9, 260e-9]);
         let found = regimes(&trips);
@@ -185,7 +190,7 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(assign(&found, 6e-3, 6e-3), None);
         assert!(regimes(&[6e-3; 8]).is_empty());
-        // A single plausible round trip is no regime among many others.
+        // A single round trip among many others does not form a regime.
         let mut two_trips = histogram(2, &[(8, 115.0, 1.04), (8, 380.0, 1.12)]);
         two_trips.push(3e-6);
         let two_found = regimes(&two_trips);
@@ -195,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_ramp_is_one_regime() {
-        // Round trips become shorter, linearly or exponentially, while the clock of the caches rises.
+        // Round trips become shorter, linearly or exponentially, while the clock frequency of the caches rises.
         for n in [10, 30, 100, 1000] {
             let to_end = |i: u32| 90e-9 * (1.0 + 1.2 * (-6.0 * f64::from(i) / f64::from(n)).exp());
             let ramps = [

@@ -1,12 +1,12 @@
-//! Rule that ends repetition: the best and the median of every figure are stable, or the time or the number of
-//! samples is used up.
+//! Rule that ends the repetition of a measurement: the best and the median of every figure are stable, the time is used
+//! up, or the requested number of samples was taken.
 
 use crate::Fraction;
 use crate::stats::{Better, Summary};
 use std::fmt;
 use std::time::Duration;
 
-/// Reason why repetition ended.
+/// Reason why the repetition of a measurement ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// Best and median no longer change.
@@ -15,7 +15,7 @@ pub enum Stop {
     Budget,
     /// The requested number of samples was taken.
     Samples,
-    /// The user or the system requested the end.
+    /// The user or the system requested the end of the run.
     Interrupted,
 }
 
@@ -30,19 +30,19 @@ impl fmt::Display for Stop {
     }
 }
 
-/// Conditions that end repetition.
+/// Conditions that end the repetition of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StopRule {
     /// Minimum number of samples, unless the time is used up.
     pub least: usize,
-    /// Exact number of samples, independent of the time.
+    /// Exact number of samples, regardless of the time.
     pub exactly: Option<usize>,
-    /// Minimum time: regimes of a machine last seconds, and the samples should cover all of them.
+    /// Minimum time. Regimes of a virtual machine last seconds, and the samples should cover all regimes.
     pub at_least: Duration,
-    /// Maximum time.
+    /// Maximum time of the repetition.
     pub at_most: Duration,
-    /// Share within which figures are stable: the second half of the samples improves the best by less than
-    /// this, and the 95 % interval of the median is narrower than this on either side.
+    /// Relative tolerance of stable figures. The second half of the samples improves the best by less than this share,
+    /// and both ends of the 95 % interval of the median are nearer to the median than this share.
     pub tolerance: Fraction,
 }
 

@@ -1,5 +1,5 @@
-//! Classification of timed samples: decides which samples of each part count, and assigns each sample to a
-//! regime.
+//! Classification of timed samples: decides which samples count, and assigns each sample to a regime. A sample has one
+//! or several parts, e.g. the kernels of a pass, which are judged separately.
 //!
 //! This is the only code that sorts samples into counted, disturbed and regimes. It is pure: it reads no
 //! clock and makes no system calls.
@@ -16,31 +16,30 @@ use std::collections::BTreeMap;
 
 /// Minimum number of samples for statistics of a regime.
 pub const LEAST_IN_REGIME: usize = 3;
-/// Minimum share of the samples for a regime that gives the headline.
+/// Minimum share of all samples that a regime needs to provide the headline figure.
 const LEAST_SHARE: f64 = 0.1;
 /// Share of disturbed samples above which a figure is suspect.
 pub const DISTURBED_TOO_MANY: f64 = 0.5;
 
-/// Result of one turn of a cell: the times of its parts, e.g. of each kernel of a pass.
+/// Result of one measurement of a cell: the times of its parts, e.g. of each kernel of a pass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// Time of each part, seconds: from the first thread's start to the last thread's end.
+    /// Time of each part, seconds, from the start of the first thread to the end of the last thread.
     pub seconds: Vec<f64>,
-    /// End of the sample, in seconds of [`clock::since_start`].
+    /// End of the sample, in seconds, as read from [`clock::since_start`].
     pub at: f64,
-    /// Core-to-core round trips before and after, seconds; NaN if not measured.
+    /// Core-to-core round trips before and after the sample, seconds; NaN if not measured.
     pub round_trips: (f64, f64),
-    /// Interference with all parts, or interference that cannot be attributed to one part; empty if there was
-    /// none.
+    /// Interference that affects all parts or cannot be attributed to one part; empty if there was none.
     pub causes: Vec<Cause>,
     /// Interference with each part; empty if parts are not monitored individually.
     pub part_causes: Vec<Vec<Cause>>,
-    /// Time of each part in each of several processes, seconds; empty for one process.
+    /// Time of each part in each of several processes, seconds; empty if a single process measures.
     pub each: Vec<Vec<f64>>,
 }
 
 impl Sample {
-    /// Returns a sample that ends now and has times only.
+    /// Returns a sample that ends now and contains only times.
     pub fn of_times(seconds: Vec<f64>) -> Self {
         Self {
             seconds,
@@ -52,12 +51,12 @@ impl Sample {
         }
     }
 
-    /// Returns the interference with a part.
+    /// Returns the interference that affects a part.
     pub fn causes_of(&self, part: usize) -> impl Iterator<Item = &Cause> {
         self.causes.iter().chain(self.part_causes.get(part).into_iter().flatten())
     }
 
-    /// True if nothing interfered with any part.
+    /// True if no interference affected any part.
     pub fn is_clean(&self) -> bool {
         self.causes.is_empty() && self.part_causes.iter().all(Vec::is_empty)
     }
@@ -68,17 +67,17 @@ impl Sample {
 pub struct Sorted {
     /// Samples of each regime, fastest regime first.
     pub groups: Vec<RegimeGroup>,
-    /// Indices of the samples without a regime, with the causes: the warm-up, and samples during which the
-    /// CPUs were moved.
+    /// Indices of the samples that belong to no regime, with the causes. These are the warm-up, and samples during
+    /// which the hypervisor moved the CPUs.
     pub set_aside: Vec<(usize, Vec<Cause>)>,
-    /// Reason why no regime could be determined; `None` if it could.
+    /// Reason why no regime could be determined; `None` if regimes were determined.
     pub unsettled: Option<Unsettled>,
 }
 
 /// Reason why the regime of samples could not be determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unsettled {
-    /// Round trips before and after each sample are of different regimes.
+    /// The round trips before and after each sample belong to different regimes.
     Changed,
     /// No two round trips are similar.
     Scattered,
@@ -87,26 +86,26 @@ pub enum Unsettled {
 /// Samples of one regime.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RegimeGroup {
-    /// Indices into the samples, in order of time. All of them count for the best, because interference only
+    /// Indices into the samples, in order of time. All these samples count for the best, because interference only
     /// makes a sample slower.
     pub all: Vec<usize>,
-    /// Indices of the undisturbed samples of each part, which count for all other statistics; all samples if
-    /// too few undisturbed ones are left.
+    /// For each part, the indices of the samples that count for all statistics except the best: the undisturbed
+    /// samples, or all samples if too few are undisturbed.
     pub parts: Vec<Vec<usize>>,
-    /// Median round trip, seconds; NaN if not measured.
+    /// Median core-to-core round trip, seconds; NaN if not measured.
     pub round_trip: f64,
-    /// Index among the detected regimes; `None` if there are none.
+    /// Index into the detected regimes; `None` if no regimes were detected.
     pub regime: Option<usize>,
 }
 
 impl RegimeGroup {
-    /// Returns the group of the samples with the indices `all`.
+    /// Creates the group of the samples with the indices `all`.
     fn new(samples: &[Sample], all: Vec<usize>, least: usize, regime: Option<usize>) -> Self {
         let parts = samples.first().map_or(0, |sample| sample.seconds.len());
         let counted = |part: usize| {
             let is_clean = |i: &&usize| samples[**i].causes_of(part).next().is_none();
             let clean: Vec<usize> = all.iter().filter(is_clean).copied().collect();
-            // On a machine with almost no undisturbed samples there is still a result, marked as suspect.
+            // If almost all samples are disturbed, there is still a result, which is marked as suspect.
             if clean.len() < least { all.clone() } else { clean }
         };
         let trips: Vec<f64> = all
@@ -137,7 +136,7 @@ impl RegimeGroup {
         self.counted(part).iter().map(|i| value_of(samples[*i].seconds[part])).collect()
     }
 
-    /// Returns the best value of a part, including disturbed samples.
+    /// Returns the best value of a part among all samples, including disturbed samples.
     pub fn best(
         &self,
         samples: &[Sample],
@@ -152,8 +151,8 @@ impl RegimeGroup {
         }
     }
 
-    /// Returns the number of disturbed samples of a part, and true if they count because too few others are
-    /// left.
+    /// Returns the number of disturbed samples of a part. The flag is true if these samples count, because too few
+    /// samples are undisturbed.
     pub fn disturbed(&self, samples: &[Sample], part: usize) -> (usize, bool) {
         let is_disturbed = |i: &&usize| samples[**i].causes_of(part).next().is_some();
         let disturbed = self.all.iter().filter(is_disturbed).count();
@@ -164,21 +163,21 @@ impl RegimeGroup {
 /// Parameters of [`sort_with`].
 #[derive(Debug, Clone, Copy)]
 pub struct Sorting<'a> {
-    /// Number of samples at the beginning that are the warm-up.
+    /// Number of samples at the beginning that belong to the warm-up.
     pub warm_up: usize,
-    /// Minimum number of undisturbed samples of a part in a regime; with fewer, disturbed ones count as well.
+    /// Minimum number of undisturbed samples of a part in a regime. With fewer, disturbed samples count as well.
     pub least: usize,
-    /// Regimes of everything measured together with these samples; `None` to determine them from these
-    /// samples.
+    /// Regimes of all samples of the run; `None` to determine the regimes from the given samples only.
     pub regimes: Option<&'a [Regime]>,
 }
 
-/// Sorts `samples`; the first is the warm-up.
+/// Assigns `samples` to regimes. The first sample is the warm-up.
 pub fn sort(samples: &[Sample]) -> Sorted {
     sort_with(samples, Sorting { warm_up: 1, least: LEAST_IN_REGIME, regimes: None })
 }
 
-/// Sorts `samples`; the first is the warm-up. `known` are round trips of other runs between the same CPUs.
+/// Assigns `samples` to regimes. The first sample is the warm-up. `known` contains round trips of other runs between
+/// the same CPUs.
 pub fn sort_beside(samples: &[Sample], known: &[f64]) -> Sorted {
     let measured = samples.iter().skip(1);
     let trips: Vec<f64> =
@@ -188,7 +187,7 @@ pub fn sort_beside(samples: &[Sample], known: &[f64]) -> Sorted {
     sort_with(samples, Sorting { warm_up: 1, least: LEAST_IN_REGIME, regimes })
 }
 
-/// Sorts `samples` with these parameters.
+/// Assigns `samples` to regimes with these parameters.
 pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
     let Sorting { warm_up, least, regimes } = known;
     let warm_up = warm_up.min(samples.len());
@@ -199,11 +198,11 @@ pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
         let samples = samples[warm_up..].iter().filter(|sample| of(sample));
         samples.flat_map(|sample| [sample.round_trips.0, sample.round_trips.1]).collect()
     };
-    // Interference with a pass may also affect the round trips before and after it.
+    // Interference during a pass may also affect the round trips before and after the pass.
     let clean = trips(&Sample::is_clean);
     let trips = if clean.len() < 2 * least { trips(&|_| true) } else { clean };
     let found = regimes.map_or_else(|| regime::regimes(&trips), <[Regime]>::to_vec);
-    // No regime can be determined if no two round trips are similar: such samples are pooled and suspect.
+    // If no two round trips are similar, no regime can be determined. The samples are then pooled and suspect.
     let scattered = found.is_empty() && trips.iter().any(|trip| trip.is_finite());
     let mut groups: Vec<RegimeGroup> = if found.is_empty() {
         vec![RegimeGroup::new(samples, after.clone().collect(), least, None)]
@@ -225,7 +224,8 @@ pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
     groups.retain(|group| !group.all.is_empty());
     let moved = groups.is_empty() && !after.is_empty();
     if moved {
-        // The regime changed during every sample: the result is of mixed regimes and marked as suspect.
+        // The regime changed during every sample. The samples of different regimes are pooled, and the result is
+        // suspect.
         set_aside.truncate(warm_up);
         groups.push(RegimeGroup::new(samples, after.collect(), least, None));
     }
@@ -240,13 +240,13 @@ pub fn sort_with(samples: &[Sample], known: Sorting<'_>) -> Sorted {
 }
 
 impl Sorted {
-    /// Returns the number of samples in all regimes.
+    /// Returns the total number of samples in all regimes.
     pub fn in_regimes(&self) -> usize {
         self.groups.iter().map(|group| group.all.len()).sum()
     }
 
-    /// Returns the regime that gives the headline: the fastest regime with enough samples, or else the regime
-    /// with most samples.
+    /// Returns the regime of the headline figure: the fastest regime with enough samples or, if no regime has enough,
+    /// the regime with most samples.
     pub fn headline(&self) -> Option<&RegimeGroup> {
         let enough = |group: &&RegimeGroup| {
             group.all.len() >= LEAST_IN_REGIME
@@ -256,8 +256,9 @@ impl Sorted {
         self.groups.iter().find(enough).or_else(most)
     }
 
-    /// Returns the reason why interference makes the figure of a part suspect. `group` is the regime of the
-    /// figure, `what` is [`PASSES`] or [`SAMPLES`]. CPUs are moved only by the hypervisor of a `guest`.
+    /// Returns the reason why interference makes the figure of a part suspect; `None` if it does not. `group` is the
+    /// regime of the figure, and `what` is [`PASSES`] or [`SAMPLES`]. If the machine is a `guest`, its hypervisor may
+    /// have moved the CPUs.
     pub fn doubt(
         &self,
         samples: &[Sample],
@@ -274,13 +275,13 @@ impl Sorted {
                     format!("the hypervisor moved the CPUs in every {one}")
                 }
                 (Unsettled::Changed, false) => {
-                    format!("the clock of the caches or cores changed in every {one}")
+                    format!("the clock frequency of the cores or caches changed in every {one}")
                 }
                 (Unsettled::Scattered, _) => {
-                    "no two round trips of a cache line between the CPUs agree".to_owned()
+                    "no two core-to-core round trips are similar".to_owned()
                 }
             };
-            return Some(format!("{why}: {several} of different regimes are pooled"));
+            return Some(format!("{why}, so {several} of different regimes are pooled"));
         }
         if for_lack {
             let all = group.all.len();
@@ -296,7 +297,7 @@ impl Sorted {
     }
 }
 
-/// Word for samples in a message, in singular and plural.
+/// Noun for samples in a message, in singular and plural.
 #[derive(Debug, Clone, Copy)]
 pub struct Plural {
     /// Singular: `pass`.
@@ -305,12 +306,12 @@ pub struct Plural {
     pub several: &'static str,
 }
 
-/// Word for samples that are passes.
+/// Noun for samples that are passes over the arrays.
 pub const PASSES: Plural = Plural { one: "pass", several: "passes" };
-/// Word for samples in general.
+/// Noun for samples in general.
 pub const SAMPLES: Plural = Plural { one: "sample", several: "samples" };
 
-/// Returns the rounds that [`clean_numbers`] selects; `None` if fewer than `fewest` are left.
+/// Returns the rounds that [`clean_numbers`] selects; `None` if it selects fewer than `fewest`.
 pub fn clean_rounds<'a>(
     rounds: &'a [Vec<Sample>],
     watched: &[bool],
@@ -320,11 +321,11 @@ pub fn clean_rounds<'a>(
     (clean.len() >= fewest).then(|| clean.into_iter().map(|at| &rounds[at][..]).collect())
 }
 
-/// Returns the numbers of the clean rounds. A round has one sample of each cell; it is clean if nothing
-/// interfered with a watched cell and all watched cells had the same regime. With several regimes, only rounds
-/// of the most frequent one are returned.
+/// Returns the numbers of the clean rounds. A round contains one sample of each cell. It is clean if no watched cell
+/// was disturbed and all watched cells had the same regime. With several regimes, only rounds of the most frequent
+/// regime are returned.
 ///
-/// Cells that are not watched are ignored, such as unbound threads that share a CPU or migrate.
+/// Cells that are not watched are ignored, e.g. cells with unbound threads, which may share a CPU or migrate.
 pub fn clean_numbers(rounds: &[Vec<Sample>], watched: &[bool]) -> Vec<usize> {
     let of_watched = |at: usize| {
         rounds[at].iter().zip(watched).filter(|(_, watched)| **watched).map(|(sample, _)| sample)

@@ -1,9 +1,11 @@
-//! Schedule of measurements: decides which cell measures next, for how long, when to stop, and what to repeat.
+//! Schedule of measurements: decides which configuration is measured next, for how long, when to stop, and what to
+//! repeat.
 //!
-//! This is the only loop that repeats measurements. A cell is one of the compared configurations: loops on one
-//! placement, the build of a compiler, a file and its block size, a start of MPI ranks. Every round gives each
-//! cell a turn, so that drift of the machine appears as spread and not as a trend. Modes differ in their
-//! [`RepetitionPolicy`], a row of the table in [`policy`].
+//! This module contains the only loop that repeats measurements. A cell is one of the configurations that a run
+//! compares: loops on one placement, the build of a compiler, a file and its block size, a set of MPI ranks. In every
+//! round each cell is measured once; this measurement is the turn of the cell. Drift of the machine therefore appears
+//! as spread and not as a trend. The modes of nodegauge differ in their [`RepetitionPolicy`], a row of the table in
+//! [`policy`].
 
 mod affordable;
 pub mod halving;
@@ -27,15 +29,15 @@ use std::time::{Duration, Instant};
 /// Limits of a run: time and number of samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Start of the run; the setup counts.
+    /// Start of the run, including its setup.
     pub started: Instant,
     /// Time budget of the whole run.
     pub budget: Duration,
-    /// Exact number of samples of each cell after the warm-up, independent of the time.
+    /// Exact number of samples of each cell after the warm-up, regardless of the time.
     pub samples: Option<usize>,
     /// Expected time for checks and cleanup at the end.
     pub reserve: Duration,
-    /// True if the user set the budget; a run that cannot keep it is then refused.
+    /// True if the user set the budget. A run that cannot keep such a budget is refused.
     pub asked: bool,
 }
 
@@ -45,7 +47,7 @@ impl Limits {
         Self { started: clock::now(), budget, samples, reserve: Duration::ZERO, asked: false }
     }
 
-    /// Returns the elapsed time.
+    /// Returns the time since the start of the run.
     pub fn elapsed(&self) -> Duration {
         clock::now().saturating_duration_since(self.started)
     }
@@ -55,8 +57,8 @@ impl Limits {
         self.budget.div_f64(10.0).max(Duration::from_secs(1))
     }
 
-    /// Returns a notice if the run exceeded its budget by more than the grace time; `None` if it did not, or if a
-    /// number of samples was requested. `setting_up` is the time of the setup.
+    /// Returns a notice if the run exceeded its budget by more than the grace time; `None` if it did not, or if the
+    /// user requested a number of samples. `setting_up` is the time that the setup took.
     pub fn overrun(&self, gauge: &str, setting_up: Duration) -> Option<Notice> {
         let elapsed = self.elapsed();
         if self.samples.is_some() || elapsed <= self.budget + self.grace() {
@@ -73,12 +75,13 @@ impl Limits {
         Some(Notice::new(NoticeId::Budget, gauge, text))
     }
 
-    /// Returns a remark for the announcement of a run that takes at least `least` from its start; empty if the
-    /// budget is sufficient.
+    /// Returns a remark that is appended to the announcement of a run whose total time is at least `least`; empty if
+    /// the budget is sufficient.
     ///
     /// # Errors
-    /// Fails if the budget is too short and the user set it; the hint gives a sufficient budget.
-    pub fn beforehand(&self, least: Duration) -> Result<String, Failure> {
+    /// Fails if the budget is too short and the user set it. The hint gives a sufficient budget, and `smaller` as the
+    /// way to a shorter run, e.g. `smaller arrays (--size)`.
+    pub fn beforehand(&self, least: Duration, smaller: &str) -> Result<String, Failure> {
         if self.samples.is_some() || least <= self.budget + self.grace() {
             return Ok(String::new());
         }
@@ -89,38 +92,38 @@ impl Limits {
         }
         let message =
             format!("--budget {budget} is too short: the run takes at least {least:.1} s");
-        // The estimate may be too low by a tenth.
+        // The estimated time may be too low by 10 %.
         let enough = (1.1 * least).ceil();
-        Err(Failure::usage(message).hint(format!(
-            "use --budget {enough:.0}, use smaller arrays (--size), or request fewer measurements"
-        )))
+        Err(Failure::usage(message)
+            .hint(format!("use --budget {enough:.0}, {smaller}, or fewer configurations")))
     }
 
-    /// Returns the time at which the share `share` (0 to 1) of the budget is used up.
+    /// Returns the point in time at which `share` (0 to 1) of the budget is used up.
     pub fn at(&self, share: Fraction) -> Instant {
         self.started + self.budget.mul_f64(share.0)
     }
 }
 
-/// Turn of a cell.
+/// Turn of a cell: one measurement of the cell in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
-    /// Number of the cell.
+    /// Index of the cell.
     pub cell: usize,
-    /// Number of completed rounds.
+    /// Number of rounds completed before.
     pub round: usize,
-    /// Number of samples that the cell still needs, without the warm-up; `None` if no number was requested.
+    /// Number of samples that the cell still needs, without the warm-up; `None` if the user requested no number of
+    /// samples.
     pub due: Option<usize>,
 }
 
 /// Function that describes the latest samples for the progress display.
 pub type Latest<'a> = &'a dyn Fn(&[Vec<Sample>]) -> String;
 
-/// Cells and their samples under one policy.
+/// Cells that are measured under one policy, with their samples.
 pub struct Schedule {
     policy: RepetitionPolicy,
     limits: Limits,
-    /// Samples of each cell in order of time, the warm-up first; empty for a cell that had no turn.
+    /// Samples of each cell in order of time, beginning with the warm-up; empty for a cell that was not measured.
     pub samples: Vec<Vec<Sample>>,
     active: Vec<usize>,
     shuffler: Shuffler,
@@ -138,17 +141,17 @@ impl Schedule {
         }
     }
 
-    /// Gives a cell no more turns.
+    /// Excludes a cell from further measurements.
     pub fn leave_out(&mut self, cell: usize) {
         self.active.retain(|active| *active != cell);
     }
 
-    /// Gives the cells their turns until every figure is stable, the time is used up, the samples
-    /// are taken, or the user ends the run. `turn` measures. A cell whose turn returns no sample although some
-    /// are due gets no more turns.
+    /// Measures the cells in rounds until every figure is stable, the time is used up, the requested samples are taken,
+    /// or the user ends the run. The function `turn` measures a cell once. A cell is not measured again if `turn`
+    /// returns no sample for it although samples are due.
     ///
     /// # Errors
-    /// Fails if a turn fails; the samples taken before are kept.
+    /// Fails if `turn` fails; the samples taken before are kept.
     pub fn run<E>(
         &mut self,
         observer: &mut dyn Observer,
@@ -158,7 +161,7 @@ impl Schedule {
         let begun = clock::now();
         let elapsed = || clock::now().saturating_duration_since(begun);
         let rule = self.rule(begun);
-        // Half of the grace time; the other half is for delays that cannot be foreseen.
+        // The rounds may use half of the grace time; the other half is for unforeseen delays.
         let end = rule.at_most + self.limits.grace() / 2;
         let time = rule.at_most.as_secs_f64().max(1e-3);
         let mut round = 0;
@@ -178,7 +181,8 @@ impl Schedule {
                 let late = self.policy.ends_within_round
                     && elapsed() >= rule.at_most
                     && passes >= self.policy.fewest;
-                // Each cell gets at least one sample; the minimum number of rounds may take too long.
+                // Each cell gets at least one sample. The minimum number of rounds is not enforced if it would exceed
+                // the time.
                 if !self.exactly() && (late || (passes >= 1 && elapsed() > end)) {
                     return Ok(Stop::Budget);
                 }
@@ -222,10 +226,10 @@ impl Schedule {
         }
     }
 
-    /// Gives some cells `rounds` more turns each, in their order.
+    /// Measures each of the given cells `rounds` more times, in the given order.
     ///
     /// # Errors
-    /// Fails if a turn fails.
+    /// Fails if `turn` fails.
     pub fn again<E>(
         &mut self,
         cells: &[usize],
@@ -241,7 +245,8 @@ impl Schedule {
         Ok(())
     }
 
-    /// Returns the complete rounds without the warm-up, one sample of each cell, for ratios of neighbours in time.
+    /// Returns the complete rounds without the warm-up, with one sample of each cell, for ratios of samples measured
+    /// shortly after each other.
     pub fn rounds(&self) -> Vec<Vec<Sample>> {
         let complete = self.samples.iter().map(Vec::len).min().unwrap_or(0);
         (self.warm_up()..complete)
@@ -273,12 +278,12 @@ impl Schedule {
         round.saturating_sub(usize::from(self.policy.warm_up == WarmUp::Round))
     }
 
-    /// True if a number of samples ends the run, and not the time.
+    /// True if the run ends after a number of samples instead of a time.
     fn exactly(&self) -> bool {
         self.limits.samples.is_some() && self.policy.samples_despite_time
     }
 
-    /// Returns the number of samples of a cell that are its warm-up.
+    /// Returns the number of warm-up samples of a cell.
     fn warm_up(&self) -> usize {
         usize::from(self.policy.warm_up != WarmUp::None)
     }
@@ -300,7 +305,7 @@ impl Schedule {
         self.limits.samples.map(|n| n.saturating_sub(self.taken_of(cell)))
     }
 
-    /// Returns the cells of the next round, in their order.
+    /// Returns the cells in the order of the next round.
     fn round_order(&mut self) -> Vec<usize> {
         let mut order = self.active.clone();
         match self.policy.order {
@@ -360,11 +365,11 @@ impl Schedule {
     }
 }
 
-/// Measures until a result is undisturbed, at most `tries` times, and returns the last result. Interference that
-/// lasts milliseconds is usually over by the next try.
+/// Repeats a measurement until the result is undisturbed, at most `tries` times, and returns the last result.
+/// Interference of a few milliseconds is usually over at the next try.
 ///
 /// # Errors
-/// Fails if a try fails.
+/// Fails if a measurement fails.
 pub fn undisturbed<T, E>(
     tries: usize,
     disturbed: impl Fn(&T) -> bool,

@@ -1,12 +1,12 @@
-//! The JSON Schema of the record, with the keys of every kind of figure.
+//! The JSON Schema of the record, including the configuration keys of every kind of figure.
 
 use crate::keys::{ConfigKind, Registry};
 use crate::record::{Record, SCHEMA};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-/// Returns the schema (draft 2020-12). A figure of a known test must have the configuration of one of the kinds
-/// of that test; a figure of an unknown test may have any configuration.
+/// Returns the schema (draft 2020-12). The configuration of a figure must match one of the kinds of figures of its
+/// test; for an unknown test it may have any keys.
 pub fn of_record(registry: &Registry) -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let kinds = registry.kinds();
@@ -48,7 +48,7 @@ mod tests {
     use crate as nodegauge_measure;
 
     crate::config! {
-        /// A configuration.
+        /// Configuration of figures of messages.
         pub struct Messages {
             /// Size of a message, bytes.
             message_bytes: u64 = Identity "message size", speaks;

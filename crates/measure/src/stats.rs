@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Direction in which samples are better.
+/// Direction in which a value is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     /// Higher is better: rates.
@@ -20,21 +20,21 @@ pub enum Better {
 pub struct Summary {
     /// Number of samples.
     pub n: usize,
-    /// Best sample.
+    /// Best of the samples.
     pub best: f64,
-    /// Median.
+    /// Median of the samples.
     pub median: f64,
-    /// 5th percentile.
+    /// 5th percentile of the samples.
     pub p05: f64,
-    /// 95th percentile.
+    /// 95th percentile of the samples.
     pub p95: f64,
-    /// 95 % confidence interval of the median within this run; `null` with fewer than six samples, for which
-    /// none exists. It assumes independent samples and does not cover differences between runs.
+    /// 95 % confidence interval of the median within this run; `null` with fewer than six samples, for which no such
+    /// interval exists. The interval assumes independent samples and does not cover differences between runs.
     pub ci95: Option<[f64; 2]>,
 }
 
 impl Summary {
-    /// Summarises `samples`; returns `None` if there are none or one is not finite.
+    /// Returns the statistics of `samples`; `None` if there are no samples or one of the samples is not finite.
     pub fn of(samples: &[f64], better: Better) -> Option<Self> {
         if samples.is_empty() || samples.iter().any(|x| !x.is_finite()) {
             return None;
@@ -81,9 +81,9 @@ pub fn median(samples: &[f64]) -> f64 {
     quantile(samples, 0.5)
 }
 
-/// Returns a distribution-free 95 % interval of the median of ascending samples: the narrowest symmetric
-/// pair of order statistics that covers it with at least 95 %. Returns `None` with fewer than six samples
-/// (the extremes of five cover it with 93.75 % only).
+/// Returns a distribution-free 95 % confidence interval of the median of ascending samples: the narrowest symmetric
+/// pair of order statistics that covers the median with at least 95 %. Returns `None` with fewer than six samples (the
+/// extremes of five samples cover the median with only 93.75 %).
 fn median_ci95(sorted: &[f64]) -> Option<[f64; 2]> {
     let n = sorted.len();
     if n < 6 {
@@ -149,7 +149,8 @@ mod tests {
 
     #[test]
     fn the_median_interval_has_its_textbook_ranks() {
-        // Conover's table: n = 10 gives the 2nd and 9th, n = 6 the extremes, n = 100 the 40th and 61st.
+        // Conover's table contains these ranks: the 2nd and 9th for n = 10, the extremes for n = 6, the 40th and 61st
+        // for n = 100.
         let ranks = |n: usize| {
             let xs: Vec<f64> = (1..=n).map(|i| i as f64).collect();
             median_ci95(&xs)

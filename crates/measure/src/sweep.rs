@@ -1,5 +1,5 @@
-//! Sweeps: the grammar of `--sweep AXIS=VALUES`, the combinations of several axes, and their checks. A gauge
-//! declares the options that can be swept, and the syntax of their values, with a [`Setting`].
+//! Parameter sweeps: the grammar of `--sweep AXIS=VALUES`, the combinations of several axes, and the checks of the
+//! combinations. A gauge declares the options that can be swept, and the syntax of their values, with a [`Setting`].
 
 use crate::grammar::{Cursor, SyntaxError};
 use crate::names::UnknownName;
@@ -7,16 +7,16 @@ use crate::{Failure, Notice, NoticeId};
 use std::fmt;
 use std::str::FromStr;
 
-/// Maximum number of axes.
+/// Maximum number of axes of a sweep.
 const MOST_AXES: usize = 2;
-/// Maximum number of combinations.
+/// Maximum number of combinations that one run measures.
 const MOST_COMBINATIONS: usize = 256;
 /// Name of the grammar in error messages.
 const WHAT: &str = "sweep";
 
 /// A value of an option that can be swept.
 pub trait Setting: Clone + PartialEq + fmt::Display + 'static {
-    /// Valid example, ready to be typed.
+    /// Valid example of a sweep, ready to be typed.
     const EXAMPLE: &'static str;
     /// List of the axes, for the error message on an unknown axis.
     const EXPECTED: &'static str;
@@ -27,7 +27,7 @@ pub trait Setting: Clone + PartialEq + fmt::Display + 'static {
     /// Returns the syntax of the values of axis `name`; `None` if there is no such axis.
     fn values(name: &str) -> Option<AxisSyntax<Self>>;
 
-    /// Returns the values of one axis as they are typed.
+    /// Formats the values of one axis in the syntax of the command line.
     fn list(all: &[Self]) -> String {
         let words: Vec<String> = all.iter().map(ToString::to_string).collect();
         words.join(",")
@@ -38,9 +38,9 @@ pub trait Setting: Clone + PartialEq + fmt::Display + 'static {
 pub struct AxisSyntax<S> {
     /// Separator of the values; `None` if lists have their own grammar.
     pub separator: Option<char>,
-    /// Parser of one part of the list.
+    /// Parser of one value between separators, or of the whole list if `separator` is `None`.
     pub read: fn(&str) -> Result<Vec<S>, Wrong>,
-    /// Values of the axis if none are typed; empty if the axis requires values.
+    /// Values of the axis if the user types only its name; empty if the axis requires values.
     pub alone: Vec<S>,
 }
 
@@ -55,7 +55,7 @@ impl<S> AxisSyntax<S> {
         Self { separator: None, ..Self::parted(read) }
     }
 
-    /// Sets the values of the axis if none are typed.
+    /// Sets the values of the axis for the case that the user types only its name.
     pub fn or_alone(self, alone: Vec<S>) -> Self {
         Self { alone, ..self }
     }
@@ -105,7 +105,7 @@ where
     text.parse::<L>().map(|all| all.into_iter().map(setting).collect()).map_err(Into::into)
 }
 
-/// Values of one option; never empty.
+/// An axis of a sweep: the values of one option; never empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis<S>(Vec<S>);
 
@@ -187,7 +187,8 @@ fn parts(text: &str, separator: char) -> Vec<(usize, &str)> {
     parts
 }
 
-/// Checks the axes alone. `is_fixed` returns true if the option with this name has a fixed value.
+/// Checks the axes before they are combined. `is_fixed` returns true if the user has also set the option with this name
+/// to a single value.
 ///
 /// # Errors
 /// Fails if there are too many axes, an axis is given twice, or an option is both fixed and swept.
@@ -196,23 +197,23 @@ pub fn check<S: Setting>(axes: &[Axis<S>], is_fixed: impl Fn(&str) -> bool) -> R
         let name = axis.name();
         if axes[..i].iter().any(|other| other.name() == name) {
             return Err(Failure::usage(format!("the axis {name} is given twice"))
-                .hint(format!("give all values at once, e.g. --sweep {axis}")));
+                .hint(format!("give all values in one --sweep, e.g. --sweep {axis}")));
         }
     }
     if let Some(axis) = axes.iter().find(|axis| is_fixed(axis.name())) {
         let name = axis.name();
         return Err(Failure::usage(format!("--{name} is both fixed and swept"))
-            .hint(format!("give it once, e.g. --sweep {axis}")));
+            .hint(format!("leave out --{name}, e.g. --sweep {axis}")));
     }
     if axes.len() > MOST_AXES {
         let failure = Failure::usage("a sweep has at most two axes");
-        return Err(failure.hint("set one of them with its own option"));
+        return Err(failure.hint("set one of the axes to a single value with its own option"));
     }
     Ok(())
 }
 
-/// Returns every combination of the axes' values, in their order and each once, and a notice of `gauge` for
-/// each combination that is given again.
+/// Returns all distinct combinations of the axes' values, in order, and a notice of `gauge` for each combination that
+/// occurs twice.
 pub fn combinations<S: Setting>(axes: &[Axis<S>], gauge: &str) -> (Vec<Vec<S>>, Vec<Notice>) {
     let mut all: Vec<Vec<S>> = vec![Vec::new()];
     for axis in axes {
@@ -243,21 +244,22 @@ pub fn combinations<S: Setting>(axes: &[Axis<S>], gauge: &str) -> (Vec<Vec<S>>, 
 /// Fails if there are more combinations than one run measures.
 pub fn check_count(combinations: usize) -> Result<(), Failure> {
     if combinations > MOST_COMBINATIONS {
-        let message =
-            format!("{combinations} combinations exceed the maximum of {MOST_COMBINATIONS}");
+        let message = format!(
+            "the sweep has {combinations} combinations; the maximum is {MOST_COMBINATIONS}"
+        );
         return Err(Failure::usage(message).hint("use fewer values"));
     }
     Ok(())
 }
 
-/// Returns a combination in words: `threads 4, pages thp`.
+/// Formats a combination: `threads 4, pages thp`.
 pub fn in_words<'s, S: Setting>(settings: impl IntoIterator<Item = &'s S>) -> String {
     let words = settings.into_iter().map(|value| format!("{} {value}", value.axis()));
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns notices for the combinations that this node cannot measure, with the reason. If no combination with a
-/// value is left in `kept`, the value is reported once, without the other values.
+/// Returns notices for the combinations that this node cannot measure, with the reason. If `kept` contains no
+/// combination with a certain value, a single notice reports that value without the other axes.
 pub fn left_out<S: Setting>(all: &[(Vec<S>, Failure)], kept: &[&[S]], gauge: &str) -> Vec<Notice> {
     let mut reported: Vec<(Vec<&S>, &Failure)> = Vec::new();
     for (settings, why) in all {

@@ -1,4 +1,4 @@
-//! Units of figures, and the direction in which each is better.
+//! Units of figures, and the direction in which figures of each unit are better.
 
 use crate::quantity::{Seconds, prefixed, significant};
 use crate::stats::Better;
@@ -26,7 +26,7 @@ pub enum Unit {
     /// Floating-point operations per second.
     #[serde(rename = "FLOP/s")]
     FlopsPerSecond,
-    /// Seconds.
+    /// Times, in seconds.
     #[serde(rename = "s")]
     Seconds,
     /// Messages per second.
@@ -35,7 +35,7 @@ pub enum Unit {
     /// Operations per second.
     #[serde(rename = "op/s")]
     OperationsPerSecond,
-    /// Ratio of two figures.
+    /// Ratio of two figures, without a unit.
     #[serde(rename = "x")]
     Factor,
 }
@@ -51,7 +51,7 @@ impl Unit {
         Self::Factor,
     ];
 
-    /// Returns the symbol in records.
+    /// Returns the symbol of the unit in records.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::BytesPerSecond => "B/s",
@@ -68,7 +68,7 @@ impl Unit {
         Self::ALL.into_iter().find(|unit| unit.symbol() == symbol)
     }
 
-    /// Formats a value in this unit for people: `78.40 GB/s`, `2.310 us`, `7.032 x`.
+    /// Formats a value in this unit for display: `78.40 GB/s`, `2.310 us`, `7.032 x`.
     pub fn in_words(self, value: f64) -> String {
         match self {
             Self::Seconds => Seconds(value).to_string(),

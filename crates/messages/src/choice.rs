@@ -1,5 +1,4 @@
-//! Choice of the MPIs, programs and hosts of a run: those that the user names, otherwise those that are
-//! found.
+//! Choice of the MPIs, programs and hosts of a run: those that the user specifies, otherwise those that are found.
 
 use crate::MessagesError;
 use crate::osu::OsuPrograms;
@@ -9,41 +8,40 @@ use nodegauge_toolchain::mpi::{Mpi, USUAL};
 use nodegauge_toolchain::{CommandLine, links, which};
 use std::path::{Path, PathBuf};
 
-/// Requested MPIs, with the launcher and the OSU programs of each.
+/// Requested MPIs, with the launcher and the OSU programs of each MPI.
 #[derive(Debug, Clone, Default)]
 pub struct MpiRequest {
-    /// Compiler wrappers; if empty, the first usable one of the usual names.
+    /// Compiler wrappers. If empty, the first usable wrapper with a customary name is used.
     pub mpicc: Vec<CommandLine>,
-    /// Launchers, one per wrapper; if empty, those that belong to the wrappers.
+    /// Launchers, one per wrapper. If empty, each wrapper's own launcher is used.
     pub launcher: Vec<CommandLine>,
     /// Folders with a build of the OSU micro-benchmarks, one per wrapper.
     pub osu: Vec<PathBuf>,
-    /// Fabrics of the built-in transport, which is then used instead of an MPI; if empty, an MPI is used if
-    /// there is one.
+    /// Fabrics of the built-in transport, which is used instead of an MPI. If empty, an MPI is used if there is one.
     pub transport: Vec<Fabric>,
     /// True if the built-in transport is measured alternately with the MPIs, as the lower bound.
     pub floor: bool,
 }
 
 impl MpiRequest {
-    /// Checks that launchers and folders, if given, are as many as the MPIs.
+    /// Checks that the numbers of launchers and of OSU folders, if given, equal the number of MPIs.
     ///
     /// # Errors
-    /// Fails when there are more or fewer.
+    /// Fails when the numbers differ.
     pub(crate) fn check(&self) -> Result<(), MessagesError> {
         let mpis = self.mpicc.len().max(1);
         let given = [("--launcher", self.launcher.len()), ("--osu", self.osu.len())];
         match given.into_iter().find(|(_, count)| *count > 0 && *count != mpis) {
             Some((option, count)) => {
                 Err(Failure::usage(format!("{option} is given {count} times for {mpis} MPIs"))
-                    .hint("give one for each --mpicc, in the same order")
+                    .hint("give the option once per --mpicc, in the same order")
                     .into())
             }
             None => Ok(()),
         }
     }
 
-    /// Searches for each MPI that the user names; the result is the MPI or the reason for the failure.
+    /// Searches for each MPI that the user specifies. Returns the MPI, or the reason why it is unusable.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&CommandLine, Result<Mpi, Failure>)> {
         let find = |(at, mpicc)| {
             let found = Mpi::find(mpicc, self.launcher.get(at), &|| false);
@@ -56,7 +54,7 @@ impl MpiRequest {
     /// Returns the OSU programs in each folder.
     ///
     /// # Errors
-    /// Fails when a folder has none.
+    /// Fails when a folder contains no OSU program.
     pub(crate) fn programs(&self) -> Result<Vec<OsuPrograms>, MessagesError> {
         let none = |folder: &Path| -> MessagesError {
             Failure::usage(format!("there is no osu_latency, osu_bw, ... in {}", folder.display()))
@@ -67,15 +65,15 @@ impl MpiRequest {
     }
 }
 
-/// Returns the first usable MPI among the usual names.
+/// Returns the first usable MPI among the wrappers with customary names.
 ///
 /// # Errors
-/// Fails when none is usable, with the reason for each wrapper that exists.
+/// Fails when no MPI is usable; the error has the reason for each wrapper that exists.
 pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
     let find = |name: &str| Mpi::find(&CommandLine::new(name, []), launcher, &|| false);
     let mut there: Vec<(&str, PathBuf)> = Vec::new();
     for (name, path) in USUAL.iter().filter_map(|name| Some((*name, which(name)?))) {
-        // Of two names one may be a link to the other: Debian's mpicc leads to mpicc.openmpi.
+        // A name may be a link to another name: Debian's mpicc links to mpicc.openmpi.
         if !there.iter().any(|(_, known)| links(known).any(|known| known == path)) {
             there.push((name, path));
         }
@@ -101,9 +99,9 @@ pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
     let mut failures = unusable.into_iter().map(|(_, failure)| failure);
     match failures.next() {
         None => find(USUAL[0]),
-        // A reason that all have in common, e.g. a missing launcher, is reported once.
+        // A reason that all wrappers have in common, e.g. a missing launcher, is reported once.
         Some(first) if failures.all(|other| other.reason() == first.reason()) => Err(first),
         Some(_) => Err(Failure::missing(all.join("; "))
-            .hint("name one that can be used, e.g. --mpicc /opt/mpi/bin/mpicc")),
+            .hint("specify a usable MPI, e.g. --mpicc /opt/mpi/bin/mpicc")),
     }
 }

@@ -1,13 +1,13 @@
-//! Properties of a curve over message sizes: jumps of the time, outliers (dips) of single sizes, and the two
-//! parameters of Hockney's model.
+//! Properties of a curve over message sizes: jumps of the time, outliers (dips) of single sizes, and the two parameters
+//! of Hockney's model.
 //!
-//! Hockney ("The communication challenge for MPP", Parallel Computing 20, 1994) models the time of a message
-//! of s bytes as t(s) = t0 + s / r; half of the rate r is reached at n1/2 = t0 r bytes. By this model a
-//! message of twice the size takes at most twice as long. If the measured time exceeds this bound, and the line
-//! through the larger sizes is also above the times of the smaller sizes, t0 is larger: another protocol begins.
-//! If only the rate decreases, as beyond a cache, that line is below the smaller sizes. Times do not show which
-//! protocol waits for the receiver (rendezvous); only the library reports that. The model is fitted to each
-//! protocol separately.
+//! Hockney ("The communication challenge for MPP", Parallel Computing 20, 1994) models the time of a message of s bytes
+//! as t(s) = t0 + s / r; half of the rate r is reached at n1/2 = t0 r bytes. According to this model, a message of
+//! twice the size takes at most twice as long. If the measured time exceeds this bound, and the line through the larger
+//! sizes is also above the times of the smaller sizes, then t0 is larger, and another protocol begins. If only the rate
+//! decreases, as for messages that exceed a cache, the line through the larger sizes is below the times of the smaller
+//! sizes. Times do not show which protocol waits for the receiver (rendezvous). Only the library reports this. The
+//! model is fitted to each protocol separately.
 
 use nodegauge_measure::{BytesPerSec, Seconds};
 use schemars::JsonSchema;
@@ -52,8 +52,8 @@ impl MessageCurve {
         }
     }
 
-    /// Returns the size at which rendezvous begins, bytes, with its source. Older records have a jump in its place,
-    /// which is no evidence of a protocol.
+    /// Returns the size in bytes at which the rendezvous protocol begins, with the source of this size. Older records
+    /// have the size of a jump in this field, which does not prove a change of protocol.
     pub fn rendezvous(&self) -> Option<(u64, &str)> {
         self.rendezvous_bytes.zip(self.rendezvous_source.as_deref())
     }
@@ -62,7 +62,7 @@ impl MessageCurve {
 /// Limit below which a library sends messages without waiting for the receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EagerLimit {
-    /// Limit in bytes; smaller messages are sent at once.
+    /// Limit in bytes; smaller messages are sent immediately.
     pub bytes: u64,
     /// Control variable of the library from which the limit is read.
     pub variable: String,
@@ -94,7 +94,7 @@ pub struct Fit {
     pub error: f64,
 }
 
-/// Minimum ratio of the time after a jump to the expected time; noise stays below it.
+/// Minimum ratio of the time after a jump to the expected time. Ratios that noise causes are lower.
 const LEAP: f64 = 1.5;
 /// Minimum ratio of the time of a dip to the time that is expected from the sizes on both sides.
 const DIP: f64 = 1.3;
@@ -106,8 +106,8 @@ fn is_between(limit: Option<u64>, last: &CurvePoint, next: &CurvePoint) -> bool 
     limit.is_some_and(|limit| (last.0 + 1..=next.0).contains(&limit))
 }
 
-/// Returns the leaps of a curve without dips, in ascending order of sizes. At a leap the time exceeds the
-/// prediction from the smaller sizes, and the prediction from the larger sizes exceeds the times below.
+/// Returns the jumps of a curve without dips, in ascending order of sizes. At a jump, the time exceeds the prediction
+/// from the smaller sizes, and the prediction from the larger sizes exceeds the times of the smaller sizes.
 fn switches(points: &[CurvePoint]) -> Vec<Switch> {
     let leap = |i: usize| {
         let above = lines(&points[i..]).map(|line| line.at(points[i - 1].0));
@@ -124,8 +124,8 @@ struct Line {
 }
 
 impl Line {
-    /// Fits a line to points by least squares of (t0 + s / r - t) / t, so that small sizes count as much as
-    /// large ones. The line is flat if the points fall.
+    /// Fits a line to points by least squares of (t0 + s / r - t) / t, so that small sizes count as much as large ones.
+    /// If the times decrease with the size, the line is horizontal.
     fn through(points: &[CurvePoint]) -> Self {
         // Unknowns t0 and 1/r; each row is (1/t, s/t) and must be 1.
         let sum = |term: fn(f64, f64) -> f64| -> f64 {
@@ -147,8 +147,8 @@ impl Line {
     }
 }
 
-/// Returns predictions for smaller sizes from the first points: one from two points, one from as many as are needed
-/// to judge each other; a noisy size distorts the former and a jump among them the latter.
+/// Returns predictions for smaller sizes from the first points of a curve: a line through two points, and a line
+/// through [`FIT_POINTS`] points. A noisy size distorts the first line; a jump among the points distorts the second.
 fn lines(points: &[CurvePoint]) -> impl Iterator<Item = Line> {
     let counts =
         [2, FIT_POINTS.min(points.len())].into_iter().filter(|n| (2..=points.len()).contains(n));
@@ -158,8 +158,8 @@ fn lines(points: &[CurvePoint]) -> impl Iterator<Item = Line> {
 /// Returns the time at `i` that is expected from the smaller sizes: the maximum that the model allows.
 fn from_below(points: &[CurvePoint], i: usize) -> f64 {
     let (size, (below, time)) = (points[i].0 as f64, points[i - 1]);
-    // The line through the last two sizes, if there are two. The result is at least the last time, and at
-    // most proportional to the size.
+    // The line through the last two sizes, or through the origin if there is only one size. The result is at least the
+    // last time, and at most proportional to the size.
     let slope = match i.checked_sub(2).map(|j| points[j]) {
         Some((first, t)) => ((time - t) / (below - first) as f64).max(0.0),
         None => time / below as f64,
@@ -167,15 +167,15 @@ fn from_below(points: &[CurvePoint], i: usize) -> f64 {
     (time + slope * (size - below as f64)).min(time * size / below as f64).max(time)
 }
 
-/// Returns the sizes, ascending, that take far longer than expected from the sizes on both sides. Sizes
-/// beyond the library's own `limit` are not used for a prediction.
+/// Returns the sizes, ascending, that take far longer than expected from the sizes on both sides. The predictions do
+/// not combine sizes below and above the library's eager `limit`.
 pub fn dips(points: &[CurvePoint], limit: Option<u64>) -> Vec<u64> {
     let points: Vec<CurvePoint> = points.iter().copied().filter(|(bytes, _)| *bytes > 0).collect();
     let protocols = points.chunk_by(|last, next| !is_between(limit, last, next));
     protocols.flat_map(dips_within).collect()
 }
 
-/// Returns the dips of one protocol.
+/// Returns the dips among sizes with the same protocol.
 fn dips_within(points: &[CurvePoint]) -> Vec<u64> {
     let mut points = points.to_vec();
     let mut found = Vec::new();
@@ -192,19 +192,19 @@ fn dips_within(points: &[CurvePoint]) -> Vec<u64> {
     found
 }
 
-/// Returns the ratio of the time at an inner point to the prediction from each side, the smaller of the two:
-/// a leap that the larger sizes continue is not a dip.
+/// Returns the ratio of the time at an inner point to the predictions from the smaller and from the larger sizes. The
+/// smaller ratio is returned, because a jump after which times stay higher is not a dip.
 fn depth(points: &[CurvePoint], i: usize) -> f64 {
     let ((b0, t0), (b1, t1), (b2, t2)) = (points[i - 1], points[i], points[i + 1]);
     let between = t0 + (t2 - t0) * (b1 - b0) as f64 / (b2 - b0) as f64;
-    // A slope above the model's is itself a leap and predicts nothing for smaller sizes; neither does a
-    // single point.
+    // A slope above the model's maximum is itself a jump and predicts nothing for smaller sizes. A single point
+    // predicts nothing either.
     let proportion = t2 * b1 as f64 / b2 as f64;
     let above = lines(&points[i + 1..]).map(|line| line.at(b1)).fold(proportion, f64::max);
     (t1 / between).min(t1 / above)
 }
 
-/// Fits the model to a protocol; `None` if it has too few sizes.
+/// Fits the model to the sizes of one protocol; `None` if there are too few sizes.
 fn fit(points: &[CurvePoint]) -> Option<Fit> {
     if points.len() < FIT_POINTS || points.iter().any(|(_, t)| !t.is_finite() || *t <= 0.0) {
         return None;
@@ -238,7 +238,7 @@ mod tests {
     ];
 
     /// Times of Open MPI 4.1.4 and MPICH 4.0.2 on two cores of a Sapphire Rapids guest. Open MPI's time stays higher
-    /// from its eager limit of 4096 B on; both overflow a cache at 1 MiB.
+    /// from its eager limit of 4096 B on. The messages of both libraries exceed a cache at 1 MiB.
     const GUEST_OPEN_MPI: [f64; 23] = [
         0.443, 0.453, 0.473, 0.491, 0.579, 0.571, 0.674, 0.662, 0.717, 0.979, 1.205, 1.609, 2.419,
         2.653, 3.118, 4.239, 5.915, 9.497, 16.462, 32.322, 102.038, 272.171, 600.555,
@@ -295,13 +295,13 @@ mod tests {
 
     #[test]
     fn a_step_after_which_the_curve_stays_up_is_no_dip() {
-        // Larger sizes that are faster or slower by chance do not hide the jump.
+        // Larger sizes that are faster or slower because of noise do not hide the jump.
         for (step, next) in [(3.1, [3.3, 3.8]), (3.1, [2.9, 4.4]), (3.3, [2.8, 3.3])] {
             let mut times = GUEST_OPEN_MPI;
             (times[12], times[13], times[14]) = (step, next[0], next[1]);
             assert!(dips(&curve(&times), None).is_empty(), "{step} {next:?}");
         }
-        // If the library reports its limit, noise cannot hide it.
+        // If the library reports its eager limit, noise cannot hide the change of protocol.
         let mut times = GUEST_OPEN_MPI;
         times[12] *= 2.0;
         assert_eq!(dips(&curve(&times), None), [4096]);
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_levels_off_has_neither() {
-        // The time of a window of Open MPI's bandwidth within a node, from 4 KiB on, GB/s.
+        // Times of Open MPI's windows of messages within a node, from these bandwidths in GB/s for 4 KiB and more.
         let rates = [2.24, 3.8, 5.74, 8.28, 10.64, 10.65, 12.48, 11.7, 11.89, 12.83, 12.89];
         let points: Vec<CurvePoint> = rates
             .iter()

@@ -1,22 +1,22 @@
-//! Size limit of eager messages, from the library itself: a control variable (MPI_T) of the layer that
-//! transfers the messages.
+//! Size limit of eager messages, as the library reports it in an MPI_T control variable of the layer that transfers the
+//! messages.
 //!
-//! Open MPI has `btl_NAME_eager_limit` for the transport that its ob1 layer uses: a message that does not fit with
-//! the layer's header waits for the receiver. MPICH has a variable of the device, which usually leaves the choice to
-//! the layer below: then the limit is unknown.
+//! Open MPI has `btl_NAME_eager_limit` for the transport that its ob1 layer uses. A message that exceeds this limit
+//! together with the layer's header waits for the receiver. MPICH has a variable of its device. The device usually
+//! leaves the choice to a lower layer, and then the limit is unknown.
 
 use crate::config::MpiConfig;
 use crate::curve::EagerLimit;
 
-/// Devices of MPICH, and the variables that they use.
+/// Devices of MPICH, with the names of their eager-limit variables.
 const DEVICES: [(&str, &str); 3] = [
     ("ch4:ofi", "MPIR_CVAR_CH4_OFI_EAGER_MAX_MSG_SIZE"),
     ("ch3:nemesis", "MPIR_CVAR_NEMESIS_SHM_EAGER_MAX_SZ"),
     ("ch3:sock", "MPIR_CVAR_CH3_EAGER_MAX_MSG_SIZE"),
 ];
 
-/// Returns the eager limit of an MPI with this configuration, from the variables of a rank. `None` if it has
-/// no limit, has different limits for several transports, or leaves the choice to another layer (a negative
+/// Returns the eager limit of an MPI with this configuration, from the control variables of a rank. Returns `None` if
+/// the MPI has no limit, has different limits for several transports, or leaves the choice to another layer (a negative
 /// value).
 pub(crate) fn limit(mpi: &MpiConfig, variables: &[(String, i64)]) -> Option<EagerLimit> {
     let variable = match (&mpi.transport, &mpi.device) {

@@ -1,20 +1,20 @@
-//! Failures of measurements of messages.
+//! Errors of message measurements.
 
 use nodegauge_measure::Failure;
 use nodegauge_toolchain::ToolchainError;
 use std::io;
 use std::path::Path;
 
-/// Failure of a measurement of messages.
+/// Error of a message measurement.
 #[derive(Debug, thiserror::Error)]
 pub enum MessagesError {
-    /// The options contradict each other, or something that is needed is missing or gave no result.
+    /// Contradictory options, or a requirement that is missing or gave no result.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// The probe does not compile, or a launcher does not start.
+    /// Error of the compilation of the probe, or of the start of a launcher.
     #[error(transparent)]
     Toolchain(#[from] ToolchainError),
-    /// The user ended the run before anything was measured.
+    /// Interrupt by the user before the first measurement.
     #[error("interrupted")]
     Interrupted,
 }
@@ -28,7 +28,7 @@ impl MessagesError {
             .into()
     }
 
-    /// Returns the error for root: Open MPI starts ranks as root only with an option.
+    /// Returns the error for a run as root: Open MPI starts ranks as root only with an option.
     pub(crate) fn root(launcher: &str) -> Self {
         Failure::missing(format!("{launcher} refuses to start OSU's programs as root"))
             .hint("run as another user, or pass --allow-run-as-root (usual in a container)")
@@ -39,24 +39,24 @@ impl MessagesError {
     pub(crate) fn osu(program: &Path, why: &str) -> Self {
         Failure::usage(format!("cannot use {}: {why}", program.display()))
             .hint(
-                "name the folder of a build with this MPI, e.g. --mpicc mpicc.mpich --osu \
+                "give the folder of an OSU build for this MPI, e.g. --mpicc mpicc.mpich --osu \
                  ~/osu-mpich",
             )
             .into()
     }
 
-    /// Returns the error for a program without output for `limit` seconds; `words` is the end of the error
-    /// output.
+    /// Returns the error for a program that printed nothing for `limit` seconds. `words` is the end of the program's
+    /// error output.
     pub(crate) fn silent(program: &str, limit: f64, words: &str) -> Self {
         Failure::missing(format!(
-            "{program} gave no answer within {limit} s: it and its ranks were killed{}",
+            "{program} printed nothing for {limit} s; the program and its ranks were killed{}",
             said(words)
         ))
         .into()
     }
 }
 
-/// Returns the end of an error output on separate lines; empty if there is none.
+/// Returns the end of an error output on separate lines; empty if there is no error output.
 pub(crate) fn said(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!(":\n{words}") }
 }

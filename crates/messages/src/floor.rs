@@ -1,6 +1,6 @@
-//! Comparison of an MPI with a lower bound (the floor): the times of the built-in transport (shared memory;
-//! for each size the faster of a ring and a single copy) between the same two cores in the same run, with
-//! interleaved starts.
+//! Comparison of an MPI with a lower bound (the floor), which is the time of the built-in transport through shared
+//! memory. For each size, the built-in transport uses the faster of a ring buffer and a single copy. The built-in
+//! transport and the MPI run alternately on the same two cores.
 
 use crate::GAUGE;
 use crate::config::FloorConfig;
@@ -14,11 +14,11 @@ use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, Fraction, Notice, NoticeId, regime, stats};
 use std::collections::BTreeMap;
 
-/// Patterns that are compared with the lower bound: single messages, and windows of messages.
+/// Patterns that are compared with the lower bound: single messages and windows of messages.
 pub(crate) const PATTERNS: [Pattern; 2] = [Pattern::Latency, Pattern::Bw];
 
-/// Minimum share of the floor: an MPI that needs more than twice the floor's time is reported. Its further
-/// work (tags, communicators, matching) explains less than that.
+/// Minimum share of the floor. An MPI that needs more than twice the floor's time is reported, because the additional
+/// work of an MPI (tags, communicators, matching) explains a smaller difference only.
 const SLOW: f64 = 0.5;
 
 /// Comparison of an MPI's figure with the lower bound.
@@ -28,11 +28,12 @@ pub(crate) struct Share {
     standing: Standing,
 }
 
-/// Shares of the floor, by pattern and size.
+/// Performance of an MPI as a share of the floor's, by pattern and size.
 pub(crate) type Shares = BTreeMap<(Pattern, u64), Share>;
 
-/// Compares an MPI's figures with the lower bound. The share is that of the quoted figures; its interval is from the
-/// starts of both, interleaved, that met the same regime of the machine.
+/// Compares the times of an MPI with the lower bound. The share is the ratio of the reported times. Its confidence
+/// interval is computed from those starts of the MPI and of the built-in transport that ran at the same core-to-core
+/// latency.
 pub(crate) fn shares(
     figures: &[MessageFigure],
     mpi: &StartReport,
@@ -65,11 +66,11 @@ pub(crate) fn shares(
     shares
 }
 
-/// Position of the whole interval relative to the bounds.
+/// Position of the whole confidence interval relative to the bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// Slow in every start: even the fastest start of the MPI compared with the slowest start of a floor
-    /// without doubts.
+    /// Slow in every start: even the fastest start of the MPI is slow compared with the slowest start of a floor that
+    /// is not doubtful itself.
     Doubtful,
     Slow,
     Faster,
@@ -77,7 +78,7 @@ enum Standing {
 }
 
 impl Standing {
-    /// Returns the position of a share; `sure` is true if every start of the run agrees.
+    /// Returns the position of a share. `sure` is true if every start of the run has the same position.
     fn of(share: &FloorConfig, sure: bool) -> Self {
         let FloorConfig { share: Fraction(share), ci95, .. } = *share;
         match ci95 {
@@ -89,12 +90,13 @@ impl Standing {
     }
 }
 
-/// Reasons to doubt figures of an MPI, by pattern and size.
+/// Reasons to doubt times of an MPI, by pattern and size.
 pub(crate) type Doubts = BTreeMap<(Pattern, u64), String>;
 
-/// Returns notices on ranges of sizes in which an MPI takes more than twice the floor's time, with its likely
-/// cause, or less than the floor, which is then not a lower bound. If every start is slower, the figures are
-/// doubtful: they show the configuration of the MPI, not what it can reach on this node.
+/// Returns notices on ranges of sizes in which an MPI takes more than twice the floor's time, with the likely cause.
+/// Ranges in which the MPI is faster than the floor are reported as well, because the floor is not a lower bound there.
+/// If the MPI is slow in every start, its times are doubtful: they show its configuration, not the performance that is
+/// possible on this node.
 pub(crate) fn remarks(
     name: &str,
     mpi: &StartReport,
@@ -133,7 +135,7 @@ pub(crate) fn remarks(
                 Standing::Faster => {
                     let (least, most) = of_range(&|config| config.share.0);
                     format!(
-                        "{name}: {pattern} of {sizes} is {} as fast as nodegauge's own transport, which is not a lower bound there",
+                        "{name}: {pattern} of {sizes} is {} as fast as nodegauge's own transport, which is therefore not a lower bound for these sizes",
                         times(least, most)
                     )
                 }
@@ -150,7 +152,7 @@ fn times(least: f64, most: f64) -> String {
     if least == most { format!("{least} times") } else { format!("{least} to {most} times") }
 }
 
-/// Returns what may slow an MPI down in a range of sizes.
+/// Returns the configuration that may slow an MPI down in a range of sizes.
 fn look_at(
     mpi: &StartReport,
     floor: &StartReport,
@@ -167,13 +169,13 @@ fn look_at(
     let transport = mpi.transport.as_deref().unwrap_or("unknown to nodegauge");
     match eager {
         _ if single_copy => format!(
-            "nodegauge's own transport copies only once there (process_vm_readv): check that the MPI can do so, too (CMA in its transport, kernel.yama.ptrace_scope 0, no seccomp filter); its transport is {transport}"
+            "nodegauge's own transport copies these messages only once (process_vm_readv): check that the MPI supports single-copy transfers (CMA in its transport, kernel.yama.ptrace_scope 0, no seccomp filter); the MPI's transport is {transport}"
         ),
         Some(EagerLimit { bytes, variable }) if from >= *bytes => format!(
-            "messages of {} and more wait for the receiver ({variable}): try a higher limit",
+            "messages of {} or more wait for the receiver: try a higher eager limit ({variable})",
             Bytes(*bytes)
         ),
-        _ => format!("check that its transport is shared memory; it is {transport}"),
+        _ => format!("check that the MPI uses shared memory; its transport is {transport}"),
     }
 }
 
@@ -191,7 +193,7 @@ mod tests {
     const FAR: f64 = 190e-9;
     const SIZES: [u64; 3] = [8, 1024, 1 << 20];
 
-    /// Returns starts with the times of messages of all [`SIZES`], seconds, each with a round trip of a line.
+    /// Returns starts from the times in seconds of messages of all [`SIZES`] and the round trip of a cache line.
     fn report(starts: &[(f64, [f64; 3])]) -> StartReport {
         let start = |(trip, seconds): &(f64, [f64; 3])| StartMedians {
             trip: Seconds(*trip),
@@ -208,7 +210,7 @@ mod tests {
         }
     }
 
-    /// Returns the quoted figures: means over the starts.
+    /// Returns the reported figures, which are means over the starts.
     fn figures(report: &StartReport) -> Vec<MessageFigure> {
         let figure = |bytes: &u64| {
             let at = (Pattern::Latency, *bytes);
@@ -221,7 +223,7 @@ mod tests {
         SIZES.iter().map(figure).collect()
     }
 
-    /// Returns the notes on an MPI compared with a lower bound, and the doubtful sizes with the reason.
+    /// Returns the notices on an MPI compared with a lower bound, and the doubtful sizes with the reason.
     fn judged(mpi: &StartReport, floor: &StartReport) -> (Vec<String>, Vec<(u64, String)>) {
         let shares = shares(&figures(mpi), mpi, &figures(floor), floor);
         let (notices, doubts) = remarks("MPICH", mpi, floor, &shares, None);
@@ -229,7 +231,7 @@ mod tests {
         (notices, doubts.into_iter().map(|((_, bytes), why)| (bytes, why)).collect())
     }
 
-    /// Returns starts with the same round trip; each takes a multiple of 1 us, the same for all sizes.
+    /// Returns starts with the same round trip. All sizes of a start take the same multiple of 1 us.
     fn starts(times: &[f64]) -> StartReport {
         report(&times.iter().map(|us| (NEAR, [us * 1e-6; 3])).collect::<Vec<_>>())
     }
@@ -264,7 +266,7 @@ mod tests {
                     .to_owned()
             )]
         );
-        // All sizes alike are one range with one reason.
+        // Sizes with the same result form one range with one reason.
         let (_, near_doubts) = judged(&starts(&[3.0, 3.3, 3.1]), &starts(&[1.0, 1.0, 1.1]));
         assert!(
             near_doubts.len() == 3 && near_doubts.iter().all(|(_, why)| *why == near_doubts[0].1),
@@ -275,18 +277,18 @@ mod tests {
     #[test]
     fn what_starts_leave_open_is_no_doubt() {
         let floor = starts(&[1.0, 1.0, 1.0]);
-        // Some loss is the normal cost of an MPI.
+        // A time below twice the floor's is the normal overhead of an MPI.
         assert_eq!(judged(&starts(&[1.8, 1.81, 1.82]), &floor), (Vec::new(), Vec::new()));
-        // The interval contains one half.
+        // The confidence interval contains one half.
         assert_eq!(judged(&starts(&[1.5, 2.5, 4.0]), &floor), (Vec::new(), Vec::new()));
-        // The whole interval is below one half, but the fastest start compared with the slowest of the floor
+        // The whole interval is below one half, but the ratio of the MPI's fastest start to the floor's slowest start
         // is not.
         let [mpi, alternating_floor] =
             [&[3.0, 6.1, 3.0, 6.0], &[1.0, 2.0, 1.0, 2.0]].map(|us| starts(us));
         let (notices, doubts) = judged(&mpi, &alternating_floor);
         assert_eq!((notices.len(), doubts), (1, Vec::new()));
         assert!(notices[0].starts_with("MPICH: latency of 8 B to 1 MiB takes 3.0 times the time"));
-        // A doubtful floor is not used either.
+        // A doubtful floor is not a valid bound either.
         let (slow_mpi, slow_floor) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
         let mut doubted = figures(&slow_floor);
         doubted.iter_mut().for_each(|of| of.measurement.validity.suspect("busy"));
@@ -302,7 +304,7 @@ mod tests {
             notices,
             [
                 "MPICH: latency of 8 B to 1 MiB is 2.0 times as fast as nodegauge's own transport, which is \
-              not a lower bound there"
+              therefore not a lower bound for these sizes"
             ]
         );
     }
@@ -315,10 +317,11 @@ mod tests {
             look_at(&mpi, lower, Pattern::Latency, from, 1 << 20, Some(&limit))
         };
         assert!(
-            look(&floor, 8).starts_with("check that its transport is shared memory; it is pml")
+            look(&floor, 8)
+                .starts_with("check that the MPI uses shared memory; its transport is pml")
         );
-        assert!(look(&floor, 4096).starts_with("messages of 4 KiB and more wait for the receiver"));
+        assert!(look(&floor, 4096).starts_with("messages of 4 KiB or more wait for the receiver"));
         assert!(floor.output.read("size latency 1048576 0 1 1\nroute process_vm_readv"));
-        assert!(look(&floor, 8).contains("copies only once there (process_vm_readv)"));
+        assert!(look(&floor, 8).contains("copies these messages only once (process_vm_readv)"));
     }
 }

@@ -1,4 +1,5 @@
-//! A run: compiles the probes, runs every start with every MPI, measures dips again, and analyses the curves.
+//! Run of the measurement: compiles the probes, starts every launch with every MPI, repeats sizes that deviate from the
+//! curve (dips), and analyses the curves.
 
 use crate::curve::{self, CurvePoint, EagerLimit, MessageCurve};
 use crate::eager;
@@ -17,12 +18,17 @@ use crate::transport;
 use crate::{GAUGE, MessagesError, TEST, TRANSPORT};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_measure::clock;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, notice};
+use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::{
+    Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit, notice,
+};
 use nodegauge_placement::emit::OpenMpi;
 use nodegauge_toolchain::mpi::{Mpi, MpiParts};
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 impl Planned for MessagesPlan {
     fn foreseen(&self) -> Foreseen {
@@ -43,7 +49,7 @@ impl Planned for MessagesPlan {
         let figures = |(launch, pattern): (&Launch, &Pattern)| {
             let of = |test| {
                 let of = Figures::new(GAUGE, test, [pattern.name()], units(pattern));
-                // OSU's programs double the size, beginning with the smallest.
+                // OSU's programs double the size for each measurement, beginning with the smallest.
                 if self.osu.is_empty() {
                     of.sized(launch.sizes_of(*pattern, &self.options))
                 } else {
@@ -76,9 +82,14 @@ fn run(
     site: &Site,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
+    let limits = plan
+        .options
+        .budget
+        .map(|budget| Limits::new(budget, plan.options.samples.map(|n| n as usize)));
     let plays = plan.own_plays();
     let mut choice = plan.choice;
     let probes = probes(&mut choice, !plan.osu.is_empty(), observer)?;
+    let setting_up = limits.map_or(Duration::ZERO, |limits| limits.elapsed());
     let mut outcome = Outcome { notices: plan.notices, ..Outcome::default() };
     for (mpi, probe) in choice.mpis.iter().zip(&probes) {
         notice::add_new(&mut outcome.notices, probe.notices.clone());
@@ -110,22 +121,26 @@ fn run(
         }
     } else if let RankPairs::Hosts(hosts) = &plan.between {
         for mpi in &mpis {
-            outcome.extend(run_on_hosts(mpi, hosts, observer)?);
+            outcome.extend(run_on_hosts(mpi, hosts, limits, observer)?);
         }
     } else {
         let own = plan.own.iter().map(|fabric| MessageTransport::Own(*fabric));
         let own = own.map(|transport| Starter { transport, plays, topology, options });
         let all: Vec<Starter<'_>> = mpis.iter().copied().chain(own).collect();
-        outcome.extend(run_starts(&all, &plan.launches, observer)?);
+        outcome.extend(run_starts(&all, &plan.launches, limits, observer)?);
+    }
+    if outcome.is_complete() {
+        outcome.notices.extend(limits.and_then(|limits| limits.overrun(GAUGE, setting_up)));
     }
     Ok(outcome)
 }
 
-/// Builds the probe of each MPI. If a wrapper cannot compile and the user did not name it, the precompiled
-/// probe is used. If it is one of several that the user names, it is left out.
+/// Builds the probe of each MPI. If a wrapper cannot compile and the user did not specify it, the precompiled probe is
+/// used. If the user specified several wrappers, those that cannot compile are left out.
 ///
 /// # Errors
-/// Fails when no MPI is left, or with OSU's programs (`paired`), each of which belongs to an MPI.
+/// Fails when no MPI is left. With OSU's programs (`paired`), also fails when one wrapper cannot compile, because each
+/// folder of OSU programs belongs to a wrapper.
 fn probes(
     choice: &mut Choice,
     paired: bool,
@@ -166,10 +181,11 @@ fn probes(
     }
 }
 
-/// Runs the starts on the hosts that respond.
+/// Runs the launches on the hosts that respond.
 fn run_on_hosts(
     mpi: &Starter<'_>,
     hosts: &[String],
+    limits: Option<Limits>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
     observer.phase(&format!("checking {} hosts", hosts.len()));
@@ -189,27 +205,37 @@ fn run_on_hosts(
         .into());
     }
     let launches = nodes::launches(&answering, mpi.options);
-    let mut outcome = run_starts(std::slice::from_ref(mpi), &launches, observer)?;
+    let mut outcome = run_starts(std::slice::from_ref(mpi), &launches, limits, observer)?;
     for (host, why) in silent {
-        let text = format!("{host} does not answer and is left out: {why}");
+        let text = format!("{host} does not respond and is left out: {why}");
         outcome.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
         outcome.measurements.push(nodes::silent_host(mpi, &host, &why));
     }
     Ok(outcome)
 }
 
-/// Runs the launches. The starts of all transports are interleaved, so that they meet the same state of the
-/// machine.
+/// Runs the launches. The transports run alternately, so that the state of the machine is the same for all of them.
 fn run_starts(
     starters: &[Starter<'_>],
     launches: &[Launch],
+    limits: Option<Limits>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
     let mut outcome = Outcome::default();
     let mut first_error = None;
+    let sizes = |part: &[Launch]| -> f64 {
+        let counts = part.iter().map(|launch| {
+            starters.iter().map(|starter| launch.count(starter.options)).sum::<usize>()
+        });
+        counts.sum::<usize>() as f64
+    };
     for (number, launch) in launches.iter().enumerate() {
         let words = format!("{}, {} of {}", in_words(launch), number + 1, launches.len());
-        let (reports, errors) = by_turns(starters, launch, &words, observer);
+        // A launch may use the part of the budget that corresponds to its number of sizes.
+        let up_to_this = Fraction(sizes(&launches[..=number]) / sizes(launches));
+        let deadline = limits.map(|limits| limits.at(up_to_this));
+        let (reports, errors) = by_turns(starters, launch, &words, deadline, observer);
+        outcome.notices.extend(left_out_starts(&reports, launch, deadline));
         for (starter, tried, error) in errors {
             if matches!(error, MessagesError::Interrupted) {
                 outcome.extend(interrupted());
@@ -223,7 +249,7 @@ fn run_starts(
         let floor = floor.map(|(own, report)| (result::figures(own, report), report.clone()));
         for (starter, report) in reports {
             let floor = floor.as_ref().filter(|_| !starter.is_own());
-            outcome.extend(finish(starter, report, floor, observer)?);
+            outcome.extend(finish(starter, report, floor, deadline, observer)?);
         }
         if outcome.is_interrupted() || observer.interrupted() {
             outcome.stop = Some(Stop::Interrupted);
@@ -237,20 +263,43 @@ fn run_starts(
     }
 }
 
-/// Reports of the starters for a launch, and the starters without a result, with the error.
+/// Reports of all transports for one launch; and the transports without a result, with the error.
 type Turns<'a, 'b> =
     (Vec<(&'a Starter<'b>, StartReport)>, Vec<(&'a Starter<'b>, Launch, MessagesError)>);
 
-/// Runs the starts of one launch in rounds; each starter starts once per round.
+/// Returns a notice if the starts of a launch ended before their number because of the budget.
+fn left_out_starts(
+    reports: &[(&Starter<'_>, StartReport)],
+    launch: &Launch,
+    deadline: Option<Instant>,
+) -> Option<Notice> {
+    deadline?;
+    let is_short = |(starter, report): &&(&Starter<'_>, StartReport)| {
+        report.broken.is_none() && report.starts < starter.starts(launch)
+    };
+    let (starter, report) = reports.iter().find(is_short)?;
+    let text = format!(
+        "{}: {} of {} starts were run, because another one would exceed --budget",
+        in_words(launch),
+        report.starts,
+        starter.starts(launch)
+    );
+    Some(Notice::new(NoticeId::Budget, GAUGE, text))
+}
+
+/// Runs the starts of one launch in rounds. Each round starts every transport once. A round that would end after
+/// `deadline` is left out, except the first one.
 fn by_turns<'a, 'b>(
     starters: &'a [Starter<'b>],
     launch: &Launch,
     words: &str,
+    deadline: Option<Instant>,
     observer: &mut dyn Observer,
 ) -> Turns<'a, 'b> {
     let (mut reports, mut errors): Turns<'a, 'b> = (Vec::new(), Vec::new());
     let most = starters.iter().map(|starter| starter.starts(launch)).max().unwrap_or(1);
     for round in 0..most {
+        let round_start = clock::now();
         for starter in starters {
             let Some(launch) = launch.part(starter.plays) else { continue };
             let same = |known: &Starter<'b>| std::ptr::eq(known, starter);
@@ -275,6 +324,11 @@ fn by_turns<'a, 'b>(
                 (Err(error), None) => errors.push((starter, launch, error)),
             }
         }
+        let now = clock::now();
+        let next_end = now + now.saturating_duration_since(round_start);
+        if deadline.is_some_and(|deadline| next_end > deadline) {
+            break;
+        }
     }
     (reports, errors)
 }
@@ -287,16 +341,18 @@ fn in_words(launch: &Launch) -> String {
     }
 }
 
-/// Finishes a launch: measures dips again, analyses curves, compares them with the lower bound.
+/// Completes a launch: repeats dips, analyses curves, and compares them with the lower bound.
 fn finish(
     starter: &Starter<'_>,
     mut report: StartReport,
     floor: Option<&(Vec<MessageFigure>, StartReport)>,
+    deadline: Option<Instant>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
     let config = result::mpi_config(starter.transport, Some(&report));
     let limit = config.and_then(|config| eager::limit(&config, &report.output.variables));
-    if report.broken.is_none() && report.launch.steps.is_empty() {
+    let is_late = deadline.is_some_and(|deadline| clock::now() >= deadline);
+    if report.broken.is_none() && report.launch.steps.is_empty() && !is_late {
         measure_dips_again(starter, &mut report, limit.as_ref(), observer)?;
     }
     let mut figures = result::figures(starter, &report);
@@ -326,7 +382,7 @@ fn finish(
         if starter.options.named {
             outcome.measurements.push(missing);
         } else {
-            // The user did not name this pattern.
+            // A pattern that the user did not request by name is left out with a notice.
             let reasons = missing.validity.reasons.join("; ");
             let text = format!("{} left out: {reasons}", missing.name);
             outcome.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
@@ -335,8 +391,7 @@ fn finish(
     Ok(outcome)
 }
 
-/// Measures sizes that take far longer than their neighbours a second time; the new samples replace the old
-/// ones.
+/// Repeats sizes that take far longer than their neighbours. The new samples replace the old samples.
 fn measure_dips_again(
     starter: &Starter<'_>,
     report: &mut StartReport,
@@ -370,7 +425,7 @@ fn measure_dips_again(
     let second = match starter.run(&second, observer) {
         Ok(second) => second.output.sizes,
         Err(MessagesError::Toolchain(error)) => return Err(error.into()),
-        // The first measurement is kept.
+        // If the repetition fails, the first measurement is kept.
         Err(_) => Vec::new(),
     };
     for run in second.into_iter().filter(|run| run.done.is_some()) {
@@ -383,17 +438,17 @@ fn measure_dips_again(
     Ok(())
 }
 
-/// Stores the properties of a curve in the figure of its first size. `limit` applies to messages; the sizes
-/// of the messages within a collective are unknown.
+/// Stores the properties of a curve in the figure of its first size. The eager `limit` applies only to point-to-point
+/// messages, because the sizes of the messages that a collective sends internally are unknown.
 fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
     let point = |figure: &MessageFigure| {
         let bytes = figure.config.message_bytes?;
         let median = figure.measurement.summary.as_ref()?.median;
-        // Time per message of the stream.
+        // For rates, the curve uses the time per message.
         let is_time = figure.measurement.unit == Unit::Seconds;
         figure.is_curve().then_some((bytes, if is_time { median } else { bytes as f64 / median }))
     };
-    // The sizes of a pattern and pair are consecutive.
+    // The figures of the same pattern and pair are consecutive.
     for curve in figures.chunk_by_mut(|a, b| {
         a.measurement.name == b.measurement.name && a.config.ranks == b.config.ranks
     }) {
@@ -417,18 +472,19 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
     let again: Vec<String> =
         dips.chunk_by(|one, next| one.pattern == next.pattern).map(of_pattern).collect();
     let again = (!again.is_empty()).then(|| {
-        let text = format!("deviated from the curve and measured again: {}", again.join("; "));
+        let text =
+            format!("sizes that deviated from the curve were measured again: {}", again.join("; "));
         notice(NoticeId::Trend, text)
     });
     let mut notices: Vec<Notice> = again.into_iter().collect();
     let place = match report.output.unfinished() {
-        Some(size) => format!("in {} of {}", size.pattern, Bytes(size.bytes)),
+        Some(size) => format!("during {} of {}", size.pattern, Bytes(size.bytes)),
         None => "between two sizes".to_owned(),
     };
     let kept = "earlier measurements are kept";
     let failed = match &report.broken {
         Some(Broken::Hung(limit)) => Some(format!(
-            "no answer within {} s {place}: {} and its ranks were killed; {kept}",
+            "no output for {} s {place}: {} and its ranks were killed; {kept}",
             limit.as_secs_f64(),
             starter.transport.launcher(),
         )),
@@ -438,13 +494,13 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
         _ => None,
     };
     let silent =
-        nodes::silent(report).map(|hosts| format!("no answer from the pairs {}", hosts.join(", ")));
+        nodes::silent(report).map(|hosts| format!("no result from the pairs {}", hosts.join(", ")));
     let unreadable = report.output.unreadable.map(|errno| {
         let why = nodegauge_os::SysError { call: "process_vm_readv", errno };
         notice(
             NoticeId::Method,
             format!(
-                "{why}: large messages are copied twice, through the shared-memory ring{}",
+                "{why}; large messages are therefore copied twice, through a ring buffer in shared memory{}",
                 transport::readable()
             ),
         )
@@ -465,7 +521,7 @@ fn details(report: &StartReport) -> Vec<String> {
     lines
 }
 
-/// Returns the measurements in the record for a start without results.
+/// Returns the record's measurements for a launch without results.
 fn failed(starter: &Starter<'_>, launch: &Launch, error: &MessagesError) -> Vec<Measurement> {
     let reason = Failure::from(error).reason();
     let config = result::unstarted(starter, launch.distance);

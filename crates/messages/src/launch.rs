@@ -1,7 +1,7 @@
-//! One start of the probe: its ranks, their places, and the options of each launcher for these places.
+//! Start of the probe: its ranks, their places, and the launcher options for these places.
 //!
-//! Every launcher binds with its own means: Open MPI 4 with a rank file in the system's numbers of CPUs, Open
-//! MPI 5 with one in hwloc's, Hydra with `-bind-to user:`, Slurm with `--cpu-bind`. The probe reads the
+//! Every launcher has its own method of binding: Open MPI 4 uses a rank file with the operating system's CPU numbers,
+//! Open MPI 5 a rank file with hwloc's numbers, Hydra `-bind-to user:`, and Slurm `--cpu-bind`. The probe reads the
 //! actual binding from the kernel.
 
 use crate::options::{Buffers, MessageOptions, SideThreads, Timing};
@@ -17,13 +17,13 @@ use std::time::Duration;
 /// Places of ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Where {
-    /// On this node, each on its CPUs.
+    /// Ranks on this node, each bound to its CPUs.
     Here(Vec<Vec<CpuId>>),
-    /// One on each of these hosts.
+    /// One rank on each of these hosts.
     Hosts(Vec<String>),
 }
 
-/// One start of the probe.
+/// Planned start of the probe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launch {
     pub ranks: Where,
@@ -33,26 +33,26 @@ pub struct Launch {
     pub patterns: Vec<Pattern>,
     /// Threads of `latency_mt`.
     pub threads: SideThreads,
-    /// Concurrent pairs of each step; empty if all ranks work together.
+    /// Concurrent pairs of each step; empty if all ranks run one pattern together.
     pub steps: Vec<Vec<(usize, usize)>>,
     /// Sizes, if they differ from those of the options.
     pub sizes: Option<Vec<u64>>,
 }
 
-/// Additional seconds per size beyond its limit: warm-up, one more group of batches, validation.
+/// Additional seconds for a size beyond its time limit, for warm-up, one more group of batches, and verification.
 const GRACE: f64 = 20.0;
-/// Minimum time per size, however short its limit: if other programs use the cores, each message waits for a
-/// time slice of the scheduler, and the length of a batch was chosen when the cores were free.
+/// Minimum timeout per size, even if the time limit is short. If other programs use the cores, each message waits for a
+/// time slice of the scheduler, although the length of a batch was chosen when the cores were idle.
 const LEAST_TIME: Duration = Duration::from_secs(10);
 
 impl Launch {
-    /// Creates a launch in which all ranks work together, with the sizes of the options.
+    /// Creates a launch in which all ranks run the patterns together, with the sizes of the options.
     pub fn new(ranks: Where, distance: Option<Distance>, patterns: Vec<Pattern>) -> Self {
         let (threads, steps, sizes) = (SideThreads::SINGLE, Vec::new(), None);
         Self { ranks, distance, patterns, threads, steps, sizes }
     }
 
-    /// Returns the part with these patterns; `None` if it has none of them.
+    /// Returns this launch with only the patterns in `plays`; `None` if it has none of these patterns.
     pub fn part(&self, plays: &[Pattern]) -> Option<Self> {
         let mut part = self.clone();
         part.patterns.retain(|pattern| plays.contains(pattern));
@@ -67,7 +67,7 @@ impl Launch {
         }
     }
 
-    /// Returns the sizes of a pattern in this start: the requested ones that the memory limit allows.
+    /// Returns the sizes of a pattern in this launch: the requested sizes that the memory limit allows.
     pub fn sizes_of(&self, pattern: Pattern, options: &MessageOptions) -> Vec<u64> {
         let mut sizes = self.asked_of(pattern, options);
         let (sent, received) = self.blocks(pattern, options);
@@ -75,7 +75,7 @@ impl Launch {
         sizes
     }
 
-    /// Returns the requested sizes of a pattern.
+    /// Returns the requested sizes of a pattern, regardless of the memory limit.
     pub fn asked_of(&self, pattern: Pattern, options: &MessageOptions) -> Vec<u64> {
         match &self.sizes {
             Some(sizes) => pattern.sizes_of(sizes),
@@ -95,13 +95,13 @@ impl Launch {
         largest.saturating_mul(sent + received).saturating_mul(self.ranks() as u64)
     }
 
-    /// Returns the CPUs of each rank on this node.
+    /// Returns the CPUs of each rank if the ranks are on this node.
     pub fn places(&self) -> Option<Vec<Vec<u32>>> {
         let Where::Here(ranks) = &self.ranks else { return None };
         Some(ranks.iter().map(|cpus| cpus.iter().map(|cpu| cpu.0).collect()).collect())
     }
 
-    /// Returns the hosts of the ranks, if they are on several.
+    /// Returns the hosts of the ranks if the ranks are on several hosts.
     pub fn hosts(&self) -> Option<&[String]> {
         match &self.ranks {
             Where::Here(_) => None,
@@ -109,7 +109,7 @@ impl Launch {
         }
     }
 
-    /// Returns the number of sizes of all patterns, for one pair or for all ranks together.
+    /// Returns the number of sizes of all patterns in one step.
     fn sizes(&self, options: &MessageOptions) -> usize {
         self.patterns.iter().map(|p| self.sizes_of(*p, options).len()).sum()
     }
@@ -119,9 +119,9 @@ impl Launch {
         self.sizes(options) * self.steps.iter().map(Vec::len).sum::<usize>().max(1)
     }
 
-    /// Returns the time without output, after the first line, that counts as a hang.
+    /// Returns the time without output after the first line after which the probe counts as hanging.
     pub fn timeout(&self, options: &MessageOptions) -> Duration {
-        // A step is printed only as a whole.
+        // The probe prints a step only when it is complete.
         let more = if self.steps.is_empty() { 0.0 } else { 2.0 * self.sizes(options) as f64 };
         longest(options) + options.size_limit.mul_f64(more)
     }
@@ -160,7 +160,7 @@ impl Launch {
         words
     }
 
-    /// Returns the launch of these ranks by a launcher.
+    /// Returns the job that starts these ranks with a launcher.
     pub fn by<'a>(
         &'a self,
         launcher: &'a MpiLauncher,
@@ -175,7 +175,7 @@ impl Launch {
                     options.extend(["--mca".to_owned(), verbose, "10".to_owned()]);
                 }
             }
-            // Steps of one job may share its CPUs.
+            // Allows Slurm job steps to share the CPUs of the job.
             LauncherKind::Slurm => options.push("--overlap".to_owned()),
             LauncherKind::Hydra => {}
         }
@@ -228,7 +228,8 @@ mod tests {
     }
 
     fn words(launch: &Launch, launcher: &MpiLauncher, in_job: bool) -> (String, Option<String>) {
-        // Logical and physical numbers differ: the operating system numbers the sockets in turn.
+        // Logical and physical CPU numbers differ, because the operating system numbers the cores of both sockets
+        // alternately.
         let text = "Package:2 Core:2 PU:1(indexes=0,2,1,3)".to_owned();
         let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
         let launched = launch.by(launcher, &topology, true);

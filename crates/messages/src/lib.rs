@@ -1,9 +1,9 @@
 //! Messages between MPI processes: latency, bandwidth, message rate, collectives.
 //!
-//! `plan` chooses ranks, patterns and starts; `gauge` runs them. A probe is compiled by the site's MPI
-//! (`probe`) and started by its launcher with an explicit binding (`launch`, `start`). Its output is parsed
-//! line by line (`protocol`) and evaluated (`result`, `curve`). `osu` runs the OSU micro-benchmarks
-//! alternately with the probe, `nodes` pairs many nodes, `view` formats the results.
+//! `plan` chooses ranks, patterns and launches; `gauge` runs the launches. A probe is compiled with the compiler
+//! wrapper of an installed MPI (`probe`) and started by the launcher of this MPI with an explicit binding (`launch`,
+//! `start`). Its output is parsed line by line (`protocol`) and evaluated (`result`, `curve`). `osu` runs the OSU
+//! micro-benchmarks alternately with the probe, `nodes` pairs many nodes, `view` formats the results.
 #![forbid(unsafe_code)]
 
 mod choice;
@@ -47,7 +47,7 @@ pub const TEST: &str = "mpi";
 /// The test's name in records for measurements without MPI.
 pub const TRANSPORT: &str = "transport";
 
-/// The gauge of messages.
+/// Gauge of message latency, bandwidth, message rate and collectives.
 pub struct Messages;
 
 impl Gauge for Messages {

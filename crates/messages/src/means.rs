@@ -1,4 +1,4 @@
-//! Choice of the means to measure messages: the best one that the node has, with the reason.
+//! Choice of the means for measuring messages: the best available one on this node, with the reason.
 
 use crate::MessagesError;
 use crate::choice::{MpiRequest, usual};
@@ -6,36 +6,36 @@ use nodegauge_measure::Failure;
 use nodegauge_toolchain::mpi::{Mpi, MpiParts};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 
-/// Means to measure messages, best first.
+/// Means for measuring messages, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Means {
-    /// The probe, compiled by an MPI's wrapper.
+    /// Probe that the compiler wrapper of an MPI compiles.
     Compiled,
-    /// The precompiled probe of this program, with the library of an MPI without a compiler.
+    /// Precompiled probe of this program, run with the library of an MPI without a compiler.
     Precompiled,
-    /// The built-in transport, without MPI.
+    /// Built-in transport, without an MPI.
     #[default]
     Transport,
 }
 
-/// Chosen means.
+/// Chosen means, with the usable and unusable MPIs.
 #[derive(Debug, Default)]
 pub(crate) struct Choice {
     pub means: Means,
-    /// The MPIs; none for [`Means::Transport`].
+    /// Usable MPIs; empty for [`Means::Transport`].
     pub mpis: Vec<Mpi>,
-    /// True if the user named the MPIs; then no other MPI is used.
+    /// True if the user specified the MPIs; then no other MPI is used.
     pub named: bool,
-    /// MPIs that were named and cannot be used, with the reason.
+    /// Specified MPIs that cannot be used, with the reason.
     pub unusable: Vec<(CommandLine, String)>,
-    /// Reason why there is no MPI, if none was named.
+    /// Reason why no MPI was found, if the user specified none.
     pub missing: Option<Failure>,
 }
 
-/// Chooses the best available means. If the user names MPIs, the usable ones among them are chosen.
+/// Chooses the best available means. If the user specifies MPIs, the usable MPIs among these are chosen.
 ///
 /// # Errors
-/// Fails when no named MPI is usable, or the request is inconsistent.
+/// Fails when no specified MPI is usable, or the request is inconsistent.
 pub(crate) fn choose(request: &MpiRequest) -> Result<Choice, MessagesError> {
     if !request.transport.is_empty() {
         return Ok(Choice::default());
@@ -67,7 +67,7 @@ pub(crate) fn without_compiler(launcher: Option<&CommandLine>, why: &str) -> Opt
     Some(Mpi { chosen, ..mpi })
 }
 
-/// Returns in one line why a wrapper compiles no probe: the first line of its compiler's errors.
+/// Returns one line with the reason why a wrapper cannot compile the probe: the first line of the compiler's errors.
 pub(crate) fn uncompiled(mpi: &Mpi, error: &MessagesError) -> String {
     let (
         MessagesError::Toolchain(ToolchainError::Compile { status, errors, .. }),
@@ -87,7 +87,7 @@ pub(crate) fn uncompiled(mpi: &Mpi, error: &MessagesError) -> String {
     )
 }
 
-/// Tries all MPIs that the user names.
+/// Tries all MPIs that the user specifies.
 fn named(request: &MpiRequest) -> Result<Choice, MessagesError> {
     let mut choice = Choice { means: Means::Compiled, named: true, ..Choice::default() };
     let mut first = None;
@@ -101,7 +101,7 @@ fn named(request: &MpiRequest) -> Result<Choice, MessagesError> {
         }
     }
     match first {
-        // Each folder of OSU's programs belongs to one wrapper, so that none can be left out.
+        // Each folder of OSU's programs belongs to one wrapper, so that no wrapper can be left out.
         Some(failure)
             if choice.unusable.len() == 1 && choice.mpis.is_empty() || !request.osu.is_empty() =>
         {

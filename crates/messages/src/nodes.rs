@@ -1,5 +1,5 @@
-//! Pairs of many nodes. Each step has as many concurrent pairs as possible. A ring and a random pairing
-//! connect every node with three others in few steps, so that a bad link or adapter stands out.
+//! Pairs of many nodes. In each step, as many pairs as possible communicate concurrently. A ring and a random pairing
+//! connect every node with three other nodes in few steps, so that a bad link or adapter is visible.
 
 use crate::config::MessageConfig;
 use crate::launch::{Launch, Where};
@@ -17,31 +17,31 @@ use nodegauge_toolchain::{ChildEnd, KillReason};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Concurrent pairs.
+/// Pairs of nodes that communicate concurrently.
 type PairStep = Vec<(usize, usize)>;
 
 /// Pairs each node with its two neighbours in a ring of `n` nodes: two steps, or three if `n` is odd, because
 /// one node is idle in each step.
 fn ring(n: usize) -> Vec<PairStep> {
-    // Two nodes have one edge.
+    // A ring of two nodes has only one edge.
     let edges = if n > 2 { n } else { n.saturating_sub(1) };
     let step_of = |edge: usize| if edges % 2 == 1 && edge + 1 == edges { 2 } else { edge % 2 };
     let step = |at| (0..edges).filter(|e| step_of(*e) == at).map(|e| (e, (e + 1) % n)).collect();
     (0..3).map(step).filter(|step: &PairStep| !step.is_empty()).collect()
 }
 
-/// Returns a random pairing of `n` nodes, the same for the same `seed`; one node is idle if `n` is odd.
+/// Returns a random pairing of `n` nodes, which depends only on `n` and `seed`. If `n` is odd, one node is idle.
 fn random(n: usize, seed: u64) -> PairStep {
     let mut order: Vec<usize> = (0..n).collect();
     Shuffler::new(seed).shuffle(&mut order);
     order.chunks_exact(2).map(|pair| (pair[0].min(pair[1]), pair[0].max(pair[1]))).collect()
 }
 
-/// Seeds that are tried for a pairing; more than one in three is suitable.
+/// Seeds that are tried for the random pairing; more than one in three gives a suitable pairing.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=100;
 
-/// Returns the ring, and for at least four nodes a random pairing of nodes that are not neighbours in the
-/// ring, so that each pair works once. The pairs are the same in every run, so that runs can be compared.
+/// Returns the steps of the ring, and for at least four nodes a random pairing of nodes that are not neighbours in the
+/// ring. No pair occurs twice. The pairs are the same in every run, so that runs can be compared.
 fn steps(n: usize) -> Vec<PairStep> {
     let mut steps = ring(n);
     if n > 3 {
@@ -52,8 +52,8 @@ fn steps(n: usize) -> Vec<PairStep> {
     steps
 }
 
-/// Returns the starts for one rank per host: ring and random pairing for the patterns of one pair, and all
-/// hosts at once for the others.
+/// Returns the launches for one rank per host. Patterns of one pair use the ring and the random pairing; the other
+/// patterns use all hosts together.
 pub(crate) fn launches(hosts: &[String], options: &MessageOptions) -> Vec<Launch> {
     let n = hosts.len();
     let launch = |count: usize, wanted: &[Participants]| {
@@ -67,13 +67,13 @@ pub(crate) fn launches(hosts: &[String], options: &MessageOptions) -> Vec<Launch
     [own, together, threaded].into_iter().filter(|one| !one.patterns.is_empty()).collect()
 }
 
-/// Returns the pairs of hosts without a result in the step that did not finish; `None` if every pair has one,
-/// or if ranks have no hosts.
+/// Returns the host pairs of the unfinished step that have no result. Returns `None` if every pair has a result, or if
+/// the ranks are not on several hosts.
 pub(crate) fn silent(report: &StartReport) -> Option<Vec<String>> {
     let hosts = report.launch.hosts().filter(|_| report.broken.is_some())?;
     let step = report.launch.steps.get(report.output.steps)?;
     let answered = |(a, b): (usize, usize)| {
-        // A pair works once, so any complete size belongs to this step.
+        // Each pair is measured only once, so that any complete size of a pair belongs to this step.
         let same = |size: &SizeRun| size.ranks == (a as u32, b as u32) && size.done.is_some();
         report.output.sizes.iter().any(same)
     };
@@ -82,13 +82,13 @@ pub(crate) fn silent(report: &StartReport) -> Option<Vec<String>> {
     (!names.is_empty()).then_some(names)
 }
 
-/// Longest time for a host to answer.
+/// Maximum time for a host to respond.
 const ANSWER: Duration = Duration::from_secs(15);
 /// Number of hosts that are checked concurrently.
 const AT_ONCE: usize = 64;
 
-/// Starts a program that does nothing on each host, many at once. Returns the hosts that respond, and the
-/// others with the reason.
+/// Starts a program that does nothing on each host, on many hosts concurrently. Returns the hosts that respond, and the
+/// other hosts with the reason.
 pub(crate) fn ask(
     mpi: &Starter<'_>,
     hosts: &[String],
@@ -100,7 +100,7 @@ pub(crate) fn ask(
         std::thread::scope(|scope| {
             let threads: Vec<_> =
                 some.iter().map(|host| (host, scope.spawn(|| one(mpi, host, &ended)))).collect();
-            // Only this thread can check whether the user interrupts the run.
+            // Only this thread can check whether the user has interrupted the run.
             while !threads.iter().all(|(_, thread)| thread.is_finished()) {
                 ended.fetch_or(interrupted(), Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(10));
@@ -119,7 +119,7 @@ pub(crate) fn ask(
     (answer, silent)
 }
 
-/// Checks that a host answers; the error is the reason why it does not.
+/// Checks that a host responds; the error is the reason why the host does not respond.
 fn one(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> {
     let launch = Launch::new(Where::Hosts(vec![host.to_owned()]), None, Vec::new());
     let run = mpi.program(&launch, "true", &[]).map_err(|error| error.to_string())?;
@@ -132,7 +132,7 @@ fn one(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> 
             format!("{}: {}", describe(status), error_tail(&output.stderr).replace('\n', " "))
         }
         ChildEnd::Killed(KillReason::TimedOut) => {
-            format!("no answer within {} s", ANSWER.as_secs())
+            format!("no response within {} s", ANSWER.as_secs())
         }
         ChildEnd::Killed(KillReason::TooMuchOutput) => "endless output".to_owned(),
         ChildEnd::Killed(KillReason::Interrupted) => "interrupted".to_owned(),
@@ -146,7 +146,7 @@ pub(crate) fn silent_host(mpi: &Starter<'_>, host: &str, why: &str) -> Measureme
         ..result::unstarted(mpi, Some(Distance::OtherHost))
     };
     let pattern = mpi.options.patterns.first().copied().unwrap_or(Pattern::Latency);
-    result::missing(mpi, pattern, &config, &format!("{host} does not answer: {why}"))
+    result::missing(mpi, pattern, &config, &format!("{host} does not respond: {why}"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Options of the user.
+//! Options of message measurements.
 
 use crate::pattern::{Participants, Pattern};
 use crate::{GAUGE, MessagesError};
@@ -6,10 +6,10 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, names};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Buffers of the messages of a window: one for all messages, or one per message.
+/// Buffers for the messages of a window: one buffer for all messages, or one buffer per message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Buffers {
-    /// One buffer, as the OSU micro-benchmarks do by default: rates within a node are cache rates.
+    /// One buffer, as in the OSU micro-benchmarks by default; rates within a node are then cache rates.
     #[default]
     Single,
     /// A buffer for each message of the window.
@@ -24,29 +24,30 @@ pub enum Timing {
     /// A batch of operations, as versions 5 and 6 of the OSU micro-benchmarks do.
     #[default]
     Batch,
-    /// Each operation, as version 7 does: the clock's own time is in the figure.
+    /// Each operation, as version 7 of the OSU micro-benchmarks does: the time for reading the clock is included in the
+    /// figure.
     Each,
 }
 
 names!(Timing, "timing", Batch = "batch", Each = "each");
 
-/// Threads of the two sides of `latency_mt`.
+/// Numbers of threads of the sender and the receiver in `latency_mt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SideThreads {
-    /// Threads of rank 0.
+    /// Threads of rank 0, the sender.
     pub senders: u32,
-    /// Threads of rank 1.
+    /// Threads of rank 1, the receiver.
     pub receivers: u32,
 }
 
 impl SideThreads {
-    /// One thread on each side.
+    /// One thread in each rank.
     pub const SINGLE: Self = Self { senders: 1, receivers: 1 };
     /// Usual numbers of threads for `latency_mt`.
     pub const CUSTOMARY: Self = Self { senders: 1, receivers: 2 };
 }
 
-/// Maximum number of threads of a side.
+/// Maximum number of threads per rank.
 const MOST_THREADS: u32 = 64;
 
 impl std::str::FromStr for SideThreads {
@@ -68,35 +69,34 @@ impl std::str::FromStr for SideThreads {
 pub struct MessageOptions {
     /// Patterns to measure.
     pub patterns: Vec<Pattern>,
-    /// True if the user named the patterns one by one; then a pattern that the MPI does not support is an
-    /// error.
+    /// True if the user requested the patterns by name; then a pattern that the MPI does not support is an error.
     pub named: bool,
     /// Sizes in bytes, ascending; `None` for the customary sizes of each pattern.
     pub sizes: Option<Vec<u64>>,
-    /// Messages under way at once, for rates.
+    /// Number of messages in flight, for rates.
     pub window: u32,
     /// Exact number of timed operations; `None` to measure until the median is stable.
     pub iterations: Option<u64>,
-    /// True to report means of all operations, disturbed or not. Without `iterations`, their number is that
-    /// of the OSU micro-benchmarks: 10000 (1000 for large messages), for rates 100 and 20 windows, for
-    /// collectives 1000 and 100 calls.
+    /// True to report means over all operations, including disturbed ones. Without `iterations`, the number of
+    /// operations is that of the OSU micro-benchmarks: 10000 (1000 for large messages) for latencies, 100 (20) windows
+    /// for rates, and 1000 (100) calls for collectives.
     pub like_osu: bool,
-    /// Warm-up operations; by default 100 (10 for large messages), for rates 10 and 2.
+    /// Number of warm-up operations. The default is 100 (10 for large messages), and for rates 10 (2) windows.
     pub warm_up: Option<u64>,
     /// Exact number of batches.
     pub samples: Option<u32>,
-    /// Time limit per size, over all starts.
+    /// Time limit per size, for all starts together.
     pub size_limit: Duration,
-    /// Time limit for all sizes, patterns, pairs and transports; it may shorten the limit per size.
+    /// Time limit for all sizes, patterns, pairs and transports; the limit per size is shortened if necessary.
     pub budget: Option<Duration>,
-    /// Number of starts of the ranks of this node, if neither samples nor iterations are fixed. Libraries
-    /// allocate their buffers at other addresses in each start, which changes small messages by a tenth.
+    /// Number of starts of the ranks on this node, if neither samples nor iterations are fixed. Libraries allocate
+    /// their buffers at different addresses in each start, which changes the latency of small messages by about 10 %.
     pub starts: u32,
-    /// Buffers.
+    /// Buffers for the messages of a window.
     pub buffers: Buffers,
     /// Number of rounds per size in which the data is verified.
     pub validate: u32,
-    /// Threads of `latency_mt`; `None` for 1:2 if there are enough CPUs.
+    /// Numbers of threads in `latency_mt`; `None` for 1:2 if there are enough CPUs.
     pub threads: Option<SideThreads>,
     /// Interval between readings of the clock.
     pub timing: Timing,
@@ -106,7 +106,7 @@ pub struct MessageOptions {
     pub as_root: bool,
 }
 
-/// Default maximum bytes of a rank's buffer, as in the OSU micro-benchmarks (`-M`).
+/// Default maximum size of a rank's buffer in bytes, as in the OSU micro-benchmarks (`-M`).
 pub const MEMORY_LIMIT: u64 = 512 << 20;
 
 impl Default for MessageOptions {
@@ -140,11 +140,11 @@ impl MessageOptions {
         self.sizes.as_ref().map_or_else(usual, |sizes| pattern.sizes_of(sizes))
     }
 
-    /// Leaves out patterns without a valid size among the requested ones. Returns notices on the sizes that
-    /// are not valid for a pattern.
+    /// Leaves out patterns for which no requested size is valid. Returns notices on the sizes that are not valid for a
+    /// pattern.
     ///
     /// # Errors
-    /// Fails when the user named such a pattern, or no pattern is left.
+    /// Fails when the user requested such a pattern by name, or no pattern is left.
     pub(crate) fn leave_out_meaningless(&mut self) -> Result<Vec<Notice>, MessagesError> {
         let Some(asked) = self.sizes.clone() else { return Ok(Vec::new()) };
         let mut without: BTreeMap<Vec<u64>, Vec<&str>> = BTreeMap::new();
@@ -161,7 +161,7 @@ impl MessageOptions {
         self.patterns.retain(|pattern| !empty(pattern));
         if let Some(pattern) = none.filter(|_| named || self.patterns.is_empty()) {
             let least = pattern.usual_sizes()[0];
-            return Err(Failure::usage(format!("no size is valid for {pattern}"))
+            return Err(Failure::usage(format!("no requested size is valid for {pattern}"))
                 .hint(format!(
                     "use multiples of {}, e.g. --sizes {least}:4096",
                     Bytes(pattern.row().multiple_of),
@@ -176,7 +176,7 @@ impl MessageOptions {
         Ok(without.into_iter().map(told).collect())
     }
 
-    /// Returns the numbers of messages in a rank's send and receive buffers.
+    /// Returns the numbers of messages that fit into a rank's send buffer and receive buffer.
     pub(crate) fn blocks(&self, pattern: Pattern, ranks: u64) -> (u64, u64) {
         let buffers = match self.buffers {
             Buffers::Single => 1,
@@ -191,7 +191,7 @@ impl MessageOptions {
         self.patterns.iter().copied().filter(wanted).collect()
     }
 
-    /// Returns the numbers of warm-up operations and of timed operations; the latter is 0 if it is not fixed.
+    /// Returns the numbers of warm-up operations and of timed operations. The latter is 0 if the number is not fixed.
     pub(crate) fn operations_of(&self, pattern: Pattern, bytes: u64) -> (u64, u64) {
         let (warm_up, timed) = pattern.customary_operations(bytes);
         let timed = if self.like_osu { timed } else { 0 };
@@ -224,7 +224,8 @@ mod tests {
                 "0 B, 6 B left out for allreduce: this size is not valid there".to_owned()
             ])
         );
-        // In a group, patterns without a size are left out; named patterns are not.
+        // In a group, patterns without a valid size are left out. Patterns that were requested by name are not left
+        // out.
         let (some, remaining) = of(&[Latency, Bw], false, &[0]);
         assert_eq!((some.map(|texts| texts.len()), remaining), (Ok(1), vec![Latency]));
         for named in [true, false] {

@@ -1,4 +1,4 @@
-//! The OSU micro-benchmarks: parser of their output, and interleaved runs of their programs and the probe.
+//! OSU micro-benchmarks: a parser of their output, and rounds in which their programs and the probe run alternately.
 
 pub mod output;
 pub mod print;

@@ -1,5 +1,5 @@
-//! Table of the message patterns, one row per pattern. A row holds all properties of a pattern that the
-//! gauge uses; its implementation is one function in `probes/messages_patterns.h`.
+//! Table of the message patterns, with one row per pattern. A row has all properties of a pattern that the gauge uses.
+//! The pattern's implementation is one function in `probes/messages_patterns.h`.
 
 use nodegauge_measure::{Unit, UnknownName, names};
 use std::fmt;
@@ -8,16 +8,16 @@ use std::str::FromStr;
 /// Largest small message, bytes. Larger messages have fewer operations, as in the OSU micro-benchmarks.
 const LARGE: u64 = 8192;
 
-/// Participants of an operation.
+/// Participants of an operation of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Participants {
-    /// Two ranks.
+    /// One pair of ranks.
     Pair,
-    /// Several threads of each of two ranks.
+    /// Two ranks with several threads each.
     Threads,
     /// All ranks in pairs, with a separate figure per pair.
     Pairs,
-    /// All ranks together.
+    /// All ranks in a common operation.
     All,
 }
 
@@ -30,12 +30,12 @@ names!(
     All = "all"
 );
 
-/// Buffers of a rank that have one block per rank.
+/// Buffers of a rank that hold one block per rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gathered {
-    /// Neither buffer: each holds one message.
+    /// No such buffer: each buffer holds one message.
     Neither,
-    /// Receive buffer.
+    /// Receive buffer only.
     Received,
     /// Receive buffer and send buffer.
     Both,
@@ -47,15 +47,15 @@ pub(crate) struct PatternRow {
     name: &'static str,
     /// Participants.
     pub(crate) participants: Participants,
-    /// Number of directions with concurrent windows, for a rate; `None` if the figure is the time itself.
+    /// For a rate, the number of directions with concurrent windows; `None` if the figure is the time itself.
     ways: Option<u32>,
-    /// True if messages per second are an additional figure.
+    /// True if the message rate is an additional figure.
     pub(crate) counts_messages: bool,
-    /// Smallest meaningful and largest customary size, bytes; (0, 0) for a pattern without a size.
+    /// Smallest meaningful and largest customary message size, bytes; (0, 0) for a pattern without message sizes.
     sizes: (u64, u64),
-    /// Divisor of all sizes, bytes: 1, or the size of a number for patterns that calculate.
+    /// Number of bytes of which all sizes are multiples: 1, or the size of a number for patterns that calculate.
     pub(crate) multiple_of: u64,
-    /// Buffers with one block per rank; the probe derives them from `arrives`.
+    /// Buffers with one block per rank. The probe derives the number of blocks from its field `arrives`.
     gathered: Gathered,
     /// Customary number of warm-up operations, for small and for large messages.
     warm_up: (u64, u64),
@@ -94,7 +94,7 @@ const COLLECTIVE: PatternRow = PatternRow {
     ..TIME
 };
 
-/// Declares the patterns with their rows, in the order of running.
+/// Declares the patterns with their rows, in the order in which they run.
 macro_rules! patterns {
     ($($(#[$doc:meta])* $variant:ident => $row:expr;)*) => {
         /// Message pattern of the OSU micro-benchmarks.
@@ -104,7 +104,7 @@ macro_rules! patterns {
         }
 
         impl Pattern {
-            /// All patterns, in the order of running.
+            /// All patterns, in the order in which they run.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
         }
 
@@ -203,7 +203,7 @@ impl Pattern {
         self.row().ways.is_some()
     }
 
-    /// True if the pattern has no message size.
+    /// True if the pattern has no message size, like a barrier.
     pub(crate) fn is_sizeless(self) -> bool {
         self.row().sizes == (0, 0)
     }
@@ -213,8 +213,8 @@ impl Pattern {
         if self.is_rate() { Unit::BytesPerSecond } else { Unit::Seconds }
     }
 
-    /// Returns the meaningful ones of `sizes`: rates require at least one byte, and sums whole numbers. For a
-    /// pattern without a size, returns one size, 0.
+    /// Returns the sizes among `sizes` that are valid for the pattern: rates require at least one byte, and sums
+    /// require whole numbers. For a pattern without a message size, returns the single size 0.
     pub fn sizes_of(self, sizes: &[u64]) -> Vec<u64> {
         let PatternRow { sizes: (least, _), multiple_of, .. } = self.row();
         let takes = |bytes: &u64| bytes >= least && bytes.is_multiple_of(*multiple_of);
@@ -224,15 +224,15 @@ impl Pattern {
         sizes.iter().copied().filter(takes).collect()
     }
 
-    /// Returns the default sizes: 0 and the powers of two up to 4 MiB, for collectives up to 1 MiB, as in the
-    /// OSU micro-benchmarks.
+    /// Returns the default sizes, which are those of the OSU micro-benchmarks: 0 and the powers of two up to 4 MiB, and
+    /// up to 1 MiB for collectives.
     pub fn usual_sizes(self) -> Vec<u64> {
         let powers = (0..=22).map(|power| 1 << power).filter(|bytes| *bytes <= self.row().sizes.1);
         self.sizes_of(&std::iter::once(0).chain(powers).collect::<Vec<_>>())
     }
 
-    /// Returns the number of messages in the send and in the receive buffers of a rank, with `ranks` ranks and
-    /// `buffers` buffers per direction.
+    /// Returns the numbers of messages that fit into the send buffer and the receive buffer of a rank, for `ranks`
+    /// ranks and `buffers` buffers per direction.
     pub(crate) fn blocks(self, ranks: u64, buffers: u64) -> (u64, u64) {
         match self.row().gathered {
             _ if !self.is_collective() => (buffers, buffers),
@@ -242,15 +242,15 @@ impl Pattern {
         }
     }
 
-    /// Returns the customary number of warm-up operations (windows, for rates), and the number of timed
-    /// operations of the OSU micro-benchmarks.
+    /// Returns the customary number of warm-up operations, and the number of timed operations of the OSU
+    /// micro-benchmarks. For rates, both are numbers of windows.
     pub(crate) fn customary_operations(self, bytes: u64) -> (u64, u64) {
         let PatternRow { warm_up, operations, .. } = self.row();
         if bytes > LARGE { (warm_up.1, operations.1) } else { (warm_up.0, operations.0) }
     }
 
-    /// Returns the figure of an operation with the elapsed time `seconds`: the time itself, or for rates the
-    /// bytes per second of `pairs` pairs with windows of `window` messages.
+    /// Returns the figure for an operation that took `seconds`. This is the time itself, or for rates the bytes per
+    /// second of `pairs` pairs with windows of `window` messages.
     pub fn figure(self, seconds: f64, bytes: u64, window: u32, pairs: u32) -> f64 {
         let messages = f64::from(window) * f64::from(pairs);
         let rate = |ways| f64::from(ways) * bytes as f64 * messages / seconds;

@@ -1,4 +1,4 @@
-//! Plan of a run: ranks, patterns and starts. Only the search for MPIs accesses the system.
+//! Plan of a run: ranks, patterns and launches. Only the search for MPIs accesses the system.
 
 use crate::choice::MpiRequest;
 use crate::floor;
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// Sizes of the quick test.
 const QUICK_SIZES: [u64; 5] = [8, 1024, 65_536, 1 << 20, 4 << 20];
-/// Default sizes of a matrix, which has a pair for every two cores.
+/// Default sizes of a matrix, which has one pair for every two cores.
 const MATRIX_SIZES: [u64; 2] = [8, 1 << 20];
 /// Time limit per size in the quick test.
 const QUICK_LIMIT: Duration = Duration::from_millis(150);
@@ -32,21 +32,21 @@ pub enum RankPairs {
     /// One pair for each distance of this node.
     #[default]
     EachDistance,
-    /// Pairs at these distances only.
+    /// One pair for each of these distances.
     Distances(Vec<Distance>),
-    /// Two hardware threads.
+    /// One pair on these two hardware threads.
     Cpus(CpuId, CpuId),
-    /// Every core with every other.
+    /// Pairs of every core with every other core.
     All,
-    /// Hosts, one rank each.
+    /// Pairs of hosts, with one rank per host.
     Hosts(Vec<String>),
 }
 
 impl RankPairs {
-    /// Creates pairs of these hosts, each used once; `slurm` means the hosts of the job.
+    /// Creates pairs of these hosts, without duplicate hosts; `slurm` stands for the hosts of the Slurm job.
     ///
     /// # Errors
-    /// Fails when there are fewer than two hosts, or there is no job.
+    /// Fails when there are fewer than two hosts, or no Slurm job.
     pub fn hosts(lists: &[HostList]) -> Result<Self, MessagesError> {
         let mut hosts: Vec<String> = Vec::new();
         for HostList(names) in lists {
@@ -68,20 +68,20 @@ impl RankPairs {
     }
 }
 
-/// Request of the user: MPIs, ranks and times.
+/// Request of the user: MPIs, ranks, number of samples and time limits.
 #[derive(Debug, Clone, Default)]
 pub struct MessageRequest {
-    /// MPIs, and what is measured with each.
+    /// Requested MPIs, with their launchers and OSU programs.
     pub mpi: MpiRequest,
     /// Pairs of ranks on this node.
     pub pairs: Option<RankPairs>,
-    /// Hosts instead of pairs on this node.
+    /// Hosts between which messages are measured, instead of pairs on this node.
     pub hosts: Vec<HostList>,
     /// Number of ranks.
     pub ranks: Option<usize>,
-    /// Time limit per size, over all starts.
+    /// Time limit per size, for all starts together.
     pub size_limit: Option<Duration>,
-    /// Exact number of batches; with the OSU micro-benchmarks, of rounds.
+    /// Exact number of batches, or with the OSU micro-benchmarks of rounds.
     pub samples: Option<u32>,
 }
 
@@ -93,11 +93,11 @@ pub struct MessagesPlan {
     pub(crate) launches: Vec<Launch>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) choice: Choice,
-    /// Fabrics of the built-in transport.
+    /// Fabrics of the built-in transport that are measured.
     pub(crate) own: Vec<Fabric>,
-    /// The OSU programs for each MPI; none where the probe runs alone.
+    /// OSU programs of each MPI; empty if the probe runs alone.
     pub(crate) osu: Vec<OsuPrograms>,
-    /// Number of interleaved rounds of the probe and an OSU program.
+    /// Number of rounds, each of which runs an OSU program and the probe.
     pub(crate) rounds: u32,
 }
 
@@ -119,7 +119,7 @@ impl MessagesPlan {
         if request.osu.is_empty() {
             options.samples = asked.samples;
         } else {
-            // Both programs use the same threads and operations; samples are rounds.
+            // The OSU programs and the probe use the same threads and operations. Each round is a sample.
             options.threads = options.threads.or(Some(SideThreads::CUSTOMARY));
             options.like_osu = true;
             options.size_limit = osu::SIZE_LIMIT;
@@ -133,7 +133,7 @@ impl MessagesPlan {
         plan.choose(request)?;
         plan.osu = request.programs()?;
         plan.keep_budget();
-        // The user decides whether the user's programs run as root.
+        // The user must allow that the OSU programs run as root.
         let users = !plan.osu.is_empty() && !plan.options.as_root;
         if let Some(mpi) = plan.choice.mpis.iter().find(|mpi| users && cares_for_root(mpi)) {
             return Err(MessagesError::root(mpi.launcher.command.program()));
@@ -142,11 +142,11 @@ impl MessagesPlan {
         Ok(plan)
     }
 
-    /// Creates the plan for the summary of the node: a few sizes between the two nearest cores, with the
-    /// first usable MPI.
+    /// Creates the plan for the summary of the node: a few sizes between the two nearest cores, with the first usable
+    /// MPI.
     ///
     /// # Errors
-    /// Fails when there is no MPI that can start ranks here, or there are no two CPUs.
+    /// Fails when no MPI can start ranks on this node, or this process may use only one CPU.
     pub(crate) fn summary_plan(
         site: &Site,
         ask: &SummaryRequest<'_>,
@@ -164,16 +164,16 @@ impl MessagesPlan {
         }
         let mut plan = Self::with(&site.topology, options, RankPairs::EachDistance, None)?;
         plan.choose(&MpiRequest::default())?;
-        // One row is enough for the summary.
+        // The summary uses only one fabric.
         plan.own.truncate(1);
         plan.keep_budget();
         Ok(plan)
     }
 
-    /// Chooses the means.
+    /// Chooses the means of measurement: an MPI or the built-in transport.
     ///
     /// # Errors
-    /// Fails when the requested means is missing, or there is none at all.
+    /// Fails when the requested means are unavailable, or no means are available.
     fn choose(&mut self, request: &MpiRequest) -> Result<(), MessagesError> {
         self.choice = means::choose(request)?;
         let hosts = matches!(self.between, RankPairs::Hosts(_));
@@ -208,7 +208,7 @@ impl MessagesPlan {
         if !names.is_empty() {
             say(
                 NoticeId::LeftOut,
-                format!("left out because they require an MPI: {}", names.join(", ")),
+                format!("patterns that require an MPI are left out: {}", names.join(", ")),
             );
         }
         for launch in &mut self.launches {
@@ -216,7 +216,7 @@ impl MessagesPlan {
         }
         self.launches.retain(|launch| !launch.patterns.is_empty());
         self.notices.retain(|notice| notice.id != NoticeId::FewerThreads);
-        let how = "messages use nodegauge's own transport; do not compare these figures with those of an MPI";
+        let how = "messages use nodegauge's own transport; do not compare these figures with figures of an MPI";
         let text = match &missing {
             Some(missing) => format!("{}: {how}", missing.reason()),
             None => how.to_owned(),
@@ -225,7 +225,7 @@ impl MessagesPlan {
         Ok(())
     }
 
-    /// Returns the number of sizes that all transports measure.
+    /// Returns the number of sizes over all transports.
     pub(crate) fn turns(&self) -> usize {
         let of = |plays: &[Pattern]| -> usize {
             let parts = self.launches.iter().filter_map(|launch| launch.part(plays));
@@ -236,7 +236,8 @@ impl MessagesPlan {
         own + self.choice.mpis.len() * of(Pattern::ALL) * with_osu * self.rounds as usize
     }
 
-    /// Returns the patterns for the built-in transport; next to an MPI, those with a lower bound.
+    /// Returns the patterns for the built-in transport. If an MPI is measured as well, these are the patterns with a
+    /// lower bound.
     pub(crate) fn own_plays(&self) -> &'static [Pattern] {
         if self.choice.mpis.is_empty() { Pattern::ALL } else { &floor::PATTERNS }
     }
@@ -249,7 +250,7 @@ impl MessagesPlan {
         }
     }
 
-    /// Plans the starts, independently of the means.
+    /// Plans the launches, independently of the means of measurement.
     fn with(
         topology: &Topology,
         mut options: MessageOptions,
@@ -280,7 +281,7 @@ impl MessagesPlan {
     /// Checks that the buffers fit into the memory of this node.
     ///
     /// # Errors
-    /// Fails when the buffers of a start need more than is `available`.
+    /// Fails when the buffers of a launch need more than `available` bytes.
     fn check_memory(&self, available: Option<u64>) -> Result<(), MessagesError> {
         let here = !matches!(self.between, RankPairs::Hosts(_));
         match self.largest_buffers().zip(available) {
@@ -302,7 +303,7 @@ impl MessagesPlan {
 /// Returns notices on the sizes that exceed the memory limit.
 ///
 /// # Errors
-/// Fails when every size of a pattern exceeds it.
+/// Fails when every size of a pattern exceeds the limit.
 fn capped(launches: &[Launch], options: &MessageOptions) -> Result<Vec<Notice>, MessagesError> {
     let mut notices = Vec::new();
     for (launch, pattern) in launches.iter().flat_map(|l| l.patterns.iter().map(move |p| (l, *p))) {
@@ -328,10 +329,10 @@ fn capped(launches: &[Launch], options: &MessageOptions) -> Result<Vec<Notice>, 
     Ok(notices)
 }
 
-/// Returns the starts of a run, with notices.
+/// Returns the launches of a run, with notices.
 ///
 /// # Errors
-/// Fails when there are fewer than two ranks, or the requested pair does not exist.
+/// Fails when fewer than two ranks are possible, or the requested pair does not exist.
 fn launches(
     topology: &Topology,
     options: &MessageOptions,
@@ -372,7 +373,7 @@ fn launches(
             _ => None,
         };
         let places = Where::Here(cpus);
-        // If a pair has the same places, one start is used for both.
+        // Patterns whose ranks have the same places share one launch.
         match launches.iter_mut().find(|known| known.ranks == places) {
             Some(known) => known.patterns.extend(together),
             None => launches.push(Launch::new(places, distance, together)),
@@ -388,14 +389,14 @@ fn launches(
     Ok((launches, notices))
 }
 
-/// Maximum number of ranks per core: the largest number of hardware threads per core of any processor
-/// (POWER's SMT8). Waiting ranks poll, so that with more ranks the scheduler would be measured.
+/// Maximum number of ranks per core: the largest number of hardware threads per core of any processor (8 on POWER).
+/// Waiting ranks poll, so that with more ranks the result would depend on the scheduler.
 const MOST_A_CORE: usize = 8;
 
-/// Returns the number of ranks for the patterns of all ranks.
+/// Returns the number of ranks for the patterns that use all ranks.
 ///
 /// # Errors
-/// Fails when there are too many for the cores.
+/// Fails when there are too many ranks for the cores.
 fn together_ranks(
     asked: Option<usize>,
     cores: usize,
@@ -410,19 +411,21 @@ fn together_ranks(
     }
     let mut notice = |id, text| notices.push(Notice::new(id, GAUGE, text));
     if count > cores {
-        let text =
-            format!("{count} ranks on {cores} cores: some share a core, and wait for each other");
+        let text = format!(
+            "{count} ranks share {cores} cores; ranks on the same core wait for each other"
+        );
         notice(NoticeId::Method, text);
     }
     if !in_pairs || count.is_multiple_of(2) {
         return Ok(count.max(2));
     }
-    let text = format!("{} of {count} ranks are used: every pair needs two", count - 1);
+    let text =
+        format!("{} of {count} ranks are used, because pairs require an even number", count - 1);
     notice(NoticeId::Clamped, text);
     Ok((count - 1).max(2))
 }
 
-/// Returns the requested pairs.
+/// Returns the CPUs of the requested pairs.
 fn chosen(topology: &Topology, between: &RankPairs) -> Result<Vec<CpuPair>, MessagesError> {
     let all = pairs::by_distance(topology);
     match between {
@@ -445,7 +448,7 @@ fn chosen(topology: &Topology, between: &RankPairs) -> Result<Vec<CpuPair>, Mess
             let usable = |cpu: &&CpuId| topology.thread(**cpu).is_some_and(|t| t.allowed);
             if let Some(cpu) = [first, second].into_iter().find(|cpu| !usable(cpu)) {
                 return Err(Failure::usage(format!("this process may not use cpu {cpu}"))
-                    .hint("nodegauge places --mpi-pairs shows pairs")
+                    .hint("nodegauge places --mpi-pairs lists valid pairs")
                     .into());
             }
             let distance = pairs::distance(topology, *first, *second);
@@ -456,8 +459,8 @@ fn chosen(topology: &Topology, between: &RankPairs) -> Result<Vec<CpuPair>, Mess
     }
 }
 
-/// Returns CPUs and threads of `latency_mt`: by default one thread sends and two receive, if each can have
-/// its own core.
+/// Returns the CPUs and the numbers of threads for `latency_mt`. By default one thread sends and two threads receive,
+/// if there is a core for each thread.
 fn of_threads(
     topology: &Topology,
     options: &MessageOptions,
@@ -469,8 +472,8 @@ fn of_threads(
         if cores.len() >= 3 {
             return SideThreads::CUSTOMARY;
         }
-        let text = "latency_mt with 1:1 threads instead of 1:2: three threads on two cores \
-                    measure the scheduler (-t 1:2 forces it)";
+        let text = "latency_mt uses 1:1 threads instead of 1:2, because three threads on two cores \
+                    would measure the scheduler (force with -t 1:2)";
         notices.push(Notice::new(NoticeId::FewerThreads, GAUGE, text));
         SideThreads::SINGLE
     });
@@ -494,8 +497,7 @@ fn of_threads(
     (vec![senders, receivers], threads)
 }
 
-/// Returns a launch of every core with every other: one pair per step, so that pairs do not disturb each
-/// other.
+/// Returns a launch with a pair for every two cores. Each step has one pair, so that pairs do not disturb each other.
 fn matrix(cores: &[CpuId], options: &MessageOptions) -> Launch {
     let steps =
         (0..cores.len()).flat_map(|a| (a + 1..cores.len()).map(move |b| vec![(a, b)])).collect();

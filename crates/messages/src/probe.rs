@@ -1,5 +1,5 @@
-//! The probe: compiled by the site's wrapper, kept until the MPI, the compiler or the text change; or the one that
-//! was compiled with this program.
+//! The probe: compiled with an MPI's compiler wrapper and cached until the MPI, the compiler or the source changes, or
+//! else precompiled with this program.
 
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::{Notice, NoticeId};
@@ -19,10 +19,10 @@ const SOURCES: [(&str, &str); 4] = [
     ("messages_shared_line.h", include_str!("../../../probes/messages_shared_line.h")),
     ("messages_measure.h", include_str!("../../../probes/messages_measure.h")),
 ];
-/// Compiler flags of the probe: those of this program.
+/// Compiler flags of the probe; the same flags are used for the precompiled probe.
 const FLAGS: &str = env!("PROBE_FLAGS");
 
-/// Returns the probe that was compiled with this program, for libraries of an ABI.
+/// Returns the precompiled probe for MPI libraries with this ABI.
 fn carried(abi: MpiAbi) -> &'static [u8] {
     match abi {
         MpiAbi::Mpich => include_bytes!(concat!(env!("OUT_DIR"), "/messages-MPICH")),
@@ -31,16 +31,16 @@ fn carried(abi: MpiAbi) -> &'static [u8] {
     }
 }
 
-/// Probe that is ready to be started.
+/// Probe that is ready to start.
 #[derive(Debug)]
 pub struct Probe {
-    /// Path of the program.
+    /// Path of the probe's executable.
     pub path: PathBuf,
-    /// Arguments in addition to those of the measurement.
+    /// Arguments that precede those of the measurement.
     pub arguments: Vec<String>,
-    /// Reasons why the probe could not be kept for later runs, or why a kept one is not run.
+    /// Reasons why the compiled probe could not be cached, or why a cached probe is not used.
     pub notices: Vec<Notice>,
-    /// Folder of the program; removed when this value is dropped.
+    /// Temporary folder of the executable; removed when this value is dropped.
     _folder: Scratch,
 }
 
@@ -52,10 +52,10 @@ pub fn cache_folder(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Op
         .or_else(|| set("HOME").map(|home| home.join(".cache/nodegauge")))
 }
 
-/// Returns the probe of an MPI: from the cache or newly compiled, or without a wrapper the precompiled one.
+/// Returns the probe of an MPI: a cached or newly compiled probe, or without a compiler wrapper the precompiled probe.
 ///
 /// # Errors
-/// Fails when it does not compile, or cannot be written to any folder.
+/// Fails when the probe does not compile, or cannot be written to any folder.
 pub fn build(
     mpi: &Mpi,
     cache: Option<&Path>,
@@ -77,7 +77,7 @@ pub fn build(
             Cow::from(carried(*abi))
         }
     };
-    // The folder of the cache is also visible to other hosts, and programs may run there.
+    // Unlike the temporary folder, the cache folder is usually visible to other hosts and allows programs to run.
     let cached = cache.ok().and_then(|cache| Scratch::new_in(cache.path()).ok());
     let folder = cached.map_or_else(Scratch::new, Ok)?;
     let path = folder.path().join("messages-probe");
@@ -87,7 +87,7 @@ pub fn build(
     Ok(Probe { path, arguments, notices, _folder: folder })
 }
 
-/// Returns everything that a compiled probe depends on.
+/// Returns everything on which a compiled probe depends, as the key of the cache.
 fn key(compiler: &Compiler, given: &Path, library: &MpiLibrary) -> String {
     let path = std::fs::canonicalize(given).unwrap_or_else(|_| given.to_owned());
     let version = compiler.version.as_deref().unwrap_or("?");
@@ -96,8 +96,8 @@ fn key(compiler: &Compiler, given: &Path, library: &MpiLibrary) -> String {
     format!("{command}\n{given}\n{path}\n{library}\n{version}\n{FLAGS}\n{sources}")
 }
 
-/// Returns the probe from the cache, or compiles it and stores it there; `report` receives problems of the
-/// cache.
+/// Returns the probe from the cache, or compiles it and stores it in the cache. Problems with the cache are passed to
+/// `report`.
 fn kept_or_compiled(
     compiler: &Compiler,
     key: &str,
@@ -114,14 +114,14 @@ fn kept_or_compiled(
     }
     let program = compile(compiler, interrupted)?;
     if let Err(why) = kept {
-        report(format!("a cached probe is not used but compiled again: {why}"));
+        report(format!("the cached probe is not used, and the probe was compiled again: {why}"));
     }
     let keep = |programs: &ProgramCache| {
         let failed = |cause| format!("cannot write {}: {cause}", programs.path().display());
         programs.keep(&name, key, &program).map_err(failed)
     };
     if let Err(why) = cache.map_err(str::to_owned).and_then(keep) {
-        report(format!("the compiled probe is not kept for later runs: {why}"));
+        report(format!("the compiled probe is not cached for later runs: {why}"));
     }
     Ok(program)
 }

@@ -1,28 +1,28 @@
-//! Parser of the probe's output, line by line, so that the results of a killed run are kept.
+//! Line-by-line parser of the probe's output, so that the results of a killed run are kept.
 
 use crate::pattern::Pattern;
 use nodegauge_measure::{names, stats};
 use std::str::FromStr;
 
-/// Maximum share of other programs in the time of a valid batch; the probe uses the same bound.
+/// Maximum share of a valid batch's time that other programs may use; the probe uses the same limit.
 pub const MOST_LOST: f64 = 0.02;
 
-/// Batches of operations that were timed one after another.
+/// Group of consecutive batches of operations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchGroup {
-    /// Operations in each batch.
+    /// Number of operations in each batch.
     pub operations: u64,
-    /// Round trip of a cache line between the two cores before and after, seconds; 0 when they
-    /// share no memory.
+    /// Round trip of a cache line between the two cores before and after the group, seconds; 0 if the ranks do not
+    /// share memory.
     pub trips: (f64, f64),
-    /// Seconds per operation: the mean of each batch.
+    /// Mean seconds per operation of each batch.
     pub seconds: Vec<f64>,
-    /// For each batch, the share of its time for which a rank was off its core because of another program; empty if
-    /// the probe did not report it.
+    /// For each batch, the share of time in which another program used a rank's core; empty if the probe did not report
+    /// it.
     pub lost: Vec<f64>,
 }
 
-/// Reason why the probe went on to the next size.
+/// Reason why the measurement of a size ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Done {
     /// The uncertainty of the median is at most half a percent.
@@ -35,7 +35,7 @@ pub enum Done {
 
 names!(Done, "end", Stable = "stable", Samples = "samples", Limit = "limit");
 
-/// One size of one pattern between two ranks (or among all of them).
+/// Output for one size of a pattern, between two ranks or among all ranks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SizeRun {
     pub pattern: Pattern,
@@ -45,34 +45,34 @@ pub struct SizeRun {
     pub ranks: (u32, u32),
     /// Number of concurrent pairs.
     pub pairs: u32,
-    /// Routes of the messages, if they are chosen for each size and start.
+    /// Routes of the messages, if the route is chosen for each size and start.
     pub routes: Vec<String>,
     /// Timed batches.
     pub groups: Vec<BatchGroup>,
-    /// Means of the fastest and the slowest rank of a collective, seconds.
+    /// Mean seconds per operation of the fastest rank and of the slowest rank, for a collective.
     pub spread: Option<(f64, f64)>,
-    /// Number of wrong bytes; `None` if the data was not verified.
+    /// Number of bytes that arrived with wrong data; `None` if the data was not verified.
     pub wrong: Option<u64>,
-    /// Reason why the size ended; `None` if it is unfinished.
+    /// Reason why the measurement of the size ended; `None` if it is unfinished.
     pub done: Option<Done>,
-    /// Median of a first measurement that deviated from the curve, seconds.
+    /// Median of the first measurement if it deviated from the curve and was repeated, seconds.
     pub dip: Option<f64>,
 }
 
 impl SizeRun {
-    /// Returns the round trips of a cache line before and after each group, if ranks share memory.
+    /// Returns the round trips of a cache line before and after each group; none if the ranks do not share memory.
     pub fn trips(&self) -> impl Iterator<Item = f64> {
         let both = self.groups.iter().flat_map(|group| [group.trips.0, group.trips.1]);
         both.filter(|trip| *trip > 0.0)
     }
 
-    /// Returns the median seconds of an operation, over disturbed batches as well.
+    /// Returns the median seconds per operation, including disturbed batches.
     pub fn median(&self) -> f64 {
         let all: Vec<f64> = self.groups.iter().flat_map(|group| group.seconds.clone()).collect();
         stats::median(&all)
     }
 
-    /// Adds the results of another start; the size is complete if it is complete in both.
+    /// Adds the results of another start. The size is complete only if it is complete in both starts.
     pub fn add(&mut self, more: Self) {
         self.groups.extend(more.groups);
         self.routes.extend(more.routes);
@@ -93,13 +93,13 @@ impl SizeRun {
 /// CPUs and host of a rank, as the rank reported them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeRank {
-    /// CPUs on which it may run; `None` if unknown.
+    /// CPUs on which the rank may run; `None` if unknown.
     pub cpus: Option<String>,
     /// Host of the rank.
     pub host: String,
 }
 
-/// Output of a probe so far.
+/// Output of a probe that has been read so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProbeOutput {
     /// True if the first line of the probe has been read.
@@ -108,22 +108,22 @@ pub struct ProbeOutput {
     pub standard: Option<String>,
     /// Number of ranks that the probe reports.
     pub world: Option<u32>,
-    /// Level of thread support that was given: 0 single to 3 multiple.
+    /// Level of MPI thread support that the library provided, from 0 (single) to 3 (multiple).
     pub level: u32,
-    /// Version text of the library, lines joined by `|`.
+    /// Version text of the library, with its lines joined by `|`.
     pub library: Option<String>,
-    /// The library's control variables for eager messages, with their values.
+    /// Control variables of the library for eager messages, with their values.
     pub variables: Vec<(String, i64)>,
     pub ranks: Vec<ProbeRank>,
     /// Sizes in the order of measurement.
     pub sizes: Vec<SizeRun>,
-    /// Patterns that the probe refused, because the MPI does not support concurrent sends by several threads.
+    /// Patterns that the probe refused because the MPI does not support concurrent sends by several threads.
     pub refused: Vec<Pattern>,
-    /// Error number of the failure to read another rank's memory; `None` if it works.
+    /// Error number of the failed attempt to read another rank's memory; `None` if reading works.
     pub unreadable: Option<i32>,
     /// Number of completed steps.
     pub steps: usize,
-    /// True if the probe reached its end.
+    /// True if the probe printed its last line.
     pub end: bool,
     /// Lines that are not from the probe, usually from the library.
     pub foreign: Vec<String>,
@@ -240,7 +240,7 @@ spread 1.5e-6 2.5e-6
     #[test]
     fn a_run_is_read_as_far_as_it_went() {
         let mut output = ProbeOutput::default();
-        // The output is received in pieces.
+        // The output is received in parts.
         let (first, second) = PRINTED.split_at(PRINTED.find("size latency").unwrap());
         assert!(output.read(first) && output.read(second));
         assert!(output.handshake && !output.end);

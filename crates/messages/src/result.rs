@@ -1,8 +1,8 @@
 //! Measurements from the output of a probe, with all reasons for doubt.
 //!
-//! The value is what the OSU micro-benchmarks print: the mean over all operations that count; the samples are
-//! the means of batches, so that the summary shows their spread. Samples of different regimes of a machine
-//! whose CPUs are moved are never pooled.
+//! The value is computed as in the OSU micro-benchmarks: it is the mean over all valid operations. The samples are the
+//! means of batches, so that the summary shows their variation. If a hypervisor moves the CPUs of the machine, the
+//! core-to-core latency changes; samples with different latencies (regimes) are never combined.
 
 use crate::config::{DipConfig, MessageConfig, MpiConfig, PairRank};
 use crate::launch::Where;
@@ -35,12 +35,13 @@ pub(crate) struct MessageFigure {
 }
 
 impl MessageFigure {
-    /// True if the figure is a point of a curve; message rates are not, because they repeat the byte rates.
+    /// True if the figure is a point of a curve. Message rates are not, because they contain the same information as
+    /// the byte rates.
     pub(crate) fn is_curve(&self) -> bool {
         self.measurement.unit != Unit::MessagesPerSecond
     }
 
-    /// Returns the curve and the position on it.
+    /// Returns the pattern of the curve and the size of the point on it.
     pub(crate) fn at(&self) -> Option<(Pattern, u64)> {
         let pattern = self.measurement.name.parse().ok()?;
         Some((pattern, self.config.message_bytes?)).filter(|_| self.is_curve())
@@ -53,13 +54,13 @@ impl From<MessageFigure> for Measurement {
     }
 }
 
-/// Returns an empty figure of messages.
+/// Returns an empty measurement of a message pattern.
 pub(crate) fn blank(pattern: Pattern, unit: Unit) -> Measurement {
     Measurement::new(GAUGE, TEST, pattern.name(), unit)
 }
 
-/// Returns an empty figure of this transport. Figures without an MPI belong to another test, so that they cannot be
-/// taken for an MPI's.
+/// Returns an empty measurement of this transport. Measurements without an MPI belong to another test in the record, so
+/// that they are not mistaken for an MPI's.
 fn blank_of(transport: MessageTransport<'_>, pattern: Pattern, unit: Unit) -> Measurement {
     match transport {
         MessageTransport::Mpi(..) => blank(pattern, unit),
@@ -69,7 +70,7 @@ fn blank_of(transport: MessageTransport<'_>, pattern: Pattern, unit: Unit) -> Me
     }
 }
 
-/// Returns a figure without a value, with the reason.
+/// Returns a measurement without a value, with the reason.
 pub(crate) fn missing(
     starter: &Starter<'_>,
     pattern: Pattern,
@@ -79,7 +80,7 @@ pub(crate) fn missing(
     blank_of(starter.transport, pattern, pattern.unit()).config(config).missing(reason)
 }
 
-/// Returns the figure without a value for an unusable MPI that the user named by its wrapper.
+/// Returns the measurement without a value for an unusable MPI whose wrapper the user specified.
 pub(crate) fn unusable(pattern: Pattern, mpicc: &CommandLine, reason: &str) -> Measurement {
     let mpi = MpiConfig { mpicc: Some(mpicc.to_string()), ..MpiConfig::default() };
     let engine = Some("probe".to_owned());
@@ -87,7 +88,7 @@ pub(crate) fn unusable(pattern: Pattern, mpicc: &CommandLine, reason: &str) -> M
     blank(pattern, pattern.unit()).config(&config).missing(reason)
 }
 
-/// Returns the configuration of a start without results.
+/// Returns the configuration of a launch without results.
 pub(crate) fn unstarted(starter: &Starter<'_>, distance: Option<Distance>) -> MessageConfig {
     let engine = match starter.transport {
         MessageTransport::Mpi(..) => "probe",
@@ -101,7 +102,7 @@ pub(crate) fn unstarted(starter: &Starter<'_>, distance: Option<Distance>) -> Me
     }
 }
 
-/// Returns the figures of all sizes of a start, in order.
+/// Returns the figures of all sizes of a launch, in order of measurement.
 pub(crate) fn figures(starter: &Starter<'_>, report: &StartReport) -> Vec<MessageFigure> {
     let sizes = &report.output.sizes;
     let trips: Vec<f64> = sizes.iter().flat_map(SizeRun::trips).collect();
@@ -127,7 +128,7 @@ pub(crate) fn refused(starter: &Starter<'_>, report: &StartReport) -> Vec<Measur
     output.refused.iter().copied().map(missing).collect()
 }
 
-/// Returns the regime of most batches of a start.
+/// Returns the regime (core-to-core latency) of most batches of a launch.
 fn headline(sizes: &[SizeRun], regimes: &[Regime]) -> Option<usize> {
     let mut counts = vec![0usize; regimes.len()];
     for group in sizes.iter().flat_map(|size| &size.groups) {
@@ -138,7 +139,7 @@ fn headline(sizes: &[SizeRun], regimes: &[Regime]) -> Option<usize> {
     (0..regimes.len()).max_by_key(|at| counts[*at])
 }
 
-/// Returns the configuration that all sizes of a start share.
+/// Returns the configuration that all sizes of a launch share.
 fn base(starter: &Starter<'_>, report: &StartReport, pattern: Pattern) -> MessageConfig {
     let Starter { transport, options, .. } = starter;
     let launch = &report.launch;
@@ -163,7 +164,7 @@ pub(crate) fn mpi_config(
 ) -> Option<MpiConfig> {
     let MessageTransport::Mpi(mpi, _) = transport else { return None };
     let text = report.and_then(|report| report.output.library.as_deref());
-    // MPICH names its device among some twenty lines about how it was built.
+    // MPICH's version text contains the device among about twenty lines on its build configuration.
     let device = text
         .and_then(|text| text.split('|').find_map(|line| line.trim().strip_prefix("MPICH Device:")))
         .map(|device| device.trim().to_owned());
@@ -188,19 +189,20 @@ pub(crate) fn mpi_config(
     })
 }
 
-/// Batches of a size: valid ones and the others.
+/// Batches of a size, sorted into valid and invalid ones.
 struct Batches {
     samples: Vec<Sample>,
     /// Number of operations of each batch.
     operations: Vec<u64>,
     sorted: Sorted,
     counted: RegimeGroup,
-    /// True if no batch was measured in the regime of the other sizes.
+    /// True if no batch was measured with the core-to-core latency (regime) of the other sizes.
     moved: bool,
 }
 
 impl Batches {
-    /// Returns the samples of `run`, which is part of a start that met `regimes`, most of its batches in `headline`.
+    /// Sorts the batches of `run`. Its launch ran in `regimes` of the core-to-core latency, and `headline` is the
+    /// regime of most batches.
     fn of(run: &SizeRun, regimes: &[Regime], headline: Option<usize>) -> Self {
         let trip = |trip: f64| if trip > 0.0 { trip } else { f64::NAN };
         let (mut samples, mut operations) = (Vec::new(), Vec::new());
@@ -217,7 +219,7 @@ impl Batches {
                 operations.push(group.operations);
             }
         }
-        // Patterns of all ranks have no shared line, even if pairs of the same start have one.
+        // Ranks of collectives share no cache line, even if pairs of the same launch share one.
         let regimes = if run.trips().next().is_some() { regimes } else { &[] };
         let known = Sorting { warm_up: 0, least: 1, regimes: Some(regimes) };
         let sorted = samples::sort_with(&samples, known);
@@ -229,7 +231,7 @@ impl Batches {
         Self { samples, operations, sorted, counted, moved }
     }
 
-    /// Returns the number of operations of some batches, and the mean seconds per operation over all of them.
+    /// Returns the number of operations of some batches, and the mean seconds per operation over all these operations.
     fn mean(&self, batches: &[usize]) -> (u64, f64) {
         let operations: u64 = batches.iter().map(|i| self.operations[*i]).sum();
         let seconds = |i: &usize| self.samples[*i].seconds[0] * self.operations[*i] as f64;
@@ -237,7 +239,7 @@ impl Batches {
     }
 }
 
-/// Size of a pattern, with its batches.
+/// Batches of one size of a pattern, with the data for its measurement.
 struct SizeEvidence<'a> {
     starter: &'a Starter<'a>,
     report: &'a StartReport,
@@ -276,8 +278,8 @@ impl SizeEvidence<'_> {
             let p99 = if unit.better() == Better::Lower { 0.99 } else { 0.01 };
             (config.min, config.max) = (Some(at(0.0)), Some(at(1.0)));
             config.p99 = Some(digits(at(p99)));
-            // OSU's programs include batches that other programs disturbed, so the probe includes them as
-            // well in a comparison.
+            // OSU's programs include batches that other programs disturbed. In a comparison with them, the probe
+            // includes these batches as well.
             let all = || self.batches.mean(&(0..samples.len()).collect::<Vec<_>>()).1;
             let mean = if self.starter.options.like_osu { all() } else { mean };
             measurement = measurement.value(Quoted::Mean, value_of(mean));
@@ -338,7 +340,7 @@ impl SizeEvidence<'_> {
         if run.done.is_none() {
             let reason = match &report.broken {
                 Some(Broken::Hung(limit)) => {
-                    format!("no answer within {}: killed", Seconds(limit.as_secs_f64()))
+                    format!("killed after {} without output", Seconds(limit.as_secs_f64()))
                 }
                 Some(Broken::Died(how)) => format!("a rank or the launcher ended: {how}"),
                 Some(Broken::Interrupted) => "interrupted".to_owned(),
@@ -358,7 +360,8 @@ impl SizeEvidence<'_> {
         }
         if batches.moved {
             doubt(
-                "no batch was measured with the core-to-core latency of the other sizes".to_owned(),
+                "in every batch, the core-to-core latency differed from that of the other sizes"
+                    .to_owned(),
             );
         }
         misplaced(report).into_iter().for_each(&mut doubt);
@@ -370,7 +373,7 @@ impl SizeEvidence<'_> {
             let distinct = cpus.iter().flatten().collect::<BTreeSet<_>>().len();
             if distinct < wanted as usize {
                 doubt(format!(
-                    "{wanted} threads share {distinct} hardware threads: the figure also depends on \
+                    "{wanted} threads share {distinct} hardware threads; the figure also depends on \
                      the scheduler"
                 ));
             }
@@ -379,7 +382,7 @@ impl SizeEvidence<'_> {
     }
 }
 
-/// Returns the ranks whose CPUs differ from the requested ones.
+/// Returns a text for each rank whose CPUs differ from the requested CPUs.
 fn misplaced(report: &StartReport) -> Vec<String> {
     let Where::Here(asked) = &report.launch.ranks else { return Vec::new() };
     let ranks = asked.iter().zip(&report.output.ranks).enumerate();

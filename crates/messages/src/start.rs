@@ -1,5 +1,5 @@
-//! Runs and monitors one start of the probe. If it prints nothing for longer than its timeout, the launcher
-//! and all ranks are killed; earlier measurements are kept.
+//! One start of the probe, with supervision. If the probe prints nothing for longer than its timeout, the launcher and
+//! all ranks are killed. Complete measurements are kept.
 
 use crate::error::{MessagesError, said};
 use crate::launch::{Launch, Where};
@@ -17,23 +17,23 @@ use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Reason why a start did not finish, although something was measured.
+/// Reason why a start did not finish although it measured something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// No output for this time.
+    /// The probe printed nothing for this time.
     Hung(Duration),
-    /// The launcher or a rank ended: its status, and the end of its error output.
+    /// The launcher or a rank ended. The text contains its exit status and the end of the error output.
     Died(String),
-    /// The user ended the run.
+    /// The user interrupted the run.
     Interrupted,
 }
 
-/// Medians of one start, for ratios of interleaved starts.
+/// Medians of one start, for the ratio of two transports that run alternately.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StartMedians {
-    /// Median round trip of a cache line; NaN if the ranks share none.
+    /// Median round trip of a cache line; NaN if the ranks share no cache line.
     pub trip: Seconds,
-    /// Median seconds per operation, of each completed size.
+    /// Median seconds per operation of each completed size.
     pub seconds: BTreeMap<(Pattern, u64), f64>,
 }
 
@@ -46,7 +46,7 @@ impl StartMedians {
     }
 }
 
-/// Report of the starts of one launch.
+/// Combined output of the starts of one launch.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StartReport {
     pub launch: Launch,
@@ -57,14 +57,14 @@ pub(crate) struct StartReport {
     pub by_start: Vec<StartMedians>,
     /// Transport of the messages, if the library reports it.
     pub transport: Option<String>,
-    /// Reason why the start did not finish.
+    /// Reason why a start did not finish; `None` if all starts finished.
     pub broken: Option<Broken>,
     /// The launcher's command, without the probe's arguments.
     pub command: String,
 }
 
 impl StartReport {
-    /// Adds the samples of another start of the same launch.
+    /// Adds the output of another start of the same launch.
     pub(crate) fn add(&mut self, more: Self) {
         self.by_start.extend(more.by_start);
         for size in more.output.sizes {
@@ -80,34 +80,35 @@ impl StartReport {
     }
 }
 
-/// Longest wait for the first line on this node, and additional time for each other host.
+/// Maximum wait for the first line on this node, which is also the additional time for each other host.
 const START: Duration = Duration::from_secs(20);
 const START_A_HOST: Duration = Duration::from_secs(1);
-/// Factor for the silence timeout of forked ranks: their end is noticed at once, and where other programs use the
-/// cores, each step of a ring takes a slice of the scheduler.
+/// Factor for the timeout of forked ranks. The end of a forked rank is noticed immediately, so that a long timeout has
+/// no disadvantage. If other programs use the cores, each step of a ring may wait for a time slice of the scheduler.
 const OWN_SILENCE: u32 = 5;
-/// Time limit that no start reaches, because the silence timeout ends it earlier.
+/// Time limit that no start reaches, because the timeout for output ends a start earlier.
 pub(crate) const FOREVER: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Lines of error output that a message shows.
+/// Number of lines of error output in an error message.
 const LINES: usize = 4;
-/// Maximum output of the probe in bytes per second of a size; it prints about ten thousand lines.
+/// Maximum size of the probe's output in bytes per second of a size's time limit. The probe prints about ten thousand
+/// lines per second.
 const OUTPUT_A_SECOND: u64 = 8 << 20;
 const UCX_LOG_LEVEL: &str = "UCX_LOG_LEVEL";
-/// Error messages of launchers that have fewer slots than ranks.
+/// Fragments of the error messages that launchers print if they have fewer slots than ranks.
 const SLOTS: [&str; 4] =
     ["not enough slots", "More processors requested", "too many tasks", "not enough hosts"];
 
 /// Transport of messages: an MPI, or the built-in one.
 #[derive(Clone, Copy)]
 pub(crate) enum MessageTransport<'a> {
-    /// An MPI, with its probe.
+    /// An MPI with its probe.
     Mpi(&'a Mpi, &'a Probe),
-    /// This program.
+    /// Built-in transport of this program.
     Own(Fabric),
 }
 
 impl MessageTransport<'_> {
-    /// Returns the name for messages.
+    /// Returns the transport's name for messages to the user.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Mpi(mpi, _) => mpi.library.to_string(),
@@ -115,7 +116,7 @@ impl MessageTransport<'_> {
         }
     }
 
-    /// Returns the launcher of its ranks, for messages.
+    /// Returns the name of the program that starts the ranks, for messages to the user.
     pub(crate) fn launcher(&self) -> &str {
         match self {
             Self::Mpi(mpi, _) => mpi.launcher.command.program(),
@@ -123,7 +124,7 @@ impl MessageTransport<'_> {
         }
     }
 
-    /// Returns the kind of launcher of an MPI.
+    /// Returns the kind of the MPI's launcher; `None` for the built-in transport.
     pub(crate) fn launcher_kind(&self) -> Option<LauncherKind> {
         match self {
             Self::Mpi(mpi, _) => Some(mpi.launcher.kind),
@@ -132,35 +133,35 @@ impl MessageTransport<'_> {
     }
 }
 
-/// Transport of messages, ready to start ranks.
+/// Transport that is ready to start ranks, with the options of the run.
 #[derive(Clone, Copy)]
 pub(crate) struct Starter<'a> {
     pub transport: MessageTransport<'a>,
-    /// Patterns of a launch that the transport runs.
+    /// Patterns that the transport runs.
     pub plays: &'a [Pattern],
     pub topology: &'a Topology,
     pub options: &'a MessageOptions,
 }
 
 /// Time for which a program has printed nothing, measured by frequent checks. If this process was stopped, as in a
-/// guest that its host pauses, the program most likely was stopped too: between two checks at most [`Silence::LOOK`]
-/// counts.
+/// guest that its host pauses, the program was most likely stopped as well. Therefore at most [`Silence::LOOK`] counts
+/// between two checks.
 pub(crate) struct Silence {
     lasts: Duration,
     looked: Instant,
 }
 
 impl Silence {
-    /// Maximum time that counts between two checks; many times their interval.
+    /// Maximum time that counts between two checks; much longer than the normal interval between checks.
     const LOOK: Duration = Duration::from_millis(500);
 
-    /// Starts the measurement of silence.
+    /// Starts the measurement of the time without output.
     pub(crate) fn new() -> Self {
         Self { lasts: Duration::ZERO, looked: Instant::now() }
     }
 
-    /// Returns the reason to kill the program: the user interrupts the run, or it was silent for longer than
-    /// `timeout`.
+    /// Returns the reason for killing the program: the user interrupted the run, or the program printed nothing for
+    /// longer than `timeout`.
     pub(crate) fn reason_to_kill(
         &mut self,
         observer: &dyn Observer,
@@ -184,7 +185,7 @@ impl Starter<'_> {
     /// Starts the probe and reads its output to the end.
     ///
     /// # Errors
-    /// Fails when nothing was measured; partial results are always returned.
+    /// Fails when nothing was measured; partial results are not an error.
     pub(crate) fn run(
         &self,
         launch: &Launch,
@@ -237,14 +238,15 @@ impl Starter<'_> {
         Ok(StartReport { launch, output, starts: 1, by_start, transport, broken, command })
     }
 
-    /// Returns the number of starts of `launch` whose samples are combined. The starts share the time limit of a size.
+    /// Returns the number of starts of `launch`. Their samples are combined, and they share the time limit of each
+    /// size.
     pub(crate) fn starts(&self, launch: &Launch) -> u32 {
         let fixed = self.options.samples.is_some() || self.options.iterations.is_some();
         let here = matches!(launch.ranks, Where::Here(_)) && launch.steps.is_empty();
         if fixed || !here { 1 } else { self.options.starts.max(1) }
     }
 
-    /// Returns the options of one of several starts.
+    /// Returns the options of one start, with its share of the time limit.
     pub(crate) fn options_of_a_start(&self, launch: &Launch) -> MessageOptions {
         let size_limit = self.options.size_limit / self.starts(launch);
         MessageOptions { size_limit, ..self.options.clone() }
@@ -287,7 +289,7 @@ impl Starter<'_> {
         let command = CommandLine::new(program, []).with(arguments.iter().cloned());
         let launch = launch.by(&mpi.launcher, self.topology, cares_for_root(mpi));
         let mut run = ProgramJob::new(command, FOREVER).launched(launch);
-        // UCX prints its transport once, at its start.
+        // UCX prints its transport once, when it is initialized.
         if std::env::var_os(UCX_LOG_LEVEL).is_none() {
             run.environment.push((UCX_LOG_LEVEL.to_owned(), Some("info".to_owned())));
         }
@@ -349,8 +351,8 @@ fn only_mpi() -> MessagesError {
     transport::needs_mpi("this start of ranks", None)
 }
 
-/// True if this process runs as root and the launcher of this MPI requires an option for that. Open MPI's
-/// variables in the environment replace the option; version 5 also reads its runtime's names.
+/// True if this process runs as root and the launcher of this MPI requires an option for that. Open MPI also accepts
+/// environment variables instead of the option; version 5 also reads the variables of its runtime (PRRTE).
 pub(crate) fn cares_for_root(mpi: &Mpi) -> bool {
     let told = ["OMPI_", "PRTE_"].iter().any(|prefix| {
         let set = |name| std::env::var(format!("{prefix}{name}")).is_ok_and(|value| value == "1");
@@ -359,7 +361,7 @@ pub(crate) fn cares_for_root(mpi: &Mpi) -> bool {
     mpi.launcher.kind == LauncherKind::OpenMpi && nodegauge_os::is_root() && !told
 }
 
-/// Returns the last informative lines, without the output of the requested verbosity.
+/// Returns the last informative lines of an error output, without the verbose output that this program requested.
 pub(crate) fn error_tail(text: &str) -> String {
     let chatter = |line: &str| {
         let rule = line.trim().chars().all(|c| c == '-' || c == '=');
@@ -370,8 +372,8 @@ pub(crate) fn error_tail(text: &str) -> String {
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
-/// Returns the transport of messages from the library's output at its start: for Open MPI the layer and its
-/// transports, for UCX the lanes for tagged messages.
+/// Returns the transport of the messages, as the library prints it when it is initialized. For Open MPI these are the
+/// layer and its transports, for UCX the lanes for tagged messages.
 fn transport(text: &str) -> Option<String> {
     let mut layer = None;
     let mut ways: Vec<String> = Vec::new();

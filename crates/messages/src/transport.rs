@@ -1,10 +1,9 @@
-//! Built-in transport, for nodes without an MPI, and as the lower bound for the times of an MPI. Ranks are
-//! forked children of one process of this program, which replaces a launcher and prints the same output as
-//! the probe.
+//! Built-in transport, for nodes without an MPI and as a lower bound for the times of an MPI. Ranks are forked children
+//! of one process of this program, which replaces a launcher and prints the same output as the probe.
 //!
-//! `link` moves messages: small ones through a ring in shared memory, large ones with one copy out of the
-//! other process (`process_vm_readv`), or all by TCP on the loopback interface. `participant` has the patterns,
-//! `measure` times a size, `ranks` starts, places and ends the ranks.
+//! `link` transfers messages: small messages through a ring buffer in shared memory, and large messages with a single
+//! copy from the other process (`process_vm_readv`). Alternatively, all messages use TCP on the loopback interface.
+//! `participant` implements the patterns, `measure` times a size, and `ranks` starts, binds and ends the ranks.
 
 mod link;
 mod measure;
@@ -22,10 +21,10 @@ use nodegauge_measure::{Failure, names};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
-/// The hidden command under which this program starts itself to measure over its own transport.
+/// Hidden command with which this program starts itself to run the ranks of its built-in transport.
 pub const COMMAND: &str = "transport-ranks";
 
-/// Connection between ranks.
+/// Fabric that connects ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fabric {
     /// Shared memory.
@@ -37,7 +36,7 @@ pub enum Fabric {
 names!(Fabric, "transport", Shm = "shm", Tcp = "tcp");
 
 impl Fabric {
-    /// Returns the name for people.
+    /// Returns the human-readable name.
     pub fn title(self) -> &'static str {
         match self {
             Self::Shm => "shared memory",
@@ -45,7 +44,7 @@ impl Fabric {
         }
     }
 
-    /// Returns the reason why ranks cannot be connected this way; `None` if they can.
+    /// Returns the reason why ranks cannot use this fabric; `None` if they can use it.
     pub(crate) fn missing(self) -> Option<String> {
         let connect = || {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -61,9 +60,9 @@ impl Fabric {
 /// Route of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Through the ring: two copies.
+    /// Ring buffer in shared memory: two copies.
     Ring,
-    /// Out of the sender's memory: one copy.
+    /// Read from the sender's memory: one copy.
     Read,
     /// TCP.
     Tcp,
@@ -76,18 +75,18 @@ pub(crate) fn has(pattern: Pattern) -> bool {
     matches!(pattern.row().participants, Participants::Pair | Participants::Pairs)
 }
 
-/// Size of a pattern, number of warm-up operations, and number of timed operations if it is fixed.
+/// Message size of a pattern, number of warm-up operations, and number of timed operations (0 if it is not fixed).
 type SizeOrder = (u64, u64, u64);
 
-/// Job of the ranks.
+/// Job for the ranks of the built-in transport.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RankJob {
-    /// Process that starts the job.
+    /// ID of the process that starts the job.
     parent: u32,
     fabric: Fabric,
     /// CPUs of each rank.
     cpus: Vec<Vec<u32>>,
-    /// Patterns by name.
+    /// Names of the patterns, with their sizes.
     patterns: Vec<(String, Vec<SizeOrder>)>,
     window: usize,
     limit_s: f64,
@@ -95,7 +94,7 @@ pub(crate) struct RankJob {
     validate: u32,
     each: bool,
     multiple: bool,
-    /// Pairs, one after another; empty if all ranks work together.
+    /// Pairs that run one after another; empty if all ranks run the patterns together.
     steps: Vec<(usize, usize)>,
 }
 
@@ -132,13 +131,14 @@ impl RankJob {
 
     /// Returns the arguments with which this program runs the job.
     pub(crate) fn arguments(&self) -> Vec<String> {
-        let order = serde_json::to_string(self).expect("an order has names and numbers only");
+        let order =
+            serde_json::to_string(self).expect("a job of names and numbers can be serialized");
         vec![COMMAND.to_owned(), order]
     }
 }
 
-/// Returns the error for a request that requires an MPI; `missing` is the reason why there is none, unless
-/// the user wants none.
+/// Returns the error for a request that requires an MPI. `missing` is the reason why no MPI was found; `None` if the
+/// user wants no MPI.
 pub(crate) fn needs_mpi(what: &str, missing: Option<&Failure>) -> MessagesError {
     match missing {
         None => Failure::usage(format!("{what}: only possible with an MPI"))
@@ -151,7 +151,7 @@ pub(crate) fn needs_mpi(what: &str, missing: Option<&Failure>) -> MessagesError 
     }
 }
 
-/// Returns what prevents processes from reading each other's memory, as far as the system reports it.
+/// Returns the setting that prevents processes from reading each other's memory, as far as the system reports it.
 pub(crate) fn readable() -> String {
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     match scope.as_deref().map(str::trim) {

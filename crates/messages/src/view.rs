@@ -1,5 +1,5 @@
-//! View of `mpi`: one line per distance, the curves with a chart, a matrix, or the probe next to the OSU
-//! micro-benchmarks; the evidence below.
+//! View of `mpi`: a summary with one line per distance, the curves with a chart, a matrix, or a comparison of the probe
+//! with the OSU micro-benchmarks. The evidence follows below.
 
 mod curves;
 mod evidence;
@@ -17,8 +17,7 @@ use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, NoticeId, Unit};
 use nodegauge_placement::{Distance, cpus};
 
-/// Sizes of a summary: the latency of the smallest message that carries something, and the rate of
-/// the largest.
+/// Message sizes of the summary: the smallest size with a payload for the latency, and the largest size for the rate.
 const SMALL: u64 = 8;
 /// Text for a missing figure.
 const NONE: &str = "-";
@@ -27,13 +26,13 @@ const NONE: &str = "-";
 struct ShownFigure<'a> {
     m: &'a Measurement,
     config: MessageConfig,
-    /// `None` for an unknown pattern.
+    /// Pattern of the figure; `None` for an unknown pattern.
     pattern: Option<Pattern>,
 }
 
 impl ShownFigure<'_> {
-    /// Returns the library, e.g. `Open MPI 4.1.4`; for an unusable MPI its wrapper, for a saved output the
-    /// program that printed it.
+    /// Returns the name of the library, e.g. `Open MPI 4.1.4`. For an unusable MPI this is the wrapper, and for a saved
+    /// output the program that printed it.
     fn library(&self) -> String {
         if self.is_own() {
             return format!("no MPI, {}", self.config.engine.as_deref().unwrap_or(NONE));
@@ -47,7 +46,7 @@ impl ShownFigure<'_> {
         }
     }
 
-    /// Returns library and distance; figures with the same values share a line.
+    /// Returns the library and the distance. Figures with the same library and distance share a line.
     fn line(&self) -> (String, Option<Distance>) {
         (self.library(), self.config.distance)
     }
@@ -70,7 +69,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let all: Vec<&ShownFigure<'_>> = all.iter().collect();
     let mut section = Section::new(GAUGE);
     if all.is_empty() {
-        // The page of all gauges reports why a gauge has no figures.
+        // The page of all gauges shows the reason why a gauge has no figures.
         let mut notices = record.notices.iter().filter(|notice| notice.gauge == GAUGE);
         let why = notices.find(|notice| notice.id == NoticeId::LeftOut);
         section.note_if(GAUGE, why.map(|notice| notice.to_string()));
@@ -83,7 +82,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         if !summary.rows.is_empty() {
             section.push(summary);
         }
-        // On a page with other gauges, only the facts that are needed to read the row are shown.
+        // On a page with several gauges, only the facts that are needed to understand the row are shown.
         evidence::how(&mut section, &all, detail == Detail::Brief);
         evidence::doubts(&mut section, &all);
         if detail == Detail::Brief && all.iter().all(|row| row.is_own()) {
@@ -101,9 +100,9 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     [section].into_iter().chain(closing).filter(|section| !section.blocks.is_empty()).collect()
 }
 
-/// Compares several MPIs between the same ranks, or the probe with OSU's programs on one MPI. Returns which of them
-/// has the lower latency of small messages and which the higher bandwidth of large ones. If neither was measured,
-/// compares the first measured pattern.
+/// Compares several MPIs between the same ranks, or the probe with OSU's programs on one MPI. The text states which
+/// library has the lower latency of small messages and which has the higher bandwidth of large messages. If neither was
+/// measured, the first measured pattern is compared.
 fn closing(all: &[&ShownFigure<'_>]) -> Option<String> {
     let is_osu = |figure: &ShownFigure<'_>| figure.m.category == Category::Reference;
     let osu = all.iter().any(|figure| is_osu(figure));
@@ -137,7 +136,7 @@ fn closing(all: &[&ShownFigure<'_>]) -> Option<String> {
             };
             let of = own.iter().filter(|figure| figure.pattern == Some(pattern));
             let by_size = grouped(of, |figure| figure.config.message_bytes);
-            // A size that all of them have; for small sizes, one greater than zero.
+            // A size that all libraries have; for small messages, a size greater than zero.
             let mut sizes: Vec<_> =
                 by_size.iter().filter(|(_, figures)| figures.len() > 1).collect();
             sizes.retain(|(size, _)| {
@@ -223,7 +222,7 @@ fn places(figure: &ShownFigure<'_>) -> String {
     }
 }
 
-/// Unit in which figures are shown: `GB/s`.
+/// Unit in which figures are shown, e.g. `GB/s`.
 #[derive(Clone, Copy)]
 struct FigureUnit {
     unit: Unit,

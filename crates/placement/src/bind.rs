@@ -1,8 +1,8 @@
-//! Assignment of threads to places: the policies of `OMP_PROC_BIND` and their arithmetic.
+//! Assignment of threads to places: the policies of `OMP_PROC_BIND`.
 //!
-//! Pure. Source: OpenMP 5.2, "Controlling OpenMP Thread Affinity". Where the standard leaves a choice
-//! (which part is larger when the numbers do not divide), remainders are spread evenly, so that
-//! rounding never gives one socket or cache two threads more than another.
+//! The module performs no system calls. Source: OpenMP 5.2, "Controlling OpenMP Thread Affinity". If the numbers do not
+//! divide, the standard leaves the distribution of the remainder to the implementation. Here the remainder is spread
+//! evenly, so that rounding never gives a socket or cache two threads more than another one.
 
 use crate::grammar;
 use nodegauge_measure::SyntaxError;
@@ -15,18 +15,18 @@ const EXAMPLE: &str = "--bind close, spread, primary or none";
 /// Policy that assigns threads to places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Bind {
-    /// Consecutive threads on consecutive places.
+    /// Consecutive threads are bound to consecutive places.
     Close,
-    /// Threads as far apart as the places allow.
+    /// Threads are as far apart as the places allow.
     Spread,
-    /// All threads on the first place.
+    /// All threads are bound to the first place.
     Primary,
     /// Threads are not bound.
     None,
 }
 
 impl Bind {
-    /// Returns the name in the record and in `--bind`.
+    /// Returns the name of the policy in the record and in `--bind`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Close => "close",
@@ -36,13 +36,13 @@ impl Bind {
         }
     }
 
-    /// Returns the place index of each of `threads` threads on `places` places; `None` for a thread
+    /// Returns the index of the place of each of `threads` threads if there are `places` places; `None` for a thread
     /// that is not bound.
     ///
-    /// Close, with at most as many threads as places, puts thread `t` on place `t`. Spread puts it on
-    /// place `floor(t * P / T)`, the first place of the t-th of T subpartitions of floor(P/T) or
-    /// ceil(P/T) consecutive places. With more threads than places, both policies give each place
-    /// floor(T/P) or ceil(T/P) consecutive threads.
+    /// Close: if there are at most as many threads as places, thread `t` is bound to place `t`. Spread: thread `t` of T
+    /// is bound to place `floor(t * P / T)` of P, which is the first place of the t-th of T groups of floor(P/T) or
+    /// ceil(P/T) consecutive places. If there are more threads than places, both policies give each place floor(T/P) or
+    /// ceil(T/P) consecutive threads.
     pub fn assign(self, threads: u32, places: usize) -> Vec<Option<usize>> {
         let count = u64::from(threads);
         let all = places as u64;
@@ -66,8 +66,8 @@ impl fmt::Display for Bind {
 impl FromStr for Bind {
     type Err = SyntaxError;
 
-    /// Reads a policy; `master` means primary, `true` close, `false` none. A list such as
-    /// `spread,close` has one policy per level of nested parallelism; the first is returned.
+    /// Parses a policy; `master` means primary, `true` close, and `false` none. A list such as `spread,close` has one
+    /// policy per level of nested parallelism, and the first policy is returned.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("bind", EXAMPLE, text);
         let mut first = true;
@@ -79,7 +79,7 @@ impl FromStr for Bind {
                 "close" => Ok(Self::Close),
                 "spread" => Ok(Self::Spread),
                 "primary" | "master" => Ok(Self::Primary),
-                // OpenMP leaves the policy of `true` to the implementation; libgomp uses close.
+                // OpenMP leaves the meaning of `true` to the implementation; libgomp uses close.
                 "true" if only => Ok(Self::Close),
                 "none" | "false" if only => Ok(Self::None),
                 _ => Err(cursor.error_at(at, "expected close, spread, primary or none")),
@@ -120,7 +120,8 @@ mod tests {
 
     #[test]
     fn the_examples_of_the_specification() {
-        // The OpenMP examples of affinity: 8 places; 4 threads spread, 4 close, 16 on 8.
+        // The example of affinity in the OpenMP examples has 8 places; 4 threads are spread, 4 are close, and 16 use 8
+        // places.
         assert_eq!(places(Bind::Spread, 4, 8), [0, 2, 4, 6]);
         assert_eq!(places(Bind::Close, 4, 8), [0, 1, 2, 3]);
         assert_eq!(places(Bind::Spread, 16, 8)[..5], [0, 0, 1, 1, 2]);

@@ -1,7 +1,7 @@
 //! Grammar of `--cpus`: one entry per thread or per rank, in the order typed.
 //!
-//! `0,2,8-15` and `0-62:2` name single CPUs; `{0-3},{4-7}` names groups. CPU numbers are those of the
-//! operating system. Unlike in a cpuset, the order matters, and a CPU may occur more than once.
+//! `0,2,8-15` and `0-62:2` denote single CPUs; `{0-3},{4-7}` denotes groups. CPU numbers are those of the operating
+//! system. Unlike in a cpuset, the order matters, and a CPU may occur several times.
 
 use crate::cpus::{self, UsableCpus, joined, number_ranges};
 use crate::error::PlacementError;
@@ -15,12 +15,12 @@ use std::str::FromStr;
 const WHAT: &str = "cpus";
 const EXAMPLE: &str = "--cpus 0,2,4-7, --cpus 0-30:2 or --cpus '{0-3},{4-7}'";
 
-/// List of CPUs in the order of threads or ranks: at least one entry, each with at least one CPU.
+/// List of CPUs in the order of threads or ranks. It has at least one entry, and each entry has at least one CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuList(Vec<Vec<u32>>);
 
 impl CpuList {
-    /// Returns the entries after a check against the machine; CPUs within an entry are sorted.
+    /// Checks the entries against the machine and returns them. The CPUs within an entry are sorted.
     ///
     /// # Errors
     /// Fails when a CPU does not exist or this process may not use it.
@@ -46,7 +46,7 @@ impl FromStr for CpuList {
             let read = range(input)?;
             all += read.len();
             if all > MOST as usize {
-                return Err(input.error_at(at, "these are too many CPUs"));
+                return Err(input.error_at(at, "too many CPUs"));
             }
             Ok(read)
         };
@@ -61,7 +61,7 @@ impl FromStr for CpuList {
     }
 }
 
-/// Reads `A`, `A-B` or `A-B:STEP`.
+/// Parses `A`, `A-B` or `A-B:STEP`.
 fn range(cursor: &mut Cursor<'_>) -> Result<Vec<u32>, SyntaxError> {
     grammar::range(cursor, cpu, ["expected a CPU number", "expected the last CPU after '-'"])
 }
@@ -106,7 +106,7 @@ mod tests {
             ("", 0, "expected a CPU number"),
             ("0,", 2, "expected a CPU number"),
             ("0-", 2, "expected the last CPU after '-'"),
-            ("3-1", 2, "a range goes from the smaller number up"),
+            ("3-1", 2, "a range must begin with the smaller number"),
             ("0-3:0", 4, "expected at least 1"),
             ("{0", 2, "expected ',' or '}'"),
             ("{}", 1, "expected a CPU number"),

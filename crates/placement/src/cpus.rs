@@ -1,7 +1,7 @@
 //! Lists of CPUs in the range notation of Linux (`0-31,64`), and the CPUs of a topology.
 //!
-//! Pure. Every error and record of this crate formats CPUs with [`ranges`], so that users can paste
-//! them into `taskset -c` or a cpuset.
+//! The module performs no system calls. Every error and record of this crate formats CPUs with [`ranges`], so that
+//! users can paste the text into `taskset -c` or a cpuset.
 
 use crate::error::PlacementError;
 pub use nodegauge_machine::number_ranges;
@@ -11,12 +11,12 @@ use nodegauge_measure::quantity::counted;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// Joins the items with commas.
+/// Formats the items with commas between them.
 pub(crate) fn joined(items: impl IntoIterator<Item = impl Display>) -> String {
     items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(",")
 }
 
-/// Formats CPUs in range notation: `0-3,8`.
+/// Formats CPUs in range notation, e.g. `0-3,8`.
 pub fn ranges(cpus: &[CpuId]) -> String {
     number_ranges(cpus.iter().map(|cpu| cpu.0))
 }
@@ -26,14 +26,14 @@ pub fn allowed(topology: &Topology) -> Vec<CpuId> {
     sorted(topology.allowed().map(|thread| thread.cpu))
 }
 
-/// Formats the CPUs that this process may use: `2 hardware threads (0-1)`.
+/// Formats the number and the list of the CPUs that this process may use, e.g. `2 hardware threads (0-1)`.
 pub(crate) fn usable(topology: &Topology) -> String {
     let allowed = allowed(topology);
     format!("{} ({})", counted(allowed.len(), "hardware thread"), ranges(&allowed))
 }
 
-/// Returns the allowed CPUs of each object, in the topology's order of objects; `object` returns the
-/// index of a hardware thread's object. Objects without an allowed CPU are left out.
+/// Returns the allowed CPUs of each object (core, cache, ...), in the topology's order of objects. `object` returns the
+/// index of the object that contains a hardware thread. Objects without an allowed CPU are left out.
 pub(crate) fn grouped(
     topology: &Topology,
     object: impl Fn(&HardwareThread) -> Option<usize>,
@@ -51,7 +51,7 @@ pub(crate) fn grouped(
     groups.into_iter().map(sorted).collect()
 }
 
-/// Index of the existing and of the usable CPUs, for many look-ups.
+/// Index of the CPUs that exist and of the CPUs that this process may use, for fast look-ups.
 pub(crate) struct UsableCpus<'a> {
     topology: &'a Topology,
     allowed: BTreeMap<CpuId, bool>,

@@ -1,10 +1,9 @@
 //! Assignment of devices to ranks, and placement of ranks on the cores near their devices.
 //!
-//! Pure. Devices are numbered as by drivers: per vendor, in bus order. If no other option places the
-//! ranks, rank r gets the r-th device, as expected by programs that choose the device by their number
-//! on the node; the cores near a device are divided among the ranks whose devices are near the same
-//! cores. If ranks are placed by other options, each rank gets the near device that has the fewest
-//! ranks.
+//! The module performs no system calls. Devices are numbered as drivers number them: per vendor, in bus order. If no
+//! other option places the ranks, rank r gets the r-th device, because programs usually select the device by the number
+//! of the rank on the node. The cores near a device are divided among the ranks whose devices are near the same cores.
+//! If other options place the ranks, each rank gets the near device with the fewest ranks.
 
 use crate::bind::Bind;
 use crate::cpus;
@@ -19,11 +18,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Device of a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RankDevice {
-    /// Number among the devices of its vendor.
+    /// Number of the device among the devices of its vendor.
     pub number: u32,
-    /// Bus address.
+    /// Address of the device on the bus.
     pub address: String,
-    /// PCI vendor ID.
+    /// PCI ID of the vendor.
     #[serde(skip)]
     pub vendor: u16,
     /// Nearest NUMA node.
@@ -32,12 +31,12 @@ pub struct RankDevice {
     pub near: Option<bool>,
 }
 
-/// Returns the device indices of each of `ranks` ranks, with `each` of `count` devices per rank. Several
-/// ranks may share a device if each has one.
+/// Returns the indices of the devices of each of `ranks` ranks. Each rank gets `each` of `count` devices. If `each` is
+/// 1, several ranks may share a device.
 fn share(ranks: usize, each: usize, count: usize) -> Result<Vec<Vec<usize>>, PlacementError> {
     if count == 0 {
         return Err(PlacementError::new(
-            "there is no device to place ranks near: the machine lists no compute device",
+            "cannot place ranks near devices: the machine has no compute device",
         )
         .hint(
             "see `nodegauge machine`, or describe a machine with devices by --topology FILE.xml",
@@ -46,11 +45,12 @@ fn share(ranks: usize, each: usize, count: usize) -> Result<Vec<Vec<usize>>, Pla
     if ranks * each > count && each > 1 || each > count {
         let most = count / each.max(1);
         return Err(PlacementError::new(format!(
-            "cannot give {} of {each} devices each: there are {count}",
+            "cannot place {} with {each} devices per rank: {} devices are required, the machine has {count}",
             counted(ranks, "rank"),
+            ranks * each,
         ))
         .hint(format!(
-            "ask for {}",
+            "use {}",
             if most == 0 {
                 format!("--devices {count} or fewer")
             } else {
@@ -60,14 +60,14 @@ fn share(ranks: usize, each: usize, count: usize) -> Result<Vec<Vec<usize>>, Pla
     }
     Ok((0..ranks)
         .map(|rank| {
-            // If the numbers do not divide, the last ranks end with the last device.
+            // If the numbers do not divide, the last ranks get the last devices.
             let first = (rank * count / ranks).min(count - each);
             (first..first + each).collect()
         })
         .collect())
 }
 
-/// Places ranks of `threads` threads near their devices, `each` devices per rank.
+/// Places ranks of `threads` threads near their devices, with `each` devices per rank.
 pub(crate) fn place(
     topology: &Topology,
     ranks: u32,
@@ -88,7 +88,8 @@ pub(crate) fn place(
         let mut cores: Vec<usize> = near.iter().map(|thread| thread.core).collect();
         cores.dedup();
         let own = &cores[index * cores.len() / sharers..(index + 1) * cores.len() / sharers];
-        // The rank's own cores first, first siblings before second; then near cores; then all others.
+        // The order is: the rank's own cores, with first hardware threads before second ones; other near cores; all
+        // other cores.
         let mut order: Vec<(bool, bool, u32, usize, CpuId)> = topology
             .allowed()
             .enumerate()
@@ -111,8 +112,8 @@ pub(crate) fn place(
     Ok(placed.collect())
 }
 
-/// Returns the devices of ranks that are bound to these CPUs, `each` devices per rank, and notices. With
-/// `by_number`, devices follow rank numbers; otherwise each rank gets devices near its CPUs.
+/// Returns the devices of ranks that are bound to these CPUs, with `each` devices per rank, and notices. With
+/// `by_number`, devices are assigned in the order of rank numbers. Otherwise each rank gets devices near its CPUs.
 pub(crate) fn give(
     topology: &Topology,
     ranks: &[Option<Vec<CpuId>>],
@@ -132,7 +133,7 @@ pub(crate) fn give(
             .map(|rank| {
                 let mut candidates: Vec<usize> = (0..devices.len()).collect();
                 let held_by = |device: &usize| held.get(device).copied().unwrap_or(0);
-                // An even share of ranks per device comes before nearness.
+                // An equal number of ranks per device has priority over the distance.
                 let total = ranks.len() * each as usize;
                 let full = |device: &usize| held_by(device) >= total.div_ceil(devices.len());
                 candidates.sort_by_key(|device| {

@@ -1,8 +1,8 @@
 //! One line per thread with its affinity, in the format of OpenMP runtimes.
 //!
-//! The format is that of `OMP_DISPLAY_AFFINITY=true` with libomp, whose default
-//! `OMP_AFFINITY_FORMAT` is `OMP: pid %P tid %i thread %n bound to OS proc set {%A}`. Scripts that
-//! read libomp's lines can read these. CPUs are in range notation.
+//! The format is that of `OMP_DISPLAY_AFFINITY=true` with libomp, whose default `OMP_AFFINITY_FORMAT` is `OMP: pid %P
+//! tid %i thread %n bound to OS proc set {%A}`. Scripts that read libomp's lines can also read these lines. CPUs are in
+//! range notation.
 
 use crate::cpus::ranges;
 use crate::pin::current_affinity;
@@ -15,7 +15,7 @@ use std::fmt;
 pub struct ObservedAffinity {
     /// Process ID.
     pub process: u32,
-    /// Kernel's thread ID.
+    /// Thread ID of the kernel.
     pub kernel_thread: u32,
     /// Thread number in the team.
     pub thread: u32,

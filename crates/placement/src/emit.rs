@@ -1,14 +1,14 @@
-//! Conversion of a placement into the options of other launchers: OpenMP variables, numactl, the
-//! `mpirun` of Open MPI and of MPICH, Slurm's `srun`. Pure.
+//! Conversion of a placement into OpenMP variables and into the options of numactl, of the `mpirun` of Open MPI and of
+//! MPICH, and of Slurm's `srun`. The module performs no system calls.
 //!
-//! Each launcher binds ranks with its own options. `PerRank` adds what they cannot express: a command
-//! prefix for the rank's program (numactl, for memory policies without a launcher option) and
-//! variables (`OMP_PLACES`, if the threads of a rank go to different CPUs). [`script`] combines both
-//! in a shell script.
+//! Each launcher binds ranks with its own options. `PerRank` adds the settings that launcher options cannot express: a
+//! command prefix for the rank's program (numactl, for memory policies without a launcher option), and variables
+//! (`OMP_PLACES`, if the threads of a rank are bound to different CPUs). [`script`] combines the options and these
+//! settings in a shell script.
 //!
-//! Sources: OpenMP 5.2, "OMP_PLACES"; numactl(8); mpirun(1) of Open MPI 4.1 and prte-map(1) of its
-//! version 5; the user's guide of MPICH's Hydra on `-bind-to user:`; srun(1) on `--cpu-bind` and
-//! `--mem-bind`. The end-to-end tests start the installed launchers and check the real binding.
+//! Sources: OpenMP 5.2, "OMP_PLACES"; numactl(8); mpirun(1) of Open MPI 4.1 and prte-map(1) of its version 5; the
+//! user's guide of MPICH's Hydra on `-bind-to user:`; srun(1) on `--cpu-bind` and `--mem-bind`. The end-to-end tests
+//! start the installed launchers and check the actual binding.
 
 use crate::bind::Bind;
 use crate::cpus::{joined, number_ranges, ranges};
@@ -21,19 +21,19 @@ use nodegauge_machine::{CpuId, NodeId, Topology};
 
 pub mod script;
 
-/// Launcher of the ranks.
+/// Launcher that starts the ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RankLauncher {
     /// Open MPI's `mpirun`.
     OpenMpi,
-    /// The `mpirun` of MPICH (Hydra) and of its derivatives.
+    /// `mpirun` of MPICH (Hydra) and of MPICH's derivatives.
     Mpich,
     /// Slurm's `srun`.
     Slurm,
 }
 
 impl RankLauncher {
-    /// Returns the variable that holds the rank of a process.
+    /// Returns the name of the variable that contains the rank of a process.
     pub(crate) fn rank_variable(self) -> &'static str {
         match self {
             Self::OpenMpi => "OMPI_COMM_WORLD_RANK",
@@ -46,9 +46,9 @@ impl RankLauncher {
 /// Settings of one rank in addition to the launcher's own options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct PerRank {
-    /// Variables, by name.
+    /// Environment variables with their values.
     environment: Vec<(&'static str, String)>,
-    /// Command prefix of the program, e.g. `numactl --interleave=0-3`; may be empty.
+    /// Command prefix of the rank's program, e.g. `numactl --interleave=0-3`; may be empty.
     prefix: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn per_rank(plan: &RankPlan, launcher: RankLauncher) -> Vec<PerRank> 
     let slurm = launcher == RankLauncher::Slurm;
     let by_srun = slurm && mem_bind(plan).is_some();
     let settings = |(rank, place): (usize, &RankPlace)| PerRank {
-        // Slurm sets the variables of devices itself.
+        // Slurm sets the variables that select devices itself.
         environment: if slurm {
             threads_within(place)
         } else {
@@ -68,12 +68,12 @@ pub(crate) fn per_rank(plan: &RankPlan, launcher: RankLauncher) -> Vec<PerRank> 
     plan.ranks.iter().enumerate().map(settings).collect()
 }
 
-/// Major versions of Open MPI whose options differ.
+/// Major version of Open MPI; the options differ between these versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenMpiVersion {
-    /// Version 4 and before: `--rankfile`, CPU numbers of the operating system.
+    /// Version 4 and earlier: `--rankfile` with CPU numbers of the operating system.
     V4,
-    /// Version 5 and later: `--map-by rankfile`, hwloc's logical CPU numbers.
+    /// Version 5 and later: `--map-by rankfile` with hwloc's logical CPU numbers.
     V5,
 }
 
@@ -87,17 +87,17 @@ pub struct OpenMpi {
 }
 
 impl OpenMpi {
-    /// Option without which Open MPI refuses to run as root, e.g. in containers.
+    /// Option that Open MPI requires to run as root, e.g. in containers.
     pub const AS_ROOT: &str = "--allow-run-as-root";
 
-    /// Returns the options of `mpirun`; they name `rankfile` if there is a rank file.
+    /// Returns the options of `mpirun`. `rankfile` is the path of the rank file, which is used only if there is one.
     pub fn args(&self, rankfile: &str) -> Vec<String> {
         let words = match (self.version, &self.rankfile) {
             (OpenMpiVersion::V4, Some(_)) => {
                 "-np RANKS --mca rmaps_rank_file_physical 1 --use-hwthread-cpus --rankfile FILE"
             }
             (OpenMpiVersion::V4, None) => "-np RANKS --bind-to none --oversubscribe",
-            // Several ranks may share the CPUs of a socket on purpose.
+            // The option allows that several ranks share the CPUs of a socket, which a plan may request.
             (OpenMpiVersion::V5, Some(_)) => {
                 "-np RANKS --map-by rankfile:file=FILE:hwtcpus --bind-to hwthread:overload-allowed"
             }
@@ -109,8 +109,8 @@ impl OpenMpi {
     }
 }
 
-/// Converts a plan into options of Open MPI. Version 5 numbers the CPUs that this process may use in
-/// hwloc's logical order, which is that of the topology.
+/// Converts a plan into options of Open MPI. Version 5 numbers the CPUs that this process may use in hwloc's logical
+/// order, which is the order of the topology.
 pub fn openmpi(plan: &RankPlan, topology: &Topology, version: OpenMpiVersion) -> OpenMpi {
     let logical = |cpus: &[CpuId]| {
         let position = |cpu: &CpuId| topology.allowed().position(|thread| thread.cpu == *cpu);
@@ -131,8 +131,8 @@ pub fn openmpi(plan: &RankPlan, topology: &Topology, version: OpenMpiVersion) ->
     }
 }
 
-/// Returns the options of MPICH's `mpirun` (Hydra). `-bind-to user:` takes the CPU numbers of the
-/// operating system, with the CPUs of a rank joined by `+`.
+/// Returns the options of MPICH's `mpirun` (Hydra). `-bind-to user:` requires the CPU numbers of the operating system,
+/// with `+` between the CPUs of a rank.
 pub fn mpich(plan: &RankPlan) -> Vec<String> {
     let rank = |place: &RankPlace| Some(joined(place.bound_cpus()?).replace(',', "+"));
     let bound: Option<Vec<String>> = plan.ranks.iter().map(rank).collect();
@@ -140,8 +140,8 @@ pub fn mpich(plan: &RankPlan) -> Vec<String> {
     ["-np", &plan.ranks.len().to_string(), "-bind-to", &bind].map(str::to_owned).to_vec()
 }
 
-/// Returns the options of Slurm's `srun` on a node that is allocated exclusively: only there does
-/// Slurm accept CPUs and NUMA nodes by number.
+/// Returns the options of Slurm's `srun` on an exclusively allocated node. Slurm accepts CPUs and NUMA nodes by number
+/// only on such a node.
 pub fn slurm(plan: &RankPlan) -> Vec<String> {
     let threads = plan.ranks.iter().map(|place| place.placement.threads.len()).max().unwrap_or(1);
     let mut words = vec![
@@ -155,7 +155,7 @@ pub fn slurm(plan: &RankPlan) -> Vec<String> {
     words
 }
 
-/// Returns the value of `--cpu-bind`: numbers for one CPU per rank, masks for several.
+/// Returns the value of `--cpu-bind`: CPU numbers if each rank has one CPU, otherwise masks.
 fn cpu_bind(plan: &RankPlan) -> String {
     let bound: Option<Vec<Vec<CpuId>>> = plan.ranks.iter().map(RankPlace::bound_cpus).collect();
     match bound {
@@ -170,9 +170,9 @@ fn cpu_bind(plan: &RankPlan) -> String {
     }
 }
 
-/// Returns the value of `--mem-bind`. `None` for the default policy; for interleaved memory, for which
-/// `srun` has no option; and for local allocation, because `local` of `srun` binds: a full node would
-/// end the program.
+/// Returns the value of `--mem-bind`. The result is `None` for the default policy and for interleaved memory, for which
+/// `srun` has no option. It is also `None` for local allocation, because `srun` would bind the memory, so that a full
+/// node would end the program.
 fn mem_bind(plan: &RankPlan) -> Option<String> {
     let nodes: Option<Vec<Vec<NodeId>>> = plan.ranks.iter().map(|p| p.memory.nodes()).collect();
     let masks = |of_ranks: &[Vec<NodeId>]| {
@@ -192,8 +192,8 @@ fn mem_bind(plan: &RankPlan) -> Option<String> {
     }
 }
 
-/// Returns the options that give each task its devices. Device numbers are those of the node only if
-/// all its devices are requested: either an equal number per task, or all devices of the node.
+/// Returns the options that give each task its devices. Device numbers are those of the node only if the job requests
+/// all devices of the node. Therefore the options request either an equal number of devices per task, or all devices.
 fn gpu_bind(plan: &RankPlan) -> Vec<String> {
     let all: Vec<&RankDevice> = plan.devices.iter().flatten().collect();
     let Some(last) = all.iter().map(|device| device.number).max() else { return Vec::new() };
@@ -212,7 +212,7 @@ fn gpu_bind(plan: &RankPlan) -> Vec<String> {
     vec![amount, format!("--gpu-bind={bind}")]
 }
 
-/// Returns the variables that restrict a rank to its devices, by the driver's device numbers.
+/// Returns the variables that restrict a rank to its devices, with the device numbers of the driver.
 pub(crate) fn visible(plan: &RankPlan, rank: usize) -> Vec<(&'static str, String)> {
     let devices = plan.devices.get(rank).map(Vec::as_slice).unwrap_or_default();
     let mut variables = Vec::new();
@@ -230,7 +230,7 @@ pub(crate) fn visible(plan: &RankPlan, rank: usize) -> Vec<(&'static str, String
     variables
 }
 
-/// Formats a bit mask in hexadecimal: `0x5` for 0 and 2.
+/// Formats a bit mask in hexadecimal, e.g. `0x5` for the numbers 0 and 2.
 fn hex_mask(numbers: impl IntoIterator<Item = u32>) -> String {
     let mut digits = vec![0u32];
     for number in numbers {
@@ -242,8 +242,8 @@ fn hex_mask(numbers: impl IntoIterator<Item = u32>) -> String {
     format!("0x{text}")
 }
 
-/// Returns the command prefix that binds one rank's program as planned; empty if the plan neither binds
-/// the rank nor sets its memory policy.
+/// Returns the command prefix that binds the program of a rank as planned; empty if the plan neither binds the rank nor
+/// sets its memory policy.
 pub fn numactl(place: &RankPlace) -> Vec<String> {
     numactl_words(place.bound_cpus().as_deref(), &place.memory)
 }
@@ -275,8 +275,8 @@ pub fn omp(place: &RankPlace) -> Vec<(&'static str, String)> {
     vec![number, ("OMP_PLACES", omp_places(place)), ("OMP_PROC_BIND", "close".to_owned())]
 }
 
-/// Returns one place per thread, in order, so that `close` puts thread t on place t. If consecutive
-/// threads share a place and `close` assigns them the same way, each place is listed once.
+/// Returns one place per thread in thread order, so that `close` binds thread t to place t. If consecutive threads
+/// share a place and `close` assigns them in the same way, each place is listed only once.
 fn omp_places(place: &RankPlace) -> String {
     let threads: Vec<&Vec<CpuId>> = place.placement.threads.iter().map(|t| &t.cpus).collect();
     let mut once = threads.clone();
@@ -288,8 +288,8 @@ fn omp_places(place: &RankPlace) -> String {
     joined(list.into_iter().filter_map(|cpus| Place::new(cpus.iter().copied())))
 }
 
-/// Returns the OpenMP variables of a process that its launcher binds: places if the CPUs of its
-/// threads differ, otherwise no thread binding.
+/// Returns the OpenMP variables of a process that its launcher binds. If the CPUs of the process's threads differ, the
+/// variables contain places; otherwise they disable thread binding.
 fn threads_within(place: &RankPlace) -> Vec<(&'static str, String)> {
     let threads = &place.placement.threads;
     let differ = threads.windows(2).any(|two| two[0].cpus != two[1].cpus);

@@ -1,9 +1,9 @@
-//! Environment variables of OpenMP programs: `OMP_NUM_THREADS`, `OMP_PLACES`, `OMP_PROC_BIND` and
-//! `KMP_AFFINITY`, honoured if the matching option is absent.
+//! Environment variables of OpenMP programs: `OMP_NUM_THREADS`, `OMP_PLACES`, `OMP_PROC_BIND` and `KMP_AFFINITY`, which
+//! are used if the corresponding option is absent.
 //!
-//! Options win over variables. Among variables the rule is that of LLVM's libomp: `KMP_AFFINITY` with
-//! a type wins over `OMP_PLACES` and `OMP_PROC_BIND`; with modifiers only (`verbose`) it does not.
-//! Every variable that is set gives a notice. An invalid value is an error only if it would be used.
+//! Options have priority over variables. Among variables, the rule is that of LLVM's libomp: `KMP_AFFINITY` has
+//! priority over `OMP_PLACES` and `OMP_PROC_BIND` if it contains a type, but not if it contains only modifiers
+//! (`verbose`). A notice reports every variable that is set. An invalid value is an error only if it would be used.
 
 use crate::grammar;
 use crate::plan::PlacementRequest;
@@ -16,16 +16,16 @@ const PLACES: &str = "OMP_PLACES";
 const PROC_BIND: &str = "OMP_PROC_BIND";
 const KMP: &str = "KMP_AFFINITY";
 
-/// Values of the variables, as text; a blank variable counts as unset.
+/// Values of the variables as text. A blank variable is treated as unset.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Environment {
-    /// `OMP_NUM_THREADS`.
+    /// Value of `OMP_NUM_THREADS`.
     pub num_threads: Option<String>,
-    /// `OMP_PLACES`.
+    /// Value of `OMP_PLACES`.
     pub places: Option<String>,
-    /// `OMP_PROC_BIND`.
+    /// Value of `OMP_PROC_BIND`.
     pub proc_bind: Option<String>,
-    /// `KMP_AFFINITY`.
+    /// Value of `KMP_AFFINITY`.
     pub kmp_affinity: Option<String>,
 }
 
@@ -73,19 +73,19 @@ impl Environment {
         if let Some(text) = &self.kmp_affinity {
             let places = request.places.as_ref().map(|_| "--places is given");
             let bind = request.bind.map(|_| "--bind is given");
-            let kmp = request.kmp.as_ref().map(|_| "it is given otherwise");
+            let kmp = request.kmp.as_ref().map(|_| "the request already contains it");
             let mut why_not = by_cache.or(places).or(bind).or(kmp);
             if why_not.is_none() {
                 let affinity = parsed(text, KMP, KMP_EXAMPLE)?;
                 request.kmp =
                     Some(affinity).filter(|given: &crate::KmpAffinity| given.kind.is_some());
                 if request.kmp.is_none() {
-                    why_not = Some("it names no type");
+                    why_not = Some("it contains no affinity type");
                 }
             }
             note(KMP, text, why_not);
         }
-        let by_kmp = request.kmp.as_ref().map(|_| "KMP_AFFINITY is set, which wins");
+        let by_kmp = request.kmp.as_ref().map(|_| "KMP_AFFINITY is set and has priority");
 
         if let Some(text) = &self.places {
             let option = request.places.as_ref().map(|_| "--places is given");
@@ -216,15 +216,15 @@ mod tests {
             with_type.apply(&mut request).unwrap(),
             [
                 "KMP_AFFINITY=verbose,scatter honoured",
-                "OMP_PLACES=cores ignored: KMP_AFFINITY is set, which wins",
-                "OMP_PROC_BIND=true ignored: KMP_AFFINITY is set, which wins",
+                "OMP_PLACES=cores ignored: KMP_AFFINITY is set and has priority",
+                "OMP_PROC_BIND=true ignored: KMP_AFFINITY is set and has priority",
             ]
         );
         assert!(request.kmp.is_some() && request.places.is_none());
         let mut plain_request = PlacementRequest::default();
         let without = environment(&[&openmp[..], &[("KMP_AFFINITY", "verbose")]].concat());
         let notices = without.apply(&mut plain_request).unwrap();
-        assert_eq!(notices[0], "KMP_AFFINITY=verbose ignored: it names no type");
+        assert_eq!(notices[0], "KMP_AFFINITY=verbose ignored: it contains no affinity type");
         assert!(plain_request.kmp.is_none() && plain_request.places.is_some());
     }
 

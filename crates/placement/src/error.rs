@@ -1,9 +1,9 @@
-//! Errors of placement.
+//! Error of a placement.
 
 use nodegauge_measure::Failure;
 
-/// Error for a request that the topology cannot fulfil, with the numbers of the machine, or that
-/// contradicts itself on every machine.
+/// Error for a request that contradicts itself, or that the topology cannot fulfil. The text contains the numbers of
+/// the machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub struct PlacementError(Failure);
@@ -20,18 +20,18 @@ impl PlacementError {
 
     /// Error for zero threads, or zero threads per cache.
     pub(crate) fn no_threads() -> Self {
-        Self::new("cannot place 0 threads").hint("ask for at least 1")
+        Self::new("cannot place 0 threads").hint("request at least 1")
     }
 
-    /// Error for a topology without a CPU that the process may use.
+    /// Error for a topology in which this process may not use any CPU.
     pub(crate) fn no_cpus() -> Self {
         Self::new("this process may not use any CPU of this machine")
     }
 
-    /// Error for two options that both decide `what`: `threads go` or `memory goes`.
+    /// Error for two options that both decide `what`, which is `threads go` or `memory goes`.
     pub(crate) fn conflict(what: &str, first: &str, second: &str) -> Self {
         let problem = format!("{first} and {second} both decide where {what}");
-        Self(Failure::usage(problem).hint("give one of them"))
+        Self(Failure::usage(problem).hint("give only one of these options"))
     }
 }
 

@@ -1,20 +1,20 @@
-//! Common parts of the grammars of this crate: numbers within bounds, ranges, and lists. Pure.
+//! Common parts of the grammars of this crate: numbers within bounds, ranges, and lists. The module works only on text.
 
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 
-/// Largest count that is accepted: the number of CPUs in the largest affinity mask that this crate
-/// requests from the kernel. The limit keeps a typing error from filling the memory.
+/// Largest accepted count, which is the number of CPUs in the largest affinity mask that this crate requests from the
+/// kernel. Because of this limit, a typing error cannot exhaust the memory.
 pub(crate) const MOST: u32 = 65_536;
 
-/// Reads a number that fits in 32 bits.
+/// Parses a number that fits in 32 bits.
 pub(crate) fn number(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
     let at = cursor.position();
     let number = cursor.number(problem)?;
     u32::try_from(number).map_err(|_| cursor.error_at(at, "this number is too large"))
 }
 
-/// Reads a number from 1 to [`MOST`].
+/// Parses a number from 1 to [`MOST`].
 pub(crate) fn count(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxError> {
     let at = cursor.position();
     match cursor.number(problem)? {
@@ -24,10 +24,10 @@ pub(crate) fn count(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, Synta
     }
 }
 
-/// Function that reads a number; its text is the message for input that is not a number.
+/// Function that parses a number. Its text argument is the error message for input that is not a number.
 pub(crate) type Number = fn(&mut Cursor<'_>, &str) -> Result<u32, SyntaxError>;
 
-/// Reads the rest of a range, `-LAST`; returns `first` if there is none.
+/// Parses the remaining part `-LAST` of a range. Returns `first` if there is no such part.
 pub(crate) fn last(
     cursor: &mut Cursor<'_>,
     first: u32,
@@ -40,12 +40,13 @@ pub(crate) fn last(
     let at = cursor.position();
     let last = number(cursor, problem)?;
     if last < first {
-        return Err(cursor.error_at(at, "a range goes from the smaller number up"));
+        return Err(cursor.error_at(at, "a range must begin with the smaller number"));
     }
     Ok(last)
 }
 
-/// Reads `A`, `A-B` or `A-B:STEP`; `problems` are the messages for a missing first and last number.
+/// Parses `A`, `A-B` or `A-B:STEP`; `problems` are the error messages for a missing first number and a missing last
+/// number.
 pub(crate) fn range(
     cursor: &mut Cursor<'_>,
     number: Number,
@@ -59,8 +60,8 @@ pub(crate) fn range(
     Ok((first..=last).step_by(step as usize).collect())
 }
 
-/// Reads one or more items separated by commas, up to and including `close`, or to the end of the
-/// text if there is no `close`. `problem` is the message for any other text after an item.
+/// Parses one or more items separated by commas, up to and including the character `close`. Without `close`, the list
+/// extends to the end of the text. `problem` is the error message for any other text after an item.
 pub(crate) fn list<T>(
     cursor: &mut Cursor<'_>,
     close: Option<char>,

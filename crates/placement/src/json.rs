@@ -1,6 +1,6 @@
 //! JSON document of `places --json`, schema `nodegauge/1`.
 //!
-//! Plain data for serde; CPU and node numbers are those of the operating system. Threads of several
+//! The types are plain data for serde. CPU and node numbers are those of the operating system. Threads of several
 //! processes (ranks) are listed rank by rank; a single process has no rank.
 
 use crate::devices::RankDevice;
@@ -13,29 +13,29 @@ use serde::Serialize;
 /// JSON document of `places --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PlacesDocument {
-    /// Always `nodegauge/1`.
+    /// Name of the schema, which is always `nodegauge/1`.
     pub schema: &'static str,
     /// Summary of the machine.
     pub topology: TopologySummary,
     /// Settings that this process inherited; absent for a described machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inherited: Option<Inherited>,
-    /// One entry per thread, in order; rank by rank.
+    /// One entry per thread, in thread order; with several ranks, rank by rank.
     pub threads: Vec<ThreadEntry>,
 }
 
-/// Number of objects of each kind on the machine.
+/// Number of objects of each kind in the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TopologySummary {
-    /// `live`, `xml` or `synthetic`.
+    /// Source of the topology: `live`, `xml` or `synthetic`.
     pub source: MachineSource,
-    /// Sockets.
+    /// Number of sockets.
     pub sockets: usize,
-    /// Cores.
+    /// Number of cores.
     pub cores: usize,
-    /// Last-level caches.
+    /// Number of last-level caches.
     pub llcs: usize,
-    /// NUMA nodes.
+    /// Number of NUMA nodes.
     pub numa_nodes: usize,
 }
 
@@ -48,15 +48,15 @@ pub struct ThreadEntry {
     pub thread: u32,
     /// CPUs on which the thread may run.
     pub cpus: Vec<u32>,
-    /// Cores of these CPUs.
+    /// Numbers of the cores to which these CPUs belong.
     pub cores: Vec<u32>,
-    /// Last-level caches of these CPUs.
+    /// Numbers of the last-level caches that these CPUs use.
     pub llcs: Vec<u32>,
-    /// Sockets of these CPUs.
+    /// Numbers of the sockets to which these CPUs belong.
     pub sockets: Vec<u32>,
-    /// NUMA nodes nearest to these CPUs.
+    /// Numbers of the NUMA nodes nearest to these CPUs.
     pub numa_nodes: Vec<u32>,
-    /// Memory policy.
+    /// Memory policy of the thread.
     pub memory: MemoryEntry,
     /// Devices of the rank; absent if none were requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -66,14 +66,14 @@ pub struct ThreadEntry {
 /// Memory policy of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MemoryEntry {
-    /// `default`, `local`, `bind`, `interleave` or `preferred`.
+    /// Name of the policy: `default`, `local`, `bind`, `interleave` or `preferred`.
     pub policy: &'static str,
-    /// Nodes that the policy names.
+    /// Nodes to which the policy applies; `None` for a policy without nodes.
     pub nodes: Option<Vec<u32>>,
 }
 
 impl PlacesDocument {
-    /// Creates the document for one or more processes, on a described machine.
+    /// Creates the document for one or more processes, without inherited settings and without devices.
     pub fn new(topology: &Topology, ranks: &[RankPlace]) -> Self {
         let threads = ranks.iter().flat_map(|rank| {
             let memory = MemoryEntry::from(&rank.memory);

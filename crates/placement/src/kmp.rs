@@ -1,8 +1,8 @@
 //! Grammar of `KMP_AFFINITY`, the affinity variable of the Intel and LLVM OpenMP runtimes:
 //! `[modifier,...]type[,permute][,offset]`.
 //!
-//! Pure. [`KmpAffinity::resolve`] assigns to each thread the CPUs that libomp would assign. A word that
-//! libomp would ignore with a warning is an error here. Source: LLVM/OpenMP runtime
+//! The module performs no system calls. [`KmpAffinity::resolve`] assigns to each thread the CPUs that libomp would
+//! assign. A word that libomp would ignore with a warning is an error in this parser. Source: LLVM/OpenMP runtime
 //! documentation, "KMP_AFFINITY".
 
 mod resolve;
@@ -21,13 +21,14 @@ const EXAMPLE: &str =
 /// Parsed value of `KMP_AFFINITY`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KmpAffinity {
-    /// Modifiers, in the order of [`FLAGS`]: true if given, false if given with the prefix `no`, `None`
-    /// if absent. They are accepted without effect: placements are printed on request, and the affinity
-    /// mask of the process is always respected.
+    /// Modifiers in the order of [`FLAGS`]: true if given, false if given with the prefix `no`, `None` if absent. The
+    /// modifiers have no effect, because placements are printed only on request, and the affinity mask of the process
+    /// is always respected.
     pub(crate) flags: [Option<bool>; 4],
-    /// Hardware object to which a thread is bound; a core if absent.
+    /// Kind of hardware object to which a thread is bound; a core if absent.
     pub granularity: Option<Granularity>,
-    /// Order of threads; absent if only modifiers are given, which have no effect on the placement.
+    /// Type, which determines the order of threads. It is absent if only modifiers are given; then the variable does
+    /// not affect the placement.
     pub kind: Option<KmpKind>,
 }
 
@@ -36,80 +37,80 @@ const FLAGS: [&str; 4] = ["verbose", "warnings", "respect", "reset"];
 /// Index of `respect` in [`FLAGS`].
 const RESPECT: usize = 2;
 
-/// Hardware object to which a thread is bound.
+/// Kind of hardware object to which a thread is bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Granularity {
-    /// `fine` or `thread`: a hardware thread.
+    /// Hardware thread (`fine` or `thread`).
     Thread,
-    /// `core`.
+    /// Core (`core`).
     Core,
-    /// `tile`: the cores that share a level-2 cache.
+    /// Cores that share a level-2 cache (`tile`).
     Tile,
-    /// `l2_cache` or `l2`.
+    /// Level-2 cache (`l2_cache` or `l2`).
     L2,
-    /// `l3_cache` or `l3`.
+    /// Level-3 cache (`l3_cache` or `l3`).
     L3,
-    /// `ll_cache`: the last-level cache.
+    /// Last-level cache (`ll_cache`).
     Llc,
-    /// `numa_domain`, `numa` or `node`.
+    /// NUMA node (`numa_domain`, `numa` or `node`).
     Numa,
-    /// `socket` or `package`.
+    /// Socket (`socket` or `package`).
     Socket,
 }
 
-/// Affinity type, with its numbers.
+/// Affinity type, with the numbers that belong to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KmpKind {
-    /// Threads in an order of the hardware threads.
+    /// Threads are bound in an order of the hardware threads.
     Ordered(KmpOrder, Numbers),
-    /// The CPUs of `proclist`, one entry per thread.
+    /// Threads are bound to the entries of `proclist`, one entry per thread.
     Explicit(Vec<ProcItem>),
     /// Threads are not bound.
     None,
-    /// The affinity interface is off: threads are not bound.
+    /// The affinity interface is disabled, so that threads are not bound.
     Disabled,
 }
 
 /// Order in which threads occupy the hardware threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KmpOrder {
-    /// Neighbouring threads as close as possible.
+    /// Threads with consecutive numbers are as close as possible.
     Compact,
-    /// Neighbouring threads as far apart as possible.
+    /// Threads with consecutive numbers are as far apart as possible.
     Scatter,
-    /// An equal number of threads per core, consecutive threads on the same core.
+    /// Every core gets an equal number of threads, with consecutive threads on the same core.
     Balanced,
 }
 
-/// `permute` and `offset`; 0 if absent.
+/// Numbers `permute` and `offset`; 0 if absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Numbers {
-    /// Number of levels with the order reversed: compact makes this many of the innermost levels the
-    /// slowest to vary; scatter keeps the first and this many further outermost levels in the order of
+    /// Number of levels of the machine whose order is changed. For compact, this number of innermost levels varies
+    /// slowest. For scatter, the outermost level and this number of further outer levels are kept in the order of
     /// compact.
     pub permute: u32,
-    /// Position of the first thread.
+    /// Position of the first thread in the order of hardware threads.
     pub offset: u32,
 }
 
 /// Entry of `proclist`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcItem {
-    /// `first[-last[:stride]]`: one thread per CPU.
+    /// Range `first[-last[:stride]]` with one thread per CPU.
     Range {
-        /// The first CPU.
+        /// First CPU of the range.
         first: u32,
-        /// Limit of the last CPU; below `first` only if the stride is negative.
+        /// Limit of the last CPU. It is less than `first` only if the stride is negative.
         last: u32,
-        /// Stride; not 0, and 1 for a single CPU.
+        /// Distance between consecutive CPUs; never 0, and 1 for a single CPU.
         stride: i32,
     },
-    /// `{a,b}`: one thread that may run on any of these CPUs.
+    /// Set `{a,b}` for one thread, which may run on any of these CPUs.
     Set(Vec<u32>),
 }
 
 impl Granularity {
-    /// Words with their meaning; the first word of each meaning is printed.
+    /// Words with their meaning. If several words have the same meaning, the first is the canonical one.
     const WORDS: [(&'static str, Self); 14] = [
         ("fine", Self::Thread),
         ("thread", Self::Thread),
@@ -127,13 +128,13 @@ impl Granularity {
         ("package", Self::Socket),
     ];
 
-    /// Returns the word of `KMP_AFFINITY`.
+    /// Returns the canonical word in `KMP_AFFINITY`.
     pub fn as_str(self) -> &'static str {
         Self::WORDS.iter().find(|(_, meaning)| *meaning == self).map_or("core", |(word, _)| word)
     }
 }
 
-/// State of the parser, with the positions of words that can still be invalid.
+/// State of the parser, with the positions of words whose validity depends on later words.
 #[derive(Default)]
 struct Draft {
     affinity: KmpAffinity,
@@ -141,7 +142,7 @@ struct Draft {
     numbers: Vec<(usize, u32)>,
 }
 
-/// Types by name; [`finish`] adds the numbers and the proclist.
+/// Types by name. [`finish`] adds the numbers and the proclist.
 const KINDS: [(&str, KmpKind); 6] = [
     ("compact", KmpKind::Ordered(KmpOrder::Compact, Numbers { permute: 0, offset: 0 })),
     ("scatter", KmpKind::Ordered(KmpOrder::Scatter, Numbers { permute: 0, offset: 0 })),
@@ -271,21 +272,23 @@ fn range(cursor: &mut Cursor<'_>) -> Result<ProcItem, SyntaxError> {
     };
     match first.cmp(&last) {
         std::cmp::Ordering::Equal => Ok(ProcItem::Range { first, last, stride: 1 }),
-        std::cmp::Ordering::Less if stride < 0 => {
-            Err(cursor.error_at(last_at, "with a negative stride a range goes down"))
-        }
-        std::cmp::Ordering::Greater if stride > 0 => {
-            Err(cursor.error_at(last_at, "a range goes up unless its stride is negative"))
-        }
+        std::cmp::Ordering::Less if stride < 0 => Err(cursor.error_at(
+            last_at,
+            "with a negative stride, a range must begin with the larger number",
+        )),
+        std::cmp::Ordering::Greater if stride > 0 => Err(cursor.error_at(
+            last_at,
+            "a range must begin with the smaller number unless the stride is negative",
+        )),
         _ => Ok(ProcItem::Range { first, last, stride }),
     }
 }
 
-/// Combines type, numbers and proclist after the whole text is read: they may occur in any order.
+/// Combines the type, the numbers and the proclist after the whole text is parsed, because they may occur in any order.
 fn finish(cursor: &Cursor<'_>, draft: Draft) -> Result<KmpAffinity, SyntaxError> {
     let Draft { mut affinity, proclist, numbers } = draft;
     if proclist.is_some() {
-        // As in libomp, a proclist without a type implies explicit.
+        // As in libomp, a proclist without a type implies the type explicit.
         affinity.kind.get_or_insert(KmpKind::Explicit(Vec::new()));
     }
     match (&mut affinity.kind, proclist, numbers.first()) {
@@ -298,10 +301,10 @@ fn finish(cursor: &Cursor<'_>, draft: Draft) -> Result<KmpAffinity, SyntaxError>
             return Err(cursor.error("expected proclist=[...] with the type explicit"));
         }
         (kind, Some((at, _)), _) if !matches!(kind, Some(KmpKind::Explicit(_))) => {
-            return Err(cursor.error_at(at, "a proclist goes with the type explicit only"));
+            return Err(cursor.error_at(at, "a proclist requires the type explicit"));
         }
         (_, _, Some((at, _))) => {
-            let problem = "permute and offset go with compact, scatter and balanced only";
+            let problem = "permute and offset require the type compact, scatter or balanced";
             return Err(cursor.error_at(*at, problem));
         }
         (_, _, None) => {}
@@ -310,8 +313,8 @@ fn finish(cursor: &Cursor<'_>, draft: Draft) -> Result<KmpAffinity, SyntaxError>
 }
 
 impl fmt::Display for KmpAffinity {
-    /// Prints the canonical form: modifiers, granularity, proclist, type, permute, offset; absent parts
-    /// and 0 are left out.
+    /// Formats the canonical form: modifiers, granularity, proclist, type, permute, offset. Absent parts and zeros are
+    /// omitted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words: Vec<String> = std::iter::zip(self.flags, FLAGS)
             .filter_map(|(flag, name)| Some(format!("{}{name}", if flag? { "" } else { "no" })))

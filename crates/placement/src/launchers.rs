@@ -1,9 +1,9 @@
-//! MPI launchers and srun: detects from their variables which one has started this process as one of several ranks,
-//! and places the threads of its ranks.
+//! Detection of the launcher that has started this process as one of several ranks (MPI launchers and srun), and
+//! placement of the threads of these ranks.
 //!
-//! The first launcher whose variables are set decides, MPI before Slurm: within an allocation mpirun counts. A single
-//! rank is a process like any other: `srun -n1`, a batch script (which has `SLURM_PROCID` but is no step of several
-//! tasks) and `mpirun -np 1`.
+//! A launcher is detected by its environment variables. MPI launchers are checked before Slurm, because mpirun may run
+//! within a Slurm allocation. A single rank is treated as a process without ranks. Examples are `srun -n1`, `mpirun -np
+//! 1`, and a batch script, which has `SLURM_PROCID` but is not one of several tasks.
 
 use crate::{
     Bind, MemoryPolicy, Placement, PlacementError, PlacementRequest, RankPlace, RankPlan,
@@ -12,23 +12,23 @@ use crate::{
 use nodegauge_machine::{CpuId, Topology};
 use std::collections::BTreeSet;
 
-/// The launcher that has started this process, and the ranks of its job.
+/// Launcher that has started this process, with the ranks of its job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
-    /// Name of the launcher, for people.
+    /// Human-readable name of the launcher.
     pub launcher: &'static str,
     /// Rank of this process.
     pub rank: u32,
     /// Number of ranks, at least 2.
     pub ranks: u32,
-    /// Number of ranks on this host, where the launcher sets it.
+    /// Number of ranks on this host; `None` if the launcher does not set it.
     pub here: Option<u32>,
-    /// Words that distinguish this job from others of this user.
+    /// Text that distinguishes this job from other jobs of this user.
     job: String,
 }
 
-/// Variables of a launcher: its name; rank, number of ranks, number of ranks on this host; what
-/// names the job.
+/// Names of the environment variables that a launcher sets: rank, number of ranks, number of ranks on this host, and
+/// identifiers of the job.
 struct Launcher {
     name: &'static str,
     rank: &'static str,
@@ -37,10 +37,10 @@ struct Launcher {
     job: &'static [&'static str],
 }
 
-/// The name of srun in words.
+/// Human-readable name of srun.
 const SLURM: &str = "Slurm";
 
-/// In the order in which they decide.
+/// Known launchers in the order in which they are checked.
 const LAUNCHERS: [Launcher; 5] = [
     Launcher {
         name: "Open MPI",
@@ -56,7 +56,7 @@ const LAUNCHERS: [Launcher; 5] = [
         here: &["MV2_COMM_WORLD_LOCAL_SIZE"],
         job: &["MPISPAWN_ID", "PMI_ID", "PMI_PORT"],
     },
-    // MPICH's Hydra, and Intel MPI, whose launcher is a Hydra.
+    // MPICH's launcher Hydra. Intel MPI's launcher is derived from Hydra.
     Launcher {
         name: "MPICH or Intel MPI",
         rank: "PMI_RANK",
@@ -80,15 +80,15 @@ const LAUNCHERS: [Launcher; 5] = [
     },
 ];
 
-/// What reads a variable that is a number.
+/// Returns a function that reads an environment variable as a number.
 fn number_of(lookup: impl Fn(&str) -> Option<String>) -> impl Fn(&str) -> Option<u32> {
     move |name| lookup(name)?.trim().parse().ok()
 }
 
-/// The launcher whose variables decide.
+/// Returns the launcher whose environment variables are set.
 fn launcher(lookup: impl Fn(&str) -> Option<String>) -> Option<&'static Launcher> {
     let number = number_of(lookup);
-    // srun speaks PMI itself; a Hydra inside of an allocation is a step of one task a host.
+    // srun also sets PMI variables. If Hydra runs within an allocation, it starts a Slurm step with one task per host.
     let by_srun = number("PMI_RANK") == number("SLURM_PROCID")
         && number("PMI_SIZE") == number("SLURM_STEP_NUM_TASKS");
     LAUNCHERS.iter().find(|launcher| {
@@ -99,28 +99,29 @@ fn launcher(lookup: impl Fn(&str) -> Option<String>) -> Option<&'static Launcher
 }
 
 impl Started {
-    /// The launcher that started this process as one of several ranks.
+    /// Returns the launcher that started this process as one of several ranks; `None` if there is no such launcher.
     pub fn own() -> Option<Self> {
         Self::read(|name| std::env::var(name).ok())
     }
 
-    /// True if an MPI launcher has started this process, alone or as one of several: its output may be a terminal of
-    /// the launcher's own, which copies everything that is printed.
+    /// True if an MPI launcher has started this process, as the only rank or as one of several. The output of such a
+    /// process may be a pseudo-terminal of the launcher, which copies everything that is printed.
     pub fn on_a_launchers_terminal() -> bool {
         launcher(|name| std::env::var(name).ok()).is_some_and(|launcher| launcher.name != SLURM)
     }
 
-    /// Looks the variables up with `lookup`.
+    /// Detects the launcher; `lookup` returns the values of environment variables.
     fn read(lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let launcher = launcher(&lookup)?;
         let number = number_of(&lookup);
         let (rank, ranks) = (number(launcher.rank)?, number(launcher.ranks)?);
         let here = launcher.here.iter().find_map(|name| number(name));
         let here = match launcher.name {
-            // A step on one node has all of its tasks here.
+            // If a Slurm step uses one node, all its tasks are on this host.
             SLURM => {
                 number("SLURM_STEP_NUM_NODES").filter(|nodes| *nodes == 1).map(|_| ranks).or(
-                    // Of several nodes it says `2(x3),1`; how many are elsewhere does not matter.
+                    // For several nodes, the variable has the form `2(x3),1`. It is sufficient to know that some ranks
+                    // are on other hosts.
                     number("SLURM_STEP_NUM_NODES").map(|_| ranks.saturating_sub(1)),
                 )
             }
@@ -137,15 +138,16 @@ impl Started {
         })
     }
 
-    /// Words for people: `Open MPI has started 4 ranks`.
+    /// Returns a human-readable text, e.g. `Open MPI has started 4 ranks`.
     pub fn in_words(&self) -> String {
         format!("{} has started {} ranks", self.launcher, self.ranks)
     }
 
-    /// Places each rank, with `threads` threads, on those of `cpus` that the launcher has given to it.
+    /// Places the ranks on the CPUs that the launcher has given to them; `cpus` contains the CPUs of each rank. Each
+    /// rank has `threads` threads.
     ///
     /// # Errors
-    /// The rank and the reason when its threads find no place on its CPUs.
+    /// Returns the rank and the reason if the threads of a rank do not fit on its CPUs.
     pub fn places(
         &self,
         cpus: &[Vec<u32>],
@@ -160,7 +162,7 @@ impl Started {
         Ok(RankPlan {
             ranks: (0..).zip(cpus).map(place).collect::<Result<_, _>>()?,
             policy: None,
-            words: format!("as {} has it", self.launcher),
+            words: format!("as placed by {}", self.launcher),
             devices: Vec::new(),
             device_count: 0,
             notices: vec![self.in_words()],
@@ -172,10 +174,12 @@ impl Started {
         self.here.is_some_and(|here| here < self.ranks)
     }
 
-    /// Name of the socket by which the ranks of this job find each other, from the user, the launcher, the job and the
-    /// number of ranks. Names of sockets are short: the name has a digest of them.
+    /// Returns the name of the socket by which the ranks of this job find each other. The name depends on the user, the
+    /// launcher, the job and the number of ranks. It contains a hash of these values, because socket names must be
+    /// short.
     pub fn socket_name(&self) -> String {
-        // Hydra names no job, but its proxy on a host is the ancestor of all ranks there.
+        // Hydra does not set an identifier of the job. Its proxy process on a host is the ancestor of all ranks on this
+        // host, so that the proxy's process ID is used.
         let proxy = if self.job.is_empty() { ancestor("hydra_") } else { None };
         let proxy = proxy.map_or(String::new(), |process| process.to_string());
         let words = format!("{}/{}{proxy}/{}", self.launcher, self.job, self.ranks);
@@ -183,7 +187,7 @@ impl Started {
     }
 }
 
-/// Returns the machine with only these CPUs allowed.
+/// Returns the topology with only these CPUs allowed.
 pub fn limited<'a>(topology: &Topology, cpus: impl IntoIterator<Item = &'a u32>) -> Topology {
     let cpus: BTreeSet<u32> = cpus.into_iter().copied().collect();
     let mut limited = topology.clone();
@@ -191,8 +195,8 @@ pub fn limited<'a>(topology: &Topology, cpus: impl IntoIterator<Item = &'a u32>)
     limited
 }
 
-/// Places the threads of one rank on the CPUs that it was given: one thread may use all of them, several are spread
-/// over them. A rank with every CPU of the machine is not bound.
+/// Places the threads of one rank on the CPUs that the launcher has given to the rank. A single thread may use all
+/// these CPUs; several threads are spread over them. If the rank may use every CPU of the machine, it is not bound.
 fn within(topology: &Topology, cpus: &[u32], threads: u32) -> Result<Placement, PlacementError> {
     if threads > 1 {
         let request = PlacementRequest { threads: Some(threads), ..PlacementRequest::default() };
@@ -208,12 +212,12 @@ fn within(topology: &Topology, cpus: &[u32], threads: u32) -> Result<Placement, 
     })
 }
 
-/// The nearest ancestor of this process whose name begins so.
+/// Returns the ID of the nearest ancestor of this process whose name begins with `name`.
 fn ancestor(name: &str) -> Option<u32> {
     let mut process = std::os::unix::process::parent_id();
     while process > 1 {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        // pid (name) state parent ...; the name may hold blanks and brackets.
+        // The format is `pid (name) state parent ...`; the name may contain spaces and brackets.
         let (head, tail) = stat.rsplit_once(") ")?;
         if head.split_once('(')?.1.starts_with(name) {
             return Some(process);
@@ -223,7 +227,7 @@ fn ancestor(name: &str) -> Option<u32> {
     None
 }
 
-/// FNV-1a, 64 bits: the same in every process.
+/// Returns a hash of a text (FNV-1a, 64 bits) that is the same in every process.
 fn digest(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -247,7 +251,7 @@ mod tests {
             ("OMPI_COMM_WORLD_RANK", "3"),
             ("OMPI_COMM_WORLD_SIZE", "4"),
             ("OMPI_COMM_WORLD_LOCAL_SIZE", "4"),
-            // Inside of an allocation.
+            // These variables are set in a Slurm allocation.
             ("SLURM_PROCID", "0"),
             ("SLURM_STEP_NUM_TASKS", "2"),
         ];
@@ -292,7 +296,7 @@ mod tests {
         assert_eq!(started(&batch), None);
         let alone = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "1")];
         assert_eq!(started(&alone), None);
-        // srun speaks PMI, too.
+        // srun also sets PMI variables.
         let srun = [
             ("PMI_RANK", "1"),
             ("PMI_SIZE", "2"),
@@ -302,7 +306,7 @@ mod tests {
         ];
         let found = started(&srun).unwrap();
         assert_eq!((found.launcher, found.here), ("Slurm", Some(2)));
-        // One rank of mpirun in a step of several tasks is one rank.
+        // The only rank of an mpirun in a Slurm step of several tasks is treated as a process without ranks.
         let nested = [
             ("OMPI_COMM_WORLD_RANK", "0"),
             ("OMPI_COMM_WORLD_SIZE", "1"),

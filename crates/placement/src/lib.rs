@@ -1,9 +1,10 @@
-//! Placement of threads and memory: OpenMP places, binding, `KMP_AFFINITY`, threads per cache, NUMA
-//! policy, and the system calls that apply a placement and read back what the kernel granted.
+//! Placement of threads and memory: OpenMP places, binding, `KMP_AFFINITY`, threads per cache, NUMA policy, and the
+//! system calls that apply a placement and verify that the kernel applied it.
 //!
-//! Planning is pure: a [`PlacementRequest`] and a [`Topology`](nodegauge_machine::Topology) give a
-//! [`Placement`], for this machine or any other that can be described. Only [`pin`], [`numa`] and
-//! [`display`] call the kernel, through `nodegauge_os`. This crate measures nothing.
+//! Planning performs no system calls: it converts a [`PlacementRequest`] and a
+//! [`Topology`](nodegauge_machine::Topology) into a [`Placement`], for this machine or for any machine that can be
+//! described. Only [`pin`], [`numa`], [`display`] and the inherited memory policy of [`PlacementOptions`] use the
+//! kernel, through `nodegauge_os`.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! Placement of memory: the grammar of `--numa`, NUMA policies of address ranges, and the query for
-//! the nodes that hold the pages.
+//! Placement of memory: the grammar of `--numa`, NUMA policies of address ranges, and the query for the nodes on which
+//! pages are located.
 //!
-//! A policy is set before the pages are first touched; it never moves pages. [`pages_by_node`] asks the
-//! kernel for the actual nodes.
+//! A policy must be set before the pages are first touched, because it never moves pages. [`pages_by_node`] asks the
+//! kernel for the actual nodes of the pages.
 
 use crate::cpus::{joined, number_ranges};
 use crate::error::PlacementError;
@@ -21,38 +21,39 @@ const EXAMPLE: &str = "--numa local, --numa interleave:0,2-3, --numa bind:0 or -
 /// Parsed value of `--numa`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NumaSpec {
-    /// `local`: on the node of the CPU that first touches the page.
+    /// Policy `local`: a page is on the node of the CPU that first touches it.
     Local,
-    /// `interleave[:NODES]`: page by page, round-robin over the nodes; over all nodes if none is named.
+    /// Policy `interleave[:NODES]`: pages are distributed round-robin over the nodes; over all nodes if no node is
+    /// given.
     Interleave(NodeList),
-    /// `bind:NODES`: only on these nodes.
+    /// Policy `bind:NODES`: pages are only on these nodes.
     Bind(NodeList),
-    /// `preferred:NODE`: on this node while it has room.
+    /// Policy `preferred:NODE`: pages are on this node until it is full, and then on other nodes.
     Preferred(u32),
 }
 
-/// List of NUMA nodes as typed.
+/// List of NUMA nodes as the user types it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeList {
-    /// `all`.
+    /// All nodes (`all`).
     All,
-    /// Single nodes and ranges, each with its first and last node.
+    /// Single nodes and ranges; each pair is the first and the last node of a range.
     Ranges(Vec<(u32, u32)>),
 }
 
-/// NUMA policy of a memory range: the nodes on which pages are allocated at first touch.
+/// NUMA policy of a memory range, which determines the nodes on which pages are allocated when they are first touched.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum MemoryPolicy {
-    /// No policy set: the policy of the process applies, which usually is local.
+    /// No policy is set. The policy of the process applies, which usually is local allocation.
     #[default]
     Default,
-    /// On the node of the CPU that first touches the page.
+    /// A page is on the node of the CPU that first touches it.
     Local,
-    /// Page by page, round-robin over these nodes.
+    /// Pages are distributed round-robin over these nodes.
     Interleave(Vec<NodeId>),
-    /// Only on these nodes.
+    /// Pages are only on these nodes.
     Bind(Vec<NodeId>),
-    /// On this node while it has room.
+    /// Pages are on this node until it is full, and then on other nodes.
     Preferred(NodeId),
 }
 
@@ -132,7 +133,7 @@ impl fmt::Display for NodeList {
 }
 
 impl NumaSpec {
-    /// Resolves the policy on a machine.
+    /// Converts the parsed value into a policy for this machine.
     ///
     /// # Errors
     /// Fails when a node does not exist.
@@ -152,7 +153,8 @@ impl NodeList {
             Self::All => {
                 let first = topology.nodes.first().map_or(0, |node| node.id.0);
                 existing(topology, first)?;
-                // Like `all` of numactl, but without device memory, which must be named by number.
+                // As for numactl, `all` means all nodes, but not those of device memory, which the user must give by
+                // number.
                 topology.host_nodes().map(|node| node.id).collect()
             }
             Self::Ranges(ranges) => ranges
@@ -181,7 +183,7 @@ fn existing(topology: &Topology, node: u32) -> Result<NodeId, PlacementError> {
 }
 
 impl MemoryPolicy {
-    /// Returns the name in the record: `default`, `local`, `bind`, `interleave` or `preferred`.
+    /// Returns the name of the policy in the record: `default`, `local`, `bind`, `interleave` or `preferred`.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -192,7 +194,7 @@ impl MemoryPolicy {
         }
     }
 
-    /// Returns the nodes that the policy names; `None` for a policy without nodes.
+    /// Returns the nodes of the policy; `None` for a policy without nodes.
     pub fn nodes(&self) -> Option<Vec<NodeId>> {
         match self {
             Self::Default | Self::Local => None,
@@ -201,17 +203,17 @@ impl MemoryPolicy {
         }
     }
 
-    /// Sets the policy of an address range, which starts on a page boundary, for pages that are first
-    /// touched later. [`MemoryPolicy::Default`] changes nothing.
+    /// Sets the policy for pages of an address range that are first touched later. The range must start on a page
+    /// boundary. [`MemoryPolicy::Default`] changes nothing.
     ///
     /// # Errors
-    /// Fails when the kernel refuses: the range is not mapped (`EFAULT`) or not aligned, a node is not
-    /// allowed (`EINVAL`), or a container forbids the call (`EPERM`).
+    /// Fails when the kernel refuses the call because the range is not mapped (`EFAULT`), the range is not aligned or a
+    /// node is not allowed (`EINVAL`), or a container forbids the call (`EPERM`).
     pub fn apply_to(&self, address: usize, bytes: usize) -> Result<(), SysError> {
         self.set_with(|mode, nodes| nodegauge_os::mbind(address, bytes, mode, nodes))
     }
 
-    /// Sets the policy of the calling thread and of processes that it forks, like numactl.
+    /// Sets the policy of the calling thread and of the processes that it forks, as numactl does.
     /// [`MemoryPolicy::Default`] changes nothing.
     ///
     /// # Errors
@@ -220,7 +222,7 @@ impl MemoryPolicy {
         self.set_with(nodegauge_os::set_policy_of_thread)
     }
 
-    /// Calls `set` with the kernel's mode and nodes, unless the policy is the default.
+    /// Calls `set` with the mode and the nodes in the kernel's form. Does nothing if the policy is the default.
     fn set_with(
         &self,
         set: impl FnOnce(libc::c_int, &[u32]) -> Result<(), SysError>,
@@ -236,8 +238,8 @@ impl MemoryPolicy {
         set(mode, &nodes)
     }
 
-    /// Returns the kernel's policy for the mapping that contains `address`; `None` for a policy that this
-    /// type cannot represent.
+    /// Returns the kernel's policy for the mapping that contains `address`. Returns `None` for a policy that this type
+    /// cannot represent.
     ///
     /// # Errors
     /// Fails when the address is not mapped, or a container forbids the call.
@@ -246,14 +248,14 @@ impl MemoryPolicy {
         Ok(Self::of_kernel(mode, nodes))
     }
 
-    /// Returns the policy that this process inherited, e.g. from numactl, if it names nodes. It applies
-    /// unless another policy is requested.
+    /// Returns the policy that this process inherited, e.g. from numactl, if the policy has nodes. It applies unless
+    /// the user requests another policy.
     pub fn inherited() -> Option<Self> {
         let (mode, nodes) = nodegauge_os::policy_of_thread().ok()?;
         Self::of_kernel(mode, nodes).filter(|policy| policy.nodes().is_some())
     }
 
-    /// Returns the notice for an inherited policy.
+    /// Returns the text of the notice for an inherited policy.
     pub fn inherited_in_words(&self) -> String {
         format!("memory policy {self} honoured: inherited by this process")
     }
@@ -284,19 +286,19 @@ impl fmt::Display for MemoryPolicy {
 /// Number of pages on each NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PageNodes {
-    /// Pages on each node.
+    /// Number of pages per node.
     pub nodes: BTreeMap<NodeId, u64>,
-    /// Pages that are absent (never touched, swapped out) or whose node the kernel does not report.
+    /// Number of pages without a known node: never touched, swapped out, or not reported by the kernel.
     pub unknown: u64,
 }
 
-/// Asks the kernel for the NUMA node of each page of an address range. At most `sample` pages are
-/// queried, counted in pages of the base size: the range is divided into that many parts of equal
-/// length, and one page per part is queried. The position of the page within its part varies, because
-/// pages at equal distances would show only one node of an interleaving over two nodes.
+/// Asks the kernel for the NUMA node of each page of an address range. At most `sample` pages of the base page size are
+/// queried: the range is divided into `sample` parts of equal length, and one page per part is queried. The position of
+/// the page within its part varies, because pages at equal distances could all be on the same node of an interleaving
+/// over two nodes.
 ///
 /// # Errors
-/// Fails when the kernel has no `move_pages`, or a container forbids it.
+/// Fails when the kernel does not support `move_pages`, or a container forbids this call.
 pub fn pages_by_node(address: usize, bytes: usize, sample: usize) -> Result<PageNodes, SysError> {
     let page = nodegauge_os::page_bytes();
     let first = address / page;
@@ -313,11 +315,12 @@ pub fn pages_by_node(address: usize, bytes: usize, sample: usize) -> Result<Page
     Ok(result)
 }
 
-/// Returns the index of sampled page `k` of `asked` among `count` pages; `count` is at least `asked`.
+/// Returns the index of the page with number `k` in a sample of `asked` out of `count` pages; `count` is at least
+/// `asked`.
 fn sampled(k: usize, asked: usize, count: usize) -> usize {
     let start = |part: usize| (part as u128 * count as u128 / asked as u128) as usize;
     let length = start(k + 1) - start(k);
-    // Multiples of the golden ratio fill the unit interval evenly and match no power of two.
+    // Multiples of the golden ratio fill the unit interval evenly and do not coincide with powers of two.
     let within = (k as f64 * 0.618_033_988_749_895).fract();
     start(k) + ((within * length as f64) as usize).min(length.saturating_sub(1))
 }

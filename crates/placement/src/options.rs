@@ -1,8 +1,8 @@
-//! Options of threads, memory and ranks, resolved on a machine.
+//! Options for threads, memory and ranks, and their application to a machine.
 //!
-//! Options win over the variables of OpenMP programs, which fill what options leave open. What was honoured and what
-//! was ignored is returned as notices. Only the memory policy of this process is read from the kernel, and only for
-//! this machine.
+//! Options have priority over the environment variables of OpenMP programs; a variable is used only if the
+//! corresponding option is absent. Notices report which variables were used and which were ignored. The only value that
+//! is read from the kernel is the memory policy of this process, and only for this machine.
 
 use crate::{
     Bind, CpuList, Environment, LecturePolicy, MemoryPolicy, NumaSpec, Placement, PlacementRequest,
@@ -11,44 +11,44 @@ use crate::{
 use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_measure::{Failure, Notice, NoticeId, SyntaxError};
 
-/// Options for the threads and the memory of a process, or of all ranks together.
+/// Options for the threads and the memory of one process, or of all ranks together.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlacementOptions {
-    /// Numbers of threads.
+    /// Numbers of threads to measure with.
     pub threads: Option<ThreadList>,
-    /// Places.
+    /// Places of the threads.
     pub places: Option<PlacesSpec>,
-    /// Binding policy.
+    /// Binding policy of the threads.
     pub bind: Option<Bind>,
     /// Number of threads per last-level cache.
     pub per_cache: Option<u32>,
-    /// Memory policy.
+    /// Memory policy of the process.
     pub numa: Option<NumaSpec>,
-    /// Variables that apply where options are absent.
+    /// Environment variables that apply if the corresponding options are absent.
     pub environment: Environment,
 }
 
-/// Options for the places of ranks.
+/// Options for the placement of ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RankPlacementOptions {
     /// Number of ranks; `None` for a process without ranks.
     pub ranks: Option<u32>,
     /// Map of ranks to sockets or cores.
     pub map: Option<RankMap>,
-    /// Policy for CPUs and memory.
+    /// Policy for the CPUs and the memory of ranks.
     pub policy: Option<LecturePolicy>,
-    /// Explicit CPUs.
+    /// CPUs that the user gives explicitly.
     pub cpus: Option<CpuList>,
-    /// Devices of each rank.
+    /// Number of devices per rank.
     pub devices: Option<u32>,
 }
 
-/// Requested team, not placed yet.
+/// Requested team of threads that is not placed yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TeamRequest {
-    /// Threads and their places.
+    /// Number of threads and their places.
     pub request: PlacementRequest,
-    /// Memory policy.
+    /// Memory policy of the team.
     pub policy: MemoryPolicy,
     /// Notices for the user.
     pub notices: Vec<String>,
@@ -59,39 +59,39 @@ pub struct TeamRequest {
 pub struct PlacedTeams {
     /// A placement for each number of threads, in the order requested.
     pub placements: Vec<Placement>,
-    /// Memory policy of all of them.
+    /// Memory policy of all teams.
     pub policy: MemoryPolicy,
-    /// Notices for the user, each once.
+    /// Notices for the user, without duplicates.
     pub notices: Vec<String>,
 }
 
 /// Threads and memory of each rank that a launcher has placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankShare {
-    /// Number of threads.
+    /// Number of threads per rank.
     pub threads: u32,
-    /// Memory policy.
+    /// Memory policy of the rank.
     pub memory: MemoryPolicy,
 }
 
 impl TeamRequest {
-    /// Returns its notices as notices of `gauge`.
+    /// Returns the notices of the request as notices of `gauge`.
     pub fn notices_of(&self, gauge: &str) -> Vec<Notice> {
         self.notices.iter().map(|text| Notice::new(NoticeId::Environment, gauge, text)).collect()
     }
 }
 
 impl PlacementOptions {
-    /// Returns the only number of threads if exactly one is given.
+    /// Returns the number of threads if exactly one number is given.
     pub fn single_count(&self) -> Option<u32> {
         self.threads.as_ref().and_then(ThreadList::single)
     }
 
-    /// Returns the request for the one team of `mode`.
+    /// Returns the request for the team of `mode`, which supports only one number of threads.
     ///
     /// # Errors
-    /// Fails if several numbers of threads are given, if a variable that would be used has a syntax error, and if a
-    /// NUMA node does not exist.
+    /// Fails if several numbers of threads are given, if a variable that would be used has a syntax error, or if a NUMA
+    /// node does not exist.
     pub fn team(&self, topology: &Topology, mode: &str) -> Result<TeamRequest, Failure> {
         let several = || {
             Failure::usage(format!("{mode} requires a single thread count"))
@@ -106,7 +106,7 @@ impl PlacementOptions {
     /// Places a team for each number of threads.
     ///
     /// # Errors
-    /// Fails if a variable that would be used has a syntax error, and if threads or memory do not fit the machine.
+    /// Fails if a variable that would be used has a syntax error, or if threads or memory do not fit the machine.
     pub fn teams(&self, topology: &Topology) -> Result<PlacedTeams, Failure> {
         let counts: Vec<Option<u32>> = match &self.threads {
             Some(counts) => counts.counts().iter().map(|count| Some(*count)).collect(),
@@ -126,10 +126,11 @@ impl PlacementOptions {
         Ok(PlacedTeams { placements, policy, notices })
     }
 
-    /// Places the only team as a plan of one process, with all notices; `several` is the refusal of more teams.
+    /// Places a single team and returns it as a plan of one process, with all notices. `several` returns the error for
+    /// more than one team.
     ///
     /// # Errors
-    /// As [`Self::teams`], and with `several`.
+    /// Returns the errors of [`Self::teams`] and the error of `several`.
     pub fn single(
         &self,
         topology: &Topology,
@@ -141,14 +142,15 @@ impl PlacementOptions {
         Ok(RankPlan { notices: placed.notices, ..plan })
     }
 
-    /// Places the requested ranks; `None` if there are none.
+    /// Places the requested ranks; `None` if no ranks are requested.
     ///
-    /// The number of threads, by option or variable, is that of each rank. Places and binding, by options or
-    /// variables, are those of all threads of all ranks together; if an option places ranks, the variables do not
-    /// apply.
+    /// The number of threads is given by an option or a variable and applies to each rank. Places and binding, from
+    /// options or variables, apply to all threads of all ranks together. If an option places the ranks, the variables
+    /// for places and binding do not apply.
     ///
     /// # Errors
-    /// Fails if options of ranks are given without their number, and as [`Self::team`] and [`plan_ranks`] do.
+    /// Fails if options for ranks are given without the number of ranks. Also returns the errors of [`Self::team`] and
+    /// [`plan_ranks`].
     pub fn ranks(
         &self,
         options: &RankPlacementOptions,
@@ -200,11 +202,11 @@ impl PlacementOptions {
         Ok(Some(plan))
     }
 
-    /// Returns the threads and the memory of each rank that a launcher has placed: as given, else `OMP_NUM_THREADS`,
-    /// else one thread.
+    /// Returns the threads and the memory of each rank that a launcher has placed. The number of threads is that of the
+    /// option, otherwise that of `OMP_NUM_THREADS`, otherwise 1.
     ///
     /// # Errors
-    /// As [`Self::team`].
+    /// Returns the errors of [`Self::team`].
     pub fn in_each_rank(&self, topology: &Topology) -> Result<RankShare, Failure> {
         let threads = self.one_count(one_per_rank)?;
         let mut request = PlacementRequest { threads, ..PlacementRequest::default() };
@@ -213,7 +215,7 @@ impl PlacementOptions {
         Ok(RankShare { threads: request.threads.unwrap_or(1), memory })
     }
 
-    /// Returns the request for a team, and a notice for each variable that is set.
+    /// Returns the request for a team, with a notice for each variable that is set.
     fn request(
         &self,
         threads: Option<u32>,
@@ -230,17 +232,18 @@ impl PlacementOptions {
         Ok((request, notices))
     }
 
-    /// Returns the variables without those that place threads.
+    /// Returns only the variable for the number of threads, without the variables that place threads.
     fn number_of_threads(&self) -> Environment {
         Environment { num_threads: self.environment.num_threads.clone(), ..Environment::default() }
     }
 
-    /// Returns the number of threads, if it is given; `several` is the refusal of more than one.
+    /// Returns the number of threads, if it is given; `several` returns the error for more than one number.
     fn one_count(&self, several: impl FnOnce() -> Failure) -> Result<Option<u32>, Failure> {
         self.threads.as_ref().map(|counts| counts.single().ok_or_else(several)).transpose()
     }
 
-    /// Returns the requested memory policy, else that with which this process was started, with a notice.
+    /// Returns the requested memory policy. If no policy is requested, returns the policy that this process inherited,
+    /// with a notice.
     fn policy(
         &self,
         topology: &Topology,
@@ -254,7 +257,8 @@ impl PlacementOptions {
 }
 
 impl RankPlacementOptions {
-    /// Returns ranks with `each` devices per rank: as many as requested, else one for all devices that each has.
+    /// Returns options for ranks with `each` devices per rank. If the number of ranks is not given, it is the largest
+    /// number for which there are enough devices.
     #[must_use]
     pub fn near_devices(self, each: u32, topology: &Topology) -> Self {
         let devices = topology.accelerators().count() as u32;
@@ -262,7 +266,7 @@ impl RankPlacementOptions {
         Self { ranks: Some(ranks), devices: Some(each), ..self }
     }
 
-    /// Returns the first option that was given, by its name.
+    /// Returns the name of the first option that was given; `None` if no option was given.
     pub fn given(&self) -> Option<&'static str> {
         let given = [
             ("--ranks", self.ranks.is_some()),
@@ -274,13 +278,14 @@ impl RankPlacementOptions {
     }
 }
 
-/// Refusal of several numbers of threads for ranks.
+/// Error for several numbers of threads together with ranks.
 fn one_per_rank() -> Failure {
     Failure::usage("ranks require a single number of threads")
         .hint("give one number, e.g. --threads 4")
 }
 
-/// Returns the policy with which this process was started, with a notice; the default on a described machine.
+/// Returns the memory policy that this process inherited, with a notice. For a described machine, returns the default
+/// policy.
 fn inherited(topology: &Topology, notices: &mut Vec<String>) -> MemoryPolicy {
     let live = matches!(topology.source, TopologySource::Live);
     let inherited = live.then(MemoryPolicy::inherited).flatten();

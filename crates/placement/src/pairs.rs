@@ -1,5 +1,5 @@
-//! Distance between hardware threads, and the pairs between which messages are measured: one per
-//! distance that occurs on the machine. Pure.
+//! Distance between hardware threads, and the pairs between which messages are measured: one pair for each distance
+//! that occurs on the machine. The module performs no system calls.
 
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, Topology};
@@ -15,27 +15,27 @@ use std::str::FromStr;
 )]
 #[schemars(crate = "nodegauge_measure::schemars")]
 pub enum Distance {
-    /// Hardware threads of one core.
+    /// Hardware threads of the same core.
     #[serde(rename = "same core")]
     Core,
-    /// Cores on one last-level cache.
+    /// Cores that share a last-level cache.
     #[serde(rename = "same cache")]
     Cache,
-    /// Cores on one NUMA node.
+    /// Cores of the same NUMA node.
     #[serde(rename = "same node")]
     Node,
-    /// Cores of one socket.
+    /// Cores of the same socket.
     #[serde(rename = "same socket")]
     Socket,
-    /// Cores of two sockets of one host.
+    /// Cores of different sockets of a host.
     #[serde(rename = "other socket")]
     OtherSocket,
-    /// Cores of two hosts.
+    /// Cores of different hosts.
     #[serde(rename = "other host")]
     OtherHost,
 }
 
-/// Name of each distance in records, and the short names that options accept.
+/// Name of each distance in records, with the short names that options accept.
 const NAMES: [(Distance, &str, &[&str]); 6] = [
     (Distance::Core, "same core", &["smt"]),
     (Distance::Cache, "same cache", &["l3", "l2"]),
@@ -46,12 +46,12 @@ const NAMES: [(Distance, &str, &[&str]); 6] = [
 ];
 
 impl Distance {
-    /// Returns the name in records and tables.
+    /// Returns the name of the distance in records and tables.
     pub fn name(self) -> &'static str {
         NAMES[self as usize].1
     }
 
-    /// Returns the distance between two hardware threads of one host.
+    /// Returns the distance between two hardware threads of the same host.
     pub fn between(a: &HardwareThread, b: &HardwareThread) -> Self {
         let same = |x: Option<usize>, y: Option<usize>| x.is_some() && x == y;
         if a.core == b.core {
@@ -86,31 +86,31 @@ impl FromStr for Distance {
     }
 }
 
-/// Two hardware threads and their distance.
+/// Pair of hardware threads with their distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuPair {
-    /// Distance.
+    /// Distance between the two hardware threads.
     pub distance: Distance,
-    /// The hardware thread of rank 0.
+    /// Hardware thread of rank 0.
     pub first: CpuId,
-    /// The hardware thread of rank 1.
+    /// Hardware thread of rank 1.
     pub second: CpuId,
 }
 
-/// Returns the distance between two CPUs of a machine; `None` if the machine lacks one of them.
+/// Returns the distance between two CPUs of a machine; `None` if one of the CPUs does not exist.
 pub fn distance(topology: &Topology, a: CpuId, b: CpuId) -> Option<Distance> {
     Some(Distance::between(topology.thread(a)?, topology.thread(b)?))
 }
 
-/// Returns one pair per distance that occurs between hardware threads that this process may use,
-/// nearest first. A pair starts at the first hardware thread that has a partner at that distance. The
-/// partner has the same sibling number in its core, if that hardware thread may be used.
+/// Returns one pair for each distance that occurs between hardware threads that this process may use, nearest first.
+/// The first hardware thread of a pair is the first one for which a partner at this distance exists. The partner has
+/// the same number within its core, if this process may use such a hardware thread.
 pub fn by_distance(topology: &Topology) -> Vec<CpuPair> {
     let mut pairs: Vec<CpuPair> = Vec::new();
     for whole in [true, false] {
-        // Each thread is compared only with the first thread of each object that contains it. That
-        // finds every distance: if two threads have a distance, one of them has the same distance
-        // from the first thread of the object that both share.
+        // Each thread is compared only with the first thread of each object that contains it. This finds every
+        // distance: if two threads have a distance, at least one of the two has the same distance from the first thread
+        // of the object that both share.
         let mut firsts: HashMap<(usize, usize), &HardwareThread> = HashMap::new();
         for b in topology.allowed() {
             let objects = [Some(b.core), b.llc, b.node, Some(b.socket), Some(0)];
@@ -130,29 +130,29 @@ pub fn by_distance(topology: &Topology) -> Vec<CpuPair> {
     pairs
 }
 
-/// Returns one hardware thread per core that may be used, in the topology's order: the ranks of a
-/// core-to-core matrix.
+/// Returns one hardware thread for each core that this process may use, in the topology's order. These are the ranks of
+/// a core-to-core matrix.
 pub fn one_a_core(topology: &Topology) -> Vec<CpuId> {
     let mut cores = BTreeSet::new();
     topology.allowed().filter(|thread| cores.insert(thread.core)).map(|t| t.cpu).collect()
 }
 
-/// Row of the JSON document for a pair of hardware threads.
+/// Row of the JSON document that describes a pair of hardware threads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PairRow {
-    /// Distance.
+    /// Distance between the two hardware threads.
     pub distance: Distance,
     /// Numbers of the hardware threads of rank 0 and rank 1.
     pub cpus: [u32; 2],
-    /// Cores.
+    /// Numbers of the cores of rank 0 and rank 1.
     pub cores: [u32; 2],
-    /// NUMA nodes, if the machine has any.
+    /// Numbers of the nearest NUMA nodes, if the machine has NUMA nodes.
     pub numa_nodes: [Option<u32>; 2],
-    /// Sockets.
+    /// Numbers of the sockets of rank 0 and rank 1.
     pub sockets: [u32; 2],
 }
 
-/// Returns the rows of pairs; numbers are those of the operating system.
+/// Returns the rows of the JSON document for pairs. Numbers are those of the operating system.
 pub fn rows(topology: &Topology, pairs: &[CpuPair]) -> Vec<PairRow> {
     pairs
         .iter()
@@ -218,7 +218,7 @@ mod tests {
             pairs("Package:4 NUMANode:1 Core:4 PU:1"),
             [("same node", 0, 1), ("other socket", 0, 4)]
         );
-        // The last level of a Xeon Phi is a core's own.
+        // On a Xeon Phi, each core has its own last-level cache.
         assert_eq!(
             pairs("Package:1 NUMANode:1 L2Cache:61 L1dCache:1 Core:1 PU:4"),
             [("same core", 0, 1), ("same node", 0, 4)]
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn a_distance_that_the_first_cpu_lacks_is_found_elsewhere() {
         let mut rome = machine("Package:1 NUMANode:1 L3Cache:2 L2Cache:4 Core:1 PU:1");
-        // A cpuset that leaves one core of the first cache.
+        // This cpuset leaves only one core of the first cache.
         for thread in &mut rome.threads[1..4] {
             thread.allowed = false;
         }

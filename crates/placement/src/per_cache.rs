@@ -1,20 +1,20 @@
-//! `--per-cache N`: N threads on each last-level cache.
+//! Placement by `--per-cache N`: N threads on each last-level cache.
 //!
-//! Pure. Within a cache, threads are evenly spaced over the cores, on their first hardware threads;
-//! further hardware threads are used once every core has a thread. Caches are used in the topology's
-//! order; if there are not enough threads for all caches, the used caches are evenly spaced.
+//! The module performs no system calls. Within a cache, the threads are spaced evenly over the cores and use the first
+//! hardware thread of each core. Further hardware threads are used when every core has a thread. Caches are used in the
+//! topology's order. If there are not enough threads for all caches, the used caches are spaced evenly.
 
 use crate::cpus;
 use crate::error::PlacementError;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::quantity::counted;
 
-/// Returns the CPU of each thread, with `per_cache` threads per cache. Without `threads`, all caches
-/// are used; if `per_cache` does not divide `threads`, the last cache gets the remainder.
+/// Returns the CPU of each thread, with `per_cache` threads per cache. Without `threads`, all caches are used. If
+/// `per_cache` does not divide `threads`, the last cache gets the remainder.
 ///
 /// # Errors
-/// Fails when the machine has no cache beyond level 1, when a cache has too few hardware threads that this
-/// process may use, and when there are too few caches for `threads`.
+/// Fails when the machine has no cache beyond level 1, when a cache has too few hardware threads that this process may
+/// use, or when there are too few caches for `threads`.
 pub(crate) fn cpus_per_cache(
     topology: &Topology,
     per_cache: u32,
@@ -41,7 +41,7 @@ pub(crate) fn cpus_per_cache(
             "cannot place {threads} threads, {per_cache} on each last-level cache: there is \
                  room for {most} on {caches}"
         ))
-        .hint(format!("ask for --threads {most} or fewer, or for more on each cache")));
+        .hint(format!("use --threads {most} or fewer, or more threads per cache")));
     }
     let used = threads.div_ceil(u64::from(per_cache)) as usize;
     let mut left = threads as usize;
@@ -62,10 +62,10 @@ pub(crate) fn cpus_per_cache(
     Ok(placed)
 }
 
-/// Hardware threads of each core, in the order of siblings.
+/// Hardware threads of each core, by number within the core.
 type Cores = Vec<Vec<CpuId>>;
 
-/// Returns the number of each cache with allowed CPUs, and its cores.
+/// Returns the number and the cores of each cache that has allowed CPUs.
 fn caches(topology: &Topology) -> Vec<(u32, Cores)> {
     let of_cache = |index: usize| {
         cpus::grouped(topology, |thread| (thread.llc == Some(index)).then_some(thread.core))
@@ -74,9 +74,9 @@ fn caches(topology: &Topology) -> Vec<(u32, Cores)> {
     numbered.filter(|(_, cores)| !cores.is_empty()).collect()
 }
 
-/// Returns `count` CPUs of the cores, in the order of cores: all first siblings, then all second
-/// siblings, and so on. The siblings of the last, partly used round are evenly spaced. `None` if there
-/// are too few CPUs.
+/// Returns `count` CPUs of the cores in this order: the first hardware threads of all cores, then the second hardware
+/// threads, and so on. If the last of these rounds is not complete, its cores are spaced evenly. Returns `None` if
+/// there are too few CPUs.
 fn within(cores: &[Vec<CpuId>], count: usize) -> Option<Vec<CpuId>> {
     let mut chosen: Vec<(usize, usize)> = Vec::new();
     let mut left = count;
@@ -151,9 +151,9 @@ mod tests {
         );
         assert_eq!(
             error(ROME, 2, Some(65)),
-            "cannot place 65 threads, 2 on each last-level cache: there is room for 64 on 32 caches\nhint: ask for --threads 64 or fewer, or for more on each cache"
+            "cannot place 65 threads, 2 on each last-level cache: there is room for 64 on 32 caches\nhint: use --threads 64 or fewer, or more threads per cache"
         );
-        assert_eq!(error(ROME, 0, None), "cannot place 0 threads\nhint: ask for at least 1");
+        assert_eq!(error(ROME, 0, None), "cannot place 0 threads\nhint: request at least 1");
     }
 
     proptest! {

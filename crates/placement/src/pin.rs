@@ -1,7 +1,7 @@
-//! Binding of the calling thread to CPUs, with the mask read back from the kernel.
+//! Binding of the calling thread to CPUs. The affinity mask is read back from the kernel for verification.
 //!
-//! The kernel silently drops CPUs outside the cpuset as long as one is left. Here that is an error,
-//! and the thread keeps its previous mask.
+//! If some of the requested CPUs are outside the cpuset, the kernel silently ignores them. In this module this is an
+//! error, and the thread keeps its previous mask.
 
 use crate::cpus::{ranges, sorted};
 use nodegauge_machine::CpuId;
@@ -15,7 +15,7 @@ use std::fmt;
 pub struct PinError {
     /// Thread number, if [`PinError::of_thread`] set it.
     thread: Option<u32>,
-    /// Requested CPUs and cause, as text.
+    /// Text with the requested CPUs and the cause.
     problem: String,
 }
 
@@ -37,21 +37,21 @@ impl PinError {
     }
 }
 
-/// Binds the calling thread to these CPUs, in any order, and verifies the result. On failure, the
-/// thread keeps its previous CPUs.
+/// Binds the calling thread to these CPUs, in any order, and verifies the result. On failure, the thread keeps its
+/// previous CPUs.
 ///
 /// # Errors
-/// Fails when one of the CPUs is not in the cpuset of this job, does not exist or is offline, and when
-/// the kernel refuses or reports another mask afterwards.
+/// Fails when a CPU is not in the cpuset of this job, does not exist or is offline. Also fails when the kernel refuses
+/// the call, or reports another mask afterwards.
 pub fn pin_current_thread(cpus: &[CpuId]) -> Result<(), PinError> {
     let refused = |error| PinError::new(cpus, error);
     let wanted = sorted(cpus.iter().copied());
     if wanted.is_empty() {
-        return Err(PinError::new(cpus, "no CPU was named"));
+        return Err(PinError::new(cpus, "no CPU was given"));
     }
     let before = current_affinity().map_err(refused)?;
     match set_affinity(&wanted) {
-        // No CPU of the list is in the cpuset.
+        // None of the CPUs is in the cpuset.
         Err(SysError { errno: libc::EINVAL, .. }) => {}
         Err(error) => return Err(refused(error)),
         Ok(()) => {
@@ -65,8 +65,8 @@ pub fn pin_current_thread(cpus: &[CpuId]) -> Result<(), PinError> {
     Err(error)
 }
 
-/// Finds the cause of a failed binding by requesting all CPUs: the kernel then grants the cpuset.
-/// Leaves the thread unbound.
+/// Determines the cause of a failed binding by requesting all CPUs, for which the kernel grants the CPUs of the cpuset.
+/// The thread is not bound afterwards.
 fn diagnose(wanted: &[CpuId]) -> PinError {
     let observed = current_affinity();
     let cpuset = match nodegauge_os::set_affinity_to_all().and_then(|()| current_affinity()) {
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_bound_thread_is_where_it_was_bound() {
-        // A thread of its own, because the mask belongs to the thread.
+        // The test uses a separate thread, because the mask belongs to the thread.
         std::thread::spawn(|| {
             let before = current_affinity().unwrap();
             let last = *before.last().unwrap();
@@ -145,7 +145,7 @@ mod tests {
         );
         assert_eq!(
             pin_current_thread(&[]).unwrap_err().to_string(),
-            "cannot bind this thread: no CPU was named"
+            "cannot bind this thread: no CPU was given"
         );
     }
 }

@@ -1,9 +1,9 @@
 //! Grammar of `OMP_PLACES` and `--places`: abstract names and explicit lists of places.
 //!
-//! Pure: reads no files, binds nothing. [`PlacesSpec::resolve`] returns non-empty places within the
-//! CPUs that this process may use, or an error that names the CPU outside. Source: OpenMP 5.2,
-//! "OMP_PLACES". As in libgomp, `!` excludes a place that is listed before, or a CPU of the same
-//! braces.
+//! The module reads no files and binds no threads. [`PlacesSpec::resolve`] returns places that are not empty and
+//! contain only CPUs that this process may use. Otherwise it returns an error with the CPU that the process may not
+//! use. Source: OpenMP 5.2, "OMP_PLACES". As in libgomp, `!` removes a place that is listed before it, or a CPU in the
+//! same braces.
 
 mod resolve;
 
@@ -18,7 +18,7 @@ use std::str::FromStr;
 const WHAT: &str = "places";
 const EXAMPLE: &str = "--places cores, --places '{0:4}:4:8' or --places 0:96:2";
 
-/// Set of CPUs to which threads can be bound; sorted, not empty.
+/// Set of CPUs to which threads can be bound. The CPUs are sorted; there is at least one CPU.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(Vec<CpuId>);
 
@@ -29,14 +29,14 @@ impl Place {
         (!cpus.is_empty()).then_some(Self(cpus))
     }
 
-    /// Returns the CPUs, in numeric order.
+    /// Returns the CPUs of the place in numeric order.
     pub fn cpus(&self) -> &[CpuId] {
         &self.0
     }
 }
 
 impl fmt::Display for Place {
-    /// Prints the form of `OMP_PLACES`: `{0:4,8}`.
+    /// Formats the place in the notation of `OMP_PLACES`, e.g. `{0:4,8}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let runs = self.0.chunk_by(|a, b| b.0 - a.0 == 1);
         let interval = |run: &[CpuId]| spread(&run[0], run.len() as u32, 1);
@@ -47,29 +47,29 @@ impl fmt::Display for Place {
 /// Parsed value of `OMP_PLACES` or `--places`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlacesSpec {
-    /// One place per object of a kind: `cores`, or for the first eight, `cores(8)`.
+    /// One place per object of a kind: `cores` for all cores, `cores(8)` for the first eight.
     Abstract {
-        /// The kind of object.
+        /// Kind of hardware object.
         name: PlaceName,
-        /// Number of places; all if absent.
+        /// Number of places; all places if absent.
         count: Option<u32>,
     },
-    /// A list of places: `{0:4}:4:8,!{8:4}`.
+    /// List of places, e.g. `{0:4}:4:8,!{8:4}`.
     Explicit(Vec<ListEntry<PlaceExpr>>),
 }
 
-/// Abstract names of OpenMP 5.2.
+/// Abstract names of places in OpenMP 5.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PlaceName {
-    /// A hardware thread.
+    /// One place per hardware thread.
     Threads,
-    /// A core with all its hardware threads.
+    /// One place per core, with all hardware threads of the core.
     Cores,
-    /// A last-level cache.
+    /// One place per last-level cache.
     LlCaches,
-    /// The hardware threads nearest to one NUMA node.
+    /// One place per NUMA node, with the hardware threads nearest to the node.
     NumaDomains,
-    /// A socket.
+    /// One place per socket.
     Sockets,
 }
 nodegauge_measure::names!(
@@ -82,28 +82,28 @@ nodegauge_measure::names!(
     Sockets = "sockets"
 );
 
-/// Entry of an explicit list: of places, or of CPUs within braces.
+/// Entry of an explicit list of places, or of a list of CPUs within braces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListEntry<T> {
-    /// `first[:count[:stride]]`: the first item and its copies, each shifted by `stride` CPUs.
+    /// Interval `first[:count[:stride]]`: the first item and copies of it, each shifted by `stride` CPUs.
     Include {
-        /// First place or CPU.
+        /// First place or first CPU.
         first: T,
-        /// Number of items, at least 1.
+        /// Number of items; at least 1.
         count: u32,
-        /// Shift between consecutive items; 1 if there is only one.
+        /// Number of CPUs between consecutive items; 1 if there is only one item.
         stride: i32,
     },
-    /// `!place` or `!cpu`: excludes the item.
+    /// Exclusion `!place` or `!cpu`, which removes the item.
     Exclude(T),
 }
 
-/// Place as typed.
+/// Place as the user types it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlaceExpr {
-    /// `5`, short for `{5}`.
+    /// Single CPU such as `5`, which is short for `{5}`.
     Cpu(u32),
-    /// `{0:4,8,!2}`.
+    /// Set of CPUs such as `{0:4,8,!2}`.
     Set(Vec<ListEntry<u32>>),
 }
 
@@ -164,8 +164,9 @@ fn place(cursor: &mut Cursor<'_>, problem: &str) -> Result<PlaceExpr, SyntaxErro
     grammar::list(cursor, Some('}'), "expected ',' or '}'", cpu).map(PlaceExpr::Set)
 }
 
-/// Reads `!item` or `item[:count[:stride]]`; count and stride default to 1. A stride without effect is
-/// read and dropped. `problems` are the messages for a missing item at the start and after `!`.
+/// Parses `!item` or `item[:count[:stride]]`. The default of the count and of the stride is 1. A stride without effect
+/// is accepted and ignored. `problems` are the error messages for a missing item at the start and for a missing item
+/// after `!`.
 fn interval<T>(
     cursor: &mut Cursor<'_>,
     problems: [&str; 2],
@@ -209,7 +210,7 @@ fn read_stride(cursor: &mut Cursor<'_>) -> Result<i32, SyntaxError> {
 }
 
 impl fmt::Display for PlacesSpec {
-    /// Prints the canonical form: without blanks, and without counts and strides of 1.
+    /// Formats the canonical form, without spaces, and without counts and strides of 1.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Abstract { name, count: None } => f.write_str(name.name()),
@@ -237,7 +238,7 @@ impl fmt::Display for PlaceExpr {
     }
 }
 
-/// Formats `first[:count[:stride]]`.
+/// Formats an interval `first[:count[:stride]]`.
 fn spread(first: &dyn fmt::Display, count: u32, stride: i32) -> String {
     match (count, stride) {
         (1, _) => first.to_string(),

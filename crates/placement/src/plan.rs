@@ -1,8 +1,9 @@
-//! Placement of threads: from a request to the CPUs of each thread.
+//! Placement of threads: conversion of a request into the CPUs of each thread.
 //!
-//! Pure. The default is one thread per core, bound to the core's first hardware thread that this
-//! process may use; fewer threads are spread evenly. Without a policy, places are used in order, as
-//! in OpenMP. Effects that the user did not request are reported as notices.
+//! The module performs no system calls. By default, each core has one thread, which is bound to the first hardware
+//! thread of the core that this process may use. If there are fewer threads than cores, the threads are spread evenly.
+//! Without a binding policy, places are used in order, as in OpenMP. Notices report effects that the user did not
+//! request.
 
 use crate::bind::Bind;
 use crate::cpus;
@@ -14,18 +15,18 @@ use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, NodeId, Topology};
 use nodegauge_measure::quantity::counted;
 
-/// Request of the user, from options or [`Environment`](crate::Environment).
+/// Request of the user, from options or from environment variables ([`Environment`](crate::Environment)).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlacementRequest {
     /// Number of threads.
     pub threads: Option<u32>,
-    /// Places.
+    /// Places of the threads.
     pub places: Option<PlacesSpec>,
-    /// Binding policy.
+    /// Binding policy of the threads.
     pub bind: Option<Bind>,
-    /// `KMP_AFFINITY`, instead of places and policy.
+    /// Parsed `KMP_AFFINITY`, which replaces places and binding policy.
     pub kmp: Option<KmpAffinity>,
-    /// Number of threads per last-level cache, instead of places and policy.
+    /// Number of threads per last-level cache, which replaces places and binding policy.
     pub per_cache: Option<u32>,
 }
 
@@ -34,10 +35,10 @@ pub struct PlacementRequest {
 pub struct Placement {
     /// Places of the threads, by thread number.
     pub threads: Vec<ThreadPlace>,
-    /// Binding policy; for `KMP_AFFINITY` and `--per-cache`, the equivalent policy.
+    /// Binding policy. For `KMP_AFFINITY` and `--per-cache`, this is the equivalent policy.
     pub bind: Bind,
-    /// Canonical text of the places for the record: `cores`, `0:96:2`, `per-cache 2`,
-    /// `KMP_AFFINITY=scatter`, or `none` for threads that are not bound.
+    /// Canonical text of the places for the record: `cores`, `0:96:2`, `per-cache 2`, `KMP_AFFINITY=scatter`, or `none`
+    /// for threads that are not bound.
     pub places: String,
     /// Notices for the user.
     pub notices: Vec<String>,
@@ -46,34 +47,34 @@ pub struct Placement {
 /// Place of one thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadPlace {
-    /// Thread number, from 0.
+    /// Thread number, beginning with 0.
     pub thread: u32,
-    /// CPUs on which the thread may run, in numeric order; not empty.
+    /// CPUs on which the thread may run, in numeric order; at least one CPU.
     pub cpus: Vec<CpuId>,
 }
 
 impl ThreadPlace {
-    /// Returns the numbers of its cores; sorted, without duplicates.
+    /// Returns the numbers of the cores on which the thread may run, sorted and without duplicates.
     pub fn cores(&self, topology: &Topology) -> Vec<u32> {
         self.numbers(topology, |thread| topology.cores.get(thread.core).copied())
     }
 
-    /// Returns the numbers of its last-level caches; empty on a machine without such caches.
+    /// Returns the numbers of the last-level caches of these cores; empty on a machine without such caches.
     pub fn llcs(&self, topology: &Topology) -> Vec<u32> {
         self.numbers(topology, |thread| topology.llcs.get(thread.llc?).copied())
     }
 
-    /// Returns the numbers of its sockets.
+    /// Returns the numbers of the sockets on which the thread may run.
     pub fn sockets(&self, topology: &Topology) -> Vec<u32> {
         self.numbers(topology, |thread| topology.sockets.get(thread.socket).copied())
     }
 
-    /// Returns the numbers of the nearest NUMA nodes.
+    /// Returns the numbers of the NUMA nodes that are nearest to the thread's CPUs.
     pub fn numa_nodes(&self, topology: &Topology) -> Vec<u32> {
         self.nodes(topology).into_iter().map(|node| node.0).collect()
     }
 
-    /// Returns the nearest NUMA nodes.
+    /// Returns the NUMA nodes that are nearest to the thread's CPUs.
     pub fn nodes(&self, topology: &Topology) -> Vec<NodeId> {
         let node = |thread: &HardwareThread| Some(topology.nodes.get(thread.node?)?.id.0);
         self.numbers(topology, node).into_iter().map(NodeId).collect()
@@ -93,12 +94,12 @@ impl ThreadPlace {
 }
 
 impl Placement {
-    /// Returns all CPUs of all threads, in numeric order.
+    /// Returns the CPUs of all threads in numeric order.
     pub fn cpus(&self) -> Vec<CpuId> {
         cpus::sorted(self.threads.iter().flat_map(|thread| thread.cpus.iter().copied()))
     }
 
-    /// Creates a placement with one entry of `cpus` per thread, in order.
+    /// Creates a placement; `cpus` has one entry per thread, in thread order.
     pub fn new(bind: Bind, places: impl Into<String>, cpus: Vec<Vec<CpuId>>) -> Self {
         let threads = (0..).zip(cpus).map(|(thread, cpus)| ThreadPlace { thread, cpus }).collect();
         Self { threads, bind, places: places.into(), notices: Vec::new() }
@@ -108,11 +109,10 @@ impl Placement {
 /// Places the threads of a request.
 ///
 /// # Errors
-/// Fails when two parts of the request both decide where threads go, when there are more threads than
-/// hardware threads that this process may use, and when places, caches or `KMP_AFFINITY` do not fit
-/// the machine.
+/// Fails when two parts of the request both determine the CPUs of threads, when there are more threads than hardware
+/// threads that this process may use, or when places, caches or `KMP_AFFINITY` do not fit the machine.
 pub fn plan(topology: &Topology, request: &PlacementRequest) -> Result<Placement, PlacementError> {
-    // Modifiers alone, such as verbose, do not place threads.
+    // A `KMP_AFFINITY` with only modifiers, such as verbose, does not place threads.
     let kmp = request.kmp.as_ref().filter(|kmp| kmp.kind.is_some());
     refuse_conflicts(request, kmp)?;
     if topology.allowed().next().is_none() {
@@ -161,7 +161,7 @@ fn check_threads(topology: &Topology, threads: Option<u32>) -> Result<(), Placem
             "cannot place {threads} threads: this process may use {}",
             cpus::usable(topology),
         ))
-        .hint(format!("ask for {usable} or fewer, e.g. --threads {usable}"))),
+        .hint(format!("use {usable} or fewer, e.g. --threads {usable}"))),
         _ => Ok(()),
     }
 }
@@ -230,10 +230,11 @@ fn by_places(topology: &Topology, request: &PlacementRequest) -> Result<Placemen
     Ok(Placement { notices, ..Placement::new(bind, words, cpus) })
 }
 
-/// Returns the default places, with their text: the first hardware thread of each core; all hardware
-/// threads if there are more threads than cores; whole cores if all threads share the first place. If
-/// the cores differ (performance and efficiency cores, big.LITTLE), only those of the fastest kind are
-/// used, if there are enough of them: with equal shares, the slowest core would set the time.
+/// Returns the default places with their text. The places are the first hardware threads of the cores, or all hardware
+/// threads if there are more threads than cores. If all threads share the first place, the places are whole cores. If
+/// there are several kinds of cores (performance and efficiency cores, big.LITTLE), only cores of the fastest kind are
+/// used, if there are enough of these. The reason is that all threads have equal work, so that the slowest core would
+/// determine the time.
 fn default_places(
     topology: &Topology,
     threads: Option<u32>,
@@ -252,7 +253,7 @@ fn default_places(
     if wanted <= fastest.len() && fastest.len() < cores.len() {
         let used = cpus::ranges(&fastest.iter().map(|core| core[0]).collect::<Vec<_>>());
         notices.push(format!(
-            "the cores differ: threads use the {} fastest ({used}) of {} cores; to use all, add --places cores",
+            "cores differ in speed: threads use the {} fastest ({used}) of {} cores; to use all, add --places cores",
             fastest.len(),
             cores.len(),
         ));
@@ -261,7 +262,7 @@ fn default_places(
     }
     if fastest.len() < cores.len() {
         notices.push(
-            "the cores differ: threads have equal shares, so the slowest cores set the time"
+            "cores differ in speed: threads have equal work, so that the slowest cores determine the time"
                 .to_owned(),
         );
     }
@@ -272,7 +273,7 @@ fn default_places(
     (named(PlaceName::Cores), places(first(&cores)))
 }
 
-/// Returns the cores of the fastest kind; all cores if they do not differ.
+/// Returns the cores of the fastest kind; all cores if the cores are of the same kind.
 fn fastest(topology: &Topology, cores: &[Vec<CpuId>]) -> Vec<Vec<CpuId>> {
     let efficiency = |core: &&Vec<CpuId>| {
         core.first().and_then(|cpu| topology.thread(*cpu)).and_then(|thread| thread.efficiency)

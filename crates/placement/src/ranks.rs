@@ -1,13 +1,12 @@
-//! Placement of the processes (ranks) of a flat or hybrid MPI program: rank maps, the numactl policies
-//! of the ccNUMA lecture, and free settings.
+//! Placement of the processes (ranks) of a flat or hybrid MPI program, by a rank map, by the numactl policies of the
+//! ccNUMA lecture, or by explicit settings.
 //!
-//! Pure. The map selects the socket of a rank. With `block`, ranks fill the cores of one socket after
-//! another (rank `r` of one thread, C cores per socket, S sockets: socket `r / C mod S`). With
-//! `cyclic`, ranks go round-robin over the sockets (`r mod S`). With `spread`, consecutive ranks share
-//! a socket, and all sockets get equal numbers of ranks (`r * S / N`). With `core`, each thread of each
-//! rank has its own core, in order. A policy then selects the CPUs of that socket that a rank may use,
-//! and its memory policy. Without a policy, every thread has its own CPU, and `--numa` decides where
-//! memory goes.
+//! The module performs no system calls. The map selects the socket of a rank. With `block`, ranks fill the cores of one
+//! socket after another (socket `r / C mod S` for rank `r` with one thread, C cores per socket, and S sockets). With
+//! `cyclic`, ranks are distributed round-robin over the sockets (`r mod S`). With `spread`, consecutive ranks share a
+//! socket, and all sockets get equal numbers of ranks (`r * S / N` for N ranks). With `core`, each thread of each rank
+//! has its own core, in order. A policy then selects the CPUs of the socket that a rank may use, and the memory policy
+//! of the rank. Without a policy, every thread has its own CPU, and `--numa` determines the placement of memory.
 
 mod policies;
 
@@ -34,11 +33,11 @@ mod sockets;
 pub enum RankMap {
     /// Ranks fill one socket after another.
     Block,
-    /// Ranks go round-robin over the sockets.
+    /// Ranks are distributed round-robin over the sockets.
     Cyclic,
-    /// Each thread of each rank on its own core, in order.
+    /// Each thread of each rank has its own core, in order.
     Core,
-    /// Equal numbers of ranks per socket, consecutive ranks on the same socket.
+    /// All sockets have equal numbers of ranks, with consecutive ranks on the same socket.
     Spread,
 }
 nodegauge_measure::names!(
@@ -50,25 +49,25 @@ nodegauge_measure::names!(
     Spread = "spread"
 );
 
-/// Numactl policy of the ccNUMA lecture, by number, 0 to 5.
+/// Numactl policy of the ccNUMA lecture, identified by a number from 0 to 5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LecturePolicy(u8);
 
 impl LecturePolicy {
-    /// Reference policy for the comparison of rates: any CPU, local allocation.
+    /// Reference policy for comparisons of rates: any CPU, local allocation.
     pub const REFERENCE: Self = Self(5);
 
-    /// Creates a policy from its number; `None` above 5.
+    /// Creates a policy from its number; `None` if the number exceeds 5.
     pub fn new(number: u8) -> Option<Self> {
         (number <= 5).then_some(Self(number))
     }
 
-    /// Returns the number.
+    /// Returns the number of the policy.
     pub fn number(self) -> u8 {
         self.0
     }
 
-    /// Returns a short description.
+    /// Returns a short description of the policy.
     pub fn describe(self) -> &'static str {
         match self.0 {
             0 => "any CPU, no memory policy",
@@ -85,8 +84,8 @@ impl LecturePolicy {
         (1..=4).contains(&self.0)
     }
 
-    /// Returns the memory policy of a rank whose CPUs are nearest to the nodes `own`; `all` are the nodes
-    /// of the machine.
+    /// Returns the memory policy of a rank. `own` are the NUMA nodes nearest to the CPUs of the rank; `all` are the
+    /// nodes of the machine.
     fn memory(self, own: Vec<NodeId>, all: Vec<NodeId>) -> Result<MemoryPolicy, PlacementError> {
         let some = |nodes: Vec<NodeId>| {
             if nodes.is_empty() {
@@ -106,7 +105,7 @@ impl LecturePolicy {
         })
     }
 
-    /// Returns ranks with these placements, each with its memory policy.
+    /// Returns ranks with these placements, each with the memory policy for its CPUs.
     fn places(
         self,
         topology: &Topology,
@@ -137,35 +136,35 @@ impl FromStr for LecturePolicy {
     }
 }
 
-/// Request of the user for ranks.
+/// Request of the user for the placement of ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RankRequest {
-    /// Number of processes.
+    /// Number of ranks (processes).
     pub ranks: u32,
-    /// Threads per rank; one by default.
+    /// Number of threads per rank; 1 by default.
     pub threads: Option<u32>,
-    /// Map of ranks to sockets; the default is `block` with a policy and `spread` without.
+    /// Map of ranks to sockets. The default is `block` if there is a policy, otherwise `spread`.
     pub map: Option<RankMap>,
-    /// Policy for CPUs and memory, by number.
+    /// Policy for the CPUs and the memory of ranks.
     pub policy: Option<LecturePolicy>,
-    /// Explicit CPUs, instead of those of map and policy.
+    /// Explicit CPUs, which replace the CPUs of the map and the policy.
     pub cpus: Option<CpuList>,
-    /// Memory policy, instead of that of `policy`.
+    /// Memory policy, which replaces the memory policy of `policy`.
     pub numa: Option<NumaSpec>,
-    /// Inherited memory policy, used if neither is given.
+    /// Inherited memory policy, which is used if neither `policy` nor `numa` is given.
     pub inherited: MemoryPolicy,
-    /// Devices per rank, near its cores.
+    /// Number of devices per rank, which are near the cores of the rank.
     pub devices: Option<u32>,
-    /// Places and binding for all threads of all ranks together, instead of map and policy.
+    /// Places and binding of all threads of all ranks together, which replace map and policy.
     pub together: PlacementRequest,
 }
 
 /// Placement of all ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankPlan {
-    /// Places of the ranks, by number.
+    /// Places of the ranks, in the order of rank numbers.
     pub ranks: Vec<RankPlace>,
-    /// Policy, if one was requested that decides both CPUs and memory of the ranks.
+    /// Requested policy, if it determines both the CPUs and the memory of the ranks.
     pub policy: Option<LecturePolicy>,
     /// Canonical text of the placement for the record: `policy 3 block`, `spread`, `cpus 0,2`.
     pub words: String,
@@ -182,21 +181,22 @@ pub struct RankPlan {
 pub struct RankPlace {
     /// Rank number; `None` for the only process of a program without ranks.
     pub rank: Option<u32>,
-    /// Placement of its threads; `Bind::None` leaves them unbound.
+    /// Placement of the rank's threads; with `Bind::None` they are not bound.
     pub placement: Placement,
-    /// Memory policy.
+    /// Memory policy of the rank.
     pub memory: MemoryPolicy,
 }
 
 impl RankPlace {
-    /// Place of a rank of one thread on `cpus`, unbound where there are none; its memory policy stays as it is.
+    /// Returns the place of a rank with one thread on `cpus`. If there are no CPUs, the rank is not bound. The memory
+    /// policy is not changed.
     pub fn of_thread(rank: u32, cpus: Vec<CpuId>) -> Self {
         let bind = if cpus.is_empty() { Bind::None } else { Bind::Close };
         let placement = Placement::new(bind, "as given", vec![cpus]);
         Self { rank: Some(rank), placement, memory: MemoryPolicy::Default }
     }
 
-    /// Returns the CPUs of all its threads, in numeric order; `None` if the rank is not bound.
+    /// Returns the CPUs of all threads of the rank in numeric order; `None` if the rank is not bound.
     pub fn bound_cpus(&self) -> Option<Vec<CpuId>> {
         (self.placement.bind != Bind::None).then(|| self.placement.cpus())
     }
@@ -217,13 +217,12 @@ impl RankPlan {
         }
     }
 
-    /// Returns the number of threads of all ranks.
+    /// Returns the total number of threads of all ranks.
     pub fn threads(&self) -> usize {
         self.ranks.iter().map(|rank| rank.placement.threads.len()).sum()
     }
 
-    /// Returns all threads of all ranks as one placement, for properties of the whole, such as the caches
-    /// in use.
+    /// Returns all threads of all ranks as one placement, e.g. to determine the caches in use.
     pub fn together(&self) -> Placement {
         let cpus = self.ranks.iter().flat_map(|rank| &rank.placement.threads);
         let bind = self.ranks.first().map_or(Bind::None, |rank| rank.placement.bind);
@@ -234,9 +233,9 @@ impl RankPlan {
 /// Places the ranks of a request, and assigns their devices.
 ///
 /// # Errors
-/// Fails when two parts of the request both decide where ranks or their memory go, when there are more
-/// threads than hardware threads that this process may use, when CPUs, nodes or places do not fit the
-/// machine, and when there are not enough devices.
+/// Fails when two parts of the request both determine the CPUs or the memory of ranks, or when there are more threads
+/// than hardware threads that this process may use. Also fails when CPUs, nodes or places do not fit the machine, or
+/// when there are not enough devices.
 pub fn plan_ranks(topology: &Topology, request: &RankRequest) -> Result<RankPlan, PlacementError> {
     refuse_conflicts(request)?;
     let by_number = request.cpus.is_none()
@@ -254,7 +253,7 @@ pub fn plan_ranks(topology: &Topology, request: &RankRequest) -> Result<RankPlan
     Ok(plan)
 }
 
-/// Places the ranks; with `by_number`, only their devices decide the places.
+/// Places the ranks. With `by_number`, the devices alone determine the places.
 fn placed(
     topology: &Topology,
     request: &RankRequest,
@@ -288,7 +287,9 @@ fn placed(
         let (placements, mut notices) = by_list(topology, list, ranks, threads)?;
         let words = format!("cpus {list}");
         let Some(policy) = request.policy else { return free(placements, words, notices) };
-        notices.push(format!("--cpus decides where threads go, policy {policy} where memory goes"));
+        notices.push(format!(
+            "--cpus determines the CPUs of threads, and policy {policy} the placement of memory"
+        ));
         return Ok(RankPlan {
             ranks: policy.places(topology, placements)?,
             policy: None,
@@ -316,7 +317,7 @@ fn placed(
     free(own_cpus(topology, map, ranks, threads), map.to_string(), Vec::new())
 }
 
-/// True if places or binding of all threads together were requested.
+/// True if the request contains places or a binding policy for all threads together.
 fn has_places(request: &PlacementRequest) -> bool {
     request.places.is_some()
         || request.bind.is_some()
@@ -335,7 +336,7 @@ fn refuse_conflicts(request: &RankRequest) -> Result<(), PlacementError> {
     let by_places = by_places.into_iter().find(|(_, given)| *given).map(|(name, _)| name);
     let given = [
         request.cpus.as_ref().map(|_| "--cpus"),
-        // With explicit CPUs, a policy still decides where memory goes.
+        // With explicit CPUs, a policy still determines the placement of memory.
         request.policy.filter(|_| request.cpus.is_none()).map(|_| "--policy").or(map),
         by_places,
     ];
@@ -355,11 +356,11 @@ fn check_counts(topology: &Topology, ranks: u32, threads: u32) -> Result<(), Pla
         return Err(PlacementError::no_cpus());
     }
     match (ranks, threads) {
-        (0, _) => Err(PlacementError::new("cannot place 0 ranks").hint("ask for at least 1")),
+        (0, _) => Err(PlacementError::new("cannot place 0 ranks").hint("request at least 1")),
         (_, 0) => Err(PlacementError::no_threads()),
         _ if u64::from(ranks) * u64::from(threads) > usable as u64 => {
             let remedy = match usable / threads as usize {
-                0 => format!("{usable} or fewer threads a rank, e.g. --threads {usable}"),
+                0 => format!("{usable} or fewer threads per rank, e.g. --threads {usable}"),
                 most => format!("{most} or fewer, e.g. --ranks {most}"),
             };
             Err(PlacementError::new(format!(
@@ -367,13 +368,13 @@ fn check_counts(topology: &Topology, ranks: u32, threads: u32) -> Result<(), Pla
                 counted(threads as usize, "thread"),
                 cpus::usable(topology),
             ))
-            .hint(format!("ask for {remedy}")))
+            .hint(format!("use {remedy}")))
         }
         _ => Ok(()),
     }
 }
 
-/// Divides one placement into ranks of `threads` threads.
+/// Divides a placement into ranks of `threads` threads each.
 fn chunks(all: &Placement, threads: u32) -> Vec<Placement> {
     let cpus = |places: &[ThreadPlace]| places.iter().map(|place| place.cpus.clone()).collect();
     all.threads
@@ -400,12 +401,12 @@ fn by_list(
             .collect(),
         _ => {
             return Err(PlacementError::new(format!(
-                "--cpus names {}, but there are {ranks} ranks of {}",
+                "--cpus has {}, but there are {ranks} ranks of {}",
                 counted(named, "entry"),
                 counted(threads_each, "thread"),
             ))
             .hint(format!(
-                "name {}, or one group a rank, e.g. --cpus '{{0-3}},{{4-7}}'",
+                "give {}, or one group per rank, e.g. --cpus '{{0-3}},{{4-7}}'",
                 counted(count, "CPU"),
             )));
         }
@@ -473,13 +474,14 @@ fn bind_of(map: RankMap) -> Bind {
     }
 }
 
-/// Places every thread on its own CPU: first siblings before second, in the order of the map.
+/// Places every thread on its own CPU, in the order of the map. The first hardware threads of cores are used before the
+/// second ones.
 fn own_cpus(topology: &Topology, map: RankMap, ranks: u32, threads: u32) -> Vec<Placement> {
     let sockets = Sockets::of(topology);
     let mut free = sockets.turns.clone();
     let mut take = |socket: Option<usize>| {
         let wanted = free.iter().position(|(of, _)| socket.is_none_or(|socket| *of == socket));
-        // If the socket is full, the thread gets the next free CPU.
+        // If the socket has no free CPU, the thread gets the next free CPU of the machine.
         (!free.is_empty()).then(|| free.remove(wanted.unwrap_or(0)).1)
     };
     let place = |rank| {
@@ -495,7 +497,7 @@ fn own_cpus(topology: &Topology, map: RankMap, ranks: u32, threads: u32) -> Vec<
     (0..ranks).map(place).collect()
 }
 
-/// Returns the index of a rank's socket.
+/// Returns the index of the socket of a rank.
 fn socket_of(sockets: &Sockets, map: RankMap, rank: u32, ranks: u32, threads: u32) -> usize {
     let rank = u64::from(rank);
     let count = sockets.cpus.len() as u64;

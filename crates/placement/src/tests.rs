@@ -1,28 +1,28 @@
-//! The machines of the literature, and the placements that are printed there.
+//! Tests with machines from the literature and the placements that are printed there.
 
 use crate::*;
 use nodegauge_machine::{Topology, TopologySource};
 use proptest::prelude::*;
 
-/// A node of the T2K cluster.
+/// Node of the T2K cluster.
 pub(crate) const T2K: &str = "Package:4 NUMANode:1 Core:4 PU:1";
-/// 2 x EPYC 7H12, NPS4.
+/// Node with 2 x EPYC 7H12, NPS4.
 pub(crate) const ROME: &str =
     "Package:2 NUMANode:4 L3Cache:4(size=16777216) L2Cache:4 L1dCache:1 Core:1 PU:1";
-/// 2 x EPYC 9654, NPS1.
+/// Node with 2 x EPYC 9654, NPS1.
 const GENOA: &str =
     "Package:2 NUMANode:1 L3Cache:12(size=33554432) L2Cache:8 L1dCache:1 Core:1 PU:1";
-/// 2 x EPYC 7F52, NPS1: a cache for each core.
+/// Node with 2 x EPYC 7F52, NPS1; each core has its own last-level cache.
 const ROME_7F52: &str =
     "Package:2 NUMANode:1 L3Cache:16(size=16777216) L2Cache:1 L1dCache:1 Core:1 PU:1";
-/// Xeon Phi 7110P.
+/// Coprocessor Xeon Phi 7110P.
 pub(crate) const PHI: &str = "Package:1 NUMANode:1 L2Cache:61 L1dCache:1 Core:1 PU:4";
 
 pub(crate) fn machine(description: &str) -> Topology {
     Topology::load(&TopologySource::Synthetic(description.to_owned())).unwrap()
 }
 
-/// The single CPU of each thread.
+/// Returns the CPU of each thread, if each thread has a single CPU.
 fn cpus(placement: &Placement) -> Vec<u32> {
     let single = |thread: &ThreadPlace| match thread.cpus[..] {
         [cpu] => cpu.0,

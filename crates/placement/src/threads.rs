@@ -1,7 +1,7 @@
 //! Grammar of `--threads`: one or more numbers of threads, `N | A,B,C | A-B[:STEP]`.
 //!
-//! Several numbers make a sweep, in the order typed. The planner checks later that the machine has
-//! enough hardware threads for each.
+//! Several numbers form a sweep, in the order typed. The planner checks later that the machine has enough hardware
+//! threads for each number.
 
 use crate::grammar::{self, MOST};
 use nodegauge_measure::SyntaxError;
@@ -12,12 +12,12 @@ use std::str::FromStr;
 const WHAT: &str = "threads";
 const EXAMPLE: &str = "--threads 8 or --threads 1,2-32:2";
 
-/// Numbers of threads to measure with, in the order typed; at least one, each at least 1.
+/// Numbers of threads to measure with, in the order typed. There is at least one number, and each number is at least 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadList(Vec<u32>);
 
 impl ThreadList {
-    /// Creates a list from numbers; `None` if it would be empty or contain 0.
+    /// Creates a list from numbers; `None` if there is no number or a number is 0.
     pub fn new(counts: Vec<u32>) -> Option<Self> {
         (!counts.is_empty() && !counts.contains(&0)).then_some(Self(counts))
     }
@@ -27,7 +27,7 @@ impl ThreadList {
         &self.0
     }
 
-    /// Returns the only number if there is exactly one, that is, if there is no sweep.
+    /// Returns the number if the list contains exactly one number, so that there is no sweep.
     pub fn single(&self) -> Option<u32> {
         match self.0[..] {
             [count] => Some(count),
@@ -67,7 +67,7 @@ impl FromStr for ThreadList {
 }
 
 impl fmt::Display for ThreadList {
-    /// Prints the shortest form: three or more numbers in equal steps become a range.
+    /// Formats the shortest form: three or more numbers with equal differences become a range.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = &self.0[..];
         let mut separator = "";
@@ -121,7 +121,7 @@ mod tests {
             ("0", 0, "expected at least 1"),
             ("1,", 2, "expected a number of threads"),
             ("4-", 2, "expected the end of the range after '-'"),
-            ("8-4", 2, "a range goes from the smaller number up"),
+            ("8-4", 2, "a range must begin with the smaller number"),
             ("1-8:", 4, "expected a step after ':'"),
             ("1-8:0", 4, "expected at least 1"),
             ("1-8;9", 3, "expected ',', '-' or the end"),

@@ -1,8 +1,8 @@
-//! Catalog of published figures of known nodes, which can be shown with a measurement. The data are
-//! in `data/published.toml`, each with its source; they are neither corrected nor completed.
+//! Catalog of published figures of known nodes, which can be shown with a measurement. The figures are in
+//! `data/published.toml`, with their sources; they are neither corrected nor completed.
 //!
-//! They become measurements of the category "reference" with the engine [`PUBLISHED`], so that a record keeps
-//! the figures that were shown. They never count as results of the run.
+//! Shown figures are saved in the record as measurements of the category "reference" with the engine [`PUBLISHED`].
+//! They never count as results of the run.
 
 use nodegauge_machine::catalog::{likeness, plain};
 use nodegauge_machine::devices;
@@ -16,7 +16,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-/// Bytes per KB in IOzone's output.
+/// Number of bytes of a KB in the output of IOzone.
 const KB: f64 = 1024.0;
 /// Argument of `--against` that shows the catalog itself.
 const LIST: &str = "list";
@@ -61,17 +61,17 @@ pub struct PublishedNode {
     pub cores: u32,
     /// NUMA nodes per socket (AMD's NPS), if the publication states it.
     pub nodes_per_socket: Option<u32>,
-    /// Settings that distinguish the node from others with the same processor.
+    /// Settings that distinguish the node from other nodes with the same processor.
     pub settings: String,
     /// Node and its memory.
     pub node: String,
-    /// Theoretical bandwidth in B/s, if the publication names the memory.
+    /// Theoretical memory bandwidth in B/s, if the publication states the memory modules.
     pub theoretical: Option<f64>,
-    /// Compiler and flags.
+    /// Compiler and flags of the published run.
     pub compiler: Option<String>,
-    /// Number of threads.
+    /// Number of threads of the published run.
     pub threads: Option<u32>,
-    /// Number of processes.
+    /// Number of MPI processes.
     pub ranks: Option<u32>,
     /// Placement of the threads or processes.
     pub placement: Option<String>,
@@ -80,7 +80,7 @@ pub struct PublishedNode {
     /// STREAM rates by kernel in B/s, or rates of file operations in KB/s.
     #[serde(default)]
     pub rates: BTreeMap<String, f64>,
-    /// Rows of a sweep: number of threads, then the four STREAM kernels in MB/s.
+    /// Rows of a sweep; a row contains the number of threads and the rates of the four STREAM kernels in MB/s.
     #[serde(default)]
     rows: Vec<[f64; 5]>,
     /// Block size of HPL.
@@ -110,11 +110,11 @@ fn tables() -> &'static (Vec<PublishedNode>, BTreeMap<String, String>) {
     static TABLES: OnceLock<(Vec<PublishedNode>, BTreeMap<String, String>)> = OnceLock::new();
     TABLES.get_or_init(|| {
         let tables: PublishedTables = toml::from_str(include_str!("../data/published.toml"))
-            .expect("the embedded table parses: a test reads it");
+            .expect("the embedded catalog is valid TOML, because a test parses it");
         let of = |test: &'static str, nodes: Vec<PublishedNode>| {
             nodes.into_iter().map(move |node| PublishedNode { test, ..node })
         };
-        // A sweep also consists of STREAM figures.
+        // Sweeps consist of STREAM figures, so they belong to the test `stream`.
         let all = of(stream::TEST, tables.stream).chain(of(stream::TEST, tables.sweep));
         let all = all.chain(of(hpl::TEST, tables.hpl)).chain(of(io::TEST, tables.io));
         (all.collect(), tables.sources)
@@ -126,21 +126,21 @@ pub fn all() -> &'static [PublishedNode] {
     &tables().0
 }
 
-/// Argument of `--against`.
+/// Parsed argument of `--against`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Against {
-    /// Shows the catalog.
+    /// Prints the catalog and measures nothing.
     List,
-    /// Shows these nodes with the measurement.
+    /// Shows the figures of these nodes together with the measurement.
     Nodes {
         /// Text that the user typed.
         asked: String,
-        /// All nodes that match it.
+        /// All nodes that match the text.
         nodes: Vec<&'static PublishedNode>,
     },
 }
 
-/// Name that matches no published node.
+/// Error: a name matches no published node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownNode {
     /// Name that the user typed.
@@ -179,14 +179,14 @@ impl FromStr for Against {
     }
 }
 
-/// Returns the published nodes that match `name`: those whose title is `name`, otherwise those whose
-/// processor, settings and description contain all its words.
+/// Returns the published nodes whose title is `name`; without such nodes, returns the nodes whose processor, settings
+/// and description contain all words of `name`.
 ///
 /// # Errors
 /// Fails if no node matches.
 pub(crate) fn find(name: &str) -> Result<Vec<&'static PublishedNode>, UnknownNode> {
     let typed = plain(name);
-    // These words of a processor's name do not distinguish processors.
+    // These words are part of many processor names, so they are ignored.
     let filler = |word: &str| ["", "amd", "intel"].contains(&word) || word.ends_with("-core");
     let words: Vec<&str> = words(&typed).filter(|word| !filler(word)).collect();
     let fits = |node: &&PublishedNode| {
@@ -213,9 +213,9 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| !word.is_empty())
 }
 
-/// Returns the published STREAM of the same processor whose node is most similar to this one, by sockets,
-/// NUMA nodes per socket, and threads; if several are equally similar, the fastest. `None` if the processor
-/// is not in the catalog.
+/// Returns the published STREAM figures of the node with the same processor that is most similar to this machine.
+/// Similarity is judged by sockets, NUMA nodes per socket, and threads; of equally similar nodes, the fastest is
+/// returned. Returns `None` if the processor is not in the catalog.
 pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode> {
     let model = plain(machine.processor.model.as_deref()?);
     let model: Vec<&str> = model.split(' ').collect();
@@ -224,7 +224,7 @@ pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode
     let same = |node: &&PublishedNode| {
         let wanted = plain(&node.processor);
         let wanted: Vec<&str> = wanted.split(' ').collect();
-        // A name of one word, such as Opteron, denotes many processors.
+        // A name with a single word, such as Opteron, denotes many processors.
         wanted.len() > 1 && model.windows(wanted.len()).any(|window| window == wanted)
     };
     all()
@@ -245,8 +245,9 @@ pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode
         })
 }
 
-/// Returns the published STREAM that is nearest to the measured one: of the device that the first STREAM
-/// figure names, otherwise of a node with this processor. `None` without a STREAM figure.
+/// Returns the published STREAM figures with which the measured STREAM figures are compared. They are figures of the
+/// same device if a device was measured, otherwise figures of a node with the same processor. Returns `None` without a
+/// measured STREAM figure.
 pub fn nearest_to(
     machine: &Machine,
     figures: &[Measurement],
@@ -259,7 +260,8 @@ pub fn nearest_to(
     }
 }
 
-/// Returns the fastest published STREAM of the device with the driver's name `name`; `None` if there is none.
+/// Returns the fastest published STREAM figures of the device that the driver calls `name`; `None` if the catalog has
+/// no such device.
 pub fn nearest_device(name: &str) -> Option<&'static PublishedNode> {
     let entry = devices::catalog::named(name)?;
     let of_device = |node: &&PublishedNode| {
@@ -276,8 +278,7 @@ impl fmt::Display for PublishedNode {
 }
 
 impl PublishedNode {
-    /// True if the figures belong to the test that records call `test`; STREAM has a name for processors and
-    /// one for devices.
+    /// True if the figures belong to the test `test`. STREAM has different test names for processors and for devices.
     pub fn is_of(&self, test: &str) -> bool {
         self.test == test || self.test == stream::TEST && stream::is_test(test)
     }
@@ -293,8 +294,9 @@ impl PublishedNode {
         words(&text).map(str::to_owned).collect()
     }
 
-    /// Converts the node's figures into measurements. For a sweep it returns those of `threads` threads, none
-    /// if that number was not measured. `why` is the reason for showing them: `asked` or `nearest`.
+    /// Converts the figures of the node to measurements. For a sweep, only the figures for `threads` threads are
+    /// returned; the list is empty if the sweep does not contain that number of threads. `why` is the reason for
+    /// showing the figures: `asked` or `nearest`.
     pub fn measurements(&self, threads: Option<u32>, why: &str) -> Vec<Measurement> {
         const RATE: Unit = Unit::BytesPerSecond;
         let row = || self.rows.iter().filter(|row| threads == Some(row[0] as u32));
@@ -400,7 +402,7 @@ mod tests {
                 assert!(m.limit.iter().all(|limit| limit.fraction < Fraction(1.0)), "{node}");
             }
         }
-        // 2 x 12 x DDR5-4800, 2 x 8 x DDR4-3200, 2 x 8 x DDR4-2666, 384 bit of GDDR5 at 6 GT/s.
+        // The memories are 2 x 12 x DDR5-4800, 2 x 8 x DDR4-3200, 2 x 8 x DDR4-2666, and 384 bit of GDDR5 at 6 GT/s.
         let theoretical: Vec<f64> = all().iter().filter_map(|node| node.theoretical).collect();
         assert!(theoretical.iter().all(|rate| [921.6e9, 409.6e9, 341.2e9, 288e9].contains(rate)));
     }

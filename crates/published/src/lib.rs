@@ -1,9 +1,8 @@
-//! Published figures: a catalog of figures that others measured on named nodes, the selection of those shown
-//! with a run, and their view.
+//! Published figures: a catalog of figures from publications, the selection of the figures that are shown with a run,
+//! and the view of these figures.
 //!
-//! The data are in `data/published.toml`, each with its source; they are neither corrected nor completed.
-//! They become measurements of the category "reference" and never count as results of the run that shows
-//! them.
+//! The figures are in `data/published.toml`, with their sources; they are neither corrected nor completed. Shown
+//! figures are saved in the record as measurements of the category "reference". They never count as results of the run.
 #![forbid(unsafe_code)]
 
 mod catalog;

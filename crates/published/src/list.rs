@@ -1,10 +1,10 @@
-//! View of the catalog of published figures.
+//! Page with the catalog of published figures.
 
 use crate::catalog::{self, PublishedNode};
 use nodegauge_gauge::view::{Block, Page, Section, Table, TableCell, Tone};
 use nodegauge_measure::figure_names::{hpl, io, stream};
 
-/// Returns the catalog, grouped by source.
+/// Returns the page with the catalog, grouped by source.
 pub fn list() -> Page {
     let mut sources: Vec<&str> = Vec::new();
     for node in catalog::all() {
@@ -21,7 +21,7 @@ pub fn list() -> Page {
         }
         page.sections.push(Section { id: "published", blocks: vec![table.into()] });
     }
-    let text = "shares refer to the theoretical bandwidth; --against matches words of a line or of its source, \
+    let text = "shares refer to the theoretical bandwidth; --against matches words of a line or of the source, \
                 e.g. --against 'EPYC 7H12' or --against 'NPS4 9654'";
     page.sections.push(Section { id: "use", blocks: vec![Block::Text(text.to_owned())] });
     page
@@ -34,7 +34,7 @@ fn listed(node: &PublishedNode) -> [String; 4] {
     let shown = figures.iter().find(|m| representative.contains(&m.name.as_str()));
     let what = match shown {
         Some(m) => format!("{} {}", m.name, m.in_words()),
-        // For a sweep over thread counts, a run shows the row with its own number of threads.
+        // For a sweep over thread counts, the row with the number of threads of the run is shown.
         None => "by threads".to_owned(),
     };
     let share = shown.and_then(|m| m.limit.as_ref());

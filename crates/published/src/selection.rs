@@ -5,9 +5,9 @@ use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::{Notice, NoticeId, Outcome};
 
-/// Adds published figures to the outcome of a run on `machine`. With `--against`, they are the selected
-/// figures of the tests that the run measured. Otherwise they are STREAM figures of the nearest node with
-/// this processor, or of this device. The gauge that measured the same test shows them.
+/// Adds published figures to the outcome of a run on `machine`. With `--against`, the figures are those of the selected
+/// nodes, for the tests that the run measured. Otherwise, they are STREAM figures of the most similar node with the
+/// same processor, or of the same device. The gauge that measured the test shows the figures.
 pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Against>) {
     let threads = threads_of(&found.measurements);
     let (nodes, why) = match against {
@@ -34,7 +34,7 @@ pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Against>)
     found.measurements.extend(figures);
 }
 
-/// Returns the number of threads of the first figure that has one.
+/// Returns the number of threads of the first figure with a number of threads.
 fn threads_of(measurements: &[Measurement]) -> Option<u32> {
     let threads = measurements.iter().find_map(|m| m.read_key::<shared::threads>())?;
     u32::try_from(threads).ok()

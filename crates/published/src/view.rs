@@ -1,4 +1,4 @@
-//! View of published figures together with those of a run, for every gauge that has some.
+//! View of published figures together with the figures of a run.
 
 use crate::catalog::PublishedConfig;
 use nodegauge_gauge::Detail;
@@ -9,14 +9,14 @@ use nodegauge_measure::keys::shared;
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Category, Measurement, Record};
 
-/// Maximum width of the column of names.
+/// Maximum width of the column with names, in characters.
 const NAME: usize = 30;
 
-/// Published figure with its configuration.
+/// Published figure and its configuration.
 type PublishedRow<'a> = (&'a Measurement, PublishedConfig);
 
-/// Adds the published figures of a gauge: as a separate section on the page of `run`, or at the end of the
-/// last section on the page of the gauge's own command.
+/// Adds the published figures of a gauge: as a separate section on the page of `run`, or at the end of the last section
+/// on the page of the gauge.
 pub fn add(sections: &mut Vec<Section>, record: &Record, gauge: &str, detail: Detail) {
     let mut section = section(record, gauge);
     match sections.last_mut().filter(|_| detail == Detail::Full) {
@@ -31,8 +31,9 @@ pub fn add(sections: &mut Vec<Section>, record: &Record, gauge: &str, detail: De
     }
 }
 
-/// Returns the section with the published figures of a gauge; empty if there are none. Requested STREAM
-/// figures are shown as a table together with the run's own, the nearest node's as one line.
+/// Returns the section with the published figures of a gauge; the section is empty without such figures. STREAM figures
+/// requested with `--against` are shown in a table together with the figures of the run. STREAM figures of the most
+/// similar node are shown in one line.
 pub fn section(record: &Record, gauge: &str) -> Section {
     let mut section = Section::new("published");
     let own = |m: &&Measurement| m.gauge == gauge && m.is_published();
@@ -59,7 +60,7 @@ pub fn section(record: &Record, gauge: &str) -> Section {
     section
 }
 
-/// Groups the figures by node, in order.
+/// Groups the figures by node and keeps their order.
 fn by_node<'a, 'b>(figures: &'b [PublishedRow<'a>]) -> Vec<Vec<&'b PublishedRow<'a>>> {
     let place = |config: &PublishedConfig| {
         let PublishedConfig { machine, source, placement, threads, .. } = config.clone();
@@ -81,8 +82,8 @@ fn by_node<'a, 'b>(figures: &'b [PublishedRow<'a>]) -> Vec<Vec<&'b PublishedRow<
     nodes
 }
 
-/// Returns the run's own native STREAM figures from the gauge that shows the published ones: on the processor
-/// or on a device.
+/// Returns the native STREAM figures of the run that belong to the same gauge as the published figures (processor or
+/// device).
 fn native<'a>(record: &'a Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Vec<&'a Measurement> {
     let gauge = nodes.first().map(|node| &node[0].0.gauge);
     let native = |m: &&Measurement| {
@@ -95,7 +96,7 @@ fn native<'a>(record: &'a Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Vec<&'a 
     record.measurements.iter().filter(native).collect()
 }
 
-/// Returns a bar chart of Triad: of the run and of each published node.
+/// Returns a bar chart of Triad for the run and for every published node.
 fn picture(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Picture {
     let is_triad = |m: &Measurement| m.name == stream::TRIAD;
     let own = native(record, nodes).into_iter().find(|m| is_triad(m));
@@ -109,7 +110,7 @@ fn picture(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Picture {
     Picture::bars(title, Unit::BytesPerSecond, own.into_iter().chain(theirs))
 }
 
-/// Returns a table with the run's STREAM figures, followed by the published ones.
+/// Returns a table with the STREAM figures of the run, followed by the published STREAM figures.
 fn comparison(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
     let own = native(record, nodes);
     fn of<'a>(all: &[&'a Measurement], name: &str) -> Option<&'a Measurement> {
@@ -142,13 +143,13 @@ fn comparison(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
     table
 }
 
-/// Formats the share of its limit that a figure reaches.
+/// Formats a figure as a share of its limit.
 fn share(m: &Measurement) -> Option<String> {
     let percent = format!("{:.1}", m.limit.as_ref()?.fraction.0 * 100.0);
     Some(format!("{} %", percent.strip_suffix(".0").unwrap_or(&percent)))
 }
 
-/// Describes how a published figure was measured and names its source.
+/// Describes the settings and the source of a published figure.
 fn origin((_, config): &PublishedRow<'_>) -> String {
     let unknown = || "?".to_owned();
     let compiler = config.compiler.as_ref().map(|compiler| compiler.command.clone());
@@ -158,7 +159,7 @@ fn origin((_, config): &PublishedRow<'_>) -> String {
     format!("{machine}: {}; {}", parts.join(", "), config.source.clone().unwrap_or_else(unknown))
 }
 
-/// Describes a node in one line, by its Triad.
+/// Describes a node in one line, with the Triad bandwidth.
 fn in_a_line(node: &[&PublishedRow<'_>]) -> String {
     let (m, config) = node.iter().find(|(m, _)| m.name == stream::TRIAD).unwrap_or(&node[0]);
     let limit = share(m).map(|share| format!(", {share} of theoretical"));
@@ -176,7 +177,7 @@ fn in_a_line(node: &[&PublishedRow<'_>]) -> String {
     )
 }
 
-/// Describes a node with all its figures; for tests other than STREAM.
+/// Describes a node with all figures, for tests other than STREAM.
 fn in_full(node: &[&PublishedRow<'_>]) -> String {
     let figures: Vec<String> =
         node.iter().map(|(m, _)| format!("{} {}", m.name, m.in_words())).collect();

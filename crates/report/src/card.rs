@@ -1,13 +1,13 @@
-//! Summary bars of a node: the headline figures of each gauge in percent of their limits, compared with a
-//! named other node.
+//! Summary bars of a node: the headline figures of each gauge in percent of their limits, compared with another node,
+//! whose name is shown.
 
 use nodegauge_gauge::view::{Bar, Beside, Card};
 use nodegauge_gauge::{Gauge, Headline};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_published::{self as published, PublishedConfig};
 
-/// Returns the bars of a record. Each figure is compared with a published figure of the same processor from
-/// the record or the catalog, or else with the first of `others` that has the figure.
+/// Returns the bars of a record. A figure is compared with a published figure of the same processor, from the record or
+/// the catalog. Without a published figure, it is compared with the first record in `others` that contains the figure.
 pub(crate) fn card(record: &Record, gauges: &[&dyn Gauge], others: &[Record]) -> Card {
     let nearest = published::nearest(&record.machine, 0);
     let nearest = nearest.map(|node| node.measurements(None, "nearest")).unwrap_or_default();

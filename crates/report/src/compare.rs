@@ -13,13 +13,14 @@ use nodegauge_measure::stats::Better;
 const IN_TABLE: usize = 27;
 /// Maximum length of a value of a difference; longer values are cut.
 const SHOWN: usize = 160;
-/// Maximum number of listed runs per side.
+/// Maximum number of runs that are listed for A, and for B.
 const RUNS: usize = 3;
-/// Maximum number of figures per side in the closing sentence.
+/// Maximum number of figures in the closing sentence in which A is faster, and in which B is faster.
 const IN_CLOSING: usize = 3;
-/// Maximum number of names in a list.
+/// Maximum number of entries in a list of names.
 const NAMES: usize = 6;
-/// Minimum relative difference at which medians are reported on their own line.
+/// Minimum relative difference between the change of a median and the change of the quoted value; above it, the median
+/// is reported on a separate line.
 const MEDIANS_DIFFER: f64 = 0.02;
 
 /// Returns the page of a comparison.
@@ -42,8 +43,8 @@ pub fn page(comparison: &Comparison) -> Page {
     Page { heading: String::new(), sections }
 }
 
-/// Returns the closing sentence: the faster side with its figures and ratios, the greatest differences first.
-/// Returns `None` if nothing could be compared.
+/// Returns the closing sentence, which states whether A or B is faster in which figures, the greatest differences
+/// first. Returns `None` if nothing could be compared.
 fn closing(comparison: &Comparison) -> Option<String> {
     let sides = [
         faster_in(comparison, Verdict::Faster, "B", "A"),
@@ -67,15 +68,15 @@ fn closing(comparison: &Comparison) -> Option<String> {
     }
 }
 
-/// A figure in which one side is faster.
+/// Figure in which either A or B is faster.
 struct Advantage {
     ratio: f64,
     ci95: [f64; 2],
     title: String,
 }
 
-/// Returns the text about the figures with this verdict, in which the side `name` is faster than the side
-/// `other`; `None` if there are none.
+/// Returns the text about the figures with this verdict. `name` is the faster one of A and B, `other` the slower one.
+/// Returns `None` if no figure has the verdict.
 fn faster_in(comparison: &Comparison, verdict: Verdict, name: &str, other: &str) -> Option<String> {
     let mut advantages = Vec::new();
     for pair in comparison.pairs.iter().filter(|pair| pair.verdict == verdict) {
@@ -104,7 +105,7 @@ fn faster_in(comparison: &Comparison, verdict: Verdict, name: &str, other: &str)
     }
 }
 
-/// Returns the speed ratio of the faster side, with its interval.
+/// Returns the speed of the faster one of A and B divided by the speed of the slower one, with the 95 % interval.
 pub(crate) fn speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
     let (ratio, [low, high]) = pair.ratio.zip(pair.ci95)?;
     // For times, lower is better; the ratio is also inverted when B is slower.
@@ -115,7 +116,7 @@ pub(crate) fn speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
     Some((ratio, [low, high]))
 }
 
-/// Describes a side: the selector that the user typed, and the runs.
+/// Describes A or B: the selector that the user typed, and the selected runs.
 fn side(side: &Runners) -> String {
     let each = side.runs.iter().take(RUNS).map(|run| {
         let host = run.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
@@ -134,7 +135,8 @@ fn side(side: &Runners) -> String {
     format!("{}: {pooled}{each}{more}", side.asked)
 }
 
-/// Returns the differences between sides with these names: short values in a table, long values below it.
+/// Returns the differences between the settings of runs with these names. Short values are in a table, long values
+/// below the table.
 pub(crate) fn differences(differences: &[Difference], names: &[&str]) -> Section {
     let mut section = Section::new("differences");
     if differences.is_empty() {
@@ -177,9 +179,8 @@ pub(crate) fn cut(text: &str, shown: usize) -> String {
     format!("{} ... {}", end(&letters[..half]), end(&letters[letters.len() - half..]))
 }
 
-/// Returns the table of a test. If each pair has a single distinguishing key, such as the size, the headings
-/// are the names and the row titles are the keys. Otherwise the headings are the keys and the row titles are
-/// the names.
+/// Returns the table of a test. If all pairs have a single distinguishing key, such as the size, the headings are the
+/// names and the row titles are the keys. Otherwise the headings are the keys and the row titles are the names.
 fn figures(test: &str, pairs: &[&Pair]) -> Section {
     let by_name = pairs.iter().all(|pair| pair.at.len() == 1);
     let heading_and_title = |pair: &Pair| {
@@ -226,7 +227,10 @@ fn verdicts(comparison: &Comparison) -> Section {
     let all = comparison.pairs.len();
     let tally: Vec<String> =
         comparison.tally().iter().map(|(name, n)| format!("{n} {name}")).collect();
-    section.note("verdict", format!("B to A, {all} compared: {}", tally.join(", ")));
+    section.note(
+        "verdict",
+        format!("B compared with A, {}: {}", counted(all, "figure"), tally.join(", ")),
+    );
     let reasons =
         comparison.pairs.iter().flat_map(|pair| pair.reasons.iter().map(move |why| (why, pair)));
     for (reason, pairs) in grouped(reasons, |(why, _)| *why) {
@@ -245,7 +249,7 @@ fn verdicts(comparison: &Comparison) -> Section {
     section
 }
 
-/// Returns the medians whose change differs from that of the quoted values.
+/// Returns the medians whose change differs from the change of the quoted values.
 fn medians(comparison: &Comparison) -> Option<String> {
     let far = comparison.pairs.iter().filter_map(|pair| {
         let (ratio, median) = pair.ratio.zip(pair.median_ratio)?;
@@ -256,10 +260,10 @@ fn medians(comparison: &Comparison) -> Option<String> {
     let mut far: Vec<(f64, String)> = far.collect();
     far.sort_by(|x, y| y.0.total_cmp(&x.0));
     let far: Vec<String> = far.into_iter().map(|(_, text)| text).collect();
-    (!far.is_empty()).then(|| format!("with a different change: {}", listed(&far)))
+    (!far.is_empty()).then(|| format!("medians that changed differently: {}", listed(&far)))
 }
 
-/// Returns the range of changes that this comparison can detect.
+/// Returns the smallest changes that this comparison can detect, as a range over all figures.
 fn visible(comparison: &Comparison) -> Option<String> {
     let visible = |pair: &&Pair| pair.visible.unwrap_or(f64::NAN);
     let known = || comparison.pairs.iter().filter(|pair| pair.visible.is_some());
@@ -267,13 +271,10 @@ fn visible(comparison: &Comparison) -> Option<String> {
     let most = known().max_by(|x, y| visible(x).total_cmp(&visible(y)))?;
     let of = |pair: &Pair| format!("{:.1} % ({})", visible(&pair) * 100.0, pair.title());
     let to = if most == least { String::new() } else { format!(" to {}", of(most)) };
-    Some(format!(
-        "a change of {}{to} or more is found in nine of ten comparisons like this",
-        of(least)
-    ))
+    Some(format!("the smallest change found in nine of ten such comparisons is {}{to}", of(least)))
 }
 
-/// Describes the quoted values and the source of the intervals.
+/// Describes the statistic that is compared, and the runs from which the variation is estimated.
 fn basis(comparison: &Comparison) -> String {
     let mut kinds: Vec<&str> = comparison.pairs.iter().map(|pair| pair.statistic).collect();
     kinds.sort_unstable();
@@ -286,8 +287,8 @@ fn basis(comparison: &Comparison) -> String {
     let mut text = format!("figures are {}", kinds.collect::<Vec<_>>().join(", or "));
     let from = |basis: Basis| comparison.pairs.iter().any(|pair| pair.basis == Some(basis));
     let bases: Vec<&str> = [
-        (Basis::Runs, "the runs of the sides"),
-        (Basis::History, "these and saved runs like them"),
+        (Basis::Runs, "the runs of A and B"),
+        (Basis::History, "the runs of A and B and similar saved runs"),
         (Basis::Blocks, "blocks of alternating runs"),
     ]
     .into_iter()
@@ -302,7 +303,7 @@ fn basis(comparison: &Comparison) -> String {
 /// Joins texts to a list of at most [`NAMES`] entries.
 pub(crate) fn listed(texts: &[String]) -> String {
     let shown = &texts[..texts.len().min(NAMES)];
-    // Titles may have commas in them.
+    // Titles that contain commas are separated by semicolons.
     let shown = shown.join(if shown.iter().any(|text| text.contains(',')) { "; " } else { ", " });
     match texts.len().saturating_sub(NAMES) {
         0 => shown,

@@ -6,7 +6,7 @@ use nodegauge_machine::number_ranges;
 use nodegauge_measure::record::{Device, DeviceKind, DeviceState, Machine};
 use nodegauge_measure::{Bytes, BytesPerSec, Hertz};
 
-/// Adds a paragraph per group of identical devices: compute devices first, then network adapters.
+/// Adds one paragraph per group of identical devices, with compute devices before network adapters.
 pub(crate) fn notes(section: &mut Section, machine: &Machine) {
     let mut alike: Vec<(&Device, String, usize)> = Vec::new();
     for device in &machine.devices {

@@ -36,7 +36,7 @@ pub static EXPORTERS: &[&dyn Exporter] = &[
 /// Maximum number of runs on one page.
 const SIDE_BY_SIDE: usize = 16;
 
-/// A format of saved runs.
+/// Output format for saved runs.
 pub trait Exporter: Send + Sync {
     /// Name of the format, the value of `--format`.
     fn name(&self) -> &'static str;
@@ -44,13 +44,14 @@ pub trait Exporter: Send + Sync {
     /// Purpose of the format in one line, for help and documentation.
     fn purpose(&self) -> &'static str;
 
-    /// Usual ending of the file name, without the dot.
+    /// Usual extension of the file name, without the dot.
     fn extension(&self) -> &'static str;
 
-    /// Makes the documents: one, or several that name their [part](Document::part).
+    /// Returns the documents of the runs: a single document, or several documents with the names of their
+    /// [parts](Document::part).
     ///
     /// # Errors
-    /// If these runs cannot be shown in this format.
+    /// Fails if these runs cannot be shown in this format.
     fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure>;
 
     /// Name of the file that is written unless the user names one; `None` for standard output.
@@ -70,28 +71,28 @@ pub trait Exporter: Send + Sync {
     }
 }
 
-/// Runs to export, with the context that formats need.
+/// Runs to export, with the context that exporters require.
 pub struct Export<'a> {
-    /// The runs, at least one.
+    /// Records of the runs; at least one.
     pub records: &'a [Record],
-    /// The runs as the user named them, in the same order.
+    /// Selectors of the runs as the user typed them, in the order of the records.
     pub asked: &'a [String],
-    /// Conditions for the figures.
+    /// Conditions that the figures must meet.
     pub conditions: Conditions<'a>,
-    /// All gauges.
+    /// All gauges of the program.
     pub gauges: &'a [&'a dyn Gauge],
-    /// Keys of configurations.
+    /// Registry of the figures and of their configuration keys.
     pub registry: &'a Registry,
-    /// Saved runs for comparison.
+    /// Access to saved runs that are shown for comparison.
     pub related: &'a dyn RelatedRuns,
 }
 
 /// Saved runs that pages show for comparison.
 pub trait RelatedRuns {
-    /// Returns saved runs whose figures may stand next to those of `record`, other nodes first.
+    /// Returns saved runs whose figures may be shown for comparison with `record`; runs of other nodes come first.
     ///
     /// # Errors
-    /// If the history cannot be read.
+    /// Fails if the history cannot be read.
     fn next_to(&self, record: &Record) -> Result<Vec<Record>, Failure>;
 
     /// Returns saved runs of the node of `record` with figures of the same tests, for an estimate of the
@@ -99,32 +100,32 @@ pub trait RelatedRuns {
     fn repetitions(&self, record: &Record) -> Vec<Record>;
 }
 
-/// A document of an export.
+/// Document that an exporter returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// Name of the part if a format needs several files; it becomes part of the file name.
+    /// Name of the part if a format requires several files. The name is inserted into the file name.
     pub part: Option<&'static str>,
-    /// Content.
+    /// Content of the file.
     pub text: String,
 }
 
 impl Document {
-    /// Returns the document list of a format with a single document.
+    /// Returns a list with one document, for a format with a single file.
     fn whole(text: String) -> Vec<Self> {
         vec![Self { part: None, text }]
     }
 }
 
 impl Export<'_> {
-    /// Returns the page of the runs, with the name of each.
+    /// Returns the page that shows all runs side by side, with a name for every run.
     ///
     /// # Errors
-    /// If there are too many runs for a page, or if a run is named twice.
+    /// Fails if there are too many runs for a page, or if two selectors select the same run.
     fn side_by_side(&self) -> Result<Page, Failure> {
         let runs = self.records;
         if runs.len() > SIDE_BY_SIDE {
             return Err(Failure::usage(format!("cannot show {} runs side by side", runs.len()))
-                .hint(format!("give at most {SIDE_BY_SIDE}")));
+                .hint(format!("give at most {SIDE_BY_SIDE} runs")));
         }
         for (i, run) in runs.iter().enumerate() {
             let Some(first) = runs[..i].iter().position(|known| known.id == run.id) else {
@@ -134,21 +135,21 @@ impl Export<'_> {
                 "'{}' and '{}' name the same run, {}",
                 self.asked[first], self.asked[i], run.id
             ))
-            .hint("name each run once"));
+            .hint("give each run only once"));
         }
         let related = |run: &Record| self.related.repetitions(run);
         Ok(several::page(runs, self.gauges, self.registry, &related))
     }
 }
 
-/// Returns `nodegauge-ID` with the characters of `id` that are safe in a file name: the identifier of a
-/// record from a file may contain any.
+/// Returns `nodegauge-ID` with the characters of `id` that are safe in a file name: the identifier of a record from a
+/// file may contain any character.
 pub fn file_stem(id: &str) -> String {
     let safe = id.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-');
     format!("nodegauge-{}", safe.take(40).collect::<String>())
 }
 
-/// Returns the title of the page of these runs, which is the name of its file without the ending.
+/// Returns the title of the page of these runs. The title is also the file name without the extension.
 fn title(records: &[Record]) -> String {
     let first = file_stem(&records[0].id);
     match records.len() {

@@ -1,5 +1,5 @@
-//! Figures of a record for other programs, with a unique name and the evidence as text. Gauges are known only
-//! through the registry.
+//! Figures of a record for output formats of other programs, with unique names and with their evidence as text. This
+//! module uses the registry instead of the gauges.
 
 use nodegauge_analysis::expect::Expectation;
 use nodegauge_analysis::identity::{self, FigureIdentity};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Conditions that figures must meet.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Conditions<'a> {
-    /// Expectations for every run.
+    /// Conditions of `--expect`, checked for every run.
     pub expect: &'a [Expectation],
     /// True if a suspect figure can meet a condition.
     pub accept_suspect: bool,
@@ -19,15 +19,15 @@ pub struct Conditions<'a> {
     pub strict: bool,
 }
 
-/// A figure of a record.
+/// Figure of a record, with its identity.
 pub(crate) struct RecordFigure<'r> {
     pub(crate) m: &'r Measurement,
     pub(crate) identity: FigureIdentity,
-    /// True if another figure differs only in the unit.
+    /// True if the record has another figure that differs only in the unit.
     has_twin: bool,
 }
 
-/// Returns the figures of a record without published figures.
+/// Returns the measured figures of a record, without published figures.
 pub(crate) fn own<'r>(record: &'r Record, registry: &Registry) -> Vec<RecordFigure<'r>> {
     let all: Vec<&Measurement> = record.measurements.iter().filter(|m| !m.is_published()).collect();
     let identities = identity::identities(&all, registry);
@@ -62,8 +62,8 @@ impl RecordFigure<'_> {
         Some(format!("{share} % of {value}, {}", limit.basis))
     }
 
-    /// Returns one line each for the figure with its statistic and samples, its limit, and the reasons for
-    /// doubt.
+    /// Returns the evidence of a figure: a line with the statistic and the samples, a line with the limit, and a line
+    /// for every reason for doubt.
     pub(crate) fn evidence(&self) -> Vec<String> {
         let m = self.m;
         let sampled = m.summary.as_ref().map_or_else(String::new, |summary| {

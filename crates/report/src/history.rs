@@ -10,21 +10,21 @@ const GAP: usize = 2;
 pub struct ListLine {
     /// Prefix of the identifier that distinguishes it from other runs.
     pub id: String,
-    /// Start time.
+    /// Start time of the run, to the minute.
     pub started: String,
-    /// Host.
+    /// Name of the host.
     pub host: String,
     /// Headline figure, and the number of other figures.
     pub figure: String,
-    /// Labels.
+    /// Labels as text.
     pub labels: String,
     /// Command, with a mark if the run is incomplete.
     pub command: String,
 }
 
-/// Returns the list, newest first, with one line of `width` characters per run; `older` runs are not listed.
-/// There is a column of hosts if there are several, and a column of labels if there are any. These columns
-/// and the commands share the remaining width.
+/// Returns the list, newest first, with one line of `width` characters per run; `older` is the number of runs that are
+/// not listed. The column of hosts is shown if there are several hosts, the column of labels if a run has labels. These
+/// columns and the commands share the remaining width.
 pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
     let mut section = Section::new("history");
     let Some(first) = lines.first() else {
@@ -33,7 +33,7 @@ pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
     };
     let one_host = lines.iter().all(|line| line.host == first.host);
     let labelled = lines.iter().any(|line| !line.labels.is_empty());
-    // The list shows minutes; the record has the exact time.
+    // The list shows times to the minute; the record contains the exact time.
     let minute =
         |line: &ListLine| line.started.get(..16).unwrap_or(&line.started).replace('T', " ");
     let column = |title: &'static str, cell: &dyn Fn(&ListLine) -> String| -> (&str, Vec<String>) {
@@ -72,8 +72,8 @@ pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
     section
 }
 
-/// Distributes `room` over columns. No column gets more than it needs; columns that need more get equal
-/// shares.
+/// Distributes `room` over columns. A column gets at most the needed width. Columns that need more than the others get
+/// equal widths.
 fn shares(needed: &[usize], mut room: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..needed.len()).collect();
     order.sort_by_key(|i| needed[*i]);

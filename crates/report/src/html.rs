@@ -1,4 +1,4 @@
-//! HTML renderer: a page of the view model as one file that needs no network. It does not depend on gauges.
+//! HTML renderer: a page of the view model becomes one file that requires no network. It does not depend on gauges.
 //!
 //! Text of records becomes text of elements or attributes, escaped by `markup`, or JSON in a data block that
 //! is not executed. A content security policy in the page allows only the page's own scripts, named by their
@@ -12,15 +12,15 @@ use nodegauge_gauge::view::{
 use nodegauge_measure::Fraction;
 use std::collections::BTreeMap;
 
-/// Minimum number of rows and of columns of a surface.
+/// Minimum number of rows and of columns of a heat map that can also be drawn as a surface in 3D.
 const SURFACE: usize = 2;
 
-/// Maximum number of columns of a table whose first column scrolls with the others.
+/// Maximum number of columns of a table that scrolls as a whole. In wider tables, the first column stays visible.
 const NARROW: usize = 6;
 
 const STYLE: &str = include_str!("../assets/report.css");
 
-/// A script of the page: the name of its file and its text.
+/// Script of the page: file name and text.
 type Script = (&'static str, &'static str);
 
 /// Apache ECharts 6.1.0 and ECharts-GL 2.1.0, unmodified.
@@ -61,7 +61,7 @@ pub fn page(page: &Page, name: &str) -> String {
         element("style", &[], [fixed(STYLE)]),
     ];
     let body = [
-        element("a", &[("class", "skip"), ("href", "#main")], [text("to the figures")]),
+        element("a", &[("class", "skip"), ("href", "#main")], [text("skip to the figures")]),
         element("header", &[], [element("h1", &[], [text(&page.heading)])]),
         element("nav", &[("aria-label", "sections")], [element("ul", &[], links)]),
         element(
@@ -87,7 +87,7 @@ fn anchor<'a>(id: &'a str, seen: &mut BTreeMap<&'a str, usize>) -> String {
 
 fn section(section: &Section, anchor: &str) -> Markup {
     let mut inside = vec![element("h2", &[], [text(section.id)])];
-    // Consecutive pictures are shown side by side if there is room.
+    // Consecutive pictures are shown side by side if the screen is wide enough.
     for blocks in section.blocks.chunk_by(|one, next| is_drawn(one) && is_drawn(next)) {
         let drawn: Vec<Markup> = blocks.iter().flat_map(pictures).map(|one| figure(&one)).collect();
         if drawn.is_empty() {
@@ -121,7 +121,7 @@ fn pictures(block: &Block) -> Vec<Picture> {
     }
 }
 
-/// Returns one picture per heat map.
+/// Returns a picture for each of the heat maps.
 fn grids(HeatMaps { axes, rows, columns, maps, unit }: &HeatMaps) -> Vec<Picture> {
     let grid = |map: &nodegauge_gauge::view::HeatMap| Picture {
         title: map.title.clone(),
@@ -141,7 +141,7 @@ fn is_surface(picture: &Picture) -> bool {
     matches!(&picture.drawing, Drawing::HeatMap(grid) if grid.surface)
 }
 
-/// Returns the element of a picture, with its title and the data that the script draws.
+/// Returns the element of a picture, with the title and the data that the script of the page draws.
 fn figure(picture: &Picture) -> Markup {
     let caption = element("figcaption", &[], [text(&picture.title)]);
     element("figure", &[], [caption, script(picture)])
@@ -179,7 +179,7 @@ fn note(note: &Note) -> Markup {
     element("div", &[("class", &class)], [element("b", &[], [text(&note.label)]), words])
 }
 
-/// Returns a table in its own scroll region, for screens that are narrower than the table.
+/// Returns a table in a separate scroll region, for screens that are narrower than the table.
 fn table(table: &Table) -> Markup {
     let bars = || table.rows.iter().flatten().filter_map(|cell| cell.bar);
     let longest = bars().fold(Fraction(1.0), Fraction::max);
@@ -201,7 +201,7 @@ fn table(table: &Table) -> Markup {
     let heads = table.columns.iter().map(|column| {
         let right = if column.right { "right" } else { "" };
         if column.title.is_empty() {
-            // A heading cell must not be empty.
+            // A heading cell must not be empty, so an empty heading is an ordinary cell.
             return element("td", &[], []);
         }
         element("th", &[("scope", "col"), ("class", right)], [text(&column.title)])
@@ -238,7 +238,7 @@ fn cell(cell: &TableCell, right: bool, longest: Fraction) -> Markup {
     element("td", &attributes, [inside])
 }
 
-/// Returns the table of headline bars, in percent of their limits, each with a mark for the other node.
+/// Returns the table of headline bars, in percent of the limits; a mark in the bar shows the figure of the other node.
 fn card(card: &Card) -> Markup {
     let titles = ["part of the node", "share of the limit", "value", "other node"];
     let heads = titles.map(|title| element("th", &[("scope", "col")], [text(title)]));
@@ -264,13 +264,13 @@ fn bar(bar: &Bar) -> Markup {
         (None, None) => "unknown: not measured".to_owned(),
     };
     let beside = bar.beside.as_ref().map_or_else(
-        || bar.value.iter().map(|_| text("no other node known")).collect(),
+        || bar.value.iter().map(|_| text("no figure of another node known")).collect(),
         |beside| {
             let mut words = beside.name.clone();
             words.extend(
-                beside
-                    .share
-                    .map(|of_limit| format!(", {} of its limit", of_limit.in_whole_percent())),
+                beside.share.map(|of_limit| {
+                    format!(", {} of that node's limit", of_limit.in_whole_percent())
+                }),
             );
             words.extend(
                 beside.ratio.map(|ratio| format!("; this node has {ratio:.2} times that value")),

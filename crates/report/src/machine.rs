@@ -47,15 +47,15 @@ pub fn page(machine: &Machine) -> Page {
     Page { sections: vec![section, devices, distances], ..Page::default() }
 }
 
-/// Returns a section with a table, which may be absent.
+/// Returns a section with the table; without a table, the section is empty.
 fn table_section(id: &'static str, table: Option<Table>) -> Section {
     let mut section = Section::new(id);
     section.blocks.extend(table.map(Block::from));
     section
 }
 
-/// Adds one note per NUMA node. Nodes without memory are listed in one note; machines with coherent devices
-/// reserve them for slices of a device.
+/// Adds one note per NUMA node. NUMA nodes without memory are listed in a single note; machines with coherent devices
+/// reserve such NUMA nodes for partitions of a device.
 fn nodes(section: &mut Section, machine: &Machine) {
     let is_empty = |node: &&NumaNode| node.bytes == Some(0) && machine.numa_nodes.len() > 1;
     for node in machine.numa_nodes.iter().filter(|node| !is_empty(node)) {
@@ -197,7 +197,7 @@ fn state(known: &Circumstances) -> String {
     if parts.is_empty() { "not reported by the system".to_owned() } else { parts.join("; ") }
 }
 
-/// Describes the inherited CPUs and memory policy, which apply unless the user gives others.
+/// Describes the CPUs and the memory policy inherited from the parent process, which apply unless options change them.
 pub(crate) fn inherited(known: &Inherited) -> String {
     let nodes = |nodes: &[u32]| match nodes {
         [node] => format!("node {node}"),

@@ -1,9 +1,9 @@
 //! Markdown renderer: a page of the view model for a ticket, in the dialect that GitHub, GitLab and others
 //! share. It does not depend on gauges.
 //!
-//! Text of records is never interpreted: characters that begin markup, HTML or a mathematical formula are
-//! escaped. Characters that begin a link, a reference or the mention of a person are followed by a zero-width
-//! character, as in Renovate.
+//! Text of records is never interpreted: characters that begin markup, HTML or a mathematical formula are escaped.
+//! Characters that begin a link, a reference or the mention of a person are followed by a zero-width character, as the
+//! program Renovate does.
 
 use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone};
 use nodegauge_measure::legible;
@@ -17,13 +17,13 @@ pub fn ticket(page: &Page, command: &str) -> String {
     for one in page.sections.iter().filter(|section| !section.blocks.is_empty()) {
         out.push_str(&section(one));
     }
-    // The fence is longer than any row of backticks in the command, so the command cannot end it.
+    // The fence is longer than any sequence of backticks in the command, so the command cannot end the code block.
     let fence = "`".repeat(3.max(longest(command, '`') + 1));
     let lines = command.lines().map(|line| legible::escaped(line) + "\n").collect::<String>();
     out + &format!("\n### again\n\n{fence}sh\n{lines}{fence}\n")
 }
 
-/// Returns the length of the longest row of a character.
+/// Returns the length of the longest sequence of a character.
 fn longest(text: &str, of: char) -> usize {
     let rows = text.split(|c| c != of).map(str::len);
     rows.max().unwrap_or(0)
@@ -39,7 +39,7 @@ fn section(section: &Section) -> String {
             Block::Text(words) => (false, format!("{}\n", text(words))),
             Block::Table(one) => (false, table(one)),
             Block::Card(card) => (false, table(&card.table())),
-            // Tables on the page contain the same data.
+            // Tables on the page contain the data of these blocks.
             Block::Gap | Block::Chart(_) | Block::HeatMaps(_) | Block::Picture(_) => continue,
         };
         if !(is_item && in_list) {
@@ -61,7 +61,7 @@ fn note(note: &Note) -> String {
     format!("{indent}- {label}{}\n", text(&note.text))
 }
 
-/// Renders a table without the columns of bars, whose values are in other columns. Headings become rows.
+/// Renders a table without columns of bars, because other columns contain the values of the bars. Headings become rows.
 fn table(table: &Table) -> String {
     let is_bar =
         |i: usize| table.rows.iter().any(|row| row.get(i).is_some_and(|cell| cell.bar.is_some()));
@@ -97,7 +97,7 @@ fn cell(cell: &TableCell) -> String {
     }
 }
 
-/// Escapes any text, on one line.
+/// Escapes a text and puts it on one line.
 fn text(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let line = lines.collect::<Vec<_>>().join("; ");
@@ -113,7 +113,7 @@ fn text(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' | '^' => out.extend(['\\', c]),
-            // Mentions, e-mail addresses; references to issues, requests, milestones of GitHub and GitLab.
+            // These characters begin mentions, e-mail addresses, and references to items of GitHub and GitLab.
             '@' | '#' | '!' | '%' if refers(next) => out.extend([c.to_string().as_str(), APART]),
             // Addresses, also without a scheme.
             ':' if next == '/' => out.extend([":", APART]),

@@ -7,7 +7,7 @@ use std::fmt;
 /// Output of `sha256sum *.js` for the scripts.
 const DIGESTS: &str = include_str!("../assets/SHA256SUMS");
 
-/// A part of a document.
+/// Part of a document, with all text escaped.
 pub(crate) struct Markup(String);
 
 impl fmt::Display for Markup {
@@ -16,10 +16,10 @@ impl fmt::Display for Markup {
     }
 }
 
-/// Elements that have no end tag.
+/// HTML elements that have no end tag.
 const VOID: [&str; 1] = ["meta"];
 
-/// Escapes any text.
+/// Escapes a text for use in elements and attributes.
 pub(crate) fn text(text: &str) -> Markup {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

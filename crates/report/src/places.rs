@@ -1,5 +1,5 @@
-//! Pages of `places`: the location of each thread and its memory, in the columns of the ccNUMA lecture (rank,
-//! socket, memory, core), with cache and CPU.
+//! Pages of `places`: the locations of the threads and of their memory. The columns are those of the ccNUMA lecture
+//! (rank, socket, memory, core), and cache and CPU.
 
 use crate::machine;
 use nodegauge_gauge::view::{Block, Column, Section, Table, TableCell};
@@ -8,7 +8,7 @@ use nodegauge_placement::RankDevice;
 use nodegauge_placement::json::{PlacesDocument, ThreadEntry};
 use nodegauge_placement::pairs::PairRow;
 
-/// A column of the table of places.
+/// Column of the table of places.
 struct PlacesColumn {
     /// True if the column has information on this machine.
     shown: bool,
@@ -24,9 +24,9 @@ impl PlacesColumn {
 
 /// Returns a table with one line per thread. Columns without information on this machine are left out.
 ///
-/// Ranks are shown in the columns of the lecture: their memory as NUMA nodes, with the policy in a line below
-/// the table. Thread numbers are shown only if a rank has several threads, CPUs only if their numbers differ
-/// from those of their cores.
+/// Ranks are shown in the columns of the lecture. The column for memory shows the NUMA nodes; a line below the table
+/// shows the policy. Thread numbers are shown only if a rank has several threads, and CPU numbers only if they differ
+/// from the core numbers.
 pub fn view(document: &PlacesDocument) -> Section {
     let threads = &document.threads;
     let ranks = threads.iter().any(|thread| thread.rank.is_some());
@@ -81,7 +81,7 @@ fn nodes(thread: &ThreadEntry) -> String {
     ranges(thread.memory.nodes.as_ref().unwrap_or(&thread.numa_nodes))
 }
 
-/// Returns the devices of a thread's rank, each with its number and its bus address.
+/// Returns the devices of a thread's rank, with number and bus address.
 fn devices(thread: &ThreadEntry) -> String {
     let device = |device: &RankDevice| {
         let far = if device.near == Some(false) { " (far)" } else { "" };

@@ -20,9 +20,8 @@ pub(crate) const INCOMPLETE: &str = "the run was interrupted before the end";
 /// Maximum number of findings on the page; `doctor` shows all.
 const FINDINGS_SHOWN: usize = 2;
 
-/// Returns the page of a record, which `run` and `history show` print: time and place of the run, and its
-/// figures. It contains all evidence and notices if `all` is set, and also if only one gauge was used, like
-/// the page of that gauge's command.
+/// Returns the page of a record that `run` and `history show` print: start time, host and figures of the run. The page
+/// contains all evidence and notices if `all` is set or if only one gauge was used.
 pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
     let first = record.measurements.first();
     let alone =
@@ -31,7 +30,7 @@ pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
     ended(begun(record, gauges, detail), record, detail == Detail::Full)
 }
 
-/// Returns the page that the command of one gauge shows, which has no time and place of the run.
+/// Returns the page that the command of one gauge shows. This page does not contain the start time and the host.
 pub fn own(record: &Record, gauge: &dyn Gauge) -> Page {
     let page = Page { heading: String::new(), sections: gauge.view(record, Detail::Full) };
     ended(page, record, true)
@@ -124,10 +123,10 @@ pub fn ticket(
     page
 }
 
-/// Adds the regimes of one figure per test: of the headline figure, or else of the first figure with several
-/// regimes.
+/// Adds a table of the regimes (groups of samples with similar core-to-core round trips) of one figure per test. The
+/// figure is the headline figure, or else the first figure with several regimes.
 fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
-    let mut table = Table::new(&["regimes", ">there and back", ">of samples", ">best", ">median"]);
+    let mut table = Table::new(&["regimes", ">core round trip", ">of samples", ">best", ">median"]);
     let headlines = gauges.iter().flat_map(|gauge| gauge.headlines(record));
     let heads = headlines.filter_map(|headline| headline.figure);
     let mut tests: BTreeSet<&str> = BTreeSet::new();
@@ -150,11 +149,11 @@ fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
     if !table.rows.is_empty() {
         section.push(table);
     } else if watched {
-        section.note("regimes", "one, from the round trips between cores");
+        section.note("regimes", "all samples have similar core-to-core round trips");
     }
 }
 
-/// Returns the section with the command that repeats the run, and the identity of the run.
+/// Returns the section with the command that repeats the run, and with the identifier of the run.
 fn repeat(record: &Record) -> Section {
     let mut section = Section::new("run");
     section.note("command", command(record));
@@ -217,7 +216,7 @@ pub fn names(runs: &[Record]) -> Vec<String> {
     candidates.iter().map(name).collect()
 }
 
-/// Returns the labels as `key=value`.
+/// Returns the labels of a run as `key=value`.
 fn labels(record: &Record) -> Vec<String> {
     record.labels.iter().map(|(key, value)| format!("{key}={value}")).collect()
 }
@@ -232,8 +231,9 @@ fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     Page { heading, sections: std::iter::once(node).chain(parts).collect() }
 }
 
-/// Completes a page: adds a note about an interrupted run to the last section, so that its table is not read
-/// as complete, then the notices or a hint to the option that shows them, and moves the summaries to the end.
+/// Completes a page. A note about an interrupted run is added to the last section, so that the table in that section is
+/// not read as complete. Then the notices are added, or a hint to the option that shows the notices. The summaries are
+/// moved to the end.
 fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     page.sections.retain(|section| !section.blocks.is_empty());
     let summaries: Vec<Section> =
@@ -241,7 +241,7 @@ fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     if page.sections.is_empty() {
         page.sections.push(Section::new("notes"));
     }
-    let last = page.sections.last_mut().expect("one was just added");
+    let last = page.sections.last_mut().expect("the page has at least one section");
     if !record.complete {
         last.push(Note::new("incomplete", INCOMPLETE).tone(Tone::Warning));
     }
@@ -256,7 +256,7 @@ fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     page
 }
 
-/// Adds the most important findings and the number of the others.
+/// Adds the most important findings and the number of further findings.
 fn findings(findings: &[Finding], section: &mut Section) {
     let matter = findings.iter().filter(|finding| finding.severity >= Severity::Warning);
     let shown: Vec<&Finding> = matter.take(FINDINGS_SHOWN).collect();

@@ -1,5 +1,5 @@
-//! Page of several runs side by side: their differences, every figure with the best and the worst run, and
-//! pictures of the figures that all runs have.
+//! Page of several runs side by side: their differences, a table that marks the best and the worst run of every figure,
+//! and pictures of the figures that all runs have.
 
 use crate::compare::{differences, listed, speed};
 use crate::run;
@@ -32,7 +32,7 @@ pub fn page(
     let name_texts: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut sections = vec![legend(runs, &names), differences(&known.differences, &name_texts)];
     for (test, figures) in grouped(&known.figures, |shared| shared.first().test.as_str()) {
-        // Tests of later versions are not in the registry.
+        // The registry does not contain tests that only later versions of the program have.
         let mut tests = registry.kinds().iter().flat_map(|kind| kind.tests.iter());
         let id = tests.find(|known_test| **known_test == test).copied().unwrap_or("figures");
         sections.push(section(id, test, &figures, &names));
@@ -57,7 +57,7 @@ pub fn page(
     Page { heading, sections }
 }
 
-/// Returns the table of the runs.
+/// Returns the table that lists the runs with their names.
 fn legend(runs: &[Record], names: &[String]) -> Section {
     let mut section = Section::new("runs");
     let mut table = Table::new(&["run", "started", "host", "id", "command"]);
@@ -75,8 +75,8 @@ fn legend(runs: &[Record], names: &[String]) -> Section {
     section
 }
 
-/// Returns the section of a test: a table of all figures, the reasons why some are not comparable or in
-/// doubt, and pictures.
+/// Returns the section of a test: a table of all figures, the reasons why figures are not comparable or in doubt, and
+/// pictures.
 fn section(id: &'static str, test: &str, figures: &[&Shared<'_>], names: &[String]) -> Section {
     let mut section = Section::new(id);
     let right = names.iter().map(|name| format!(">{name}"));
@@ -109,7 +109,7 @@ fn section(id: &'static str, test: &str, figures: &[&Shared<'_>], names: &[Strin
     section
 }
 
-/// Returns the reasons why figures are suspect or invalid, each once with its runs and figures.
+/// Returns the reasons why figures are suspect or invalid, one note per reason, with the affected runs and figures.
 fn doubts(figures: &[&Shared<'_>], names: &[String]) -> Vec<Note> {
     type Doubt<'a> = ((Status, String), &'a String);
     let mut found: Vec<Doubt<'_>> = Vec::new();
@@ -144,7 +144,7 @@ fn cell(m: Option<&Measurement>, run: usize, marked: Option<[usize; 2]>) -> Tabl
     TableCell { figure: m.value.map(|value| (value, m.unit)), ..TableCell::text(text).tone(tone) }
 }
 
-/// Returns the value of a measurement that is not invalid.
+/// Returns the value of a measurement, unless the measurement is invalid.
 fn result(m: Option<&Measurement>) -> Option<f64> {
     m.filter(|m| m.validity.status != Status::Invalid)?.value
 }
@@ -209,7 +209,7 @@ fn bars(test: &str, figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
     grouped(alone, |shared| shared.first().unit).into_iter().map(picture).collect()
 }
 
-/// Returns a sentence that compares the best and the worst run of a figure; `None` if no run is best.
+/// Returns a sentence that compares the best and the worst run of a figure; `None` if no run is the best.
 fn verdict(
     shared: &Shared<'_>,
     side: &dyn Fn(usize) -> Side,

@@ -33,7 +33,7 @@ const RESET: &str = "\x1b[0m";
 /// Style of the output: width of the terminal, and use of colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Number of columns.
+    /// Number of columns of the terminal.
     pub width: u16,
     /// True if bold and colours are used.
     pub colour: bool,
@@ -81,7 +81,7 @@ pub fn page(page: &Page, style: Style) -> String {
     out
 }
 
-/// Renders a section.
+/// Renders a section as text.
 pub fn section(section: &Section, style: Style) -> String {
     section.blocks.iter().map(|block| self::block(block, style)).collect()
 }
@@ -101,8 +101,8 @@ fn block(block: &Block, style: Style) -> String {
     }
 }
 
-/// Renders a labelled paragraph: the label in its own column, and the wrapped text to the right of it, or
-/// below it if the label fills its column.
+/// Renders a labelled paragraph: the label is in the left column, and the wrapped text in the right column. If the
+/// label fills the left column, the text begins on the next line.
 fn note(note: &Note, style: Style) -> String {
     let indent = if note.nested { LABEL } else { 0 };
     let width = (usize::from(style.width).min(PROSE) - indent).max(40) - LABEL;
@@ -212,7 +212,7 @@ fn laid_out(table: &Table, rows: &[Vec<String>], style: Style) -> String {
     grid.to_string()
 }
 
-/// Returns the width of the bars of a table in characters: the width that the other columns leave.
+/// Returns the width of the bars of a table in characters, which is the width not used by the other columns.
 fn bar_room(table: &Table, style: Style) -> usize {
     // Rows below a heading are indented.
     let indent = 2 * usize::from(table.headings.iter().any(|(_, heading)| !heading.is_nothing()));

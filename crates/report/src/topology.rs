@@ -5,7 +5,7 @@ use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{NumaNode, Record};
 
-/// Maximum number of placements that are drawn: enough for a run of all gauges.
+/// Maximum number of placements that are drawn: four suffice for a run of all gauges.
 const MOST: usize = 4;
 
 /// Returns one picture per placement of a record, in order of appearance, on the NUMA nodes of the record.
@@ -22,7 +22,7 @@ pub(crate) fn pictures(record: &Record) -> Vec<Picture> {
         all_nodes.filter(|node| node.bytes != Some(0) || !node.cpus.is_empty()).collect();
     let drawn = known.iter().take(MOST).filter(|_| !nodes.is_empty());
     let picture = |(test, places): &(&str, Vec<Vec<u32>>)| Picture {
-        title: format!("where {test} ran, by NUMA node"),
+        title: format!("threads of {test} by NUMA node"),
         drawing: Drawing::Placement(nodes.iter().map(|node| on(node, places)).collect()),
     };
     drawn.map(picture).collect()

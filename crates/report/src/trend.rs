@@ -1,5 +1,5 @@
-//! Page of many runs over time: each headline figure from run to run, with the regimes of the runs as bands
-//! and the times without a run as gaps.
+//! Page of many runs over time. Every headline figure is plotted over the start times of the runs. Bands show regimes
+//! (sequences of runs with similar core-to-core round trips); gaps show periods without runs.
 
 use nodegauge_analysis::compare::{RegimeFigures, machine_changes, parts};
 use nodegauge_gauge::Gauge;
@@ -13,27 +13,27 @@ use nodegauge_measure::stats::{self, Better};
 use nodegauge_measure::{Seconds, Unit};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Minimum length of a gap, in multiples of the median time between two runs. One missing run doubles that
-/// time.
+/// Minimum length of a gap, in multiples of the median time between two runs. A single missing run doubles the time
+/// between two runs.
 const GAP: f64 = 1.5;
 /// Maximum number of listed changes of the machine, and of reasons for doubt.
 const LISTED: usize = 12;
 
-/// Runs that are added one by one, the oldest first. Only the values that the page shows are kept.
+/// Values of many runs, which are added one by one, the oldest first. Only the values that the page shows are kept.
 #[derive(Debug, Default)]
 pub struct TrendRuns {
     count: usize,
     /// Number of runs without a start time.
     timeless: usize,
     figures: Vec<TrendFigure>,
-    /// Machine of each host at its latest run.
+    /// Machine of every host, as described by the latest run on the host.
     machines: Vec<Machine>,
     /// Changes of the machines between runs.
     changes: Vec<String>,
     span: Option<(String, String)>,
 }
 
-/// A figure of a host over time.
+/// Figure of a host over time.
 #[derive(Debug)]
 struct TrendFigure {
     title: &'static str,
@@ -43,19 +43,19 @@ struct TrendFigure {
     runs: Vec<TrendRun>,
 }
 
-/// A figure of a run.
+/// Values of a figure in one run.
 #[derive(Debug)]
 struct TrendRun {
-    /// Seconds since 1970.
+    /// Start time of the run, in seconds since 1970.
     at: f64,
-    /// Values per regime; the quoted value is the first.
+    /// Values per regime; the first entry contains the quoted value.
     parts: Vec<RegimeFigures>,
     status: Status,
     doubt: Option<String>,
 }
 
 impl TrendRuns {
-    /// Adds a run.
+    /// Adds the headline figures of a run.
     pub fn add(&mut self, run: &Record, gauges: &[&dyn Gauge]) {
         self.count += 1;
         let time = record::time_of(&run.started);
@@ -91,7 +91,7 @@ impl TrendRuns {
         }
     }
 
-    /// Returns the number of runs.
+    /// Returns the number of added runs.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -165,8 +165,8 @@ impl TrendFigure {
         format!("{}{}", self.what, host.map(|host| format!(" on {host}")).unwrap_or_default())
     }
 
-    /// Returns the regimes of the runs, the shortest round trip first. A single regime is not reported,
-    /// because there is no other to compare it with.
+    /// Returns the regimes of the runs, the shortest round trip first. A single regime is not reported, because there
+    /// is no other regime to compare with.
     fn regimes(&self) -> Vec<Regime> {
         let parts = self.runs.iter().flat_map(|run| &run.parts);
         let trips: Vec<f64> = parts.filter_map(|part| part.round_trip).collect();
@@ -188,8 +188,8 @@ impl TrendFigure {
             longest.map(|(from, to)| {
                 let [first, last] = [from, to].map(words_of);
                 format!(
-                    "{} without a run, the longest from {first} to {last}",
-                    counted(gaps.len(), "time")
+                    "{} without runs, the longest from {first} to {last}",
+                    counted(gaps.len(), "gap")
                 )
             }),
         );
@@ -200,7 +200,7 @@ impl TrendFigure {
         });
     }
 
-    /// Returns the values of the figure per regime.
+    /// Returns the table of the values of the figure, one row per regime.
     fn table(&self, regimes: &[Regime]) -> Table {
         let mut table = Table::new(&["regime", ">runs", ">best", ">median", ">worst"]);
         let kinds = regimes.iter().enumerate().map(|(i, regime)| (Some(i), named(regime)));
@@ -224,7 +224,7 @@ impl TrendFigure {
         table
     }
 
-    /// Adds the reasons why runs are in doubt, each with its number of runs.
+    /// Adds the reasons why runs are in doubt, with the number of affected runs per reason.
     fn doubts(&self, section: &mut Section) {
         let mut reasons: Vec<(Status, &String, usize)> = Vec::new();
         for run in &self.runs {
@@ -302,13 +302,13 @@ fn named(regime: &Regime) -> String {
     format!("round trip {} to {}", Seconds(regime.from), Seconds(regime.to))
 }
 
-/// Returns the regime of a part of a run; `None` if it is unknown.
+/// Returns the index of the regime that contains a part of a run; `None` if the regime is unknown.
 fn of_part(part: &RegimeFigures, regimes: &[Regime]) -> Option<usize> {
     let trip = part.round_trip?;
     regimes.iter().position(|regime| regime.contains(trip))
 }
 
-/// Returns the times between runs in which runs are missing.
+/// Returns the periods between consecutive runs in which runs are missing.
 fn gaps(times: &[f64]) -> Vec<(f64, f64)> {
     let apart: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let usual = if apart.len() < 2 { f64::INFINITY } else { stats::median(&apart) };
@@ -316,8 +316,8 @@ fn gaps(times: &[f64]) -> Vec<(f64, f64)> {
     pairs.filter(|(from, to)| to - from > GAP * usual).collect()
 }
 
-/// Returns a band per sequence of runs in one regime. A band begins halfway from the previous run and ends
-/// halfway to the next run, but does not extend into a gap.
+/// Returns a band per sequence of runs in one regime. A band begins in the middle between its first run and the
+/// previous run, and ends in the middle between its last run and the next run. A band does not extend into a gap.
 fn bands(runs: &[(f64, Option<usize>)], gaps: &[(f64, f64)]) -> Vec<TrendBand> {
     let mut bands: Vec<TrendBand> = Vec::new();
     for (i, (at, regime)) in runs.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Counts of a program's operations and bytes by the counters of the processor and its memory controllers.
+//! Operations and bytes of a program, counted by hardware counters of the processor and of the memory controllers.
 
 use crate::GivenPoint;
 use nodegauge_gauge::roofline::{MEMORY, RooflinePoint};
@@ -10,17 +10,17 @@ use nodegauge_toolchain::program::{self, ProgramJob};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Counters of a program's operations and of the node's memory traffic.
+/// Hardware counters for the operations of a program and for the memory traffic of the node.
 pub struct Counters {
     operations: FlopCounters,
     memory: MemoryCounters,
 }
 
 impl Counters {
-    /// Starts counting; child processes that this thread starts afterwards are included.
+    /// Starts counting; child processes that this thread starts later are included.
     ///
     /// # Errors
-    /// Fails if this machine or the kernel has no such counters.
+    /// Fails if the machine has no such counters or the kernel does not permit their use.
     pub fn start() -> Result<Self, Failure> {
         let refused = |why| Failure::missing(format!("--perf: {why}"));
         let operations = FlopCounters::start(&SysRoot::live()).map_err(refused)?;
@@ -29,7 +29,7 @@ impl Counters {
     }
 }
 
-/// Runs a program once and returns its point.
+/// Runs a program once and returns the point of the program in the roofline.
 ///
 /// # Errors
 /// Fails if the program or the counters fail, or nothing was counted.
@@ -53,7 +53,7 @@ pub(crate) fn counted(
     let (Some(flops), Some(bytes)) = (flops.filter(|n| *n > 0.0), moved.filter(|n| *n > 0.0))
     else {
         return Err(Failure::missing(format!(
-            "--perf: {name}: the counters stayed at zero; other programs use them, or the program does not compute"
+            "--perf: {name}: the counters stayed at zero: another program uses the counters, or the program does no floating-point operations"
         )));
     };
     let level = MEMORY.to_owned();

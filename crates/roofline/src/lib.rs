@@ -1,7 +1,7 @@
 //! Gauge of rooflines: ceilings that other gauges measure, and points under them.
 //!
-//! The model and its chart are in `nodegauge_gauge::roofline`. This crate contains the plan of a run, the
-//! points of the user's own programs, the comparison of each point with its roof, and the view.
+//! The model and its chart are in `nodegauge_gauge::roofline`. This crate contains the plan of a run, the points given
+//! by the user, the comparison of every point with the attainable rate (the roof), and the view.
 #![forbid(unsafe_code)]
 
 mod counted;
@@ -23,18 +23,18 @@ use nodegauge_measure::keys::{ConfigKind, shared};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Failure, Unit};
 
-/// Tolerance above a roof. A rate that exceeds its roof by more than this share cannot be explained by
-/// measurement noise: bytes or operations were counted incorrectly, or a cache served bytes that were
-/// attributed to another level.
+/// Maximum relative excess of a rate above the roof that measurement noise can explain. Above it, bytes or operations
+/// were counted incorrectly, or a cache served bytes that were attributed to another level.
 const ABOVE: f64 = 0.03;
 
-/// Returns the position of a figure under a roof: its level and its operations per byte.
+/// Returns the memory level of a figure and its operations per byte, which determine the roof.
 fn place_of(m: &Measurement) -> Option<(String, f64)> {
     [KERNEL, POINT].contains(&m.test.as_str()).then_some(())?;
     Some((m.read_key::<shared::level>()?, m.read_key::<shared::flops_per_byte>()?))
 }
 
-/// Appends the points to the measured figures and compares every point and kernel with its roof.
+/// Appends the points to the measured figures, and compares every point and kernel with the roof at its operations per
+/// byte.
 pub fn place(measured: Vec<Measurement>, points: Vec<RooflinePoint>) -> Vec<Measurement> {
     let roofline = Roofline::of(&measured, false);
     let points = points.into_iter().map(RooflinePoint::measurement);
@@ -47,7 +47,7 @@ pub fn place(measured: Vec<Measurement>, points: Vec<RooflinePoint>) -> Vec<Meas
         if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction.0 > 1.0 + ABOVE) {
             let above = 100.0 * (limit.fraction.0 - 1.0);
             validity.suspect(format!(
-                "{above:.0} % above its roof: operations or bytes are counted wrong, a faster level served part of them, or the node was slower when its ceilings were measured"
+                "{above:.0} % above its roof: the counts of operations or bytes are wrong, a faster memory level served part of the bytes, or the node was slower when the ceilings were measured"
             ));
         }
         m.judged(validity)
@@ -55,13 +55,13 @@ pub fn place(measured: Vec<Measurement>, points: Vec<RooflinePoint>) -> Vec<Meas
     measured.into_iter().chain(points).map(under_the_roof).collect()
 }
 
-/// Returns the figures of the points, for the check of expectations.
+/// Returns the figures of the points; `--expect` is checked against this list.
 pub fn figures(points: &[RooflinePoint]) -> Figures {
     let names = points.iter().map(|point| point.name.as_str());
     Figures::new(GAUGE, POINT, names, &[Unit::FlopsPerSecond]).limited(true)
 }
 
-/// The roofline gauge: ceilings that other gauges measure, and points under them.
+/// Gauge of rooflines: ceilings that other gauges measure, and points below the ceilings.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RooflineGauge;
 
@@ -74,7 +74,7 @@ impl Gauge for RooflineGauge {
         vec![ConfigKind::of::<RooflinePointConfig>(GAUGE, &[POINT])]
     }
 
-    /// Returns nothing: the other gauges measure their own parts of `run`.
+    /// Returns no plan, because `run` does not measure a roofline.
     fn summary_plan(
         &self,
         _: &Site,

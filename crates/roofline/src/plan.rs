@@ -1,5 +1,4 @@
-//! Plan of a roofline: ceilings of all threads and of one, measured by the gauges that support them, and
-//! points.
+//! Plan of a roofline: ceilings for all threads and for a single thread, measured by other gauges, and points.
 
 use crate::counted::{Counters, counted};
 use crate::{GivenPoint, figures, place};
@@ -13,24 +12,25 @@ use nodegauge_toolchain::CommandLine;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Share of the time for all threads if a single-thread roof is measured as well.
+/// Share of the time for all threads, if a single-thread roofline is measured too.
 const SHARE_OF_ALL: f64 = 0.62;
 
 /// Options of a roofline.
 pub struct RooflineOptions<'a> {
-    /// Number of threads, their places and their memory policy.
+    /// Number of threads, places and memory policy.
     pub placement: PlacementOptions,
-    /// Working set in main memory, of all threads together; `None` for the default.
+    /// Total working set of all threads in main memory; `None` for the default size.
     pub largest: Option<Bytes>,
-    /// Total time.
+    /// Time for the whole run.
     pub budget: Duration,
-    /// Exact number of samples, regardless of the time.
+    /// Exact number of samples, independent of the time.
     pub samples: Option<usize>,
     /// Points given by the user.
     pub given: &'a [GivenPoint],
     /// Program to run once while its operations and bytes are counted.
     pub program: Option<CommandLine>,
-    /// Returns the newest saved run of this node with a figure of a test and a name.
+    /// Function that returns the newest saved run of this node with a figure, given the test and the name of the
+    /// figure.
     pub newest: &'a dyn Fn(&str, &str) -> Option<Record>,
 }
 
@@ -40,7 +40,7 @@ struct GaugeCeilings {
     planned: Box<dyn Planned>,
 }
 
-/// A planned roofline.
+/// Planned run of `roofline`.
 pub struct RooflinePlan {
     parts: Vec<GaugeCeilings>,
     points: Vec<RooflinePoint>,
@@ -49,10 +49,10 @@ pub struct RooflinePlan {
 }
 
 impl RooflinePlan {
-    /// Default total time.
+    /// Default time for the whole run.
     pub const BUDGET: Duration = Duration::from_secs(15);
 
-    /// Plans the ceilings that `gauges` can measure, and the points.
+    /// Plans the ceilings that `gauges` can measure, and the points in the roofline.
     ///
     /// # Errors
     /// Fails if a point is given twice, counters are unavailable, or a gauge rejects the options.
@@ -90,7 +90,8 @@ impl RooflinePlan {
             samples: options.samples,
         };
         let parts = parts_with_equal_time(gauges, site, ask)?;
-        // Saved figures were measured with the default placement, so another placement has another roof.
+        // Saved figures were measured with the default placement. With a different placement, the roof would not apply
+        // to them.
         if team.request == PlacementRequest::default() {
             for gauge in gauges {
                 points.extend(gauge.points(options.newest));
@@ -110,7 +111,7 @@ impl Planned for RooflinePlan {
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
-        // The name of a counted program's point is not known in advance.
+        // With `--perf`, the name of the point is not known in advance.
         if self.program.is_some() {
             return Vec::new();
         }
@@ -146,12 +147,12 @@ fn given_points(points: &[GivenPoint]) -> Result<Vec<RooflinePoint>, Failure> {
             "--point {}: a point with this name is already given",
             again.name
         ))
-        .hint("give each point a different name"));
+        .hint("give different names to the points"));
     }
     Ok(points.iter().map(|point| point.point("as given")).collect())
 }
 
-/// Plans the ceilings of all gauges that support them; each gets an equal share of the time.
+/// Plans the ceilings of all gauges that can measure ceilings; the time is divided equally among these gauges.
 fn parts_with_equal_time(
     gauges: &[&'static dyn Gauge],
     site: &Site,

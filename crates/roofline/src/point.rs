@@ -1,4 +1,4 @@
-//! Points given by users: operations, bytes and time of a program.
+//! Points given by the user: operations, bytes and time of a program.
 
 use nodegauge_gauge::roofline::{MEMORY, RooflinePoint, RooflinePointConfig};
 use nodegauge_measure::Seconds;
@@ -6,7 +6,7 @@ use nodegauge_measure::grammar::{Cursor, SyntaxError};
 use nodegauge_measure::record::Category;
 use std::str::FromStr;
 
-/// A point in the form `NAME,FLOPS,BYTES,SECONDS`, or with `,LEVEL` if the bytes are not those of main
+/// Point of the form `NAME,FLOPS,BYTES,SECONDS`, or `NAME,FLOPS,BYTES,SECONDS,LEVEL` if the bytes are not those of main
 /// memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GivenPoint {
@@ -14,7 +14,7 @@ pub struct GivenPoint {
     pub name: String,
     /// Number of floating-point operations.
     pub flops: f64,
-    /// Bytes moved to and from the level.
+    /// Bytes moved to and from the memory level.
     pub bytes: f64,
     /// Elapsed time in seconds.
     pub seconds: Seconds,
@@ -23,7 +23,7 @@ pub struct GivenPoint {
 }
 
 impl GivenPoint {
-    /// Converts it into a point of a roofline; `basis` names the source of the counts.
+    /// Converts to a point of a roofline; `basis` describes the source of the counts.
     pub fn point(&self, basis: &str) -> RooflinePoint {
         let Self { name, flops, bytes, seconds, level } = self.clone();
         let config = RooflinePointConfig {
@@ -40,7 +40,7 @@ impl GivenPoint {
 
 /// Parses a comma and a number above zero.
 fn positive(cursor: &mut Cursor<'_>, problem: &str) -> Result<f64, SyntaxError> {
-    cursor.expect(',', &format!("expected ',' and then {}", &problem["expected ".len()..]))?;
+    cursor.expect(',', &format!("expected ',' followed by {}", &problem["expected ".len()..]))?;
     let at = cursor.position();
     let digits = cursor.take_while(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     let value: f64 = digits.parse().map_err(|_| cursor.error_at(at, problem))?;
@@ -74,7 +74,7 @@ impl FromStr for GivenPoint {
             }
             given.clone_into(&mut level);
         }
-        cursor.finish("expected nothing more")?;
+        cursor.finish("expected the end of the input")?;
         if !(flops / bytes).is_normal() || !(flops / seconds).is_normal() {
             return Err(cursor.error_at(0, "expected numbers of similar magnitude: FLOPS/BYTES or FLOPS/SECONDS is not a normal number"));
         }

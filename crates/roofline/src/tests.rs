@@ -42,11 +42,11 @@ fn points_and_kernels_are_held_against_their_roof() {
     assert_eq!(limit("L1_axpy").basis, "L1 read at 0.0833 FLOP/B");
     assert_eq!((limit("spmv").value, limit("spmv").fraction), (1.25e9, Fraction(0.8)));
     assert_eq!(of("spmv").validity.status, Status::Valid);
-    // The rate is eight times the roof, which is impossible.
+    // The rate is eight times the roof, which is impossible, so the figure is suspect.
     assert_eq!(of("wrong").validity.status, Status::Suspect);
     assert!(of("wrong").validity.reasons[0].starts_with("700 % above its roof"));
     assert_eq!(of("fma").limit, None);
-    // A level without a roof limits no point.
+    // No roof exists for this memory level, so the point has no limit.
     let above = place(measured(), vec![given("x,1,1,1,L4")]);
     assert_eq!(above.last().unwrap().limit, None);
 }
@@ -69,13 +69,14 @@ fn the_page_has_a_chart_on_logarithmic_axes_and_every_figure() {
     });
     let chart = chart.unwrap();
     assert!(matches!(chart.vertical(), Some(ChartAxis::Logarithmic(..))));
-    // The first series is the point; then lines of the peaks and of the fastest bandwidth per level.
+    // The first series is the point. The next series are the lines of the peaks, and of the fastest bandwidth per
+    // memory level.
     let of: Vec<(&str, DotConnection)> =
         chart.series.iter().map(|one| (one.name.as_str(), one.joined)).collect();
     assert_eq!(of[0], ("spmv", DotConnection::Apart));
     let lines: Vec<&str> = of[1..].iter().map(|(name, _)| *name).collect();
     assert_eq!(lines, ["FMA", "SIMD without FMA", "scalar", "L1", "memory"]);
-    // A level's line ends at its ridge.
+    // The line of a memory level ends at the ridge of that level.
     let memory = chart.series.last().unwrap();
     assert_eq!(memory.dots[1], (10.0, 100e9));
     assert!(chart.ticks.contains(&0.25) && chart.ticks.contains(&64.0), "{:?}", chart.ticks);

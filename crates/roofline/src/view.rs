@@ -1,4 +1,4 @@
-//! View of a roofline: the chart, the ceilings with their ridge points, and the limits of each point.
+//! View of a roofline: the chart, the ceilings with their ridge points, and the limits of the points.
 
 use crate::place_of;
 use nodegauge_gauge::roofline::{
@@ -11,7 +11,7 @@ use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Bytes, Unit};
 use nodegauge_placement::cpus::number_ranges;
 
-/// Letters for points; lines of the chart use other letters.
+/// Letters for points; the lines of the chart use the remaining letters.
 const LETTERS: &str = "abcdefghijklnopqrtuvwxyz";
 /// Returns the sections of the page; none if the record has no roofline figures.
 pub(super) fn sections(record: &Record) -> Vec<Section> {
@@ -50,11 +50,11 @@ pub(super) fn sections(record: &Record) -> Vec<Section> {
     std::iter::once(section).chain(closing).collect()
 }
 
-/// A figure under a roof, with its letter in the chart.
+/// Kernel or point in the chart, with the letter that marks it.
 struct Placed<'a> {
     m: &'a Measurement,
     letter: char,
-    /// Name of the kernel or point, without its level.
+    /// Name of the kernel or point, without the memory level.
     name: String,
     level: String,
     flops_per_byte: f64,
@@ -68,7 +68,7 @@ impl Placed<'_> {
     }
 }
 
-/// Returns the kernels and points. All with the same name, at different levels, share a letter.
+/// Returns the kernels and points. Figures with the same name at different memory levels have the same letter.
 fn placed<'a>(own: &[&'a Measurement]) -> Vec<Placed<'a>> {
     let mut names: Vec<String> = Vec::new();
     let one = |m: &&'a Measurement| {
@@ -101,7 +101,7 @@ fn giga(m: Option<&Measurement>) -> TableCell {
     )
 }
 
-/// Returns the table of bandwidths with their ridge points, of all threads and of one.
+/// Returns the table of bandwidths with their ridge points, for all threads and for a single thread.
 fn bandwidths(of: &[&Measurement], rooflines: [&Roofline; 2]) -> Table {
     let mut table =
         Table::new(&["bandwidth", ">GB/s", ">ridge", ">1 thread", ">ridge", ">set", "loop"]);
@@ -125,7 +125,7 @@ fn bandwidths(of: &[&Measurement], rooflines: [&Roofline; 2]) -> Table {
     table
 }
 
-/// Describes the loop or library.
+/// Describes the loop or library with which a figure was measured.
 fn loop_of(m: &Measurement) -> String {
     let unroll = m.read_key::<shared::unroll>().map(|times| format!("x{times}"));
     let parts = [
@@ -137,7 +137,7 @@ fn loop_of(m: &Measurement) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the table of peaks, of all threads and of one.
+/// Returns the table of peaks, for all threads and for a single thread.
 fn peaks(of: &[&Measurement], _: [&Roofline; 2]) -> Table {
     let mut table = Table::new(&["peak", ">GFLOP/s", ">FLOP/cycle", ">at", ">1 thread", "loop"]);
     for m in of.iter().filter(|m| !m.name.ends_with(ONE_THREAD)) {
@@ -159,8 +159,8 @@ fn peaks(of: &[&Measurement], _: [&Roofline; 2]) -> Table {
     table
 }
 
-/// Returns the table of points: the share of the roof that each reaches, the ceiling that limits it, and the
-/// next ceiling above it.
+/// Returns the table of points. Columns are the reached share of the roof, the ceiling that limits the point, and the
+/// next higher ceiling.
 fn points_table(roofline: &Roofline, points: &[Placed<'_>]) -> Table {
     let titles = ["", "point", "of", ">FLOP/B", ">GFLOP/s", ">of roof", "bound by", "next ceiling"];
     let mut table = Table::new(&titles);
@@ -186,7 +186,7 @@ fn points_table(roofline: &Roofline, points: &[Placed<'_>]) -> Table {
     table
 }
 
-/// Adds the placement of the threads, the number of samples, and the source of each point.
+/// Adds the placement of the threads, the number of samples, and the sources of the points.
 fn evidence(own: &[&Measurement], section: &mut Section) {
     section.push(Block::Text(
         "ridge: FLOP/B above which the highest peak is the limit; of roof: min(peak, FLOP/B x bandwidth)"
@@ -201,13 +201,13 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
             (Some("none"), _) | (_, None) => format!("{threads}, not bound"),
             (_, Some(cpus)) => format!("{threads} on cpus {cpus}"),
         };
-        section.note("how", format!("{bound}; bytes: those that the loops read and write"));
+        section.note("how", format!("{bound}; bytes as read and written by the loops"));
     }
     let counts = || ceilings().filter_map(|m| Some(m.summary.as_ref()?.n));
     if let (Some(least), Some(most)) = (counts().min(), counts().max()) {
         section.note(
             "samples",
-            format!("{least} to {most} each, interleaved; the best of each counts"),
+            format!("{least} to {most} per figure, interleaved; the best sample counts"),
         );
     }
     for (m, basis) in own
@@ -218,7 +218,8 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
     }
 }
 
-/// Summarizes below which operations per byte each level is the limit.
+/// Returns the sentence that states, for every memory level, below which number of operations per byte the level limits
+/// the rate.
 fn closing(roofline: &Roofline) -> Option<String> {
     let ridges: Vec<String> = roofline
         .levels()

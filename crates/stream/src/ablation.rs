@@ -1,13 +1,14 @@
-//! Contribution of each choice on this node (`explain`): steps, one choice at a time, from an unbound run with
-//! regular stores, 4 KiB pages and contiguous arrays to the best configuration of `stream`.
+//! Effect of each choice on the bandwidth of this node (`explain`). The steps lead, one choice at a time, from an
+//! unbound run with regular stores, 4 KiB pages and contiguous arrays to the best configuration of `stream`.
 //!
 //! All steps are measured interleaved in random order, together with `memcpy` of the C library for comparison with
-//! Copy. The quoted value is STREAM's statistic: the factor of a step is its best rate divided by the best rate of
-//! the step before. The factors therefore multiply exactly to the factor of the whole, and the last rate is that of
-//! `stream`. Consecutive passes, as in `stream`, are measured afterwards to confirm this. A round is left out
-//! completely if its passes belong to different regimes.
+//! Copy. The factor of a step is its best rate (STREAM's statistic) divided by the best rate of the previous step. The
+//! product of all factors is therefore exactly the total factor, and the rate of the last step is the rate that
+//! `stream` measures. Consecutive passes, as in `stream`, are measured afterwards to confirm this. A round is excluded
+//! if its passes belong to different regimes.
 
 use crate::GAUGE;
+use crate::SMALLER_ARRAYS;
 use crate::arrangement::{self, Arrangement, Ready, SettingUp};
 use crate::config::{ExplainConfig, StreamAgreement};
 use crate::kernels::{self, Kernel, KernelShape, Loop, Prefetch, SideBySide, Stores};
@@ -31,31 +32,31 @@ use std::time::Duration;
 
 /// Name of the test in records.
 pub const TEST: &str = "explain";
-/// Figure that is the product of all others.
+/// Name of the total factor, the product of the factors of all steps.
 pub const WHOLE: &str = "whole";
-/// Figures of single choices.
+/// Names of the factors of single choices.
 const STEPS: [&str; 7] =
     ["threads", "binding", "layout", "pages", "stores", "loop", "side_by_side"];
-/// Ratio of `memcpy` of the C library to Copy.
+/// Name of the ratio of `memcpy` of the C library to Copy.
 pub const MEMCPY: &str = "memcpy";
-/// Minimum number of rounds in one regime; with fewer, all rounds count.
+/// Minimum number of rounds in one regime. With fewer rounds in every regime, all rounds count.
 const FEWEST_ROUNDS: usize = 3;
-/// Number of STREAM's passes. The best of fewer rounds depends on chance.
+/// Number of passes of STREAM by default. The best of fewer rounds depends on chance.
 const ENOUGH_ROUNDS: usize = 10;
-/// Maximum number of different threads and arrays: baseline, threads, binding, layout, pages. The later steps differ
-/// only in their loops.
+/// Maximum number of different teams and sets of arrays: for the baseline, threads, binding, layout, pages. The later
+/// steps differ only in their loops.
 const MOST_POINTS: u64 = 5;
 
-/// Planned ablation: the best configuration of `stream` on a placement, in steps.
+/// Plan of `explain`: steps to the best configuration of `stream` on a placement.
 pub struct AblationPlan(Arrangement);
 
 impl AblationPlan {
     /// Default time budget of all steps together.
     pub const BUDGET: Duration = Duration::from_secs(30);
-    /// Share of the memory for each arrangement; each has its own arrays.
+    /// Share of the memory for each set of arrays, because all sets exist simultaneously.
     pub const SHARE: f64 = 1.0 / MOST_POINTS as f64;
 
-    /// Plans the ablation.
+    /// Plans the steps to the configuration of `arrangement`.
     pub fn new(arrangement: Arrangement) -> Self {
         Self(arrangement)
     }
@@ -92,8 +93,8 @@ impl Planned for AblationPlan {
         let steps = steps(best.config(), placement, &site.topology, &mut arrangement.notices);
         let begun = limits.elapsed();
         let count = distinct(&steps) as u32;
-        // The final check of every element takes about half as long as filling the arrays.
-        let said = limits.beforehand(begun + each * (3 * count - 2) / 2)?;
+        // The final check of every element takes about half as long as the initialisation of the arrays.
+        let said = limits.beforehand(begun + each * (3 * count - 2) / 2, SMALLER_ARRAYS)?;
         observer.phase(&format!("preparing {} steps{said}", steps.len()));
         let mut points = vec![best];
         let mut cells = Vec::new();
@@ -163,8 +164,9 @@ impl Planned for AblationPlan {
     }
 }
 
-/// Returns the rounds whose watched cells all belong to the regime of most rounds, and true if these are enough;
-/// otherwise all rounds. Interference only makes a pass slower and does not change the best.
+/// Returns the rounds in which all watched cells belong to the most frequent regime, and true. If there are too few
+/// such rounds, returns all rounds, and false. Disturbed rounds are not excluded, because interference only makes a
+/// pass slower and does not change the best.
 fn of_one_regime<'a>(rounds: &'a [Vec<Sample>], watched: &[bool]) -> (Vec<&'a [Sample]>, bool) {
     let quiet =
         |sample: &Sample| Sample { causes: Vec::new(), part_causes: Vec::new(), ..sample.clone() };
@@ -178,56 +180,58 @@ fn of_one_regime<'a>(rounds: &'a [Vec<Sample>], watched: &[bool]) -> (Vec<&'a [S
     }
 }
 
-/// Step that adds one choice to the step before.
+/// Step that adds one choice to the previous step.
 struct Step {
     /// Stable name, e.g. `binding`; `baseline` for the first step.
     name: &'static str,
-    /// Change of this step, in words.
+    /// Description of the change of this step.
     what: String,
     config: TargetConfig,
 }
 
 /// Samples of all steps.
 struct Measured<'a> {
-    /// Steps, the baseline first.
+    /// Steps in order, beginning with the baseline.
     steps: &'a [Step],
     /// Kernels in the order of a pass.
     kernels: Vec<Kernel>,
-    /// Bytes that each kernel counts.
+    /// Bytes that STREAM counts for each kernel.
     bytes: Vec<f64>,
-    /// Index of Copy in `kernels`; the cell after the steps then has the samples of `memcpy`.
+    /// Index of Copy in `kernels`; `None` without Copy. With Copy, the cell after the steps contains the samples of
+    /// `memcpy`.
     copy: Option<usize>,
     /// Rounds that count, with one sample per cell.
     rounds: Vec<&'a [Sample]>,
-    /// Number of rounds left out because of another regime.
+    /// Number of rounds excluded because they belong to another regime.
     left_out: usize,
     /// True if the rounds that count belong to one regime.
     settled: bool,
-    /// Consecutive passes of the last step, the warm-up first.
+    /// Consecutive passes of the last step, including the warm-up as the first pass.
     alone: &'a [Sample],
     /// First wrong value in the arrays of any step.
     wrong: Option<String>,
-    /// True if the arrays follow STREAM's rule; `None` if the caches are unknown.
+    /// True if the size of the arrays follows STREAM's rule; `None` if the size of the caches is unknown.
     follows_rule: Option<bool>,
-    /// Result of the size check; `None` if it was not made.
+    /// Result of the size check; `None` if the check was not made.
     check: Option<SizeCheck>,
     array_bytes: Bytes,
 }
 
 impl Measured<'_> {
-    /// Returns the rates of kernel `kernel` (part `part` of a sample) of a cell, by round, in bytes per second.
+    /// Returns the rates of a kernel in a cell, one per round, in bytes per second. `part` is the index of its time in
+    /// a sample.
     fn rates(&self, cell: usize, part: usize, kernel: usize) -> Vec<f64> {
         let rate = |round: &&[Sample]| self.bytes[kernel] / round[cell].seconds[part];
         self.rounds.iter().map(rate).collect()
     }
 
-    /// Returns the index of the explained kernel: Triad if it was measured, else the last one.
+    /// Returns the index of the explained kernel: Triad if it was measured, otherwise the last kernel.
     fn explained(&self) -> usize {
         let triad = self.kernels.iter().position(|kernel| *kernel == Kernel::Triad);
         triad.unwrap_or(self.kernels.len() - 1)
     }
 
-    /// Returns the ratio of `memcpy` to Copy of the last step, the ratio of each round, and the best rate of
+    /// Returns the ratio of `memcpy` to Copy of the last step, the same ratio in each round, and the best rate of
     /// `memcpy`.
     fn memcpy(&self) -> Option<(Ratio, Vec<f64>, f64)> {
         let copy = self.copy?;
@@ -238,7 +242,7 @@ impl Measured<'_> {
         Some((ratio, own.iter().zip(&theirs).map(|(own, theirs)| theirs / own).collect(), best))
     }
 
-    /// Returns a note if another loop is significantly faster.
+    /// Returns a note if `memcpy` is significantly faster than the best loop for Copy.
     fn leader(&self) -> Option<String> {
         let (ratio, ..) = self.memcpy()?;
         let [low, high] = ratio.interval.filter(|[low, _]| *low > 1.0)?;
@@ -250,8 +254,8 @@ impl Measured<'_> {
         ))
     }
 
-    /// Compares the last step with the same configuration measured as in `stream`: the best of consecutive passes in
-    /// the regime of most of them.
+    /// Compares the last step with the best of consecutive passes of the same configuration, which are measured as in
+    /// `stream`. Only passes of the most frequent regime count.
     fn agreement(&self) -> Option<StreamAgreement> {
         let sorted = samples::sort(self.alone);
         let group = sorted.headline()?;
@@ -267,8 +271,8 @@ impl Measured<'_> {
         })
     }
 
-    /// Returns a figure for each step of the explained kernel, their product ([`WHOLE`]), and [`MEMCPY`]; empty if no
-    /// round counts.
+    /// Returns the factor of each step for the explained kernel, the product of all factors ([`WHOLE`]), and
+    /// [`MEMCPY`]; empty if no round counts.
     fn figures(&self) -> Vec<Measurement> {
         let explained = self.explained();
         let name = |i: usize| self.kernels[i].name().to_owned();
@@ -347,7 +351,9 @@ impl Measured<'_> {
             validity.suspect(doubt);
         }
         if !self.settled {
-            validity.suspect("too few rounds in one regime: all rounds count");
+            validity.suspect(
+                "there are too few rounds in one regime, so that rounds of all regimes count",
+            );
         }
         let rounds = self.rounds.len();
         if rounds < ENOUGH_ROUNDS {
@@ -361,7 +367,7 @@ impl Measured<'_> {
     }
 }
 
-/// Returns the number of different threads and arrays of the steps.
+/// Returns the number of different teams and sets of arrays that the steps need.
 fn distinct(steps: &[Step]) -> usize {
     let known = |i: usize, step: &Step| {
         steps[..i].iter().any(|other| other.config.is_arranged_like(&step.config))
@@ -369,14 +375,14 @@ fn distinct(steps: &[Step]) -> usize {
     steps.iter().enumerate().filter(|(i, step)| !known(*i, step)).count()
 }
 
-/// Returns the steps from the baseline to `best`; each differs from the step before in one choice.
+/// Returns the steps from the baseline to `best`. Each step differs from the previous step in one choice.
 fn steps(
     best: &TargetConfig,
     placement: &Placement,
     topology: &Topology,
     notices: &mut Vec<Notice>,
 ) -> Vec<Step> {
-    // Typical result of a compiler for the plain loop: the widest vectors, slightly unrolled.
+    // This loop resembles what compilers typically generate: the widest vectors, slightly unrolled.
     let plain = KernelShape {
         isa: kernels::available_isas()[0],
         stores: Stores::Regular,

@@ -1,5 +1,5 @@
-//! Planned configuration of STREAM: the places of threads and arrays, in one process or in several ranks, the length
-//! of the arrays, and the loops to choose from.
+//! Planned configuration of STREAM, for one process or for several ranks: the places of threads and arrays, the length
+//! of the arrays, and the candidate loops.
 
 mod options;
 mod sizing;
@@ -27,19 +27,20 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Unit, clock,
 use nodegauge_placement::{MemoryPolicy, Placement, PlacementRequest, RankPlace, RankPlan};
 use std::time::{Duration, Instant};
 
-/// Number of parts of an array that together are as large as the last-level caches. A trial of STREAM's four kernels
-/// traverses ten parts, each time different ones, and therefore exceeds the caches.
+/// Number of parts of an array whose total size equals that of the last-level caches. The choice of loops measures on
+/// parts of the arrays. A measurement of STREAM's four kernels traverses ten different parts and therefore more data
+/// than the caches hold.
 const PARTS_A_CACHE: f64 = 4.0;
-/// Number of parts if the size of the caches is unknown: the number for arrays of the minimum length of STREAM's
+/// Number of parts if the size of the caches is unknown. It is the number for arrays of the minimum size by STREAM's
 /// rule.
 const USUAL_PARTS: u64 = 16;
 
-/// Planned configuration.
+/// Planned configuration of STREAM.
 #[derive(Debug, Clone)]
 pub struct Arrangement {
-    /// Places of all threads, of all ranks together.
+    /// Places of the threads of all processes.
     pub(crate) placement: Placement,
-    /// Places of the ranks; `None` for one process.
+    /// Places of the ranks; `None` for a run in one process.
     pub(crate) ranks: Option<RankPlan>,
     pub(crate) options: StreamOptions,
     /// Size of the arrays of all processes together.
@@ -51,7 +52,7 @@ pub struct Arrangement {
 }
 
 impl Arrangement {
-    /// Plans one process with the threads of `request`; `notices` are those of the request.
+    /// Plans a run in one process with the threads of `request`. `notices` are the notices that belong to the request.
     ///
     /// # Errors
     /// Fails if threads or arrays do not fit, and if the requested loops do not exist.
@@ -69,8 +70,8 @@ impl Arrangement {
         Ok(Self { placement, ranks: None, options, size, configs: vec![config], notices })
     }
 
-    /// Plans several ranks, each with its own arrays. `auto` and `4xLLC` give the size of the arrays of all ranks
-    /// together, divided evenly among the ranks; any other length is that of the arrays of each rank.
+    /// Plans several ranks, each with its own arrays. The sizes `auto` and `4xLLC` apply to the arrays of all ranks
+    /// together and are divided evenly among the ranks. Any other size applies to the arrays of each rank.
     ///
     /// # Errors
     /// Fails if the arrays do not fit, and if the requested loops do not exist.
@@ -78,8 +79,8 @@ impl Arrangement {
         let count = ranks.ranks.len() as u64;
         let shared = matches!(options.size, SizeSpec::Auto | SizeSpec::TimesLlc(_));
         let placement = ranks.together();
-        // The widest policy determines the available memory: ranks bound to different nodes use the memory of all
-        // these nodes.
+        // The available memory is that of the union of all policies: ranks bound to different nodes use the memory of
+        // all these nodes.
         let mut together = StreamOptions { policy: whole_policy(&ranks), ..options.clone() };
         if !shared {
             together.memory_fraction = together.memory_fraction / count as f64;
@@ -115,14 +116,14 @@ impl Arrangement {
         self.configs[0].kernels.clone()
     }
 
-    /// True for one process that differs from `config` at most in its loops.
+    /// True if the configuration is for one process and differs from `config` at most in the loops.
     pub(crate) fn is_of(&self, config: &TargetConfig) -> bool {
         let own = &self.configs[0];
         self.ranks.is_none()
             && *own == TargetConfig { kernels: own.kernels.clone(), ..config.clone() }
     }
 
-    /// Returns the time and the memory for `copies` of the arrays.
+    /// Returns the expected time and memory if `copies` sets of the arrays exist.
     pub(crate) fn foreseen(&self, copies: u64) -> Foreseen {
         let each: u64 = self.configs.iter().map(TargetConfig::bytes).sum();
         Foreseen { time: Some(self.options.budget), memory: Some(Bytes(copies * each)) }
@@ -133,18 +134,18 @@ impl Arrangement {
         stream_figures(&self.options.kernels, site)
     }
 
-    /// Returns the limits of time and samples, from now on.
+    /// Returns the limits of time and samples; the time starts now.
     pub(crate) fn limits(&self) -> Limits {
         let limits = Limits::new(self.options.budget, self.options.samples);
         Limits { asked: self.options.budget_asked, ..limits }
     }
 
-    /// Sets the configuration up in this process.
+    /// Sets up the configuration in this process.
     pub(crate) fn point(&self) -> Result<StreamPoint, ArenaError> {
         StreamPoint::prepare(self.configs[0].clone())
     }
 
-    /// Sets the configuration up, in this process or in the ranks of `coordinator`.
+    /// Sets up the configuration in this process or in the ranks of `coordinator`.
     pub(crate) fn target(
         &self,
         site: &Site,
@@ -159,7 +160,7 @@ impl Arrangement {
         })
     }
 
-    /// Announces the set-up.
+    /// Reports the start of the set-up to `observer`.
     pub(crate) fn announce(&self, observer: &mut dyn Observer) {
         let array = Bytes(self.elements() * self.options.element.bytes());
         let owners = match &self.ranks {
@@ -170,7 +171,7 @@ impl Arrangement {
         observer.phase(&format!("preparing {arrays} arrays of {array} {owners}"));
     }
 
-    /// Chooses the loops that the options leave open, until `deadline`; returns `None` if none is open.
+    /// Chooses the loops that the options do not fix, until `deadline`. Returns `None` if the options fix all loops.
     pub(crate) fn choose(
         &mut self,
         target: &mut dyn Target,
@@ -195,12 +196,12 @@ impl Arrangement {
     }
 }
 
-/// Returns the notices of a placement.
+/// Converts the messages of a placement to notices.
 fn environment(said: &[String]) -> impl Iterator<Item = Notice> {
     said.iter().map(|text| Notice::new(NoticeId::Environment, GAUGE, text))
 }
 
-/// Returns a policy for the memory of all ranks: the nodes of all ranks together if each is bound.
+/// Returns a policy that covers the memory of all ranks: if every rank is bound, the nodes of all ranks.
 fn whole_policy(ranks: &RankPlan) -> MemoryPolicy {
     let mut all = Vec::new();
     for place in &ranks.ranks {
@@ -214,8 +215,8 @@ fn whole_policy(ranks: &RankPlan) -> MemoryPolicy {
     MemoryPolicy::Bind(all)
 }
 
-/// Returns the size of all caches that may hold data of the threads between two passes: the last-level caches of
-/// their CPUs, and the memory-side caches of their NUMA nodes; `None` if the former are unknown.
+/// Returns the size of all caches that may hold data of the threads between two passes: the last-level caches of their
+/// CPUs, and the memory-side caches of their NUMA nodes; `None` if the last-level caches are unknown.
 pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> Option<Bytes> {
     let cpus = placement.cpus();
     let near = |node: &&NumaNode| cpus.iter().any(|cpu| node.cpus.contains(&cpu.0));
@@ -235,7 +236,7 @@ fn surroundings(site: &Site, placement: &Placement, options: &StreamOptions) -> 
     }
 }
 
-/// Plans a run on a team: the length of the arrays, and their pages.
+/// Plans the length and the pages of the arrays for a team of threads.
 ///
 /// # Errors
 /// Fails if the arrays do not fit, and if the requested loops do not exist.
@@ -276,20 +277,24 @@ pub(crate) fn candidates(
         (Some(prefetch), Some(pages), _)
             if prefetch != Prefetch::Off && pages.several().is_some() =>
         {
-            Err(Failure::beyond("no software prefetch in loops with pages side by side")
-                .hint("leave out --prefetch, or give --side-by-side 1"))
+            Err(Failure::beyond(
+                "loops with several pages side by side cannot use software prefetch",
+            )
+            .hint("leave out --prefetch, or give --side-by-side 1"))
         }
         (_, _, Some(stores)) => Err(Failure::missing(format!(
             "this processor has no {stores} stores that nodegauge supports"
         ))
         .hint("use --stores regular")),
-        _ => Err(Failure::beyond("no loops with software prefetch for this processor")
-            .hint("leave out --prefetch")),
+        _ => {
+            Err(Failure::beyond("nodegauge has no loops with software prefetch for this processor")
+                .hint("leave out --prefetch"))
+        }
     }
 }
 
-/// Returns the initial loop: the one chosen before, else the first one. Kernels without stores only have loops with
-/// regular stores.
+/// Returns the initial loop of a kernel: the loop of an earlier choice, otherwise the first candidate. Kernels that do
+/// not store only have loops of the kind "regular stores".
 fn loop_for(kernel: Kernel, options: &StreamOptions, shapes: &[KernelShape]) -> KernelShape {
     if let Some((_, shape)) = options.loops.iter().find(|(known, _)| *known == kernel) {
         return *shape;
@@ -301,7 +306,8 @@ fn loop_for(kernel: Kernel, options: &StreamOptions, shapes: &[KernelShape]) -> 
     shape
 }
 
-/// Returns the notice about the tuner's result: the loops, the lead of each, and the loops that were not tried.
+/// Returns the notice about the choice of loops: the loops, the advantage of each over the second best, and the loops
+/// that were not tried.
 pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
     let (tried, untried) = (chosen.tried.len(), chosen.untried.len());
     let among = match (tried, untried) {
@@ -325,7 +331,9 @@ pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
     }
     if !chosen.by_default.is_empty() {
         let kernels = names(&chosen.by_default);
-        parts.push(format!("non-temporal stores by default because not all were tried: {kernels}"));
+        parts.push(format!(
+            "non-temporal stores by default, because not all of these loops were tried: {kernels}"
+        ));
     }
     if tried > 0 && untried > 0 {
         parts.push(format!("not tried: {}", untried_in_words(&chosen.tried, &chosen.untried)));

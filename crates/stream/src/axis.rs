@@ -1,10 +1,10 @@
 //! Grammar of `--sweep AXIS=VALUES`: the option that a sweep varies, and its values.
 //!
 //! `threads=1,2-32:2` and `per-cache=1,2,4` take counts; `places` takes places separated by `;`; `size`, `stores`,
-//! `pages`, `side-by-side` and `prefetch` take lists (a prefetch with two distances is written `4096+512`);
-//! `compiler` takes commands separated by `;` outside of quotes, `native` for nodegauge's own kernels, and `all` for
-//! all installed compilers. `stores`, `pages` and `rank-map` without values stand for all kinds that require no
-//! reservation.
+//! `pages`, `side-by-side` and `prefetch` take lists (a prefetch with two distances is written `4096+512`); `compiler`
+//! takes commands separated by `;` outside of quotes, `native` for nodegauge's own kernels, and `all` for all installed
+//! compilers. `stores`, `pages` and `rank-map` without values select all kinds that require no reservation of huge
+//! pages.
 
 use crate::compiled::CompilerChoice;
 use crate::kernels::{Prefetch, SideBySide, Stores};
@@ -21,7 +21,7 @@ pub enum StreamSetting {
     Threads(u32),
     /// Number of threads per last-level cache.
     PerCache(u32),
-    /// Places.
+    /// Places of the threads.
     Places(PlacesSpec),
     /// Kind of store.
     Stores(Stores),
@@ -31,11 +31,11 @@ pub enum StreamSetting {
     Size(SizeSpec),
     /// Prefetch distance.
     Prefetch(Prefetch),
-    /// Number of pages traversed side by side.
+    /// Number of pages that a loop traverses alternately (side by side).
     SideBySide(SideBySide),
     /// Number of ranks.
     Ranks(u32),
-    /// Policy of ranks.
+    /// Policy for the CPUs and the memory of ranks.
     Policy(LecturePolicy),
     /// Socket or core of each rank.
     RankMap(RankMap),
@@ -44,7 +44,7 @@ pub enum StreamSetting {
 }
 
 impl StreamSetting {
-    /// Returns the compiler; `None` on other axes.
+    /// Returns the compiler; `None` for a value of another axis.
     pub fn compiler(&self) -> Option<&CompilerChoice> {
         match self {
             Self::Compiler(choice) => Some(choice),
@@ -52,7 +52,7 @@ impl StreamSetting {
         }
     }
 
-    /// Returns the number; `None` if the axis has no numbers.
+    /// Returns the value as a number; `None` if the values of the axis are not numbers.
     pub(crate) fn count(&self) -> Option<u32> {
         match self {
             Self::Threads(count) | Self::PerCache(count) | Self::Ranks(count) => Some(*count),
@@ -78,7 +78,7 @@ impl fmt::Display for StreamSetting {
     }
 }
 
-/// Axis: all values of one option.
+/// Axis of a sweep of `stream`: all values of one option.
 pub type StreamAxis = sweep::Axis<StreamSetting>;
 
 impl sweep::Setting for StreamSetting {
@@ -127,7 +127,7 @@ impl sweep::Setting for StreamSetting {
                 )
             }),
             "side-by-side" => parted(|text| one(text, Self::SideBySide)),
-            // Two distances are joined by '+' because ',' separates values.
+            // Two distances are joined by '+', because ',' separates the values of the list.
             "prefetch" => parted(|text| one(&text.replace('+', ","), Self::Prefetch)),
             _ => None,
         }

@@ -1,8 +1,8 @@
-//! STREAM's loops built by the compilers of this system: compiled on the node, tested in a separate process, loaded,
-//! and run on the arrays and threads of the native kernels, interleaved with them.
+//! STREAM's loops built by the compilers of this system. The loops are compiled on the node, tested in a separate
+//! process and loaded. They run on the arrays and threads of nodegauge's own (native) kernels, interleaved with these.
 //!
-//! `choice` holds the request of the user, `build` compiles and tests kernels, [`self_test`] is the code of the
-//! separate process, `comparison` is the measurement protocol, and `plan` calls all of them in order.
+//! `choice` contains the request of the user, `build` compiles and tests kernels, and [`self_test`] is the code of the
+//! separate process. `comparison` is the measurement protocol, and `plan` calls the other modules in order.
 
 mod build;
 mod choice;

@@ -1,4 +1,4 @@
-//! STREAM as a gauge.
+//! The gauge of main memory, which runs STREAM.
 
 use crate::stream::{Arrangement, StreamOptions, StreamPlan};
 use crate::view::{self, Statistic};
@@ -14,13 +14,13 @@ use nodegauge_placement::{MemoryPolicy, PlacementRequest};
 use nodegauge_published::PublishedConfig;
 use std::time::Duration;
 
-/// Time budget in a full run: long enough to observe regimes that last for tens of seconds.
+/// Time budget in a full run, which is long enough to observe regimes that last for tens of seconds.
 const FULL: Duration = Duration::from_secs(60);
 
-/// Gauge of STREAM.
+/// Gauge that measures main memory with STREAM.
 #[derive(Debug, Clone, Default)]
 pub struct Stream {
-    /// Columns of STREAM's table to show for sweeps; if empty, medians and their spread.
+    /// Columns of STREAM's table that are shown for sweeps; if empty, the view shows medians and their spread.
     pub show: Vec<Statistic>,
 }
 
@@ -44,8 +44,8 @@ impl Gauge for Stream {
         ]
     }
 
-    /// Plans STREAM with the threads that the environment requests, else with those of an earlier tuning, else with
-    /// one thread per core.
+    /// Plans STREAM with the threads that the environment requests. Without such a request, uses the threads of an
+    /// earlier tuning; without a tuning, one thread per core.
     fn summary_plan(
         &self,
         site: &Site,
@@ -74,7 +74,8 @@ impl Gauge for Stream {
         Ok(Some(Box::new(StreamPlan::new(arrangement, None).beside(mixes))))
     }
 
-    /// Returns the roofline points of the newest STREAM: kernels with arithmetic, with the bytes that they moved.
+    /// Returns the roofline points of the newest run of STREAM: the kernels with arithmetic, with the bytes that they
+    /// moved.
     fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<RooflinePoint> {
         newest(STREAM, TRIAD).map(|record| view::points(&record)).unwrap_or_default()
     }

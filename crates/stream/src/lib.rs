@@ -1,7 +1,7 @@
 //! STREAM: the sustained bandwidth of main memory, in all modes of `nodegauge stream` and `explain`.
 //!
-//! The input is machine, placement and options; the output is measurements. Nothing here prints, saves or depends on
-//! another gauge. ARCHITECTURE.md describes the modules, from the bottom up.
+//! The input consists of machine, placement and options; the output consists of measurements. This crate does not print
+//! or save anything and does not depend on another gauge. ARCHITECTURE.md describes the modules, from the bottom up.
 
 pub mod ablation;
 mod arrangement;
@@ -31,3 +31,6 @@ pub mod view;
 pub use gauge::Stream;
 pub use nodegauge_arena::GAUGE;
 pub use request::{ArrayOptions, StreamMode, StreamRequest};
+
+/// Way to a shorter run, for hints about a budget that is too short.
+pub(crate) const SMALLER_ARRAYS: &str = "smaller arrays (--size)";

@@ -1,5 +1,6 @@
-//! Comparison of Triad with other mixes of reads and writes: a note if one has a clearly higher rate, among the
-//! kernels of a run and the newest `memory mix` saved on this machine. It requires no measurement of its own.
+//! Comparison of Triad with other mixes of reads and writes. The mixes are the other kernels of the run, and those of
+//! the newest `memory mix` saved on this machine. A note reports a mix with a clearly higher rate. Nothing is measured
+//! for the comparison.
 
 use crate::GAUGE;
 use crate::config::StreamConfig;
@@ -11,16 +12,16 @@ use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, Notice, NoticeId, regime};
 
-/// Mixes measured on this machine by an earlier run.
+/// Bandwidths of mixes that an earlier run measured on this machine.
 #[derive(Debug, Clone)]
 pub struct SavedMixes {
     measurements: Vec<Measurement>,
-    /// Date and run.
+    /// Date and identifier of the earlier run.
     from: String,
 }
 
-/// Returns the newest saved mixes if the machine has not changed; `newest` finds the newest record with a figure of a
-/// test and a name.
+/// Returns the newest saved mixes if the machine has not changed. `newest` returns the newest record that contains a
+/// figure with the given test and name.
 pub fn saved(site: &Site, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Option<SavedMixes> {
     let record = newest(MIX, "1:1")?;
     if !machine_changes(&record.machine, &site.machine).is_empty() {
@@ -32,8 +33,8 @@ pub fn saved(site: &Site, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Opti
     Some(SavedMixes { measurements: mixes.collect(), from })
 }
 
-/// Returns a note about the fastest mix other than Triad's, if its median is above the 95th percentile of Triad's
-/// samples in the same regime and both are valid.
+/// Returns a note about the fastest mix other than Triad's, if the median of that mix is above the 95th percentile of
+/// Triad's samples in the same regime. Both figures must be valid.
 pub(crate) fn notice(run: &[Measurement], saved: Option<&SavedMixes>) -> Option<Notice> {
     let good = |m: &&Measurement| m.value.is_some() && m.validity.status == Status::Valid;
     let triad = run.iter().filter(good).find(|m| m.name == Kernel::Triad.name())?;
@@ -61,7 +62,7 @@ pub(crate) fn notice(run: &[Measurement], saved: Option<&SavedMixes>) -> Option<
         .max_by(|(x, ..), (y, ..)| median(x).total_cmp(&median(y)))?;
     let text = format!(
         "Triad is not the fastest mix on this node: {mix} reads to writes reaches {} ({from}; medians), {:.2} x \
-         Triad ({own_mix}); programs are limited by their own mix",
+         Triad ({own_mix}); the bandwidth limit of a program depends on its own mix",
         BytesPerSec(median(most)),
         median(most) / of_triad.median,
     );
@@ -73,7 +74,7 @@ fn mix_of(kernel: Kernel) -> String {
     format!("{}:{}", kernel.spec().reads.len(), usize::from(kernel.writes()))
 }
 
-/// True if the kernel counts all bytes that it moves.
+/// True if STREAM counts all bytes that the kernel moves.
 fn counts_all(m: &Measurement, kernel: Kernel) -> bool {
     let config: StreamConfig = m.read_config();
     !kernel.spec().write_allocates() || config.stores.as_deref() == Some("nontemporal")
@@ -121,8 +122,8 @@ mod tests {
             "{told}"
         );
         assert!(told.contains("1.25 x Triad"), "{told}");
-        // No note for a rate within Triad's own spread, for Triad's own mix, for a kernel that moves more than it
-        // counts, and for figures in doubt.
+        // There is no note for a rate within the spread of Triad, for Triad's own mix, for a kernel that moves more
+        // bytes than are counted, and for suspect figures.
         assert_eq!(text(&[triad(), stream("add", nt, 60e9)], None), "");
         let mut doubtful = stream("copy", nt, 60e9);
         doubtful.validity.suspect("disturbed");

@@ -1,5 +1,5 @@
-//! One configuration under measurement: a team, its arrays, and a loop for each kernel. The protocols on top (stream,
-//! its tuner, explain) interleave passes of points and keep their samples.
+//! A point: one configuration that is measured, i.e. a team, its arrays, and a loop for each kernel. The measurement
+//! protocols (stream, tuner, explain) interleave passes of several points and keep the samples.
 
 use crate::kernels::{self, Element, Kernel, KernelShape, Loop, STREAM_ARRAYS};
 pub use crate::target::TargetConfig;
@@ -15,10 +15,10 @@ use nodegauge_team::core_to_core::{self, SharedLines};
 use nodegauge_team::{Laps, Member, Span, Team};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Time of each kernel of a pass, from the start on the first thread to the end on the last thread.
+/// Time span of each kernel of a pass, from the start on the first thread to the end on the last thread.
 pub(crate) type Spans = Vec<Span>;
 
-/// Function that waits until all processes arrive; `None` for one process.
+/// Function that waits until all processes have called it; `None` for a single process.
 pub(crate) type Gate<'a> = Option<&'a (dyn Fn() + Sync)>;
 
 /// Configuration with its team and its arrays, ready to be measured.
@@ -31,14 +31,14 @@ pub struct StreamPoint {
     values: Values,
     /// Number of trials since the arrays were filled. After a trial the expected values are unknown.
     trials: usize,
-    /// First check that failed.
+    /// Wrong value that the first failed check found.
     pub wrong: Option<WrongValue>,
     /// Number of checks of all arrays.
     pub checks: u32,
 }
 
 impl StreamPoint {
-    /// Starts the team, maps the arrays, and lets each thread touch its own share first.
+    /// Starts the team and maps the arrays. Each thread initialises its own share (first touch).
     ///
     /// # Errors
     /// Fails if the loops do not exist, or if pages, memory or CPUs are not available.
@@ -64,8 +64,9 @@ impl StreamPoint {
         Ok(point)
     }
 
-    /// Measures the core-to-core latency between the first thread and a thread of another process over `line`. If the
-    /// flag is true, this thread pings and returns the round trip in seconds. `meet` waits for the other process.
+    /// Measures the core-to-core latency between the first thread and a thread of another process through the cache
+    /// line `line`. The process whose flag is true initiates the exchange and returns the round trip in seconds. `meet`
+    /// waits for the other process.
     pub(crate) fn ping_pong(
         &mut self,
         line: Option<(&AtomicU64, bool)>,
@@ -91,7 +92,7 @@ impl StreamPoint {
         Ok(trips.into_iter().flatten().next())
     }
 
-    /// Fills the arrays with their start values; each thread fills its share.
+    /// Fills the arrays with their initial values; each thread fills its own share.
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
@@ -100,7 +101,7 @@ impl StreamPoint {
         let arrays = &self.arrays;
         self.team.run(|member| {
             let args = arrays.share(share_of(member));
-            // SAFETY: shares of different members are disjoint parts of the arrays.
+            // SAFETY: the shares of different threads are disjoint parts of the arrays.
             unsafe { values.fill(&args) }
         })?;
         self.values = values;
@@ -130,7 +131,7 @@ impl StreamPoint {
         let (arrays, each) = (&self.arrays, &self.loops[i]);
         let sums = self.team.map(|member| {
             let args = arrays.share(share_of(member));
-            // SAFETY: as in a pass: this processor supports the loop, and no other member accesses the share.
+            // SAFETY: this processor supports the loop, and no other thread accesses the share.
             unsafe { each.run(&args) }
         })?;
         self.account(i, sums.iter().sum());
@@ -149,7 +150,7 @@ impl StreamPoint {
         }
     }
 
-    /// Runs [`Target::pass`]; before each kernel the team waits for the other processes at the gate.
+    /// Runs [`Target::pass`]. Before each kernel the team waits for the other processes at `gate`.
     pub(crate) fn pass_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), ArenaError> {
         self.renew()?;
         let (sample, spans, sums) = self.timed(gate, None)?;
@@ -159,15 +160,15 @@ impl StreamPoint {
         Ok((sample, spans))
     }
 
-    /// Runs [`Target::trial`]; before each kernel the team waits for the other processes at the gate.
+    /// Runs [`Target::trial`]. Before each kernel the team waits for the other processes at `gate`.
     pub(crate) fn trial_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), ArenaError> {
         let parts = self.parts();
         self.over_part(gate, ArrayShare { index: self.trials % parts, count: parts })
     }
 
-    /// Runs each kernel once over the whole arrays, or over a part of them: `part` for the first kernel, and a
-    /// different part for each of the others, so that no kernel finds data of the kernel before in a cache. Also
-    /// returns the sum of each kernel.
+    /// Runs each kernel once over the whole arrays or over a part of them. With parts, the first kernel runs over
+    /// `part` and each following kernel over a different part, so that no kernel finds data of the previous kernel in a
+    /// cache. Also returns the sum that each kernel computed.
     fn timed(
         &mut self,
         gate: Gate<'_>,
@@ -182,18 +183,18 @@ impl StreamPoint {
         Ok((sample, timed.spans, sums))
     }
 
-    /// Runs [`Target::part`]; before each kernel the team waits for the other processes at the gate. The values in
-    /// the part are not checked.
+    /// Runs [`Target::part`]. Before each kernel the team waits for the other processes at `gate`. The values in the
+    /// part are not checked.
     pub(crate) fn over_part(
         &mut self,
         gate: Gate<'_>,
         part: ArrayShare,
     ) -> Result<(Sample, Spans), ArenaError> {
-        /// Number of runs of all kernels over a part before it is filled again: each run multiplies the values by at
-        /// most 50, and single precision overflows at 50^22.
+        /// Number of runs of all kernels over a part of the arrays before the part is filled again. Each run multiplies
+        /// the values by at most 50, and single precision overflows at 50^22.
         const TIMES: usize = 16;
-        /// Number of runs with the fourth array before it is filled again: it holds a product of two arrays, so the
-        /// exponent doubles.
+        /// Number of runs of kernels with the fourth array before the part is filled again. The fourth array contains a
+        /// product of two arrays, so that its exponents are twice as large.
         const TIMES_OF_PRODUCTS: usize = TIMES / 2;
         let times = if self.config.arrays > STREAM_ARRAYS { TIMES_OF_PRODUCTS } else { TIMES };
         if self.trials >= times * part.count {
@@ -204,8 +205,8 @@ impl StreamPoint {
         Ok((sample, spans))
     }
 
-    /// Returns the number of parts of the arrays for trials: as requested, but not so many that the time of a part is
-    /// comparable with a clock reading and a barrier.
+    /// Returns the number of parts of the arrays for trials of loops. It is the requested number, reduced if the time
+    /// of a part would be comparable with the time of a clock reading and a barrier.
     fn parts(&self) -> usize {
         /// Minimum number of bytes of one array per thread in a part.
         const LEAST: u64 = 4 << 20;
@@ -261,7 +262,7 @@ impl Target for StreamPoint {
         let outcomes = self.team.map(|member| {
             let args = arrays.share(share_of(member));
             let first = (args.at[0].addr().get() - base) as u64 / arrays.element().bytes();
-            // SAFETY: the arrays are filled, and no thread writes to them during a check.
+            // SAFETY: the arrays are initialised, and no thread writes to them during a check.
             unsafe { values.check(&args, first) }
         })?;
         self.checks += 1;
@@ -301,7 +302,7 @@ impl Target for StreamPoint {
     }
 }
 
-/// Runs one thread's part of a pass; returns the result of each kernel.
+/// Runs a pass on the share of one thread; returns the result of each kernel.
 fn run(
     member: &Member<'_>,
     laps: &mut Laps<'_>,
@@ -327,8 +328,8 @@ fn run(
             }
         };
         together();
-        // SAFETY: this processor supports the loop, or the loop was tested on it; the share has `n` elements of the
-        // loop's type in each array, and no other member accesses it between two barriers.
+        // SAFETY: this processor supports the loop, or the loop was tested on this processor. The share has `n`
+        // elements of the loop's type in each array, and no other thread accesses the share between two barriers.
         laps.time(|| unsafe { each.run(&args) })
     };
     let sums = loops.iter().enumerate().map(run).collect();
@@ -344,7 +345,7 @@ fn share_of(member: &Member<'_>) -> ArrayShare {
 /// Checks that no loop uses an array beyond the first `arrays`.
 ///
 /// # Errors
-/// Fails if a loop does.
+/// Fails if a loop uses such an array.
 fn check_arrays(loops: &[Loop], arrays: usize) -> Result<(), ArenaError> {
     let needs_more = |each: &&Loop| kernels::arrays_of([each.kernel()]) > arrays;
     let Some(each) = loops.iter().find(needs_more) else { return Ok(()) };
@@ -387,7 +388,7 @@ mod tests {
         }
     }
 
-    /// One thread, and arrays with several parts.
+    /// Returns a configuration with one thread, and with arrays that have several parts.
     fn config(element: Element, kernels: &[Kernel]) -> TargetConfig {
         TargetConfig {
             places: vec![Vec::new()],
@@ -414,7 +415,7 @@ mod tests {
             assert_eq!(point.arrays.count(), 4);
             let words = crate::result::counted(&point, 4) / point.config.elements as f64;
             assert_eq!(words, 4.0 * element.bytes() as f64);
-            // More passes and trials than the values allow without renewal.
+            // There are more passes and trials than the values allow unless the arrays are filled again.
             for _ in 0..60 {
                 assert_eq!(point.pass().unwrap().seconds.len(), 5);
             }
@@ -426,7 +427,7 @@ mod tests {
             assert_eq!(point.wrong, None);
             assert_eq!(point.seen().unwrap().nodes.len(), 4);
             let args = point.arrays.share(ArrayShare { index: 0, count: 1 });
-            // SAFETY: the first element of d, which no thread uses between passes.
+            // SAFETY: this is the first element of array d, which no thread uses between passes.
             unsafe { args.at[3].cast::<u32>().as_ptr().write(u32::MAX) };
             point.check().unwrap();
             assert_eq!(point.wrong.unwrap().what, "d[0]");
@@ -473,7 +474,7 @@ mod tests {
             let part = ArrayShare { index, count };
             assert_eq!(point.part(part).unwrap().unwrap().seconds.len(), STREAM.len());
         }
-        // No value has overflowed, and a pass begins with fresh values.
+        // No value has overflowed, and a pass begins with newly filled arrays.
         point.pass().unwrap();
         point.check().unwrap();
         assert_eq!((point.checks, point.wrong.is_none()), (1, true));

@@ -1,11 +1,12 @@
 //! Several processes that measure at the same time, each with its own arrays, as in flat MPI.
 //!
-//! They are [`launched`] ranks with their own requests: each holds points, and waits for the others at a barrier in
-//! shared memory before each kernel. The time of a kernel is that from the first start to the last end over all
-//! ranks, as in stream_mpi.c. All ranks read the same clock of the machine, so no messages are required.
+//! The processes are [`launched`] ranks, which handle requests to set up and measure points. Before each kernel, a rank
+//! waits for the other ranks at a barrier in shared memory. The time of a kernel is the time from the earliest start to
+//! the latest end over all ranks, as in stream_mpi.c. All ranks read the same clock of the machine, so that no messages
+//! are required.
 //!
-//! A rank is a team of threads and detects interference with its own threads: this module joins the samples of ranks,
-//! and not the laps of all threads as `nodegauge_team::Timed` does.
+//! A rank is a team of threads and detects interference with its own threads. This module therefore combines the
+//! samples of ranks, and not the times of all threads as `nodegauge_team::Timed` does.
 
 mod joined;
 mod point;
@@ -18,11 +19,11 @@ pub use worker::serve;
 
 use nodegauge_team::launched;
 
-/// Hidden command of a process that measures as a rank, followed by the name of the socket, the rank and the number
-/// of ranks; it calls [`serve`].
+/// Hidden command that starts a process as a rank. Its arguments are the name of the socket, the rank and the number of
+/// ranks; it calls [`serve`].
 pub const COMMAND: &str = "measure-as-rank";
 
 /// Coordinator of ranks that measure.
 pub type StreamCoordinator = launched::Coordinator<protocol::MeasuringRanks>;
-/// Coordinator shared by several points.
+/// Coordinator of ranks, shared by several points.
 pub type SharedStreamCoordinator = launched::SharedCoordinator<protocol::MeasuringRanks>;

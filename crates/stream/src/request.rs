@@ -1,4 +1,5 @@
-//! Plans of `stream` and `explain` from the options of the user, the environment, and what was tuned before.
+//! Plans of `stream` and `explain`, derived from the options of the user, the environment, and the result of an earlier
+//! tuning.
 
 mod sweep;
 
@@ -24,26 +25,26 @@ use nodegauge_placement::{
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Options for kernels and their arrays.
+/// Options of the user for kernels and arrays.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArrayOptions {
     /// Length of the arrays.
     pub size: SizeSpec,
-    /// Largest share of the available memory that the arrays may take, 0 to 1.
+    /// Maximum share of the available memory for the arrays, 0 to 1.
     pub memory_fraction: Fraction,
     /// Type of the elements.
     pub element: Element,
-    /// Elements of padding between arrays that lie one after another; `None` for staggered arrays.
+    /// Padding in elements between contiguous arrays, as in stream.c; `None` for staggered arrays.
     pub offset: Option<u64>,
-    /// Kernels in any order; if empty, STREAM's.
+    /// Kernels in any order; if empty, STREAM's four kernels.
     pub kernels: Vec<Kernel>,
-    /// Kind of store; `None` for a choice by measuring.
+    /// Kind of store; `None` to choose it by measurement.
     pub stores: Option<Stores>,
-    /// Pages; `None` for the largest without a reservation.
+    /// Kind of pages; `None` for the largest pages available without a reservation.
     pub pages: Option<RequestedPages>,
-    /// Software prefetch; `None` for a choice by measuring.
+    /// Software prefetch; `None` to choose it by measurement.
     pub prefetch: Option<Prefetch>,
-    /// Number of pages that loops traverse side by side; `None` for a choice by measuring.
+    /// Number of 4 KiB pages that loops traverse alternately (side by side); `None` to choose it by measurement.
     pub side_by_side: Option<SideBySide>,
 }
 
@@ -64,7 +65,7 @@ impl Default for ArrayOptions {
 }
 
 impl ArrayOptions {
-    /// Returns the kernels of a pass, in STREAM's order, each once.
+    /// Returns the distinct kernels of a pass, in STREAM's order.
     pub fn pass(&self) -> Vec<Kernel> {
         let mut kernels = self.kernels.clone();
         if kernels.is_empty() {
@@ -76,39 +77,39 @@ impl ArrayOptions {
     }
 }
 
-/// Options of the user.
+/// Options of `stream` and `explain`, as the user gave them.
 #[derive(Debug, Clone, Default)]
 pub struct StreamRequest {
     /// Threads, their places and their memory policy.
     pub placement: PlacementOptions,
-    /// Ranks.
+    /// Ranks and their places.
     pub ranks: RankPlacementOptions,
-    /// Kernels and arrays.
+    /// Options for kernels and arrays.
     pub arrays: ArrayOptions,
     /// Axes of a sweep.
     pub axes: Vec<StreamAxis>,
-    /// True for the search for the best configuration.
+    /// True to search for the best configuration (`--tune`).
     pub tune: bool,
-    /// True if the choice of an earlier search is not used.
+    /// True to ignore the result of an earlier search (`--untuned`).
     pub untuned: bool,
-    /// The user's stream.c.
+    /// Path of the user's stream.c.
     pub standard: Option<PathBuf>,
     /// Compilers of the loops, or of the user's stream.c.
     pub compilers: Vec<CompilerChoice>,
     /// Time for the whole run; `None` for the default of the mode.
     pub budget: Option<Duration>,
-    /// Exact number of passes after the warm-up, whatever the time.
+    /// Exact number of passes after the warm-up, regardless of the time.
     pub samples: Option<usize>,
 }
 
 /// Mode of `stream`.
 #[derive(Debug, Clone)]
 pub enum StreamMode {
-    /// The search for the best configuration.
+    /// Search for the best configuration.
     Tune,
-    /// Several configurations, interleaved.
+    /// Several configurations, measured interleaved.
     Sweep(Vec<StreamAxis>),
-    /// The user's stream.c and the native kernels, alternating.
+    /// The user's stream.c and the native kernels, measured alternately.
     Standard(PathBuf),
     /// Kernels compiled by compilers of this system.
     Compilers,
@@ -117,7 +118,7 @@ pub enum StreamMode {
 }
 
 impl StreamMode {
-    /// Returns the option that asks for it, if it runs in one process.
+    /// Returns the option that requests the mode, if the mode requires a single process; otherwise `None`.
     fn option(&self) -> Option<&'static str> {
         match self {
             Self::Tune => Some("--tune"),
@@ -132,8 +133,8 @@ impl StreamRequest {
     /// Returns the requested mode.
     ///
     /// # Errors
-    /// Fails if axes contradict each other or options, and if a mode of one process is requested in ranks that a
-    /// launcher has started.
+    /// Fails if axes contradict each other or other options, and if a launcher has started several ranks but the mode
+    /// requires a single process.
     pub fn mode(&self, joined: Option<&LaunchedRanks>) -> Result<StreamMode, Failure> {
         let axes = self.axes()?;
         let mode = match &self.standard {
@@ -153,7 +154,8 @@ impl StreamRequest {
         Ok(mode)
     }
 
-    /// Plans a mode. `newest` returns the newest saved run of this node with a figure of a test and a name.
+    /// Plans a run in this mode. `newest` returns the newest saved run of this node that contains a figure with the
+    /// given test and name.
     ///
     /// # Errors
     /// Fails if threads, ranks or arrays do not fit, and if the requested loops or compilers do not exist.
@@ -194,8 +196,8 @@ impl StreamRequest {
         Ok(AblationPlan::new(self.arrange(site, "explain", budget, share)?))
     }
 
-    /// Returns the options of a run, with `budget` unless the user gives another, and `share` of the memory that may
-    /// be taken.
+    /// Returns the options of a run. `budget` applies unless the user gives another budget; `share` is the share of the
+    /// permitted memory for this run.
     fn options(&self, policy: MemoryPolicy, budget: Duration, share: f64) -> StreamOptions {
         let arrays = &self.arrays;
         StreamOptions {
@@ -216,7 +218,7 @@ impl StreamRequest {
         }
     }
 
-    /// Plans one team with its arrays, for `mode`.
+    /// Plans one team with its arrays for `mode`.
     fn arrange(
         &self,
         site: &Site,
@@ -230,8 +232,9 @@ impl StreamRequest {
         Arrangement::new(site, &team.request, options, notices)
     }
 
-    /// Plans one configuration: ranks if they are requested or were started by a launcher, else a team. An earlier
-    /// tuning determines the team and its loops, unless the user requests other threads, arrays or memory.
+    /// Plans one configuration. It consists of ranks if ranks were requested or a launcher has started them, and of a
+    /// single team otherwise. An earlier tuning determines the team and its loops, unless the user requests other
+    /// threads, arrays or memory.
     fn plain(
         &self,
         site: &Site,
@@ -266,7 +269,8 @@ impl StreamRequest {
         Ok(StreamPlan::new(arrangement, None).beside(mixes::saved(site, newest)))
     }
 
-    /// Places the ranks that a launcher has started: as requested, else on the CPUs that the launcher gave them.
+    /// Places the ranks that a launcher has started: as requested or, without a request, on the CPUs that the launcher
+    /// assigned.
     fn joined(&self, joined: &LaunchedRanks, topology: &Topology) -> Result<RankPlan, Failure> {
         let Started { ranks: count, launcher, .. } = joined.started;
         if let Some(asked) = self.ranks.ranks.filter(|asked| *asked != count) {

@@ -1,5 +1,5 @@
 //! Conversion of observations to results: one [`Measurement`] per kernel, with the requested and the observed
-//! configuration, its limit, and every reason for doubt.
+//! configuration, the limit, and all reasons why the figure is suspect or invalid.
 
 mod ranks;
 
@@ -27,7 +27,7 @@ use nodegauge_measure::{BytesPerSec, Fraction, Outcome, Seconds, Unit};
 use nodegauge_placement::{Bind, MemoryPolicy, ThreadPlace};
 use nodegauge_toolchain::Compiler;
 
-/// All inputs for the figures of a run.
+/// All inputs from which the figures of a run are computed.
 pub(crate) struct StreamEvidence<'a> {
     pub site: &'a Site,
     pub arrangement: &'a Arrangement,
@@ -36,17 +36,17 @@ pub(crate) struct StreamEvidence<'a> {
     pub samples: &'a [Sample],
     pub sorted: Sorted,
     pub stop: Stop,
-    /// Candidates and choice of the tuner; `None` if nothing was left open.
+    /// Result of the choice of loops; `None` if the options fixed all loops.
     pub chosen: Option<&'a ChosenLoops>,
     pub clock: ClockQuality,
-    /// Result of the size check; `None` if it was not made.
+    /// Result of the size check; `None` if the check was not made.
     pub check: Option<SizeCheck>,
-    /// Counts of the memory controllers, or the reason why there are none; `None` if they were not requested.
+    /// Counts of the memory controllers, or the reason why there are no counts; `None` if counting was not requested.
     pub traffic: Option<&'a Result<Counted, Unavailable>>,
 }
 
 impl<'a> StreamEvidence<'a> {
-    /// Creates the evidence of a run whose loops were given and whose traffic was not counted.
+    /// Creates the inputs for a run without a choice of loops and without counted traffic.
     pub(crate) fn new(
         site: &'a Site,
         arrangement: &'a Arrangement,
@@ -74,7 +74,7 @@ impl<'a> StreamEvidence<'a> {
     }
 }
 
-/// Returns the outcome of a run, without its notices.
+/// Returns the outcome of a run, without notices.
 pub(crate) fn outcome(evidence: &StreamEvidence<'_>) -> Outcome {
     Outcome {
         measurements: measurements(evidence),
@@ -92,12 +92,12 @@ pub(crate) fn counted(target: &dyn Target, i: usize) -> f64 {
     (target.loops()[i].kernel().counted(config.element) * elements) as f64
 }
 
-/// Returns an empty measurement of a kernel.
+/// Returns the measurement of a kernel, without a value.
 pub(crate) fn figure(kernel: Kernel) -> Measurement {
     Measurement::new(GAUGE, STREAM, kernel.name(), Unit::BytesPerSecond)
 }
 
-/// Returns one measurement per kernel; empty if no pass counts.
+/// Returns one measurement per kernel; empty if no pass was measured.
 pub(crate) fn measurements(evidence: &StreamEvidence<'_>) -> Vec<Measurement> {
     if evidence.sorted.headline().is_none() {
         return Vec::new();
@@ -164,7 +164,8 @@ fn one(
 }
 
 impl StreamEvidence<'_> {
-    /// True if all bytes that the loops read and write cross the memory bus.
+    /// True if the arrays are larger than the caches, so that all bytes that the loops read and write cross the memory
+    /// bus.
     fn is_out_of_cache(&self) -> bool {
         self.arrangement.size.follows_rule == Some(true)
             && !self.check.is_some_and(|check| check.finds_cache())
@@ -180,9 +181,9 @@ fn computed_traffic(evidence: &StreamEvidence<'_>, each: &Loop, best: f64) -> Op
     evidence.is_out_of_cache().then(|| Traffic { value: best * factor, basis: basis.to_owned() })
 }
 
-/// Returns the ratio of the bytes that cross the memory bus to the counted bytes; `None` if it depends on unknown
-/// stores, or if regular stores may or may not read the overwritten lines. `allocates` is true if the processor is
-/// known to read them.
+/// Returns the ratio of the bytes that cross the memory bus to the bytes that STREAM counts. Returns `None` if the
+/// ratio depends on an unknown kind of store, or if it is unknown if regular stores read the overwritten lines.
+/// `allocates` is true if the processor is known to read these lines.
 fn traffic_factor(
     kernel: Kernel,
     element: Element,
@@ -197,9 +198,9 @@ fn traffic_factor(
     (possible[0] == possible[1] && (possible[0] == 1.0 || allocates)).then_some(possible[0])
 }
 
-/// Returns the traffic of the kernel with index `i` at `best` counted bytes per second. If the memory controllers
-/// counted it, the computed traffic is in the configuration; otherwise the computed traffic is returned, and the
-/// reason is in the configuration.
+/// Returns the traffic of the kernel with index `i` at a rate of `best` counted bytes per second. If the memory
+/// controllers counted the traffic, the computed traffic is stored in the configuration. Otherwise the computed traffic
+/// is returned, and the reason is stored in the configuration.
 fn traffic(
     evidence: &StreamEvidence<'_>,
     i: usize,
@@ -222,7 +223,7 @@ fn traffic(
     Some(Traffic { value: moved.total * best / bytes, basis: "counters".to_owned() })
 }
 
-/// Adds the properties of a loop to the configuration of its run.
+/// Adds the properties of a loop to a configuration.
 fn describe(each: &Loop, config: &mut StreamConfig) {
     let stores = each.stores().filter(|_| each.kernel().writes());
     config.stores = stores.map(|stores| stores.name().to_owned());
@@ -251,7 +252,7 @@ fn describe(each: &Loop, config: &mut StreamConfig) {
     }
 }
 
-/// Adds the compiler to a configuration.
+/// Adds the command and the version of a compiler to a configuration.
 fn made_by(compiler: &Compiler, config: &mut StreamConfig) {
     config.engine = Some("compiled".to_owned());
     config.compiler = Some(CompilerConfig {
@@ -283,8 +284,8 @@ fn above_limit(evidence: &StreamEvidence<'_>, best: f64, limit: &Limit) -> Strin
     )
 }
 
-/// Returns the NUMA nodes of the arrays' pages; with several processes, the nodes of all together, because each
-/// process has its own policy.
+/// Returns the NUMA nodes of the arrays' pages. With several processes, these are the nodes of all processes together,
+/// because each process has its own policy.
 fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
     let policy = &evidence.target.config().policy;
     let nodes = evidence.site.topology.nodes.len();
@@ -302,7 +303,7 @@ fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
     }
 }
 
-/// Returns the doubts that concern every kernel of the run.
+/// Returns the validity that is common to all kernels of the run.
 fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity {
     let mut validity = Validity::valid();
     if let Some(wrong) = &evidence.seen.wrong {
@@ -331,8 +332,9 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
     validity
 }
 
-/// Returns the findings of the run about the machine: several regimes, and CPUs with a reported common last-level
-/// cache whose core-to-core latency is much longer in one regime than in another, as between two caches.
+/// Returns the findings of the run about the machine. The first is that there are several regimes. The second is that
+/// CPUs which are reported to share a last-level cache have a much longer core-to-core latency in one regime than in
+/// another, as if they had two caches.
 pub(crate) fn findings(evidence: &StreamEvidence<'_>) -> Vec<Finding> {
     let trips: Vec<f64> = evidence.sorted.groups.iter().map(|group| group.round_trip).collect();
     let guest = evidence.site.machine.virtualisation.is_some();
@@ -349,7 +351,7 @@ pub(crate) fn findings(evidence: &StreamEvidence<'_>) -> Vec<Finding> {
             severity: Severity::Warning,
             text: format!(
                 "the hypervisor reports one last-level cache for these cpus, but their core-to-core round \
-                 trip varies between {} and {}, as if they sometimes had two",
+                 trip varies between {} and {}, as if these cpus sometimes had two such caches",
                 Seconds(near),
                 Seconds(far)
             ),
@@ -360,7 +362,7 @@ pub(crate) fn findings(evidence: &StreamEvidence<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Returns a finding if pages are not on the nodes of the policy.
+/// Returns a finding if pages are not on the NUMA nodes of the policy.
 fn memory_elsewhere(evidence: &StreamEvidence<'_>) -> Option<Finding> {
     let policy = &evidence.target.config().policy;
     let text = location::broken(&numa(evidence), policy)?;
@@ -428,12 +430,12 @@ mod tests {
         assert_eq!(factor(Kernel::Copy, regular, true), Some(1.5));
         assert_eq!(factor(Kernel::Copy, regular, false), None);
         assert_eq!(factor(Kernel::Copy, past, false), Some(1.0));
-        // The stores of a compiled loop are unknown; they do not matter if the kernel has read the lines that it
-        // overwrites.
+        // The kind of store of a compiled loop is unknown. It does not matter if the kernel has already read the lines
+        // that it overwrites.
         assert_eq!(factor(Kernel::Copy, None, true), None);
         assert_eq!(factor(Kernel::Update, None, false), Some(1.0));
         assert_eq!(factor(Kernel::Read, None, false), Some(1.0));
-        // Three streams are read, and one is written after its lines are read.
+        // Three arrays are read, and one is written after its lines are read (write-allocate).
         assert_eq!(factor(Kernel::VectorTriad, regular, true), Some(5.0 / 4.0));
         assert_eq!(factor(Kernel::VectorTriad, past, true), Some(1.0));
     }

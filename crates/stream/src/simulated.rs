@@ -1,4 +1,4 @@
-//! Simulated target for tests of protocols: time passes only on the clock of budgets.
+//! Simulated target for tests of measurement protocols. Only the clock of time budgets advances; no time elapses.
 
 use crate::kernels::{Element, Kernel, KernelShape, Loop};
 use crate::target::{Seen, Target, TargetConfig};
@@ -7,12 +7,12 @@ use nodegauge_measure::clock;
 use nodegauge_measure::samples::Sample;
 use std::time::Duration;
 
-/// Machine with a cache that it does not report: data that fits in the cache is traversed eight times as fast. Time
-/// passes only on the clock of budgets.
+/// Machine with an unreported cache: data that fits in this cache is traversed eight times as fast. Only the clock of
+/// time budgets advances; no time elapses.
 pub(crate) struct Simulated {
     config: TargetConfig,
     loops: Vec<Loop>,
-    /// Time per byte out of cache, seconds.
+    /// Time per byte for data that does not fit in the cache, seconds.
     byte: f64,
     /// Size of the cache, bytes.
     cache: f64,

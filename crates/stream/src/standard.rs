@@ -1,8 +1,9 @@
 //! Standard STREAM: the user's own unmodified stream.c (or stream.f), compiled and run.
 //!
-//! [`output`] parses its output, [`figures`] judges the output and converts it to measurements, labelled as standard
-//! results, [`build`] compiles it for the sizes and threads of the native run, and `comparison` runs both
-//! alternately, so that they are measured in the same state of the machine.
+//! [`build`] compiles the source for the sizes and threads of the native run, and [`output`] parses the output of the
+//! program. [`figures`] checks the output and converts it to measurements, which are labelled as standard results.
+//! `comparison` runs the program and the native kernels alternately, so that both are measured in the same state of the
+//! machine.
 
 pub mod build;
 mod comparison;

@@ -1,8 +1,8 @@
 //! STREAM: the sustainable bandwidth of main memory, after McCalpin's benchmark.
 //!
 //! The plan fixes the arrays and the threads. The tuner chooses the loops that the user left open. Passes of all
-//! kernels, in STREAM's order, are then repeated until the figures are stable or the time is spent. The arrays are
-//! checked before any result is returned. Prints nothing.
+//! kernels, in STREAM's order, are then repeated until the figures are stable or the time is used up. The arrays are
+//! checked before any result is returned. This module prints nothing.
 
 use crate::GAUGE;
 use crate::arrangement::{self, Ready, SettingUp};
@@ -22,7 +22,7 @@ use nodegauge_measure::{BytesPerSec, Failure, Observer, Outcome};
 use nodegauge_placement::{RankPlace, cpus};
 use std::time::Duration;
 
-/// Plan for one configuration, measured until it is stable.
+/// Plan for one configuration, which is measured until its figures are stable.
 pub struct StreamPlan {
     arrangement: Arrangement,
     joined: Option<SharedStreamCoordinator>,
@@ -30,10 +30,10 @@ pub struct StreamPlan {
 }
 
 impl StreamPlan {
-    /// Default time budget.
+    /// Default time budget of `stream`.
     pub const BUDGET: Duration = Duration::from_secs(10);
 
-    /// Plans a run; `joined` are ranks that a launcher has started. Without them, the run starts ranks itself.
+    /// Plans a run. `joined` contains ranks that a launcher has started; without it, the run starts the ranks itself.
     pub fn new(arrangement: Arrangement, joined: Option<SharedStreamCoordinator>) -> Self {
         Self { arrangement, joined, mixes: None }
     }
@@ -72,7 +72,7 @@ impl Planned for StreamPlan {
     }
 }
 
-/// Function that sets up the target of an arrangement.
+/// Function that sets up the target (arrays and team) of an arrangement.
 type SetUp<'a> = dyn FnMut(&Arrangement) -> Result<Box<dyn Target>, ArenaError> + 'a;
 
 /// Measures the target that `set_up` returns for an arrangement, within `limits`.
@@ -92,7 +92,8 @@ pub(crate) fn measure(
     let shown = arrangement::shown(target.loops());
     let kernel = target.loops()[shown].kernel();
     observer.phase("measuring");
-    // The check of every element after the passes takes about half as long as filling the arrays.
+    // The reserve is for the check of every element after the passes, which takes about half as long as filling the
+    // arrays.
     let limits = Limits { reserve: setting_up / 2, ..limits };
     let mut schedule = Schedule::new(policy::STREAM, limits, 1);
     let bytes = result::counted(&*target, shown);
@@ -114,13 +115,13 @@ pub(crate) fn measure(
     Ok(outcome)
 }
 
-/// Returns the current state of a run for the user: the best rate so far of Triad or of the first kernel.
+/// Returns a text for the progress display: the best rate of Triad or of the first kernel so far.
 fn latest(samples: &[Sample], shown: usize, kernel: Kernel, bytes: f64) -> String {
     let fastest = samples.iter().map(|s| s.seconds[shown]).fold(f64::INFINITY, f64::min);
     format!("{kernel} {}", BytesPerSec(bytes / fastest))
 }
 
-/// Returns the CPUs of a rank and its memory policy.
+/// Returns a line with the CPUs and the memory policy of a rank.
 fn detail(place: &RankPlace) -> String {
     let cpus = cpus::ranges(&place.placement.cpus());
     format!("rank {}: cpus {cpus}, memory {}", place.rank.unwrap_or(0), place.memory)
@@ -137,8 +138,8 @@ mod tests {
     use nodegauge_measure::record::{Machine, Status};
     use nodegauge_placement::PlacementRequest;
 
-    /// Returns the outcome of a run of `budget` seconds if a pass over all arrays takes `pass` seconds and a cache
-    /// holds `cache` times the arrays; and its elapsed seconds.
+    /// Simulates a run of `budget` seconds. A pass over all arrays takes `pass` seconds, and a cache holds `cache`
+    /// times the arrays. Returns the outcome and the elapsed seconds.
     fn run(size: SizeSpec, budget: f64, pass: f64, cache: f64) -> (Outcome, f64) {
         let source =
             TopologySource::Synthetic("Package:1 L3Cache:1(size=2MB) Core:2 PU:1".to_owned());
@@ -170,7 +171,7 @@ mod tests {
                 assert_eq!(outcome.measurements.len(), 4);
             }
         }
-        // The set-up alone takes ten seconds, and the minimum number of passes some more.
+        // The set-up alone takes ten times as long as a pass, and the minimum number of passes takes additional time.
         let (outcome, took) = run(SizeSpec::Auto, 5.0, 4.0, 0.0);
         assert!(took < 45.0, "{took}");
         assert!(outcome.notices.iter().any(|notice| notice.id == NoticeId::Budget));
@@ -182,7 +183,7 @@ mod tests {
             |outcome: &Outcome| outcome.measurements[0].config["array_bytes"].as_u64().unwrap();
         let status = |outcome: &Outcome| outcome.measurements[0].validity.status;
         let (honest, _) = run(SizeSpec::Auto, 10.0, 0.001, 0.0);
-        // Half of the arrays fits the cache, the whole does not. Half of the doubled arrays does not fit.
+        // Half of the arrays fits in the cache, and the whole arrays do not. Half of the doubled arrays does not fit.
         let (small, _) = run(SizeSpec::Auto, 10.0, 0.001, 0.9);
         assert_eq!((bytes(&small), status(&small)), (2 * bytes(&honest), Status::Valid));
         assert!(small.notices.iter().any(|notice| notice.id == NoticeId::Contradicted));

@@ -1,13 +1,15 @@
-//! Many configurations in one run: sweeps over threads, places, stores, pages, size, prefetch, compilers.
+//! Sweeps: measurement of many configurations in one run, e.g. for different threads, places, stores, pages, sizes,
+//! prefetches or compilers.
 //!
-//! All cells exist at the same time and are measured interleaved, in a random order (with a fixed seed) that is new
-//! in each round, so that drift of the machine increases the spread but does not appear as a trend. A cell that
-//! breaks the trend of its neighbours is measured again.
+//! All configurations (cells) exist simultaneously and are measured interleaved. The order is random (with a fixed
+//! seed) and different in each round, so that drift of the machine increases the spread but does not appear as a trend.
+//! A cell whose rate is below the trend of the neighbouring cells is measured again.
 
 mod grid;
 mod trend;
 
 use crate::GAUGE;
+use crate::SMALLER_ARRAYS;
 use crate::arrangement::{self, Arrangement, SettingUp};
 use crate::axis::{StreamAxis, StreamSetting};
 use crate::compiled::{self, ChosenCompiler, CompiledKernels, CompilerChoice};
@@ -39,37 +41,38 @@ use std::time::Duration;
 use trend::Trends;
 pub(crate) use trend::{SATURATED, is_dip};
 
-/// Share of the budget after which no trial of loops starts.
+/// Share of the budget after which no choice of loops starts.
 const CHOOSE_UNTIL: f64 = 0.5;
-/// Maximum number of threads of all cells together; all cells exist at the same time.
+/// Maximum total number of threads of all cells, which exist simultaneously.
 const MOST_THREADS: usize = 8192;
 
 /// One configuration of a sweep.
 struct SweepCell {
     /// Value on each axis, in the order of the axes.
     settings: Vec<StreamSetting>,
-    /// Arrangement that follows from the settings.
+    /// Arrangement of threads and arrays for these settings.
     arrangement: Arrangement,
-    /// Index of the cell with which its rates are compared.
+    /// Index of the reference cell, with which the rates are compared.
     reference: Option<usize>,
     /// Kernels of a compiler; `None` for the native loops.
     compiled: Option<Arc<CompiledKernels>>,
 }
 
 impl SweepCell {
-    /// True if there are loops to run; a compiler may have built none.
+    /// True if there are loops to run; false if a compiler has built none.
     fn can_run(&self) -> bool {
         self.compiled.as_ref().is_none_or(|compiled| !compiled.loops().is_empty())
     }
 
-    /// Returns the value on each axis, for the record.
+    /// Returns the value on each axis as stored in the record.
     fn coordinates(&self) -> Map<String, Value> {
         let entry =
             |setting: &StreamSetting| (setting.axis().to_owned(), setting.to_string().into());
         self.settings.iter().map(entry).collect()
     }
 
-    /// Adds the coordinates to measurements. Kernels that the compiler did not build get the reason.
+    /// Adds the coordinates to measurements. For kernels that the compiler did not build, adds invalid measurements
+    /// with the reason.
     fn located(&self, measured: Vec<Measurement>) -> Vec<Measurement> {
         let mut all = match &self.compiled {
             Some(compiled) => compiled.complete(measured, None),
@@ -94,16 +97,16 @@ pub struct SweepPlan {
 }
 
 impl SweepPlan {
-    /// Default time budget.
+    /// Default time budget of a sweep.
     pub const BUDGET: Duration = Duration::from_secs(45);
 
-    /// Plans a sweep over `axes`. `fixed` are the number of ranks and their policy if given; `joined` are ranks that
-    /// a launcher has started. Without them, the run starts ranks itself. `arrange` plans a configuration with some
-    /// settings and a share of the memory.
+    /// Plans a sweep over `axes`. `fixed` contains the number of ranks and the policy of ranks, if the user gave them.
+    /// `joined` contains ranks that a launcher has started; without it, the run starts the ranks itself. `arrange`
+    /// plans a configuration for given settings and a share of the memory.
     ///
     /// # Errors
-    /// Fails if there are too many configurations or threads, if compilers and ranks are combined, and if this node
-    /// can measure none of the configurations. Configurations that this node cannot measure are left out of several.
+    /// Fails if there are too many configurations or threads, if compilers and ranks are combined, and if this node can
+    /// measure none of the configurations. If only some configurations cannot be measured, they are omitted.
     pub fn new(
         mut axes: Vec<StreamAxis>,
         fixed: &[StreamSetting],
@@ -171,7 +174,7 @@ impl SweepPlan {
         Ok(Self { cells, compilers, compile_limits: compiled::limits()?, joined, notices })
     }
 
-    /// Compiles the loops of all compilers; returns `false` if the user interrupts.
+    /// Compiles the loops of all compilers; returns `false` if the user interrupts the run.
     fn compile(&mut self, observer: &mut dyn Observer) -> Result<bool, Failure> {
         let (false, Some(cell)) = (self.compilers.is_empty(), self.cells.first()) else {
             return Ok(true);
@@ -185,7 +188,7 @@ impl SweepPlan {
         let Some(made) = made else { return Ok(false) };
         self.set_compiled(made.variants);
         self.notices.extend(made.notices);
-        // An axis for an option of the native loops does not change compiled loops.
+        // Compiled loops do not depend on an axis whose option applies to native loops only.
         let native = |setting: &&StreamSetting| {
             matches!(
                 setting,
@@ -202,8 +205,8 @@ impl SweepPlan {
         Ok(true)
     }
 
-    /// Sets the loops of each cell to those of its compiler. Cells of a preset that the compiler refused are left
-    /// out.
+    /// Sets the loops of each cell to the loops that its compiler built. Cells of a preset whose flags the compiler
+    /// refused are omitted.
     fn set_compiled(&mut self, made: Vec<(String, CompiledKernels)>) {
         let made: Vec<(String, Arc<CompiledKernels>)> =
             made.into_iter().map(|(words, compiled)| (words, Arc::new(compiled))).collect();
@@ -218,8 +221,8 @@ impl SweepPlan {
     }
 }
 
-/// Groups the cells whose size check is the same: arrays of the same length, and the same size of caches in use. The
-/// cell with most threads is the first of its group.
+/// Groups the cells that need only one common size check: their arrays have the same length, and the caches in use have
+/// the same size. The cell with most threads is the first of each group.
 fn alike(site: &Site, cells: &[SweepCell]) -> Vec<Vec<usize>> {
     let kind = |i: usize| {
         let arrangement = &cells[i].arrangement;
@@ -240,7 +243,7 @@ fn alike(site: &Site, cells: &[SweepCell]) -> Vec<Vec<usize>> {
     kinds.into_values().map(widest_first).collect()
 }
 
-/// Returns the maximum number of ranks of any cell.
+/// Returns the maximum number of ranks over all cells; `None` if no cell has ranks.
 fn most_ranks(cells: &[SweepCell]) -> Option<usize> {
     cells.iter().filter_map(|cell| Some(cell.arrangement.ranks.as_ref()?.ranks.len())).max()
 }
@@ -283,11 +286,11 @@ impl Planned for SweepPlan {
     }
 }
 
-/// Target under measurement, with the choice of its loops.
+/// Target of a cell, with the choice of the loops.
 struct MeasuredTarget {
     target: Box<dyn Target>,
     chosen: Option<ChosenLoops>,
-    /// Result of the size check of its group.
+    /// Result of the size check of the cell's group.
     check: Option<SizeCheck>,
 }
 
@@ -297,7 +300,7 @@ impl MeasuredTarget {
     }
 }
 
-/// Sweep whose cells are ready to be measured.
+/// Sweep whose cells have been set up.
 struct Running {
     cells: Vec<SweepCell>,
     candidates: Vec<MeasuredTarget>,
@@ -307,8 +310,8 @@ struct Running {
 }
 
 impl Running {
-    /// Sets up a team and arrays for each cell. The first cell of each group, which has most threads, is checked for
-    /// a cache that helps.
+    /// Sets up a team and arrays for each cell. The size check is made for the first cell of each group, which has most
+    /// threads.
     fn prepare(
         site: &Site,
         mut cells: Vec<SweepCell>,
@@ -327,9 +330,12 @@ impl Running {
             let first = &mut cells[members[0]].arrangement;
             let ready = set_up.run(first, &limits, observer)?;
             let left = (cells.len() - candidates.len()) as u32;
-            // The check of every element after the passes takes about half as long as filling the arrays.
-            let said =
-                limits.beforehand(limits.elapsed() + ready.setting_up * (3 * left - 2) / 2)?;
+            // The estimate includes the check of every element after the passes, which takes about half as long as
+            // filling the arrays.
+            let said = limits.beforehand(
+                limits.elapsed() + ready.setting_up * (3 * left - 2) / 2,
+                SMALLER_ARRAYS,
+            )?;
             observer.phase(&format!("preparing {} configurations{said}", cells.len()));
             let leader = &mut cells[members[0]].arrangement;
             let ready = leader.check_size(site, ready, &mut set_up, limits, observer)?;
@@ -365,7 +371,7 @@ impl Running {
             });
         let (stop, failure) = match measured {
             Ok(stop) => (stop, None),
-            // If a rank is lost, the samples so far are kept.
+            // If a rank is lost, the samples taken before are kept.
             Err(ArenaError::Rank(error)) => (Stop::Interrupted, Some(error)),
             Err(error) => return Err(error.into()),
         };
@@ -374,7 +380,7 @@ impl Running {
             candidates.iter_mut().zip(&cells).zip(&schedule.samples)
         {
             let arrangement = &cell.arrangement;
-            // Lost ranks cannot check; the cells report the number of earlier checks.
+            // Lost ranks cannot check their arrays; the cells report the number of earlier checks.
             if failure.is_none() || arrangement.ranks.is_none() {
                 target.check()?;
             }
@@ -426,8 +432,8 @@ impl Running {
     }
 }
 
-/// Sets the ratio of each figure's median to that of the same kernel in the reference cell; `figures` has those of
-/// each cell.
+/// Sets the relative rate of each figure: its median divided by the median of the same kernel in the reference cell.
+/// `figures` contains the figures of each cell.
 fn relate(figures: &mut [Vec<Measurement>], cells: &[SweepCell]) {
     let median = |m: &Measurement| m.summary.as_ref().map(|summary| summary.median);
     let medians: Vec<Vec<(String, Option<f64>)>> = figures

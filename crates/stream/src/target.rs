@@ -1,5 +1,5 @@
-//! Targets of measurement: a [`Point`](crate::point::StreamPoint) of this process, or one that several processes
-//! share. The protocols (tuner, stream, sweep) treat both alike.
+//! Targets of a measurement: a [`Point`](crate::point::StreamPoint) in this process, or a target that consists of
+//! points in several processes. The measurement protocols (tuner, stream, sweep) do not distinguish the two.
 
 use crate::config::RankConfig;
 use crate::kernels::{Element, Kernel, KernelShape, Loop};
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// Configuration of a point.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct TargetConfig {
-    /// CPUs of each thread; an empty list leaves that thread unbound.
+    /// CPUs of each thread; a thread with an empty list is not bound.
     pub places: Vec<Vec<CpuId>>,
     /// Number of arrays, as required by the kernels of a pass.
     pub arrays: usize,
@@ -25,9 +25,9 @@ pub struct TargetConfig {
     pub elements: u64,
     /// Element type.
     pub element: Element,
-    /// Pages.
+    /// Kind of pages of the arrays.
     pub pages: RequestedPages,
-    /// Layout.
+    /// Layout of the arrays relative to each other.
     pub layout: ArrayLayout,
     /// Memory policy of the arrays.
     pub policy: MemoryPolicy,
@@ -38,12 +38,12 @@ pub struct TargetConfig {
 }
 
 impl TargetConfig {
-    /// True if threads and arrays are the same; the loops may differ.
+    /// True if `other` has the same threads and arrays; the loops may differ.
     pub(crate) fn is_arranged_like(&self, other: &Self) -> bool {
         *self == Self { kernels: self.kernels.clone(), ..other.clone() }
     }
 
-    /// Returns the arrays of the configuration.
+    /// Returns the configuration of the arrays.
     pub(crate) fn arrays_config(&self) -> ArraysConfig {
         let Self { elements, element, pages, layout, .. } = *self;
         ArraysConfig { count: self.arrays, elements, element, pages, layout }
@@ -61,12 +61,12 @@ impl TargetConfig {
     }
 }
 
-/// Configuration under measurement. Every method fails if a thread of a team, or a process, fails.
+/// Configuration that is set up and can be measured. Every method fails if a thread of a team or a process fails.
 pub trait Target {
-    /// Returns the requested configuration; with several processes, that of the first.
+    /// Returns the requested configuration; with several processes, the configuration of the first process.
     fn config(&self) -> &TargetConfig;
 
-    /// Returns the number of processes that measure at the same time, each with its own arrays.
+    /// Returns the number of processes that measure simultaneously, each with its own arrays.
     fn processes(&self) -> u64 {
         1
     }
@@ -74,17 +74,17 @@ pub trait Target {
     /// Returns the loops of a pass, in order.
     fn loops(&self) -> &[Loop];
 
-    /// Sets other loops for the same arrays: native or compiled ones.
+    /// Sets other loops (native or compiled) for the same arrays.
     ///
     /// # Errors
     /// Fails for loops of another element type, for loops that require more arrays, and for loops that are not
     /// available in the processes of the target.
     fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), ArenaError>;
 
-    /// Returns the current core-to-core latency of the team, seconds; NaN if there is none.
+    /// Measures the core-to-core latency of the team, seconds; returns NaN if the team has a single thread.
     ///
     /// # Errors
-    /// As all methods.
+    /// Fails if a thread or a process fails.
     fn round_trip(&mut self) -> Result<f64, ArenaError> {
         Ok(f64::NAN)
     }
@@ -93,14 +93,15 @@ pub trait Target {
     /// first.
     ///
     /// # Errors
-    /// As all methods.
+    /// Fails if a thread or a process fails.
     fn pass(&mut self) -> Result<Sample, ArenaError>;
 
-    /// Runs each kernel once over a part of the arrays, for trials of loops. The times are comparable only with those
-    /// of other trials. Parts take turns, so that none is found in a cache. The next pass fills the arrays again.
+    /// Runs each kernel once over a part of the arrays, to compare loops. The times are comparable only with the times
+    /// of other trials. Consecutive trials use different parts, so that the data is not in a cache. The next pass fills
+    /// the arrays again.
     ///
     /// # Errors
-    /// As all methods.
+    /// Fails if a thread or a process fails.
     fn trial(&mut self) -> Result<Sample, ArenaError> {
         self.pass()
     }
@@ -109,7 +110,7 @@ pub trait Target {
     /// fills the arrays again.
     ///
     /// # Errors
-    /// As all methods.
+    /// Fails if a thread or a process fails.
     fn part(&mut self, _part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
         Ok(None)
     }
@@ -118,7 +119,7 @@ pub trait Target {
     /// [`seen`](Target::seen).
     ///
     /// # Errors
-    /// As all methods.
+    /// Fails if a thread or a process fails.
     fn check(&mut self) -> Result<(), ArenaError>;
 
     /// Sets other kernels or other native loops for the same arrays.
@@ -127,26 +128,27 @@ pub trait Target {
     /// Fails if the loops do not exist.
     fn reshape(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError>;
 
-    /// Asks the operating system for placement and pages. It walks page tables and is therefore expensive.
+    /// Queries the actual placement and pages from the operating system. The query is expensive, because the kernel
+    /// walks page tables.
     ///
     /// # Errors
-    /// As all methods.
+    /// Fails if a thread or a process fails.
     fn seen(&mut self) -> Result<Seen, ArenaError>;
 
-    /// Counts the traffic of each kernel with the memory controllers; returns the reason if that is not possible, and
-    /// `None` for a target that does not count.
+    /// Counts the traffic of each kernel with the counters of the memory controllers. Returns the reason if this is not
+    /// possible, and `None` if this kind of target cannot count traffic.
     ///
     /// # Errors
-    /// As all methods.
+    /// Fails if a thread or a process fails.
     fn traffic(&mut self) -> Result<Option<Result<Counted, Unavailable>>, ArenaError> {
         Ok(None)
     }
 }
 
-/// Observed placement and pages, and results of the checks.
+/// Observed placement and pages of a target, and results of the checks of its arrays.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Seen {
-    /// CPUs of each thread.
+    /// CPUs on which each thread may run.
     pub affinity: Vec<ObservedAffinity>,
     /// Share of the arrays on pages of each size; keys are bytes, shares are 0 to 1.
     pub pages: Option<BTreeMap<u64, Fraction>>,
@@ -156,21 +158,21 @@ pub struct Seen {
     pub shares: Vec<Share>,
     /// Share of each array on each NUMA node.
     pub nodes: Vec<Option<BTreeMap<NodeId, Fraction>>>,
-    /// First check that failed, in words.
+    /// Description of the first wrong value; `None` if all checks passed.
     pub wrong: Option<String>,
     /// Number of checks of all arrays.
     pub checks: u32,
-    /// Observation of each of several processes.
+    /// Observations of the processes; empty for a single process.
     pub ranks: Vec<RankSeen>,
 }
 
 /// Request and observation of one of several processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankSeen {
-    /// Configuration in the record, without rates.
+    /// Configuration of the rank for the record, without rates.
     pub config: RankConfig,
     /// Requested memory policy.
     pub policy: MemoryPolicy,
-    /// NUMA nodes on which its pages are expected; `None` if any node will do.
+    /// NUMA nodes on which the pages are expected; `None` if they may be on any node.
     pub expected: Option<Vec<u32>>,
 }

@@ -1,25 +1,26 @@
 //! Traffic of each kernel between caches and memory, counted by the memory controllers.
 //!
-//! Traffic is counted in separate passes after the timed ones, one kernel at a time, with the counters read before
-//! and after each kernel. Reading them takes time and would delay one thread inside a timed pass. The bytes of a
-//! kernel do not depend on when it runs. Without counters, only the reason is reported.
+//! Traffic is counted in separate passes after the timed ones, one kernel at a time, with the counters read before and
+//! after each kernel. Reading the counters takes time and would delay one thread inside a timed pass. A separate pass
+//! moves the same bytes. Without counters, only the reason is reported.
 
 use crate::config::CountedConfig;
 use nodegauge_machine::counters::{CounterReading, MemoryCounters, MemoryTraffic};
 use nodegauge_machine::{SysRoot, Unavailable};
 use std::time::{Duration, Instant};
 
-/// Number of passes to count. Other traffic of the node is a few per cent of one pass, and a smaller share of five.
+/// Number of counted passes. Traffic of other programs is a few per cent of a single pass, and a smaller share of five
+/// passes.
 const PASSES: usize = 5;
-/// Duration of the measurement of the idle node.
+/// Duration of the count while the threads are idle.
 const REST: Duration = Duration::from_millis(50);
 
-/// Counts of the memory controllers.
+/// Traffic that the memory controllers counted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {
-    /// Family of counters.
+    /// Name of the family of counters.
     pub family: String,
-    /// Number of counters.
+    /// Number of counters that were read.
     pub counters: usize,
     /// Bytes that each kernel of the point moves in one run; `None` if a counter did not count.
     pub kernels: Vec<Option<MemoryTraffic>>,
@@ -29,8 +30,8 @@ pub struct Counted {
     pub at_rest: Option<f64>,
 }
 
-/// Counts the traffic of each of `kernels`; returns the reason if that is not possible. `run` runs the kernel of an
-/// index, or renews the values of the arrays for `None`.
+/// Counts the traffic of each of `kernels`; returns the reason if this is not possible. `run` runs the kernel with the
+/// given index; with `None` it fills the arrays again if necessary.
 pub(crate) fn measure<E>(
     kernels: usize,
     run: &mut dyn FnMut(Option<usize>) -> Result<(), E>,
@@ -83,8 +84,8 @@ fn count<E>(
 }
 
 impl Counted {
-    /// Returns the counts of the kernel with index `i` for the record: bytes moved divided by the `counted` bytes of
-    /// a run.
+    /// Returns the counts of the kernel with index `i` for the record: the bytes moved, divided by the bytes that
+    /// STREAM counts (`counted`).
     pub(crate) fn of_kernel(&self, i: usize, counted: f64) -> CountedConfig {
         let moved = self.kernels.get(i).copied().flatten();
         let factor = |bytes: f64| bytes / counted;
@@ -132,7 +133,7 @@ mod tests {
     fn counted_passes_leave_the_values_as_they_must_be() {
         let mut point = point();
         for _ in 0..300 {
-            // More runs than doubles allow without renewal.
+            // Without new values, this many runs would overflow double precision.
             point.renew().unwrap();
             (0..4).for_each(|i| point.run_alone(i).unwrap());
         }

@@ -3,14 +3,15 @@
 //! The whole space is a product and too large to measure (a few hundred configurations on a small machine, thousands
 //! on a large one). The search has three stages, each by successive halving over passes in random order:
 //!
-//! 1. **placements**: every team and kind of page, with the best guess for each kind of store;
-//! 2. **loops**: on the best of them every loop, for each kernel separately;
-//! 3. **final**: the best placements and the plain one with these loops, until no other can be faster by more than
-//!    half a percent.
+//! 1. **placements**: every team and kind of page, with the presumably best loop for each kind of store;
+//! 2. **loops**: on the best placements, every loop, for each kernel separately;
+//! 3. **final**: the best placements and the default placement with these loops, until no other placement can be faster
+//! than the leader by more than half a percent.
 //!
-//! The kind of store is searched together with the placement because it depends on it most (a few threads gain more
-//! from caches than they lose by write-allocate, many threads lose more); all other properties are searched
-//! afterwards. docs/benchmarks.md compares the result with an exhaustive search.
+//! The kind of store is searched together with the placement, because the best kind depends most on the placement:
+//! regular stores can be better for a few threads, which gain from caches, and non-temporal stores for many threads,
+//! which lose by write-allocate. All other properties are searched afterwards. docs/benchmarks.md compares the result
+//! with an exhaustive search.
 
 mod affordable;
 mod choice;
@@ -46,18 +47,18 @@ use nodegauge_placement::{MemoryPolicy, PlacementRequest};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Share of the budget for the search; the rest is for the measurement of the choice.
+/// Share of the budget for the search; the rest is for the measurement of the chosen configuration.
 const SEARCH: f64 = 0.7;
 /// Share of the search time at which the first stage ends.
 const SETUPS_UNTIL: f64 = 0.45;
-/// Share of the search time at which the second stage ends; the final has the rest.
+/// Share of the search time at which the second stage ends; the rest is for the final stage.
 const LOOPS_UNTIL: f64 = 0.75;
-/// Number of entries in the final, without the plain one.
+/// Number of entries in the final stage, without the default placement.
 const FINALISTS: usize = 3;
-/// Minimum ratio of a setup's rate to the leader's rate to be considered in the next stage: better loops may make up
-/// for the difference.
+/// Minimum ratio of a setup's rate to the leader's rate for the next stage; better loops may compensate for the
+/// difference.
 const WORTH_A_LOOK: f64 = 0.90;
-/// Rules of halving for setups: two rounds before the first cut, so that the noise is known.
+/// Rules of the first stage: two rounds before the first elimination, so that the noise is known.
 const PLACEMENTS: Rules = Rules {
     seed: 0x0074_756E_6500,
     passes: Passes::One,
@@ -67,45 +68,46 @@ const PLACEMENTS: Rules = Rules {
     whole_rounds: 1,
     check: DeadlineCheck::Turn,
 };
-/// Rules for finalists: at least eight rounds each, then until no other can be faster than the leader by more than
-/// half a percent.
+/// Rules of the final stage: at least eight rounds, then until no other entry can be faster than the leader by more
+/// than half a percent.
 const FINAL: Rules = Rules { leave: RoundRule::Nobody(0.005), least_rounds: 8, ..PLACEMENTS };
-/// Maximum number of runs of a disturbed pass.
+/// Maximum number of attempts to measure an undisturbed pass.
 const TRIES: usize = 3;
 
-/// Setup with loops, and its samples.
+/// Entry of the search: a setup with loops, and the samples.
 struct Entry {
     /// Index of the setup.
     setup: usize,
     loops: Vec<(Kernel, KernelShape)>,
     /// Geometric mean of the kernels' rates, B/s, and the round trip of the regime.
     samples: Vec<(f64, f64)>,
-    /// `placements` or `final`.
+    /// Stage of the search: `placements` or `final`.
     stage: &'static str,
 }
 
 impl Entry {
-    /// Returns its initial kind of store; `None` if no kernel stores.
+    /// Returns the initial kind of store; `None` if no kernel stores.
     fn stores(&self) -> Option<Stores> {
         self.loops.iter().find(|(kernel, _)| kernel.writes()).map(|(_, shape)| shape.stores)
     }
 }
 
-/// Search, and a measurement of its choice.
+/// Plan of a search and of a measurement of the chosen configuration.
 pub struct TunePlan {
     options: StreamOptions,
-    /// Setups to choose from.
+    /// Setups among which the search chooses.
     pub space: Space,
-    /// Arrays of each setup, which share the memory.
+    /// Configuration of each setup. The arrays of all setups share the memory.
     configs: Vec<TargetConfig>,
     notices: Vec<Notice>,
 }
 
 impl TunePlan {
-    /// Default time budget.
+    /// Default time budget of `--tune`.
     pub const BUDGET: Duration = Duration::from_secs(30);
 
-    /// Plans a search of everything that `request` and `options` leave open; `notices` are those of the request.
+    /// Plans a search over everything that `request` and `options` do not fix. `notices` are the notices that belong to
+    /// the request.
     ///
     /// # Errors
     /// Fails if a setup does not fit.
@@ -152,7 +154,7 @@ impl TunePlan {
         observer.phase(&format!("measuring {tried} teams and pages"));
         let mut entries = search.first_entries(space);
         let order = search.halve(&mut entries, until(SETUPS_UNTIL), &PLACEMENTS, observer)?;
-        // Best entry of each setup, the leader first, and that of a run without tuning.
+        // Index of the best entry of each setup, beginning with the leader, and of the entry of a run without tuning.
         let mut best: Vec<usize> = Vec::new();
         let line =
             order.first().map_or(0.0, |first| WORTH_A_LOOK * middle(&entries[*first].samples));
@@ -218,9 +220,9 @@ impl TunePlan {
 pub struct Found {
     /// Figures and notices.
     pub outcome: Outcome,
-    /// Choice; `None` if the search was interrupted.
+    /// Chosen configuration; `None` if the search was interrupted.
     pub choice: Option<Choice>,
-    /// Arrays and team of the choice.
+    /// Arrays and team of the chosen configuration.
     target: Option<Box<dyn Target>>,
     setting_up: Duration,
 }
@@ -261,7 +263,7 @@ impl Planned for TunePlan {
             None => arrangement.target(site, None),
         };
         let mut measured = stream::measure(site, chosen, limits, &mut set_up, observer)?;
-        // The notice is added once, below, with the set-up time of the search.
+        // The notice about the budget is added once, below, with the set-up time of the search.
         measured.notices.retain(|notice| notice.id != NoticeId::Budget);
         outcome.extend(measured);
         outcome.notices.extend(limits.overrun(GAUGE, setting_up));
@@ -269,7 +271,7 @@ impl Planned for TunePlan {
     }
 }
 
-/// Remaining setups, and the number of passes.
+/// State of a search: remaining setups, and the number of passes.
 struct Search {
     /// Targets, by index of the setup.
     points: BTreeMap<usize, Box<dyn Target>>,
@@ -277,7 +279,7 @@ struct Search {
 }
 
 impl Search {
-    /// Returns an entry for each setup and each kind of store, with the best guess for the loop.
+    /// Returns an entry for each setup and each kind of store, with the presumably best loop.
     fn first_entries(&self, space: &Space) -> Vec<Entry> {
         let entry = |setup: usize, point: &dyn Target, guess: KernelShape| {
             let config = point.config();
@@ -296,8 +298,8 @@ impl Search {
             .collect()
     }
 
-    /// Measures entries alternately under `rules`. The first round is always completed. Returns the remaining
-    /// entries, by rank.
+    /// Measures entries alternately under `rules`. The first round is always completed. Returns the remaining entries,
+    /// fastest first.
     fn halve(
         &mut self,
         entries: &mut [Entry],
@@ -306,7 +308,7 @@ impl Search {
         observer: &mut dyn Observer,
     ) -> Result<Vec<usize>, Failure> {
         let mut groups = [Halving::new(0..entries.len())];
-        // The first pass of a configuration is its warm-up.
+        // The first pass of a setup is the warm-up.
         for entry in entries.iter() {
             self.pass(entry, 1)?;
         }
@@ -316,11 +318,12 @@ impl Search {
         Ok((0..halving.len()).map(|i| *halving.get(i)).collect())
     }
 
-    /// Runs a pass of an entry. Returns the geometric mean of the kernels' rates in B/s, and the round trip between
-    /// the CPUs of the plain team in seconds, which identifies the regime of the machine for all teams.
+    /// Runs a pass of an entry. Returns the geometric mean of the kernels' rates, B/s, and a core-to-core round trip,
+    /// seconds. The round trip is measured between the CPUs of the default team and identifies the regime of the
+    /// machine for all teams.
     fn pass(&mut self, entry: &Entry, tries: usize) -> Result<(f64, f64), Failure> {
         let mut before = self.reference_trip()?;
-        // On a busy machine the last try counts, disturbed or not.
+        // On a busy machine the last attempt counts, even if it is disturbed.
         let (rate, trip, _) = schedule::undisturbed(
             tries,
             |(_, _, clean): &(f64, f64, bool)| !clean,
@@ -365,13 +368,13 @@ impl Search {
         Ok(chosen.loops)
     }
 
-    /// Frees the memory and the threads of all setups except these and the plain one.
+    /// Frees the memory and the threads of all setups except these and the default setup.
     fn keep_only(&mut self, setups: &[usize]) {
         self.points.retain(|setup, _| *setup == 0 || setups.contains(setup));
     }
 }
 
-/// Entries that take turns, identified by their index.
+/// Candidates of the search: entries, identified by their index.
 struct EntryTurns<'a> {
     search: &'a mut Search,
     entries: &'a mut [Entry],
@@ -404,7 +407,7 @@ impl Candidates for EntryTurns<'_> {
     }
 }
 
-/// Returns the team of a setup: `2 threads on places cores (close)`.
+/// Describes the team of a setup: `2 threads on places cores (close)`.
 fn team_in_words(setup: &TeamSetup) -> String {
     let threads = setup.placement.threads.len();
     let plural = if threads == 1 { "thread" } else { "threads" };
@@ -421,12 +424,12 @@ fn rates(samples: &[(f64, f64)]) -> Vec<f64> {
     samples.iter().filter(|(_, trip)| counts(*trip)).map(|(rate, _)| *rate).collect()
 }
 
-/// Returns the median rate, B/s.
+/// Returns the median rate in the most frequent regime, B/s.
 fn middle(samples: &[(f64, f64)]) -> f64 {
     stats::median(&rates(samples))
 }
 
-/// Returns the reported figure of an entry: the geometric mean of its kernels' rates, by its median.
+/// Returns the reported figure of an entry: the median of the geometric means of the kernels' rates.
 fn measurement(entry: &Entry, setup: &TeamSetup, options: &StreamOptions) -> Option<Measurement> {
     let samples = rates(&entry.samples);
     let config = TuneConfig {
@@ -446,7 +449,7 @@ fn measurement(entry: &Entry, setup: &TeamSetup, options: &StreamOptions) -> Opt
     (!samples.is_empty()).then(|| m.sampled(Quoted::Median, samples).config(&config))
 }
 
-/// Returns the gain of the choice over one thread per core on default pages, both from the final.
+/// Returns the gain of the choice over one thread per core on default pages; both rates are from the final stage.
 fn worth(winner: &Entry, plain: &Entry, choice: &Choice, passes: usize) -> Measurement {
     let (from, to) = (middle(&plain.samples), middle(&winner.samples));
     let config = TuneConfig {

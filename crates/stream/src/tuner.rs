@@ -1,11 +1,11 @@
-//! Choice of loops: stores, vector width, unroll, pages side by side and prefetch for each kernel, by a short
-//! measurement on the arrays and threads of the run.
+//! Choice of loops: stores, vector width, unroll factor, pages side by side and prefetch for each kernel. The choice is
+//! made with a short measurement on the arrays and threads of the run.
 //!
 //! Candidates run interleaved in random order, so that drift of the machine affects all equally. The slower half is
-//! dropped after each round ([`halving`]), and the lead of the winner is reported. Each kernel has its own loop
-//! because the best unroll differs (on a Zen 5 guest Copy gained 7 % from one line per step, reads from four). The
-//! description of the processor excludes no candidate: CPUID does not report the number of outstanding lines of a
-//! core or the access patterns that its prefetchers follow.
+//! eliminated after each round ([`halving`]), and the advantage of the fastest candidate is reported. Each kernel has
+//! its own loop because the best unroll factor differs between kernels: on a Zen 5 guest Copy gained 7 % from one line
+//! per iteration, and reads gained from four lines. The description of the processor excludes no candidate: CPUID does
+//! not report the number of outstanding lines of a core or the access patterns that its prefetchers follow.
 
 use crate::kernels::{self, Element, Isa, Kernel, KernelShape, Prefetch, SideBySide, Stores};
 use crate::target::Target;
@@ -20,19 +20,19 @@ use std::time::Instant;
 /// Constraints of the user on the loops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Constraints {
-    /// Kind of store; `None` for both.
+    /// Kind of store; `None` for both kinds.
     pub stores: Option<Stores>,
-    /// Software prefetch; `None` for loops without and with it.
+    /// Software prefetch; `None` for loops with and without software prefetch.
     pub prefetch: Option<Prefetch>,
-    /// Number of pages side by side; `None` for one page and several.
+    /// Number of pages side by side; `None` for loops with one page and with several pages.
     pub side_by_side: Option<SideBySide>,
 }
 
-/// Prefetch distances of usual runs, bytes: eight lines, which about hide one miss at full rate, and half a base
-/// page.
+/// Prefetch distances that usual runs try, bytes. Eight lines approximately hide the latency of one miss at full rate;
+/// the other distance is half a base page.
 const PREFETCH_TRIED: [Prefetch; 2] = [Prefetch::Near(512), Prefetch::Near(2048)];
-/// Prefetch distances of a tuning: from four lines to a base page, and both levels as with the compilers' options
-/// (`64,8` lines in the recipe for the Xeon Phi).
+/// Prefetch distances that a tuning tries: from four lines to a base page. The last candidates prefetch into two cache
+/// levels with two distances, as compiler options do (`64,8` lines in the recommended options for the Xeon Phi).
 const PREFETCH_WIDE: [Prefetch; 7] = [
     Prefetch::Near(256),
     Prefetch::Near(512),
@@ -42,19 +42,19 @@ const PREFETCH_WIDE: [Prefetch; 7] = [
     Prefetch::FarNear(4096, 512),
     Prefetch::FarNear(8192, 1024),
 ];
-/// Unroll of the loops with prefetch.
+/// Unroll factor of the loops with prefetch.
 const PREFETCH_UNROLL: u8 = 4;
-/// Unroll factors.
+/// Unroll factors that are tried.
 const UNROLLS: [u8; 4] = [1, 2, 4, 8];
-/// Numbers of pages side by side in usual runs: the best for reads and copies, and for stores.
+/// Numbers of pages side by side that usual runs try: the best number for reads and copies, and the best for stores.
 const SIDE_BY_SIDE_TRIED: [u8; 2] = [4, 8];
-/// Numbers of pages side by side in a tuning.
+/// Numbers of pages side by side that a tuning tries.
 const SIDE_BY_SIDE_WIDE: [u8; 5] = [2, 4, 6, 8, 16];
-/// Maximum number of runs of a disturbed pass.
+/// Maximum number of attempts to measure an undisturbed pass.
 const TRIES: usize = 3;
-/// Number of vector widths in usual runs, widest first.
+/// Number of vector widths that usual runs try, widest first.
 const ISAS_TRIED: usize = 2;
-/// Number of vector widths in a tuning.
+/// Number of vector widths that a tuning tries, widest first.
 const ISAS_WIDE: usize = 3;
 
 /// Breadth of the search.
@@ -66,14 +66,14 @@ pub enum Breadth {
     Wide,
 }
 
-/// Returns the loops on this processor that satisfy the constraints, best guess first.
+/// Returns the loops for this processor that satisfy the constraints, presumably best first.
 pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape> {
     let (most, prefetching, distances, pages) = match breadth {
         Breadth::Likely => (ISAS_TRIED, 1, &PREFETCH_TRIED[..], &SIDE_BY_SIDE_TRIED[..]),
         Breadth::Wide => (ISAS_WIDE, ISAS_TRIED, &PREFETCH_WIDE[..], &SIDE_BY_SIDE_WIDE[..]),
     };
     let pages = several_pages(constraints, pages);
-    // Loops with several pages side by side have an unroll of one line and no prefetch.
+    // Loops with several pages side by side have an unroll factor of one line and no prefetch.
     let several = constraints.prefetch.is_none_or(|prefetch| prefetch == Prefetch::Off);
     let one_by_one = constraints.side_by_side.is_none_or(|given| given == SideBySide::ONE);
     let isas: Vec<Isa> = kernels::available_isas().into_iter().take(most).collect();
@@ -107,7 +107,8 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape
             }
         }
     }
-    // Best guess first, with alternating kinds of store, because a short search only tries the first ones.
+    // The presumably best loops come first, and the kinds of store alternate, because a short search tries only the
+    // first candidates.
     let guess = |shape: &KernelShape| {
         let walk = (shape.side_by_side.pages(), shape.unroll);
         [(1, 4), (4, 1), (8, 1), (1, 1), (1, 8)].iter().position(|known| *known == walk)
@@ -123,7 +124,7 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape
     shapes
 }
 
-/// Returns the numbers of pages side by side to try, without one page.
+/// Returns the numbers of pages side by side to try, without the number one.
 pub(crate) fn pages_tried(constraints: Constraints) -> Vec<SideBySide> {
     several_pages(constraints, &SIDE_BY_SIDE_TRIED)
 }
@@ -136,31 +137,32 @@ fn several_pages(constraints: Constraints, usual: &[u8]) -> Vec<SideBySide> {
     }
 }
 
-/// Chosen loops.
+/// Result of the choice of loops.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ChosenLoops {
-    /// Loop of each kernel.
+    /// Chosen loop of each kernel.
     pub loops: Vec<(Kernel, KernelShape)>,
-    /// Lead over the second best, if known.
+    /// Advantage over the second best loop of each kernel, if known.
     pub leads: Vec<(Kernel, Lead)>,
-    /// Loops that were tried, of the kernel with most of them; empty if there was no time for two: the loops are then
-    /// the best guess.
+    /// Loops that were tried, for the kernel with most tried loops. The list is empty if there was no time to try two
+    /// loops; the chosen loops are then a guess.
     pub tried: Vec<KernelShape>,
-    /// Loops of the same kernels that were not tried.
+    /// Loops of the same kernel that were not tried.
     pub untried: Vec<KernelShape>,
-    /// Kernels in which regular stores led before all non-temporal loops were tried. These kernels use the best
-    /// non-temporal loop so far, because non-temporal stores reduce the traffic out of cache.
+    /// Kernels for which regular stores were faster, but not all loops with non-temporal stores were tried. These
+    /// kernels use the best tried loop with non-temporal stores, because non-temporal stores reduce memory traffic.
     pub by_default: Vec<Kernel>,
     /// Number of passes.
     pub passes: usize,
 }
 
-/// Maximum number of passes divided by the number of candidates: all run once, half of them twice, a quarter three
-/// times, and so on. If the noise keeps more candidates, they are equivalent.
+/// Maximum number of passes divided by the number of candidates. All candidates run in one pass of the first round,
+/// half of them in two of the second, a quarter in three of the third, and so on. Candidates that remain after this
+/// number of passes because of noise are equivalent.
 const PASSES_A_CANDIDATE: usize = 4;
 
-/// Chooses a loop for each kernel of `target` among `shapes`, best guess first, until `deadline` at the latest or
-/// until `stop` returns true. A short search only tries the first ones.
+/// Chooses a loop for each kernel of `target` among `shapes`, whose order is presumably best first. The choice ends at
+/// `deadline` at the latest, or when `stop` returns true. A short search tries only the first loops.
 ///
 /// # Errors
 /// Fails if the target cannot be measured.
@@ -170,7 +172,7 @@ pub fn choose(
     deadline: Instant,
     stop: impl FnMut() -> bool,
 ) -> Result<ChosenLoops, ArenaError> {
-    // The first trial is the warm-up; the time of the second gives the number of affordable trials.
+    // The first trial is the warm-up; the duration of the second trial determines how many trials are possible.
     target.trial()?;
     let begun = clock::now();
     target.trial()?;
@@ -203,7 +205,7 @@ pub fn choose(
 }
 
 impl ChosenLoops {
-    /// Adds the winner of a kernel; `all` are the loops of the kernel.
+    /// Adds the fastest loop of a kernel; `all` contains all loops of the kernel.
     fn take(&mut self, kernel: Kernel, halving: &Halving<KernelShape>, all: Vec<KernelShape>) {
         let tried: Vec<KernelShape> = halving.measured().into_iter().copied().collect();
         let untried: Vec<KernelShape> =
@@ -228,7 +230,7 @@ impl ChosenLoops {
     }
 }
 
-/// Rules of halving for loops: until one loop per kernel is left.
+/// Rules of halving for loops: the search ends when one loop per kernel is left.
 const RULES: Rules = Rules {
     seed: 0x6E6F_6465,
     passes: Passes::Growing,
@@ -239,11 +241,11 @@ const RULES: Rules = Rules {
     check: DeadlineCheck::Turn,
 };
 
-/// Loops that take turns on a target, all kernels in one pass.
+/// Candidates of the search: loops that are measured alternately on a target, with all kernels in one pass.
 struct Loops<'a, F> {
     target: &'a mut dyn Target,
     kernels: &'a [Kernel],
-    /// Passes so far.
+    /// Number of passes so far.
     passes: usize,
     /// Number of passes after which the search ends.
     most_passes: usize,
@@ -254,7 +256,7 @@ impl<F: FnMut() -> bool> Candidates for Loops<'_, F> {
     type Candidate = KernelShape;
     type Error = ArenaError;
 
-    /// Runs a pass. On a busy machine the last try counts, disturbed or not: no candidate may be left without a
+    /// Runs a pass. On a busy machine the last attempt counts, even if it is disturbed, because every candidate needs a
     /// sample.
     fn turn(&mut self, picked: &mut [&mut KernelShape]) -> Result<Vec<TurnRate>, ArenaError> {
         let shapes = picked.iter().map(|shape| **shape);
@@ -275,8 +277,8 @@ impl<F: FnMut() -> bool> Candidates for Loops<'_, F> {
         self.passes > self.most_passes || (self.stop)()
     }
 
-    /// Regular stores leave dirty lines in a cache, which the next kernel writes back: all kernels of a pass use the
-    /// same kind of store, as far as possible.
+    /// Regular stores leave dirty lines in a cache, which are written back during the next kernel. Therefore all
+    /// kernels of a pass use the same kind of store, as far as possible.
     fn sort_key(&self, shape: &KernelShape) -> u8 {
         u8::from(shape.stores == Stores::Regular)
     }

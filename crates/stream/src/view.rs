@@ -1,4 +1,4 @@
-//! View of the gauge's part of a record: one module for each family of figures.
+//! View of the gauge's figures in a record; there is one module for each family of figures.
 
 mod ablation;
 pub mod classic;
@@ -23,14 +23,14 @@ use nodegauge_gauge::view::{Section, plain_table, summary};
 use nodegauge_measure::record::{Category, Finding, Measurement, Quoted, Record};
 use nodegauge_published as published;
 
-/// Findings that come from the measurement itself and explain its figures.
+/// Findings that result from the measurement itself and explain the figures.
 const OWN_FINDINGS: [&str; 1] = ["topology-untrue"];
 
 /// Tests of this gauge.
 const KNOWN: [&str; 3] = [STREAM, TUNE, crate::ablation::TEST];
 
-/// Returns the sections of all families, in the order of a page; a sweep is shown with the columns `show` of STREAM's
-/// table.
+/// Returns the sections of all families of figures, in the order of the page. A sweep is shown with the columns `show`
+/// of STREAM's table.
 pub(crate) fn sections(record: &Record, detail: Detail, show: &[Statistic]) -> Vec<Section> {
     let mut sections = of_stream(record, detail);
     sections.extend(sweep::section(record, show));
@@ -41,7 +41,7 @@ pub(crate) fn sections(record: &Record, detail: Detail, show: &[Statistic]) -> V
     sections
 }
 
-/// Returns the comparison of native loops, compiled loops and stream.c: the fastest for the last kernel.
+/// Returns a sentence that compares native loops, compiled loops and stream.c in the last kernel.
 fn closing(record: &Record) -> Option<String> {
     let all = figures::all(record);
     let (last, _) = all.iter().rfind(|(m, _)| !m.is_published())?;

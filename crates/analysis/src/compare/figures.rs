@@ -1,5 +1,5 @@
-//! The figures of a side: the quoted value of each run, and the samples that can be compared with the other
-//! side. Samples of different regimes of a virtual machine are never compared.
+//! Figures of A or B: the value of each run, and the samples that can be compared with the samples of the other
+//! setting. Samples of different regimes of a virtual machine are never compared.
 
 use crate::identity::Numbered;
 use crate::ratio::{self, SideRuns};
@@ -11,23 +11,23 @@ use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats;
 use serde::Serialize;
 
-/// Figures of one side.
+/// Figures of A or B for one measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SideFigures {
-    /// Compared value: the quoted value of a run, or its geometric mean over several runs.
+    /// Compared value: the value of the run; with several runs, the geometric mean of their values.
     pub value: Option<f64>,
-    /// Median of the samples, or its geometric mean over several runs; `null` without samples.
+    /// Median of the samples; with several runs, the geometric mean of their medians; `null` without samples.
     pub median: Option<f64>,
-    /// Number of samples that count, of all runs.
+    /// Number of samples that count, summed over all runs.
     pub samples: usize,
     /// Number of runs.
     pub runs: usize,
-    /// Worst status of the runs.
+    /// Worst status of the figure in these runs.
     pub status: Status,
 }
 
 impl SideFigures {
-    /// Returns the figures of a side before the comparable parts are known.
+    /// Returns the figures of A or B, before samples of other regimes are excluded.
     pub(super) fn of(side: &[Numbered<'_>]) -> Self {
         let all = side.iter().map(|(run, m)| (*run, parts(m).swap_remove(0)));
         let status = side.iter().map(|(_, m)| m.validity.status).max().unwrap_or(Status::Valid);
@@ -35,42 +35,42 @@ impl SideFigures {
     }
 }
 
-/// Compared parts of a side: one part of each run, with the number of the run.
+/// Compared samples of A or B: the samples of one regime of each run, with the number of the run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Chosen(pub Vec<(usize, RegimeFigures)>);
 
-/// Compared parts of both sides.
+/// Compared samples of A and B.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Matched {
     pub a: Chosen,
     pub b: Chosen,
-    /// Parts of other runs with the same settings.
+    /// Samples of other runs with the same settings as A and as B.
     pub like: [Chosen; 2],
-    /// Remark about parts that were left out.
+    /// Remark about samples that were excluded.
     pub remark: Option<String>,
 }
 
-/// Samples of one run in one regime.
+/// Samples that one run took in one regime.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegimeFigures {
-    /// Core-to-core round trip, seconds; `None` if regimes were not monitored.
+    /// Core-to-core round trip of the regime, seconds; `None` if regimes were not monitored.
     pub round_trip: Option<f64>,
-    /// Quoted value of the samples; NaN without a result.
+    /// Value of the figure from these samples; NaN without a result.
     pub value: f64,
     samples: Vec<f64>,
 }
 
 impl Chosen {
-    /// Returns the quoted value of each run.
+    /// Returns the value of each run.
     pub fn values(&self) -> Vec<f64> {
         self.0.iter().map(|(_, part)| part.value).collect()
     }
 
-    /// Returns the figures that are shown, with the status `Valid`.
+    /// Returns the figures for display, with the status `Valid`.
     pub fn figure(&self) -> SideFigures {
         let mean = |values: Vec<f64>| match values.as_slice() {
             [] => None,
-            // A single value is kept exactly.
+            // A single value is not passed through logarithms, so that it stays exact.
             [one] => Some(*one),
             several => Some(stats::geometric_mean(several)),
         };
@@ -84,7 +84,7 @@ impl Chosen {
         }
     }
 
-    /// Returns the runs as a side of a ratio; `like` are other runs with the same settings.
+    /// Returns the runs as input for a ratio; `like` contains other runs with the same settings.
     pub fn runs(&self, like: &Self, quoted: Quoted, unit: Unit) -> SideRuns {
         let within =
             |(_, part): &(usize, RegimeFigures)| ratio::within(&part.samples, quoted, unit);
@@ -92,7 +92,7 @@ impl Chosen {
         SideRuns { figures: self.values(), like: like.values(), within: stats::median(&within) }
     }
 
-    /// Returns B divided by A in each block A B B A in which all four runs have a figure.
+    /// Returns the ratio B / A of each block A B B A in which all four runs have a figure.
     pub fn by_blocks(&self, b: &Self) -> Vec<f64> {
         let both = |side: &Self, block: usize| {
             let of_block: Vec<f64> = side
@@ -108,10 +108,10 @@ impl Chosen {
     }
 }
 
-/// Returns the runs of a side that have a result.
+/// Returns the runs of A or B that have a result.
 ///
 /// # Errors
-/// Returns the reason in words if no run has a result.
+/// Fails with the reason if no run has a result.
 pub(super) fn usable<'a>(name: &str, side: &[Numbered<'a>]) -> Result<Vec<Numbered<'a>>, String> {
     let has_result = |m: &Measurement| {
         m.validity.status != Status::Invalid && m.value.is_some_and(|x| x.is_finite() && x > 0.0)
@@ -124,17 +124,17 @@ pub(super) fn usable<'a>(name: &str, side: &[Numbered<'a>]) -> Result<Vec<Number
     Ok(usable)
 }
 
-/// Returns the figures of both sides, and of other runs with the same settings. If `regimes_matter`, all are
-/// of one regime.
+/// Returns the figures of A and B, and of other runs with the same settings. If `regimes_matter`, all figures belong to
+/// the same regime.
 ///
 /// # Errors
-/// Returns the reason in words if the sides have no regime in common.
+/// Fails with the reason if A and B have no regime in common.
 pub(super) fn matched(
     [a, b]: [&[Numbered<'_>]; 2],
     like: [&[Numbered<'_>]; 2],
     regimes_matter: bool,
 ) -> Result<Matched, String> {
-    // Round trips between different CPUs do not identify a regime.
+    // If the threads ran on different CPUs, the round trips do not identify a common regime.
     let places = |m: &Measurement| m.read_key::<shared::places>();
     let first = a.first().and_then(|(_, m)| places(m));
     let on_the_same_cpus = a.iter().chain(b).all(|(_, m)| places(m) == first);
@@ -152,14 +152,13 @@ pub(super) fn matched(
     let watched = !of_a.is_empty() && !of_b.is_empty();
     if !regimes_matter || !watched || !on_the_same_cpus {
         let remark = (regimes_matter && !(of_a.is_empty() && of_b.is_empty())).then(|| {
-            "unknown whether both sides ran in the same regime of the virtual machine".to_owned()
+            "it is unknown if A and B ran in the same regime of the virtual machine".to_owned()
         });
         let like = like.map(|side| chosen(&side, None));
         return Ok(Matched { a: chosen(&a, None), b: chosen(&b, None), like, remark });
     }
     let regimes = regime::regimes(&[of_a.as_slice(), of_b.as_slice()].concat());
-    // The regime with most samples on both sides; in case of a tie the first, which has the shortest round
-    // trips.
+    // The regime with most samples of A and B is selected; in case of a tie, the regime with the shortest round trips.
     let samples = |side: &Chosen| side.0.iter().map(|(_, part)| part.samples.len()).sum::<usize>();
     let met = |regime: &Regime| {
         let [a, b] = [&a, &b].map(|side| chosen(side, Some(regime)));
@@ -173,7 +172,7 @@ pub(super) fn matched(
     let Some((_, regime)) = most else {
         let median = |round_trips: &[f64]| Seconds(stats::median(round_trips));
         return Err(format!(
-            "different regimes of a virtual machine: core-to-core round trip {} on A, {} on B",
+            "A and B ran in different regimes of a virtual machine: core-to-core round trip {} in A, {} in B",
             median(&of_a),
             median(&of_b)
         ));
@@ -193,7 +192,7 @@ pub(super) fn matched(
     Ok(Matched { a: chosen_a, b: chosen_b, like, remark })
 }
 
-/// Returns the samples of a figure by regime, the headline first.
+/// Returns the samples of a figure by regime, beginning with the regime of the figure's value.
 pub fn parts(m: &Measurement) -> Vec<RegimeFigures> {
     let trip = m.read_key::<shared::round_trip_s>();
     let trip = trip.filter(|seconds| regime::is_of_a_line(*seconds));
@@ -208,8 +207,8 @@ pub fn parts(m: &Measurement) -> Vec<RegimeFigures> {
     std::iter::once(headline).chain(others).collect()
 }
 
-/// Returns the part of each run in a regime, or the headline without a regime; runs without such a part are
-/// left out.
+/// Returns the samples of each run in `regime`; without a regime, the samples of the figure's value. Runs without such
+/// samples are omitted.
 fn chosen(side: &[(usize, Vec<RegimeFigures>)], regime: Option<&Regime>) -> Chosen {
     let fits = |part: &&RegimeFigures| match regime {
         None => true,

@@ -1,4 +1,4 @@
-//! The verdict on a pair of figures: checks that they are comparable, selects the runs of each side that
+//! Verdict on a pair of figures. The module checks that the figures are comparable, selects the runs of A and B that
 //! count, estimates the spread between runs, and judges the ratio.
 
 use super::figures::{self, Chosen, Matched, SideFigures};
@@ -12,17 +12,17 @@ use nodegauge_measure::keys::{self, Registry, Role};
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Better;
 
-/// Properties of a comparison that do not depend on a measurement.
+/// Properties of a comparison that are the same for all measurements.
 pub(super) struct Question<'a> {
     design: Design,
     /// True if all runs had the same command.
     pub same: bool,
-    /// True if the sides are the same runs.
+    /// True if A and B are the same runs.
     itself: bool,
     regimes_matter: bool,
-    /// Other runs of each side with the same command, version and machine.
+    /// Other saved runs with the same command, version and machine as A and as B.
     others: [Vec<&'a Record>; 2],
-    /// Remedy if the spread between runs is unknown.
+    /// Message with the remedy if the spread between runs is unknown.
     remedy: String,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Question<'a> {
         Self { design, same, itself, regimes_matter, others, remedy: remedy(a, b, same) }
     }
 
-    /// Returns the verdict on a measurement that both sides have.
+    /// Compares a measurement that A and B have, and returns the pair with its verdict.
     pub fn judge(&self, point: &PairedMeasurement<'_>, registry: &Registry) -> Pair {
         let first = point.first();
         let mut pair = Pair {
@@ -78,7 +78,7 @@ impl<'a> Question<'a> {
         pair
     }
 
-    /// Returns the figures that can be compared; adds remarks to `pair`.
+    /// Returns the figures that can be compared, and adds remarks to `pair`; `None` if no figures can be compared.
     fn comparable(
         &self,
         point: &PairedMeasurement<'_>,
@@ -140,7 +140,7 @@ impl<'a> Question<'a> {
         };
         if let Some(interval) = interval {
             if self.design.blocks {
-                // The ratio of the complete blocks.
+                // The ratio is computed from the complete blocks only.
                 pair.ratio = Some(interval.ratio);
             }
             pair.ci95 = Some(interval.ci95);
@@ -170,7 +170,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Returns the message for an unknown spread between runs, with the command that determines it.
+/// Returns the message for an unknown spread between runs, with the command that measures the spread.
 fn remedy(a: &Side, b: &Side, same: bool) -> String {
     let command = |side: &Side| {
         let asked = settings::question(side.runs.first()?)?.join(" ");
@@ -182,12 +182,12 @@ fn remedy(a: &Side, b: &Side, same: bool) -> String {
         (Some(of_a), Some(of_b)) if !same && here => {
             format!("nodegauge compare --run '{of_a}' '{of_b}'")
         }
-        _ => "make three runs per side, each side with its own --label".to_owned(),
+        _ => "make three runs of A and three of B, with a different --label for each".to_owned(),
     };
     format!("the run-to-run spread is unknown: {how}")
 }
 
-/// Returns the reasons why the sides are not comparable; empty if they are.
+/// Returns the reasons why the figures of A and B are not comparable; empty if they are comparable.
 pub(super) fn obstacles(
     point: &PairedMeasurement<'_>,
     same_question: bool,
@@ -210,27 +210,27 @@ pub(super) fn obstacles(
     let first = point.first();
     let identities = first.config.keys().filter_map(|name| {
         let key = registry.key(&first.gauge, &first.test, name)?;
-        // Identities that runs of the same command chose do not prevent a comparison.
+        // If all runs had the same command, different values of an identity key do not prevent a comparison.
         (key.role == Role::Identity && !same_question).then_some(key)
     });
     for key in identities {
         reasons.extend(differ(key.words, &|m| {
             let value = m.config.get(key.name)?;
             let bytes = value.as_u64().filter(|_| keys::is_size(key.name));
-            // Exact sizes, because rounded sizes of both sides may look equal.
+            // The sizes are printed exactly, because different sizes may look equal when rounded.
             bytes.map(expect::exact_bytes).or_else(|| keys::scalar(value))
         }));
     }
     reasons
 }
 
-/// Returns the number of runs of A that are on B, too.
+/// Returns the number of runs of A that also belong to B.
 pub(super) fn shared(a: &Side, b: &Side) -> usize {
     a.runs.iter().filter(|run| b.runs.iter().any(|other| other.id == run.id)).count()
 }
 
-/// True if core-to-core round trips identify regimes: all runs were made in virtual machines on the same
-/// processor model. On bare metal, bound threads do not move, and round trips differ with the setting.
+/// True if core-to-core round trips identify regimes: all runs were made in virtual machines on the same processor
+/// model. On bare metal, bound threads do not move, and different round trips are an effect of the settings.
 fn regimes_matter(a: &Side, b: &Side) -> bool {
     let mut all = a.runs.iter().chain(&b.runs).map(|run| &run.machine);
     let model = all.clone().next().and_then(|machine| machine.processor.model.as_ref());

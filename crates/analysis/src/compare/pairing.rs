@@ -1,6 +1,6 @@
-//! Pairing of the measurements of different records, by gauge, test, name, unit and the sizes at which they
-//! are quoted. If a record has several such measurements, they are paired by the configuration keys in which
-//! they differ: first identities, then settings. Observations are not used.
+//! Pairing of the measurements of different records by gauge, test, name, unit and the sizes to which they apply. If a
+//! record has several measurements for which all these are equal, they are paired by the configuration keys in which
+//! they differ: first keys with the role `Identity`, then with the role `Setting`. Observations are not used.
 
 use crate::expect;
 use crate::identity::{
@@ -12,25 +12,25 @@ use nodegauge_measure::record::{Category, Measurement, Record};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// A measurement with the runs of all sides that have it.
+/// A measurement, with the runs of A and B (or of several runs) that have it.
 #[derive(Debug, Clone)]
 pub(crate) struct PairedMeasurement<'a> {
     pub at: Map<String, Value>,
-    /// Text of [`PairedMeasurement::at`] that follows the name: ` 8 B`, `, threads 4`.
+    /// Text for the keys in [`PairedMeasurement::at`], appended to the name: ` 8 B`, `, threads 4`.
     pub place: String,
-    /// Measurements of each side, in the order of the sides.
+    /// Measurements of A, then of B; or of each of several runs.
     pub sides: Vec<Vec<Numbered<'a>>>,
 }
 
 impl<'a> PairedMeasurement<'a> {
-    /// Returns the title: `triad`, `latency 8 B`, `triad, threads 4`, `8 KiB, pages thp`.
+    /// Returns the title of the measurement: `triad`, `latency 8 B`, `triad, threads 4`, `8 KiB, pages thp`.
     pub fn title(&self) -> String {
         format!("{}{}", self.first().name_in_words(), self.place)
     }
 
-    /// Returns the first measurement of the first side that has one.
+    /// Returns the first of the paired measurements.
     pub fn first(&self) -> &'a Measurement {
-        self.sides.iter().flatten().next().expect("a point has a measurement").1
+        self.sides.iter().flatten().next().expect("every point has a measurement").1
     }
 
     fn unpaired(&self, registry: &Registry) -> Unpaired {
@@ -46,16 +46,16 @@ impl<'a> PairedMeasurement<'a> {
     }
 }
 
-/// A measurement that only one side has; serialised as its title.
+/// A measurement that only A or only B has; serialised as its title.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unpaired {
     pub(super) gauge: String,
     pub(super) test: String,
     pub(super) name: String,
-    /// True for messages over nodegauge's own transport.
+    /// True for figures of messages over nodegauge's own transport.
     pub(super) without_mpi: bool,
     pub(super) size: Option<Bytes>,
-    /// Title: `triad`, `latency 8 B`.
+    /// Title of the measurement: `triad`, `latency 8 B`.
     pub title: String,
 }
 
@@ -65,7 +65,7 @@ impl Serialize for Unpaired {
     }
 }
 
-/// Pairs the measurements of two sides; returns the pairs, and the measurements that only one side has.
+/// Pairs the measurements of A and B. Returns the pairs, the measurements that only A has, and those that only B has.
 pub(crate) fn pair<'a>(
     a: &'a [Record],
     b: &'a [Record],
@@ -82,7 +82,7 @@ pub(crate) fn pair<'a>(
     (both, only)
 }
 
-/// Returns the measurements of some sides; measurements that are the same are combined.
+/// Returns the measurements of all sides. Corresponding measurements of different sides are combined.
 pub(super) fn points<'a>(
     sides: &[&'a [Record]],
     registry: &Registry,
@@ -134,7 +134,7 @@ fn own(record: &Record) -> impl Iterator<Item = &Measurement> {
     record.measurements.iter().filter(|m| !m.is_published())
 }
 
-/// Returns the measurement of another run that corresponds to a point.
+/// Returns the measurement of another run that corresponds to a paired measurement.
 pub(super) fn like<'a>(point: &PairedMeasurement<'_>, run: &'a Record) -> Option<&'a Measurement> {
     let first = point.first();
     own(run).find(|m| {

@@ -1,5 +1,5 @@
-//! Differences between settings: labels, machine, kernel, build, and the configuration of the measurements. A
-//! value that is unknown on one side is not a difference.
+//! Differences between settings: labels, machine, kernel, build, and the configuration of the measurements. A value
+//! that is unknown for A or for B is not a difference.
 
 use super::{TURNS, distinct, pairing};
 use crate::identity::Numbered;
@@ -11,16 +11,17 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// A difference between the sides.
+/// A difference between the compared settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// Name of the property.
     pub what: String,
-    /// Value on each side; several values are separated by ` | `, and an unknown value is `?`.
+    /// Values for A and B, or for each of several runs. Different values within A or B are separated by ` | `, and an
+    /// unknown value is `?`.
     pub sides: Vec<String>,
 }
 
-/// Serialises as in a comparison: `what`, `a`, `b`.
+/// Serialises the difference with the fields `what`, `a` and `b`.
 impl Serialize for Difference {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let named = ["a", "b"].into_iter().zip(&self.sides);
@@ -29,7 +30,7 @@ impl Serialize for Difference {
 }
 
 impl Difference {
-    /// Returns the difference between the sides with known values; `None` if their values are equal.
+    /// Returns the difference between the known values; `None` if all known values are equal.
     fn between(what: String, mut sides: Vec<String>) -> Option<Self> {
         let known: BTreeSet<&String> = sides.iter().filter(|words| !words.is_empty()).collect();
         (known.len() > 1).then(|| {
@@ -44,7 +45,7 @@ impl Difference {
 /// returns the value if it is known. Free memory, clocks and load change all the time and are not included.
 type Fact = (&'static str, bool, fn(&Machine) -> Option<String>);
 
-/// Properties of machines, in the order of the list of differences.
+/// Properties of machines, in the order in which differences are listed.
 const FACTS: [Fact; 23] = [
     ("host", true, |m| m.host.clone()),
     ("processor", true, |m| m.processor.model.clone()),
@@ -106,8 +107,7 @@ fn of_devices(machine: &Machine, fact: impl Fn(&Device) -> Option<String>) -> Op
     (!facts.is_empty()).then(|| facts.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-/// Returns the changes of a machine in words, limited to properties that affect which configuration is
-/// fastest.
+/// Describes the changes of a machine in properties that affect which configuration is fastest.
 pub fn machine_changes(then: &Machine, now: &Machine) -> Vec<String> {
     let words = |fact: Option<String>| fact.unwrap_or_else(|| "unknown".to_owned());
     let mut changes = Vec::new();
@@ -121,14 +121,14 @@ pub fn machine_changes(then: &Machine, now: &Machine) -> Vec<String> {
     changes
 }
 
-/// Maximum number of lines for one key that differs in several ways.
+/// Maximum number of lines for a key whose values differ between measurements.
 const EACH: usize = 3;
 
 fn count(n: u32) -> Option<String> {
     (n > 0).then(|| n.to_string())
 }
 
-/// Options that do not affect what is measured, and true if a value follows.
+/// Options that do not affect what is measured. The flag is true if the option has a value.
 const ASIDE: [(&str, bool); 10] = [
     ("--label", true),
     ("--json", true),
@@ -162,14 +162,14 @@ pub(super) fn question(run: &Record) -> Option<Vec<&str>> {
     (!run.machine.is_imported()).then_some(asked)
 }
 
-/// True if all runs had the same command, so that their differences are results of the runs.
+/// True if all runs had the same command, so that differences in configuration were chosen or observed by the runs.
 pub(super) fn same_question(sides: &[&[Record]]) -> bool {
     let mut all = sides.iter().copied().flatten().map(question);
     let first = all.next().flatten();
     first.is_some() && all.all(|question| question == first)
 }
 
-/// Returns the differences, labels first.
+/// Returns the differences between the settings, labels first.
 pub(super) fn differences(
     sides: &[&[Record]],
     points: &[PairedMeasurement<'_>],
@@ -224,7 +224,7 @@ pub(super) fn differences(
     differences
 }
 
-/// Returns in words how many runs of a side have a finding.
+/// Describes how many runs of A or B have a finding.
 fn finding_in_words(side: &[Record], id: &str) -> String {
     let n = side.iter().filter(|run| run.findings.iter().any(|known| known.id == id)).count();
     match n {
@@ -234,8 +234,8 @@ fn finding_in_words(side: &[Record], id: &str) -> String {
     }
 }
 
-/// Returns the differences of the configuration: one for a key that differs in the same way for all
-/// measurements, or else the first few of them.
+/// Returns the differences of the configuration: one line for a key that differs in the same way for all measurements;
+/// otherwise the first few differences of the key.
 fn configurations(
     points: &[PairedMeasurement<'_>],
     same_question: bool,
@@ -245,8 +245,8 @@ fn configurations(
     for (_, m) in points.iter().flat_map(|point| point.sides.iter().flatten()) {
         for key in m.config.keys() {
             let role = registry.key(&m.gauge, &m.test, key).map(|known| known.role);
-            // Identities are listed for runs of the same command; otherwise they are the reason why there is
-            // no ratio.
+            // Differences in identity keys are listed if the runs have the same command. Otherwise they are reported as
+            // the reason why there is no ratio.
             let listed = |known| match known {
                 Role::Setting | Role::Choice => true,
                 Role::Identity => same_question,
@@ -263,7 +263,7 @@ fn configurations(
             distinct(side.iter().map(|(_, m)| value_in_words(key, m.config.get(key)?)))
         };
         let what = key.replace('_', " ");
-        // Measurements with the same difference share a line.
+        // Measurements with the same difference are listed in one line.
         let mut alike: Vec<(Difference, Vec<String>)> = Vec::new();
         for point in points {
             let sides = point.sides.iter().map(value).collect();
@@ -276,7 +276,7 @@ fn configurations(
         }
         let many = alike.len() > EACH;
         for (mut difference, titles) in alike.into_iter().take(EACH) {
-            // The titles are added unless all measurements differ in this way.
+            // The titles of the measurements are added unless all measurements differ in this way.
             if titles.len() < points.len() {
                 difference.what = format!("{what} ({})", in_short(&titles));
             }
@@ -284,7 +284,7 @@ fn configurations(
         }
         if many {
             let sides = points.first().map_or(0, |point| point.sides.len());
-            let of = "of further measurements".to_owned();
+            let of = "further measurements differ".to_owned();
             differences.push(Difference { what, sides: vec![of; sides] });
         }
     }
@@ -300,7 +300,7 @@ fn in_short(titles: &[String]) -> String {
     }
 }
 
-/// Returns a value of the configuration in words; `None` for fractions, which are observations.
+/// Formats a value of the configuration; `None` for fractions, which are observations.
 fn value_in_words(key: &str, value: &Value) -> Option<String> {
     let text = |part: &str| value.get(part).and_then(Value::as_str);
     let tens = |share: f64| (share * 10.0).round() * 10.0;

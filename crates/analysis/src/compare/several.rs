@@ -1,4 +1,4 @@
-//! Comparison of several runs: the differences between them, and every figure with the runs that have it.
+//! Comparison of several runs: the differences between the runs, and every figure with the runs that have it.
 
 use super::judge;
 use super::pairing::{self, PairedMeasurement};
@@ -10,7 +10,7 @@ use nodegauge_measure::keys::{Registry, Role};
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Better;
 
-/// Comparison of several runs.
+/// Result of the comparison of several runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Several<'a> {
     /// Differences between the runs, labels and the machine first.
@@ -22,15 +22,15 @@ pub struct Several<'a> {
 /// A figure with the runs that have it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shared<'a> {
-    /// Title: `triad`, `latency 8 B`, `triad, threads 4`.
+    /// Title of the figure: `triad`, `latency 8 B`, `triad, threads 4`.
     pub title: String,
-    /// Title without the size at which it is quoted: the title of its curve over size.
+    /// Title without the size, i.e. the title of a curve that shows the figure over the size.
     pub curve: String,
-    /// Size at which it is quoted, if there is exactly one.
+    /// Size to which the figure applies, if there is exactly one.
     pub size: Option<Bytes>,
-    /// Measurement of each run, in the order of the runs.
+    /// Measurement of each run, in the order of the runs; `None` for a run without the figure.
     pub runs: Vec<Option<&'a Measurement>>,
-    /// Reasons why the figures are not comparable; empty if they are.
+    /// Reasons why the figures of the runs are not comparable; empty if they are comparable.
     pub obstacles: Vec<String>,
 }
 
@@ -57,9 +57,9 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Returns the measurement of the first run that has one.
+    /// Returns the measurement of the first run that has the figure.
     pub fn first(&self) -> &'a Measurement {
-        self.runs.iter().flatten().next().expect("a run has the figure")
+        self.runs.iter().flatten().next().expect("at least one run has the figure")
     }
 
     /// True if every run has the figure.
@@ -84,7 +84,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// Compares several runs.
+/// Compares several runs with each other.
 pub fn several<'a>(runs: &'a [Record], registry: &Registry) -> Several<'a> {
     let sides: Vec<&[Record]> = runs.chunks(1).collect();
     let points = pairing::points(&sides, registry);
@@ -137,7 +137,7 @@ mod tests {
         let marked: Vec<_> = known.figures.iter().map(Shared::best_and_worst).collect();
         assert_eq!(marked, [Some([1, 2]), Some([2, 1])]);
         assert!(known.figures.iter().all(Shared::is_of_all));
-        // A single valid value or equal values have no best run.
+        // With a single valid value or with equal values there is no best run.
         runs[2] = run("n2", &[]);
         runs[1].measurements[0].value = Some(3.0);
         let known_again = several(&runs, &registry());

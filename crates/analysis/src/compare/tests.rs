@@ -21,29 +21,29 @@ nodegauge_measure::config! {
         file_bytes: u64 = Size "files", speaks;
         /// Size of a block.
         block_bytes: u64 = Size "blocks", speaks;
-        /// Kernel of a curve.
+        /// Kernel of the curve.
         kernel: String = Identity "kernel", speaks;
-        /// Distance of a pair.
+        /// Distance between the CPUs of a pair.
         distance: String = Identity "pairs", speaks;
         /// Order of the matrix.
         n: u64 = Identity "order";
-        /// Threads.
+        /// Number of threads.
         threads: u64 = Setting "threads";
         /// Program that measured.
         engine: String = Setting "engine", speaks;
         /// Kind of store.
         stores: String = Choice "stores";
-        /// The MPI.
+        /// MPI library.
         mpi: Value = Setting "MPI", speaks;
-        /// The compiler.
+        /// Compiler of the loops.
         compiler: Value = Setting "compiler", speaks;
         /// Repetitions of a loop's body.
         unroll: u64 = Choice "unroll";
-        /// Pages.
+        /// Kind of pages.
         pages: Value = Setting "pages";
         /// CPUs of each thread.
         places: Value = Setting "places";
-        /// Passes.
+        /// Number of passes.
         passes: u64 = Observation "passes";
         /// Core-to-core round trip.
         round_trip_s: f64 = Observation "round trip";
@@ -58,7 +58,7 @@ fn registry() -> Registry {
     )
 }
 
-/// Compares two sides with the keys of these tests.
+/// Compares A and B with the keys of these tests.
 fn compare(a: &Side, b: &Side) -> Comparison {
     super::compare(a, b, Design::default(), &registry())
 }
@@ -109,7 +109,7 @@ fn known(m: &Measurement, id: &str) -> Vec<Record> {
     [0.99, 1.0, 1.01, 0.99, 1.01].repeat(2).iter().enumerate().map(run).collect()
 }
 
-/// Returns sides of one run each, with similar saved runs.
+/// Returns A and B with one run each, and with similar saved runs.
 fn sides(a: Measurement, b: Measurement) -> [Side; 2] {
     [("A", a), ("B", b)].map(|(id, m)| Side {
         others: known(&m, &format!("{id}-other")),
@@ -148,7 +148,7 @@ fn a_time_that_is_shorter_is_faster() {
 #[test]
 fn what_is_not_the_same_thing_is_not_compared() {
     let of = |config: Value| measurement("triad", "B/s", &[1e9; 8], config);
-    // The commands of the sides differ, so different identities prevent a comparison.
+    // The commands of A and B differ, so that different identities prevent a comparison.
     let reasons = |a: Value, b: Value| {
         let [a, mut b] = sides(of(a), of(b));
         b.runs[0].command.push("--other".to_owned());
@@ -192,8 +192,8 @@ fn in_regime(trip: f64, rate: f64, other: Option<(f64, f64)>) -> Measurement {
 fn regimes_of_a_virtual_machine_are_never_held_against_each_other() {
     let pair = one(in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, None));
     assert_eq!(pair.verdict, Verdict::NotComparable);
-    assert!(pair.reasons[0].starts_with("different regimes of a virtual machine"), "{pair:?}");
-    // B also has samples in the regime of A: they are compared in that regime.
+    assert!(pair.reasons[0].starts_with("A and B ran in different regimes"), "{pair:?}");
+    // B also has samples in the regime of A, so that A and B are compared in that regime.
     let pair_moved =
         one(in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, Some((114e-9, 48.5e9))));
     assert_eq!((pair_moved.verdict, pair_moved.b.value), (Verdict::WithinNoise, Some(48.5e9)));
@@ -201,7 +201,7 @@ fn regimes_of_a_virtual_machine_are_never_held_against_each_other() {
         pair_moved.reasons[0].contains("12 samples of other regimes are left out"),
         "{pair_moved:?}"
     );
-    // On bare metal, round trips differ with the setting and do not identify regimes.
+    // On bare metal, round trips depend on the setting and do not identify regimes.
     let mut bare = sides(in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, None));
     for side in &mut bare {
         side.runs
@@ -224,9 +224,10 @@ fn measurements_are_paired_by_what_tells_them_apart() {
     assert_eq!(titles, ["bw 4 KiB"]);
     assert_eq!(comparison.only_a[0].title, "bw 8 B");
     assert_eq!(comparison.only_b[0].title, "bw 64 KiB");
-    // A measurement missing in B fails every condition that names it; one missing in A fails none.
+    // A measurement that is missing in B fails every condition that contains its name. A measurement that is missing in
+    // A fails no condition.
     let check = |text: &str| text.parse::<Threshold>().unwrap().check(&comparison);
-    let missing = || threshold::ThresholdResult::Met(vec!["bw 8 B is missing on B".to_owned()]);
+    let missing = || threshold::ThresholdResult::Met(vec!["bw 8 B is missing in B".to_owned()]);
     assert_eq!((check("bw<-5%@8B"), check("slower")), (missing(), missing()));
     assert!(!check("bw<-5%@4KiB").fails() && check("bw<-5%@1KiB").fails());
     // A sweep is compared with a run of one of its thread counts.
@@ -241,7 +242,7 @@ fn measurements_are_paired_by_what_tells_them_apart() {
     let same_threads = compare(&single, &side(vec![record("T", vec![of_threads(4)])]));
     assert_eq!(same_threads.pairs[0].ratio, Some(2.0));
     assert!(same_threads.differences.iter().any(|d| d.what == "threads" && d.sides == ["2", "4"]));
-    // Figures that no key distinguishes are numbered.
+    // Figures with equal keys are numbered.
     let twice = side(vec![record("D", vec![triad(&[1e9; 8]), triad(&[2e9; 8])])]);
     let titles_of_twice: Vec<String> =
         compare(&twice, &twice).pairs.iter().map(Pair::title).collect();
@@ -251,7 +252,8 @@ fn measurements_are_paired_by_what_tells_them_apart() {
 #[test]
 fn what_was_chosen_on_the_way_pairs_nothing_and_is_listed() {
     let of = |config: Value| measurement("triad", "B/s", &[1e9; 8], config);
-    // Native loops and those of two compilers; another run chose different native loops.
+    // The runs have figures of nodegauge's loops and of the loops of two compilers. The second run chose different
+    // loops of nodegauge.
     let run = |stores: &str, unroll: u64| {
         let compiled = |command: &str| {
             of(json!({"engine": "compiled", "compiler": {"command": command}, "stores": "regular"}))
@@ -269,7 +271,7 @@ fn what_was_chosen_on_the_way_pairs_nothing_and_is_listed() {
         "{:?}",
         comparison.differences
     );
-    // If no other key distinguishes them, as in a sweep, the choice does.
+    // If no other key distinguishes the figures, as in a sweep, the key of the choice does.
     let sweep = ["regular", "nontemporal"].map(|stores| of(json!({"stores": stores})));
     let sweep = side(vec![record("S", sweep.to_vec())]);
     assert_eq!(compare(&sweep, &sweep).pairs[1].title(), "triad, stores nontemporal");
@@ -278,7 +280,7 @@ fn what_was_chosen_on_the_way_pairs_nothing_and_is_listed() {
         |version: &str| of(json!({"mpi": {"library": "MPICH", "version": version, "mpicc": "cc"}}));
     let two = side(vec![record("M", vec![mpi("4.0"), mpi("4.1")])]);
     assert_eq!(compare(&two, &two).pairs[1].title(), "triad MPICH 4.1");
-    // Different results of one command are comparable; different identities of two commands are not.
+    // Figures with different identities are comparable if the commands are equal, and not comparable otherwise.
     let arrays = |bytes: u64| of(json!({"array_bytes": bytes}));
     let mut other = side(vec![record("O", vec![arrays(2000)])]);
     let one = side(vec![record("N", vec![arrays(1000)])]);
@@ -357,7 +359,7 @@ fn a_published_figure_in_a_record_is_not_compared() {
     let a = side(vec![record("A", vec![triad(&[1e9; 8]), published])]);
     let comparison = compare(&a, &a);
     assert_eq!((comparison.pairs.len(), comparison.only_a.len()), (1, 0));
-    assert_eq!(comparison.notices, ["both sides are the same"]);
+    assert_eq!(comparison.notices, ["A and B are identical"]);
 }
 
 #[test]
@@ -396,7 +398,7 @@ fn conditions_fail_beyond_the_bound_but_not_within_noise() {
     let finding = check("triad<-1%", &noise);
     assert!(!finding.fails());
     let words = finding.in_words(&"triad<-1%".parse().unwrap()).unwrap();
-    assert_eq!(words, "triad<-1% holds only within noise: triad -1.5 %");
+    assert_eq!(words, "triad<-1% is met, but only within noise: triad -1.5 %");
     assert!(!check("slower", &noise).fails());
     // Longer times are a loss of speed.
     let time = |t: f64| measurement("latency", "s", &[t; 20], json!({}));
@@ -407,8 +409,7 @@ fn conditions_fail_beyond_the_bound_but_not_within_noise() {
         check("triad<-5%", &pair(triad(&[1e9; 8]), standard)).fails(),
         "what cannot be compared does not pass"
     );
-    // If the noise is unknown, a bound is checked against the figures, and conditions on verdicts are
-    // undecided.
+    // If the noise is unknown, a bound is compared with the figures, and conditions on verdicts are undecided.
     let [a, b] =
         [1e9, 0.9e9].map(|rate| side(vec![record(&rate.to_string(), vec![triad(&[rate])])]));
     let untold = compare(&a, &b);

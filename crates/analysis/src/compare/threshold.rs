@@ -1,14 +1,14 @@
 //! `--fail-on 'triad<-5%'`: a condition on a comparison, for acceptance scripts.
 //!
-//! Grammar: `slower`, for any measurement that is slower beyond noise; or `[GAUGE.|TEST.]NAME OP
-//! [+|-]PERCENT% [@SIZE]` with `OP` of `>=`, `<=`, `>`, `<`, as in `--expect`. The percentage is the change
-//! of the printed figure from A to B; it is negative for a rate that decreased or a time that became shorter.
-//! The name `any` means every measurement, and the percentage is then the change of its speed, so that one
-//! condition applies to rates and times.
+//! Grammar: `slower`, which is met by any measurement that is slower by more than the noise; or
+//! `[GAUGE.|TEST.]NAME OP [+|-]PERCENT% [@SIZE]` where `OP` is `>=`, `<=`, `>` or `<`, as in `--expect`. The percentage
+//! is the change of the printed figure from A to B. It is negative for a rate that decreased or a time that became
+//! shorter. With the name `any` the condition applies to every measurement. The percentage is then the change in speed,
+//! so that one condition applies to rates and times.
 //!
-//! Verdicts decide. A change beyond the bound but within noise does not fail and is reported. A figure that
-//! is suspect, not comparable, or missing on B fails, because a condition without figures must not pass. A
-//! change beyond the bound fails, too, if the noise is unknown.
+//! A change beyond the bound fails if it is greater than the noise, or if the noise is unknown. A change that is within
+//! the noise is reported and does not fail. A figure that is suspect, not comparable, or missing in B fails, because a
+//! condition without figures must not pass.
 
 use super::{Comparison, Pair, Unpaired, Verdict};
 use crate::expect::{self, Operator};
@@ -19,9 +19,9 @@ use nodegauge_measure::stats::Better;
 use std::fmt;
 use std::str::FromStr;
 
-/// Name that means every measurement.
+/// Name with which a condition applies to every measurement.
 const ANY: &str = "any";
-/// Condition on the verdict.
+/// Text of the condition that any measurement is slower.
 const SLOWER: &str = "slower";
 /// Maximum number of names in a message.
 const SHOWN: usize = 8;
@@ -29,17 +29,17 @@ const SHOWN: usize = 8;
 /// A condition under which a comparison fails.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Threshold {
-    /// A measurement is slower beyond noise.
+    /// A measurement is slower by more than the noise.
     Slower,
-    /// A change is beyond a bound.
+    /// The change of a measurement is beyond a bound.
     Change {
-        /// Gauge or test before the point, if given.
+        /// Gauge or test before the `.`, if given.
         scope: Option<String>,
         /// Name of the measurement, or `any`.
         name: String,
         /// Comparison operator.
         operator: Operator,
-        /// Bound, percent.
+        /// Bound of the change, percent.
         percent: f64,
         /// Message, block or array size, if given.
         size: Option<Bytes>,
@@ -81,13 +81,13 @@ impl FromStr for Threshold {
             size = Some(read_bytes(&mut cursor)?);
             cursor.skip_blanks();
         }
-        cursor.finish("expected nothing more, or @ and a size")?;
+        cursor.finish("after the percentage only @SIZE is allowed")?;
         let percent = if negative { -percent } else { percent };
         Ok(Self::Change { scope, name, operator, percent, size })
     }
 }
 
-/// Displays the condition as it is typed; the text parses back to an equal condition.
+/// Displays the condition in the syntax of the option; parsing the text returns an equal condition.
 impl fmt::Display for Threshold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::Change { scope, name, operator, percent, size } = self else {
@@ -107,15 +107,17 @@ impl fmt::Display for Threshold {
 /// Result of the check of a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ThresholdResult {
-    /// The condition is not met, and the comparison does not fail.
+    /// The condition is not met; the comparison does not fail.
     Passed,
-    /// The changes of these measurements are beyond the bound but within noise; reported, not a failure.
+    /// The changes of these measurements are beyond the bound but within the noise. They are reported and are not a
+    /// failure.
     Noise(Vec<String>),
-    /// The condition is met by these measurements, and the comparison fails.
+    /// These measurements meet the condition; the comparison fails.
     Met(Vec<String>),
-    /// The condition requires a verdict, and these measurements have none; reported, not a failure.
+    /// The condition requires a verdict, and these measurements have no verdict. They are reported and are not a
+    /// failure.
     Untold(Vec<String>),
-    /// No such measurement is on both sides; contains the names of the others.
+    /// A and B have no such measurement in common; contains the names of the measurements that they have.
     NoSuch(Vec<String>),
 }
 
@@ -125,7 +127,7 @@ impl ThresholdResult {
         matches!(self, Self::Met(_) | Self::NoSuch(_))
     }
 
-    /// Returns one line for people; `None` if there is nothing to report.
+    /// Returns the message for the user, one line; `None` if there is nothing to report.
     pub fn in_words(&self, threshold: &Threshold) -> Option<String> {
         let listed = |texts: &[String]| {
             let shown = texts.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");
@@ -137,12 +139,14 @@ impl ThresholdResult {
         match self {
             Self::Passed => None,
             Self::Noise(pairs) => {
-                Some(format!("{threshold} holds only within noise: {}", listed(pairs)))
+                Some(format!("{threshold} is met, but only within noise: {}", listed(pairs)))
             }
-            Self::Untold(pairs) => Some(format!("{threshold} is undecided for {}", listed(pairs))),
+            Self::Untold(pairs) => {
+                Some(format!("{threshold} cannot be decided for {}", listed(pairs)))
+            }
             Self::Met(pairs) => Some(format!("{threshold}: {}", listed(pairs))),
             Self::NoSuch(known) => Some(format!(
-                "{threshold}: there is no such measurement on both sides; available: {}",
+                "{threshold}: A and B have no such measurement in common; available: {}",
                 listed(known)
             )),
         }
@@ -150,7 +154,7 @@ impl ThresholdResult {
 }
 
 impl Threshold {
-    /// Checks the condition on a comparison.
+    /// Checks if a comparison meets the condition.
     pub fn check(&self, comparison: &Comparison) -> ThresholdResult {
         let named = |pair: &&Pair| self.names(&pair.gauge, &pair.test, &pair.name, pair.size);
         let lost = |of: &&Unpaired| self.names(&of.gauge, &of.test, &of.name, of.size);
@@ -161,7 +165,7 @@ impl Threshold {
             return ThresholdResult::NoSuch(known);
         }
         let mut met: Vec<String> =
-            lost.iter().map(|of| format!("{} is missing on B", of.title)).collect();
+            lost.iter().map(|of| format!("{} is missing in B", of.title)).collect();
         let mut noise = Vec::new();
         let mut untold = Vec::new();
         for pair in named {
@@ -211,7 +215,7 @@ impl Threshold {
     }
 }
 
-/// Returns the change of a ratio in words: `+5.3 %`.
+/// Formats a ratio as a change in percent: `+5.3 %`.
 pub fn change_in_words(ratio: f64) -> String {
     format!("{:+.1} %", (ratio - 1.0) * 100.0)
 }

@@ -1,4 +1,4 @@
-//! Figures that a run will measure, as far as they are known in advance. A condition on other figures is
+//! Figures that a run will measure, as far as they are known in advance. An expectation about any other figure is
 //! rejected before the run.
 
 use super::{Expectation, PERCENT, base_of, exact, listed};
@@ -9,14 +9,14 @@ use nodegauge_measure::{Bytes, Failure, Unit};
 pub struct Figures {
     gauge: &'static str,
     test: &'static str,
-    /// All names, or examples of the names that `fits` accepts.
+    /// All names of the figures, or examples of the names that `fits` accepts.
     names: Vec<String>,
     fits: fn(&str) -> bool,
     units: &'static [Unit],
     limited: bool,
     /// Message, block or array sizes if they are known in advance; empty for figures without a size.
     sizes: Option<Vec<u64>>,
-    /// True if conditions must name the test to apply to these figures.
+    /// True if expectations must contain the test name to apply to these figures.
     scoped: bool,
 }
 
@@ -38,7 +38,7 @@ impl Figures {
         Self { fits, ..self }
     }
 
-    /// Sets whether a limit of these figures may be known.
+    /// Sets the flag that a limit of these figures may be known.
     pub fn limited(self, limited: bool) -> Self {
         Self { limited, ..self }
     }
@@ -48,7 +48,7 @@ impl Figures {
         Self { sizes: Some(sizes.into_iter().collect()), ..self }
     }
 
-    /// Requires that conditions name the test: see [`nodegauge_measure::record::Category::Transport`].
+    /// Requires that expectations contain the test name; see [`nodegauge_measure::record::Category::Transport`].
     pub fn scoped(self) -> Self {
         Self { scoped: true, ..self }
     }
@@ -66,11 +66,11 @@ impl Figures {
     }
 }
 
-/// Minimum Jaro-Winkler similarity of a suggested name: two letters exchanged in a name of five.
+/// Minimum Jaro-Winkler similarity of a suggested name; a name of five letters with two letters exchanged reaches it.
 const ALIKE: f64 = 0.8;
 
 impl Expectation {
-    /// Returns the reason why none of these figures can meet the condition; `None` if one can.
+    /// Returns the reason why none of these figures can meet the condition; `None` if a figure can meet it.
     pub fn refusal(&self, figures: &[Figures]) -> Option<Failure> {
         let expected = self.in_words();
         let scope = self.scope.as_deref();
@@ -95,7 +95,7 @@ impl Expectation {
             let near = known.first().filter(|_| likeness >= ALIKE).cloned();
             let hint = match elsewhere.map(|of| full(of, &self.name)).or(near) {
                 Some(near) => format!("did you mean {near}?"),
-                None => "name one of these".to_owned(),
+                None => "use one of these names".to_owned(),
             };
             let listed = listed(&known);
             let why = format!("expected {expected}, but there is no such measurement; {listed}");
@@ -110,8 +110,8 @@ impl Expectation {
         if self.unit == PERCENT {
             let known = named.iter().any(|of| of.limited);
             return (!known).then(|| {
-                Failure::usage(format!("expected {expected}, but no limit is known"))
-                    .hint("give a bound in units, or for memory --dimms COUNTxMT/s")
+                Failure::usage(format!("expected {expected}, but the limit is unknown"))
+                    .hint("give a bound with a unit such as GB/s, or for memory --dimms COUNTxMT/s")
             });
         }
         if named.iter().any(measured_in) {
@@ -125,7 +125,7 @@ impl Expectation {
 }
 
 impl Expectation {
-    /// Returns the reason why none of the named figures will have this size; `None` if one may.
+    /// Returns the reason why none of the named figures will have this size; `None` if a figure may have it.
     fn refused_size(&self, Bytes(size): Bytes, named: &[&Figures]) -> Option<Failure> {
         let sizes: Option<Vec<&Vec<u64>>> = named.iter().map(|of| of.sizes.as_ref()).collect();
         let mut known: Vec<u64> = sizes?.into_iter().flatten().copied().collect();
@@ -138,10 +138,10 @@ impl Expectation {
         let known: Vec<String> =
             known.iter().map(|bytes| format!("@{}", exact(Bytes(*bytes)))).collect();
         Some(match known.first() {
-            None => Failure::usage(format!("{} has no size", self.name))
+            None => Failure::usage(format!("{} does not depend on a size", self.name))
                 .hint(format!("leave @{} out", exact(Bytes(size)))),
             Some(near) => Failure::usage(format!("that size is not measured; {}", listed(&known)))
-                .hint(format!("name one of these, e.g. {near}")),
+                .hint(format!("use one of these sizes, e.g. {near}")),
         })
     }
 }
@@ -209,16 +209,16 @@ mod tests {
             (
                 "mbw_mr>=1msg/s@3B",
                 "expected mbw_mr >= 1 msg/s at 3 B, but that size is not measured; available: @8B, @1KiB, \
-                 @1MiB\nhint: name one of these, e.g. @8B",
+                 @1MiB\nhint: use one of these sizes, e.g. @8B",
             ),
             (
                 "rating>=1GFLOP/s@8B",
-                "expected rating >= 1 GFLOP/s at 8 B, but rating has no size\nhint: leave @8B out",
+                "expected rating >= 1 GFLOP/s at 8 B, but rating does not depend on a size\nhint: leave @8B out",
             ),
             (
                 "mbw_mr>=75%",
-                "expected mbw_mr >= 75 % of the limit, but no limit is known\nhint: give a bound in \
-                 units, or for memory --dimms COUNTxMT/s",
+                "expected mbw_mr >= 75 % of the limit, but the limit is unknown\nhint: give a bound \
+                 with a unit such as GB/s, or for memory --dimms COUNTxMT/s",
             ),
             (
                 "triad<=3us",

@@ -1,4 +1,4 @@
-//! Conditions as scripts give them, and their messages.
+//! Tests of expectations in the syntax of the option, and of their messages.
 
 use super::*;
 use nodegauge_measure::Fraction;
@@ -18,7 +18,7 @@ nodegauge_measure::config! {
         file_bytes: u64 = Size "files";
         /// Edge of a grid, in points.
         grid_points: u64 = Size "grid";
-        /// Bytes that were moved.
+        /// Number of bytes that were moved.
         moved_bytes: u64 = Observation "bytes moved";
     }
 }
@@ -66,12 +66,12 @@ fn what_is_suspect_meets_nothing_unless_it_is_accepted() {
     assert_eq!(
         told("triad>=78GB/s", std::slice::from_ref(&suspect)),
         "expected triad >= 78 GB/s, measured 78.41 GB/s, which is suspect: arrays are 0.07 times the \
-         caches\nhint: --accept-suspect accepts it as a result"
+         caches\nhint: use --accept-suspect to accept suspect figures as results"
     );
     let all = [triad(), suspect];
     let met = |of: &[Measurement], accept| judged("triad>=78GB/s", of, accept).is_met();
     assert!(!met(&all, false) && met(&all, true) && met(&all[..1], false));
-    // One figure that misses the bound decides, whatever the others are.
+    // One figure that misses the bound decides, regardless of the other figures.
     assert!(matches!(check("triad>=79GB/s", &all), ExpectationVerdict::NotMet(_)));
 }
 
@@ -131,7 +131,7 @@ fn of_several_the_worst_decides() {
     assert_eq!(check("bw>=2GB/s", &sizes), ExpectationVerdict::NotMet(1e9));
     assert_eq!(check("bw>=1GB/s", &sizes), ExpectationVerdict::Met(1e9));
     assert_eq!(check("bw<=9GB/s", &sizes), ExpectationVerdict::Met(9e9));
-    // The message names the deciding figure and the number of others.
+    // The message contains the deciding figure and the number of other figures that miss the bound.
     for (text, said) in [
         ("bw>=2GB/s", "expected bw >= 2 GB/s, measured 1.000 GB/s (bw, message bytes 1 KiB)"),
         (
@@ -184,7 +184,7 @@ fn a_verdict_reads_well() {
     let all = [triad(), measurement("stream", "copy", "B/s", None)];
     for (text, expected) in [
         ("triad>=300GB/s", "expected triad >= 300 GB/s, measured 78.41 GB/s"),
-        ("triad>=70GB/s", "as expected triad >= 70 GB/s, measured 78.41 GB/s"),
+        ("triad>=70GB/s", "expectation met: triad >= 70 GB/s, measured 78.41 GB/s"),
         ("triad>=78.414GB/s", "expected triad >= 78.414 GB/s, measured 78.412 GB/s"),
         ("stream.triad>=80%", "expected stream.triad >= 80 % of the limit, measured 78.40 %"),
         ("copy>=1GB/s", "expected copy >= 1 GB/s, but there is no valid result"),
@@ -203,8 +203,8 @@ fn a_verdict_reads_well() {
     }
     assert_eq!(
         told("triad>=80%", &[Measurement { limit: None, ..triad() }]),
-        "expected triad >= 80 % of the limit, but no limit is known\n\
-         hint: give --dimms COUNTxMT/s, or a bound in units"
+        "expected triad >= 80 % of the limit, but the limit is unknown\n\
+         hint: give --dimms COUNTxMT/s, or a bound with a unit such as GB/s"
     );
     assert_eq!(told("triad>=1x", &[]), "expected triad >= 1 x, but nothing was measured");
     let ladder: Vec<Measurement> =

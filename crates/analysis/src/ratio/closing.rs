@@ -6,24 +6,24 @@ use crate::bests::{self, Ratio};
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::stats::{self, Better, TWO_SIDED};
 
-/// Maximum number of others that the fastest is compared with.
+/// Maximum number of figures with which the fastest is compared.
 const MOST_OTHERS: usize = 3;
 
-/// One of two compared figures of a run.
+/// One of two figures of a run that are compared in a sentence.
 #[derive(Debug, Clone, Copy)]
 pub struct Contender<'a> {
-    /// Name in the sentence.
+    /// Name of the program or setting in the sentence.
     pub name: &'a str,
-    /// Figure.
+    /// Figure to compare.
     pub figure: &'a Measurement,
 }
 
-/// Returns a ratio in words: `1.12 times as fast as A`.
+/// Formats a ratio: `1.12 times as fast as A`.
 pub fn times_as_fast(ratio: f64, ci95: Option<[f64; 2]>, than: &str) -> String {
     format!("{} times as fast as {than}", digits(ratio, ci95))
 }
 
-/// Returns an interval in words: `1.08 to 1.15`.
+/// Formats an interval: `1.08 to 1.15`.
 pub fn interval_in_words(ci95: [f64; 2]) -> String {
     let [low, high] = ci95.map(|end| digits(end, Some(ci95)));
     format!("{low} to {high}")
@@ -34,9 +34,9 @@ fn digits(value: f64, ci95: Option<[f64; 2]>) -> String {
     format!("{value:.digits$}")
 }
 
-/// Returns the sentence that compares how fast two programs do `what` (`moves 1 MiB`), by the statistic
-/// `quoted` of their samples in one run; the spread between runs may be larger. Returns `None` if one has no
-/// value, or if the unit has no direction that is better.
+/// Returns a sentence that compares how fast two programs do `what`, e.g. `moves 1 MiB`. It compares the statistic
+/// `quoted` of the samples of one run; the spread between runs may be larger than the interval. Returns `None` if a
+/// figure has no value, or if the unit has no better direction.
 pub fn of_one_run(
     a: Contender<'_>,
     b: Contender<'_>,
@@ -44,7 +44,7 @@ pub fn of_one_run(
     quoted: Quoted,
 ) -> Option<String> {
     let (ratio, ci95) = in_one_run(a.figure, b.figure, quoted)?;
-    // The faster one is named first.
+    // The sentence begins with the faster program.
     if ratio < 1.0 {
         let inverse = ci95.map(|[low, high]| [high.recip(), low.recip()]);
         return Some(sentence(b, a, what, ratio.recip(), inverse));
@@ -52,7 +52,7 @@ pub fn of_one_run(
     Some(sentence(a, b, what, ratio, ci95))
 }
 
-/// Returns the sentence of [`of_one_run`]; `ratio` is the speed of `faster` divided by that of `slower`.
+/// Returns the sentence of [`of_one_run`]; `ratio` is the speed of `faster` divided by the speed of `slower`.
 fn sentence(
     slower: Contender<'_>,
     faster: Contender<'_>,
@@ -84,7 +84,7 @@ fn sentence(
     }
 }
 
-/// Returns the sentences that compare the fastest of several named figures with each of the next ones.
+/// Returns the sentences that compare the fastest of several figures with each of the next fastest figures.
 pub fn of_several(all: &[(String, &Measurement)], what: &str, quoted: Quoted) -> Vec<String> {
     let speed = |(_, m): &(String, &Measurement)| {
         let value = m.value.and(quoted.of(&m.samples, m.unit).or(m.value))?;

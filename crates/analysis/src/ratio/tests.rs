@@ -34,7 +34,7 @@ fn one_run_a_side_tells_nothing_without_others_like_it() {
     let half = stats::student(TWO_SIDED, 9.0) * 0.00752 * 2f64.sqrt();
     assert_eq!(found.basis, Basis::History);
     assert!((found.ci95[1].ln() - 1.1f64.ln() - half).abs() < 0.001, "{found:?}");
-    // If one of ten runs was at another level, two other runs may be, too.
+    // If one of ten runs was at another level, the next two runs may also be at another level.
     let mut busy = ten;
     busy[3] = 50.0;
     assert!(interval(&runs(&[100.0], &busy), &runs(&[60.0], &[])).unwrap().ci95[1] > 1.0);
@@ -48,14 +48,14 @@ fn several_runs_speak_for_themselves() {
     let far = runs(&[90.0, 100.0, 110.0, 95.0, 105.0], &[]);
     let [far_low, far_high] = interval(&far, &far).unwrap().ci95;
     assert!(far_low < 0.92 && far_high > 1.08, "{far_low} {far_high}");
-    // The spread within each run is a lower bound, even if the runs agree by chance.
+    // The spread within each run is a lower bound, even if the figures of the runs agree by chance.
     let agreeing = SideRuns { within: 0.05, ..near };
     assert!(interval(&agreeing, &agreeing).unwrap().ci95[1] > 1.05);
 }
 
 #[test]
 fn what_drifts_evenly_is_no_difference_of_blocks() {
-    // Rates that fall by 2 % from run to run, in the order A B B A.
+    // The rates decrease by 2 % from run to run, in the order A B B A.
     let rate = |turn: usize| 100.0 * 0.98f64.powi(turn as i32);
     let ratio = |block: usize| {
         let of = |turn: usize| rate(4 * block + turn);
@@ -74,8 +74,8 @@ fn the_deviation_within_a_run_knows_that_samples_are_alike() {
         let of = |seed| within(&drifting(seed, 200, 1.0, 0.01, memory), Quoted::Mean, unit);
         stats::mean(&(0..20).map(of).collect::<Vec<_>>())
     };
-    // For independent samples, the textbook value; for correlated samples, sqrt((1 + m) / (1 - m)) times that
-    // value, most of which the block bootstrap detects.
+    // For independent samples, the result is the textbook value. For correlated samples, the true value is sqrt((1 + m)
+    // / (1 - m)) times the textbook value; the block bootstrap detects most of this increase.
     let textbook = 0.01 / 200f64.sqrt();
     assert!((deviation(0.0) / textbook - 1.0).abs() < 0.15, "{}", deviation(0.0) / textbook);
     assert!(deviation(0.8) / textbook > 2.0, "{}", deviation(0.8) / textbook);
@@ -87,8 +87,8 @@ fn the_deviation_within_a_run_knows_that_samples_are_alike() {
     assert_eq!(unit.direction(), Some(Better::Higher));
 }
 
-/// Returns the values of successive valid runs of one command in chronological order: best passes, recorded
-/// on a two-CPU Sapphire Rapids virtual machine on a busy host.
+/// Returns the best rates of successive valid runs of one command in chronological order. They were recorded in a
+/// virtual machine with two Sapphire Rapids CPUs on a busy host.
 fn recorded() -> BTreeMap<String, Vec<f64>> {
     let text = include_str!("../../tests/data/same-command-runs.json");
     serde_json::from_str(text).unwrap()
@@ -97,7 +97,7 @@ fn recorded() -> BTreeMap<String, Vec<f64>> {
 /// Number of comparisons drawn from the runs of a series.
 const DRAWN: usize = 1000;
 
-/// Number of false verdicts on runs of one command, and number of comparisons.
+/// Number of false verdicts on runs with equal commands, and number of comparisons.
 #[derive(Debug, Default)]
 struct Told {
     told: usize,
@@ -115,13 +115,13 @@ impl Told {
     }
 }
 
-/// Returns `n` runs drawn from recorded ones.
+/// Returns `n` runs that are drawn at random from recorded runs.
 fn drawn(random: &mut fastrand::Rng, runs: &[f64], n: usize) -> Vec<f64> {
     (0..n).map(|_| runs[random.usize(..runs.len())]).collect()
 }
 
-/// Returns the ratios of five blocks A B B A of runs drawn from recorded ones, where B is faster by the
-/// factor `faster`.
+/// Returns the ratios of five blocks A B B A of runs that are drawn from recorded runs. The figures of B are multiplied
+/// by `faster`.
 fn blocks(random: &mut fastrand::Rng, runs: &[f64], faster: f64) -> Vec<f64> {
     let block = |block_runs: &[f64]| {
         faster * (block_runs[1] * block_runs[2] / (block_runs[0] * block_runs[3])).sqrt()
@@ -142,7 +142,7 @@ fn of_recorded_runs_of_one_command_at_most_one_in_twenty_gets_a_verdict() {
                     || SideRuns { figures: drawn(&mut random, runs, n), ..SideRuns::default() };
                 told.entry("several runs").or_default().add(&interval(&side(), &side()).unwrap());
             }
-            // Two runs per side, with a history of random length.
+            // A and B have two runs each, with a history of random length.
             let mut all = runs.clone();
             random.shuffle(&mut all);
             let (two, like) = all.split_at(2);

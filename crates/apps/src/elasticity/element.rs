@@ -7,7 +7,7 @@
 /// Number of corners of an element.
 pub const CORNERS: usize = 8;
 
-/// Isotropic material.
+/// Elastic constants of an isotropic material.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Material {
     /// Young's modulus.
@@ -28,19 +28,19 @@ impl Material {
 /// Block of three rows and columns, stored by rows.
 pub type Block3x3 = [[f64; 3]; 3];
 
-/// Stiffness of an element: the block of corners `a` and `b` is `[a][b]`.
+/// Stiffness matrix of an element; `[a][b]` is the block that couples corners `a` and `b`.
 pub type Stiffness = [[Block3x3; CORNERS]; CORNERS];
 
-/// Element whose volume is not positive, or not a number, at a Gauss point.
+/// Error: the volume of an element is not positive, or is NaN, at a Gauss point.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("degenerate element: the determinant of its Jacobian is {determinant} at a Gauss point")]
 pub struct DegenerateElement {
-    /// Determinant of the Jacobian at that point.
+    /// Determinant of the Jacobian at the Gauss point.
     pub determinant: f64,
 }
 
-/// Smallest determinant relative to that of a cube with the element's longest edge. Below it, the inverse has no
-/// correct digit.
+/// Minimum determinant of the Jacobian, relative to that of a cube with the longest edge of the element. Below this
+/// minimum, the inverse has no correct digit.
 const FLATTEST: f64 = 1e-14;
 
 /// Gauss point of an element.
@@ -50,7 +50,7 @@ pub struct GaussPoint {
     pub shapes: [f64; CORNERS],
     /// Gradients of the shape functions.
     pub gradients: [[f64; 3]; CORNERS],
-    /// Volume that the point represents.
+    /// Integration weight of the point, in units of volume.
     pub weight: f64,
 }
 
@@ -159,7 +159,7 @@ mod tests {
         })
     }
 
-    /// Returns the largest of the element's forces for displacements of its corners.
+    /// Returns the largest force component on the corners of an element for the given displacements.
     fn forces(stiffness: &Stiffness, u: &dyn Fn([f64; 3]) -> [f64; 3]) -> f64 {
         let u = distorted().map(u);
         let force = |a: usize, i: usize| -> f64 {
@@ -193,7 +193,7 @@ mod tests {
             });
             assert!(moved < 1e-13 * scale && turned < 1e-12 * scale, "{axis}: {moved} {turned}");
         }
-        // Only these six movements are free of forces: stretching causes forces.
+        // Only rigid-body movements cause no forces; stretching causes forces.
         assert!(forces(&stiffness, &|x| [x[0], 0.0, 0.0]) > 0.1 * scale);
         assert!(forces(&stiffness, &|x| [x[1], x[0], 0.0]) > 0.1 * scale);
     }

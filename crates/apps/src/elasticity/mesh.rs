@@ -1,16 +1,16 @@
-//! Box of equal hexahedra, and the part of its nodes that a rank owns.
+//! Mesh of equal hexahedra in a box, and the part of the nodes that a rank owns.
 
 use super::element::{self, CORNERS, DegenerateElement, Material, Stiffness};
 use crate::array::share;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Number of nodes that share an element with a node, including the node itself.
+/// Maximum number of nodes that share an element with a node, including the node itself.
 pub const NEIGHBOURS: usize = 27;
-/// Position of the node itself among its neighbours.
+/// Position of a node in the list of its neighbours.
 pub const SELF: usize = 13;
 
-/// Box of cubes whose longest edge is 1.
+/// Mesh of cubes in a box; the longest edge of the box is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mesh {
     /// Number of elements along x, y and z; none of them is 0.
@@ -38,17 +38,17 @@ impl Mesh {
         self.elements.iter().map(|n| 3 * (n + 1) - 2).product()
     }
 
-    /// Returns the position of a node.
+    /// Returns the coordinates of a node.
     pub fn point(&self, node: [usize; 3]) -> [f64; 3] {
         node.map(|i| i as f64 * self.edge())
     }
 
-    /// Returns the position of the corner of the box opposite the origin.
+    /// Returns the coordinates of the corner of the box opposite the origin.
     pub fn far(&self) -> [f64; 3] {
         self.point(self.elements)
     }
 
-    /// Returns the corners of the element whose node nearest to the origin is `node`.
+    /// Returns the corners of an element; `node` is the corner nearest to the origin.
     pub fn corners(&self, node: [usize; 3]) -> [[f64; 3]; CORNERS] {
         std::array::from_fn(|corner| {
             self.point(std::array::from_fn(|axis| node[axis] + (corner >> axis & 1)))
@@ -64,16 +64,16 @@ impl Mesh {
     }
 }
 
-/// Nodes of a rank, which form a box of a mesh, and the adjacent nodes of other ranks.
+/// Nodes that a rank owns, which form a box, and the adjacent nodes of other ranks.
 ///
 /// All of these nodes have local numbers; x varies fastest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subdomain {
-    /// The whole mesh.
+    /// Mesh of all ranks.
     pub mesh: Mesh,
-    /// Nodes along x, y and z that the rank owns.
+    /// Ranges of the nodes that the rank owns, along x, y and z.
     pub owned: [Range<usize>; 3],
-    /// Nodes along x, y and z of the rank and its neighbours.
+    /// Ranges of the nodes with local numbers (owned and adjacent nodes), along x, y and z.
     pub known: [Range<usize>; 3],
 }
 
@@ -121,13 +121,13 @@ impl Subdomain {
         self.owned.iter().zip(node).all(|(range, i)| range.contains(&i))
     }
 
-    /// Returns the local numbers of the nodes that the rank owns, in their order.
+    /// Returns the local numbers of the nodes that the rank owns, in ascending order.
     pub fn owned_nodes(&self) -> impl Iterator<Item = usize> {
         (0..self.known_nodes()).filter(|local| self.owns(self.node(*local)))
     }
 
-    /// Returns the nodes that share an element with a node of the rank, each with its position among 27; that of the
-    /// node itself is [`SELF`].
+    /// Returns the nodes that share an element with a node of the rank, with their positions among the 27 neighbours.
+    /// The position of the node itself is [`SELF`].
     pub fn neighbours(&self, node: [usize; 3]) -> impl Iterator<Item = (usize, [usize; 3])> {
         let nodes = self.mesh.nodes();
         (0..NEIGHBOURS).filter_map(move |place| {

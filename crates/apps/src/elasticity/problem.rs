@@ -1,13 +1,14 @@
-//! The problem to solve, and the rows of its matrix.
+//! Problems of linear elasticity, and the assembly of matrix rows.
 
 use super::element::{self, Block3x3, CORNERS, DegenerateElement, Material, Stiffness};
 use super::mesh::{NEIGHBOURS, SELF, Subdomain};
 
 /// Problem of linear elasticity on a box.
 pub trait Problem: Sync {
-    /// Returns the material.
+    /// Returns the material of the box.
     fn material(&self) -> Material;
-    /// Returns the prescribed components of the displacement at a point; the box ends at `far`.
+    /// Returns the prescribed components of the displacement at a point; `far` is the corner of the box opposite the
+    /// origin.
     fn fixed(&self, at: [f64; 3], far: [f64; 3]) -> [Option<f64>; 3];
     /// Returns the force per volume; `None` if there is no force anywhere in the box.
     fn force(&self, at: [f64; 3]) -> Option<[f64; 3]>;
@@ -15,8 +16,8 @@ pub trait Problem: Sync {
     fn exact(&self, at: [f64; 3], far: [f64; 3]) -> [f64; 3];
 }
 
-/// Box on frictionless walls at x = 0, y = 0 and z = 0 with unit traction on its far side in z. The strain is constant,
-/// so the exact displacements are linear and the elements reproduce them.
+/// Box on frictionless walls at x = 0, y = 0 and z = 0, with unit traction on the face with the largest z. The strain
+/// is constant, so the exact displacements are linear and the elements represent them exactly.
 #[derive(Debug, Clone, Copy)]
 pub struct Stretch;
 
@@ -41,12 +42,12 @@ impl Problem for Stretch {
     }
 }
 
-/// The three rows of a node.
+/// Three matrix rows of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Blocks of the neighbours by position; zero if there is no such neighbour.
+    /// Blocks that couple the node with the neighbours, by position; zero if a neighbour does not exist.
     pub blocks: [Block3x3; NEIGHBOURS],
-    /// Right-hand side.
+    /// Right-hand side of the three rows.
     pub rhs: [f64; 3],
 }
 
@@ -74,8 +75,8 @@ impl<'a> Assembler<'a> {
         Ok(Self { subdomain, problem, stiffness, inner })
     }
 
-    /// Returns the rows of a node that the rank owns. A prescribed component keeps only its diagonal in row and column,
-    /// so that the matrix stays symmetric and uniformly scaled.
+    /// Returns the rows of a node that the rank owns. In the row and the column of a prescribed component, only the
+    /// diagonal element is kept, so that the matrix stays symmetric and uniformly scaled.
     pub fn row(&self, node: [usize; 3]) -> Row {
         let Self { subdomain, problem, .. } = *self;
         let mesh = &subdomain.mesh;
@@ -84,7 +85,8 @@ impl<'a> Assembler<'a> {
         let none = [[[0.0; 3]; 3]; NEIGHBOURS];
         let mut row = Row { blocks: if is_inner { self.inner } else { none }, rhs: [0.0; 3] };
         if !is_inner || loaded {
-            // Elements around the node, which is a corner of each.
+            // The loop runs over the elements around the node; `corner` is the corner of an element at which the node
+            // is.
             for corner in 0..CORNERS {
                 let first = |axis: usize| node[axis].checked_sub(corner >> axis & 1);
                 let is_there = |axis| first(axis).is_some_and(|at| at < mesh.elements[axis]);
@@ -104,7 +106,7 @@ impl<'a> Assembler<'a> {
         row
     }
 
-    /// Applies the prescribed components of a node and its neighbours to its rows.
+    /// Applies the prescribed displacements of a node and its neighbours to the rows of the node.
     fn prescribe(&self, node: [usize; 3], row: &mut Row) {
         let (mesh, far) = (&self.subdomain.mesh, self.subdomain.mesh.far());
         let own = self.problem.fixed(mesh.point(node), far);
@@ -137,7 +139,7 @@ impl<'a> Assembler<'a> {
     }
 }
 
-/// Adds the contribution of an element to the blocks of its corner `a`.
+/// Adds the contribution of an element to the blocks of the node at corner `a` of the element.
 fn add_element(blocks: &mut [Block3x3; NEIGHBOURS], stiffness: &Stiffness, a: usize) {
     for (b, block) in stiffness[a].iter().enumerate() {
         let step = |axis: usize| 1 + (b >> axis & 1) - (a >> axis & 1);
@@ -150,7 +152,7 @@ fn add_element(blocks: &mut [Block3x3; NEIGHBOURS], stiffness: &Stiffness, a: us
 
 /// Adds the force on corner `a` of an element.
 fn load(rhs: &mut [f64; 3], problem: &dyn Problem, corners: &[[f64; 3]; CORNERS], a: usize) {
-    // A mesh with degenerate elements has been refused before.
+    // Meshes with degenerate elements have been refused when the assembler was created.
     let Ok(points) = element::gauss_points(corners) else { return };
     for point in points {
         let at = std::array::from_fn(|axis| {

@@ -1,4 +1,4 @@
-//! Halo exchange and sums by MPI, between ranks started by its launcher.
+//! Halo exchange and sums by MPI, between ranks started by an MPI launcher.
 
 use super::{Halo, Ranks};
 use crate::array::SharedArray;
@@ -10,7 +10,7 @@ use nodegauge_team::mpi::{Exchange, Exchanges, World};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-/// All ranks, and the part of the mesh that each of them owns.
+/// All MPI ranks, and the division of the mesh among the ranks.
 #[derive(Debug)]
 pub(crate) struct MpiRanks<'a> {
     world: &'a World,
@@ -18,7 +18,7 @@ pub(crate) struct MpiRanks<'a> {
 }
 
 impl<'a> MpiRanks<'a> {
-    /// Creates the communication of the ranks of `world`, which divide the mesh by `grid`.
+    /// Creates the communication of the ranks of `world`; `grid` is the number of ranks along x, y and z.
     ///
     /// # Errors
     /// Fails if a rank has no nodes.
@@ -32,7 +32,7 @@ impl<'a> MpiRanks<'a> {
     /// Returns the rank that owns a node.
     fn owner(&self, node: [usize; 3]) -> usize {
         let owner = self.parts.iter().position(|part| part.owns(node));
-        owner.unwrap_or_else(|| unreachable!("every node of the mesh has a rank"))
+        owner.unwrap_or_else(|| unreachable!("every node of the mesh belongs to a rank"))
     }
 }
 
@@ -49,7 +49,7 @@ impl Ranks for MpiRanks<'_> {
     fn halo(&self, part: &Subdomain, rows: &Numbering) -> MpiHalo<'_> {
         let whole = Subdomain::whole(part.mesh);
         let node_of = |row: usize| part.node(rows.nodes[row] as usize);
-        // By rank, in the order of the mesh's nodes, which is the same on both sides.
+        // Nodes to send, per receiving rank, in the order of the mesh. Sender and receiver use the same order.
         let mut sent: BTreeMap<usize, BTreeSet<(usize, usize)>> = BTreeMap::new();
         let mut received = sent.clone();
         for row in 0..rows.owned() {
@@ -73,16 +73,17 @@ impl Ranks for MpiRanks<'_> {
     }
 }
 
-/// A rank of one thread that communicates by MPI.
+/// Rank with one thread that communicates by MPI.
 #[derive(Debug)]
 pub(crate) struct MpiHalo<'a> {
     world: &'a World,
     neighbours: Vec<Neighbour>,
-    /// Components in transit, for each neighbour. The rank has one thread, so the lock is never contended.
+    /// Buffers for the components that are sent to and received from the neighbours. The rank has one thread, so the
+    /// lock is never contended.
     exchanges: Mutex<Exchanges>,
 }
 
-/// Rows that two ranks exchange.
+/// Rows that this rank exchanges with another rank.
 #[derive(Debug)]
 struct Neighbour {
     rank: usize,
@@ -126,7 +127,7 @@ impl Halo for MpiHalo<'_> {
     }
 
     fn bytes(&self) -> usize {
-        // Each number is read and written.
+        // Every exchanged number is read once and written once.
         let numbers = |each: &Neighbour| 3 * (each.sent.len() + each.received.len());
         2 * 8 * self.neighbours.iter().map(numbers).sum::<usize>()
     }

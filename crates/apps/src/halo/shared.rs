@@ -1,4 +1,4 @@
-//! Halo exchange and sums in memory that ranks of one node share.
+//! Halo exchange and sums in memory that the ranks on one node share.
 
 use super::{Halo, Ranks};
 use crate::array::SharedArray;
@@ -9,8 +9,8 @@ use crate::sums::{SharedSums, Sums};
 use nodegauge_measure::Failure;
 use nodegauge_os::Mapping;
 
-/// Memory that ranks of one node share: sums, and a vector of the whole mesh. Only pages with nodes on the boundaries
-/// of ranks are touched.
+/// Memory shared by the ranks on one node. It contains partial sums and a vector for the complete mesh. Only pages with
+/// nodes on the boundaries of ranks are touched.
 #[derive(Debug)]
 pub(crate) struct SharedHalo {
     sums: SharedSums,
@@ -18,7 +18,7 @@ pub(crate) struct SharedHalo {
 }
 
 impl SharedHalo {
-    /// Maps memory for `ranks` ranks; called before they are forked.
+    /// Maps memory for `ranks` ranks; must be called before the ranks are forked.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped.
@@ -29,18 +29,18 @@ impl SharedHalo {
         Ok(Self { sums: SharedSums::map(ranks)?, vector })
     }
 
-    /// Returns the shared memory as seen by rank `rank`.
+    /// Returns the access of rank `rank` to the shared memory.
     pub fn of_rank(&self, rank: usize) -> SharedRank<'_> {
         SharedRank { shared: self, sums: self.sums.of_worker(rank) }
     }
 
-    /// Returns the address of the three components of a node of the mesh.
+    /// Returns the address of the three vector components of a node of the mesh.
     fn components(&self, node: usize) -> *mut [f64; 3] {
         self.vector.at(24 * node, 24).as_ptr().cast()
     }
 }
 
-/// A rank of one thread among the ranks of its node.
+/// Access of a rank with one thread to the shared memory.
 #[derive(Debug)]
 pub(crate) struct SharedRank<'a> {
     shared: &'a SharedHalo,
@@ -63,7 +63,7 @@ impl Ranks for SharedRank<'_> {
             let whole = Subdomain::whole(subdomain.mesh);
             (*row, whole.local(node))
         };
-        // Nodes of the rank that are adjacent to a node of another rank.
+        // A row is sent if the node of the row is adjacent to a node of another rank.
         let is_sent = |row: &usize| {
             let node = subdomain.node(rows.nodes[*row] as usize);
             subdomain.neighbours(node).any(|(_, other)| !subdomain.owns(other))
@@ -77,12 +77,12 @@ impl Ranks for SharedRank<'_> {
     }
 }
 
-/// Communication of one rank with its part of the mesh.
+/// Communication of one rank, for the part of the mesh that the rank owns.
 #[derive(Debug)]
 pub(crate) struct RankHalo<'a> {
     shared: &'a SharedHalo,
     sums: &'a Sums<'a>,
-    /// Rows, each with its node in the mesh.
+    /// Rows that the rank sends, with the numbers of their nodes in the mesh.
     sent: Vec<(usize, usize)>,
     received: Vec<(usize, usize)>,
 }
@@ -90,8 +90,8 @@ pub(crate) struct RankHalo<'a> {
 impl Halo for RankHalo<'_> {
     unsafe fn exchange(&self, context: &ThreadContext<'_>, vector: &SharedArray<f64>) {
         for (row, node) in &self.sent {
-            // SAFETY: only this rank writes the node. Other ranks read it after the barrier and before the next sum,
-            // which synchronises all ranks between two exchanges.
+            // SAFETY: only this rank writes the node. Other ranks read the node after the barrier and before the next
+            // sum. That sum synchronises all ranks between two exchanges.
             unsafe {
                 self.shared.components(*node).write(vector.at(3 * row).cast::<[f64; 3]>().read());
             }
@@ -110,7 +110,7 @@ impl Halo for RankHalo<'_> {
     }
 
     fn bytes(&self) -> usize {
-        // Each number is read and written.
+        // Every exchanged number is read once and written once.
         2 * 24 * (self.sent.len() + self.received.len())
     }
 }

@@ -1,5 +1,6 @@
-//! Part of the solution in one domain, and its tests: conjugate gradients, preconditioned by a multigrid cycle with
-//! symmetric Gauss-Seidel sweeps within the domain. The steps are those of HPCG's reference code.
+//! Part of the solution in one domain, and the tests of HPCG. The solver is conjugate gradients, preconditioned by a
+//! multigrid cycle with symmetric Gauss-Seidel sweeps within the domain. The steps are those of the reference code of
+//! HPCG.
 
 use super::exchange::DomainExchangePoint;
 use super::loops;
@@ -16,15 +17,15 @@ const WAXPBY: usize = 1;
 const SPMV: usize = 2;
 const MG: usize = 3;
 
-/// One grid of the preconditioner.
+/// Data of one grid of the multigrid preconditioner.
 #[derive(Debug)]
 struct Level {
     matrix: Matrix,
     /// Right-hand side; on the finest grid, the residual.
     r: Array<f64>,
-    /// Solution, with the points of neighbours; on the finest grid, the preconditioned residual.
+    /// Solution, including points of neighbouring domains; on the finest grid, the preconditioned residual.
     x: Array<f64>,
-    /// Product of the part below the diagonal and x.
+    /// Product of the matrix part below the diagonal and x.
     t: Array<f64>,
 }
 
@@ -34,29 +35,29 @@ impl Level {
     }
 }
 
-/// Number of sweeps with each of the candidate loops; the best one counts.
+/// Number of sweeps with every candidate loop; the shortest time counts.
 const TURNS: usize = 3;
 
-/// A domain in memory that its thread has touched first.
+/// Domain of one thread, in memory that the thread has touched first.
 #[derive(Debug)]
 pub(crate) struct Domain {
     code: Code,
     levels: Vec<Level>,
     b: Array<f64>,
     x: Array<f64>,
-    /// Search direction, with the points of neighbours.
+    /// Search direction, including points of neighbouring domains.
     p: Array<f64>,
     ap: Array<f64>,
 }
 
-/// Result of a solution.
+/// Result of a solution in one domain.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Solved {
     /// Number of completed iterations.
     pub iterations: usize,
-    /// `|r| / |r0|`, by recursion.
+    /// Relative residual `|r| / |r0|`, with r from the recursion.
     pub residual: f64,
-    /// Seconds of this domain in each of [`PARTS`].
+    /// Seconds that this domain spent in the [`PARTS`].
     pub seconds: [f64; PARTS.len()],
 }
 
@@ -65,7 +66,7 @@ pub(crate) struct Solved {
 pub(crate) struct Until<'a> {
     /// Maximum number of iterations.
     pub iterations: usize,
-    /// Target residual.
+    /// Relative residual at which the solution ends.
     pub tolerance: f64,
     /// True if the multigrid cycle is used as preconditioner.
     pub preconditioned: bool,
@@ -98,8 +99,8 @@ impl Domain {
         Ok(domain)
     }
 
-    /// Chooses those of the loops `all` that are fastest in sweeps of this domain, measured in turn. All domains choose
-    /// the same, by the sums of their times.
+    /// Chooses the variant of `all` that is fastest in sweeps of the domains; the variants are measured alternately.
+    /// All domains choose the same variant, because the times are added over all domains.
     pub fn choose(&mut self, place: &DomainExchangePoint<'_>, all: &[Code]) {
         let mut best = vec![f64::INFINITY; all.len()];
         let Level { matrix, r, x, t } = &mut self.levels[0];
@@ -126,7 +127,7 @@ impl Domain {
         self.code.ahead
     }
 
-    /// Returns the size of a domain without the shared buffers, bytes.
+    /// Returns the size of a domain in bytes, without the shared buffers.
     pub fn bytes(layout: &DomainLayout) -> u64 {
         let level = |level| {
             let shape = VectorShape::new(layout.coarser(level).local);
@@ -136,22 +137,22 @@ impl Domain {
         (0..LEVELS).map(level).sum::<usize>() as u64
     }
 
-    /// Returns the bytes that an iteration moves, from the storage format: products, both halves of the matrix in
-    /// sweeps, and a cycle on each grid; each vector counts once per loop with its full length.
+    /// Returns the number of bytes that an iteration moves, computed from the storage format. It includes products,
+    /// sweeps over both halves of the matrix, and a cycle over all grids. Every loop moves each of its vectors once.
     pub fn moved(layout: &DomainLayout) -> u64 {
         let matrix = |level| Matrix::bytes(&VectorShape::new(layout.coarser(level).local)) as u64;
         let vector = |level| 8 * VectorShape::new(layout.coarser(level).local).length() as u64;
         let cycle = |level| match level {
-            // Sweep from zero: lower, then upper half. Residual: every fourth slice. Sweep afterwards: all, then upper
-            // half.
+            // The sweep from zero reads the lower half of the matrix, then the upper half. The residual reads every
+            // fourth slice. The second sweep reads the whole matrix, then the upper half.
             0..3 => matrix(level) * 11 / 4 + 17 * vector(level),
             _ => matrix(level) + 8 * vector(level),
         };
-        // Three sums over one or two vectors, and three updates.
+        // An iteration also has three sums over one or two vectors, and three vector updates.
         matrix(0) + 2 * vector(0) + (5 + 9) * vector(0) + (0..LEVELS).map(cycle).sum::<u64>()
     }
 
-    /// Sets b to the product of the matrix and the solution 1, multiplied by `factor` at each point.
+    /// Sets b to the product of the matrix and the vector 1, multiplied by `factor` at every point.
     fn set_right_hand_side(
         &mut self,
         factor: &dyn Fn([usize; 3]) -> f64,
@@ -178,7 +179,7 @@ impl Domain {
         }
     }
 
-    /// Solves from x = 0; returns `None` if the solution was ended early.
+    /// Solves the system from x = 0; returns `None` if the solution was stopped early.
     pub fn solve(&mut self, place: &DomainExchangePoint<'_>, until: Until<'_>) -> Option<Solved> {
         let shape = self.levels[0].shape();
         let mut watch = Stopwatch { seconds: [0.0; PARTS.len()], since: monotonic_nanos() };
@@ -187,7 +188,7 @@ impl Domain {
         self.p.fill(0.0);
         self.product_of_p(place);
         watch.lap(SPMV);
-        // r = b - A x.
+        // Initial residual: r = b - A x.
         let r = &mut self.levels[0].r;
         update(&shape, r, &[(&self.b, 1.0), (&self.ap, -1.0)]);
         watch.lap(WAXPBY);
@@ -211,7 +212,7 @@ impl Domain {
             watch.lap(DDOT);
             let beta = if iterations == 0 { 0.0 } else { rz / rho };
             rho = rz;
-            // p = z + beta p.
+            // New search direction: p = z + beta p.
             add_to(&shape, &mut self.p, beta, &self.levels[0].x, 1.0);
             watch.lap(WAXPBY);
             self.product_of_p(place);
@@ -231,7 +232,7 @@ impl Domain {
         Some(Solved { iterations, residual: norm / first, seconds: watch.seconds })
     }
 
-    /// Computes A p after an exchange.
+    /// Exchanges p with the neighbouring domains and computes A p.
     fn product_of_p(&mut self, place: &DomainExchangePoint<'_>) {
         let matrix = &self.levels[0].matrix;
         // SAFETY: this processor supports the loops; both vectors have this shape and belong to this thread.
@@ -241,7 +242,7 @@ impl Domain {
         }
     }
 
-    /// Runs a multigrid cycle from level `level`: x from r.
+    /// Runs a multigrid cycle, beginning at grid `level`; computes x from r.
     fn cycle(&mut self, place: &DomainExchangePoint<'_>, level: usize) {
         let code = self.code;
         let (here, coarser) = self.levels[level..].split_at_mut(1);
@@ -274,8 +275,9 @@ impl Domain {
         }
     }
 
-    /// HPCG's test of convergence: with a diagonal of 10^6 and more, conjugate gradients need about ten iterations
-    /// without and one or two with the preconditioner. Returns the maximum number of each kind.
+    /// Runs HPCG's convergence test. With a diagonal of 10^6 and more, conjugate gradients need about ten iterations
+    /// without the preconditioner, and one or two iterations with it. Returns the maximum numbers of iterations without
+    /// and with preconditioner.
     pub fn spectral_test(
         &mut self,
         place: &DomainExchangePoint<'_>,
@@ -303,8 +305,8 @@ impl Domain {
         most
     }
 
-    /// HPCG's test of symmetry with random vectors: returns `|x'Ay - y'Ax| / (2 |x| |A| |y|) / epsilon` of the product
-    /// and of the multigrid cycle.
+    /// Runs HPCG's symmetry test with random vectors; returns `|x'Ay - y'Ax| / (2 |x| |A| |y|) / epsilon` for the
+    /// product and for the multigrid cycle.
     pub fn symmetry_test(&mut self, place: &DomainExchangePoint<'_>, number: usize) -> [f64; 2] {
         let shape = self.levels[0].shape();
         let fill = |vector: &mut Array<f64>, seed: u64| {
@@ -317,7 +319,7 @@ impl Domain {
         };
         let sum = |x: &[f64], y: &[f64]| place.sum(dot(&shape, x, y), false).0;
         let (seed_x, seed_y) = (2 * number as u64 + 1, 2 * number as u64 + 1_000_002);
-        // x is in `self.x`, y in p and r; both are filled again where they are needed.
+        // The vector x is stored in `self.x`, and y in p and r. The vectors are filled again before every use.
         fill(&mut self.x, seed_x);
         fill(&mut self.p, seed_y);
         let norms = [sum(&self.x, &self.x), sum(&self.p, &self.p)];
@@ -333,12 +335,12 @@ impl Domain {
         fill(&mut self.x, seed_y);
         let y_ax = sum(&self.x, &self.ap);
         let y_mx = sum(&self.x, &self.levels[0].x);
-        // Norms as in HPCG: sums of squares, and 2 x 26 for the matrix.
+        // As in HPCG, the norms are sums of squares, and the norm of the matrix is 2 x 26.
         let scale = 2.0 * norms[0] * norms[1] * 52.0 * f64::EPSILON;
         [(x_ay - y_ax).abs() / scale, (x_my - y_mx).abs() / scale]
     }
 
-    /// Returns the largest difference of x from the solution 1.
+    /// Returns the largest difference between x and the exact solution 1.
     pub fn distance(&self) -> f64 {
         let shape = self.levels[0].shape();
         let of =
@@ -347,7 +349,7 @@ impl Domain {
     }
 }
 
-/// Returns a number from 0 to 1 by Marsaglia's xorshift64.
+/// Returns a random number from 0 to 1, generated by Marsaglia's xorshift64.
 fn random(state: &mut u64) -> f64 {
     *state = state.wrapping_mul(0x2545_F491_4F6C_DD1D).wrapping_add(1);
     for shift in [13, -7, 17] {
@@ -356,7 +358,7 @@ fn random(state: &mut u64) -> f64 {
     (*state >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Seconds of each part.
+/// Measures the seconds spent in the parts of a solution.
 struct Stopwatch {
     seconds: [f64; PARTS.len()],
     since: u64,
@@ -370,7 +372,7 @@ impl Stopwatch {
     }
 }
 
-/// Returns x'y over a domain's own points, line by line, in eight parallel sums.
+/// Returns x'y over the points that a domain owns, line by line, in eight parallel sums.
 fn dot(shape: &VectorShape, x: &[f64], y: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
     for first in shape.lines() {
@@ -387,7 +389,7 @@ fn dot(shape: &VectorShape, x: &[f64], y: &[f64]) -> f64 {
     sums.iter().sum()
 }
 
-/// Computes w as the sum of vectors times factors.
+/// Computes w = a x + b y.
 fn update(shape: &VectorShape, w: &mut [f64], [(x, a), (y, b)]: &[(&Array<f64>, f64); 2]) {
     for first in shape.lines() {
         let line = first..first + shape.grid[0];
@@ -399,7 +401,7 @@ fn update(shape: &VectorShape, w: &mut [f64], [(x, a), (y, b)]: &[(&Array<f64>, 
     }
 }
 
-/// y = a y + b x.
+/// Computes y = a y + b x.
 fn add_to(shape: &VectorShape, y: &mut [f64], a: f64, x: &[f64], b: f64) {
     for first in shape.lines() {
         let line = first..first + shape.grid[0];

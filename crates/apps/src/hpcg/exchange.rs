@@ -1,6 +1,6 @@
-//! Communication of domains: points that neighbours own, and sums over all domains in a fixed order.
+//! Communication of domains: exchange of the points at boundaries, and sums over all domains in a fixed order.
 //!
-//! There are two sets of buffers, used alternately, as for the parts of sums.
+//! There are two sets of buffers, used alternately, as for the partial sums in `sums`.
 
 use super::matrix::VectorShape;
 use super::problem::DomainLayout;
@@ -11,14 +11,14 @@ use nodegauge_team::Member;
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Returns the 26 directions.
+/// Returns the 26 directions to neighbouring domains.
 fn directions() -> impl Iterator<Item = [isize; 3]> {
     let of = |n: isize| [n % 3 - 1, n / 3 % 3 - 1, n / 9 - 1];
     (0..27).map(of).filter(|steps| *steps != [0; 3])
 }
 
-/// Returns the points on one side of a domain: its own points next to the neighbour, or, with `others`, the neighbour's
-/// points next to it.
+/// Returns the points at one face, edge or corner of a domain: the points of the domain next to the neighbour, or, with
+/// `others`, the points of the neighbour next to the domain.
 fn side(shape: &VectorShape, steps: [isize; 3], others: bool) -> [Range<isize>; 3] {
     std::array::from_fn(|axis| {
         let points = shape.grid[axis] as isize;
@@ -37,7 +37,7 @@ pub(crate) struct DomainExchange {
     layout: DomainLayout,
     sums: SharedSums,
     memory: Mapping,
-    /// Maximum number of numbers that a domain sends per exchange: the sum over its sides.
+    /// Number of values that a domain sends per exchange at most, summed over all directions.
     sent: usize,
 }
 
@@ -85,15 +85,15 @@ pub(crate) struct DomainExchangePoint<'a> {
 }
 
 impl<'a> DomainExchangePoint<'a> {
-    /// Creates the communication of a member's domain. All members create theirs together and make the same sequence of
-    /// calls.
+    /// Creates the communication of the domain of a member. All members must call this function together, and must then
+    /// make the same sequence of calls.
     pub fn new(exchange: &'a DomainExchange, member: &'a Member<'a>) -> Self {
         member.barrier();
         let sums = exchange.sums.of_worker(member.index);
         Self { exchange, member, sums, exchanges: Cell::new(0) }
     }
 
-    /// Copies the points of neighbours into `vector`.
+    /// Copies the boundary points of neighbouring domains into `vector`.
     ///
     /// # Safety
     /// `vector` has this shape and is used only by this thread.
@@ -120,20 +120,22 @@ impl<'a> DomainExchangePoint<'a> {
         self.member.barrier();
         for (steps, other) in neighbours() {
             let buffer = exchange.buffer(half, other, shape, steps.map(|step| -step));
-            // SAFETY: the neighbour has written it before the barrier; sides of neighbours have the same shape.
+            // SAFETY: the neighbour has written the buffer before the barrier; the boundaries of neighbours have the
+            // same shape.
             unsafe {
                 copy(shape, &side(shape, steps, true), |at, n| vector.add(at).write(*buffer.add(n)))
             };
         }
     }
 
-    /// Returns the sum of `x` over all domains, the same for each, and true if any domain requests an `end`.
+    /// Returns the sum of `x` over all domains, and true if any domain requests an `end`. All domains get the same
+    /// result.
     pub fn sum(&self, x: f64, end: bool) -> (f64, bool) {
         self.sums.add_up(x, end, || self.member.barrier())
     }
 }
 
-/// Calls `each` with the index and the number of every point of a side.
+/// Calls `each` for all points in the given ranges, with the index of the point in a vector and a consecutive number.
 #[inline]
 unsafe fn copy(
     shape: &VectorShape,

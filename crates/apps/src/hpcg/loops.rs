@@ -1,28 +1,28 @@
 //! Loops over slices, compiled for each instruction set: products, and the two halves of a symmetric Gauss-Seidel sweep
 //! in natural order.
 //!
-//! A forward sweep stores in `t` the product of the part below the diagonal and x. In the backward sweep, every row
-//! needs exactly this value, because its lower neighbours change only later. So only half of the matrix is read again.
-//! In a forward sweep from x = 0, the part above the diagonal contributes nothing.
+//! A forward sweep stores in `t` the product of the matrix part below the diagonal and x. The backward sweep needs
+//! exactly this value in every row, because the neighbours below the diagonal change later. Therefore, the backward
+//! sweep reads only half of the matrix. In a forward sweep from x = 0, the part above the diagonal contributes nothing.
 
 use super::matrix::{LANES, Matrix, OUTER, SIDE, VectorShape};
 use crate::code::{ask, compiled};
 use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 
-/// Values of eight rows.
+/// Values of the eight rows of a slice.
 type Lanes = [f64; LANES];
 
 compiled! {
-    /// Forward sweep from x = 0 with right-hand side r; computes x and t.
+    /// Runs a forward sweep from x = 0 with right-hand side r; computes x and t.
     ///
     /// # Safety
-    /// The processor supports the instruction set; the vectors have the length of the matrix's shape, belong to three
-    /// different arrays, and no other code uses them during the call.
+    /// The processor must support the instruction set. The vectors must have the shape of the matrix and must not
+    /// overlap. No other code may use the vectors during the call.
     forward_from_zero = forward_from_zero_body(a: &Matrix, r: *const f64, x: *mut f64, t: *mut f64)
 }
 
 compiled! {
-    /// Forward sweep with right-hand side r; computes x and t.
+    /// Runs a forward sweep with right-hand side r; computes x and t.
     ///
     /// # Safety
     /// The requirements are those of [`forward_from_zero`].
@@ -30,7 +30,7 @@ compiled! {
 }
 
 compiled! {
-    /// Backward sweep after a forward sweep, whose t it uses.
+    /// Runs a backward sweep, which uses the vector t of the preceding forward sweep.
     ///
     /// # Safety
     /// The requirements are those of [`forward_from_zero`].
@@ -49,19 +49,20 @@ compiled! {
     /// Computes `r - A x` at every other point in each direction, as a vector of the coarser grid.
     ///
     /// # Safety
-    /// The requirements are those of [`forward_from_zero`]; `coarse` has half this shape.
+    /// The requirements are those of [`forward_from_zero`]; `coarse` must have half the number of points in every
+    /// direction.
     restrict = restrict_body(a: &Matrix, r: *const f64, x: *const f64, coarse: *mut f64)
 }
 
 /// Returns eight numbers from an unaligned address.
 #[inline(always)]
 unsafe fn load(from: *const f64) -> Lanes {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller meets the requirements of this function.
     unsafe { from.cast::<Lanes>().read_unaligned() }
 }
 
-/// Returns the products of x with the slots whose columns are outside the slice, in two sums, so that additions do not
-/// wait for each other.
+/// Returns the sum of the products of x with the slots whose columns are outside the slice. Two partial sums are used,
+/// so that additions do not wait for each other.
 #[inline(always)]
 unsafe fn outer<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
     values: *const f64,
@@ -92,7 +93,7 @@ unsafe fn forward_from_zero_body<S: InstructionSet, const ASK: bool>(
     x: *mut f64,
     t: *mut f64,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller meets the requirements of this function.
     unsafe { forward_body::<S, ASK, true>(a, r, x, t) }
 }
 
@@ -103,7 +104,7 @@ unsafe fn forward_full_body<S: InstructionSet, const ASK: bool>(
     x: *mut f64,
     t: *mut f64,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller meets the requirements of this function.
     unsafe { forward_body::<S, ASK, false>(a, r, x, t) }
 }
 
@@ -118,8 +119,8 @@ unsafe fn forward_body<S: InstructionSet, const ASK: bool, const FROM_ZERO: bool
     let (mut lower, mut upper) = (a.lower.at(0), a.upper.at(0));
     let (mut below, mut above) = (a.below.at(0), a.above.at(0));
     let mut inverse = a.inverse.at(0);
-    // SAFETY: slices follow each other in the order of lines; the lines lie within the vectors, with room for a slice
-    // on both sides; columns are those of this shape.
+    // SAFETY: slices are in the order of lines. The lines are within the vectors, with at least one slice before and
+    // after them. The columns are computed for this shape.
     unsafe {
         for first in a.shape.lines() {
             let mut before = *x.add(first - 1);
@@ -168,7 +169,7 @@ unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
     let all = a.shape.all_slices();
     let (mut upper, mut above) = (a.upper.at(all * SIDE * LANES), a.above.at(all * OUTER));
     let mut inverse = a.inverse.at(all * LANES);
-    // SAFETY: as in the forward sweep, starting at the end.
+    // SAFETY: the reasons of the forward sweep apply; this sweep starts at the end.
     unsafe {
         for first in a.shape.lines().rev() {
             let mut behind = *x.add(first + points);

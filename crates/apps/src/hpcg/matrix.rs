@@ -1,9 +1,10 @@
-//! A domain's part of the matrix: slices of eight rows (sliced ELL). The coefficients of every row are stored in full,
-//! with one column index per slot of a slice, because the eight columns of a slot are consecutive.
+//! Part of the matrix in one domain, stored as slices of eight rows (sliced ELL). All coefficients of a row are stored.
+//! A slot contains one coefficient for each of the eight rows of a slice; it needs only one column index, because the
+//! eight columns of a slot are consecutive.
 //!
-//! Rows of a slice are neighbours in a line of the grid. Only the coefficients of the preceding and the following point
-//! lie within a slice. They have their own slots, and the remainder of a sweep uses vectors. The parts below and above
-//! the diagonal are stored separately, for sweeps that need only one of them.
+//! The rows of a slice are neighbours in a line of the grid. Only the columns of the preceding and the following point
+//! may be within the slice. These coefficients have separate slots, so that the remaining work of a sweep uses vectors.
+//! The parts below and above the diagonal are stored separately, for sweeps that need only one of them.
 
 use super::problem::{DomainLayout, GridPoints};
 use crate::array::Array;
@@ -11,18 +12,19 @@ use nodegauge_measure::Failure;
 
 /// Number of rows of a slice.
 pub(crate) const LANES: usize = 8;
-/// Number of slots on each side of the diagonal whose columns lie outside the slice.
+/// Number of slots below (or above) the diagonal whose columns are outside the slice.
 pub(crate) const OUTER: usize = 12;
-/// Number of slots on each side; the last one is that of the neighbour in the line.
+/// Number of slots below (or above) the diagonal; the last slot is for the neighbour in the same line.
 pub(crate) const SIDE: usize = OUTER + 1;
 
-/// Steps to the neighbours below the diagonal; the neighbour in the line is last. Those above are opposite.
+/// Steps from a point to the neighbours below the diagonal; the neighbour in the same line is last. The steps to the
+/// neighbours above the diagonal have the opposite signs.
 const BELOW: [[isize; 3]; SIDE] = {
     let mut steps = [[0; 3]; SIDE];
     let mut slot = 0;
     while slot < OUTER {
         let (row, x) = (slot / 3, slot as isize % 3 - 1);
-        // The three lines of the previous plane, then the previous line in this plane.
+        // The rows are the three lines of the previous plane, then the previous line in the same plane.
         let [y, z] = if row < 3 { [row as isize - 1, -1] } else { [-1, 0] };
         steps[slot] = [x, y, z];
         slot += 1;
@@ -31,8 +33,8 @@ const BELOW: [[isize; 3]; SIDE] = {
     steps
 };
 
-/// Layout of the points of a domain in its vectors: lines with room for points of other domains around them, each
-/// starting at a multiple of [`LANES`].
+/// Layout of the points of a domain in vectors. The lines are surrounded by points of other domains; every line starts
+/// at a multiple of [`LANES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct VectorShape {
     /// Number of points in each direction.
@@ -43,8 +45,8 @@ pub(crate) struct VectorShape {
 
 impl VectorShape {
     pub fn new(grid: GridPoints) -> Self {
-        // Of the eight additional numbers, the first is the point after a full line, the last the point before the next
-        // line.
+        // Eight numbers are added to every line: the first is the point after a full line, the last is the point before
+        // the next line.
         Self { grid, line: grid[0].next_multiple_of(LANES) + LANES }
     }
 
@@ -53,7 +55,7 @@ impl VectorShape {
         LANES + self.line * (self.grid[1] + 2) * (self.grid[2] + 2)
     }
 
-    /// Returns the index of a point; coordinates of neighbours' points are -1 or the number of points.
+    /// Returns the index of a point. Points of neighbouring domains have the coordinate -1 or the number of points.
     #[inline]
     pub fn at(&self, [x, y, z]: [isize; 3]) -> usize {
         let lines = (z + 1) as usize * (self.grid[1] + 2) + (y + 1) as usize;
@@ -80,23 +82,23 @@ impl VectorShape {
     }
 }
 
-/// Rows of a domain on one grid.
+/// Matrix rows of a domain on one grid.
 #[derive(Debug)]
 pub(crate) struct Matrix {
     pub shape: VectorShape,
-    /// [`SIDE`] slots of [`LANES`] coefficients for each slice.
+    /// Coefficients below the diagonal: [`SIDE`] slots of [`LANES`] coefficients per slice.
     pub lower: Array<f64>,
     pub upper: Array<f64>,
-    /// [`LANES`] diagonal coefficients for each slice, and their inverses.
+    /// Diagonal coefficients and their inverses, [`LANES`] per slice.
     pub diagonal: Array<f64>,
     pub inverse: Array<f64>,
-    /// First columns of [`OUTER`] slots for each slice, as indices of vectors.
+    /// First columns of the [`OUTER`] slots of every slice, as indices into vectors.
     pub below: Array<u32>,
     pub above: Array<u32>,
 }
 
 impl Matrix {
-    /// Creates the rows of a domain; the thread that uses them touches them first.
+    /// Creates the rows of a domain; must be called by the thread that uses the rows, which then touches them first.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped.
@@ -173,7 +175,7 @@ impl Matrix {
         }
     }
 
-    /// Returns the size of the rows, bytes.
+    /// Returns the size of the rows in bytes.
     pub fn bytes(shape: &VectorShape) -> usize {
         shape.all_slices() * ((2 * SIDE + 2) * LANES * 8 + 2 * OUTER * 4)
     }

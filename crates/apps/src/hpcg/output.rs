@@ -1,4 +1,5 @@
-//! Output of xhpcg and its figures: lines `group::key=value` since version 3.1, YAML before.
+//! Parser of the output of xhpcg. Since version 3.1, the lines have the form `group::key=value`; earlier versions print
+//! YAML.
 
 use super::TEST;
 use super::problem::PARTS;
@@ -7,25 +8,25 @@ use crate::config::{HpcgConfig, WorkersConfig};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
 
-/// First word of the first line.
+/// First word of the first line of the output.
 const TITLE: &str = "HPCG-Benchmark";
-/// Path of a valid rating; an invalid result has another text.
+/// Key of a valid rating; for an invalid result, xhpcg prints a different text.
 const RATING: &str = "Final Summary::HPCG result is VALID with a GFLOP/s rating of";
 
-/// Output of a run.
+/// Parsed output of a run of xhpcg.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HpcgOutput {
-    /// Values by path, e.g. `GFLOP/s Summary::Raw MG`.
+    /// Pairs of path and value; a path is e.g. `GFLOP/s Summary::Raw MG`.
     values: Vec<(String, String)>,
 }
 
 impl HpcgOutput {
-    /// Parses the output of a run; returns `None` for other text.
+    /// Parses the output of a run; returns `None` if the text is not output of xhpcg.
     pub fn read(text: &str) -> Option<Self> {
         let mut lines = text.lines().map(str::trim_end).skip_while(|line| line.is_empty());
         let first = lines.next()?.strip_prefix(TITLE)?;
         let mut values: Vec<(String, String)> = Vec::new();
-        // Keys above a line of YAML; each level is indented by two more spaces.
+        // Keys of the parent levels of a YAML line; a level is indented by two more spaces than its parent.
         let mut above: Vec<&str> = Vec::new();
         for line in std::iter::once(first).chain(lines).filter(|line| !line.is_empty()) {
             let (path, value) = match line.split_once('=') {
@@ -55,13 +56,13 @@ impl HpcgOutput {
         self.number(path).map(|number| number as u64)
     }
 
-    /// Returns three counts of a group.
+    /// Returns the values of three keys of a group as integers.
     fn counts(&self, group: &str, keys: [&str; 3]) -> Option<Vec<usize>> {
         let count = |key: &str| self.count(&format!("{group}::{key}")).map(|n| n as usize);
         keys.into_iter().map(count).collect()
     }
 
-    /// Returns the figures; they have no values if HPCG calls the run invalid.
+    /// Returns the figures of the run; the figures have no values if xhpcg reports the run as invalid.
     pub fn measurements(&self, command: Option<&str>) -> Vec<Measurement> {
         let processes = self.count("Machine Summary::Distributed Processes");
         let threads = self.count("Machine Summary::Threads per processes").unwrap_or(1);

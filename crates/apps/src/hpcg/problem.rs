@@ -1,14 +1,14 @@
-//! HPCG's problem and its count of operations. Each point of a grid is coupled with the 26 points around it; the grid
-//! is divided into equal parts, one for each domain.
+//! Problem of HPCG, and number of operations as counted by HPCG. Every point of a grid is coupled with the 26 points
+//! around it. The grid is divided into equal domains.
 //!
 //! The definitions are those of HPCG 3.1 (github.com/hpcg-benchmark/hpcg, ReportResults and GenerateProblem).
 
 /// Number of iterations of a set.
 pub const ITERATIONS: usize = 50;
-/// Number of grids of the multigrid preconditioner; each has half as many points in every direction as the previous
-/// one.
+/// Number of grids of the multigrid preconditioner; a grid has half as many points in every direction as the next finer
+/// grid.
 pub const LEVELS: usize = 4;
-/// Divisor of the number of points of a domain in each direction.
+/// Number of which the points of a domain in every direction must be a multiple.
 pub const MULTIPLE: usize = 1 << (LEVELS - 1);
 /// Minimum number of points of a domain in each direction, as in xhpcg.
 pub const LEAST: usize = 16;
@@ -16,17 +16,17 @@ pub const LEAST: usize = 16;
 /// Number of points in each direction.
 pub type GridPoints = [usize; 3];
 
-/// Number of domains in each direction, and the grid of each.
+/// Number of domains in every direction, and size of a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DomainLayout {
-    /// Points of one domain.
+    /// Number of points of one domain, in each direction.
     pub local: GridPoints,
-    /// Domains.
+    /// Number of domains, in each direction.
     pub domains: GridPoints,
 }
 
 impl DomainLayout {
-    /// Returns `count` domains with the smallest possible surface, the longest direction first.
+    /// Returns the layout of `count` domains with the smallest possible surface.
     pub fn new(local: GridPoints, count: usize) -> Self {
         let divisors = |n: usize| (1..=n).filter(move |d| n.is_multiple_of(*d));
         let shapes =
@@ -41,7 +41,7 @@ impl DomainLayout {
         self.domains.iter().product()
     }
 
-    /// Returns the position of a domain among the others.
+    /// Returns the position of a domain in the grid of domains.
     pub fn place(&self, domain: usize) -> GridPoints {
         let [x, y, _] = self.domains;
         [domain % x, domain / x % y, domain / (x * y)]
@@ -79,20 +79,22 @@ impl DomainLayout {
     }
 }
 
-/// Parts of a set, in the order of [`Operations`] and of their times.
+/// Parts of a set, in the order of the entries of [`Operations`] and of the measured times.
 pub const PARTS: [&str; 4] = ["ddot", "waxpby", "spmv", "mg"];
 
-/// Operations that HPCG counts for a set of [`ITERATIONS`], by [`PARTS`].
+/// Numbers of operations that HPCG counts for a set of [`ITERATIONS`], per part in [`PARTS`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Operations(pub [f64; PARTS.len()]);
 
 impl Operations {
-    /// Returns the counts of a set on this grid: those of the reference code, independent of operations that are saved.
+    /// Returns the numbers of operations of a set on this grid. They are those of the reference code, although this
+    /// program saves some of these operations.
     pub fn of(layout: &DomainLayout) -> Self {
         let (iterations, rows) = (ITERATIONS as f64, layout.rows());
         let vector = (3.0 * iterations + 1.0) * 2.0 * rows;
         let nonzeros = |level| layout.coarser(level).nonzeros();
-        // One symmetric sweep before and one after the residual; the coarsest grid has one sweep.
+        // A cycle has one symmetric sweep before the residual and one after it; on the coarsest grid, there is only one
+        // sweep.
         let fine: f64 = (0..LEVELS - 1).map(|level| 10.0 * nonzeros(level)).sum();
         let mg = iterations * (fine + 4.0 * nonzeros(LEVELS - 1));
         Self([vector, vector, (iterations + 1.0) * 2.0 * nonzeros(0), mg])
@@ -108,7 +110,7 @@ impl Operations {
 mod tests {
     use super::*;
 
-    /// Counts that xhpcg 3.1 printed on two processes of 32 x 32 x 32 points.
+    /// Compares with the counts that xhpcg 3.1 printed for two processes with 32 x 32 x 32 points.
     #[test]
     fn counts_are_those_of_xhpcg() {
         let layout = DomainLayout::new([32; 3], 2);

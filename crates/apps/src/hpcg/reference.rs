@@ -1,4 +1,4 @@
-//! The user's own xhpcg, run on the same grid and CPUs in a private directory.
+//! Runs an xhpcg of the user on the same grid and CPUs, in a private directory.
 
 use super::TEST;
 use super::output::HpcgOutput;
@@ -18,23 +18,24 @@ use std::time::Duration;
 
 /// Maximum time of a run.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
-/// Maximum relative difference of residuals after the same iterations; the order of sums differs.
+/// Maximum relative difference of residuals after the same number of iterations. They differ because the order of
+/// summation differs.
 const ALIKE: f64 = 1e-3;
 
-/// Requested reference program.
+/// Options of the reference program xhpcg.
 #[derive(Debug, Clone, PartialEq)]
 pub struct XhpcgOptions {
     /// Path of an xhpcg, built with any MPI.
     pub program: PathBuf,
-    /// Launcher of its ranks.
+    /// Launcher of the ranks.
     pub launcher: Option<CommandLine>,
-    /// True if launchers that refuse to run as root get the option that allows it.
+    /// True if a launcher that refuses to run as root gets the option that permits it.
     pub allow_root: bool,
-    /// Seconds of its timed phase, which has at least one set of iterations.
+    /// Time of the timed phase in seconds; the phase has at least one set of iterations.
     pub seconds: u32,
 }
 
-/// An xhpcg with its ranks placed.
+/// Reference program xhpcg with placed ranks.
 #[derive(Debug)]
 pub(crate) struct PlacedXhpcg {
     program: MpiProgram,
@@ -44,7 +45,7 @@ pub(crate) struct PlacedXhpcg {
 }
 
 impl PlacedXhpcg {
-    /// Finds the program and its launcher, and places one rank per domain.
+    /// Finds the program and the launcher, and places one rank per domain.
     ///
     /// # Errors
     /// Fails if the program or its launcher is missing, or if its ranks do not fit.
@@ -83,7 +84,7 @@ impl PlacedXhpcg {
         let command = CommandLine::new(self.program.path.display().to_string(), arguments);
         let plan = Cow::Borrowed(&self.plan);
         let ranks = RankPlaces::Planned { plan, topology: &site.topology };
-        // One domain per rank, as in the native run; a rank with several threads has another layout.
+        // A rank has one thread and one domain, as in the native run; with several threads, the layout would differ.
         let environment = vec![("OMP_NUM_THREADS".to_owned(), Some("1".to_owned()))];
         let run = ProgramJob::new(command, LIMIT)
             .launched(self.program.launch(ranks))
@@ -98,8 +99,7 @@ impl PlacedXhpcg {
         match read.filter(|_| status.success()) {
             Some(output) => Ok(Some(output.measurements(Some(&ended.command())))),
             None => {
-                let hint =
-                    "run the program by hand, or give the launcher of its MPI with --launcher";
+                let hint = "run the program by hand, or give the launcher of the program's MPI with --launcher";
                 Err(ended.no_result(None, hint).into())
             }
         }

@@ -1,4 +1,4 @@
-//! One set of iterations as HPCG counts them: creates the domains, tests them and solves.
+//! One set of iterations as defined by HPCG: creation of the domains, tests, and solution.
 
 use super::domain::{Domain, Until};
 use super::exchange::{DomainExchange, DomainExchangePoint};
@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 /// Results of HPCG's tests; a value that is not finite is `None`.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Tests {
-    /// Departure from symmetry of the product and of the multigrid cycle, scaled.
+    /// Scaled asymmetry of the product and of the multigrid cycle; HPCG allows at most 1.
     pub departures: [Option<f64>; 2],
-    /// Iterations with a large diagonal, without and with the preconditioner.
+    /// Number of iterations with a large diagonal, without and with the preconditioner.
     pub iterations: [usize; 2],
 }
 
-/// Result of a set in one domain, or in all of them.
+/// Result of a set in one domain or in all domains.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Set {
     /// Time until all domains were created, seconds.
@@ -26,24 +26,24 @@ pub(super) struct Set {
     /// True if the loops prefetched coefficients.
     pub ahead: bool,
     pub tests: Option<Tests>,
-    /// Number of iterations; `None` if the set was ended early.
+    /// Number of iterations; `None` if the set was stopped early.
     pub iterations: Option<usize>,
-    /// `|r| / |r0|`.
+    /// Relative residual `|r| / |r0|`.
     pub residual: Option<f64>,
-    /// Largest difference of the solution from 1.
+    /// Largest difference between the solution and 1, the exact solution.
     pub distance: Option<f64>,
-    /// Seconds of each part; for all domains, those of the slowest.
+    /// Seconds per part; for all domains together, the seconds of the slowest domain.
     pub seconds: [f64; PARTS.len()],
 }
 
-/// Components from which a member builds its domain.
+/// Data from which a member creates a domain.
 #[derive(Clone, Copy)]
 pub struct DomainPlan<'a> {
     /// Layout of the domains.
     pub layout: &'a DomainLayout,
     /// Exchange of halos between the domains.
     pub exchange: &'a DomainExchange,
-    /// Candidate loops; the first is used until one is chosen.
+    /// Candidate loops; the first candidate is used until the fastest is chosen.
     pub codes: &'a [Code],
 }
 
@@ -57,7 +57,7 @@ pub struct SetRequest<'a> {
 }
 
 impl Set {
-    /// Creates a member's domain and runs its set.
+    /// Creates the domain of a member and runs a set in it.
     pub fn of_member(
         member: &Member<'_>,
         laps: &mut Laps<'_>,
@@ -95,7 +95,7 @@ impl Set {
         })
     }
 
-    /// Combines the sets of all domains.
+    /// Combines the results of all domains to the result of a set.
     pub fn together(all: Vec<Self>) -> Option<Self> {
         all.into_iter().reduce(|mut of_all, next| {
             of_all.setup_s = of_all.setup_s.max(next.setup_s);

@@ -64,8 +64,12 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
         {
             section.note(
                 "tests",
+                format!("asymmetry: product {product:.1e}, multigrid {cycle:.1e} (limit 1)"),
+            );
+            section.note(
+                "",
                 format!(
-                    "departure from symmetry {product:.1e} (product) and {cycle:.1e} (multigrid), at most 1 is allowed; with a large diagonal {alone} iterations, {preconditioned} with the preconditioner"
+                    "iterations with a large diagonal: {alone} without, {preconditioned} with preconditioner"
                 ),
             );
         }
@@ -84,9 +88,9 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
         }
         section.note_if(
             "setup",
-            config
-                .setup_s
-                .map(|s| format!("{}, one tenth of which counts in each set", Seconds(s))),
+            config.setup_s.map(|s| {
+                format!("{}; one tenth of this time is added to the time of every set", Seconds(s))
+            }),
         );
         section.note_if("ended", config.stopped.clone());
         let against = relative.and_then(|m| m.read_config::<HpcgConfig>().against);
@@ -102,7 +106,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     Some(section)
 }
 
-/// Returns a rate in GFLOP/s, or the reason why there is none.
+/// Returns the cell for a rate in GFLOP/s, or for the reason why there is no rate.
 fn rate(m: &Measurement) -> TableCell {
     match m.value {
         Some(value) => TableCell::figure(value, Unit::FlopsPerSecond, significant(value / 1e9)),

@@ -7,18 +7,18 @@ use nodegauge_measure::Failure;
 use nodegauge_team::mpi::{self, World};
 use serde::{Deserialize, Serialize};
 
-/// Request of rank 0 to all ranks, itself included.
+/// Request of rank 0 to all ranks, including rank 0.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum SolverRequest {
-    /// Run this solution.
+    /// Requests a solution.
     Solve(Job),
-    /// Measure one pass of the node's bandwidth over arrays of this many numbers.
+    /// Requests one pass of the bandwidth measurement, over arrays with this number of elements.
     Bandwidth(usize),
-    /// End with this exit code.
+    /// Requests the end of the process with this exit code.
     End(u8),
 }
 
-/// Sends a request to the other ranks, if there are any.
+/// Sends a request to all other ranks of an MPI job; does nothing without MPI.
 pub(super) fn tell(
     workers: &Workers,
     request: impl FnOnce() -> SolverRequest,
@@ -51,7 +51,7 @@ pub fn follow(world: &World) -> Result<u8, Failure> {
     }
 }
 
-/// Ends the other ranks and MPI.
+/// Ends the other ranks and finalises MPI.
 ///
 /// # Errors
 /// Fails if the request cannot be encoded, which does not happen.

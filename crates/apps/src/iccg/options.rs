@@ -1,4 +1,4 @@
-//! Options of a run.
+//! Options of `apps iccg`.
 
 use crate::order::EliminationOrder;
 use crate::sparse::Storage;
@@ -6,17 +6,17 @@ use nodegauge_measure::Fraction;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Preconditioner with its order of elimination.
+/// Preconditioner and order of elimination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Method {
-    /// Block-IC(0) of each thread's domain, without couplings between domains.
+    /// Block-IC(0) within the domain of every thread, without couplings between domains.
     #[default]
     Domain,
     /// Block-IC(0) with the smallest number of colours.
     Multicolour,
-    /// Block-IC(0) with cyclic colours of reverse Cuthill-McKee's levels.
+    /// Block-IC(0) with the levels of reverse Cuthill-McKee, distributed cyclically over colours.
     CyclicLevels,
-    /// Block-IC(0) in reverse Cuthill-McKee's order.
+    /// Block-IC(0) in reverse Cuthill-McKee order.
     Levels,
     /// Block-IC(0) in natural order.
     Natural,
@@ -36,7 +36,7 @@ nodegauge_measure::names!(
 );
 
 impl Method {
-    /// Returns the order of rows.
+    /// Returns the order in which rows are eliminated.
     pub(crate) fn order(self) -> EliminationOrder {
         match self {
             Self::Domain | Self::Diagonal => EliminationOrder::Domain,
@@ -48,14 +48,14 @@ impl Method {
     }
 }
 
-/// Options of a run.
+/// Options of a run of `apps iccg`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IccgOptions {
-    /// Number of elements along x, y and z; `None` for the size rule.
+    /// Number of elements along x, y and z; with `None`, the size rule determines the mesh.
     pub elements: Option<[usize; 3]>,
-    /// Preconditioner.
+    /// Preconditioner of the solver.
     pub method: Method,
-    /// Storage format of the matrix; `None` for the faster one.
+    /// Storage format of the matrix; with `None`, the faster format is used.
     pub storage: Option<Storage>,
     /// Tolerance: `|r| / |b|` at which the solution has converged.
     pub tolerance: f64,
@@ -65,6 +65,8 @@ pub struct IccgOptions {
     pub memory_fraction: Fraction,
     /// Time for the whole run; at least one solution is computed.
     pub budget: Duration,
+    /// True if the user set the budget. A run that would exceed such a budget is refused.
+    pub budget_asked: bool,
     /// Exact number of solutions, independent of the time.
     pub samples: Option<usize>,
 }
@@ -79,6 +81,7 @@ impl Default for IccgOptions {
             iterations: 10_000,
             memory_fraction: Fraction(0.8),
             budget: Duration::from_secs(60),
+            budget_asked: false,
             samples: None,
         }
     }

@@ -1,4 +1,4 @@
-//! Planned run and its measurement: solutions and the node's bandwidth, interleaved.
+//! Plan and measurement of `apps iccg`. Solutions and measurements of the memory bandwidth alternate.
 
 use super::TEST;
 use super::follow::{self, SolverRequest};
@@ -8,6 +8,7 @@ use super::size::{self, MeshConstraints, MeshSize};
 use super::solution::{self, Job, Products, Solution};
 use crate::bandwidth;
 use crate::cg::End;
+use crate::elasticity::Mesh;
 use crate::sparse::Storage;
 use crate::sweep::{self, Swept};
 use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions};
@@ -23,14 +24,14 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Sec
 use nodegauge_team::Interrupt;
 use std::time::Duration;
 
-/// Minimum number of elements of an array for the node's bandwidth.
+/// Minimum number of elements of an array in the bandwidth measurement.
 const LEAST_ELEMENTS: usize = 4096;
 /// Time longer than any run.
 const NO_LIMIT: Duration = Duration::from_secs(1 << 30);
-/// Samples of the node's bandwidth per turn; the first one of the run is a warm-up.
+/// Number of consecutive bandwidth samples between two solutions. The first bandwidth sample of a run is a warm-up.
 const BANDWIDTH_SAMPLES: usize = 3;
 
-/// A planned run.
+/// Planned run of `apps iccg`.
 pub struct IccgPlan {
     swept: Vec<Swept>,
     options: IccgOptions,
@@ -111,7 +112,8 @@ impl Planned for IccgPlan {
         let Self { swept, options, size, notices } = *self;
         observer.phase("starting threads");
         let limits = Limits::new(options.budget, options.samples);
-        // With a requested number of samples, a sample is a solution; for the schedule it is an iteration.
+        let limits = Limits { asked: options.budget_asked, ..limits };
+        // If the user requests a number of samples, a sample is a solution; otherwise a sample is an iteration.
         let (rule, time) = match options.samples {
             Some(n) => (RepetitionPolicy { fewest: n, tolerance: None, ..policy::ICCG }, NO_LIMIT),
             None => (policy::ICCG, options.budget),
@@ -126,6 +128,10 @@ impl Planned for IccgPlan {
         };
         let mut schedule = Schedule::new(rule, time, 2 * swept.len());
         let shared = SharedObserver::new(observer);
+        if limits.asked && limits.samples.is_none() {
+            let first_solutions = run.predicted(&mut &shared)?;
+            limits.beforehand(limits.elapsed() + first_solutions, "a smaller mesh (--elements)")?;
+        }
         let enough = |turn: &Turn| options.samples.is_some_and(|n| turn.round >= n);
         let turn = |turn: Turn| {
             if enough(&turn) { Ok(Vec::new()) } else { run.turn(turn.cell, &mut &shared) }
@@ -161,14 +167,14 @@ impl Planned for IccgPlan {
 struct IccgRun<'a> {
     pool: WorkerPool<'a>,
     cells: Vec<IccgCell<'a>>,
-    /// Loops of the read and Triad bandwidth.
+    /// Candidate loops for the read and Triad bandwidth.
     loops: Vec<Variant>,
     options: &'a IccgOptions,
     size: &'a MeshSize,
 }
 
 impl IccgRun<'_> {
-    /// Runs one solution or measures the bandwidth, for the workers whose turn it is.
+    /// Runs one solution, or measures the bandwidth, with the workers of `cell`.
     fn turn(&mut self, cell: usize, observer: &mut dyn Observer) -> Result<Vec<Sample>, Failure> {
         match cell % 2 {
             0 => self.solve(cell / 2, observer),
@@ -176,11 +182,43 @@ impl IccgRun<'_> {
         }
     }
 
+    /// Returns the predicted time of the first solutions with all kinds of workers. The prediction is based on
+    /// solutions on a mesh with half the edge length.
+    ///
+    /// The setup takes a time proportional to the number of elements, and the number of iterations is proportional to
+    /// the edge of the mesh. Caches hold a larger part of the smaller mesh, so the prediction is too short rather than
+    /// too long.
+    fn predicted(&mut self, observer: &mut dyn Observer) -> Result<Duration, Failure> {
+        let half = Mesh { elements: self.size.mesh.elements.map(|edge| edge.div_ceil(2)) };
+        let elements = |mesh: Mesh| mesh.elements.iter().product::<usize>() as f64;
+        let ratio = elements(self.size.mesh) / elements(half);
+        let mut predicted = Duration::ZERO;
+        for at in 0..self.cells.len() {
+            let workers = &self.cells[at].swept.workers;
+            // The prediction ignores ranks that cannot divide the smaller mesh.
+            if size::grid(half, workers.count()).is_err() {
+                continue;
+            }
+            observer.phase(&format!("estimating the time with {}", workers.in_words()));
+            let options = self.options.clone();
+            let job = Job { mesh: half, method: options.method, options, products: None };
+            follow::tell(workers, || SolverRequest::Solve(job.clone()))?;
+            let solved = solution::solve(&mut self.pool, at, workers, &job, observer)?;
+            let Some((solution, samples)) = solved else { break };
+            // The fastest iteration was disturbed least.
+            let iterations = samples.iter().map(|sample| sample.seconds[0]);
+            let fastest = iterations.reduce(f64::min).unwrap_or(0.0);
+            let iterating = fastest * samples.len() as f64 * ratio.cbrt();
+            predicted += Duration::from_secs_f64((solution.setup_s.0 + iterating) * ratio);
+        }
+        Ok(predicted)
+    }
+
     fn solve(&mut self, at: usize, observer: &mut dyn Observer) -> Result<Vec<Sample>, Failure> {
         let workers = &self.cells[at].swept.workers;
         let elements = self.size.mesh.elements.map(|n| n.to_string()).join(" x ");
         observer.phase(&format!("solving {elements} elements with {}", workers.in_words()));
-        // The products that the first solution chose are used again.
+        // Later solutions use the storage format and loops that the first solution chose.
         let products = self.cells[at].solutions.first().map(|(solution, _)| solution.products);
         let Self { pool, options, size, .. } = self;
         let options = (*options).clone();
@@ -199,7 +237,7 @@ impl IccgRun<'_> {
         let mut samples = Vec::new();
         for _ in 0..BANDWIDTH_SAMPLES {
             follow::tell(&self.cells[at].swept.workers, || SolverRequest::Bandwidth(elements))?;
-            // SAFETY: the job computes, maps memory and synchronises at its own barrier.
+            // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
             let (sample, timed) = unsafe {
                 self.pool.sample(at, Interrupt::never(), |member, laps| {
                     bandwidth::pass(member, laps, loops, elements)
@@ -220,7 +258,7 @@ impl IccgRun<'_> {
         let Some((last, seconds)) = self.cells[0].solutions.last() else { return Ok((None, None)) };
         let known = match self.options.method {
             Method::Natural => Some(last.iterations),
-            // There is no order of elimination to compare with.
+            // Without elimination, there is no natural order to compare with.
             Method::Diagonal => return Ok((None, None)),
             _ => None,
         };
@@ -231,7 +269,7 @@ impl IccgRun<'_> {
         let late = limits.elapsed() + needed > limits.budget + limits.grace();
         if late && limits.samples.is_none() {
             let text = format!(
-                "iterations in natural order were not counted: counting takes about {} and exceeds --budget",
+                "iterations in natural order were not counted: counting would take about {}, which exceeds --budget",
                 Seconds(needed.as_secs_f64())
             );
             return Ok((None, Some(Notice::new(NoticeId::LeftOut, GAUGE, text))));
@@ -250,7 +288,7 @@ impl IccgRun<'_> {
 
 impl<'a> IccgCell<'a> {
     fn new(swept: &'a Swept, size: &MeshSize) -> Self {
-        // The three arrays together are as large as the matrix.
+        // The three arrays of Triad together are as large as the matrix.
         let Bytes(bytes) = size.matrix;
         let elements = bytes as usize / (24 * swept.workers.count().max(1));
         let array_elements = elements.max(LEAST_ELEMENTS).next_multiple_of(8);

@@ -1,4 +1,4 @@
-//! Computes figures from solutions and samples, with every reason for doubt.
+//! Figures of `apps iccg`, computed from solutions and samples, with every reason for doubt.
 
 use super::TEST;
 use super::config::IccgConfig;
@@ -17,32 +17,34 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::OneRegime;
 use nodegauge_measure::{Fraction, Unit, stats};
 
-/// Factor by which the recomputed residual may exceed the recursive one; they differ by rounding.
+/// Factor by which the recomputed residual may exceed the residual of the recursion; the two differ by rounding.
 const RESIDUAL_SLACK: f64 = 10.0;
-/// Parts that are compared with Triad because they update vectors; the others are compared with the read bandwidth.
+/// Parts that are compared with the Triad bandwidth, because they update vectors. The other parts are compared with the
+/// read bandwidth.
 const UPDATES: [&str; 2] = ["axpy", "halo"];
 
-/// Workers and their solutions.
+/// One kind of workers, with the solutions that they computed.
 #[derive(Debug)]
 pub(super) struct IccgCell<'a> {
     pub swept: &'a Swept,
-    /// Number of elements of each worker's arrays for the node's bandwidth.
+    /// Number of elements of the arrays of a worker in the bandwidth measurement.
     pub array_elements: usize,
-    /// Solutions, each with its time in seconds.
+    /// Pairs of a solution and the time of the solution in seconds.
     pub solutions: Vec<(Solution, f64)>,
 }
 
-/// Results in addition to samples.
+/// Further results of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found<'a> {
     pub options: &'a IccgOptions,
     pub size: &'a MeshSize,
-    /// Iterations in natural order.
+    /// Number of iterations in natural order; `None` if they were not counted.
     pub natural: Option<usize>,
     pub stop: Option<Stop>,
 }
 
-/// All observations of a run: for each kind of workers, one cell of samples for iterations and one for the bandwidth.
+/// All measured values of a run. For every kind of workers, there is one cell with samples of iterations and one cell
+/// with samples of the bandwidth.
 pub(super) struct IccgEvidence<'a> {
     pub judged: OneRegime,
     pub guest: bool,
@@ -50,7 +52,7 @@ pub(super) struct IccgEvidence<'a> {
     pub loops: &'a [Variant],
 }
 
-/// Measured bandwidth of the node: the fastest loop among the samples, and its bytes per second.
+/// Bandwidth with the fastest of the candidate loops.
 #[derive(Debug, Clone, Copy)]
 struct Rate {
     part: usize,
@@ -59,7 +61,7 @@ struct Rate {
 }
 
 impl IccgEvidence<'_> {
-    /// Returns all figures.
+    /// Returns all figures of a run.
     pub fn figures(&self, cells: &[IccgCell<'_>]) -> Vec<Measurement> {
         (0..cells.len()).flat_map(|at| self.of_cell(cells, at)).collect()
     }
@@ -100,7 +102,8 @@ impl IccgEvidence<'_> {
             figure("rate", Unit::FlopsPerSecond)
                 .timed(Quoted::Median, timed, 0, &|duration| flops / duration);
         if let Some(all) = all {
-            rate = rate.limit(flops / all, "bytes moved at the rates of read and Triad");
+            rate =
+                rate.limit(flops / all, "time of the moved bytes at the read and Triad bandwidths");
         }
         let time = figure("time_to_solution", Unit::Seconds).sampled(Quoted::Median, totals);
         let iteration =
@@ -162,7 +165,7 @@ impl IccgEvidence<'_> {
         figures
     }
 
-    /// Returns the read or Triad bandwidth of a cell's workers, with the fastest of the candidate loops.
+    /// Returns the read or Triad bandwidth of the workers of a cell, measured with the fastest candidate loop.
     fn rate(&self, kernel: Kernel, cell: &IccgCell<'_>, at: usize) -> Option<Rate> {
         let of_kernel = self.loops.iter().enumerate().filter(|(_, each)| each.kernel() == kernel);
         let rates = of_kernel.filter_map(|(part, variant)| {

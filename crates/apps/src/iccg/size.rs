@@ -6,22 +6,23 @@ use nodegauge_gauge::Site;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId};
 
-/// Size of a stored block with its column index, bytes.
+/// Size of a stored block including the column index, in bytes.
 const STORED_BLOCK: u64 = 76;
-/// Minimum size of the matrix in a guest, and if no cache size is known. With its factorisation, this is 1 GiB, like
-/// the arrays of `stream` in these cases.
+/// Minimum size of the matrix on a virtual machine, and size if no cache size is known. Matrix and factorisation
+/// together have 1 GiB, like the arrays of `stream` in these cases.
 const UNKNOWN_CACHE: Bytes = Bytes::mib(512);
-/// Memory per matrix byte: the matrix in both storage formats while one is chosen, and its factorisation.
+/// Bytes of memory per byte of the matrix: the matrix in both storage formats (while a format is chosen), and the
+/// factorisation.
 const COPIES: f64 = 3.1;
 /// Bytes of vectors, right-hand side, diagonal and numbering per node.
 const BYTES_A_NODE: u64 = 6 * 24 + 72 + 32;
 
-/// Chosen mesh with its size relative to the caches.
+/// Chosen mesh, and the size of the matrix relative to the caches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeshSize {
-    /// The mesh.
+    /// Chosen mesh.
     pub mesh: Mesh,
-    /// Size of its matrix.
+    /// Size of the matrix.
     pub matrix: Bytes,
     /// Size of the matrix divided by the sum of the last-level caches in use; `None` if it is unknown.
     pub times_llc: Option<f64>,
@@ -42,16 +43,17 @@ pub fn needed(mesh: Mesh) -> Bytes {
 /// Properties of the machine that determine the mesh.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeshConstraints {
-    /// Last-level caches in use.
+    /// Total size of the last-level caches in use; `None` if unknown.
     pub llc: Option<Bytes>,
-    /// True in a guest, where the hypervisor reports the size of caches.
+    /// True on a virtual machine, where the hypervisor determines the reported cache sizes.
     pub guest: bool,
     /// Memory that may be used; `None` if it is unknown.
     pub allowed: Option<Bytes>,
 }
 
 impl MeshConstraints {
-    /// Returns the properties of a node with the CPUs in use; `fraction` of its memory may be used.
+    /// Returns the properties of a node for the CPUs in use; `fraction` is the share of the available memory that may
+    /// be used.
     pub fn of(site: &Site, cpus: &[CpuId], fraction: Fraction) -> Self {
         let available = site.machine.memory.available;
         Self {
@@ -81,12 +83,12 @@ fn cube(enough: impl Fn(Mesh) -> bool) -> usize {
     high
 }
 
-/// Maximum number of elements along an axis: nodes and components have 32-bit numbers, and no memory holds more.
+/// Maximum number of elements along an axis; larger meshes do not fit into any memory.
 const MOST: usize = 1 << 20;
-/// Maximum number of nodes: the first component of each has a 32-bit number.
+/// Maximum number of nodes; vector components have 32-bit numbers, three components per node.
 const MOST_NODES: usize = (u32::MAX / 3) as usize;
 
-/// Returns the requested mesh, or a cube by the size rule.
+/// Returns the requested mesh, or else a cube whose size follows the size rule.
 ///
 /// # Errors
 /// Fails if the mesh has no elements along an axis or does not fit into memory.
@@ -133,7 +135,7 @@ fn given(elements: [usize; 3], around: &MeshConstraints) -> Result<Mesh, Failure
     let told = elements.map(|n| n.to_string()).join(",");
     if elements.contains(&0) {
         return Err(Failure::usage(format!(
-            "invalid mesh of {told} elements: expected at least one along each axis"
+            "invalid mesh of {told} elements: expected at least one element along each axis"
         ))
         .hint("e.g. --elements 60,60,60"));
     }
@@ -172,8 +174,8 @@ impl MeshSize {
     }
 }
 
-/// Returns the grid by which ranks divide a mesh: the one with the smallest surface among those in which every rank has
-/// nodes.
+/// Returns the number of ranks along x, y and z. Every rank must have nodes; of the possible grids, the grid with the
+/// smallest surface is returned.
 ///
 /// # Errors
 /// Fails if there is no such grid.
@@ -186,7 +188,7 @@ pub fn grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
     let surface = |grid: &[usize; 3]| -> usize {
         (0..3).map(|axis| (grid[axis] - 1) * nodes[(axis + 1) % 3] * nodes[(axis + 2) % 3]).sum()
     };
-    // Of equal grids, the last one is used. It cuts along z, so that each rank's nodes are contiguous.
+    // If grids have equal surfaces, the last grid is used, which divides z, so that the nodes of a rank are contiguous.
     grids
         .reduce(|best, next| if surface(&next) <= surface(&best) { next } else { best })
         .ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! One solution from the numbering to the check, by threads or by ranks.
+//! One complete solution, from the numbering of the nodes to the check, computed by threads or by ranks.
 
 use super::options::{IccgOptions, Method};
 use super::size;
@@ -22,14 +22,15 @@ use serde::{Deserialize, Serialize};
 use std::panic::resume_unwind;
 use std::time::Duration;
 
-/// Approximate time between checks for an interruption, and between core-to-core round trips, which identify regimes.
+/// Approximate time between two checks for an interruption, and between two measurements of the core-to-core round
+/// trip.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Number of products with each candidate before one is chosen; the best one counts.
+/// Number of products measured with every candidate; the shortest time counts.
 const TURNS: usize = 5;
-/// Number of products whose saved time must exceed the time of creating a storage format.
+/// Number of products over which the time of creating a storage format is distributed when formats are compared.
 const WORTH: f64 = 100.0;
 
-/// Products with the matrix: storage format and loops.
+/// Method of matrix-vector products: storage format and loops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Products {
     pub storage: Storage,
@@ -37,14 +38,14 @@ pub(super) struct Products {
     pub ahead: bool,
 }
 
-/// Problem and method of a solution.
+/// Description of a solution to compute: problem, size and method.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Job {
     pub mesh: Mesh,
     pub options: IccgOptions,
-    /// `None` to choose them.
+    /// Method of products; with `None`, the fastest method is chosen by measurement.
     pub products: Option<Products>,
-    /// Method used instead of that of the options.
+    /// Preconditioner, which may differ from the preconditioner in the options.
     pub method: Method,
 }
 
@@ -59,14 +60,14 @@ impl Job {
 pub(super) struct Solution {
     pub iterations: usize,
     pub end: End,
-    /// Recomputed `|b - A x| / |b|`.
+    /// Relative residual `|b - A x| / |b|`, recomputed after the solution.
     pub residual: Option<f64>,
     /// Largest difference from the exact displacements, divided by the largest displacement.
     pub error: Option<f64>,
-    /// Time to number, assemble, factorise and store, seconds.
+    /// Time in seconds for numbering, assembly, factorisation and creation of the storage format.
     pub setup_s: Seconds,
     pub products: Products,
-    /// Time of a product in BCSR and in sliced ELL, seconds, if one of them was chosen by measurement.
+    /// Time in seconds of a product in BCSR and in sliced ELL, if the format was chosen by measurement.
     pub product_s: [Option<Seconds>; 2],
     pub colours: usize,
     pub shift: f64,
@@ -79,8 +80,8 @@ pub(super) fn parts(work: &Work) -> impl Iterator<Item = usize> {
     (0..PARTS.len()).filter(|part| work.bytes[*part] > 0)
 }
 
-/// Solves with workers `at` of the pool; returns one sample per iteration, with its time and the times of its
-/// [`parts`]. `None` if the user interrupted the solution.
+/// Solves with the workers number `at` of the pool; returns one sample per iteration, with the time of the iteration
+/// and the times of its [`parts`]. `None` if the user interrupted the solution.
 ///
 /// # Errors
 /// Fails if memory cannot be mapped or a worker fails.
@@ -104,7 +105,7 @@ fn by_threads(
     job: &Job,
     observer: &mut dyn Observer,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
-    let Some(team) = pool.team(at) else { unreachable!("threads have a team") };
+    let Some(team) = pool.team(at) else { unreachable!("workers that are threads have a team") };
     let (unstored, halo) = Unstored::assemble(team, Subdomain::whole(job.mesh), job, |_, _| Alone)?;
     let prepared = unstored.choose(team, &halo)?;
     let mut solver = prepared.solver(team, &halo)?;
@@ -113,8 +114,8 @@ fn by_threads(
         if observer.interrupted() {
             return Ok(None);
         }
-        // SAFETY: the job computes and synchronises at its own barrier; every thread of the team has its own context,
-        // and no other code uses the solver.
+        // SAFETY: the job computes and synchronises only at the barrier of the team. All threads of the team have
+        // different contexts, and no other code uses the solver.
         let (sample, timed) = unsafe {
             pool.sample(at, Interrupt::never(), |member, laps| {
                 let context = ThreadContext::of_thread(member);
@@ -129,7 +130,9 @@ fn by_threads(
         let told = format!("iteration {}, residual {:.1e}", state.iterations, state.residual);
         observer.progress(share.clamp(0.0, 1.0), &told);
     }
-    let Some(thread_team) = pool.team(at) else { unreachable!("threads have a team") };
+    let Some(thread_team) = pool.team(at) else {
+        unreachable!("workers that are threads have a team")
+    };
     let residual = solver.true_residual(thread_team)?;
     Ok(Some((prepared.solution(&mut solver, state, residual), samples)))
 }
@@ -143,11 +146,11 @@ fn by_ranks(
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     let grid = size::grid(job.mesh, ranks)?;
     let shared = SharedHalo::map(job.mesh, ranks)?;
-    // SAFETY: the job computes, allocates, makes system calls, and synchronises at its own barrier.
+    // SAFETY: the job computes, allocates, makes system calls, and synchronises only at the barrier of the ranks.
     let solved = unsafe {
         pool.sample(at, Interrupt::when(&mut || observer.interrupted()), |member, laps| {
             let own_range = shared.of_rank(member.index);
-            // The process that waits for the ranks ends them.
+            // The parent process, which waits for the ranks, handles interrupts.
             part_of_rank(member, laps, job, &own_range, grid, &mut || false)
         })
     };
@@ -160,19 +163,19 @@ fn by_ranks(
     }
 }
 
-/// Solves with the ranks of an MPI launcher, which have received the job.
+/// Solves with the ranks of an MPI launcher; the ranks have already received the job.
 fn by_mpi(
     world: &World,
     job: &Job,
     observer: &mut dyn Observer,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     let timed = mpi_rank(world, job, &mut || observer.interrupted())?;
-    let Some(timed) = timed else { unreachable!("who orders is rank 0") };
+    let Some(timed) = timed else { unreachable!("the rank that sends the job is rank 0") };
     let sample = timed.sample((f64::NAN, f64::NAN));
     joined(&sample, timed)
 }
 
-/// Result of a rank: its solution and the times of its iterations, or `None` if it was interrupted.
+/// Result of a rank: the solution and the times of the iterations, or `None` if the solution was interrupted.
 pub(super) type OfRank = Result<Option<(Solution, Vec<Times>)>, Failure>;
 
 /// Runs the part of one rank under an MPI launcher. Rank 0 gets the results of all ranks.
@@ -201,7 +204,7 @@ fn joined(
     Ok(Some((together, samples)))
 }
 
-/// Runs one rank's part of a solution.
+/// Runs the part of one rank in a solution.
 fn part_of_rank(
     member: &Member<'_>,
     laps: &mut Laps<'_>,
@@ -231,7 +234,7 @@ fn as_rank(
     if ended {
         return Err(Failure::missing("another rank could not map memory"));
     }
-    // From here on, all ranks synchronise, so a rank that fails must end the run.
+    // After this point, all ranks wait for each other, so a rank that fails must end the whole run.
     let prepared = prepared.choose(context, &halo).unwrap_or_else(lost);
     let mut solver = prepared.solver(context, &halo).unwrap_or_else(lost);
     let (mut state, mut times, mut count) = (solver.start(), Vec::new(), 1);
@@ -257,12 +260,12 @@ fn until_next_look(seconds: f64) -> usize {
     ((LOOK_EVERY.as_secs_f64() / seconds.max(1e-6)) as usize).clamp(1, 10_000)
 }
 
-/// Ends a rank for which the other ranks wait.
+/// Ends the process of a rank that cannot continue while the other ranks wait for it.
 fn lost<T>(failure: Failure) -> T {
     resume_unwind(Box::new(failure))
 }
 
-/// Combines the solutions of ranks.
+/// Combines the solutions of all ranks.
 fn together(solutions: &[Solution]) -> Solution {
     let greatest = |of: &dyn Fn(&Solution) -> Option<f64>| {
         let all = solutions.iter().map(of);
@@ -286,11 +289,11 @@ fn together(solutions: &[Solution]) -> Solution {
     }
 }
 
-/// Returns one sample per iteration; all of them have the round trips of the whole.
+/// Returns one sample per iteration. All samples contain the core-to-core round trips of the complete solution.
 fn samples_of(all: &Sample, times: &[Times], work: &Work) -> Vec<Sample> {
     let parts: Vec<usize> = parts(work).collect();
     let of = |(number, iteration): (usize, &Times)| {
-        // The clock readings around the iteration show interference.
+        // The times before and after the iteration are used to detect interference.
         let seconds: Vec<f64> = std::iter::once(all.seconds[number])
             .chain(parts.iter().map(|part| iteration[1 + part]))
             .collect();
@@ -307,20 +310,20 @@ fn samples_of(all: &Sample, times: &[Times], work: &Work) -> Vec<Sample> {
     times.iter().enumerate().map(of).collect()
 }
 
-/// A system that is complete except for the choice of its products.
+/// Assembled system for which the method of products is not yet chosen.
 struct Unstored {
     system: System,
     preconditioner: Preconditioner,
-    /// The matrix in each candidate storage format, with its time in seconds in addition to `setup_s`.
+    /// Matrix in every candidate storage format, with the seconds for creating the format in addition to `setup_s`.
     matrices: Vec<(Matrix, f64)>,
-    /// Products that were chosen before.
+    /// Method of products from an earlier solution.
     chosen: Option<Products>,
     setup_s: f64,
-    /// Vectors for the trial of products.
+    /// Vectors for measuring products; `None` if nothing must be chosen.
     vectors: Option<[SharedArray<f64>; 2]>,
 }
 
-/// A system that is ready to be solved.
+/// System that is ready to be solved.
 struct Prepared {
     system: System,
     preconditioner: Preconditioner,
@@ -359,7 +362,7 @@ impl Prepared {
 }
 
 impl Unstored {
-    /// Numbers, assembles and factorises the part of a rank.
+    /// Numbers, assembles and factorises the rows of a rank.
     fn assemble<H>(
         threads: &mut impl Threads,
         subdomain: Subdomain,
@@ -397,8 +400,8 @@ impl Unstored {
         Ok((Self { system, preconditioner, matrices, chosen, setup_s, vectors }, halo))
     }
 
-    /// Uses the products that were chosen before, or else chooses the fastest by measurement; all ranks choose the
-    /// same.
+    /// Uses the method of products from an earlier solution, or else chooses the fastest method by measurement. All
+    /// ranks choose the same method.
     fn choose(mut self, threads: &mut impl Threads, halo: &dyn Halo) -> Result<Prepared, Failure> {
         let mut product_s = [None; 2];
         let mut best = self.chosen.map(|chosen| (chosen, 0.0));
@@ -409,7 +412,7 @@ impl Unstored {
                 .flat_map(|(matrix, more_s)| [false, true].map(|ahead| (matrix, ahead, *more_s)))
                 .collect();
             let turns = |context: &ThreadContext<'_>| {
-                // SAFETY: each thread has its own context, and no other code uses the vectors.
+                // SAFETY: all threads have different contexts, and no other code uses the vectors.
                 unsafe { products(context, &self.system.rows, halo, &ways, vectors) }
             };
             let all = threads.map(turns)?;
@@ -422,9 +425,11 @@ impl Unstored {
                 }
             }
         }
-        let Some((products, _)) = best else { unreachable!("chosen before, or just now") };
+        let Some((products, _)) = best else {
+            unreachable!("products were chosen in an earlier run or by this measurement")
+        };
         let at = self.matrices.iter().position(|(each, _)| each.storage() == products.storage);
-        let Some(at) = at else { unreachable!("what is chosen was made") };
+        let Some(at) = at else { unreachable!("the matrix in the chosen storage format exists") };
         let (matrix, more_s) = self.matrices.swap_remove(at);
         let Self { system, preconditioner, setup_s, .. } = self;
         let setup_s = setup_s + more_s;
@@ -432,11 +437,12 @@ impl Unstored {
     }
 }
 
-/// Measures products in turn; returns their best times without and with a share of the time of creating their storage
-/// format, as means over ranks.
+/// Measures the methods of products alternately. Returns two times per method: the best time, and the best time plus a
+/// share of the time for creating the storage format. The times are means over the ranks.
 ///
 /// # Safety
-/// Every thread of every rank calls this with its own context, and no other code uses the vectors during the call.
+/// All threads of all ranks must call this function, with different contexts. No other code may use the vectors during
+/// the call.
 unsafe fn products(
     context: &ThreadContext<'_>,
     rows: &Numbering,

@@ -1,5 +1,5 @@
-//! View of `apps iccg`: the time of each part of an iteration, and the bandwidth that it reaches compared with that of
-//! the node. With several kinds of workers, the tables have one row for each.
+//! View of `apps iccg`: the times of the parts of an iteration, and the bandwidth of every part compared with the
+//! bandwidth of the node. With several kinds of workers, the tables have one row per kind.
 
 use super::TEST;
 use super::config::IccgConfig;
@@ -15,7 +15,7 @@ use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
 
-/// Figure with its configuration.
+/// Figure and its configuration.
 type IccgFigure<'a> = (&'a Measurement, IccgConfig);
 
 /// Returns the sections with tables, evidence and summary; none if the record has no such figures.
@@ -68,7 +68,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     std::iter::once(section).chain(closing.map(summary)).collect()
 }
 
-/// Returns the name of the workers of a combination.
+/// Returns the name of the workers of a figure, e.g. `2 threads`.
 fn workers(config: &IccgConfig) -> String {
     sweep::in_words(&config.on, config.sweep.as_ref())
 }
@@ -77,12 +77,12 @@ fn label(config: &IccgConfig) -> String {
     sweep::label(&config.on, config.sweep.as_ref())
 }
 
-/// Returns the value of a figure on an axis of the sweep.
+/// Returns the value of a sweep axis for a figure.
 fn coordinate<'c>(config: &'c IccgConfig, axis: &str) -> Option<&'c str> {
     sweep::coordinate(config.sweep.as_ref(), axis)
 }
 
-/// Returns the reference of relative speeds.
+/// Returns the sentence that names the reference of the relative speeds.
 fn relative(all: &[IccgFigure<'_>]) -> Option<String> {
     let ratios = all.iter().filter(|(m, _)| m.name == "relative");
     let mut against: Vec<&str> =
@@ -93,7 +93,7 @@ fn relative(all: &[IccgFigure<'_>]) -> Option<String> {
         .then(|| format!("speed to solution divided by that of {joined}, interleaved"))
 }
 
-/// Returns a sentence on the workers with the fastest solution.
+/// Returns a sentence about the workers with the fastest solution.
 fn fastest(groups: &[&[IccgFigure<'_>]]) -> Option<String> {
     let found = groups.iter().filter_map(|group| named(group, "time_to_solution"));
     let all: Vec<(String, &Measurement)> =
@@ -102,7 +102,7 @@ fn fastest(groups: &[&[IccgFigure<'_>]]) -> Option<String> {
 }
 
 /// Returns a chart of the rate over the number of ranks or threads, with one curve for each value of the other axis;
-/// without such an axis, bars of the relative speed of each kind of workers.
+/// without such an axis, returns bars of the relative speed of every kind of workers.
 fn picture(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
     let counts = ["ranks", "threads"];
     let axis = counts
@@ -152,7 +152,7 @@ fn named<'a, 'm>(group: &'a [IccgFigure<'m>], name: &str) -> Option<&'a IccgFigu
     group.iter().find(|(m, _)| m.name == name)
 }
 
-/// Returns a figure with its unit, or the reason why there is none.
+/// Returns the cell for a figure with its unit, or for the reason why there is no value.
 fn in_words(m: Option<&IccgFigure<'_>>) -> TableCell {
     let Some((m, _)) = m else { return TableCell::default() };
     match m.value {
@@ -161,7 +161,7 @@ fn in_words(m: Option<&IccgFigure<'_>>) -> TableCell {
     }
 }
 
-/// Returns a rate in units of 10^9.
+/// Returns the cell for a rate in units of 10^9.
 fn rate(m: Option<&IccgFigure<'_>>) -> TableCell {
     let value = m.and_then(|(m, _)| Some((m.value?, m.unit)));
     value.map_or_else(TableCell::default, |(value, unit)| {
@@ -169,7 +169,7 @@ fn rate(m: Option<&IccgFigure<'_>>) -> TableCell {
     })
 }
 
-/// Returns a share in per cent.
+/// Returns the cell for a share in percent.
 fn percent(share: Option<Fraction>) -> TableCell {
     share.map_or_else(TableCell::default, |share| TableCell::text(share.in_whole_percent()))
 }
@@ -335,11 +335,11 @@ fn memory(config: &IccgConfig) -> Option<String> {
     Some(format!("matrix of {matrix}, {} times the last-level caches in use", significant(times)))
 }
 
-/// Returns the closing sentence.
+/// Returns the closing sentence, which compares the solver with the memory bandwidth.
 fn closing((m, config): &IccgFigure<'_>) -> Option<String> {
     let limit = m.limit.as_ref()?;
     Some(format!(
-        "the solver runs at {}, {:.0} % of the rate that its bytes allow at this node's bandwidth ({} per iteration)",
+        "the solver runs at {}, {:.0} % of the rate permitted by the bandwidth of this node ({} per iteration)",
         m.in_words(),
         100.0 * limit.fraction.0,
         Seconds(config.predicted_s?)

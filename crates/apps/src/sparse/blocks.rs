@@ -1,4 +1,4 @@
-//! Consecutive block rows, each with its own length (BCSR).
+//! Storage of consecutive block rows of different lengths (BCSR).
 
 use super::kernel::{self, Rows};
 use crate::array::{Array, SharedArray};
@@ -7,7 +7,7 @@ use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 use nodegauge_measure::Failure;
 use std::ops::Range;
 
-/// Numbers of a block, stored by columns.
+/// Number of elements of a block, which is stored by columns.
 pub(crate) const BLOCK: usize = 9;
 
 /// Block rows of all threads.
@@ -18,7 +18,7 @@ pub(crate) struct Blocks {
     values: Array<f64>,
 }
 
-/// [`Blocks`] while threads write their own rows.
+/// [`Blocks`] while threads write different rows.
 #[derive(Debug)]
 pub(crate) struct SharedBlocks {
     starts: Array<usize>,
@@ -27,7 +27,8 @@ pub(crate) struct SharedBlocks {
 }
 
 impl SharedBlocks {
-    /// Maps memory for rows with these numbers of blocks and sets the start of each row; the blocks are not touched.
+    /// Maps memory for rows with these numbers of blocks and sets the start of every row; the memory of the blocks is
+    /// not touched.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped.
@@ -45,11 +46,14 @@ impl SharedBlocks {
     ///
     /// # Safety
     /// While the results live, no other code reads or writes the row.
-    #[allow(clippy::mut_from_ref, reason = "as of a SharedArray")]
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "the caller guarantees exclusive use, as for a SharedArray"
+    )]
     pub unsafe fn row_mut(&self, row: usize) -> (&mut [u32], &mut [[f64; BLOCK]]) {
         let blocks = self.starts[row]..self.starts[row + 1];
         let numbers = BLOCK * blocks.start..BLOCK * blocks.end;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller meets the requirements of this function.
         unsafe { (self.columns.part_mut(blocks), self.values.part_mut(numbers).as_chunks_mut().0) }
     }
 
@@ -61,11 +65,11 @@ impl SharedBlocks {
     pub unsafe fn row(&self, row: usize) -> (&[u32], &[[f64; BLOCK]]) {
         let blocks = self.starts[row]..self.starts[row + 1];
         let numbers = BLOCK * blocks.start..BLOCK * blocks.end;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller meets the requirements of this function.
         unsafe { (self.columns.part(blocks), self.values.part(numbers).as_chunks().0) }
     }
 
-    /// Returns the rows after the last thread has written its own.
+    /// Converts to [`Blocks`] after all threads have written their rows.
     pub fn into_blocks(self) -> Blocks {
         let Self { starts, columns, values } = self;
         Blocks { starts, columns: columns.into_array(), values: values.into_array() }
@@ -105,8 +109,8 @@ impl Blocks {
     /// Computes `y = A x` on a range of rows.
     ///
     /// # Safety
-    /// The processor supports the instruction set of `code`; `x` has every column of the rows; no thread writes `x`,
-    /// and no other thread uses these rows of `y`.
+    /// The processor must support the instruction set of `code`. `x` must have every column of the rows. No thread may
+    /// write `x`, and no other thread may use these rows of `y`.
     pub unsafe fn multiply(&self, code: Code, rows: &Range<usize>, x: *const f64, y: *mut f64) {
         // SAFETY: the rows were checked; the caller guarantees the rest.
         unsafe { kernel::product(code, &self.rows(rows), x, y) }

@@ -1,4 +1,4 @@
-//! Loops over blocks.
+//! Loops over blocks: products and substitutions.
 
 use crate::code::{ask, compiled};
 use nodegauge_kernels::isa::{InstructionSet, multiply_add};
@@ -6,7 +6,8 @@ use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 /// Number of block rows of a slice: the number of lanes of the widest vectors.
 pub(crate) const LANES: usize = 8;
 
-/// Number of independent rows or slices that are processed side by side; a hardware prefetcher follows each.
+/// Number of independent rows or slices that are processed side by side; hardware prefetchers follow each of these
+/// streams.
 const SIDE_BY_SIDE: usize = 2;
 
 /// Block rows in the form that loops use. Row `i` has the blocks from `starts[i]` to `starts[i + 1]`.
@@ -16,9 +17,9 @@ pub(crate) struct Rows {
     pub range: (usize, usize),
     /// Start of each row.
     pub starts: *const usize,
-    /// Block column of each block.
+    /// Column index of every block.
     pub columns: *const u32,
-    /// Blocks.
+    /// Elements of the blocks.
     pub values: *const f64,
 }
 
@@ -29,7 +30,7 @@ unsafe fn row_product<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
     i: usize,
     x: *const f64,
 ) -> [f64; 4] {
-    // Three sums, so that additions do not wait for each other.
+    // Three partial sums are used, so that additions do not wait for each other.
     let mut sums = [[0.0; 4]; 3];
     // SAFETY: the row and its blocks exist, four numbers can be read from the start of each column of a block, and `x`
     // has the columns of the row.
@@ -38,7 +39,7 @@ unsafe fn row_product<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
         for block in first..end {
             let x = x.add(3 * *rows.columns.add(block) as usize);
             let values = rows.values.add(9 * block);
-            // A block is longer than a cache line.
+            // A block is longer than a cache line, so two lines are prefetched.
             ask::<ASK, BACKWARD>(values);
             ask::<ASK, BACKWARD>(values.add(8));
             for c in 0..3 {
@@ -71,8 +72,9 @@ compiled! {
     /// Computes `y = A x`.
     ///
     /// # Safety
-    /// The processor supports the instruction set; the rows exist, with one readable number after their last block; `x`
-    /// has their columns and `y` the rows; no other thread uses these rows of `y` or writes `x`.
+    /// The processor must support the instruction set. The rows must exist, with one readable number after the last
+    /// block. `x` must have all columns of the rows, and `y` the rows. No other thread may use these rows of `y` or
+    /// write `x`.
     product = product_body(rows: &Rows, x: *const f64, y: *mut f64)
 }
 
@@ -85,7 +87,7 @@ unsafe fn product_body<S: InstructionSet, const ASK: bool>(
     let (first, end) = rows.range;
     let each = (end - first) / SIDE_BY_SIDE;
     let write = |i: usize| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller meets the requirements of this function.
         unsafe {
             let product = row_product::<S, ASK, false>(rows, i, x);
             (0..3).for_each(|lane| y.add(3 * i + lane).write(product[lane]));
@@ -100,7 +102,7 @@ unsafe fn product_body<S: InstructionSet, const ASK: bool>(
 }
 
 compiled! {
-    /// Forward substitution on unit lower rows: `z_i = r_i - sum of L_ij z_j`.
+    /// Runs a forward substitution on unit lower rows: `z_i = r_i - sum of L_ij z_j`.
     ///
     /// # Safety
     /// The requirements are those of [`product`]; the columns of a row refer to preceding rows, or to rows of other
@@ -127,12 +129,12 @@ unsafe fn forward_body<S: InstructionSet, const ASK: bool>(
 }
 
 compiled! {
-    /// Backward substitution on unit upper rows, last row first: `z_i = D_i z_i - sum of U_ij z_j`, with `D` as 3 x 3
-    /// numbers per row.
+    /// Runs a backward substitution on unit upper rows, from the last row to the first: `z_i = D_i z_i - sum of U_ij
+    /// z_j`, with `D` as 3 x 3 numbers per row.
     ///
     /// # Safety
-    /// The requirements are those of [`forward`], with following instead of preceding rows; `diagonal` has the rows and
-    /// one number after them.
+    /// The requirements are those of [`forward`], with following rows instead of preceding rows. `diagonal` must have
+    /// the rows and one number after them.
     backward = backward_body(rows: &Rows, diagonal: *const f64, z: *mut f64)
 }
 
@@ -143,7 +145,7 @@ unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
     z: *mut f64,
 ) {
     for i in (rows.range.0..rows.range.1).rev() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller meets the requirements of this function.
         unsafe {
             let own = z.add(3 * i).cast::<[f64; 3]>();
             let scaled = block_product::<S>(diagonal.add(9 * i), own.read());
@@ -157,8 +159,8 @@ compiled! {
     /// Computes `z = D r` on the rows from `first` to `end`, with `D` as 3 x 3 numbers per row.
     ///
     /// # Safety
-    /// The processor supports the instruction set; `diagonal` (with one number after it), `r` and `z` have the rows,
-    /// and no other thread uses these rows of `z`.
+    /// The processor must support the instruction set. `diagonal` (with one number after it), `r` and `z` must have the
+    /// rows. No other thread may use these rows of `z`.
     scale = scale_body(range: (usize, usize), diagonal: *const f64, r: *const f64, z: *mut f64)
 }
 
@@ -170,7 +172,7 @@ unsafe fn scale_body<S: InstructionSet, const ASK: bool>(
     z: *mut f64,
 ) {
     for i in range.0..range.1 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller meets the requirements of this function.
         unsafe {
             let r = r.add(3 * i).cast::<[f64; 3]>().read();
             let scaled = block_product::<S>(diagonal.add(9 * i), r);
@@ -180,20 +182,20 @@ unsafe fn scale_body<S: InstructionSet, const ASK: bool>(
 }
 
 /// Slices of block rows in the form that loops use. Slice `s` has the columns of blocks from `starts[s]` to `starts[s +
-/// 1]`; each has one block of each of the slice's rows.
+/// 1]`. A column of blocks contains one block of every row of the slice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slices {
     /// Number of slices.
     pub count: usize,
-    /// First row.
+    /// First row of the slices.
     pub first: usize,
     /// Row after the last one.
     pub end: usize,
-    /// Start of each slice, as an index of columns of blocks.
+    /// First column of blocks of every slice.
     pub starts: *const usize,
-    /// Index of the first vector component of each block, [`LANES`] per column of blocks.
+    /// Index of the first vector component that a block is multiplied with; [`LANES`] indices per column of blocks.
     pub columns: *const u32,
-    /// Elements of the blocks, element by element, [`LANES`] of each.
+    /// Elements of the blocks. The same element of the [`LANES`] blocks of a column is stored consecutively.
     pub values: *const f64,
 }
 
@@ -211,9 +213,10 @@ unsafe fn slices_body<S: InstructionSet, const ASK: bool>(
     x: *const f64,
     y: *mut f64,
 ) {
-    // Each part of the thread's rows has the same number of slices; the remaining slices follow one by one.
+    // The slices of the thread are divided into parts with the same number of slices; the remaining slices are
+    // processed one by one.
     let each = slices.count / SIDE_BY_SIDE;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller meets the requirements of this function.
     unsafe {
         for slice in 0..each {
             let these = std::array::from_fn(|part| part * each + slice);

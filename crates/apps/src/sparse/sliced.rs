@@ -1,5 +1,5 @@
-//! Slices of block rows side by side (sliced ELL: M. Kreutzer et al., SIAM J. Sci. Comput. 36, 2014; without sorting,
-//! because the rows of a mesh have nearly equal lengths).
+//! Slices of interleaved block rows (sliced ELL: M. Kreutzer et al., SIAM J. Sci. Comput. 36, 2014; the rows are not
+//! sorted, because the rows of a mesh have nearly equal lengths).
 
 use super::blocks::{BLOCK, Blocks};
 use super::kernel::{self, LANES, Slices};
@@ -8,7 +8,7 @@ use crate::code::Code;
 use nodegauge_measure::Failure;
 use std::ops::Range;
 
-/// Rows of a thread.
+/// Matrix rows of a thread in sliced ELL.
 #[derive(Debug)]
 pub(crate) struct Sliced {
     rows: Range<usize>,
@@ -18,7 +18,7 @@ pub(crate) struct Sliced {
 }
 
 impl Sliced {
-    /// Creates the slices of a thread's rows; called by that thread.
+    /// Creates the slices for the rows of a thread; must be called by that thread, which touches the memory first.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped.
@@ -35,7 +35,7 @@ impl Sliced {
         for (slice, row) in rows.clone().step_by(LANES).enumerate() {
             for place in starts[slice]..starts[slice + 1] {
                 for lane in 0..LANES {
-                    // A missing block of a short row is a block of zeros in the row's first column.
+                    // A missing block of a short row is stored as a block of zeros in the first column of the row.
                     let own = row + lane;
                     let (own_columns, own_blocks) =
                         if own < rows.end { blocks.row(own) } else { Default::default() };
@@ -53,7 +53,7 @@ impl Sliced {
         Ok(Self { rows, starts, columns, values })
     }
 
-    /// Computes `y = A x` on the thread's rows.
+    /// Computes `y = A x` on the rows of the thread.
     ///
     /// # Safety
     /// The requirements are those of [`Blocks::multiply`].
@@ -66,7 +66,7 @@ impl Sliced {
             columns: self.columns.at(0),
             values: self.values.at(0),
         };
-        // SAFETY: the slices are those of the rows; the caller guarantees the rest.
+        // SAFETY: the slices contain exactly the rows of the thread; the caller guarantees the remaining requirements.
         unsafe { kernel::slices(code, &slices, x, y) }
     }
 

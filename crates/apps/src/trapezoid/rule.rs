@@ -1,4 +1,4 @@
-//! Trapezoid rule for 4 / (1 + x^2) between 0 and 1, whose integral is pi: the loop, and the error bound of its sum.
+//! Trapezoid rule for 4 / (1 + x^2) between 0 and 1, whose integral is pi: the loop, and the error bound of the sum.
 
 use nodegauge_kernels::isa::InstructionSet;
 use nodegauge_kernels::{Isa, dispatched};
@@ -8,10 +8,11 @@ use std::array::from_fn;
 pub const FLOPS: f64 = 5.0;
 /// Number of parallel partial sums: eight vectors of four hide the latency of additions, so the divider is the limit.
 const LANES: usize = 32;
-/// Number of points that are summed without compensation; the sums of these blocks are compensated.
+/// Number of points of a block. Sums within a block are not compensated; the addition of blocks is compensated (Kahan
+/// summation).
 const BLOCK: u64 = 4096;
 
-/// Loop for the widest instruction set that makes it faster on this processor.
+/// Loop for the widest instruction set with which the loop is faster on this processor.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
     /// Instruction set, which this processor supports.
@@ -22,7 +23,9 @@ impl Rule {
     /// Returns the loop for this processor. The divider of every known x86 core delivers as many quotients per cycle
     /// with 256-bit vectors as with 512-bit vectors (uops.info, VDIVPD).
     pub fn detect() -> Self {
-        Self::available().pop().unwrap_or_else(|| unreachable!("the baseline is always there"))
+        Self::available()
+            .pop()
+            .unwrap_or_else(|| unreachable!("the baseline instruction set is always available"))
     }
 
     /// Returns all loops that this processor supports, the widest last.
@@ -39,13 +42,13 @@ impl Rule {
         }
     }
 
-    /// Returns the share of worker `index` of `count` in the integral over `points` intervals.
+    /// Returns the part of the integral over `points` intervals that worker `index` of `count` computes.
     pub fn share(self, points: u64, index: usize, count: usize) -> f64 {
         let at = |piece: usize| (u128::from(points - 1) * piece as u128 / count as u128) as u64 + 1;
         let h = 1.0 / points as f64;
         // SAFETY: `available` lists only loops that this processor supports.
         let inner = unsafe { sum(self.isa, at(index), at(index + 1), h) };
-        // Half of f(0) = 4 and half of f(1) = 2.
+        // The first worker adds half of f(0) = 4 and half of f(1) = 2.
         let ends = if index == 0 { 3.0 } else { 0.0 };
         (inner + ends) * h
     }
@@ -55,14 +58,14 @@ dispatched! {
     /// Returns the sum of f at the points from `first` to `end`.
     ///
     /// # Safety
-    /// The processor supports the instruction set.
+    /// The processor must support the instruction set.
     unsafe fn sum(first: u64, end: u64, h: f64) -> f64 = sum_body;
 }
 
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters, reason = "every dispatched body has one")]
 unsafe fn sum_body<S: InstructionSet>(first: u64, end: u64, h: f64) -> f64 {
-    // Kahan summation: the rounding error of an addition is added to the next one.
+    // This is Kahan summation: the rounding error of an addition is added in the next addition.
     let (mut total, mut lost) = (0.0, 0.0);
     let mut at = first;
     while at < end {
@@ -96,9 +99,10 @@ fn block(first: u64, count: u64, h: f64) -> f64 {
     sums.iter().sum()
 }
 
-/// Returns the maximum difference of a sum over `points` intervals from pi: the error of the rule, h^2 / 12 (f'(1) -
-/// f'(0)) = -h^2 / 6 to leading order in h, plus rounding as in Higham, "Accuracy and Stability of Numerical
-/// Algorithms", 4.2 and 4.3: one epsilon for each addition in a lane and over the lanes, and several per term.
+/// Returns the maximum difference between a sum over `points` intervals and pi. It is the error of the rule plus a
+/// bound of the rounding errors. The error of the rule is h^2 / 12 (f'(1) - f'(0)) = -h^2 / 6 to leading order in h.
+/// The bound of the rounding errors follows Higham, "Accuracy and Stability of Numerical Algorithms", 4.2 and 4.3: one
+/// epsilon per addition within a lane and over the lanes, and several per term.
 pub fn allowed(points: u64) -> f64 {
     let h = 1.0 / points as f64;
     let additions = BLOCK as f64 / LANES as f64 + LANES as f64;
@@ -117,7 +121,7 @@ mod tests {
             for points in [1, 2, 31, 33, 1000, 4097, 1_000_000] {
                 let pi = rule.share(points, 0, 1);
                 assert!((pi - PI).abs() <= allowed(points), "{rule:?} {points}: {pi}");
-                // Error of the rule alone.
+                // Error of the rule without rounding errors.
                 let left = 1.0 / (6.0 * (points as f64).powi(2));
                 assert!(points < 31 || (PI - pi - left).abs() < 0.01 * left + 1e-14, "{points}");
             }
@@ -127,7 +131,7 @@ mod tests {
     #[test]
     fn a_point_that_is_missing_or_wrong_is_seen() {
         let points = 1_000_000_000;
-        // Smallest of all terms.
+        // A wrong or missing smallest term must exceed the allowed error.
         assert!(2.0 / points as f64 > 100.0 * allowed(points));
     }
 

@@ -9,7 +9,7 @@ fn site() -> Site {
     Site::new(topology, Machine::default(), SysRoot::live())
 }
 
-/// Returns one thread, and one rank without and with a policy.
+/// Returns three kinds of workers: one thread, one rank without a policy, and one rank with a policy.
 fn workers(site: &Site) -> Vec<Workers> {
     let one = PlacementRequest { threads: Some(1), ..PlacementRequest::default() };
     let ranks = |policy| {

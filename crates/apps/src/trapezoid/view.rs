@@ -1,4 +1,5 @@
-//! View of `apps trapezoid`: one row for each kind of workers per number of intervals, and the effect of placement.
+//! View of `apps trapezoid`: a table with one row per number of intervals and kind of workers, and a sentence about the
+//! effect of placement.
 
 use super::TEST;
 use crate::GAUGE;
@@ -10,7 +11,7 @@ use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::stats::Summary;
 use nodegauge_measure::{Fraction, Unit};
 
-/// Figure with its configuration.
+/// Figure and its configuration.
 type TrapezoidFigure<'a> = (&'a Measurement, TrapezoidConfig);
 
 /// Returns the sections with table, evidence and summary; none if the record has no such figures.
@@ -103,7 +104,7 @@ fn power(points: u64) -> String {
     if 10u64.pow(exponent) == points { format!("10^{exponent}") } else { points.to_string() }
 }
 
-/// Returns a ratio with three decimals.
+/// Returns the cell for a ratio, with three decimals.
 fn factor(m: &Measurement) -> TableCell {
     match m.value {
         Some(value) => TableCell::figure(value, Unit::Factor, format!("{value:.3}")),
@@ -114,8 +115,8 @@ fn factor(m: &Measurement) -> TableCell {
 /// Relative difference below which placement is regarded as having no effect.
 const LITTLE: f64 = 0.05;
 
-/// Returns the sentence on the effect of placement on the longest sums, by the confidence intervals of the ratios to
-/// policy 0.
+/// Returns the sentence about the effect of placement on the longest sums, based on the confidence intervals of the
+/// ratios to policy 0.
 fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
     let relative = || all.iter().filter(|(m, _)| m.name == "relative");
     let longest = relative().filter_map(|(_, config)| config.n).max()?;
@@ -167,8 +168,8 @@ mod tests {
     use super::*;
     use nodegauge_measure::record::Quoted;
 
-    /// Returns the page's sentence for ratios to policy 0 that are evenly distributed around `centre` over a range of
-    /// `spread`.
+    /// Returns the sentence on the page for ratios to policy 0 that are evenly distributed around `centre` in a range
+    /// of width `spread`.
     fn said(centre: f64, spread: f64, samples: u32) -> String {
         let ratios = |policy: f64| {
             let at = |n| centre + spread * (f64::from(n) / f64::from(samples.max(2) - 1) - 0.5);

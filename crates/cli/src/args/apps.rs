@@ -39,7 +39,7 @@ pub(crate) struct AppRankArgs {
     pub(crate) policy: Option<Policies>,
 }
 
-/// Kinds and numbers of workers to measure in turn.
+/// Option for a sweep over kinds and numbers of workers (threads or ranks).
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct AppSweepArgs {
     /// Measure several values in turn: policy=0-5, ranks=1,2,4, rank-map, threads=1-8, or
@@ -51,7 +51,7 @@ pub(crate) struct AppSweepArgs {
     pub(crate) axes: Vec<WorkersAxis>,
 }
 
-/// `apps trapezoid`.
+/// Arguments of `apps trapezoid`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct TrapezoidArgs {
     /// Intervals of the sums [default: 1e6,1e7,1e9]
@@ -65,7 +65,7 @@ pub(crate) struct TrapezoidArgs {
     pub(crate) common: Common,
 }
 
-/// `apps iccg`.
+/// Arguments of `apps iccg`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct IccgArgs {
     /// Hexahedra along x, y, z [default: a cube whose matrix is four times the last-level caches]
@@ -97,7 +97,7 @@ pub(crate) struct IccgArgs {
     pub(crate) common: Common,
 }
 
-/// `apps hpcg`.
+/// Arguments of `apps hpcg`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct HpcgArgs {
     /// Points of the domain of each thread or rank: N or NX,NY,NZ, multiples of 8 [default: 104]
@@ -128,17 +128,17 @@ pub(crate) struct HpcgArgs {
     pub(crate) common: Common,
 }
 
-/// Elements along x, y and z.
+/// Numbers of elements along x, y and z.
 pub(crate) type Elements = [usize; 3];
 
-/// Parses a text such as `60,60,60`.
+/// Parses three numbers of elements such as `60,60,60`.
 fn elements(text: &str) -> Result<Elements, String> {
     let numbers: Result<Vec<usize>, _> = text.split(',').map(|part| part.trim().parse()).collect();
     let three = numbers.ok().and_then(|numbers| <[usize; 3]>::try_from(numbers).ok());
     three.ok_or_else(|| "expected three whole numbers, e.g. 60,60,60".to_owned())
 }
 
-/// Parses the points of all directions, or of each direction.
+/// Parses one number of points for all directions, or three numbers, one for each direction.
 fn grid(text: &str) -> Result<GridPoints, String> {
     let points: Result<Vec<usize>, _> = text.split(',').map(|n| n.trim().parse()).collect();
     match points.as_deref() {
@@ -148,7 +148,7 @@ fn grid(text: &str) -> Result<GridPoints, String> {
     }
 }
 
-/// Parses numbers of policies; `none` is an empty list.
+/// Parses a list of policy numbers; `none` is an empty list.
 fn policies(text: &str) -> Result<Policies, SyntaxError> {
     if text == "none" { Ok(Policies::default()) } else { text.parse() }
 }

@@ -12,7 +12,7 @@ use nodegauge_measure::Fraction;
 use nodegauge_stream::ArrayOptions;
 use std::str::FromStr;
 
-/// `explain`.
+/// Arguments of `explain`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(crate) struct ArrayArgs {
     /// Place arrays one after another, padded by N elements, as stream.c does [default: staggered]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=1 << 30), help_heading = "Rarely needed")]
     pub(crate) offset: Option<u64>,
-    /// Kernels by name.
+    /// Names of the kernels to run.
     #[arg(
         long,
         help = kernel_names(),
@@ -87,7 +87,7 @@ impl ArrayArgs {
     }
 }
 
-/// A value, or `auto`.
+/// Value of an option that also accepts `auto`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Choice<T>(pub(crate) Option<T>);
 

@@ -6,7 +6,7 @@ use nodegauge_analysis::compare::Threshold;
 use nodegauge_measure::SyntaxError;
 use nodegauge_toolchain::CommandLine;
 
-/// `compare`.
+/// Arguments of `compare`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct CompareArgs {
     /// Run A: identifier or its beginning, latest, latest~1, a file, or a label such as nps=1
@@ -41,7 +41,7 @@ pub(crate) struct CompareArgs {
     /// Treat suspect figures as valid
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) accept_suspect: bool,
-    /// Exit with 1 if any figure of either side is suspect
+    /// Exit with 1 if any figure of run A or B is suspect
     #[arg(long, conflicts_with = "accept_suspect", help_heading = "Output")]
     pub(crate) strict: bool,
     #[command(flatten)]

@@ -13,7 +13,7 @@ use nodegauge_kernels::{Element, Kernel};
 use nodegauge_measure::Bytes;
 use std::path::PathBuf;
 
-/// `device`: one part, or a short run of all parts.
+/// Arguments of `device`. Without a subcommand, short versions of all device measurements run.
 #[derive(Debug, Clone, ClapArgs)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct DeviceArgs {
@@ -30,7 +30,7 @@ pub(crate) struct DeviceArgs {
 pub(crate) enum DeviceCommand {
     /// STREAM on devices: Copy, Scale (BabelStream's Mul), Add, Triad, Dot, Nstream
     Stream(DeviceStreamArgs),
-    /// Copies between host and devices: in each direction, in both at once, by NUMA node, by size
+    /// Copies between host and devices: in each direction, in both simultaneously, by NUMA node, by size
     Links(DeviceLinkArgs),
     /// Fused multiply-adds in registers, and the vendor's DGEMM
     Peaks(DevicePeakArgs),
@@ -44,7 +44,7 @@ pub(crate) struct WhichArgs {
     pub(crate) devices: Vec<DeviceChoice>,
 }
 
-/// `stream --device`; it conflicts with the options for the node's own threads and memory.
+/// Option `stream --device`. It conflicts with the options for the threads and the memory of the node.
 #[derive(Debug, Clone, ClapArgs)]
 #[group(conflicts_with_all = [
     "threads", "places", "bind", "per_cache", "numa", "offset", "stores", "pages", "prefetch", "side_by_side",
@@ -57,7 +57,7 @@ pub(crate) struct OnDeviceArgs {
     pub(crate) devices: Vec<DeviceChoice>,
 }
 
-/// `device stream`.
+/// Arguments of `device stream`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct DeviceStreamArgs {
     #[command(flatten)]
@@ -91,7 +91,7 @@ pub(crate) struct DeviceStreamArgs {
     pub(crate) common: Common,
 }
 
-/// `device links`.
+/// Arguments of `device links`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct DeviceLinkArgs {
     #[command(flatten)]
@@ -106,7 +106,7 @@ pub(crate) struct DeviceLinkArgs {
     pub(crate) common: Common,
 }
 
-/// `device peaks`.
+/// Arguments of `device peaks`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct DevicePeakArgs {
     #[command(flatten)]
@@ -118,7 +118,7 @@ pub(crate) struct DevicePeakArgs {
     pub(crate) common: Common,
 }
 
-/// Parses the size of a copy.
+/// Parses a size for `--sizes`, in bytes or with a unit.
 fn copy_size(text: &str) -> Result<Bytes, String> {
     let Bytes(bytes) =
         text.parse().map_err(|error: nodegauge_measure::SyntaxError| error.to_string())?;

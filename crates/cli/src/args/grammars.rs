@@ -1,4 +1,4 @@
-//! Invalid option values: the error of each points at the invalid character.
+//! Tests of invalid option values: every error message points at the invalid character.
 
 use nodegauge_measure::SyntaxError;
 

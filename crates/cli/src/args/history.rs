@@ -10,7 +10,7 @@ use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_history::{Moment, RunFilter};
 use std::path::PathBuf;
 
-/// `history`.
+/// Commands of `history`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum HistoryCommand {
     /// List saved runs, newest first
@@ -31,7 +31,7 @@ pub(crate) enum HistoryCommand {
     },
     /// Write records to a file, one per line (JSON Lines), for history import elsewhere
     Export {
-        /// Identifiers or their beginnings, latest, labels (all runs with one), or files [default: all runs]
+        /// Identifiers or their beginnings, latest, labels (all runs with that label), or files [default: all runs]
         runs: Vec<String>,
         /// Output file; '-' is standard output
         #[arg(long, short, value_name = "FILE", default_value = "-")]
@@ -42,10 +42,10 @@ pub(crate) enum HistoryCommand {
     /// Save records of another history, or the output of stream.c (C, MPI, Fortran), xhpl, xhpcg, an OSU
     /// micro-benchmark, iozone, fio, BabelStream or nvbandwidth
     ///
-    /// Records from history export and --json keep their identifiers and their host; new runs on this host do
-    /// not use their figures. A record that is already saved is skipped.
+    /// Records from history export and --json keep their identifiers and their host; new runs on this host do not use
+    /// the imported figures. A record that is already saved is skipped.
     Import {
-        /// Files written by history export or --json, or files with the output of one run each
+        /// Files written by history export or --json, or files that each contain the output of one run
         #[arg(required = true)]
         files: Vec<PathBuf>,
         /// Put a label on the records (repeatable), e.g. --label nps=4
@@ -61,7 +61,7 @@ pub(crate) enum HistoryCommand {
     Label {
         /// Identifier or its beginning, latest, latest~1, or a label
         run: String,
-        /// The label
+        /// Label to set
         #[arg(value_name = "KEY=VALUE", value_parser = label)]
         label: (String, String),
         #[command(flatten)]
@@ -83,7 +83,7 @@ pub(crate) struct WhichRuns {
     /// Only runs with figures of this gauge or test, e.g. files, stream, hpl, mpi
     #[arg(long, value_name = "NAME", value_parser = gauges::tests, help_heading = "What")]
     pub(crate) gauge: Option<gauges::Tests>,
-    /// Only runs with this label (repeatable: with all of them)
+    /// Only runs with this label (repeatable: only runs with all given labels)
     #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "What")]
     pub(crate) label: Vec<(String, String)>,
     /// Only runs on this host
@@ -112,7 +112,7 @@ impl WhichRuns {
     }
 }
 
-/// `history list`.
+/// Arguments of `history list`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ListArgs {
     #[command(flatten)]

@@ -9,7 +9,7 @@ use nodegauge_toolchain::blas::BlasRequest;
 use nodegauge_toolchain::mpi::HostList;
 use std::path::PathBuf;
 
-/// `hpl`.
+/// Arguments of `hpl`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct HplArgs {
     /// Order of the system [default: the largest whose predicted time fits the budget]
@@ -60,7 +60,7 @@ pub(crate) struct HplArgs {
     pub(crate) common: Common,
 }
 
-/// The real HPL.
+/// Options that run the original HPL program for comparison, or write its input file.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct RealArgs {
     /// Also run this xhpl or hpcc under MPI for comparison

@@ -7,7 +7,7 @@ use nodegauge_measure::Bytes;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// `io`.
+/// Arguments of `io`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct IoArgs {
     /// Folder to measure in (repeatable: several file systems in turn) [default: .]
@@ -81,10 +81,10 @@ pub(crate) struct IoArgs {
     /// Stop each operation after this time in seconds, even before the end of the file
     #[arg(long, value_name = "SECONDS", value_parser = super::seconds, help_heading = "How long")]
     pub(crate) runtime: Option<Duration>,
-    /// Also run this iozone on the same cells, in turn
+    /// Also run this iozone on the same cells, alternately with nodegauge
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) iozone: Option<PathBuf>,
-    /// Also run this fio on the same cells, in turn
+    /// Also run this fio on the same cells, alternately with nodegauge
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) fio: Option<PathBuf>,
     /// Print IOzone's table instead

@@ -40,7 +40,7 @@ pub(crate) struct MemoryArgs {
     pub(crate) common: Common,
 }
 
-/// `memory ladder` and `memory mix`.
+/// Arguments of `memory ladder` and `memory mix`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct CurveArgs {
     #[command(flatten)]
@@ -69,7 +69,7 @@ impl OrderArgs {
     }
 }
 
-/// `memory latency` and `memory loaded`.
+/// Arguments of `memory latency` and `memory loaded`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ChaseArgs {
     #[command(flatten)]
@@ -80,7 +80,7 @@ pub(crate) struct ChaseArgs {
     pub(crate) memory: MemoryArgs,
 }
 
-/// `memory matrix`.
+/// Arguments of `memory matrix`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct MatrixArgs {
     #[command(flatten)]

@@ -12,7 +12,7 @@ use nodegauge_toolchain::mpi::HostList;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// `mpi`.
+/// Arguments of `mpi`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct MpiArgs {
     /// MPI compiler (repeatable: several MPIs are measured in turn) [default: mpicc]
@@ -30,7 +30,7 @@ pub(crate) struct MpiArgs {
     /// if no MPI is found: both]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', num_args = 0..=1, require_equals = true, default_missing_value = "shm,tcp", conflicts_with_all = ["mpicc", "launcher", "hosts", "osu"], help_heading = "How")]
     pub(crate) transport: Vec<Fabric>,
-    /// Leave out the baseline: latency and bw over nodegauge's own shared memory, in turn with the MPI
+    /// Leave out the baseline: latency and bw over nodegauge's own shared memory, alternately with the MPI
     #[arg(long, help_heading = "How")]
     pub(crate) no_floor: bool,
     /// Patterns by name.
@@ -83,7 +83,7 @@ pub(crate) struct MpiArgs {
     /// for the hosts of the job
     #[arg(long, value_name = "HOSTS", help_heading = "Where")]
     pub(crate) hosts: Vec<HostList>,
-    /// Folder with a build of the OSU micro-benchmarks, run in turn (one per --mpicc)
+    /// Folder with a build of the OSU micro-benchmarks, run alternately with nodegauge's (one per --mpicc)
     #[arg(long, value_name = "DIR", conflicts_with = "hosts", help_heading = "What")]
     pub(crate) osu: Vec<PathBuf>,
     /// Print tables in the columns of the OSU micro-benchmarks
@@ -93,7 +93,7 @@ pub(crate) struct MpiArgs {
     pub(crate) common: Common,
 }
 
-/// Patterns in the order of running.
+/// Patterns, in the order in which they run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Patterns {
     pub(crate) list: Vec<Pattern>,
@@ -101,7 +101,7 @@ pub(crate) struct Patterns {
     pub(crate) named: bool,
 }
 
-/// Sizes, ascending.
+/// Message sizes, in ascending order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sizes(pub(crate) Vec<u64>);
 

@@ -8,7 +8,7 @@ use nodegauge_report::export::{EXPORTERS, Exporter};
 use std::fmt;
 use std::sync::LazyLock;
 
-/// `report`.
+/// Arguments of `report`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ReportArgs {
     /// Identifiers or their beginnings, latest, latest~1, labels (the newest run with it), or files; html and
@@ -39,7 +39,7 @@ pub(crate) struct ReportArgs {
     pub(crate) db: Database,
 }
 
-/// A format of [`EXPORTERS`].
+/// Format of a report: one of [`EXPORTERS`].
 #[derive(Clone, Copy)]
 pub(crate) struct Format(pub(crate) &'static dyn Exporter);
 

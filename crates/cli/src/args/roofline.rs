@@ -9,7 +9,7 @@ use nodegauge_devices::drivers::DeviceChoice;
 use nodegauge_measure::Bytes;
 use nodegauge_roofline::GivenPoint;
 
-/// `roofline`.
+/// Arguments of `roofline`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RooflineArgs {
     /// Place a program in the roofline (repeatable): NAME,FLOPS,BYTES,SECONDS[,LEVEL]

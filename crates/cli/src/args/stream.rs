@@ -14,7 +14,7 @@ use nodegauge_stream::compiled::CompilerChoice as Compiler;
 use nodegauge_stream::view::Statistic;
 use std::path::PathBuf;
 
-/// `stream`.
+/// Arguments of `stream`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct StreamArgs {
     #[command(flatten)]
@@ -60,7 +60,7 @@ impl StreamArgs {
     }
 }
 
-/// A sweep.
+/// Option for a sweep over the values of another option.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct SweepArgs {
     /// Measure several values of an option in turn: ranks=1,2,4, policy=0-5, rank-map, threads=1,2-32:2,
@@ -73,7 +73,7 @@ pub(crate) struct SweepArgs {
     pub(crate) axes: Vec<StreamAxis>,
 }
 
-/// The search for the best configuration.
+/// Option for the search for the best configuration.
 #[derive(Debug, Clone, ClapArgs)]
 #[group(conflicts_with_all = ["axes", "source", "choices", "stream_text"], conflicts_with_all = RANKS)]
 pub(crate) struct TuneArgs {
@@ -85,11 +85,11 @@ pub(crate) struct TuneArgs {
     pub(crate) tune: bool,
 }
 
-/// The user's own stream.c.
+/// Option for a STREAM source of the user.
 #[derive(Debug, Clone, ClapArgs)]
 #[group(conflicts_with = "axes", conflicts_with_all = RANKS)]
 pub(crate) struct StandardArgs {
-    /// Also compile and run this unmodified stream.c (or stream.f), in turn, as a standard result
+    /// Also compile and run this unmodified stream.c (or stream.f), alternately with nodegauge, as a standard result
     ///
     /// It is compiled with the array length of the native run (stream.f sets its own), and its threads run on
     /// the CPUs of the native threads. Example: --standard ~/stream.c --compiler gcc
@@ -97,12 +97,12 @@ pub(crate) struct StandardArgs {
     pub(crate) source: Option<PathBuf>,
 }
 
-/// The user's compilers, alone or as an axis of a sweep.
+/// Option for compilers of the user.
 #[derive(Debug, Clone, ClapArgs)]
 #[group(conflicts_with_all = RANKS)]
 pub(crate) struct CompilerArgs {
-    /// Also run the same loops compiled with this compiler, in turn (repeatable): 'CC FLAGS', or all
-    /// installed compilers; with --standard, the compiler of that source
+    /// Also run the same loops compiled with this compiler, alternately (repeatable): 'CC FLAGS', or all installed
+    /// compilers; with --standard, the compiler of that source
     ///
     /// Words are split as in a shell. A compiler without flags gets -O3 -march=native or its equivalent, with
     /// --standard also -fopenmp. all means every supported and installed compiler, each with several sets of
@@ -113,7 +113,7 @@ pub(crate) struct CompilerArgs {
     pub(crate) choices: Vec<Compiler>,
 }
 
-/// Tables in the format of stream.c: for one configuration, and for a sweep.
+/// Options for tables in the format of stream.c.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct TableArgs {
     /// Print the classic table of stream.c, marked as a variant; with --standard, the output of the fastest
@@ -130,7 +130,7 @@ pub(crate) fn no_sweep() -> Failure {
         .hint("leave out --show, or print one configuration with --stream-text")
 }
 
-/// Statistics shown for a sweep.
+/// Option for the statistics shown for a sweep.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ShowArgs {
     /// Show a sweep in columns of stream.c's table: best (rate, MB/s), avg, min, max (times, s)

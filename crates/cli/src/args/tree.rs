@@ -14,12 +14,12 @@ const MOST: usize = 4;
 /// Minimum similarity of a suggested name (Jaro-Winkler; clap itself uses 0.7 with Jaro).
 const ALIKE: f64 = 0.85;
 
-/// Sorts the options of a command and of its subcommands in the order of [`GROUPS`]; options of no group are
-/// put into the first.
+/// Sorts the options of a command and of its subcommands in the order of [`GROUPS`]; options without a group are put
+/// into the first group.
 pub(super) fn in_order(command: Command) -> Command {
     let rank = |heading: &str| {
         let found = GROUPS.iter().position(|group| *group == heading);
-        debug_assert!(found.is_some(), "no group of options is called {heading:?}");
+        debug_assert!(found.is_some(), "option group {heading:?} is missing in GROUPS");
         found
     };
     let options = command.get_arguments().filter(|arg| !arg.is_positional());
@@ -34,8 +34,8 @@ pub(super) fn in_order(command: Command) -> Command {
     command.mut_subcommands(in_order)
 }
 
-/// Returns the error, for an unknown command with suggestions from the whole command tree: commands of that
-/// or a similar name, or else commands with that word in their help.
+/// Adds suggestions to the error for an unknown command. Suggested are commands at any level with that or a similar
+/// name, or else commands with that word in their help.
 pub(super) fn with_suggestions(mut error: Error, root: &Command) -> Error {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
         return error;
@@ -53,7 +53,7 @@ pub(super) fn with_suggestions(mut error: Error, root: &Command) -> Error {
     error
 }
 
-/// Returns the commands that a word may mean, each as it is typed.
+/// Returns the commands that a mistyped word may mean, each as a complete command line.
 fn meant(typed: &str, root: &Command) -> Vec<String> {
     let typed = typed.to_lowercase();
     let mut all = Vec::new();

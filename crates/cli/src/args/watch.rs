@@ -7,7 +7,7 @@ use super::{Database, label, seconds};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::time::Duration;
 
-/// `watch`.
+/// Arguments of `watch`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct WatchArgs {
     /// Time between the starts of two samples, e.g. 90s, 10m, 1h
@@ -38,7 +38,7 @@ pub(crate) struct WatchArgs {
     pub(crate) db: Database,
 }
 
-/// Parses a time such as `10m`; the limit avoids overflow of clocks.
+/// Parses a time such as `10m`; the upper limit avoids overflow in the arithmetic of times.
 fn span(text: &str) -> Result<Duration, String> {
     const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
     let time =

@@ -1,4 +1,4 @@
-//! `nodegauge apps`.
+//! Implementation of the command `nodegauge apps`.
 
 mod mpi;
 
@@ -23,7 +23,7 @@ pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
         }
         (_, Some(started)) => {
             let refusal = Failure::usage(format!(
-                "{}, but this application starts its ranks itself",
+                "{}, but this application starts ranks itself",
                 started.in_words(),
             ))
             .hint(format!("start one process with --ranks {}", started.ranks));
@@ -71,6 +71,7 @@ fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
         grid: args.grid.unwrap_or(HpcgPlan::GRID),
         memory_fraction: Fraction(args.memory_fraction),
         budget: args.common.budget.unwrap_or(HpcgPlan::BUDGET),
+        budget_asked: args.common.budget.is_some(),
         samples: args.common.samples.map(|n| n as usize),
         xhpcg: args.xhpcg.as_ref().map(|program| XhpcgOptions {
             program: program.clone(),
@@ -95,6 +96,7 @@ fn iccg(args: &IccgArgs, joined: Option<&MpiRanks>) -> Result<Exit, Failure> {
         iterations: args.iterations,
         memory_fraction: Fraction(args.memory_fraction),
         budget: args.common.budget.unwrap_or(defaults.budget),
+        budget_asked: args.common.budget.is_some(),
         samples: args.common.samples.map(|n| n as usize),
     };
     let plan = IccgPlan::new(&site, &requested, joined, options)?;

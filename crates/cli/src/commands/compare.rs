@@ -1,4 +1,4 @@
-//! `nodegauge compare`.
+//! Implementation of the command `nodegauge compare`.
 
 mod turns;
 
@@ -68,7 +68,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
     Ok(ended.unwrap_or(exit))
 }
 
-/// Returns the runs of a selector. Without a history, only files can be selected.
+/// Returns the runs that a selector matches. Without a history, only files can be selected.
 fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
     super::history::protect_record(selector);
     let runs = match store {

@@ -95,7 +95,7 @@ fn stream_plan(args: &DeviceStreamArgs) -> Result<Box<dyn Planned>, Failure> {
     Ok(Box::new(DeviceStreamPlan::new(devices, options, notices)?.beside(beside)))
 }
 
-/// Returns the user's program to compare with, if one is given.
+/// Returns the reference program of the user, if one is given.
 fn program(path: Option<&Path>, what: &str) -> Result<Option<UsersProgram>, Failure> {
     path.map(|path| UsersProgram::find(path, what)).transpose()
 }

@@ -1,4 +1,4 @@
-//! `nodegauge doctor`.
+//! Implementation of the command `nodegauge doctor`.
 
 use crate::args::DoctorArgs;
 use crate::failure::{Exit, Failure};

@@ -14,7 +14,7 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> Result<Exit, Failure> 
     Ok(Exit::Success)
 }
 
-/// Prints the man page: the program, then each command in full.
+/// Prints the man page, with a complete section for every command.
 pub(crate) fn man() -> Result<Exit, Failure> {
     let cannot = |error| Failure::missing(format!("cannot write the man page: {error}"));
     let mut definition = definition();
@@ -29,7 +29,7 @@ pub(crate) fn man() -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Writes a man page for each command into a folder, which is created if it does not exist.
+/// Writes a man page for every command to a folder; creates the folder if it does not exist.
 pub(crate) fn man_pages(folder: &Path) -> Result<Exit, Failure> {
     std::fs::create_dir_all(folder).map_err(|error| {
         Failure::missing(format!("cannot write man pages to {}: {error}", folder.display()))

@@ -1,4 +1,4 @@
-//! `nodegauge explain`.
+//! Implementation of the command `nodegauge explain`.
 
 use crate::args::ExplainArgs;
 use crate::failure::{Exit, Failure};

@@ -1,4 +1,4 @@
-//! `nodegauge history`.
+//! Implementation of the command `nodegauge history`.
 
 mod import;
 mod list;
@@ -78,7 +78,8 @@ pub(crate) fn protect_record(run: &str) {
     }
 }
 
-/// Writes records, one per line, each run once; without names all runs, oldest first.
+/// Writes the records of the named runs, one per line, without duplicates. Without names, writes all runs, oldest
+/// first.
 fn export(runs: &[String], output: &str, db: &Database) -> Result<(), Failure> {
     let store = open_to_read(db)?;
     runs.iter().for_each(|run| protect_record(run));

@@ -1,4 +1,4 @@
-//! `nodegauge hpl`.
+//! Implementation of the command `nodegauge hpl`.
 
 use crate::args::hpl::HplArgs;
 use crate::failure::{Exit, Failure};
@@ -38,7 +38,7 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
     )
 }
 
-/// True if the command only plans and runs nothing.
+/// True if the command only makes a plan, without a measurement.
 fn is_planned(args: &HplArgs) -> bool {
     args.plan || args.real.hpl_dat_only.is_some()
 }

@@ -1,4 +1,4 @@
-//! `nodegauge io`.
+//! Implementation of the command `nodegauge io`.
 
 use crate::args::io::IoArgs;
 use crate::failure::{Exit, Failure};
@@ -20,7 +20,7 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
             .any(|to| Sink::from(to.as_str()) == Sink::Stdout);
         if *sink == Sink::Stdout && (taken || args.iozone_text) {
             return Err(Failure::usage("only one document can go to standard output")
-                .hint("give --surface a file"));
+                .hint("write the surface to a file, e.g. --surface FILE"));
         }
         sink.check()?;
     }
@@ -34,7 +34,7 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
     }
     let node = session::site(&args.common)?;
     let paths = options.paths.clone();
-    // All errors of usage are reported before the history is opened.
+    // All usage errors are reported before the history is opened.
     let plan = Box::new(nodegauge_files::plan(options, programs)?);
     let figures = plan.figures(&node);
     let mut unwritten = None;
@@ -75,7 +75,8 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Returns IOzone's table; without figures, prints an error instead.
+/// Returns the record as a table in the format of IOzone; if no figure was measured, prints an error and returns an
+/// empty text.
 fn table(record: &Record) -> String {
     if record.measurements.iter().all(|m| m.value.is_none()) {
         output::error("no valid result: nothing was measured");

@@ -1,4 +1,4 @@
-//! `nodegauge machine`.
+//! Implementation of the command `nodegauge machine`.
 
 use crate::args::MachineArgs;
 use crate::failure::{Exit, Failure};

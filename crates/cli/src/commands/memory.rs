@@ -1,4 +1,4 @@
-//! `nodegauge memory`.
+//! Implementation of the command `nodegauge memory`.
 
 use crate::args::PlacementArgs;
 use crate::args::memory::{MemoryCommand, OrderArgs};

@@ -1,4 +1,4 @@
-//! `nodegauge mpi`.
+//! Implementation of the command `nodegauge mpi`.
 
 use crate::args::MpiArgs;
 use crate::failure::{Exit, Failure};
@@ -23,7 +23,7 @@ pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
         size_limit: args.size_limit,
         samples: args.common.samples,
     };
-    // All errors of usage are reported before the history is opened.
+    // All usage errors are reported before the history is opened.
     let plan = MessagesPlan::new(&node, options(args), &request)?;
     let figures = plan.figures(&node);
     session::conduct(

@@ -1,4 +1,4 @@
-//! `nodegauge places`.
+//! Implementation of the command `nodegauge places`.
 
 use crate::args::PlacesArgs;
 use crate::args::ranks::Emit;
@@ -70,7 +70,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Returns the options of ranks with their devices. On this machine, only reachable devices count.
+/// Returns the options for the ranks and their devices. On this machine, devices that cannot be used are ignored.
 fn ranks(args: &PlacesArgs, topology: &mut Topology) -> RankPlacementOptions {
     let ranks = args.ranks.options();
     let Some(each) = args.devices else { return ranks };
@@ -80,7 +80,7 @@ fn ranks(args: &PlacesArgs, topology: &mut Topology) -> RankPlacementOptions {
     ranks.near_devices(each, topology)
 }
 
-/// Refusal of several placements.
+/// Returns the error for `--emit` with several placements.
 fn one_to_emit() -> Failure {
     Failure::usage("--emit requires a single placement")
         .hint("give one thread count, e.g. --threads 4")
@@ -94,7 +94,7 @@ fn document(topology: &Topology, plan: &RankPlan) -> PlacesDocument {
     PlacesDocument { inherited, ..document }
 }
 
-/// Returns the remarks below the table of a plan, one per line.
+/// Returns the notices of a plan, which are shown below its table, one per line.
 fn remarks(plan: &RankPlan) -> String {
     let policy = plan.policy.map(|policy| format!("policy {policy}: {}\n", policy.describe()));
     let notices = plan.notices.iter().map(|notice| format!("note: {notice}\n"));
@@ -113,7 +113,7 @@ fn emitted(plan: &RankPlan, topology: &Topology, launcher: Emit) -> String {
     }
 }
 
-/// Writes the document and prints the tables; returns true if the document went to standard output.
+/// Writes the document and prints the tables; returns true if the document was written to standard output.
 fn show(args: &PlacesArgs, documents: &[PlacesDocument]) -> Result<bool, Failure> {
     if args.json.is_some() {
         let [document] = documents else {

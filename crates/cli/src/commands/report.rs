@@ -1,4 +1,4 @@
-//! `nodegauge report`.
+//! Implementation of the command `nodegauge report`.
 
 use super::history::{find, open_to_read};
 use crate::args::Database;
@@ -45,8 +45,8 @@ pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
     Ok(judged(&records, args))
 }
 
-/// Returns the exit code and prints the conditions that are not met. A format that reports failures requires
-/// valid figures and complete runs.
+/// Prints the conditions that are not met and returns the exit code. For a format that reports failures, invalid
+/// figures and incomplete runs also fail.
 fn judged(records: &[Record], args: &ReportArgs) -> Exit {
     let conditions = &args.conditions;
     let reports_failures = args.format.0.reports_failures();
@@ -59,8 +59,8 @@ fn judged(records: &[Record], args: &ReportArgs) -> Exit {
     if asked && unmet.count() > 0 { Exit::Unmet } else { Exit::Success }
 }
 
-/// Writes a single document to `path`, or several to files with the name of the part inserted. Only one
-/// document can go to standard output.
+/// Writes a single document to `path`. With several documents, the name of each document is inserted into the file
+/// name. Only a single document can be written to standard output.
 fn write(format: &dyn Exporter, documents: &[Document], path: &str) -> Result<(), Failure> {
     let to_stdout = Sink::from(path) == Sink::Stdout;
     if to_stdout && documents.len() > 1 {
@@ -88,8 +88,8 @@ fn write(format: &dyn Exporter, documents: &[Document], path: &str) -> Result<()
     Ok(())
 }
 
-/// Returns the path of a part: `DIR/NAME-PART.END` for `DIR/NAME.END`, with the usual ending of the format if
-/// the name has none.
+/// Returns the path for the document `part`: `DIR/NAME-PART.END` for `DIR/NAME.END`. If the name has no extension, the
+/// usual extension of the format is added.
 fn part_path(path: &str, part: &str, extension: &str) -> String {
     let file = Path::new(path);
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
@@ -97,7 +97,7 @@ fn part_path(path: &str, part: &str, extension: &str) -> String {
     file.with_file_name(format!("{stem}-{part}.{ending}")).to_string_lossy().into_owned()
 }
 
-/// Writes a report and prints its path, unless it goes to standard output.
+/// Writes a report and prints its path, unless the report is written to standard output.
 fn put(path: &str, text: &str) -> Result<(), Failure> {
     let sink = Sink::from(path);
     sink.write(text)?;
@@ -117,7 +117,7 @@ fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
     };
     let mut runs = trend::TrendRuns::default();
     if let Some(store) = open_to_read(&args.db)? {
-        // Records are loaded one by one: there may be thousands, each with all its samples.
+        // Records are loaded one by one: there may be thousands of records, and every record contains all samples.
         for id in store.ids(&filter)?.iter().rev() {
             runs.add(&store.find(id)?, &GAUGES);
         }

@@ -1,4 +1,4 @@
-//! `nodegauge roofline`.
+//! Implementation of the command `nodegauge roofline`.
 
 use crate::args::roofline::RooflineArgs;
 use crate::failure::{Exit, Failure};

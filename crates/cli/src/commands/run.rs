@@ -53,8 +53,8 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     )
 }
 
-/// Returns the figures that the gauges may produce, for expectations; empty if a gauge cannot be planned,
-/// because its figures are then unknown.
+/// Returns the figures that the gauges may produce; `--expect` is checked against this list. The list is empty if a
+/// gauge cannot be planned, because the figures of that gauge are then unknown.
 fn figures(site: &Site, environment: &Environment) -> Vec<Figures> {
     let ask = SummaryRequest::plain(Depth::Quick, environment);
     let plans: Result<Vec<_>, _> =

@@ -1,4 +1,4 @@
-//! `nodegauge stream`: its modes, each with its own plan.
+//! Implementation of the command `nodegauge stream`; every mode has a different plan.
 
 mod ranks;
 
@@ -62,7 +62,7 @@ fn measure(args: &StreamArgs, joined: Option<&LaunchedRanks>) -> Result<Exit, Fa
 /// Function that makes the text of `--stream-text` from a record.
 type TextOf = fn(&Record) -> Option<String>;
 
-/// Returns the function for the text of a mode, if `--stream-text` is given.
+/// Returns the function that makes the text of `--stream-text` in a mode, if the option is given.
 fn text_of(args: &StreamArgs, mode: &StreamMode) -> Result<Option<TextOf>, Failure> {
     match mode {
         _ if !args.table.stream_text => Ok(None),

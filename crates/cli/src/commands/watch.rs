@@ -1,5 +1,5 @@
-//! `nodegauge watch`: short samples over a day. Each sample runs in its own processes, so that a failure
-//! affects only that sample.
+//! `nodegauge watch`: short samples over a day. Every sample runs in separate processes, so that a failure affects only
+//! that sample.
 
 mod grid;
 
@@ -24,12 +24,12 @@ use std::time::{Duration, SystemTime};
 
 /// Commands of one sample.
 const COMMANDS: [&[&str]; 2] = [&["stream"], &["memory", "latency"]];
-/// Time that each command takes in addition to its budget: start, topology, exit.
+/// Time that a command takes in addition to its budget, for its start, for reading the topology and for its exit.
 const START: Duration = Duration::from_secs(1);
 /// Time limit of a measurement as a multiple of its budget, and the minimum of that limit.
 const HANGS: u32 = 20;
 const HANGS_AFTER: Duration = Duration::from_secs(60);
-/// Divisor of the time between samples: maximum wait for other load to end.
+/// The maximum wait for the end of other load is the interval between samples divided by this number.
 const WAITS: u32 = 10;
 /// Interval at which clock, signals and load are polled.
 const LOOK: Duration = Duration::from_millis(250);
@@ -55,7 +55,8 @@ pub(crate) fn execute(args: &WatchArgs) -> Result<Exit, Failure> {
     let signals = Signals::listen()
         .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
     if args.when_busy == WhenBusy::Skip {
-        // With `--when-busy measure`, a low priority would change the figures next to other load.
+        // With `--when-busy measure`, the priority stays normal, because a low priority would reduce the measured
+        // figures under other load.
         nodegauge_os::yield_to_others();
     }
     let mut watch = Watch::new(args, site, signals, series.labels.clone())?;
@@ -64,7 +65,7 @@ pub(crate) fn execute(args: &WatchArgs) -> Result<Exit, Failure> {
     let end = series.began + args.whole;
     let mut due = if series.samples == 0 { series.began } else { grid.next(SystemTime::now()) };
     while due < end && watch.wait(&mut due, &mut grid) {
-        // The machine may have been suspended past the end.
+        // The machine may have been suspended until after the end of the series.
         if SystemTime::now() >= end {
             break;
         }
@@ -88,7 +89,7 @@ impl MetricSeries {
         let now = SystemTime::now();
         let named = args.label.first();
         let (key, value) = named.map_or((LABEL, None), |(key, value)| (key.as_str(), Some(value)));
-        // Opened for writing, so that an unwritable history is reported before anything is measured.
+        // The history is opened for writing, so that an unwritable history is reported before anything is measured.
         let store = session::open_store(&args.db)?;
         let host = site.machine.host.as_deref();
         let saved = store.series(host, key, value.map(String::as_str))?.filter(|_| !args.anew);
@@ -139,7 +140,7 @@ fn minute(time: &str) -> String {
     time.get(..16).unwrap_or(time).replace('T', " ")
 }
 
-/// A running watch.
+/// State of a running `watch` command.
 struct Watch<'a> {
     args: &'a WatchArgs,
     site: Site,
@@ -212,7 +213,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Takes a sample and prints its line.
+    /// Takes a sample and prints a line with the figures.
     fn sample(&mut self) {
         let now = record::now_rfc3339();
         let time = now.trim_end_matches('Z').replace('T', " ");
@@ -260,8 +261,8 @@ impl<'a> Watch<'a> {
     }
 
     fn save_all(&mut self) -> Result<(), Failure> {
-        // Opened for each sample: within a day the file may be moved, or its disk may be unavailable for a
-        // while.
+        // The history is opened for every sample: during a day, the file may be moved, or the disk may be temporarily
+        // unavailable.
         let mut store = session::open_store(&self.args.db)?;
         while let Some(run) = self.unsaved.first() {
             store.save(run)?;

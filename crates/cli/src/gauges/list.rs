@@ -4,10 +4,10 @@ use nodegauge_curves::Curves;
 use nodegauge_gauge::Gauge;
 use nodegauge_stream::Stream;
 
-/// Number of gauges.
+/// Number of gauges in the list.
 const COUNT: usize = 8;
 
-/// All gauges.
+/// All gauges of the program.
 pub(crate) const GAUGES: [&dyn Gauge; COUNT] = with_stream(&PLAIN_STREAM);
 
 static PLAIN_STREAM: Stream = Stream::PLAIN;

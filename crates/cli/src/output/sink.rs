@@ -42,7 +42,8 @@ impl From<&str> for Sink {
 }
 
 impl Sink {
-    /// Writes `text` atomically: readers never see a part, and a failed write leaves an old file unchanged.
+    /// Writes `text` atomically: readers never see an incomplete file, and a failed write leaves an existing file
+    /// unchanged.
     pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
         self.write_parts([Ok(text)].into_iter())
     }
@@ -62,7 +63,7 @@ impl Sink {
         file.finish().map_err(|why| refusal(path, &why))
     }
 
-    /// Returns the path of the file, if it is one that can be read again.
+    /// Returns the path if the destination is a regular file, which can be read again.
     pub(crate) fn regular_file(&self) -> Option<PathBuf> {
         match self {
             Self::File(path) if path.is_file() => Some(path.clone()),

@@ -1,10 +1,10 @@
-//! Factorisation of one panel by a group of threads: recursively by halves of its columns, down to leaves of a
-//! few columns, where each column is searched, exchanged and eliminated in one pass.
+//! Factorisation of one panel by a group of threads. The columns are halved recursively, down to leaves of a few
+//! columns. In a leaf, the search for the pivot, the exchange and the elimination of a column are done in one pass.
 //!
-//! A member owns rows of the panel. A leaf has one barrier per column. Each member publishes its best candidate
-//! with the candidate's row, and the owner of the diagonal's row publishes that row, so that each member can
-//! exchange and eliminate in its own rows (as HPL's panels do across processes). Between leaves, members divide
-//! columns for exchanges and solves, and rows for products.
+//! Every member of the group owns rows of the panel. A leaf has one barrier per column. Every member publishes the best
+//! pivot candidate of the owned rows, together with the row of the candidate. The owner of the row on the diagonal
+//! publishes that row. All members can then exchange and eliminate in the owned rows, as the processes of HPL do.
+//! Between leaves, the members divide the columns among themselves for exchanges and solves, and the rows for products.
 
 use super::{LuShared, swaps};
 use crate::leaf::{self, Elimination, Largest};
@@ -13,18 +13,18 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Maximum number of columns of a leaf, which each of its passes reads and writes.
+/// Maximum number of columns of a leaf; every pass over a leaf reads and writes all of these columns.
 const LEAF: usize = 12;
 
 /// Data that a member publishes for a column.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(128))]
 struct Slot {
-    /// Best candidate, and its row in the matrix.
+    /// Best pivot candidate, with the row number in the matrix.
     best: Largest,
-    /// Candidate's row in the leaf's columns.
+    /// Elements of the candidate's row in the columns of the leaf.
     row: [f64; LEAF],
-    /// Row of the diagonal, if this member owns it.
+    /// Elements of the row on the diagonal, if this member owns that row.
     top: Option<[f64; LEAF]>,
 }
 
@@ -34,12 +34,13 @@ pub(super) struct PanelGroup {
     pub size: usize,
     /// Number of panels that have been applied to the block of the current panel.
     pub step: AtomicUsize,
-    /// Two sets, used alternately: a set is written again only after every member has passed the barrier after
-    /// reading it.
+    /// Two sets of slots, used alternately. A set is written again only after every member has read the set and passed
+    /// a barrier.
     slots: [Vec<UnsafeCell<Slot>>; 2],
 }
 
-// SAFETY: a member writes its own slot before a barrier, and all members read after it; see `slots`.
+// SAFETY: a member writes only one slot before a barrier, and all members read the slots after the barrier; see
+// `slots`.
 unsafe impl Sync for PanelGroup {}
 
 impl PanelGroup {
@@ -60,7 +61,7 @@ impl PanelGroup {
         }
     }
 
-    /// Returns part `rank` of `range`, in steps of `granule`.
+    /// Returns the part of `range` that belongs to member `rank`; parts begin at multiples of `granule`.
     pub(super) fn part(&self, range: Range<usize>, rank: usize, granule: usize) -> Range<usize> {
         let units = range.len().div_ceil(granule);
         let bound = |i: usize| (range.start + units * i / self.size * granule).min(range.end);
@@ -88,11 +89,11 @@ impl<'a> Panel<'a> {
     /// Factors the columns; every member calls this.
     ///
     /// # Safety
-    /// The columns must belong to the panel group from their first row on.
+    /// No thread outside the panel group may use the columns, from their first row on.
     pub(super) unsafe fn factor(&self, columns: Range<usize>) -> Result<(), NoPivot> {
         let width = columns.len();
         if width <= LEAF {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller meets the requirements of this function.
             return unsafe { self.leaf(columns) };
         }
         let LuShared { view, engine, group, pivots, .. } = self.shared;
@@ -131,14 +132,14 @@ impl<'a> Panel<'a> {
         let row_at = |i: usize| {
             let mut row = [0.0; LEAF];
             for (column, value) in row[..width].iter_mut().enumerate() {
-                // SAFETY: a row of this panel; no other member writes this member's rows.
+                // SAFETY: the row belongs to this panel, and no other member writes the rows of this member.
                 *value = unsafe { *view.at(i, first + column) };
             }
             row
         };
         let set_row = |i: usize, row: &[f64; LEAF]| {
             for (column, value) in row[..width].iter().enumerate() {
-                // SAFETY: a row of this member.
+                // SAFETY: the row belongs to this member.
                 unsafe { *view.at(i, first + column) = *value };
             }
         };
@@ -155,17 +156,17 @@ impl<'a> Panel<'a> {
                 row: if best.0 >= 0.0 { row_at(best.1) } else { [0.0; LEAF] },
                 top: owns(j).then(|| row_at(j)),
             };
-            // SAFETY: this member's slot, before the barrier after which others read it.
+            // SAFETY: only this member writes the slot, and other members read the slot only after the next barrier.
             unsafe { *slots[self.rank].get() = slot };
             group.wait();
-            // SAFETY: all slots are written; they are written again only two barriers later.
+            // SAFETY: all slots have been written, and are written again only two barriers later.
             let read = |rank: usize| unsafe { &*slots[rank].get() };
-            // Of equal candidates the first is chosen; rows are in order of ranks.
+            // If candidates are equal, the first one is chosen; rows are in the order of the ranks.
             let winner = (0..group.size).map(read).fold(read(0), |largest, other| {
                 if other.best.0 > largest.best.0 { other } else { largest }
             });
             let (magnitude, pivot_at) = winner.best;
-            // This also rejects NaN.
+            // This condition also rejects NaN.
             if magnitude <= 0.0 || !magnitude.is_finite() {
                 return Err(NoPivot(j));
             }
@@ -186,9 +187,9 @@ impl<'a> Panel<'a> {
             let mut inverse = 1.0 / pivot;
             let trailing = self.below(j + 1);
             if !inverse.is_finite() {
-                // A pivot so small that its inverse overflows: divide instead.
+                // The reciprocal of a very small pivot overflows, so the elements are divided by the pivot.
                 for i in trailing.clone() {
-                    // SAFETY: a row of this member.
+                    // SAFETY: the row belongs to this member.
                     unsafe { *view.at(i, j) /= pivot };
                 }
                 inverse = 1.0;

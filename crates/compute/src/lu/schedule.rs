@@ -1,11 +1,12 @@
 //! Schedule of the factorisation: panels first, then the columns that are furthest behind.
 //!
-//! A block has as many columns as a panel; its step is the number of panels that have been applied to it. The
-//! panel group takes the next panel as soon as the columns after it are not too far behind, applies the panels
-//! that the block still lacks, and factors it. All other threads, and the panel group between panels, update
-//! neighbouring blocks of equal step together, because a product of many columns copies less per operation. If
-//! there are fewer such ranges than threads, their rows are divided too. On several NUMA nodes a thread prefers
-//! columns on its own node, and takes columns of other nodes before it waits.
+//! A block has as many columns as a panel; the step of a block is the number of panels that have been applied to the
+//! block. The panel group takes the next panel as soon as the columns after that panel are not too far behind. The
+//! group applies the missing panels to the block and then factors it. All other threads, and the panel group between
+//! panels, update neighbouring blocks with the same step together, because a product of many columns copies less data
+//! per operation. If there are fewer such ranges of blocks than threads, the rows of a product are divided into pieces
+//! for several threads. On several NUMA nodes, a thread prefers columns on the local node, but takes columns of other
+//! nodes before it waits.
 
 use super::LuShared;
 use super::panel::{NoPivot, Panel};
@@ -16,23 +17,24 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Maximum number of columns that are updated together: a product of this width copies its A once per about a
-/// thousand operations per element, which costs less than one per cent.
+/// Maximum number of columns that are updated together. A product of this width does about a thousand operations per
+/// copied element of A, so the copy costs less than one per cent of the time.
 pub const WIDEST: usize = 1024;
-/// Minimum number of rows of a divided product, so that copying B stays cheap too.
+/// Minimum number of rows of a piece of a product, so that copying B costs little time.
 const LEAST_ROWS: usize = 512;
-/// Maximum number of panels that blocks may lack when the next panel is factored. With one, panels wait for the
-/// slowest thread; with more than two, the products that update the panel's block become narrow.
+/// Maximum number of panels that may be missing in a block when the next panel is factored. With a depth of one, panels
+/// wait for the slowest thread. With a depth of more than two, the products that update the block of the panel become
+/// narrow.
 const DEPTH: usize = 2;
-/// Checks of the schedule's version before a waiting thread yields its CPU.
+/// Number of checks for new work before a waiting thread yields the CPU.
 const SPINS_BEFORE_YIELD: u32 = 2_000;
 
-/// Update of neighbouring blocks by one step, identified by its first block.
+/// Update of neighbouring blocks with one panel, identified by the first block.
 #[derive(Debug)]
 struct Update {
     blocks: Range<usize>,
     step: usize,
-    /// Rows that no thread has taken yet; empty during exchanges and solve.
+    /// Rows that no thread has taken yet; empty during the row exchanges and the triangular solve.
     rows: Range<usize>,
     piece: usize,
     outstanding: usize,
@@ -40,7 +42,7 @@ struct Update {
 
 #[derive(Debug)]
 struct State {
-    /// Panels applied to each block.
+    /// Number of panels that have been applied to every block.
     steps: Vec<usize>,
     /// True for each block that a thread works on.
     claimed: Vec<bool>,
@@ -50,10 +52,10 @@ struct State {
 #[derive(Debug)]
 pub(super) struct LuSchedule {
     state: Mutex<State>,
-    /// Counter of the changes that may give a waiting thread work.
+    /// Counter of changes of the schedule, after which waiting threads look for work.
     version: AtomicU64,
     factored: AtomicUsize,
-    /// Number of panels to which the panel group has been called.
+    /// Number of panels for which the panel group has been called.
     called: AtomicUsize,
     nb: usize,
     threads: usize,
@@ -66,8 +68,8 @@ const OVER: usize = usize::MAX;
 struct Work {
     blocks: Range<usize>,
     step: usize,
-    /// Rows of a piece of the product; `None` for exchanges and solve of a new update, which precede the
-    /// pieces.
+    /// Rows of a piece of the product; `None` for the row exchanges and the triangular solve, which precede the
+    /// product.
     rows: Option<Range<usize>>,
 }
 
@@ -76,7 +78,7 @@ struct Work {
 pub(super) struct Spent {
     pub panels: f64,
     pub waiting: f64,
-    /// Part of the waiting that was slept.
+    /// Part of the waiting time in which the thread slept.
     pub slept: f64,
 }
 
@@ -106,7 +108,7 @@ impl LuSchedule {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls the panel group to the next panel, unless it was dismissed.
+    /// Calls the panel group to the next panel, unless the group was dismissed.
     fn call(&self) {
         let next = |called| (called != OVER).then(|| called + 1);
         let _ = self.called.try_update(Ordering::AcqRel, Ordering::Acquire, next);
@@ -121,8 +123,8 @@ impl LuSchedule {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Claims the next panel's block for the panel group if the other blocks have caught up; returns the
-    /// block's step.
+    /// Claims the block of the next panel for the panel group and returns the step of the block; returns `None` if
+    /// other blocks are too far behind.
     fn claim_panel(&self) -> Option<usize> {
         let next = self.factored.load(Ordering::Acquire);
         let mut state = self.lock();
@@ -146,7 +148,7 @@ impl LuSchedule {
         self.take_of(&mut state, n, &mine).or_else(|| self.take_of(&mut state, n, &|_| true))
     }
 
-    /// Returns the next work among the blocks that are `wanted`: a piece of an update in progress, or the
+    /// Returns the next work in the blocks for which `wanted` is true: a piece of an update in progress, or else the
     /// blocks that are furthest behind.
     fn take_of(&self, state: &mut State, n: usize, wanted: &dyn Fn(usize) -> bool) -> Option<Work> {
         let factored = self.factored.load(Ordering::Acquire);
@@ -155,7 +157,7 @@ impl LuSchedule {
             return Some(update.take_piece());
         }
         let State { steps, claimed, updates } = state;
-        // The panel group itself applies the last panel before the next one to be factored to that block.
+        // For the block of the next panel, the panel group applies the last panel.
         let may = |block: usize| {
             let ready =
                 if block == factored { factored.saturating_sub(1) } else { factored.min(block) };
@@ -175,7 +177,7 @@ impl LuSchedule {
             .last()?
             + 1;
         claimed[first..last].fill(true);
-        // Number of ranges that can be updated at the same time, compared with twice the threads.
+        // Number of ranges of blocks that can be updated simultaneously. There should be two pieces of work per thread.
         let ranges = open.div_ceil(widest);
         let pieces = (2 * threads).div_ceil(ranges);
         let rows = n.saturating_sub((step + 1) * self.nb);
@@ -185,8 +187,8 @@ impl LuSchedule {
         Some(Work { blocks, step, rows: None })
     }
 
-    /// Opens the product's rows to all threads after exchanges and solve of the update of `block`; returns a
-    /// piece of them for the caller.
+    /// Makes the rows of the product available to all threads, after the row exchanges and the triangular solve of the
+    /// update that begins at `block`. Returns a piece of the product for the caller.
     fn open(&self, block: usize, rows: Range<usize>) -> Option<Work> {
         let mut state = self.lock();
         let update = state.updates.iter_mut().find(|update| update.blocks.start == block)?;
@@ -200,7 +202,7 @@ impl LuSchedule {
         Some(piece)
     }
 
-    /// Finishes a piece; returns the next piece of the same update, if there is one.
+    /// Marks a piece as finished; returns the next piece of the same update, if there is one.
     fn finish_piece(&self, block: usize) -> Option<Work> {
         let mut state = self.lock();
         let at = state.updates.iter().position(|update| update.blocks.start == block)?;
@@ -223,7 +225,7 @@ impl LuSchedule {
 
     fn publish(&self, panel: usize) {
         let mut state = self.lock();
-        // No panel is applied to a block whose own panel is factored.
+        // The block of a factored panel needs no more panels, so its step becomes the maximum.
         state.steps[panel] = usize::MAX - DEPTH;
         drop(state);
         self.factored.store(panel + 1, Ordering::Release);
@@ -233,7 +235,7 @@ impl LuSchedule {
 
 impl Update {
     fn take_piece(&mut self) -> Work {
-        // A remainder of less than half a piece is included.
+        // A remainder of less than half a piece is added to this piece.
         let length = self.rows.len();
         let taken = if length < self.piece + self.piece / 2 { length } else { self.piece };
         let rows = Some(self.rows.start..self.rows.start + taken);
@@ -243,7 +245,7 @@ impl Update {
     }
 }
 
-/// Runs one thread's part of a factorisation.
+/// Runs the work of one thread in a factorisation.
 pub(super) fn work(shared: &LuShared<'_>, index: usize) -> Spent {
     let schedule = &shared.schedule;
     let mut spent = Spent::default();
@@ -260,7 +262,7 @@ pub(super) fn work(shared: &LuShared<'_>, index: usize) -> Spent {
         if index == 0
             && let Some(step) = schedule.claim_panel()
         {
-            // The step is published with the call: the panel group reads it after the first barrier.
+            // The step of the block is stored before the call; the panel group reads the step after the first barrier.
             shared.group.step.store(step, Ordering::Relaxed);
             schedule.call();
         }
@@ -282,14 +284,14 @@ pub(super) fn work(shared: &LuShared<'_>, index: usize) -> Spent {
         }
     }
     if index == 0 {
-        // The panel group leaves with its first member, so that no thread waits in a panel for one that has
-        // left.
+        // The panel group is dismissed when the first member leaves, so that no thread waits in a panel for a member
+        // that has left.
         schedule.called.store(OVER, Ordering::Release);
     }
     spent
 }
 
-/// Waits until there may be work; returns the seconds that were slept.
+/// Waits until the schedule changes; returns the seconds in which the thread slept.
 fn wait_for_change(shared: &LuShared<'_>, version: u64, index: usize, joined: usize) -> f64 {
     let schedule = &shared.schedule;
     let called = || index < shared.group.size && schedule.called.load(Ordering::Acquire) > joined;
@@ -298,7 +300,7 @@ fn wait_for_change(shared: &LuShared<'_>, version: u64, index: usize, joined: us
     let over = || shared.stopped() && (index == 0 || index >= shared.group.size);
     while schedule.version.load(Ordering::Acquire) == version && !over() && !called() {
         spin.pause_or(|looks| match looks {
-            // Much longer than a piece takes: threads share CPUs, or the machine is busy.
+            // The thread has waited much longer than a piece takes: threads share CPUs, or other programs run.
             1_000_000.. => {
                 let start = Instant::now();
                 std::thread::sleep(Duration::from_micros(50));
@@ -310,7 +312,7 @@ fn wait_for_change(shared: &LuShared<'_>, version: u64, index: usize, joined: us
     slept
 }
 
-/// Runs one member's part of the panel group's work on panel `number`.
+/// Runs the work of one member of the panel group on panel `number`.
 fn panel(shared: &LuShared<'_>, number: usize, rank: usize) {
     let LuShared { view, group, .. } = shared;
     let columns = shared.columns(number);
@@ -318,8 +320,8 @@ fn panel(shared: &LuShared<'_>, number: usize, rank: usize) {
     for step in group.step.load(Ordering::Relaxed)..number {
         let depth = shared.columns(step);
         group.wait();
-        // SAFETY: the block is claimed by the panel group, whose members divide its columns and, after a
-        // barrier, its rows; the panel of that step is finished and only read.
+        // SAFETY: the panel group has claimed the block. The members divide the columns of the block and, after a
+        // barrier, the rows. The panel of that step is finished and is only read.
         unsafe {
             shared.prepare(depth.clone(), group.part(with_rhs.clone(), rank, 1));
             group.wait();
@@ -352,14 +354,14 @@ fn panel(shared: &LuShared<'_>, number: usize, rank: usize) {
     }
 }
 
-/// Does one piece of work; returns the work that directly follows from it.
+/// Carries out one item of work; returns the item that follows directly, if any.
 fn carry_out(shared: &LuShared<'_>, work: Work) -> Option<Work> {
     let LuShared { view, engine, schedule, .. } = shared;
     let Work { blocks, step, rows } = work;
     let depth = shared.columns(step);
     let columns = shared.with_rhs(&blocks);
     let Some(rows) = rows else {
-        // SAFETY: the blocks are claimed by this update, and its rows are not open yet.
+        // SAFETY: this update has claimed the blocks, and no other thread can take rows of the update yet.
         unsafe { shared.prepare(depth.clone(), columns) };
         return schedule.open(blocks.start, depth.end..view.n);
     };
@@ -370,7 +372,7 @@ fn carry_out(shared: &LuShared<'_>, work: Work) -> Option<Work> {
     schedule.finish_piece(blocks.start)
 }
 
-/// Counts the operations of a product and of its part of the solves.
+/// Adds the operations of a product, and the proportional operations of the triangular solve, to the progress.
 fn count(shared: &LuShared<'_>, rows: usize, columns: usize, depth: usize) {
     let flops = 2 * rows as u64 * columns as u64 * depth as u64;
     shared.progress.flops.fetch_add(flops, Ordering::Relaxed);

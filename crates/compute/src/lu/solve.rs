@@ -1,11 +1,11 @@
-//! Back-substitution: U x = y, with y in the column of the right-hand side.
+//! Back-substitution: solves U x = y, where y is in the column of the right-hand side.
 
 use super::LuShared;
 use nodegauge_team::Member;
 use std::ops::Range;
 
-/// Solves block by block from the last one: one member solves with the block's triangle, then all members
-/// subtract the block's columns from their rows of y.
+/// Solves block by block, from the last block to the first. One member solves the triangle of the block; then every
+/// member subtracts the columns of the block from a part of y.
 pub(super) fn back_substitute(shared: &LuShared<'_>, member: &Member<'_>) {
     let view = shared.view;
     let n = view.n;
@@ -27,8 +27,7 @@ pub(super) fn back_substitute(shared: &LuShared<'_>, member: &Member<'_>) {
         let lines = first.div_ceil(8);
         let bound = |i: usize| (lines * i / member.count * 8).min(first);
         let rows = bound(member.index)..bound(member.index + 1);
-        // SAFETY: each member has its own rows of y; x of this block and U, which is other memory, are only
-        // read.
+        // SAFETY: the members use different rows of y; x of this block and U are only read.
         unsafe {
             let y = std::slice::from_raw_parts_mut(view.at(rows.start, n), rows.len());
             for j in first..last {

@@ -4,11 +4,11 @@ use crate::matrix::MatrixView;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Columns by which lines are prefetched ahead: the lines of the exchanges of a column, about 16 KiB, arrive
-/// while two other columns are processed.
+/// Number of columns by which cache lines are prefetched ahead. The lines for the exchanges in a column, about 16 KiB,
+/// arrive while two other columns are processed.
 const AHEAD: usize = 2;
 
-/// Exchanges row i with row `pivots[i]` for each i of `rows`, in order, in `columns`.
+/// Exchanges row i with row `pivots[i]` in `columns`, for all i in `rows` in ascending order.
 ///
 /// # Safety
 /// No other thread may use those columns during the call.

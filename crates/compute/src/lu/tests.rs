@@ -3,7 +3,7 @@ use crate::random::Sequence;
 use crate::residual::{self, MatrixSource};
 use proptest::prelude::*;
 
-/// System with given elements: order + 1 columns, the last of which is the right-hand side.
+/// System with given elements; the last of order + 1 columns is the right-hand side.
 struct GivenSystem {
     order: usize,
     elements: Vec<f64>,
@@ -33,8 +33,8 @@ fn solved(
     Ok((x, residual.value.unwrap()))
 }
 
-/// Solves the same system by elimination with partial pivoting as in textbooks: column after column,
-/// rows exchanged whole, nothing in blocks.
+/// Solves the same system by textbook elimination with partial pivoting: column after column, with exchanges of
+/// complete rows and without blocks.
 fn by_elimination(n: usize, source: &dyn MatrixSource) -> Vec<f64> {
     let mut columns = vec![vec![0.0; n]; n + 1];
     columns.iter_mut().enumerate().for_each(|(j, column)| source.column(j, column));
@@ -65,8 +65,8 @@ fn agrees(n: usize, nb: usize, threads: usize, seed: u64) {
     assert!(residual < 16.0, "n {n} nb {nb} threads {threads}: residual {residual}");
     let expected = by_elimination(n, &source);
     let norm = expected.iter().fold(0.0f64, |a, b| a.max(b.abs()));
-    // Both are backward stable: they differ by the condition of the matrix, which for random
-    // matrices of this size is below some 1e5.
+    // Both algorithms are backward stable, so the solutions differ by about the condition number times eps. The
+    // condition number of random matrices of this size is below about 1e5.
     for (computed, exact) in x.iter().zip(&expected) {
         assert!(
             (computed - exact).abs() <= 1e-8 * norm,
@@ -129,7 +129,7 @@ fn pivots_whose_inverse_overflows_are_divided_by() {
 
 #[test]
 fn results_are_the_same_whatever_the_number_of_threads_in_a_panel() {
-    // Pivots do not depend on the distribution of rows over threads; sums of products may.
+    // Pivots do not depend on the distribution of rows over threads, but rounding errors in sums of products may.
     let source = Sequence::new(9);
     let (one, _) = solved(&mut team(1), 200, 16, &source).unwrap();
     let (four, _) = solved(&mut team(4), 200, 16, &source).unwrap();

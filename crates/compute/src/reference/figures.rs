@@ -7,8 +7,8 @@ use crate::{GAUGE, RATING, TEST};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 
-/// Returns the results as measurements, one per combination of N, NB, P and Q, best first; results of one
-/// combination are its samples.
+/// Returns the results as measurements, one per combination of N, NB, P and Q, best first. Several results of a
+/// combination become the samples of one measurement.
 pub fn measurements(
     rows: &[HplRow],
     engine: &str,

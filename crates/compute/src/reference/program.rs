@@ -1,5 +1,4 @@
-//! Runs of xhpl or of the HPL in hpcc: finds the program, places its ranks, writes its input and reads its
-//! output.
+//! Runs of xhpl or of the HPL in hpcc: finds the program, places the ranks, writes the input file and reads the output.
 
 use super::{Grid, PlacedReference, RankLayout};
 use crate::dat;
@@ -17,26 +16,26 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::time::Duration;
 
-/// Maximum time of a run; hpcc also runs other benchmarks.
+/// Maximum time of a run, which is long because hpcc also runs other benchmarks.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 /// Kind of reference program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReferenceKind {
-    /// HPL alone: HPL.dat, results on standard output.
+    /// HPL alone; reads HPL.dat and prints the results to standard output.
     Xhpl,
-    /// The HPC Challenge: hpccinf.txt, results in hpccoutf.txt.
+    /// HPC Challenge, which includes HPL; reads hpccinf.txt and writes the results to hpccoutf.txt.
     Hpcc,
 }
 
 impl ReferenceKind {
-    /// Returns the kind by the program's name.
+    /// Returns the kind of a program, which is determined by the file name.
     fn of(program: &Path) -> Self {
         let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if name.starts_with("hpcc") { Self::Hpcc } else { Self::Xhpl }
     }
 
-    /// Returns the name in records.
+    /// Returns the name of the program as written in records.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Xhpl => "xhpl",
@@ -46,7 +45,7 @@ impl ReferenceKind {
 }
 
 impl PlacedReference {
-    /// Finds the program and its launcher, and places its ranks; `None` if no reference program is requested.
+    /// Finds the program and the launcher, and places the ranks; `None` if no reference program is requested.
     ///
     /// # Errors
     /// Fails if the program or its launcher is missing, or if the ranks do not fit.
@@ -71,8 +70,8 @@ impl PlacedReference {
         Ok(Some(Self { kind, program, hosts: options.ranks.hosts.clone(), plan, layout }))
     }
 
-    /// Runs the program once for all combinations; returns its output and the command, or `None` if the user
-    /// interrupted it.
+    /// Runs the program once for all combinations of NB and grids; returns its output and the command, or `None` if the
+    /// user interrupted it.
     ///
     /// # Errors
     /// Fails if the program cannot be started, takes too long, or prints no result.
@@ -101,7 +100,7 @@ impl PlacedReference {
         };
         let read = match self.kind {
             ReferenceKind::Xhpl => output::read(&ended.stdout),
-            // hpcc appends to the file during the run; the results that it contains count.
+            // hpcc appends to the file during the run, so the file may contain results even if hpcc failed.
             ReferenceKind::Hpcc => output::read(ended.file("hpccoutf.txt").unwrap_or_default()),
         };
         if !read.rows.is_empty() && status.success() {
@@ -109,7 +108,7 @@ impl PlacedReference {
         }
         let errors = [read.errors, output::read(&ended.stderr).errors].concat();
         let hint = if errors.iter().any(|error| error.starts_with("Need at least")) {
-            "each rank ran alone, probably started by the launcher of another MPI: give the launcher of the program's MPI with --launcher"
+            "the ranks did not find each other: the launcher probably belongs to another MPI than the program; give the launcher of the program's MPI with --launcher"
         } else {
             "run the program by hand in a directory with the input file that --hpl-dat-only writes"
         };
@@ -126,7 +125,7 @@ impl PlacedReference {
         if self.hosts.is_empty() {
             return RankPlaces::Planned { plan: Cow::Borrowed(&self.plan), topology };
         }
-        // The plan is for one host; all hosts use the same number of ranks and threads.
+        // The plan describes one host; all hosts use the same numbers of ranks and threads.
         let each = self.plan.ranks.len();
         let threads = Some(self.threads_per_rank());
         RankPlaces::Hosts(HostRanks { hosts: &self.hosts, each, threads })

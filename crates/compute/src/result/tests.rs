@@ -1,4 +1,4 @@
-//! Figures and notices made from peaks and ratings with given numbers.
+//! Tests of figures and notices, derived from given peaks and rates.
 
 use super::*;
 use crate::choose::Tried;
@@ -23,7 +23,8 @@ fn burst(gflops: f64, ghz: f64) -> Burst {
     Burst { rate: FlopsPerSec(gflops * 1e9), clock: Some(Hertz(ghz * 1e9)) }
 }
 
-/// Returns the figure `name` and the notices of a run with these bursts and these rates around its solution.
+/// Returns the figure `name` and the notices of a run with these bursts, and with these rates before and after the
+/// solution.
 fn judged(name: &str, bursts: &[Burst], around: Around) -> (Measurement, Vec<String>) {
     timed(name, bursts, around, TimeConfig::default())
 }
@@ -95,7 +96,7 @@ fn a_busy_minute_is_said_with_the_rating() {
     let (busy_rating, _) = judged("rating", &quiet, around(&busy));
     assert_eq!(busy_rating.validity.status, Status::Suspect);
     let reason = &busy_rating.validity.reasons[0];
-    assert!(reason.starts_with("other load used 47 % of the cores' execution units: register-only bursts before and after the solution ran at 71.0 to 124.0 GFLOP/s"), "{reason}");
+    assert!(reason.starts_with("other load used 47 % of the cores' execution units: register-only loops run before and after the solve reached 71.0 to 124.0 GFLOP/s"), "{reason}");
     let time = busy_rating.read_config::<RatingConfig>().time.unwrap();
     assert!((time.shared.unwrap() - Fraction(1.0 - 100.0 / 190.0)).0.abs() < 1e-12);
 }

@@ -1,17 +1,17 @@
-//! Table of the functions of CUDA's driver API (`libcuda.so.1`) that are used, found at run time. HIP
-//! (`libamdhip64.so`) has the same functions with the same arguments and error codes under names of its own, so one
-//! table serves both.
+//! Table of the used functions of CUDA's driver API (`libcuda.so.1`), which are looked up at run time. HIP
+//! (`libamdhip64.so`) has functions with other names but the same arguments and error codes, so that CUDA and HIP share
+//! this table.
 
 use crate::driver::{DeviceError, FailureClass};
 use nodegauge_os::SharedLibrary;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
-/// API: CUDA or HIP.
+/// Driver API of a GPU vendor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VendorApi {
-    /// NVIDIA's API.
+    /// CUDA, NVIDIA's API.
     Cuda,
-    /// AMD's API.
+    /// HIP, AMD's API.
     Hip,
 }
 
@@ -34,7 +34,7 @@ impl VendorApi {
         self.error(FailureClass::Unsupported, library, 0).with_detail(why)
     }
 
-    /// Creates a failure of a call or library of this driver.
+    /// Creates a failure of a call or library of this API.
     pub fn error(self, kind: FailureClass, call: &str, code: c_int) -> DeviceError {
         DeviceError::new(kind, self.name(), call, code.into())
     }
@@ -42,7 +42,7 @@ impl VendorApi {
 
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) = $cuda:literal, $hip:literal;)*) => {
-        /// Pointers to all functions.
+        /// Pointers to the used functions.
         struct Functions {
             $($name: unsafe extern "C" fn($($type),*) -> c_int,)*
         }
@@ -51,7 +51,7 @@ macro_rules! functions {
             fn load(library: &SharedLibrary, dialect: VendorApi) -> Result<Self, DeviceError> {
                 Ok(Self {
                     $(
-                        // SAFETY: the function has this signature in every version that has it.
+                        // SAFETY: the function has this signature in every version of the library that contains it.
                         $name: unsafe { library.function(dialect.of($cuda, $hip)) }.ok_or_else(
                             || dialect.error(FailureClass::TooOld, dialect.of($cuda, $hip), 0),
                         )?,
@@ -69,7 +69,7 @@ macro_rules! functions {
                 /// Returns the driver's error code, with its meaning.
                 ///
                 /// # Safety
-                /// The arguments are valid for the function.
+                /// The arguments must be valid for the function.
                 pub unsafe fn $name(&self, $($arg: $type),*) -> Result<(), DeviceError> {
                     // SAFETY: the caller guarantees valid arguments.
                     let code = unsafe { (self.functions.$name)($($arg),*) };
@@ -83,15 +83,15 @@ macro_rules! functions {
 functions! {
     /// Initialises the driver.
     init(flags: c_uint) = "cuInit", "hipInit";
-    /// Returns the version: `12040` is CUDA 12.4; HIP's has three parts.
+    /// Returns the encoded version: `12040` is CUDA 12.4; HIP's encoding contains three parts.
     version(version: *mut c_int) = "cuDriverGetVersion", "hipDriverGetVersion";
     /// Returns the number of devices.
     count(count: *mut c_int) = "cuDeviceGetCount", "hipGetDeviceCount";
-    /// Returns the device at an index.
+    /// Returns the driver's number of the device at an index.
     device(device: *mut c_int, index: c_int) = "cuDeviceGet", "hipDeviceGet";
     /// Returns the name of a device.
     device_name(text: *mut c_char, length: c_int, device: c_int) = "cuDeviceGetName", "hipDeviceGetName";
-    /// Returns the bytes of memory of a device.
+    /// Returns the memory size of a device in bytes.
     device_memory(bytes: *mut usize, device: c_int) = "cuDeviceTotalMem_v2", "hipDeviceTotalMem";
     /// Returns an attribute of a device.
     attribute(value: *mut c_int, attribute: c_int, device: c_int) = "cuDeviceGetAttribute", "hipDeviceGetAttribute";
@@ -101,9 +101,9 @@ functions! {
     retain(context: *mut usize, device: c_int) = "cuDevicePrimaryCtxRetain", "hipDevicePrimaryCtxRetain";
     /// Makes a context current in the calling thread.
     make_current(context: usize) = "cuCtxSetCurrent", "hipCtxSetCurrent";
-    /// Enables direct access of the current context to another context's memory.
+    /// Enables direct access from the current context to the memory of another context.
     enable_peer(context: usize, flags: c_uint) = "cuCtxEnablePeerAccess", "hipCtxEnablePeerAccess";
-    /// Returns the free and the total bytes of memory.
+    /// Returns the free and the total device memory in bytes.
     memory_info(free: *mut usize, all: *mut usize) = "cuMemGetInfo_v2", "hipMemGetInfo";
     /// Allocates device memory.
     allocate(at: *mut usize, bytes: usize) = "cuMemAlloc_v2", "hipMalloc";
@@ -117,7 +117,7 @@ functions! {
     copy_in(to: usize, from: *mut c_void, bytes: usize, stream: usize) = "cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync";
     /// Copies from the device to the host.
     copy_out(to: *mut c_void, from: usize, bytes: usize, stream: usize) = "cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync";
-    /// Copies from device to device, also between contexts: addresses are unified.
+    /// Copies between devices, also between contexts, because all contexts share one address space.
     copy_across(to: usize, from: usize, bytes: usize, stream: usize) = "cuMemcpyDtoDAsync_v2", "hipMemcpyDtoDAsync";
     /// Creates a stream.
     stream(stream: *mut usize, flags: c_uint) = "cuStreamCreate", "hipStreamCreateWithFlags";
@@ -143,11 +143,11 @@ functions! {
     launch(function: usize, x: c_uint, y: c_uint, z: c_uint, tx: c_uint, ty: c_uint, tz: c_uint, shared: c_uint, stream: usize, arguments: *mut *mut c_void, extra: *mut *mut c_void) = "cuLaunchKernel", "hipModuleLaunchKernel";
 }
 
-/// Initialised library of a driver. It stays loaded until the program ends, because drivers have threads of their own.
+/// Initialised library of a driver. It stays loaded until the program ends, because drivers run their own threads.
 pub struct CudaApi {
     /// API of the library.
     pub dialect: VendorApi,
-    /// Library, for functions that only some versions have.
+    /// Loaded library, for functions that only some versions have.
     pub library: SharedLibrary,
     functions: Functions,
 }
@@ -159,7 +159,7 @@ impl CudaApi {
     /// Fails if the library is missing, lacks a function, or finds no device.
     pub fn load(dialect: VendorApi, libraries: &[&str]) -> Result<&'static Self, DeviceError> {
         let missing = |_| dialect.error(FailureClass::NoDriver, libraries[0], 0);
-        // SAFETY: the library is a driver, which a child process has loaded before.
+        // SAFETY: the library is a driver, which a child process has loaded before without a crash.
         let library = unsafe { SharedLibrary::first_of(libraries) }.map_err(missing)?;
         let functions = Functions::load(&library, dialect)?;
         let api = Self { dialect, library, functions };
@@ -179,7 +179,7 @@ impl CudaApi {
         type Fills = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
         type Returns = unsafe extern "C" fn(c_int) -> *const c_char;
         let mut name = std::ptr::null();
-        // SAFETY: the types are those of the declarations; names are constants of the library.
+        // SAFETY: the types match the declarations; error names are constants of the library.
         unsafe {
             match self.dialect {
                 VendorApi::Cuda => {
@@ -200,12 +200,13 @@ impl CudaApi {
     }
 }
 
-/// Returns the kind of failure of a `CUresult` (cuda.h); `hipError_t` has the same values. `None` is success.
+/// Returns the class of failure for a `CUresult` code (cuda.h); `None` for success. `hipError_t` has the same values.
 pub fn kind_of(code: c_int) -> Option<FailureClass> {
     Some(match code {
         0 => return None,
         2 => FailureClass::OutOfMemory,
-        // STUB_LIBRARY: the toolkit's library for linking was loaded instead of the driver's
+        // STUB_LIBRARY: the toolkit's stub library, intended only for linking, was loaded instead of the driver's
+        // library.
         34 => FailureClass::NoDriver,
         // INSUFFICIENT_DRIVER, CALL_REQUIRES_NEWER_DRIVER, UNSUPPORTED_PTX_VERSION, SYSTEM_DRIVER_MISMATCH,
         // COMPAT_NOT_SUPPORTED_ON_DEVICE
@@ -229,7 +230,7 @@ pub fn kind_of(code: c_int) -> Option<FailureClass> {
     })
 }
 
-/// Converts a text that a call has filled in, up to its terminating zero.
+/// Converts a text that a call has written, up to its terminating zero.
 pub fn text_of(bytes: &[u8]) -> String {
     let text = CStr::from_bytes_until_nul(bytes).map(CStr::to_string_lossy);
     text.unwrap_or_default().trim().to_owned()

@@ -1,4 +1,5 @@
-//! Matrix products by the vendor's library, cuBLAS or rocBLAS, whose functions have the same arguments.
+//! Matrix products with the vendor's library (cuBLAS or rocBLAS). The functions of both libraries have the same
+//! arguments.
 
 use super::api::{VendorApi, text_of};
 use super::context::Context;
@@ -12,7 +13,7 @@ const LIBRARIES: [&[&str]; 2] = [
     &["libcublas.so.13", "libcublas.so.12", "libcublas.so.11"],
     &["librocblas.so.5", "librocblas.so.4", "librocblas.so.3", "librocblas.so"],
 ];
-/// Timeout of loading: cuBLAS has hundreds of megabytes of kernels.
+/// Timeout for loading the library. It is long because cuBLAS contains hundreds of megabytes of kernels.
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Create = unsafe extern "C" fn(*mut usize) -> c_int;
@@ -35,7 +36,7 @@ type Dgemm = unsafe extern "C" fn(
     c_int,
 ) -> c_int;
 
-/// Handle of the library in a context.
+/// Vendor's BLAS library with its handle in a context.
 pub struct VendorBlas {
     context: Context,
     name: String,
@@ -46,7 +47,7 @@ pub struct VendorBlas {
 }
 
 impl VendorBlas {
-    /// Loads the library after a child process has loaded it; `None` if it is not installed.
+    /// Loads the library if a child process can load it without a crash; returns `None` if it is not installed.
     ///
     /// # Errors
     /// Fails if the library crashes, lacks a function or does not support the device.
@@ -80,17 +81,17 @@ impl VendorBlas {
         // SAFETY: cublas_v2.h and rocblas.h declare this type.
         let create = unsafe { library.function::<Create>(names[0]) };
         let create = create.ok_or_else(|| lacks(names[0]))?;
-        // SAFETY: as above.
+        // SAFETY: cublas_v2.h and rocblas.h declare this type.
         let set_stream = unsafe { library.function::<SetStream>(names[1]) };
         let set_stream = set_stream.ok_or_else(|| lacks(names[1]))?;
-        // SAFETY: as above.
+        // SAFETY: cublas_v2.h and rocblas.h declare this type.
         let dgemm = unsafe { library.function::<Dgemm>(names[2]) };
         let dgemm = dgemm.ok_or_else(|| lacks(names[2]))?;
-        // SAFETY: as above.
+        // SAFETY: cublas_v2.h and rocblas.h declare this type.
         let destroy = unsafe { library.function::<Destroy>(names[3]) };
         let destroy = destroy.ok_or_else(|| lacks(names[3]))?;
         let mut handle = 0;
-        // SAFETY: the context is current; the call fills in the handle.
+        // SAFETY: the context is current; the call writes the handle.
         check(dialect, names[0], unsafe { create(&raw mut handle) })?;
         let version = version(dialect, &library, handle).unwrap_or_default();
         let name = format!("{} {version}", dialect.of("cuBLAS", "rocBLAS")).trim().to_owned();
@@ -104,7 +105,7 @@ fn version(dialect: VendorApi, library: &SharedLibrary, handle: usize) -> Option
     type Text = unsafe extern "C" fn(*mut c_char, usize) -> c_int;
     let mut number = 0;
     let mut text = [0u8; 64];
-    // SAFETY: the types are those of the declarations; the call fills in the number or the text.
+    // SAFETY: the types match the declarations; the call writes the number or the text.
     let code = unsafe {
         match dialect {
             VendorApi::Cuda => {
@@ -156,7 +157,7 @@ impl Blas for VendorBlas {
         let m = n as c_int;
         let alpha = 1.0;
         let beta = 0.0;
-        // SAFETY: the matrices have that order, and the caller promises that they live; the factors are read before
+        // SAFETY: the matrices have order `n`, and the caller guarantees that they live. The factors are read before
         // the call returns.
         unsafe {
             let set = (self.set_stream)(self.handle, queue.raw());

@@ -1,9 +1,9 @@
-//! Code that a device runs: compiled at run time from the source (NVRTC, hipRTC), or, if CUDA's compiler is not
-//! installed, included PTX, which the driver compiles.
+//! Code that a device runs. It is compiled from the source at run time (NVRTC, hipRTC). If CUDA's compiler is not
+//! installed, included PTX is used, which the driver compiles.
 //!
-//! `probes/ptx` has a build per element type ([`CARRIED`]), made by clang, which does not require the toolkit; a test
-//! repeats the builds. Their target is the oldest device with a useful rate in double precision (`sm_60`); the driver
-//! compiles them for all later devices.
+//! `probes/ptx` has one PTX build per element type ([`CARRIED`]). The builds were made with clang, which does not
+//! require the CUDA toolkit; a test repeats them. Their target is the oldest architecture with a useful rate in double
+//! precision (`sm_60`); the driver compiles them for all later devices.
 
 use super::api::{VendorApi, text_of};
 use crate::driver::{DeviceError, FailureClass};
@@ -20,23 +20,23 @@ const LIBRARIES: [&[&str]; 2] = [
     &["libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so"],
 ];
 
-/// Code in a form that a driver loads.
+/// Code in a form that a driver can load.
 pub struct Image(Vec<u8>);
 
 impl Image {
-    /// Returns the bytes of the code; a text ends with a zero.
+    /// Returns the bytes of the code; PTX text ends with a zero byte.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// Returns the build that is included for an element type: vectors of two elements, two vectors per work-item, in the
-/// grid-stride form, which supports every kernel and number of groups.
+/// Returns the build whose PTX is included for an element type. It has vectors of two elements, two vectors per
+/// work-item, and a grid-stride loop, which supports every kernel and every number of groups.
 const fn carried(element: Element) -> KernelSource {
     KernelSource { element, width: 2, items: 2, strided: true }
 }
 
-/// Builds that are included as PTX, and their texts.
+/// Builds that are included as PTX, with the PTX text.
 pub(super) const CARRIED: [(KernelSource, &str); 2] = [
     (carried(Element::F64), include_str!("../../../../probes/ptx/f64.ptx")),
     (carried(Element::F32), include_str!("../../../../probes/ptx/f32.ptx")),
@@ -59,7 +59,7 @@ pub fn is_there(dialect: VendorApi) -> bool {
 /// Compiles a build for an architecture, e.g. `sm_90`.
 ///
 /// # Errors
-/// Fails if the compiler is missing or reports an error; the failure has the first line of its log.
+/// Fails if the compiler is missing or reports an error; the failure contains the first line of the compiler's log.
 pub fn at_run_time(
     dialect: VendorApi,
     source: &KernelSource,
@@ -74,7 +74,7 @@ pub fn at_run_time(
     compiler.compile(KernelSource::text(), &options)
 }
 
-/// Type `nvrtcProgram` or `hiprtcProgram`.
+/// Handle of type `nvrtcProgram` or `hiprtcProgram`.
 type Program = usize;
 type Create = unsafe extern "C" fn(
     *mut Program,
@@ -89,14 +89,14 @@ type Length = unsafe extern "C" fn(Program, *mut usize) -> c_int;
 type Fill = unsafe extern "C" fn(Program, *mut c_char) -> c_int;
 type Destroy = unsafe extern "C" fn(*mut Program) -> c_int;
 
-/// Pair of functions that return a result of a program: its length, then its bytes.
+/// Pair of functions for a result of the compilation: the first returns its length, the second its bytes.
 #[derive(Clone, Copy)]
 struct ResultCalls {
     length: Length,
     fill: Fill,
 }
 
-/// NVRTC or hipRTC, whose functions have the same arguments.
+/// Run-time compiler: NVRTC or hipRTC, whose functions have the same arguments.
 struct Compiler {
     dialect: VendorApi,
     create: Create,
@@ -115,10 +115,10 @@ impl Compiler {
 
     fn load(dialect: VendorApi) -> Option<Self> {
         let named = |what: &str| format!("{}{what}", dialect.of("nvrtc", "hiprtc"));
-        // Machine code can be loaded by a driver of any minor version, unlike newer PTX.
+        // Machine code is used because a driver of any minor version can load it, unlike newer PTX.
         let code = dialect.of("CUBIN", "Code");
-        // SAFETY: the child process that listed devices has loaded this library of the vendor; the types are those
-        // of nvrtc.h and hiprtc.h.
+        // SAFETY: the child process that listed devices has loaded this library without a crash. The types match
+        // nvrtc.h and hiprtc.h.
         unsafe {
             let library = SharedLibrary::first_of(LIBRARIES[dialect as usize]).ok()?;
             Some(Self {
@@ -148,7 +148,7 @@ impl Compiler {
         let options: Vec<CString> = options.iter().map(|option| c_text(option)).collect();
         let words: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let mut program = 0;
-        // SAFETY: the texts end with a zero and live; there are no headers; the call fills in the program.
+        // SAFETY: the texts live and end with a zero byte; there are no headers; the call writes the program.
         let code = unsafe {
             (self.create)(&raw mut program, text.as_ptr(), name.as_ptr(), 0, null(), null())
         };
@@ -171,11 +171,11 @@ impl Compiler {
         image
     }
 
-    /// Returns the result of a pair of calls for the length and the bytes, followed by a zero.
+    /// Returns the bytes that a pair of functions returns, followed by a zero byte.
     fn filled(&self, program: Program, calls: ResultCalls) -> Option<Vec<u8>> {
         let ResultCalls { length, fill } = calls;
         let mut bytes = 0;
-        // SAFETY: the program lives; the call fills in the length.
+        // SAFETY: the program lives; the call writes the length.
         if unsafe { length(program, &raw mut bytes) } != 0 || bytes == 0 {
             return None;
         }

@@ -1,14 +1,14 @@
-//! Context of a driver, and objects that are released in it.
+//! Context of a driver, and handles of objects that are released in this context.
 
 use super::api::CudaApi;
 use crate::driver::{DeviceError, Handle};
 
-/// Context of a device, with its driver.
+/// Context of a device, with the driver's functions.
 #[derive(Clone, Copy)]
 pub struct Context {
-    /// Driver of the context.
+    /// Functions of the driver.
     pub api: &'static CudaApi,
-    /// Handle of the context in the driver.
+    /// Driver's handle of the context.
     pub raw: usize,
 }
 
@@ -23,14 +23,15 @@ impl Context {
         Ok(self.api)
     }
 
-    /// Creates a handle of an object that is released in this context.
+    /// Creates a handle for an object that is released in this context.
     pub fn handle(
         self,
         raw: usize,
         release: unsafe fn(&CudaApi, usize) -> Result<(), DeviceError>,
     ) -> Handle {
         Handle::new(raw, move |raw| {
-            // SAFETY: the handle owns the object. A failure is ignored: a lost device has released all objects.
+            // SAFETY: the handle owns the object. A failure is ignored, because a lost device has already released all
+            // its objects.
             let _ = self.enter().and_then(|api| unsafe { release(api, raw) });
         })
     }

@@ -1,4 +1,4 @@
-//! Opened device of CUDA or HIP: context, memory, modules and streams.
+//! Open device of CUDA or HIP: context, memory, modules and streams.
 
 use super::api::CudaApi;
 use super::blas::VendorBlas;
@@ -17,18 +17,18 @@ use std::ptr::null_mut;
 
 /// Flag of streams that do not wait for the default stream (`CU_STREAM_NON_BLOCKING`).
 const NON_BLOCKING: u32 = 1;
-/// Flag of memory that is pinned for every context (`CU_MEMHOSTREGISTER_PORTABLE`).
+/// Flag for pinning memory for all contexts (`CU_MEMHOSTREGISTER_PORTABLE`).
 const PORTABLE: u32 = 1;
 /// Options `CU_JIT_ERROR_LOG_BUFFER` and `CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES`.
 const LOG_OPTIONS: [c_int; 2] = [5, 6];
 
-/// Device with its primary context.
+/// Open device with its primary context.
 pub struct OpenedDevice {
     context: Context,
     info: DeviceInfo,
-    /// Architecture to build for, e.g. `sm_90`; `None` if the compiler queries the device.
+    /// Architecture for which code is built, e.g. `sm_90`; `None` if the compiler queries the device.
     architecture: Option<String>,
-    /// Library that reports clocks and memory errors.
+    /// NVML library, which reports clocks and memory errors.
     management: Option<Nvml>,
 }
 
@@ -45,7 +45,7 @@ impl OpenedDevice {
         management: Option<Nvml>,
     ) -> Result<Self, DeviceError> {
         let mut raw = 0;
-        // SAFETY: the call fills in the context.
+        // SAFETY: the call writes the context.
         unsafe { api.retain(&raw mut raw, number)? };
         Ok(Self { context: Context { api, raw }, info, architecture, management })
     }
@@ -56,7 +56,7 @@ impl OpenedDevice {
         let mut names = LOG_OPTIONS;
         let mut values = [log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
         let mut module = 0;
-        // SAFETY: the image is complete, as its type promises; the log has the given length.
+        // SAFETY: the type `Image` guarantees a complete image; the log has the given length.
         let loaded = unsafe {
             api.module(
                 &raw mut module,
@@ -83,7 +83,7 @@ impl OpenDevice for OpenedDevice {
         let api = self.context.enter()?;
         let mut free = 0;
         let mut all = 0;
-        // SAFETY: the call fills in both.
+        // SAFETY: the call writes both numbers.
         unsafe { api.memory_info(&raw mut free, &raw mut all)? };
         Ok(Some(Bytes(free as u64)))
     }
@@ -93,8 +93,8 @@ impl OpenDevice for OpenedDevice {
         let now = |clock: Option<nodegauge_machine::devices::nvml::NowAndMost<Hertz>>| {
             clock.map(|clock| clock.now)
         };
-        // This process is one of the listed processes; its ID may differ in the driver's namespace. Processes on other
-        // slices do not affect this slice.
+        // One of the listed processes is this process; it cannot be found by its ID, which may differ in the driver's
+        // PID namespace. Processes on other slices do not affect this slice.
         let processes = gpu.processes.as_ref().filter(|_| self.info.slice.is_none());
         let others = processes.map(|all| all.len().saturating_sub(1) as u32);
         Some(ClockState {
@@ -110,7 +110,7 @@ impl OpenDevice for OpenedDevice {
     fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError> {
         let api = self.context.enter()?;
         let mut at = 0;
-        // SAFETY: the call fills in the address.
+        // SAFETY: the call writes the address.
         unsafe { api.allocate(&raw mut at, bytes) }
             .map_err(|error| error.with_detail(format!("allocation of {}", Bytes(bytes as u64))))?;
         let handle = self.context.handle(at, CudaApi::free);
@@ -124,7 +124,7 @@ impl OpenDevice for OpenedDevice {
             let start = memory.start.as_ptr();
             // SAFETY: the memory is `bytes` long and lives until it is unpinned.
             unsafe { api.register(start.cast(), bytes, PORTABLE)? };
-            // SAFETY: as above.
+            // SAFETY: the memory is pinned and is unpinned only once.
             let unpin =
                 |loaded: &CudaApi, raw: usize| unsafe { loaded.unregister(raw as *mut c_void) };
             memory.pin = Some(self.context.handle(start as usize, unpin));
@@ -135,8 +135,8 @@ impl OpenDevice for OpenedDevice {
     fn build(&self, source: &KernelSource) -> Result<DeviceProgram, DeviceError> {
         self.context.enter()?;
         let dialect = self.context.api.dialect;
-        // If the compiler does not support the device, or the driver is too old for its output, the included PTX is
-        // used.
+        // If the compiler does not support the device, or the driver is too old for the compiler's output, the included
+        // PTX is used.
         let compiled = compile::at_run_time(dialect, source, self.architecture.as_deref());
         let compiled = compiled.and_then(|image| self.load(&image));
         match compile::assembly(dialect, source) {
@@ -149,7 +149,7 @@ impl OpenDevice for OpenedDevice {
         let api = self.context.enter()?;
         let mut function = 0;
         let text = CString::new(name).unwrap_or_default();
-        // SAFETY: the module lives; the name ends with a zero.
+        // SAFETY: the module lives; the name ends with a zero byte.
         unsafe { api.function(&raw mut function, program.0.raw, text.as_ptr()) }
             .map_err(|error| error.with_detail(name))?;
         Ok(DeviceKernel(Handle::new(function, |_| ())))
@@ -158,7 +158,7 @@ impl OpenDevice for OpenedDevice {
     fn queue(&self) -> Result<Box<dyn Queue>, DeviceError> {
         let api = self.context.enter()?;
         let mut stream = 0;
-        // SAFETY: the call fills in the stream.
+        // SAFETY: the call writes the stream.
         unsafe { api.stream(&raw mut stream, NON_BLOCKING)? };
         let stream = self.context.handle(stream, CudaApi::stream_destroy);
         Ok(Box::new(Stream { context: self.context, stream, reached: Vec::new() }))
@@ -171,7 +171,7 @@ impl OpenDevice for OpenedDevice {
     }
 }
 
-/// Stream of a context.
+/// Queue that uses a stream of a context.
 struct Stream {
     context: Context,
     stream: Handle,
@@ -180,7 +180,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Enables direct access to the memory of another device; if that fails, copies go through the host.
+    /// Enables direct access to the memory of another device. If this fails, the driver copies through the host.
     fn reach(&mut self, context: usize) {
         if context != self.context.raw && !self.reached.contains(&context) {
             self.reached.push(context);
@@ -208,7 +208,7 @@ impl Queue for Stream {
         let function = kernel.0.raw;
         let stream = self.stream.raw;
         let args = args.as_mut_ptr();
-        // SAFETY: the caller guarantees the arguments, which are read before the call returns.
+        // SAFETY: the caller guarantees that the arguments are valid; the call reads them before it returns.
         unsafe { api.launch(function, groups, 1, 1, items, 1, 1, 0, stream, args, null_mut()) }
     }
 
@@ -223,7 +223,7 @@ impl Queue for Stream {
             assert!(bytes <= memory.bytes, "{bytes} bytes exceed {}", memory.bytes);
             memory.start.as_ptr().cast::<c_void>()
         };
-        // SAFETY: the memories are long enough, and the caller guarantees that they live.
+        // SAFETY: the buffers are long enough, and the caller guarantees that they live.
         unsafe {
             match copy {
                 Copy::In(from, to) => api.copy_in(raw(to), host(from), bytes, stream),
@@ -240,10 +240,10 @@ impl Queue for Stream {
     fn mark(&mut self) -> Result<Mark, DeviceError> {
         let api = self.context.enter()?;
         let mut event = 0;
-        // SAFETY: the call fills in the event.
+        // SAFETY: the call writes the event.
         unsafe { api.event(&raw mut event, 0)? };
         let mark = Mark(self.context.handle(event, CudaApi::event_destroy));
-        // SAFETY: event and stream live.
+        // SAFETY: the event and the stream live.
         unsafe { api.event_record(event, self.stream.raw)? };
         Ok(mark)
     }
@@ -256,7 +256,7 @@ impl Queue for Stream {
 
     fn between(&self, from: &Mark, to: &Mark) -> Result<Seconds, DeviceError> {
         let mut millis = 0f32;
-        // SAFETY: the events live; the call fills in the time.
+        // SAFETY: the events live; the call writes the time.
         unsafe { self.context.enter()?.event_elapsed(&raw mut millis, from.0.raw, to.0.raw)? };
         Ok(Seconds(f64::from(millis) / 1e3))
     }

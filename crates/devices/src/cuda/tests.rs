@@ -1,4 +1,4 @@
-//! Tests of the back end with the stand-in driver of `tests/standin`, which runs the kernels of a build in C.
+//! Tests of the back end with the stub driver in `tests/standin`, which runs the kernels of a build in C.
 
 use super::api::{CudaApi, VendorApi};
 use super::compile::CARRIED;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Returns the stand-in driver, compiled once.
+/// Returns the stub driver, which is compiled once.
 fn api() -> &'static CudaApi {
     static LOADED: OnceLock<usize> = OnceLock::new();
     let api = LOADED.get_or_init(|| {
@@ -69,7 +69,7 @@ impl Bench {
     fn put(&mut self, memory: &DeviceBuffer, numbers: &[f64]) {
         let bytes = bytes_of(self.element, numbers);
         let host = self.device.host(bytes.len(), true).unwrap();
-        // SAFETY: both memories are long enough and live until the queue is done.
+        // SAFETY: both buffers are long enough and live until the queue is done.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), host.start.as_ptr(), bytes.len());
             self.queue.copy(Copy::In(&host, memory), bytes.len()).unwrap();
@@ -79,7 +79,7 @@ impl Bench {
 
     fn take(&mut self, memory: &DeviceBuffer) -> Vec<f64> {
         let host = self.device.host(memory.bytes, false).unwrap();
-        // SAFETY: both memories are long enough, live until the queue is done, and are not shared.
+        // SAFETY: both buffers are long enough, live until the queue is done, and are not shared.
         let bytes = unsafe {
             self.queue.copy(Copy::Out(memory, &host), memory.bytes).unwrap();
             self.queue.wait().unwrap();
@@ -110,7 +110,7 @@ fn bench(element: Element) -> Bench {
     Bench { device, queue, element }
 }
 
-/// Returns small integers: every result is exact, and neighbours differ.
+/// Returns small integers, so that every result is exact and neighbouring elements differ.
 fn entries(n: usize, from: usize) -> Vec<f64> {
     (0..n).map(|i| ((i * 7 + from) % 61) as f64).collect()
 }
@@ -120,7 +120,7 @@ fn kernels_get_their_arrays_scalar_and_length() {
     for (source, _) in CARRIED {
         let mut bench = bench(source.element);
         let width = source.width as usize;
-        // Two tiles per group.
+        // Each group processes two tiles.
         let (groups, items) = (3, 64);
         let n = 2 * groups * items * source.items as usize * width;
         let bytes = n * source.element.bytes() as usize;
@@ -229,7 +229,7 @@ fn why_there_is_no_device_is_said_by_what_nvml_sees() {
     let barred = because(error(), seen(vec![], vec![(0, NvmlError::NoPermission)]), Some("0"));
     assert_eq!(
         (barred.kind, barred.detail.as_str()),
-        (FailureClass::NotAllowed, "GPU 0: its device file cannot be opened")
+        (FailureClass::NotAllowed, "GPU 0: the device file cannot be opened")
     );
     let mixed = because(error(), Err(NvmlError::VersionMismatch), None);
     assert!(mixed.detail.contains("different versions"), "{}", mixed.detail);
@@ -237,7 +237,7 @@ fn why_there_is_no_device_is_said_by_what_nvml_sees() {
 
 #[test]
 fn peaks_are_those_of_data_sheets() {
-    // H100 SXM: 132 multiprocessors at 1.98 GHz; NVIDIA specifies 34 and 67 TFLOP/s.
+    // H100 SXM with 132 multiprocessors at 1.98 GHz; NVIDIA specifies 34 and 67 TFLOP/s.
     let [double, single] = peaks([9, 0], 132, Some(Hertz(1.98e9)));
     assert_eq!((double.unwrap().value / 1e12).round(), 33.0);
     assert_eq!((single.unwrap().value / 1e12).round(), 67.0);

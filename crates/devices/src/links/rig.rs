@@ -1,4 +1,4 @@
-//! Buffers in host and device memory, and the copies between them.
+//! Buffers in host and device memory, and the copies between these buffers.
 
 use super::{Node, SMALL};
 use crate::driver::{Copy, DeviceBuffer, DeviceError, HostMemory, OpenDevice, Queue};
@@ -10,22 +10,23 @@ use nodegauge_placement::{MemoryPolicy, pin};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Minimum bytes per sample; a sample has as many copies as that requires, at most [`MOST_COPIES`].
+/// Minimum number of bytes per sample. A sample repeats its copy until this number is reached, at most [`MOST_COPIES`]
+/// times.
 const A_SAMPLE: u64 = 16 << 20;
 const MOST_COPIES: u64 = 256;
-/// Number of pages whose NUMA nodes are queried.
+/// Number of pages of a buffer whose NUMA nodes are queried.
 const PAGES_ASKED: usize = 4096;
-/// Bytes that are copied and compared in the check.
+/// Number of bytes that are copied and compared in the verification.
 const CHECKED: usize = 16 << 20;
 
-/// Source or destination of a copy, by its index in the rig.
+/// Source or destination of a copy, by the index of its buffer in the rig.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Host(usize),
     Device(usize),
 }
 
-/// One copy, made by one device.
+/// Copy that one device performs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Leg {
     pub(super) device: usize,
@@ -34,7 +35,7 @@ pub(super) struct Leg {
 }
 
 impl Leg {
-    /// Returns the index of the host memory, if one end is on the host.
+    /// Returns the index of the host buffer if the source or the destination is on the host.
     pub(super) fn host(&self) -> Option<usize> {
         [self.from, self.to].into_iter().find_map(|end| match end {
             End::Host(host) => Some(host),
@@ -43,48 +44,49 @@ impl Leg {
     }
 }
 
-/// Copies that run at the same time, repeatedly.
+/// Copies that run simultaneously and repeatedly (a cell of the schedule).
 #[derive(Debug)]
 pub(super) struct CopyCell {
     pub(super) name: &'static str,
     pub(super) bytes: u64,
-    /// Copies per sample and direction.
+    /// Number of copies per sample and direction.
     pub(super) copies: usize,
     pub(super) legs: Vec<Leg>,
 }
 
 impl CopyCell {
-    /// True if the figure is the time until the completion of a small copy is known to the host.
+    /// True if the figure is the time until the host detects that a small copy is complete.
     pub(super) fn is_latency(&self) -> bool {
         self.bytes <= SMALL
     }
 
-    /// Returns the clock of the time: the host's for latencies and for several queues.
+    /// Returns the clock that measures the time: the host's clock for latencies and for several queues, otherwise the
+    /// device's clock.
     pub(super) fn clock(&self) -> &'static str {
         if self.is_latency() || self.legs.len() > 1 { "host" } else { "device" }
     }
 }
 
-/// Host memory and its NUMA node.
+/// Buffer in host memory, with its NUMA node.
 pub(super) struct Host {
     memory: HostMemory,
     pub(super) pinned: bool,
-    /// NUMA node that the memory was bound to.
+    /// NUMA node to which the memory was bound.
     pub(super) node: Option<u32>,
-    /// Share of the memory on that node, as the kernel reports it.
+    /// Share of the memory on this node, as the kernel reports it.
     pub(super) on_node: Option<Fraction>,
-    /// NUMA node with its CPUs.
+    /// NUMA node with the CPUs that use the memory.
     cpus: Node,
 }
 
-/// All queues, buffers and copies. Fields are dropped in order: devices last.
+/// All queues, buffers and copies of a stage. The fields are dropped in order; the devices are dropped last.
 pub(super) struct Rig {
     pub(super) cells: Vec<CopyCell>,
     /// Descriptions of copies that delivered wrong data.
     pub(super) wrong: Vec<String>,
     queues: HashMap<(usize, usize), Box<dyn Queue>>,
     pub(super) hosts: Vec<Host>,
-    /// Device memories, each with the index of its device.
+    /// Buffers in device memory, each with the index of its device.
     pub(super) memories: Vec<(usize, DeviceBuffer)>,
     devices: Vec<Rc<dyn OpenDevice>>,
 }
@@ -101,14 +103,14 @@ impl Rig {
         }
     }
 
-    /// Allocates memory of a device; returns its index.
+    /// Allocates a buffer in the memory of a device and returns the index of the buffer.
     pub(super) fn memory(&mut self, device: usize, bytes: usize) -> Result<usize, DeviceError> {
         self.memories.push((device, self.devices[device].allocate(bytes)?));
         Ok(self.memories.len() - 1)
     }
 
-    /// Allocates host memory on a node, touched by one of the node's CPUs; returns its index. The memory is bound to
-    /// the node unless `only` is set (the host has one node).
+    /// Allocates a buffer in host memory on a NUMA node and returns the index of the buffer. A CPU of the node touches
+    /// the memory first. The memory is bound to the node, unless `only` is set because the host has only one node.
     pub(super) fn host(
         &mut self,
         device: usize,
@@ -130,13 +132,13 @@ impl Rig {
         Ok(self.hosts.len() - 1)
     }
 
-    /// Adds a cell.
+    /// Adds copies that run simultaneously.
     pub(super) fn cell(&mut self, name: &'static str, bytes: u64, legs: Vec<Leg>) {
         let copies = (A_SAMPLE / bytes.max(1)).clamp(1, MOST_COPIES) as usize;
         self.cells.push(CopyCell { name, bytes, copies, legs });
     }
 
-    /// Takes a sample of a cell: the time per copy and direction.
+    /// Takes a sample of a cell. The sample is the time per copy and direction.
     pub(super) fn turn(&mut self, cell: usize) -> Result<Sample, DeviceError> {
         let bytes = self.cells[cell].bytes as usize;
         let copies = self.cells[cell].copies;
@@ -177,7 +179,7 @@ impl Rig {
         Ok(Sample::of_times(vec![seconds / copies as f64]))
     }
 
-    /// Returns the queue of a device for the copy with index `leg`; creates it on first use.
+    /// Returns the queue of a device for the copy with index `leg`. The queue is created on first use.
     fn queue(&mut self, device: usize, leg: usize) -> Result<&mut Box<dyn Queue>, DeviceError> {
         use std::collections::hash_map::Entry;
         match self.queues.entry((device, leg)) {
@@ -200,15 +202,15 @@ impl Rig {
             (End::Host(_), End::Host(_)) => return Ok(()),
         };
         match self.queues.get_mut(&(leg.device, number)) {
-            // SAFETY: both memories belong to the rig and live until the queue is done: each turn waits for its
-            // queues, and nothing else uses the memories.
+            // SAFETY: both buffers belong to the rig and live until the queue is done. Each sample waits for its
+            // queues, and nothing else uses the buffers.
             Some(queue) => unsafe { queue.copy(copy, bytes) },
             None => Ok(()),
         }
     }
 
-    /// Copies distinct numbers by each set of copies that was measured, all copies of a cell at the same time, and
-    /// compares every number at the destination with its source.
+    /// Verifies each measured set of copies: copies distinct numbers, with all copies of a cell running simultaneously,
+    /// and compares every number at the destination with its source.
     pub(super) fn check(&mut self) -> Result<(), DeviceError> {
         let mut cells: Vec<Vec<Leg>> = Vec::new();
         for cell in &self.cells {
@@ -218,9 +220,10 @@ impl Rig {
         }
         let node = self.hosts[0].cpus.clone();
         let bytes = CHECKED.min(self.memories[0].1.bytes) & !7;
-        // Host buffer from which device memories are filled and into which they are read.
+        // Host buffer from which the device buffers are filled and into which they are read.
         let here = self.host(0, &node, true, bytes, false)?;
-        // No two copies share a number, so that data of an earlier copy are not taken for those of a later one.
+        // Different copies use different numbers, so that data of an earlier copy are not mistaken for those of a later
+        // copy.
         let value_at =
             |copy: u64, at: usize| (copy << 40 | at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mut copies = 0;
@@ -257,7 +260,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Copies between a device and the host and waits; does nothing if no end or both ends are on a device.
+    /// Copies between a device and the host and waits. Does nothing if neither buffer or both buffers are on a device.
     fn fetch(&mut self, from: End, to: End, bytes: usize) -> Result<(), DeviceError> {
         let ((End::Device(memory), End::Host(_)) | (End::Host(_), End::Device(memory))) =
             (from, to)
@@ -269,7 +272,7 @@ impl Rig {
         self.queue(device, 0)?.wait()
     }
 
-    /// Returns the first `bytes` bytes of a host memory as numbers.
+    /// Returns the first `bytes` bytes of a host buffer as numbers.
     fn words(&mut self, host: usize, bytes: usize) -> &mut [u64] {
         let memory = &mut self.hosts[host].memory;
         assert!(bytes <= memory.bytes, "{bytes} bytes exceed {}", memory.bytes);
@@ -286,7 +289,8 @@ impl Rig {
     }
 }
 
-/// Binds the calling thread to a node's CPUs, and with `bound` its memory to the node; restores both when dropped.
+/// Binds the calling thread to a node's CPUs and, if `bound` is set, its memory to the node. Dropping the value
+/// restores both settings.
 struct NodeBinding {
     cpus: Option<Vec<nodegauge_machine::CpuId>>,
     memory: Option<Option<MemoryPolicy>>,

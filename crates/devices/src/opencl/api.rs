@@ -1,6 +1,6 @@
-//! Table of the functions of `libOpenCL.so.1` that are used, all of OpenCL 1.2, found at run time, and the meaning of
-//! their error codes.
-// Functions have the names of CL/cl.h.
+//! Table of the used functions of `libOpenCL.so.1`, which are looked up at run time, and the meaning of their error
+//! codes. All functions are part of OpenCL 1.2.
+// The functions have their names from CL/cl.h.
 #![allow(non_snake_case)]
 
 use crate::driver::{DeviceError, FailureClass};
@@ -9,31 +9,31 @@ use std::ffi::{c_char, c_void};
 
 /// Name of the driver in [`crate::driver`].
 pub const NAME: &str = "opencl";
-/// Library name of the loader of OpenCL's drivers.
+/// Library name of the loader for OpenCL drivers.
 const LIBRARY: &str = "libOpenCL.so.1";
 
-/// Platform, device, context, queue, program, kernel, memory or event.
+/// Handle of a platform, device, context, queue, program, kernel, memory object or event.
 pub type Object = *mut c_void;
 type BuildDone = Option<extern "C" fn(Object, *mut c_void)>;
 type Complaint = Option<extern "C" fn(*const c_char, *const c_void, usize, *mut c_void)>;
 
 macro_rules! functions {
     ($($name:ident($($arg:ty),*) -> $result:ty;)*) => {
-        /// Functions of the library.
+        /// Used functions of the library.
         pub struct OpenClApi {
             $(pub $name: unsafe extern "C" fn($($arg),*) -> $result,)*
         }
 
         impl OpenClApi {
-            /// Loads the library, which runs its own code and that of every installed driver in this process. It
-            /// stays loaded until the program ends, because drivers have threads of their own.
+            /// Loads the library. This runs code of the library and of every installed driver in this process. The
+            /// library stays loaded until the program ends, because drivers run their own threads.
             ///
             /// # Errors
             /// Fails if the library is missing or lacks a function.
             pub fn load() -> Result<&'static Self, DeviceError> {
                 let missing = |_| DeviceError::new(FailureClass::NoDriver, NAME, LIBRARY, 0);
                 let lacks = |name: &str| DeviceError::new(FailureClass::TooOld, NAME, name, 0);
-                // SAFETY: any program may load the library; a child process has loaded it before.
+                // SAFETY: any program may load the library; a child process has loaded it before without a crash.
                 let library = unsafe { SharedLibrary::open(LIBRARY) }.map_err(missing)?;
                 Ok(Box::leak(Box::new(Self {
                     $(
@@ -81,8 +81,8 @@ functions! {
 
 /// Converts the return code of a call to a failure.
 pub fn check(call: &str, code: i32) -> Result<(), DeviceError> {
-    // Codes of CL/cl.h and cl_ext.h. An invalid queue or context means that the device was lost: queues and contexts
-    // are created here and never released before their use.
+    // These are codes of CL/cl.h and cl_ext.h. An invalid queue or context means that the device was lost, because the
+    // queues and contexts are created by this program and are not released before their last use.
     let kind = match code {
         0 => return Ok(()),
         // CL_DEVICE_NOT_FOUND, CL_PLATFORM_NOT_FOUND_KHR
@@ -91,7 +91,7 @@ pub fn check(call: &str, code: i32) -> Result<(), DeviceError> {
         -2 => FailureClass::InUse,
         // CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY, CL_INVALID_BUFFER_SIZE
         -4 | -6 | -61 => FailureClass::OutOfMemory,
-        // CL_OUT_OF_RESOURCES: drivers return it for lack of memory and for device failures
+        // CL_OUT_OF_RESOURCES: drivers return this code for lack of memory and for device failures.
         -5 => FailureClass::OutOfMemory,
         // CL_COMPILER_NOT_AVAILABLE, CL_PROFILING_INFO_NOT_AVAILABLE
         -3 | -7 => FailureClass::Unsupported,
@@ -104,7 +104,7 @@ pub fn check(call: &str, code: i32) -> Result<(), DeviceError> {
     Err(DeviceError::new(kind, NAME, call, code.into()))
 }
 
-/// Returns the object that a call created, or the failure of its error code.
+/// Returns the object that a call created, or the failure that corresponds to the error code.
 pub fn made(call: &str, object: Object, code: i32) -> Result<Object, DeviceError> {
     check(call, code)?;
     if object.is_null() {

@@ -1,4 +1,4 @@
-//! Opened device: context, memory and programs.
+//! Open device of OpenCL: context, memory and programs.
 
 use super::api::{NAME, Object, OpenClApi, check, made};
 use super::queue::OpenClQueue;
@@ -15,25 +15,25 @@ use std::ffi::CString;
 use std::ptr::{NonNull, null, null_mut};
 use std::rc::Rc;
 
-// Flags of CL/cl.h.
+// Memory flags of CL/cl.h.
 const MEM_READ_WRITE: u64 = 1;
 const MEM_ALLOC_HOST_PTR: u64 = 1 << 4;
 const MAP_READ_WRITE: u64 = 0b11;
 const QUEUE_PROFILING_ENABLE: u64 = 1 << 1;
 const PROGRAM_BUILD_LOG: u32 = 0x1183;
 
-/// Device of OpenCL.
+/// Open device of OpenCL.
 pub struct OpenClDevice {
     api: &'static OpenClApi,
     info: DeviceInfo,
     device: Object,
     context: Rc<Handle>,
-    /// Folder of PoCL's compiled kernels.
+    /// Folder of PoCL's compiled kernels, which must exist as long as the device is open.
     _kernels: Option<Rc<Scratch>>,
 }
 
 impl OpenClDevice {
-    /// Creates a context of all devices of the platform.
+    /// Opens a device and creates a context of all devices of its platform.
     pub fn open(
         api: &'static OpenClApi,
         info: DeviceInfo,
@@ -43,7 +43,8 @@ impl OpenClDevice {
     ) -> Result<Self, DeviceError> {
         let count = of_platform.len() as u32;
         let mut code = 0;
-        // SAFETY: there are `count` devices, which have just been listed; no properties and no error callback.
+        // SAFETY: there are `count` devices, which have just been listed. There are no properties and no error
+        // callback.
         let context = unsafe {
             (api.clCreateContext)(
                 null(),
@@ -56,7 +57,8 @@ impl OpenClDevice {
         };
         let context = made("clCreateContext", context, code)?;
         let context = Handle::new(context as usize, |raw| {
-            // SAFETY: the handle owns the context; objects created in it hold references of their own.
+            // SAFETY: the handle owns the context; objects that were created in the context hold their own references
+            // to it.
             unsafe { (api.clReleaseContext)(raw as Object) };
         });
         Ok(Self { api, info, device, context: Rc::new(context), _kernels: kernels })
@@ -69,7 +71,7 @@ impl OpenClDevice {
     fn buffer(&self, flags: u64, bytes: usize) -> Result<Handle, DeviceError> {
         let api = self.api;
         let mut code = 0;
-        // SAFETY: the context lives; the driver allocates.
+        // SAFETY: the context lives; the driver allocates the memory.
         let memory = unsafe {
             (api.clCreateBuffer)(self.context(), flags, bytes, null_mut(), &raw mut code)
         };
@@ -83,7 +85,7 @@ impl OpenClDevice {
     fn new_queue(&self) -> Result<OpenClQueue, DeviceError> {
         let api = self.api;
         let mut code = 0;
-        // SAFETY: context and device live.
+        // SAFETY: the context and the device live.
         let queue = unsafe {
             (api.clCreateCommandQueue)(
                 self.context(),
@@ -103,7 +105,7 @@ impl OpenClDevice {
     /// Returns the compiler's log of a program.
     fn log(&self, program: Object) -> String {
         let log = super::info(|bytes, at, length| {
-            // SAFETY: there is room for `bytes` bytes; program and device live.
+            // SAFETY: there is room for `bytes` bytes; the program and the device live.
             unsafe {
                 (self.api.clGetProgramBuildInfo)(
                     program,
@@ -124,8 +126,8 @@ impl OpenDevice for OpenClDevice {
         &self.info
     }
 
-    /// Returns `None`: OpenCL has no such query. For a device that shares the host's memory, callers use the host's
-    /// free memory.
+    /// Returns `None`, because OpenCL has no such query. For a device that shares the host's memory, callers use the
+    /// free memory of the host.
     fn free_memory(&self) -> Result<Option<Bytes>, DeviceError> {
         Ok(None)
     }
@@ -138,11 +140,12 @@ impl OpenDevice for OpenClDevice {
             return Err(error.with_detail(format!("allocation of {asked}, at most {most}")));
         }
         let handle = self.buffer(MEM_READ_WRITE, bytes)?;
-        // A buffer belongs to a context; the migration places it on this device.
+        // A buffer belongs to a context with several devices; the migration moves it to this device.
         let mut queue = self.new_queue()?;
         let memory = handle.raw as Object;
         let (events, list) = NO_EVENTS;
-        // SAFETY: there is one buffer, whose content is undefined; buffer and queue live until the queue is done.
+        // SAFETY: there is one buffer, whose content is undefined. The buffer and the queue live until the queue is
+        // done.
         let code = unsafe {
             (self.api.clEnqueueMigrateMemObjects)(
                 queue.object(),
@@ -225,7 +228,7 @@ impl OpenDevice for OpenClDevice {
         };
         let program = made("clCreateProgramWithSource", program, code)?;
         let handle = Handle::new(program as usize, |raw| {
-            // SAFETY: the handle owns the program; its kernels hold references of their own.
+            // SAFETY: the handle owns the program; the program's kernels hold their own references to it.
             unsafe { (api.clReleaseProgram)(raw as Object) };
         });
         let options: Vec<String> = source
@@ -235,7 +238,7 @@ impl OpenDevice for OpenClDevice {
             .chain(["-cl-mad-enable".to_owned()])
             .collect();
         let options = CString::new(options.join(" ")).unwrap_or_default();
-        // SAFETY: there is one device, which lives; the options end with a zero; there is no callback.
+        // SAFETY: there is one device, which lives. The options end with a zero byte, and there is no callback.
         let build_code = unsafe {
             (api.clBuildProgram)(
                 program,
@@ -259,7 +262,7 @@ impl OpenDevice for OpenClDevice {
         let api = self.api;
         let mut code = 0;
         let name = CString::new(name).unwrap_or_default();
-        // SAFETY: the program lives; the name ends with a zero.
+        // SAFETY: the program lives; the name ends with a zero byte.
         let kernel =
             unsafe { (api.clCreateKernel)(program.0.raw as Object, name.as_ptr(), &raw mut code) };
         let kernel = made("clCreateKernel", kernel, code)?;

@@ -1,4 +1,4 @@
-//! In-order queue with times by the device's clock.
+//! In-order queue of OpenCL, with times measured by the device's clock.
 
 use super::NO_EVENTS;
 use super::api::{Object, OpenClApi, check};
@@ -11,7 +11,7 @@ use std::ptr::{null, null_mut};
 /// Value of `CL_PROFILING_COMMAND_END`.
 const COMMAND_END: u32 = 0x1283;
 
-/// Queue of OpenCL.
+/// In-order queue of an OpenCL device.
 pub struct OpenClQueue {
     pub api: &'static OpenClApi,
     pub queue: Handle,
@@ -22,7 +22,7 @@ impl OpenClQueue {
         self.queue.raw as Object
     }
 
-    /// Returns the time of a mark, nanoseconds of the device's clock.
+    /// Returns the time of a mark in nanoseconds of the device's clock.
     fn time(&self, mark: &Mark) -> Result<u64, DeviceError> {
         let mut nanos = 0u64;
         // SAFETY: the event lives, and there is room for a number of 64 bits.
@@ -57,7 +57,7 @@ impl Queue for OpenClQueue {
         let all = grid.groups * grid.items;
         let group = grid.items;
         let (events, list) = NO_EVENTS;
-        // SAFETY: the grid has one dimension; the caller guarantees the arguments.
+        // SAFETY: the grid has one dimension; the caller guarantees that the arguments are valid.
         let code = unsafe {
             (api.clEnqueueNDRangeKernel)(
                 self.object(),
@@ -82,7 +82,7 @@ impl Queue for OpenClQueue {
             assert!(bytes <= memory.bytes, "{bytes} bytes exceed a memory of {}", memory.bytes);
             memory.handle.raw as Object
         };
-        // SAFETY: the memories are long enough, and the caller guarantees that they live.
+        // SAFETY: the buffers are long enough, and the caller guarantees that they live.
         let (call, code) = unsafe {
             match copy {
                 Copy::In(from, to) => {

@@ -3,7 +3,8 @@ use crate::driver::{Arg, LaunchGrid};
 use crate::kernels::{self, KernelSource};
 use nodegauge_kernels::Element;
 
-/// Opens the first device; `None` if this system has no driver (`NODEGAUGE_REQUIRE` applies to the end-to-end tests).
+/// Opens the first device; `None` if this system has no driver. (`NODEGAUGE_REQUIRE` applies only to the end-to-end
+/// tests.)
 fn first() -> Option<Box<dyn OpenDevice>> {
     OpenCl::load().and_then(|driver| driver.open(0)).ok()
 }
@@ -25,7 +26,7 @@ fn what_is_filled_is_what_the_check_finds() {
     let mut queue = device.queue().unwrap();
     let grid = || LaunchGrid { groups, items: 64 };
     for (expected, count) in [(3.5, 0), (3.0, n)] {
-        // SAFETY: the arguments match the source; all memories live until the queue is done.
+        // SAFETY: the arguments match the kernel's parameters; all buffers live until the queue is done.
         unsafe {
             queue
                 .launch(&fill, &[Arg::Memory(&array), Arg::F64(3.5), Arg::U64(n / 2)], grid())

@@ -1,4 +1,4 @@
-//! Chains of multiply-adds in registers.
+//! Loops with chains of dependent multiply-adds in registers.
 
 use crate::config::DevicePeakConfig;
 use crate::driver::{
@@ -9,18 +9,18 @@ use crate::kernels::{CHAINS, FMAS_A_ROUND, KernelSource};
 use nodegauge_kernels::Element;
 use std::rc::Rc;
 
-/// Duration of a launch, seconds: long compared with the microseconds of the launch itself.
+/// Duration of a launch in seconds. It is long compared with the launch overhead of some microseconds.
 const LAUNCH_SECONDS: f64 = 10e-3;
 /// Number of rounds of the first launch.
 const FEW_ROUNDS: u64 = 64;
-/// Factor of the multiply-adds. With [`TERM`], every second multiply-add returns to the previous number.
+/// Factor of the multiply-adds. With [`TERM`] as the term, every second multiply-add returns to the previous number.
 const FACTOR: f64 = -1.0;
-/// Term of the multiply-adds.
+/// Term that the multiply-adds add.
 const TERM: f64 = 1.5;
-/// Initial numbers repeat after this many work-items (probes/device.c).
+/// Number of work-items after which the initial numbers repeat (probes/device.c).
 const DISTINCT_ITEMS: usize = 64;
 
-/// Parameters of the build and launch of a loop.
+/// Parameters with which a loop is built and launched.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Loop {
     width: u32,
@@ -30,8 +30,8 @@ pub(super) struct Loop {
 }
 
 impl Loop {
-    /// Returns the candidates, best guess first: on GPUs enough chains and groups to hide the latency, on processors
-    /// one vector per chain, of the widths that processors have.
+    /// Returns the candidates, most promising first. On GPUs, the candidates have enough chains and groups to hide the
+    /// latency. On CPUs, each chain is one vector, with the vector widths that CPUs have.
     pub(super) fn all(device: &DeviceInfo) -> impl Iterator<Item = Self> {
         const ON_GPU: [(u32, u32, usize, usize); 7] = [
             (1, 8, 256, 8),
@@ -61,19 +61,19 @@ pub(super) struct Chains {
     kernel: DeviceKernel,
     out: DeviceBuffer,
     queue: Box<dyn Queue>,
-    /// Dropped last.
+    /// The device is dropped last, because the other fields use it.
     device: Rc<dyn OpenDevice>,
 }
 
 impl Chains {
-    /// Builds a loop and determines the number of rounds for [`LAUNCH_SECONDS`].
+    /// Builds a loop and determines the number of rounds that take [`LAUNCH_SECONDS`].
     pub(super) fn new(
         device: &Rc<dyn OpenDevice>,
         element: Element,
         shape: Loop,
     ) -> Result<Self, DeviceError> {
         let Loop { width, chains, group, groups_a_unit } = shape;
-        // Both forms of the loops have the same chains; the grid-stride form is included as PTX.
+        // Loops of both forms have the same chains. The grid-stride form is used because it is included as PTX.
         let source = KernelSource { element, width, items: chains, strided: true };
         let program = device.build(&source)?;
         let groups = groups_a_unit * device.info().units.max(1) as usize;
@@ -89,7 +89,7 @@ impl Chains {
             shape,
         };
         found.time()?;
-        // The second estimate is better, because clocks rise under load.
+        // The second estimate is more accurate, because clocks rise under load.
         for _ in 0..2 {
             let a_round = found.time()? / found.rounds as f64;
             found.rounds =
@@ -103,13 +103,13 @@ impl Chains {
         self.grid.groups * self.grid.items * self.shape.width as usize
     }
 
-    /// Returns the floating-point operations per launch, two per multiply-add.
+    /// Returns the number of floating-point operations per launch, which is two per multiply-add.
     pub(super) fn flops(&self) -> f64 {
         let adds = self.numbers() as u64 * u64::from(self.shape.chains) * FMAS_A_ROUND;
         2.0 * adds as f64 * self.rounds as f64
     }
 
-    /// Runs a launch and returns its seconds.
+    /// Launches the loop once and returns the time in seconds.
     pub(super) fn time(&mut self) -> Result<f64, DeviceError> {
         let scalar = |value| match self.element {
             Element::F64 => Arg::F64(value),
@@ -117,8 +117,8 @@ impl Chains {
         };
         let args = [Arg::Memory(&self.out), scalar(FACTOR), scalar(TERM), Arg::U64(self.rounds)];
         let from = self.queue.mark()?;
-        // SAFETY: the arguments match the source; the memory has a vector for each work-item and lives until
-        // the queue is done.
+        // SAFETY: the arguments match the kernel's parameters. The buffer has a vector for each work-item and lives
+        // until the queue is done.
         unsafe { self.queue.launch(&self.kernel, &args, self.grid.clone()) }?;
         let to = self.queue.mark()?;
         self.queue.submit()?;
@@ -129,7 +129,7 @@ impl Chains {
     /// Returns the largest relative deviation from the expected sums.
     pub(super) fn check(&mut self) -> Result<f64, DeviceError> {
         let here: HostMemory = self.device.host(self.out.bytes, false)?;
-        // SAFETY: both memories have this length and live until the queue is done.
+        // SAFETY: both buffers have this length and live until the queue is done.
         unsafe { self.queue.copy(Copy::Out(&self.out, &here), self.out.bytes) }?;
         self.queue.wait()?;
         let numbers = crate::bench::numbers(&here, self.element, self.numbers());

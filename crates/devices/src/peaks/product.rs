@@ -1,17 +1,18 @@
-//! DGEMM by the library of the device's vendor, with a check of its result.
+//! DGEMM with the library of the device's vendor, with a verification of the result.
 
 use crate::config::DevicePeakConfig;
 use crate::driver::{Blas, Copy, DeviceBuffer, DeviceError, HostMemory, OpenDevice, Queue};
 use nodegauge_kernels::Element;
 use std::rc::Rc;
 
-/// Largest order: large enough for the full rate of the fastest devices; the three matrices have 512 MiB each.
+/// Largest order of the matrices. It is sufficient for the full rate of the fastest devices; each of the three matrices
+/// has 512 MiB.
 const LARGEST: usize = 8192;
-/// Orders are multiples of this number.
+/// Number of which the orders are multiples.
 const STEP: usize = 256;
-/// Largest share of the free memory for three matrices.
+/// Maximum share of the free memory for the three matrices.
 const SHARE: f64 = 0.5;
-/// Number of elements of the product that the host computes for the check.
+/// Number of elements of the product that the host recomputes for the verification.
 const CHECKED: usize = 64;
 
 /// Square matrices on a device, with the library that multiplies them.
@@ -21,12 +22,12 @@ pub(super) struct Product {
     matrices: [DeviceBuffer; 3],
     here: HostMemory,
     queue: Box<dyn Queue>,
-    /// Dropped last.
+    /// The device is dropped last, because the other fields use it.
     _device: Rc<dyn OpenDevice>,
 }
 
-/// Returns element `i` of matrix 0 or 1, between -1/2 and 1/2. The bits are pseudorandom, so that the multipliers do
-/// full work.
+/// Returns element `i` of the first (0) or second (1) factor, between -1/2 and 1/2. The bits are pseudorandom, because
+/// the power that multipliers need depends on the data.
 fn element(matrix: usize, i: usize) -> f64 {
     let mixed = ((2 * i + matrix) as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -34,7 +35,7 @@ fn element(matrix: usize, i: usize) -> f64 {
 }
 
 impl Product {
-    /// Allocates and fills matrices as large as memory allows; `None` if no library is installed.
+    /// Allocates and fills matrices as large as the memory allows; `None` if no library is installed.
     pub(super) fn of(device: &Rc<dyn OpenDevice>) -> Result<Option<Self>, DeviceError> {
         let Some(blas) = device.blas()? else { return Ok(None) };
         let free = device.free_memory()?.unwrap_or(device.info().memory).as_f64() * SHARE;
@@ -53,7 +54,7 @@ impl Product {
         for number in [0, 1] {
             let numbers = product.numbers();
             numbers.iter_mut().enumerate().for_each(|(i, x)| *x = element(number, i));
-            // SAFETY: both memories have this length and live until the queue is done.
+            // SAFETY: both buffers have this length and live until the queue is done.
             unsafe {
                 product.queue.copy(Copy::In(&product.here, &product.matrices[number]), bytes)
             }?;
@@ -62,7 +63,7 @@ impl Product {
         Ok(Some(product))
     }
 
-    /// Returns the matrix in host memory.
+    /// Returns the numbers of the matrix in host memory.
     fn numbers(&mut self) -> &mut [f64] {
         // SAFETY: the memory is long enough and page-aligned, and no copy is in progress.
         unsafe {
@@ -74,7 +75,7 @@ impl Product {
         2.0 * (self.n as f64).powi(3)
     }
 
-    /// Computes the product and returns its seconds.
+    /// Computes the product and returns the time in seconds.
     pub(super) fn time(&mut self) -> Result<f64, DeviceError> {
         let [a, b, c] = &self.matrices;
         let from = self.queue.mark()?;
@@ -86,10 +87,11 @@ impl Product {
         Ok(self.queue.between(&from, &to)?.0)
     }
 
-    /// Returns the largest deviation of some elements from the host's result, divided by the square root of the order.
+    /// Returns the largest difference between an element of the product and the host's result, divided by the square
+    /// root of the order. Only some elements are compared.
     pub(super) fn check(&mut self) -> Result<f64, DeviceError> {
         let (n, bytes) = (self.n, self.n * self.n * 8);
-        // SAFETY: both memories have this length and live until the queue is done.
+        // SAFETY: both buffers have this length and live until the queue is done.
         unsafe { self.queue.copy(Copy::Out(&self.matrices[2], &self.here), bytes) }?;
         self.queue.wait()?;
         let product = self.numbers();
@@ -103,8 +105,8 @@ impl Product {
         Ok(worst)
     }
 
-    /// Returns the largest deviation that rounding can cause: terms below 1/4, added in any order (Higham 2002, section
-    /// 3.1).
+    /// Returns the largest deviation that rounding can cause for terms below 1/4, added in any order (Higham 2002,
+    /// section 3.1).
     pub(super) fn allowed(&self) -> f64 {
         (self.n as f64).sqrt() * f64::EPSILON / 4.0
     }

@@ -1,4 +1,4 @@
-//! View of copies, by size and by source and destination.
+//! View of copies, by size, and by source and destination.
 
 use super::{DeviceFigure, drivers, heading, rate};
 use crate::config::LinkConfig;
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// Figures of copies.
 type Links<'a> = [DeviceFigure<'a, LinkConfig>];
-/// Columns of the table by size: name, kind of host memory, title, and letter of the curve.
+/// Columns of the table by size: name of the figure, kind of host memory, title, and letter of the curve.
 const COLUMNS: [(&str, &str, &str, char); 5] = [
     (TO_DEVICE, "pageable", ">to device", 'h'),
     (TO_HOST, "pageable", ">to host", 'd'),
@@ -23,7 +23,8 @@ const COLUMNS: [(&str, &str, &str, char); 5] = [
     (BOTH, "pinned", ">both ways", 'B'),
 ];
 
-/// Returns the section with tables by size for each device, and matrices if there are several NUMA nodes or devices.
+/// Returns the section with a table by size for each device. If there are several NUMA nodes or devices, matrices are
+/// added.
 pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
     let mut section = Section::new(TEST);
     let is_one = |(m, config): &&DeviceFigure<'_, LinkConfig>| {
@@ -89,7 +90,7 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
     section
 }
 
-/// Returns the cell of a rate in GB/s, or of a time with its unit.
+/// Returns the cell with a rate in GB/s, or with a time and its unit.
 fn value(m: &Measurement) -> TableCell {
     match (m.value, m.unit) {
         (Some(seconds), Unit::Seconds) => {
@@ -100,12 +101,12 @@ fn value(m: &Measurement) -> TableCell {
     }
 }
 
-/// Returns the distinct values of a key, in order of appearance.
+/// Returns the distinct values of a configuration key, in order of appearance.
 fn values<T: PartialEq>(all: &Links<'_>, of: impl Fn(&LinkConfig) -> T) -> Vec<T> {
     distinct(all.iter().map(|(_, config)| of(config)))
 }
 
-/// Returns a curve by size for each column.
+/// Returns a curve over sizes for each column.
 fn series(of: &[&DeviceFigure<'_, LinkConfig>]) -> Vec<ChartSeries> {
     let curve = |(name, memory, _, mark): &(&str, &str, &str, char)| {
         let is = |(m, config): &&&DeviceFigure<'_, LinkConfig>| {
@@ -121,7 +122,7 @@ fn series(of: &[&DeviceFigure<'_, LinkConfig>]) -> Vec<ChartSeries> {
     COLUMNS.iter().map(curve).filter(|series| series.dots.len() > 1).collect()
 }
 
-/// Adds heat maps of NUMA nodes and devices at the largest size, if there are several nodes.
+/// Adds heat maps of NUMA nodes and devices for copies of the largest size, if there are several nodes.
 fn by_node(section: &mut Section, ones: &Links<'_>, largest: Option<u64>) {
     let nodes: Vec<u64> = values(ones, |config| config.host_node).into_iter().flatten().collect();
     let devices: Vec<String> =
@@ -155,7 +156,7 @@ fn by_node(section: &mut Section, ones: &Links<'_>, largest: Option<u64>) {
     });
 }
 
-/// Adds the matrices of devices, if there are several.
+/// Adds the matrices of copies between devices, if there are several devices.
 fn across(section: &mut Section, all: &Links<'_>) {
     for (name, unit) in [(ACROSS.to_owned(), "GB/s"), (format!("{ACROSS}{LATENCY}"), "time")] {
         let of: Vec<DeviceFigure<'_, LinkConfig>> =
@@ -188,7 +189,7 @@ fn across(section: &mut Section, all: &Links<'_>) {
     }
 }
 
-/// Adds the table of copies of all devices at the same time.
+/// Adds the table of simultaneous copies of all devices.
 fn together(section: &mut Section, all: &Links<'_>) {
     let sums = all.iter().filter(|(m, _)| m.name.starts_with(ALL));
     let mut table = Table::new(&["all devices at the same time, GB/s", ">size", ">sum"]);

@@ -1,4 +1,4 @@
-//! View of figures of other programs, from a comparison or imported.
+//! View of figures of other programs, which are from a comparison or imported.
 
 use crate::GAUGE;
 use crate::config::{DeviceStreamConfig, LinkConfig};
@@ -17,7 +17,8 @@ pub(super) fn section(record: &Record) -> Option<Section> {
     let mut table = Table::new(&["another program's", "device", "to", ">size", ">value"]);
     let mut before = None;
     for m in &all {
-        // Either struct can read the keys that both kinds of figures have.
+        // The keys that are read here are the same for STREAM and links, so that either configuration type can read
+        // them.
         let of: DeviceStreamConfig = m.read_config();
         let link: LinkConfig = m.read_config();
         let program = [of.engine, of.engine_version].into_iter().flatten().collect::<Vec<_>>();

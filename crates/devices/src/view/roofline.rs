@@ -1,4 +1,4 @@
-//! Roofline of each device: peaks and memory bandwidth as ceilings, and STREAM's kernels as points.
+//! Roofline of each device, with peaks and memory bandwidth as ceilings and STREAM's kernels as points.
 
 use super::DeviceFigure;
 use crate::config::{DevicePeakConfig, DeviceStreamConfig};
@@ -9,7 +9,7 @@ use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::Category;
 use nodegauge_measure::{BytesPerSec, FlopsPerSec};
 
-/// Device in one precision: rates of kernels, B/s, and peaks, FLOP/s.
+/// Figures of a device in one precision: rates of kernels in B/s, and peaks in FLOP/s.
 struct Roof<'a> {
     device: &'a str,
     element: &'a str,
@@ -17,7 +17,7 @@ struct Roof<'a> {
     peaks: Vec<(&'a str, f64)>,
 }
 
-/// Returns the devices and precisions that have both kernels and peaks.
+/// Returns the devices and precisions that have figures for both kernels and peaks.
 fn roofs<'a>(
     streams: &'a [DeviceFigure<'_, DeviceStreamConfig>],
     all: &'a [DeviceFigure<'_, DevicePeakConfig>],
@@ -45,7 +45,7 @@ fn roofs<'a>(
 }
 
 impl Roof<'_> {
-    /// Returns the ceilings: the rate of the fastest kernel for the memory, and the peaks.
+    /// Returns the ceilings: the rate of the fastest kernel as the memory bandwidth, and the peaks.
     fn ceilings(&self) -> Roofline {
         let fastest = self.kernels.iter().max_by(|(_, one), (_, other)| one.total_cmp(other));
         let memory = fastest.map(|(kernel, rate)| Ceiling {
@@ -61,8 +61,8 @@ impl Roof<'_> {
         Roofline { ceilings: memory.into_iter().chain(peaks).collect() }
     }
 
-    /// Returns a sentence on the ridge point: the operations per byte above which the limit is the peak rather than
-    /// the memory.
+    /// Returns a sentence on the ridge point. This is the number of operations per byte above which the peak, not the
+    /// memory bandwidth, is the limit.
     fn ridge(&self) -> Option<String> {
         let (_, triad) = self.kernels.iter().find(|(kernel, _)| *kernel == Kernel::Triad)?;
         let peak = self.peaks.iter().map(|(_, rate)| *rate).reduce(f64::max)?;
@@ -76,7 +76,8 @@ impl Roof<'_> {
         ))
     }
 
-    /// Returns the points of the kernels with floating-point operations, by the bytes that STREAM counts.
+    /// Returns the points of the kernels that perform floating-point operations. The bytes are those that STREAM
+    /// counts.
     fn dots(&self) -> Vec<Dot> {
         let element = self.element.parse::<Element>().unwrap_or(Element::F64);
         let computing = self.kernels.iter().filter(|(kernel, _)| kernel.spec().flops > 0);
@@ -89,8 +90,8 @@ impl Roof<'_> {
     }
 }
 
-/// Returns the sections with a chart for each device and precision that has peaks and kernels, followed by a line per
-/// ridge point.
+/// Returns the sections with a chart for each device and precision that has peaks and kernels. A line on each ridge
+/// point follows.
 pub(super) fn sections(
     streams: &[DeviceFigure<'_, DeviceStreamConfig>],
     all: &[DeviceFigure<'_, DevicePeakConfig>],

@@ -1,4 +1,4 @@
-//! View of STREAM on devices.
+//! View of the STREAM test on devices.
 
 use super::{DeviceFigure, drivers, heading, of_limit, rate, value};
 use crate::config::DeviceStreamConfig;
@@ -42,7 +42,7 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
         ]);
     }
     let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();
-    section.push(table).picture(Picture::samples("every sample in time", &measurements)).gap();
+    section.push(table).picture(Picture::samples("every sample over time", &measurements)).gap();
     let Some((first, config)) = all.first() else { return section };
     let mul = all.iter().find_map(|(m, _)| Some((m, babelstream_name(m.name.parse().ok()?)?)));
     let mul = mul.map(|(m, name)| format!("; {} is BabelStream's {name}", m.name));
@@ -83,8 +83,8 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
     section
 }
 
-/// Describes a loop, e.g. `256 1x2 s32`: work-items per group, vectors x elements per vector, and after `s` the number
-/// of groups of a grid-stride loop.
+/// Returns the description of a loop, e.g. `256 1x2 s32`: work-items per group, vectors per work-item x elements per
+/// vector, and after `s` the number of groups of a grid-stride loop.
 fn loop_of(config: &DeviceStreamConfig) -> String {
     let (Some(group), Some(vectors), Some(width)) =
         (config.group_items, config.vectors, config.vector_elements)

@@ -1,6 +1,6 @@
-//! A shared mapping of the file: blocks are copied from and to memory that the kernel keeps equal to
-//! the file. An error of the device or a full file system is caught at the access
-//! ([`BusErrorGuard`]), and the mover then reports it.
+//! Engine with a shared mapping of the file: blocks are copied from and to memory that the kernel keeps consistent with
+//! the file. A device error or a full file system raises a signal at the access. [`BusErrorGuard`] catches the signal,
+//! and the mover reports the error.
 
 use super::{Mover, Msync};
 use nodegauge_os::{BusErrorGuard, Mapping};
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
 
-/// A mapping of a whole file.
+/// Mapping of a whole file.
 pub(crate) struct Mapped {
     guard: BusErrorGuard,
     msync: Msync,
@@ -31,7 +31,7 @@ impl Mapped {
         place.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// Returns the failure if the handler had to act since the last call. The signal does not contain the
+    /// Returns the error if the signal handler caught an error since the last call. The signal does not contain the
     /// cause: for a write it may be a full file system, otherwise it is a device error.
     fn failure(&self) -> io::Result<()> {
         if self.guard.take_failure() {
@@ -47,8 +47,8 @@ impl Mover for Mapped {
         let (place, length) = (self.at(offset, block.len())?.as_ptr(), block.len());
         let block = block.as_mut_ptr();
         let (from, to) = if write { (block, place) } else { (place, block) };
-        // SAFETY: `at` has checked the range; the file is ours alone, so nobody writes meanwhile, and
-        // the block is memory of its own.
+        // SAFETY: `at` has checked the range. Only this process uses the file, so that nobody writes to it during the
+        // copy. The block does not overlap the mapping.
         unsafe { std::ptr::copy_nonoverlapping(from, to, length) };
         self.failure()
     }

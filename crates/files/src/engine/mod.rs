@@ -1,7 +1,8 @@
-//! Engines that move blocks between memory and files.
+//! Engines that transfer blocks between memory and files.
 //!
-//! An [`Engine`] has several blocks under way; a [`Mover`] moves one at a time and becomes an engine in
-//! [`OneByOne`]. Both receive offset and length, and do not depend on patterns, clocks or contents.
+//! An [`Engine`] keeps several blocks in flight. A [`Mover`] transfers one block at a time, and [`OneByOne`] adapts it
+//! to the interface of an engine. An engine and a mover receive only offsets and lengths, so that they do not depend on
+//! patterns, clocks or contents.
 
 mod mapped;
 mod stdio;
@@ -25,7 +26,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::str::FromStr;
 
-/// Calls that carry out the plain operations.
+/// System calls that carry out the plain operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IoEngine {
@@ -34,13 +35,13 @@ pub enum IoEngine {
     Sync,
     /// Copies from and to a shared mapping of the file.
     Mmap,
-    /// The kernel's submission and completion rings.
+    /// Submission and completion rings of the kernel's io_uring.
     #[serde(alias = "io_uring")]
     Uring,
 }
 
 impl IoEngine {
-    /// Returns the name in options and records.
+    /// Returns the engine's name in options and records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sync => "sync",
@@ -49,7 +50,7 @@ impl IoEngine {
         }
     }
 
-    /// True if the engine can have several operations under way.
+    /// True if the engine can have several operations in flight.
     pub(crate) fn queues(self) -> bool {
         self == Self::Uring
     }
@@ -63,29 +64,29 @@ impl IoEngine {
     }
 }
 
-/// Time at which a changed mapping is written to the file.
+/// Time at which changes to a mapping are written to the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Msync {
-    /// At a time that the kernel chooses.
+    /// Written at a time that the kernel chooses.
     None,
-    /// Scheduled at the end of the operation (`MS_ASYNC`).
+    /// Write scheduled at the end of the operation (`MS_ASYNC`).
     Async,
-    /// Before the operation ends (`MS_SYNC`).
+    /// Written before the operation ends (`MS_SYNC`).
     Sync,
 }
 
-/// Event for which each single write waits.
+/// Data that must be on the device before each write call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SyncWrites {
     /// Data and all metadata of the file (`O_SYNC`).
     Sync,
-    /// Data and the metadata that is required to read it (`O_DSYNC`).
+    /// Data, and the metadata that is required to read the data (`O_DSYNC`).
     Dsync,
 }
 
-/// Parses a choice by its name in records; `expected` lists all names.
+/// Parses a choice by its name in records; `expected` is a list of all names for the error message.
 pub(crate) fn choice<T: DeserializeOwned>(text: &str, expected: &str) -> Result<T, String> {
     let text: value::StrDeserializer<'_, value::Error> = text.into_deserializer();
     T::deserialize(text).map_err(|_| format!("expected {expected}"))
@@ -112,7 +113,7 @@ impl FromStr for SyncWrites {
     }
 }
 
-/// Opens a file for reading and writing: a new file, which must not exist, or an existing one.
+/// Opens a file for reading and writing: with `new` a file that does not exist yet, otherwise an existing file.
 pub(crate) fn open(
     path: &Path,
     new: bool,
@@ -129,16 +130,16 @@ pub(crate) fn open(
     options.read(true).write(true).create_new(new).mode(0o600).custom_flags(flags).open(path)
 }
 
-/// Block and the transfer to carry out. Only the owner of the block may access it: the engine while the
-/// request is under way, the caller after its completion.
+/// Transfer request with its memory block. Only the owner of the block may access it: the engine while the request is
+/// in flight, and the caller after completion.
 #[derive(Debug)]
 pub(crate) struct BlockRequest {
-    /// The block; its address does not change.
+    /// Memory block, whose address does not change.
     pub(crate) block: Buffer,
     pub(crate) write: bool,
-    /// Offset in the file.
+    /// Offset of the block in the file.
     pub(crate) offset: u64,
-    /// Time of the submission, in ticks of the clock.
+    /// Submission time in ticks of the clock.
     pub(crate) since: u64,
 }
 
@@ -146,8 +147,8 @@ pub(crate) struct BlockRequest {
 pub(crate) type Completion = (BlockRequest, io::Result<()>);
 
 impl BlockRequest {
-    /// Completes a request after a call that moved `moved` bytes. If it moved only a part, the rest is moved
-    /// at once.
+    /// Completes a request after a call that transferred `moved` bytes. If the call transferred only a part of the
+    /// block, the rest is transferred immediately.
     fn completed(mut self, moved: io::Result<usize>, file: &File) -> Completion {
         let moved = moved.and_then(|moved| match moved {
             0 if self.write => Err(io::ErrorKind::WriteZero.into()),
@@ -161,31 +162,31 @@ impl BlockRequest {
     }
 }
 
-/// Engine for requests, several of which may be under way.
+/// Engine that accepts requests, several of which may be in flight.
 pub(crate) trait Engine {
-    /// True if several requests may be under way.
+    /// True if several requests may be in flight.
     const QUEUES: bool = true;
     /// Submits a request.
     fn submit(&mut self, request: BlockRequest) -> io::Result<()>;
-    /// Waits for a request to end.
+    /// Waits for the completion of a request.
     fn wait(&mut self) -> io::Result<Completion>;
-    /// Flushes buffered data after the last request; this is timed.
+    /// Flushes buffered data after the last request; this time is included in the measurement.
     fn finish(&mut self, _wrote: bool) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Moves one block at a time.
+/// Interface that transfers one block at a time.
 pub(crate) trait Mover {
-    /// Writes `block` to the file at `offset`, or fills it from there.
+    /// Writes `block` to the file at `offset`, or with `write` false reads `block` from there.
     fn transfer(&mut self, write: bool, offset: u64, block: &mut [u8]) -> io::Result<()>;
-    /// Does the same as [`Engine::finish`].
+    /// Flushes buffered data after the last transfer, as [`Engine::finish`] does.
     fn finish(&mut self, _wrote: bool) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Engine from a mover: a request is complete when it has been submitted.
+/// Engine that uses a mover. A request is complete as soon as it has been submitted.
 pub(crate) struct OneByOne<M> {
     mover: M,
     ended: Option<Completion>,

@@ -1,12 +1,12 @@
-//! Buffered files of the C library: `fread`, `fwrite`.
+//! Engine with buffered files of the C library: `fread` and `fwrite`.
 
 use super::Mover;
 use std::fs::File;
 use std::io;
 use std::os::fd::{IntoRawFd, OwnedFd};
 
-/// Separate stream over a duplicate of the file's descriptor, with the C library's buffer. It is sequential:
-/// offsets are ignored, the position of the stream is used.
+/// Stream of the C library over a duplicate of the file's descriptor, with the library's buffer. The stream is
+/// sequential: it ignores offsets and uses its own position.
 pub(crate) struct Stdio(*mut libc::FILE);
 
 impl Stdio {
@@ -16,14 +16,14 @@ impl Stdio {
         let stream = unsafe { libc::fdopen(fd, c"r+".as_ptr()) };
         if stream.is_null() {
             let error = io::Error::last_os_error();
-            // SAFETY: the stream did not take the descriptor over.
+            // SAFETY: `fdopen` failed, so that the stream does not own the descriptor.
             unsafe { libc::close(fd) };
             return Err(error);
         }
         Ok(Self(stream))
     }
 
-    /// Returns the stream's error, or an early end of the file, unless the call is complete (`done`).
+    /// Returns the stream's error or an unexpected end of the file, unless the call was complete (`done`).
     fn checked(&self, done: bool, write: bool) -> io::Result<()> {
         let error = io::Error::last_os_error();
         // SAFETY: the stream is open until dropped.
@@ -40,8 +40,7 @@ impl Stdio {
 impl Mover for Stdio {
     fn transfer(&mut self, write: bool, _: u64, block: &mut [u8]) -> io::Result<()> {
         let (start, length) = (block.as_mut_ptr().cast(), block.len());
-        // SAFETY: as many bytes of `block` as there are are read, or written at most; the stream is
-        // open.
+        // SAFETY: at most the bytes of `block` are read or written; the stream is open.
         let moved = unsafe {
             if write {
                 libc::fwrite(start, 1, length, self.0)

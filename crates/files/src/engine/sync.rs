@@ -1,4 +1,4 @@
-//! Calls that return when the block is moved, one row per kind.
+//! Engine with calls that return when the block is transferred, with one row per kind of calls.
 
 use super::Mover;
 use rustix::io::{Errno, preadv, pwritev};
@@ -6,23 +6,23 @@ use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::unix::fs::FileExt;
 
-/// The calls of one kind on a file.
+/// File with the kind of calls that transfer its blocks.
 pub(crate) struct Calls<'f>(pub(crate) &'f File, pub(crate) Kind);
 
-/// Writes a block at an offset, or reads it: the whole block, most often in one call of the kernel.
+/// Function that writes or reads a whole block at an offset, usually with one system call.
 type Kind = fn(&File, bool, u64, &mut [u8]) -> io::Result<()>;
 
-/// `read`, `write`: at the file's own position, which equals the requested offset.
+/// `read` and `write` at the file's position, which equals the requested offset.
 pub(crate) const SEQUENTIAL: Kind =
     |mut file, write, _, block| if write { file.write_all(block) } else { file.read_exact(block) };
 
-/// `pread`, `pwrite`.
+/// `pread` and `pwrite`.
 pub(crate) const POSITIONAL: Kind = |file, write, offset, block| {
     if write { file.write_all_at(block, offset) } else { file.read_exact_at(block, offset) }
 };
 
-/// `preadv`, `pwritev`: in several pieces per call. If a call moves only a part, the rest is moved in one
-/// piece.
+/// `preadv` and `pwritev` with several buffers per call. If a call transfers only a part of the block, the rest is
+/// transferred with one buffer.
 pub(crate) const VECTORED: Kind = |file, write, offset, block| {
     let length = block.len();
     let moved = if write {
@@ -50,12 +50,12 @@ impl Mover for Calls<'_> {
     }
 }
 
-/// Maximum number of pieces of a block.
+/// Maximum number of buffers into which a block is divided.
 const PIECES: usize = 8;
-/// Alignment of pieces, which direct I/O may require.
+/// Alignment of these buffers, which direct I/O may require.
 const ALIGNED: usize = 4096;
 
-/// Returns the length of the pieces of a block; the last may be shorter.
+/// Returns the length of the buffers into which a block is divided; the last buffer may be shorter.
 fn piece(block: usize) -> usize {
     block.div_ceil(PIECES).next_multiple_of(ALIGNED)
 }

@@ -1,5 +1,5 @@
-//! io_uring: requests and their results in rings shared with the kernel, one system call to submit and to
-//! wait.
+//! Engine with io_uring: requests and their results are in rings that are shared with the kernel. A single system call
+//! submits requests and waits.
 
 use super::{BlockRequest, Completion, Engine};
 use io_uring::{IoUring, opcode, types};
@@ -7,16 +7,16 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Requests under way on one file.
+/// Ring with the requests that are in flight on one file.
 pub(crate) struct Uring<'f> {
     ring: IoUring,
     file: &'f File,
-    /// Requests in progress, by the number that the kernel returns; `None` if the number is free.
+    /// Requests in flight, indexed by the number that the kernel returns; `None` if the number is free.
     under_way: Vec<Option<BlockRequest>>,
     free: Vec<usize>,
 }
 
-/// Checks that the kernel lets this process have a ring.
+/// Checks that the kernel allows this process to create a ring.
 pub(crate) fn probe() -> io::Result<()> {
     IoUring::new(1).map(drop)
 }
@@ -29,7 +29,7 @@ impl<'f> Uring<'f> {
         Ok(Self { ring, file, under_way, free: (0..depth).rev().collect() })
     }
 
-    /// Returns a completed request, if any.
+    /// Returns a completed request, if there is one.
     fn done(&mut self) -> Option<Completion> {
         let entry = self.ring.completion().next()?;
         let number = entry.user_data() as usize;
@@ -54,8 +54,8 @@ impl Engine for Uring<'_> {
             opcode::Read::new(fd, block, length).offset(request.offset).build()
         };
         let entry = entry.user_data(number as u64);
-        // SAFETY: file and block live, and the block belongs to nobody else, until the request ends:
-        // only `done` lets go of it, and `drop` waits for all. The ring has room for all of them.
+        // SAFETY: the file and the block live until the request is complete, and nobody else accesses the block until
+        // then. Only `done` releases a block, and `drop` waits for all requests. The ring has room for all requests.
         unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
         self.free.pop();
         self.under_way[number] = Some(request);
@@ -64,7 +64,7 @@ impl Engine for Uring<'_> {
 
     fn wait(&mut self) -> io::Result<Completion> {
         loop {
-            // Pushed requests must be submitted before the wait.
+            // Requests in the ring must be submitted before the wait.
             if self.ring.submission().is_empty()
                 && let Some(completion) = self.done()
             {
@@ -81,7 +81,7 @@ impl Engine for Uring<'_> {
 
 impl Drop for Uring<'_> {
     fn drop(&mut self) {
-        // Blocks must outlive the requests that use them.
+        // Blocks must live until the requests that use them are complete.
         while self.free.len() < self.under_way.len() {
             if self.done().is_none() && self.ring.submit_and_wait(1).is_err() {
                 std::thread::yield_now();

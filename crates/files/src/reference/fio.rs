@@ -1,4 +1,4 @@
-//! fio: parser of its JSON output, and fio as a reference program, with one job per operation that it supports.
+//! fio: a parser of its JSON output, and fio as a reference program with one job per operation that fio supports.
 
 use super::{ProgramProperties, ReferenceFigure};
 use crate::engine::{IoEngine, SyncWrites};
@@ -12,15 +12,15 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Minimum time of a job in milliseconds. fio counts whole milliseconds, so that the rate of a shorter job has an error
-/// of more than 1 %.
+/// Minimum duration of a job in milliseconds. fio counts whole milliseconds, so that the rate of a shorter job has an
+/// error of more than 1 %.
 const SHORTEST_MS: f64 = 100.0;
 
-/// One direction of one job.
+/// Results of a job for one direction (reads or writes).
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Half {
-    /// B/s.
+    /// Rate in B/s.
     #[serde(rename = "bw_bytes")]
     pub(super) rate: f64,
     pub(super) iops: f64,
@@ -28,9 +28,9 @@ pub(super) struct Half {
     pub(super) operations: u64,
     /// Elapsed time in milliseconds.
     runtime: f64,
-    /// Completion latencies.
+    /// Completion latencies (without the submission).
     clat_ns: FioLatency,
-    /// Total latencies.
+    /// Total latencies (from the submission to the completion).
     lat_ns: FioLatency,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct FioJob {
     /// Error number; 0 if the job succeeded.
     #[serde(default)]
     pub(super) error: i32,
-    /// Options of the job; global options are included.
+    /// Options of the job, including global options.
     #[serde(default, rename = "job options")]
     pub(super) options: BTreeMap<String, String>,
     #[serde(default)]
@@ -59,10 +59,10 @@ pub(super) struct FioJob {
     write: Half,
 }
 
-/// Output of one run.
+/// Parsed output of one run of fio.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct FioOutput {
-    /// E.g. `fio-3.33`.
+    /// Version of fio, e.g. `fio-3.33`.
     #[serde(rename = "fio version")]
     pub(super) version: String,
     #[serde(default, rename = "global options")]
@@ -72,13 +72,13 @@ pub(super) struct FioOutput {
 }
 
 impl FioOutput {
-    /// True if a text looks like fio's JSON, possibly with other lines of fio around it.
+    /// True if a text looks like fio's JSON output; other lines of fio may surround the JSON document.
     pub(super) fn recognises(text: &str) -> bool {
         text.contains("\"fio version\"")
     }
 
-    /// Parses fio's JSON or JSON+, and ignores lines before and after the document. The error says why the text is
-    /// invalid.
+    /// Parses fio's JSON or JSON+ output, ignoring lines before and after the document. The error is the reason why the
+    /// text is invalid.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let start = text.find("\n{").map(|at| at + 1).or(text.starts_with('{').then_some(0));
         let start = start.filter(|_| Self::recognises(text)).ok_or("this is not fio's JSON")?;
@@ -99,14 +99,15 @@ impl FioOutput {
 }
 
 impl FioJob {
-    /// Returns the parts for reads and writes that moved data.
+    /// Returns the results of the directions that transferred data.
     pub(super) fn halves(&self) -> Vec<&Half> {
         [&self.read, &self.write].into_iter().filter(|half| half.operations > 0).collect()
     }
 }
 
 impl Half {
-    /// Returns the quantiles of the completion latencies or, if fio printed those instead, of the total latencies.
+    /// Returns the quantiles of the completion latencies. If fio printed only the quantiles of the total latencies,
+    /// these are returned.
     pub(super) fn latency(&self) -> Option<Quantiles> {
         let either = [&self.clat_ns, &self.lat_ns];
         let printed = either.into_iter().find(|latency| !latency.percentile.is_empty())?;
@@ -159,7 +160,7 @@ fn arguments(
         (Way::Stdio, _) => return None,
         (Way::Vector, _) => "pvsync",
         (Way::Positional, _) => "psync",
-        // fio's engine `sync` seeks only if the position of the file differs from the offset.
+        // fio's engine `sync` seeks only if the file position differs from the offset.
         (Way::Plain, IoEngine::Sync) => engine,
         (Way::Plain, IoEngine::Mmap) => "mmap",
         (Way::Plain, IoEngine::Uring) => "io_uring",
@@ -174,7 +175,7 @@ fn arguments(
         format!("--direct={}", u8::from(setup.direct)),
         "--output-format=json".to_owned(),
         "--fallocate=none".to_owned(),
-        // Pages stay in the cache in the cases in which the gauge keeps them.
+        // Pages stay in the page cache exactly when the gauge does not drop them either.
         format!("--invalidate={}", u8::from(task.drop_before_reads || setup.direct)),
         format!("--overwrite={}", u8::from(!operation.creates)),
     ];
@@ -196,7 +197,7 @@ fn arguments(
     Some(words)
 }
 
-/// Returns the figure of a run over all its jobs.
+/// Returns the figure of a run, summed over all its jobs.
 fn figure(output: &FioOutput, command: &str) -> Option<ReferenceFigure> {
     let halves: Vec<&Half> = output.jobs.iter().flat_map(FioJob::halves).collect();
     let longest = halves.iter().map(|half| half.runtime).fold(0.0, f64::max);

@@ -1,4 +1,5 @@
-//! IOzone as a reference program: one run per cell, with the tests that correspond to the operations of the cell.
+//! IOzone as a reference program, with one run per cell. The run uses the tests that correspond to the operations of
+//! the cell.
 
 use super::output::IozoneOutput;
 use super::{Figures, ProgramProperties, ReferenceFigure};
@@ -39,7 +40,7 @@ fn arguments(task: &Task, workers: Option<FileWorkers>) -> Option<Vec<String>> {
         ("-e", setup.include_fsync),
     ];
     words.extend(flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| (*flag).to_owned()));
-    // Test 0 creates the file that the other tests use.
+    // Test 0 creates the file for the other tests.
     let mut tests = BTreeSet::from([0]);
     tests.extend(task.operations.iter().filter_map(|operation| operation.iozone));
     words.extend(tests.iter().flat_map(|test| ["-i".to_owned(), test.to_string()]));

@@ -34,22 +34,22 @@ pub(crate) struct ReferenceFigure {
 }
 
 type Figures = Vec<(&'static Operation, ReferenceFigure)>;
-/// Arguments of a run of a program, and the operations of that run.
+/// Arguments of a run of a program, with the operations that the run measures.
 type ProgramRun = (Vec<String>, Vec<&'static Operation>);
 
 /// Properties of a kind of program.
 #[derive(Debug)]
 struct ProgramProperties {
-    /// Name of the command, also used in records.
+    /// Name of the command, which is also its name in records.
     name: &'static str,
     title: &'static str,
     /// Option that prints the version.
     version_option: &'static str,
-    /// Parser of the printed version.
+    /// Parser of the version that the program prints.
     version: fn(&str) -> Option<&str>,
-    /// Returns the runs for a task; empty if the program does not support its setup.
+    /// Function that returns the runs for a task; empty if the program does not support the task's setup.
     runs: fn(&ReferenceProgram, &Task) -> Vec<ProgramRun>,
-    /// Parser of the output of a run with this command.
+    /// Parser of the output of a run that was started with `command`.
     figures: fn(&str, &Task, &[&'static Operation], command: &str) -> Result<Figures, String>,
 }
 
@@ -57,19 +57,19 @@ struct ProgramProperties {
 #[derive(Debug, Clone)]
 pub struct ReferenceProgram {
     kind: &'static ProgramProperties,
-    /// `iozone` or `fio`.
+    /// Name of the program: `iozone` or `fio`.
     pub(crate) name: &'static str,
     path: String,
-    /// Version as the program prints it.
+    /// Version in the form in which the program prints it.
     pub(crate) version: String,
     workers: Option<FileWorkers>,
-    /// Time limit of each operation, for programs with such an option.
+    /// Time limit of each operation, for programs that have such an option.
     limit: Option<Duration>,
 }
 
-/// Maximum time of a run for a cell.
+/// Maximum duration of a run for a cell.
 const LONGEST: Duration = Duration::from_secs(3600);
-/// Maximum time in which a program prints its version.
+/// Maximum time for a program to print its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
 impl ReferenceProgram {
@@ -105,7 +105,7 @@ impl ReferenceProgram {
         let run = ProgramJob::new(command, VERSION_LIMIT).within(Folder::Private(Vec::new()));
         let said = program::run(&run, &|| false)?.stdout;
         let version = (kind.version)(&said).ok_or_else(|| {
-            Failure::missing(format!("{path}: this is not {title}: it prints no version"))
+            Failure::missing(format!("{path} is not {title}: the program prints no version"))
                 .hint(format!("--{name} takes the path of the program {name}"))
         })?;
         let version = version.to_owned();
@@ -156,17 +156,19 @@ impl ReferenceProgram {
     }
 }
 
-/// Returns the program's absolute path, because it runs in another folder.
+/// Returns the absolute path of the program, because the program runs in another folder.
 fn located(program: &Path, name: &str) -> Result<String, Failure> {
     let missing = |why: &str| Failure::missing(format!("{}: {why}", program.display()));
     let Some(path) = find_program(program) else {
         if is_path(program) && program.is_file() {
-            return Err(missing("it is not executable").hint(format!("give the path of {name}")));
+            return Err(
+                missing("the program is not executable").hint(format!("give the path of {name}"))
+            );
         }
         let hint = format!("give the path of {name}, e.g. --{name} /usr/bin/{name}");
         return Err(missing("program not found").hint(with_path_hint(program, &hint)));
     };
     path.into_os_string().into_string().map_err(|_| {
-        missing("its path is not UTF-8").hint("create a symbolic link with a UTF-8 name")
+        missing("the path is not UTF-8").hint("create a symbolic link with a UTF-8 name")
     })
 }

@@ -1,9 +1,9 @@
-//! Parser of IOzone's output: the table of automatic mode and of single sizes, the Excel part, and throughput mode.
-//! The banner names the unit of the rates (KiB/s, operations per second or microseconds per operation). All rates are
-//! converted to B/s.
+//! Parser of IOzone's output: the table of automatic mode and of single sizes, the Excel part, and throughput mode. The
+//! banner contains the unit of the figures (KiB/s, operations per second or microseconds per operation). All figures
+//! are converted to B/s.
 
-/// Names of IOzone's tests: the operation, the title of its table in the Excel part, and the name of the workers in
-/// throughput mode. They are in the order of the columns of the table; the last test has no column.
+/// Names of IOzone's tests: the operation, the title of its table in the Excel part, and the word for the workers in
+/// throughput mode. The tests are in the order of the columns of the table; the last test has no column.
 pub(crate) const TESTS: [(&str, &str, Option<&str>); 22] = [
     ("write", "Writer report", Some("initial writers")),
     ("rewrite", "Re-writer report", Some("rewriters")),
@@ -28,13 +28,13 @@ pub(crate) const TESTS: [(&str, &str, Option<&str>); 22] = [
     ("repreadv", "Re-Preadv report", None),
     ("random_mix", "", Some("mixed workload")),
 ];
-/// Maximum number of columns of the table. Columns after [`USUAL`] exist only if their tests ran.
+/// Maximum number of columns of the table. Columns beyond the first [`USUAL`] columns exist only if their tests ran.
 pub(crate) const COLUMNS: usize = TESTS.len() - 1;
 /// Number of columns that the table always has.
 pub(crate) const USUAL: usize = 13;
-/// Total width of the two columns of sizes in characters.
+/// Total width in characters of the two columns with the file size and the record size.
 const SIZES: usize = 24;
-/// Unit of IOzone's sizes and rates in bytes.
+/// Number of bytes in a kB, the unit of IOzone's sizes and rates.
 const KIB: u64 = 1024;
 
 /// True if the column of an operation is one character wider than the others.
@@ -42,8 +42,8 @@ pub(crate) fn wide(name: &str) -> bool {
     matches!(name, "record_rewrite" | "stride_read")
 }
 
-/// Splits a line into fields of fixed width. Returns the non-blank fields with their columns; the field of a test that
-/// did not run is blank.
+/// Splits a line into fields of fixed width. Returns the fields that are not blank, with their column numbers. The
+/// field of a test that did not run is blank.
 fn by_place(mut rest: &str) -> Vec<(usize, &str)> {
     let mut figures = Vec::new();
     for (column, (name, ..)) in TESTS[..COLUMNS].iter().enumerate() {
@@ -57,7 +57,7 @@ fn by_place(mut rest: &str) -> Vec<(usize, &str)> {
     figures
 }
 
-/// Line of the table: sizes in bytes, and the rates of the operations in B/s.
+/// Line of the table, with the sizes in bytes and the rates of the operations in B/s.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct IozoneLine {
     pub(super) file: u64,
@@ -65,7 +65,7 @@ pub(super) struct IozoneLine {
     pub(super) rates: Vec<(&'static str, f64)>,
 }
 
-/// Test of throughput mode; rates are in B/s.
+/// Results of a test in throughput mode, with rates in B/s.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct IozoneThroughput {
     pub(super) name: &'static str,
@@ -82,10 +82,10 @@ pub(super) struct IozoneThroughput {
     pub(super) least_bytes: Option<f64>,
 }
 
-/// Output of one run.
+/// Parsed output of one run of IOzone.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct IozoneOutput {
-    /// E.g. `3.489`.
+    /// Version of IOzone, e.g. `3.489`.
     pub(super) version: Option<String>,
     pub(super) command: Option<String>,
     pub(super) lines: Vec<IozoneLine>,
@@ -94,15 +94,15 @@ pub(super) struct IozoneOutput {
     pub(super) sizes: (Option<u64>, Option<u64>),
     /// True if the output ends with IOzone's completion message.
     pub(super) complete: bool,
-    /// True if IOzone reports a poor clock resolution.
+    /// True if IOzone reports a poor resolution of its clock.
     pub(super) poor_resolution: bool,
 }
 
 /// Converts a figure to a rate in B/s; the second argument is the block size in bytes.
 type ToRate = fn(f64, f64) -> f64;
 
-/// Parses a figure and returns the rate with the name of the operation. Returns `None` for an invalid figure and
-/// `Some(None)` for zero, which IOzone prints if nothing was measured.
+/// Parses a figure and returns the rate with the name of the operation. Returns `None` for an invalid figure, and
+/// `Some(None)` for zero, which IOzone prints for a figure that was not measured.
 fn rated(
     name: &'static str,
     figure: &str,
@@ -116,7 +116,7 @@ fn rated(
     Some(Some((name, finite(to_rate(figure, block as f64))?)))
 }
 
-/// Returns the figure if it is finite: a long run of digits is parsed as infinity.
+/// Returns the figure if it is finite. A very long sequence of digits is parsed as infinity.
 fn finite(figure: f64) -> Option<f64> {
     Some(figure).filter(|figure| figure.is_finite())
 }
@@ -134,8 +134,8 @@ impl IozoneOutput {
             || (text.contains(" report\"\n") && text.contains("\"Writer report\""))
     }
 
-    /// Parses the output of one run. The error says why the output is invalid: another program, no figures, or an
-    /// unreadable line of the table.
+    /// Parses the output of one run. The error is the reason why the output is invalid: it is from another program,
+    /// contains no figures, or has an unreadable line in the table.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         if !Self::recognises(text) {
             return Err("this is not the output of iozone".to_owned());
@@ -169,7 +169,7 @@ impl IozoneOutput {
         Ok(output)
     }
 
-    /// Parses the lines below the header `kB reclen`.
+    /// Parses the table lines below the header `kB reclen`.
     fn table(&mut self, text: &str, unit: ToRate) -> Result<(), String> {
         let mut below = false;
         for (number, line) in text.lines().enumerate() {
@@ -219,7 +219,7 @@ impl IozoneOutput {
         }
     }
 
-    /// Parses the tables of the Excel part, for a text without the main table.
+    /// Parses the tables of the Excel part, if the text does not contain the main table.
     fn excel(&mut self, text: &str, unit: ToRate) {
         let mut name = None;
         let mut blocks: Vec<u64> = Vec::new();
@@ -252,8 +252,8 @@ impl IozoneOutput {
     }
 }
 
-/// Parses a line of the table. Tests that did not run are blank, so that the column of a figure follows from its
-/// position. A figure of nine digits touches the one before it.
+/// Parses a line of the table. Fields of tests that did not run are blank, so that the column of a figure follows from
+/// its position. There is no space between a figure of nine digits and the previous figure.
 fn row(line: &str, unit: ToRate) -> Option<IozoneLine> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [file, block, figures @ ..] = &words[..] else { return None };
@@ -264,7 +264,7 @@ fn row(line: &str, unit: ToRate) -> Option<IozoneLine> {
     let figures = if by_place.len() >= figures.len() && by_place.iter().all(is_figure) {
         by_place
     } else if [USUAL, COLUMNS].contains(&figures.len()) {
-        // Other white space than IOzone's is accepted if no column is missing.
+        // Lines whose spacing differs from IOzone's are accepted if no column is missing.
         figures.iter().copied().enumerate().collect()
     } else {
         return None;

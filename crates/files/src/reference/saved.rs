@@ -11,7 +11,7 @@ use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity}
 /// Parsed output of a program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SavedOutput {
-    /// `iozone` or `fio`.
+    /// Name of the program: `iozone` or `fio`.
     pub program: &'static str,
     /// Figures of the output.
     pub measurements: Vec<Measurement>,
@@ -61,7 +61,7 @@ fn of_iozone(output: &IozoneOutput) -> Vec<Measurement> {
     }
     let words: Vec<&str> =
         output.command.as_deref().unwrap_or_default().split_whitespace().collect();
-    // Options are unknown if the output contains no command line.
+    // If the output contains no command line, the options are unknown.
     let has = |option: &str| output.command.is_some().then(|| words.contains(&option));
     let common = FilesConfig {
         engine: Some("iozone".to_owned()),
@@ -98,7 +98,7 @@ fn of_iozone(output: &IozoneOutput) -> Vec<Measurement> {
         out.push(single(test.name, test.children, &config, &validity));
     }
     if out.is_empty() {
-        // For an impossible size, IOzone prints zeros and exits successfully.
+        // For invalid sizes, IOzone prints zeros and exits successfully.
         validity.add(Status::Invalid, "iozone measured nothing: all its figures are zero");
         out.push(reference("write", &common).judged(validity));
     }
@@ -109,7 +109,7 @@ fn of_fio(output: &FioOutput) -> Vec<Measurement> {
     output.jobs.iter().map(|job| of_job(job, &output.version)).collect()
 }
 
-/// Returns the measurement of a job. The two directions of a mixed job are one operation.
+/// Returns the measurement of a job. Reads and writes of a mixed job are one operation.
 fn of_job(job: &FioJob, version: &str) -> Measurement {
     let option = |name: &str| job.options.get(name).map(String::as_str);
     let mode = option("rw").or_else(|| option("readwrite")).unwrap_or("read");
@@ -131,7 +131,7 @@ fn of_job(job: &FioJob, version: &str) -> Measurement {
         depth: Some(option("iodepth").and_then(|n| n.parse().ok()).unwrap_or(1)),
         direct: Some(direct),
         cache: Some(cache_of(direct)),
-        // fio's default block size is 4096.
+        // The default block size of fio is 4096 bytes.
         block_bytes: option("bs").or_else(|| option("blocksize")).map_or(Some(4096), size),
         file_bytes: option("size").and_then(size),
         ..FilesConfig::default()
@@ -160,7 +160,7 @@ fn of_job(job: &FioJob, version: &str) -> Measurement {
     single(name, rate, &config, &Validity::valid())
 }
 
-/// Parses a size as fio does: the units are powers of 1024 and may be written in either case.
+/// Parses a size in fio's notation: the units are powers of 1024, in upper or lower case.
 fn size(text: &str) -> Option<u64> {
     let text = text.to_ascii_lowercase();
     let digits = text.trim_end_matches(|c: char| c.is_alphabetic());

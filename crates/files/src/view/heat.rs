@@ -4,7 +4,7 @@ use super::{Row, cells, size};
 use nodegauge_gauge::view::{HeatMap, HeatMaps, Section, distinct};
 use nodegauge_measure::Unit;
 
-/// Operations that are shown first if they were measured.
+/// Operations whose heat maps come first, if they were measured.
 const FIRST: [&str; 4] = ["write", "read", "random_read", "random_write"];
 
 /// Adds the heat maps of up to four operations to a section.

@@ -1,4 +1,4 @@
-//! Tables of files.
+//! Tables of file measurements.
 
 use super::{Row, cells, only, size};
 use crate::config::Latencies;
@@ -8,7 +8,7 @@ use nodegauge_measure::quantity::significant;
 use nodegauge_measure::stats::median;
 use nodegauge_measure::{Seconds, Unit};
 
-/// Minimum file size for comparisons of operations: for smaller files, the overhead of calls and of the clock
+/// Minimum file size for comparisons of operations. For smaller files, the overhead of the calls and of the clock
 /// dominates.
 const COUNTED: u64 = 1 << 20;
 
@@ -55,7 +55,8 @@ fn operations(row: &Row<'_>) -> TableCell {
     }))
 }
 
-/// Formats about three digits: no decimals from the first of `steps` on, one decimal from the second on.
+/// Formats a value with about three digits: no decimals if it is at least the first of `steps`, one decimal if it is at
+/// least the second, otherwise two decimals.
 fn three(value: f64, steps: (f64, f64)) -> String {
     let digits = match value {
         v if v >= steps.0 => 0,
@@ -65,7 +66,7 @@ fn three(value: f64, steps: (f64, f64)) -> String {
     format!("{value:.digits$}")
 }
 
-/// Returns the origin or destination of the data of measurements.
+/// Returns the cell with the origin or destination of the data: the page cache or the device.
 fn served(rows: &[&Row<'_>]) -> TableCell {
     let known: Vec<(f64, &str)> = rows
         .iter()
@@ -93,7 +94,7 @@ fn rate(row: &Row<'_>) -> TableCell {
     row.m.value.map_or_else(|| row.m.validity.status.name().into(), gb)
 }
 
-/// Column of tables with one row per measurement.
+/// Title of a column, with the function that formats its cell for a measurement.
 type Column = (&'static str, fn(&Row<'_>) -> TableCell);
 
 const NAME: Column = ("GB/s", |row| {
@@ -117,7 +118,7 @@ pub(super) const ONE_BY_ONE: [Column; 9] = [
     (">max", |row| latency(row, |q| q.max)),
     FROM,
 ];
-/// Columns for several workers: their own rates, and the parent's rate.
+/// Columns for several workers: the rates of the workers, and the rate of the parent process.
 pub(super) const WORKERS: [Column; 9] = [
     NAME,
     FILE,
@@ -143,16 +144,17 @@ fn has_latencies(rows: &[&Row<'_>]) -> bool {
     rows.iter().any(|row| matches!(row.config.latency_s, Some(Latencies::All(_))))
 }
 
-/// Returns the calls whose latencies are shown.
+/// Returns a text that states for which calls latencies are shown.
 fn calls(rows: &[&Row<'_>]) -> &'static str {
     if has_latencies(rows) {
         "percentiles of all calls of the row's operation, one block per call"
     } else {
-        "the program printed no percentiles of its calls"
+        "the program printed no latency percentiles"
     }
 }
 
-/// Adds a table with one row per operation: rates over all larger files, latencies for the smallest blocks.
+/// Adds a table with one row per operation. The rates are over all larger files; the latencies are for the smallest
+/// blocks.
 pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
     let counted = only(rows, is_counted);
     let counted = if counted.is_empty() { rows } else { &counted };
@@ -193,15 +195,16 @@ pub(super) fn by_operation(rows: &[&Row<'_>], section: &mut Section) {
     section.push(table).note("rows", text).note("latencies", calls(rows));
 }
 
-/// Returns the cell whose latencies are shown: the smallest block in the largest file measured with it.
+/// Returns the cell whose latencies are shown: the smallest block size, in the largest file that was measured with this
+/// block size.
 fn smallest_block(rows: &[&Row<'_>]) -> Option<(u64, u64)> {
     let cells = cells(rows);
     let block = cells.iter().map(|(_, block)| *block).min()?;
     cells.into_iter().rfind(|(_, b)| *b == block)
 }
 
-/// Adds a table with one row per cell and cache mode, and one column per operation: rates, and the latency of
-/// random reads.
+/// Adds a table with one row per cell and cache mode, and one column per operation. The cells contain rates; one column
+/// has the latency of random reads.
 pub(super) fn brief(rows: &[&Row<'_>], section: &mut Section) {
     let names = names(rows);
     let measured = |name: &&&str| **name == "random_read";
@@ -228,7 +231,7 @@ pub(super) fn brief(rows: &[&Row<'_>], section: &mut Section) {
         .note("latencies", format!("percentiles of all calls of {probed}, one block per call"));
 }
 
-/// Adds a table of nodegauge's figures and those of reference programs on the same cells.
+/// Adds a table that compares nodegauge's figures with those of reference programs for the same cells.
 pub(super) fn comparison(own: &[&Row<'_>], others: &[&Row<'_>], section: &mut Section) {
     let mut table = Table::new(&["GB/s", ">nodegauge", ">beside", ">ratio", ">cells", "program"]);
     for program in distinct(others.iter().filter_map(|row| row.config.engine.as_deref())) {

@@ -1,8 +1,9 @@
-//! Workers, as threads or processes, each with its own file. This corresponds to IOzone's throughput mode.
+//! Workers (threads or processes), each with its own file. This corresponds to IOzone's throughput mode.
 //!
-//! All workers start together. With the stonewall, the first worker that finishes stops the others, so that only
-//! the time in which all of them work is measured. The rate of a worker refers to its own time. The rate of the
-//! parent is the total bytes divided by the time from the common start to the end of the last worker.
+//! All workers start together. With the stonewall option, the first worker that finishes stops the others, so that only
+//! the time in which all workers are active is measured. The rate of a worker is computed from the worker's own time.
+//! The rate of the parent is the total number of bytes divided by the time from the common start to the end of the last
+//! worker.
 
 mod shared;
 
@@ -34,7 +35,7 @@ pub enum WorkerKind {
     Processes,
 }
 
-/// Requested workers, each on its own file.
+/// Requested workers, each of which uses its own file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileWorkers {
     /// Kind of the workers.
@@ -45,13 +46,13 @@ pub struct FileWorkers {
     pub stonewall: bool,
 }
 
-/// One sample of one operation.
+/// Sample of one operation.
 #[derive(Debug, Clone)]
 pub(crate) struct OperationSample {
-    /// Bytes per second.
+    /// Rate in bytes per second.
     pub(crate) rate: f64,
     pub(crate) seconds: f64,
-    /// Number of transferred blocks, and number of blocks in the file.
+    /// Number of transferred blocks and total number of blocks in the file.
     pub(crate) operations: (u64, u64),
     pub(crate) ended: PassEnd,
     /// Latencies in ticks of the clock, with their counts.
@@ -62,7 +63,7 @@ pub(crate) struct OperationSample {
     pub(crate) workers: Option<WorkerFigures>,
 }
 
-/// Rates of several workers, each on its own file.
+/// Rates of several workers, each of which used its own file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WorkerFigures {
     /// Total bytes divided by the time from the common start to the end of the last worker, B/s.
@@ -78,18 +79,18 @@ pub(crate) struct WorkerFigures {
 pub(crate) struct WorkerReport {
     pub(crate) done: PassResult,
     latencies: Vec<(u64, u64)>,
-    /// Increase of the counters of its process; zero if the parent's counters include it already.
+    /// Increase of the kernel counters of the worker's process; zero if the parent's counters include this increase.
     pub(crate) rise: Counters,
 }
 
-/// Interval at which interrupts are checked, and workers that have died are looked for.
+/// Interval at which the parent checks for interrupts and for workers that died.
 const CHECK_INTERRUPT: Duration = Duration::from_millis(5);
 
-/// Result of a worker, in the form that a process sends.
+/// Result of a worker, in the form in which a worker process sends it.
 type Message = Result<WorkerReport, Failure>;
 
-/// Arrival of a worker at the start. A worker that fails or panics before arrives when this is dropped: the others do
-/// not wait for it.
+/// Guard that registers a worker as ready to start. If the worker fails or panics early, dropping the guard registers
+/// the worker nevertheless, so that the other workers do not wait for it.
 struct Arrival<'a> {
     shared: &'a SharedFlags,
     count: usize,
@@ -104,7 +105,7 @@ impl Drop for Arrival<'_> {
     }
 }
 
-/// Operation to carry out, by several workers at once or alone.
+/// Operation for one or several workers.
 pub(crate) struct WorkerTask<'a> {
     pub(crate) operation: &'static Operation,
     pub(crate) task: &'a Task,
@@ -114,7 +115,8 @@ pub(crate) struct WorkerTask<'a> {
 }
 
 impl WorkerTask<'_> {
-    /// Runs all workers. Returns their reports in order, and the time at which several were released.
+    /// Runs all workers. Returns the reports in worker order. If there are several workers, also returns the time at
+    /// which they were released.
     pub(crate) fn run(
         &self,
         benches: &mut [Bench],
@@ -132,7 +134,7 @@ impl WorkerTask<'_> {
         };
         let mut pool = WorkerPool::start([&several])?;
         let benches: Vec<Mutex<&mut Bench>> = benches.iter_mut().map(Mutex::new).collect();
-        // Workers end by themselves and return their measurements.
+        // Interrupted workers end by themselves and return the measurements that are complete.
         let mut ask = || {
             if interrupted() {
                 shared.end.store(1, Ordering::Relaxed);
@@ -140,8 +142,8 @@ impl WorkerTask<'_> {
             false
         };
         let interrupt = Interrupt::when(&mut ask).every(CHECK_INTERRUPT);
-        // SAFETY: a worker uses memory that was made before, the allocator and system calls, waits for flags only, and
-        // takes the lock of its own bench alone.
+        // SAFETY: a worker uses only memory that was allocated before, the allocator and system calls. It waits only
+        // for flags, and locks only its own bench.
         let messages: Vec<Message> = unsafe {
             pool.run(0, interrupt, |member| {
                 let mut bench =
@@ -159,7 +161,7 @@ impl WorkerTask<'_> {
         Ok((reports, Some(shared.released())))
     }
 
-    /// Carries out the part of a worker process, and adds the increase of the process's kernel counters.
+    /// Carries out the operation in a worker process, and adds the increase of the process's kernel counters.
     fn carry_out_counted(
         &self,
         bench: &mut Bench,
@@ -174,8 +176,8 @@ impl WorkerTask<'_> {
         report.map(|report| WorkerReport { rise, ..report })
     }
 
-    /// Carries out one worker's part: opens its file, waits for the others, works, and stops the others when it has
-    /// finished.
+    /// Carries out the operation in one worker: opens its file, waits for the other workers, runs the pass, and stops
+    /// the other workers when it has finished.
     fn carry_out(
         &self,
         bench: &mut Bench,
@@ -213,8 +215,8 @@ impl WorkerTask<'_> {
     }
 }
 
-/// Combines all reports into one sample. `released` is the time at which several workers were released, in
-/// ticks.
+/// Combines the reports of all workers into one sample. `released` is the time at which several workers were released,
+/// in ticks.
 pub(crate) fn summed(
     reports: &[WorkerReport],
     released: Option<u64>,
@@ -227,7 +229,7 @@ pub(crate) fn summed(
         let end = all().map(|done| done.end).max().unwrap_or(released);
         Clock::get().seconds(end.saturating_sub(released)).0
     });
-    // The stonewall is the normal end, so that it comes last.
+    // The stonewall is the normal end, so that it has the lowest priority.
     let ended = [PassEnd::Interrupted, PassEnd::Budget, PassEnd::Limit, PassEnd::Stonewall]
         .into_iter()
         .find(|why| all().any(|done| done.ended == *why));

@@ -1,28 +1,28 @@
-//! Flags in memory that the workers share, for threads as well as for processes.
+//! Flags in memory that the workers share, used for threads and for processes.
 
 use crate::clock::Clock;
 use nodegauge_os::{Mapping, SharedBytes, SysError};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Shared state of the workers. The last three fields are flags, set if not zero.
+/// Shared state of the workers. The last three fields are flags, which are set if they are not zero.
 pub(crate) struct Flags {
     /// Number of workers that are ready or have failed.
     arrived: AtomicU64,
-    /// Time at which all were released, in ticks of the clock.
+    /// Time at which all workers were released, in ticks of the clock.
     released: AtomicU64,
-    /// Flag: the workers may begin.
+    /// Flag that allows the workers to begin.
     go: AtomicU64,
-    /// Flag: the workers must end, because one has finished or failed.
+    /// Flag that ends the workers because one worker has finished or failed.
     pub(crate) stop: AtomicU64,
-    /// Flag: the workers must end, because the user interrupted the run.
+    /// Flag that ends the workers because the user interrupted the run.
     pub(crate) end: AtomicU64,
 }
 
-// SAFETY: a structure of atomics, for which any bytes are a valid value.
+// SAFETY: the structure contains only atomic integers, for which all bytes are valid.
 unsafe impl SharedBytes for Flags {}
 
-/// Flags in memory that stays shared after a fork.
+/// Flags in memory that parent and child processes share after a fork.
 pub(crate) struct SharedFlags(Mapping);
 
 impl SharedFlags {
@@ -45,7 +45,7 @@ impl Flags {
         }
     }
 
-    /// Registers a worker as ready. The last of `workers` releases all.
+    /// Registers a worker as ready. The last of `workers` workers releases all workers.
     pub(crate) fn arrive(&self, workers: usize) {
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == workers as u64 {
             self.released.store(Clock::get().now(), Ordering::Relaxed);
@@ -53,8 +53,8 @@ impl Flags {
         }
     }
 
-    /// Registers a worker as ready and waits until all may begin. Yields the CPU while it waits: with more workers than
-    /// CPUs, a spinning worker would delay one that is not ready yet.
+    /// Registers a worker as ready and waits until all workers may begin. The CPU is yielded during the wait: if there
+    /// are more workers than CPUs, a spinning worker would delay a worker that is not ready yet.
     pub(crate) fn arrive_and_wait(&self, workers: usize) {
         self.arrive(workers);
         while self.go.load(Ordering::Acquire) == 0 {
@@ -62,7 +62,7 @@ impl Flags {
         }
     }
 
-    /// Time at which all were released, in ticks of the clock.
+    /// Returns the time at which all workers were released, in ticks of the clock.
     pub(crate) fn released(&self) -> u64 {
         self.released.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Ceilings of a node, and the roof that they form.
+//! Ceilings of a node, and the roof that the ceilings form together.
 
 use super::{BANDWIDTH, GAUGE, ONE_THREAD, PEAK};
 use nodegauge_measure::keys::shared;
@@ -9,14 +9,14 @@ use nodegauge_measure::record::Measurement;
 pub struct Ceiling {
     /// Name in the record, without the suffix of single-thread ceilings.
     pub name: String,
-    /// Rate in B/s; for a peak, in FLOP/s.
+    /// Rate: B/s for a bandwidth, FLOP/s for a peak.
     pub rate: f64,
     /// Memory level of a bandwidth; `None` for a peak.
     pub level: Option<String>,
 }
 
 impl Ceiling {
-    /// Returns the highest rate that the ceiling allows at this number of operations per byte of its level,
+    /// Returns the highest rate that the ceiling allows at this number of operations per byte of the memory level,
     /// FLOP/s.
     pub fn at(&self, flops_per_byte: f64) -> f64 {
         if self.level.is_some() { self.rate * flops_per_byte } else { self.rate }
@@ -33,15 +33,15 @@ impl Ceiling {
     }
 }
 
-/// Ceilings of a node for a number of threads.
+/// Ceilings of a node for one number of threads.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Roofline {
-    /// All ceilings, in the order of measuring.
+    /// All ceilings, in the order of the measurement.
     pub ceilings: Vec<Ceiling>,
 }
 
 impl Roofline {
-    /// Returns the ceilings among these figures: those of one thread, or those of all threads.
+    /// Returns the ceilings among these figures: the ceilings of a single thread, or those of all threads.
     pub fn of(measurements: &[Measurement], one_thread: bool) -> Self {
         let ceiling = |m: &Measurement| {
             let is = m.gauge == GAUGE && [BANDWIDTH, PEAK].contains(&m.test.as_str());
@@ -58,7 +58,7 @@ impl Roofline {
         highest(self.ceilings.iter().filter(|ceiling| ceiling.level.is_none()))
     }
 
-    /// Returns the memory levels, in the order of measuring.
+    /// Returns the memory levels, in the order of the measurement.
     pub fn levels(&self) -> Vec<&str> {
         let mut levels: Vec<&str> =
             self.ceilings.iter().filter_map(|ceiling| ceiling.level.as_deref()).collect();
@@ -71,20 +71,20 @@ impl Roofline {
         highest(self.ceilings.iter().filter(|ceiling| ceiling.level.as_deref() == Some(level)))
     }
 
-    /// Returns the ridge point of a bandwidth: the operations per byte of its level above which the highest
-    /// peak is the limit, FLOP/B.
+    /// Returns the ridge point of a bandwidth: the number of operations per byte above which the highest peak is the
+    /// limit, FLOP/B.
     pub fn ridge(&self, bandwidth: &Ceiling) -> Option<f64> {
         Some(self.peak()?.rate / bandwidth.rate)
     }
 
-    /// Returns the ceiling that limits a program with this number of operations per byte of a level: the
-    /// lower of the level's bandwidth and the highest peak.
+    /// Returns the ceiling that limits a program with this number of operations per byte of a memory level: the
+    /// bandwidth of the level or the highest peak, whichever is lower.
     pub fn roof(&self, level: &str, flops_per_byte: f64) -> Option<&Ceiling> {
         let both = [self.bandwidth(level)?, self.peak()?];
         both.into_iter().min_by(|a, b| a.at(flops_per_byte).total_cmp(&b.at(flops_per_byte)))
     }
 
-    /// Returns the lowest ceiling above the rate that such a program has reached: its next limit.
+    /// Returns the lowest ceiling above the rate that such a program has reached, i.e. the next limit of the program.
     pub fn next(&self, level: &str, flops_per_byte: f64, reached: f64) -> Option<&Ceiling> {
         let roof = self.roof(level, flops_per_byte)?.at(flops_per_byte);
         let of_level = |ceiling: &&Ceiling| ceiling.level.as_deref().is_none_or(|of| of == level);

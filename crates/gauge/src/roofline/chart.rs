@@ -1,19 +1,19 @@
-//! Chart of a roofline: roofs as lines, points as letters, both axes logarithmic.
+//! Chart of a roofline with logarithmic axes. Roofs are lines, points are letters.
 
 use super::{Ceiling, MEMORY, Roofline};
 use crate::view::{Chart, ChartSeries, DotConnection, Scale};
 use nodegauge_measure::Unit;
 use nodegauge_measure::quantity::significant;
 
-/// Left end of the horizontal axis unless a point lies further left, FLOP/B: a copy in double precision with
-/// one operation per four elements.
+/// Left end of the horizontal axis, FLOP/B, unless a point lies further left. The value corresponds to a copy in double
+/// precision with one operation per four elements.
 const LEAST: f64 = 1.0 / 64.0;
-/// Right end of the horizontal axis, as a multiple of the last ridge.
+/// Right end of the horizontal axis, as a multiple of the rightmost ridge point.
 const BEHIND_RIDGE: f64 = 8.0;
-/// Highest right end of the horizontal axis, as a multiple of the last ridge. Points that hardly use memory
-/// are drawn at this edge, under the peaks that limit them.
+/// Maximum right end of the horizontal axis, as a multiple of the rightmost ridge point. Points that hardly use memory
+/// are drawn at this edge, under the peaks that limit these points.
 const FAR_BEHIND_RIDGE: f64 = 256.0;
-/// Letter of each peak's line.
+/// Letter that marks the line of each peak.
 const PEAK_MARKS: [(&str, char); 4] =
     [("fma", 'F'), ("simd", 'S'), ("scalar", 's'), ("dgemm", 'D')];
 
@@ -29,7 +29,7 @@ pub struct Dot {
     pub letter: char,
     /// Name of the series.
     pub name: String,
-    /// Operations per byte of its level, FLOP/B.
+    /// Operations per byte of the memory level, FLOP/B.
     pub flops_per_byte: f64,
     /// Rate in FLOP/s.
     pub rate: f64,
@@ -65,7 +65,7 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
         series.push(ChartSeries {
             mark: mark.map_or('-', |(_, mark)| *mark),
             name: ceiling.in_words(),
-            // The line begins where the fastest level reaches the peak.
+            // The line of a peak begins where the roof of the fastest memory level reaches the peak.
             dots: vec![(ceiling.rate / fastest, ceiling.rate), (most, ceiling.rate)],
             joined: DotConnection::Straight,
         });

@@ -16,12 +16,12 @@ nodegauge_measure::config! {
         /// Bytes that were moved to and from the level.
         bytes: f64 = Observation "bytes";
         seconds: shared::seconds;
-        /// Source of the counts.
+        /// Source of the operation and byte counts.
         basis: shared::basis;
     }
 }
 
-/// A point under a roofline.
+/// A point under a roofline: the measured rate of a program or kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RooflinePoint {
     /// Name of the program or kernel.
@@ -35,7 +35,7 @@ pub struct RooflinePoint {
 }
 
 impl RooflinePoint {
-    /// Creates a point of main memory; `basis` names the source of its counts.
+    /// Creates a point for main memory; `basis` describes the source of the operation and byte counts.
     pub fn in_memory(name: &str, rate: f64, flops_per_byte: f64, basis: String) -> Self {
         let config = RooflinePointConfig {
             flops_per_byte: Some(flops_per_byte),

@@ -1,4 +1,4 @@
-//! Charts, heat maps, and their axes.
+//! Charts and heat maps, and the axes of charts.
 
 use super::Block;
 use nodegauge_measure::Unit;
@@ -32,22 +32,22 @@ pub struct Chart {
     pub y: Scale,
     /// Values of the horizontal axis to label, ascending.
     pub ticks: Vec<f64>,
-    /// Curves; where two overlap, the first one is visible.
+    /// Curves; where two curves overlap, the first is visible.
     pub series: Vec<ChartSeries>,
-    /// Dots with a remark: x, y and the remark. Text output prints remarks as notes.
+    /// Dots with a remark: x, y and the remark. Text output prints the remarks as notes.
     pub marks: Vec<(f64, f64, String)>,
 }
 
-/// An axis with its range.
+/// Scale of an axis, with its range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ChartAxis {
-    /// From zero to this value.
+    /// Linear scale from zero to this value.
     Linear(f64),
-    /// Logarithmic, from the smallest to the largest value.
+    /// Logarithmic scale from the smallest to the largest value.
     Logarithmic(f64, f64),
 }
 
-/// Ratio of the largest to the smallest value at which an axis becomes logarithmic. Below it the axis starts
+/// Ratio of the largest to the smallest value at which an axis becomes logarithmic. For a smaller ratio the axis starts
 /// at zero, so that a difference of 3 % looks like 3 %.
 const DECADE: f64 = 10.0;
 
@@ -60,7 +60,7 @@ impl ChartAxis {
         }
     }
 
-    /// Returns the value at a position.
+    /// Returns the value at a position on the axis, 0 to 1.
     pub fn at(self, place: f64) -> f64 {
         match self {
             Self::Linear(most) => most * place,
@@ -70,20 +70,20 @@ impl ChartAxis {
 }
 
 impl Chart {
-    /// Returns the dots that can be shown: those above zero.
+    /// Returns the dots that can be shown: those whose coordinates are above zero.
     pub fn dots(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         let all = self.series.iter().flat_map(|series| &series.dots).copied();
         all.filter(|(x, y)| *x > 0.0 && *y > 0.0)
     }
 
-    /// Returns the horizontal axis; `None` if there are fewer than two different values.
+    /// Returns the horizontal axis; `None` if there are fewer than two different x values.
     pub fn horizontal(&self) -> Option<ChartAxis> {
         let (least, most) = range(self.dots().map(|(x, _)| x))?;
         (least < most).then_some(ChartAxis::Logarithmic(least, most))
     }
 
-    /// Returns the vertical axis. It is logarithmic if values span a decade or more, or if the chart has
-    /// lines that are straight only on logarithmic axes; otherwise it starts at zero. `None` without values.
+    /// Returns the vertical axis. It is logarithmic if the values span a decade or more, or if the chart has lines that
+    /// are straight only on logarithmic axes. Otherwise it starts at zero. Returns `None` without values.
     pub fn vertical(&self) -> Option<ChartAxis> {
         let (least, most) = range(self.dots().map(|(_, y)| y))?;
         let straight = self.series.iter().any(|series| series.joined == DotConnection::Straight);
@@ -112,23 +112,23 @@ impl From<Chart> for Block {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DotConnection {
-    /// A curve through the dots in their order.
+    /// A curve through the dots, in the order given.
     #[default]
     InOrder,
-    /// Ends of lines that are straight on two logarithmic axes.
+    /// Straight lines on two logarithmic axes; the dots are the ends.
     Straight,
-    /// Dots without a connection.
+    /// No connection between the dots.
     Apart,
 }
 
 /// A curve, a line, or single dots.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct ChartSeries {
-    /// Letter that marks the dots in text.
+    /// Letter that marks the dots in text output.
     pub mark: char,
     /// Name of the series.
     pub name: String,
-    /// Dots in base units; only those above zero are shown.
+    /// Dots (x, y) in base units; only dots with coordinates above zero are shown.
     pub dots: Vec<(f64, f64)>,
     /// Connection between the dots.
     pub joined: DotConnection,
@@ -143,7 +143,7 @@ pub struct HeatMaps {
     pub rows: Vec<String>,
     /// Column labels, left to right.
     pub columns: Vec<String>,
-    /// The maps.
+    /// Heat maps, left to right.
     pub maps: Vec<HeatMap>,
     /// Unit of the values.
     pub unit: Unit,
@@ -155,7 +155,7 @@ impl From<HeatMaps> for Block {
     }
 }
 
-/// Values over two axes, on a logarithmic colour scale from the smallest to the largest.
+/// Values over two axes, shown on a logarithmic colour scale from the smallest to the largest value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HeatMap {
     /// Title above the map.
@@ -165,7 +165,7 @@ pub struct HeatMap {
 }
 
 impl HeatMap {
-    /// Returns the smallest and the largest value.
+    /// Returns the smallest and the largest value of the map.
     pub fn range(&self) -> Option<(f64, f64)> {
         range(self.values.iter().flatten().flatten().copied().filter(|x| *x > 0.0))
     }

@@ -1,6 +1,6 @@
-//! Items in the order in which they first appear: distinct ones, and groups by a key.
+//! Distinct items, and groups of items by key, in the order of first appearance.
 
-/// Returns the distinct items, in order of appearance.
+/// Returns the distinct items, in the order of first appearance.
 pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut seen: Vec<T> = Vec::new();
     for item in items {
@@ -11,7 +11,7 @@ pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     seen
 }
 
-/// Groups items by key, in the order in which the keys first appear.
+/// Groups items by key, in the order of first appearance of the keys.
 pub fn grouped<T, K: PartialEq>(
     items: impl IntoIterator<Item = T>,
     key: impl Fn(&T) -> K,

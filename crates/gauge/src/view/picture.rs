@@ -1,5 +1,4 @@
-//! Pictures, for renderers that can draw. Text output omits them: the tables on the page contain the same
-//! values.
+//! Pictures for renderers with graphics. Text output omits pictures; the tables on the page contain the same values.
 
 use super::Chart;
 use nodegauge_measure::record::{Counts, Measurement};
@@ -24,24 +23,24 @@ pub enum Drawing {
     Chart(Chart),
     /// All samples over time.
     Samples(Samples),
-    /// Bars; each may begin where the previous one ended.
+    /// Sequence of bars; a bar may begin where the previous bar ends.
     Steps(Steps),
-    /// Figures compared between several runs.
+    /// Comparison of figures of several runs, as groups of bars.
     Bars(Bars),
-    /// A figure over successive runs.
+    /// Values of a figure in successive runs.
     Trend(Trend),
     /// Values over two axes; drawn as a surface if the axes are sizes.
     HeatMap(Grid),
-    /// Threads on the hardware threads of each NUMA node.
+    /// Placement of threads on the hardware threads of each NUMA node.
     Placement(Vec<NodeThreads>),
 }
 
-/// Samples of some figures over time.
+/// Plot of the samples of several figures over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Samples {
     /// Unit of all samples.
     pub unit: Unit,
-    /// True if the samples have times; otherwise they are numbered.
+    /// True if the horizontal axis shows times; false if it shows the numbers of the samples.
     pub timed: bool,
     /// Samples of each figure.
     pub series: Vec<SampleSeries>,
@@ -56,7 +55,8 @@ pub struct SampleSeries {
     pub samples: Vec<PlottedSample>,
 }
 
-/// A sample: its time in seconds since the first one, or its number; its value; and the interference, if any.
+/// A sample: the time in seconds since the first sample, or the number of the sample; the value; and the interference,
+/// if any.
 pub type PlottedSample = (f64, f64, Option<String>);
 
 /// A sequence of bars.
@@ -68,16 +68,16 @@ pub struct Steps {
     pub steps: Vec<Step>,
 }
 
-/// A bar.
+/// A bar with its label and details.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Step {
     /// Label of the bar.
     pub name: String,
-    /// Start: 0, or the end of the previous bar.
+    /// Start of the bar: 0, or the end of the previous bar.
     pub from: f64,
-    /// End; `None` if there is no result.
+    /// End of the bar; `None` if there is no result.
     pub to: Option<f64>,
-    /// Details.
+    /// Details that are shown with the bar.
     pub words: String,
 }
 
@@ -92,57 +92,57 @@ pub struct Bars {
     pub series: Vec<BarSeries>,
 }
 
-/// One bar per group.
+/// Series with one bar per group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BarSeries {
     /// Name of the series.
     pub name: String,
-    /// Value and, if it is doubtful, the reason, per group; `None` if there is no result.
+    /// Value for each group, with the reason if the value is suspect; `None` if there is no result.
     pub values: Vec<Option<(f64, Option<String>)>>,
 }
 
-/// A figure over successive runs.
+/// Values of a figure in successive runs, over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trend {
     /// Unit of all values.
     pub unit: Unit,
-    /// Dots in chronological order.
+    /// One dot per run, in chronological order.
     pub dots: Vec<TrendDot>,
     /// Names of the regimes.
     pub regimes: Vec<String>,
     /// Periods in which the runs had the same regime.
     pub bands: Vec<TrendBand>,
-    /// Periods in which runs are missing, in seconds since 1970.
+    /// Start and end of periods without runs, in seconds since 1970.
     pub gaps: Vec<(f64, f64)>,
 }
 
-/// Figure of one run.
+/// Value of the figure in one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TrendDot {
     /// Start of the run, in seconds since 1970.
     pub at: f64,
-    /// The value; `None` if there is no result.
+    /// Value of the figure; `None` if there is no result.
     pub value: Option<f64>,
     /// Regime of the value, if it is known.
     pub regime: Option<usize>,
-    /// True if the regime differs from the one that the run quotes.
+    /// True if the value belongs to another regime than the value that the run reports.
     pub aside: bool,
-    /// Reason why the value is doubtful; empty otherwise.
+    /// Reason why the value is suspect; empty if it is valid.
     pub remark: String,
 }
 
 /// A series of consecutive runs with the same regime.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct TrendBand {
-    /// Start, in seconds since 1970.
+    /// Start of the first run, in seconds since 1970.
     pub from: f64,
-    /// End, in seconds since 1970.
+    /// End of the period, in seconds since 1970.
     pub to: f64,
     /// Index of the regime.
     pub regime: usize,
 }
 
-/// Values over two axes.
+/// Grid of values over two axes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Grid {
     /// Names of the row and column axes, e.g. `file` and `block`.
@@ -155,16 +155,16 @@ pub struct Grid {
     pub values: Vec<Vec<Option<f64>>>,
     /// Unit of all values.
     pub unit: Unit,
-    /// True if the grid can be drawn as a surface.
+    /// True if the grid can be drawn as a three-dimensional surface.
     pub surface: bool,
 }
 
-/// A NUMA node with its hardware threads.
+/// A NUMA node with its hardware threads, and the threads placed on them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NodeThreads {
-    /// Name of the node, with its memory.
+    /// Name of the NUMA node, with the size of its memory.
     pub name: String,
-    /// The operating system's number of each hardware thread, with the threads or ranks that may run on it.
+    /// Hardware threads by their numbers in the operating system, each with the threads or ranks that may run on it.
     pub cpus: Vec<(u32, Vec<usize>)>,
 }
 
@@ -174,7 +174,7 @@ impl Picture {
         Self { title: title.into(), drawing: Drawing::Chart(chart) }
     }
 
-    /// Creates bars that begin at 0; each has a label, a value and details.
+    /// Creates bars that begin at 0, each with a label, a value and details.
     pub fn bars(
         title: impl Into<String>,
         unit: Unit,
@@ -185,7 +185,7 @@ impl Picture {
         Self { title: title.into(), drawing: Drawing::Steps(Steps { unit, steps }) }
     }
 
-    /// Creates a heat map of values between all pairs of `ends`, row by row.
+    /// Creates a heat map of values between all pairs of `ends`. The values are given row by row.
     pub fn between(
         title: impl Into<String>,
         unit: Unit,
@@ -199,8 +199,8 @@ impl Picture {
         Self { title: title.into(), drawing: Drawing::HeatMap(grid) }
     }
 
-    /// Creates a chart of all samples of figures with the same unit over time, including interference; `None`
-    /// if no figure has two samples.
+    /// Creates a plot of all samples of the figures over time, including disturbed samples. The figures have the same
+    /// unit. Returns `None` if no figure has two samples.
     pub fn samples(title: &str, of: &[&Measurement]) -> Option<Self> {
         let all = |m: &Measurement| m.samples.len() + m.disturbed.len();
         let of: Vec<&&Measurement> = of.iter().filter(|m| all(m) > 0).collect();
@@ -214,7 +214,7 @@ impl Picture {
         });
         let start = times.fold(f64::INFINITY, f64::min);
         let one = |m: &&&Measurement| {
-            // Disturbed values that count nevertheless are also among the samples.
+            // Disturbed samples that count are contained both in the samples and in the list of disturbed samples.
             let again = |value: f64| {
                 let counts = |d: &&_| matches!(d, Counts::All);
                 m.disturbed.iter().any(|d| d.value == value && counts(&&d.counts))
@@ -240,7 +240,7 @@ impl Picture {
     }
 }
 
-/// Summary of a node: one bar per gauge, in percent of its limit.
+/// Summary of a node: one bar per gauge, which shows the representative figure in percent of its limit.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Card {
     /// Bars, top to bottom.
@@ -250,17 +250,17 @@ pub struct Card {
 /// Bar of a gauge's representative figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bar {
-    /// Part of the node: `memory`, `latency`, ...
+    /// Component of the node: `memory`, `latency`, ...
     pub title: String,
     /// Name of the figure.
     pub what: String,
-    /// Value in words; `None` if it was not measured or is invalid.
+    /// Formatted value; `None` if the figure was not measured or is invalid.
     pub value: Option<String>,
-    /// Share of the limit; `None` if the limit is unknown.
+    /// Value divided by its limit; `None` if the limit is unknown.
     pub share: Option<Fraction>,
     /// Source of the limit, or a note that there is none.
     pub limit: String,
-    /// Corresponding figure of another node.
+    /// Same figure of another node, for comparison.
     pub beside: Option<Beside>,
 }
 
@@ -269,16 +269,16 @@ pub struct Bar {
 pub struct Beside {
     /// Name of the other node.
     pub name: String,
-    /// Value in words.
+    /// Formatted value of the other node.
     pub value: String,
-    /// Share of the other node's limit; `None` if that is unknown.
+    /// Value of the other node divided by the limit of that node; `None` if the limit is unknown.
     pub share: Option<Fraction>,
     /// Ratio of this node's figure to the other node's.
     pub ratio: Option<f64>,
 }
 
 impl Card {
-    /// Returns the same contents as a table.
+    /// Returns the contents of the card as a table.
     pub fn table(&self) -> super::Table {
         let percent =
             |share: Option<Fraction>| share.map_or("?".to_owned(), |x| x.in_whole_percent());

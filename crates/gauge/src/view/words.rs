@@ -12,12 +12,12 @@ pub fn gb(rate: f64) -> String {
     significant(rate / 1e9)
 }
 
-/// Returns a cell of a GB/s column; a dash without a rate.
+/// Returns the cell of a rate in a GB/s column; without a rate, a dash.
 pub fn rate(rate: Option<f64>) -> TableCell {
     rate.map_or_else(|| "-".into(), |rate| TableCell::figure(rate, Unit::BytesPerSecond, gb(rate)))
 }
 
-/// Returns the cell of a figure in a GB/s column; without a value, the status.
+/// Returns the cell of a figure in a GB/s column. If the figure has no value, the cell contains its status.
 pub fn value(m: &Measurement) -> TableCell {
     match m.value {
         Some(value) => rate(Some(value)),
@@ -25,12 +25,12 @@ pub fn value(m: &Measurement) -> TableCell {
     }
 }
 
-/// Returns the cell with the share of the limit that was reached.
+/// Returns a cell with the measured share of the limit.
 pub fn of_limit(limit: Option<&Limit>) -> TableCell {
     limit.map_or_else(|| "?".into(), |limit| limit.fraction.to_string().into())
 }
 
-/// Describes the limit that shares refer to, or the reason why it is unknown.
+/// Describes the limit of a figure, or the reason why the limit is unknown.
 pub fn limit(m: &Measurement) -> String {
     match &m.limit {
         Some(limit) => format!("{} theoretical ({})", BytesPerSec(limit.value), limit.basis),
@@ -58,7 +58,8 @@ pub fn places(places: &[Vec<u32>]) -> String {
     format!("{}, ..., {}", words[..SHOWN - 2].join(", "), tail.join(", "))
 }
 
-/// Formats a native loop: `nt avx512 u2`, or `nt avx512 u1 p4` for four pages side by side.
+/// Formats a loop of nodegauge: `nt avx512 u2` for non-temporal stores, AVX-512 and an unroll factor of 2; `p4` if the
+/// loop traverses four pages alternately.
 pub fn native_loop(
     stores: Option<&str>,
     isa: Option<&str>,

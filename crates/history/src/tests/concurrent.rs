@@ -1,4 +1,4 @@
-//! Several programs that use one database.
+//! Tests of several programs that use one database simultaneously.
 
 use super::*;
 use std::sync::Barrier;
@@ -65,7 +65,7 @@ fn a_locked_history_is_said_to_be_so() {
             text(&error, &folder),
             format!(
                 "cannot {access} history database /deep/er/history.db: another program has been \
-                 writing to it for 5 s\nhint: try again when that has ended, or use --db FILE"
+                 writing to it for 5 s\nhint: try again when that program has ended, or use --db FILE"
             )
         );
     };

@@ -1,4 +1,4 @@
-//! Selection of a run by identifier, label or file, and the error if there is none.
+//! Tests of the selection of a run by identifier, label or file, and of the errors if no run matches.
 
 use super::*;
 
@@ -54,7 +54,7 @@ fn a_run_that_is_not_there_is_answered_with_what_comes_near() {
     }
     let hint = |selector| Failure::from(store.find(selector).unwrap_err()).to_string();
     assert!(hint("latest~2").ends_with("\nhint: nodegauge history list"));
-    assert!(hint("01ABC").ends_with("\nhint: give more of the identifier"));
+    assert!(hint("01ABC").ends_with("\nhint: give more characters of the identifier"));
     assert!(hint("01").ends_with("\nhint: give at least 4 characters of the identifier"));
     store.remove("latest").unwrap();
     assert!(hint("latest~1").starts_with("no saved run 'latest~1'; available: latest\n"));
@@ -87,7 +87,7 @@ fn a_file_with_a_record_is_read_and_others_are_refused_with_the_reason() {
         (b"{}".to_vec(), "found no schema, required is nodegauge/1"),
         (b"{".to_vec(), "EOF while parsing an object at line 1 column 1"),
         (br#"{"schema": "nodegauge/1"}"#.to_vec(), "missing field `id`"),
-        (vec![0xff, 0xfe], "it is not text"),
+        (vec![0xff, 0xfe], "the file is not UTF-8 text"),
     ] {
         fs::write(&path, content).unwrap();
         let error = read_file(&path).unwrap_err();

@@ -73,7 +73,7 @@ fn two_runs() -> (tempfile::TempDir, Store, Record, Record) {
     (folder, store, first, second)
 }
 
-/// True if the error is about the system: exit code 3.
+/// True if the error has exit code 3 (a missing permission, folder or disk space).
 fn is_environment(error: &HistoryError) -> bool {
     Failure::from(error).kind == FailureKind::Missing
 }

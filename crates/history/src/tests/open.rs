@@ -1,8 +1,8 @@
-//! Opening of databases: rejected files, missing files, earlier versions.
+//! Tests of opening databases: rejected files, missing files, earlier versions.
 
 use super::*;
 
-/// Returns the errors of opening for writing and for reading.
+/// Returns the error of opening a path for writing, and the error of opening it for reading.
 fn refusals(path: &Path) -> [HistoryError; 2] {
     [Store::open(path).unwrap_err(), Store::open_to_read(path).unwrap_err()]
 }
@@ -11,15 +11,15 @@ fn refusals(path: &Path) -> [HistoryError; 2] {
 fn what_is_no_history_is_refused_and_left_as_it_is() {
     let folder = folder();
     let path = folder.path().join("h.db");
-    let garbage = "this is not a database, and longer than the header of one hundred bytes that \
-                   SQLite looks at first; so it is refused";
+    let garbage = "this text is not a database; it is longer than the header of one hundred bytes \
+                   that SQLite reads first";
     fs::write(&path, garbage).unwrap();
     for error in refusals(&path) {
         assert!(!is_environment(&error));
         assert_eq!(
             text(&error, &folder),
             "cannot read history database /h.db: file is not a database\n\
-             hint: move it away, or use --db FILE"
+             hint: move the file away, or use --db FILE"
         );
     }
     assert_eq!(fs::read_to_string(&path).unwrap(), garbage);
@@ -33,7 +33,7 @@ fn what_is_no_history_is_refused_and_left_as_it_is() {
         let before = fs::read(&foreign_path).unwrap();
         for error in refusals(&foreign_path) {
             assert!(!is_environment(&error));
-            assert!(error.to_string().contains(": it is a database of another program\n"));
+            assert!(error.to_string().contains(": the file is a database of another program\n"));
         }
         assert_eq!(fs::read(&foreign_path).unwrap(), before);
     }
@@ -56,7 +56,7 @@ fn a_history_cut_short_is_refused_and_left_as_it_is() {
         assert_eq!(
             text(&error, &folder),
             "cannot read history database /cut.db: database disk image is malformed\n\
-             hint: move it away, or use --db FILE"
+             hint: move the file away, or use --db FILE"
         );
     }
     assert_eq!(fs::read(&path).unwrap(), &whole[..whole.len() / 2]);
@@ -77,7 +77,7 @@ fn a_newer_history_is_refused_with_both_versions() {
     }
 }
 
-/// Tables of every version with one run, as the programs of that version wrote them.
+/// Databases of every version, as written by the program of that version: upgrade steps, and rows of one run.
 const SAVED: [(&[&str], &str); 3] = [
     (&[include_str!("../schema/1.sql")], include_str!("v1.sql")),
     (&[include_str!("../schema/1.sql"), include_str!("../schema/2.sql")], include_str!("v2.sql")),
@@ -94,7 +94,11 @@ const SAVED: [(&[&str], &str); 3] = [
 #[test]
 fn a_history_of_every_version_is_read_as_it_is_and_todays_after_opening() {
     schema::migrations().validate().unwrap();
-    assert_eq!(SAVED.len(), schema::KNOWN as usize, "a saved history of each version");
+    assert_eq!(
+        SAVED.len(),
+        schema::KNOWN as usize,
+        "there must be a saved history of every version"
+    );
     let folder = folder();
     for (i, (steps, rows)) in SAVED.into_iter().enumerate() {
         let path = folder.path().join(format!("v{}.db", i + 1));
@@ -114,16 +118,12 @@ fn a_history_of_every_version_is_read_as_it_is_and_todays_after_opening() {
         let reader = Store::open_to_read(&path).unwrap().unwrap();
         let unchanged = seen(&reader);
         drop(reader);
-        assert_eq!(
-            fs::read(&path).unwrap(),
-            file,
-            "a reader changes nothing, so it must do without"
-        );
+        assert_eq!(fs::read(&path).unwrap(), file, "opening for reading must not change the file");
         let mut store = Store::open(&path).unwrap();
         assert_eq!(seen(&store), unchanged);
         let (lines, old, imported, own_after) = unchanged;
         assert_eq!(old.measurements[0].samples, [78.4e9, 78.1e9]);
-        assert_eq!(own_after, [old.id.as_str()], "what was imported is not the node's");
+        assert_eq!(own_after, [old.id.as_str()], "imported runs are not runs of this node");
         assert_eq!((lines[0].own, lines[1].own), (false, true));
         assert_eq!(imported.id, lines[0].id);
         assert_eq!(lines[1].figures[0].best, Some(78.4e9));
@@ -157,7 +157,7 @@ fn a_folder_that_cannot_be_made_is_an_environment_error() {
     assert_eq!(
         text(&error, &folder),
         "cannot write history database /file/h.db: File exists (os error 17)\n\
-         hint: --no-save, or --db FILE in a folder you can write"
+         hint: use --no-save, or --db FILE in a folder that you can write"
     );
     // The path is a folder.
     let folder_error = Store::open(folder.path()).unwrap_err();
@@ -172,7 +172,10 @@ fn a_folder_that_cannot_be_made_is_an_environment_error() {
     // Even root cannot create files in /proc.
     let proc_error = Store::open(Path::new("/proc/nodegauge.db")).unwrap_err();
     assert!(is_environment(&proc_error));
-    assert!(proc_error.to_string().contains(": its folder cannot be written\n"), "{proc_error}");
+    assert!(
+        proc_error.to_string().contains(": the folder of the database cannot be written\n"),
+        "{proc_error}"
+    );
 }
 
 #[test]
@@ -192,7 +195,7 @@ fn there_may_be_no_history_yet() {
     let empty = folder.path().join("empty.db");
     fs::write(&empty, "").unwrap();
     assert!(Store::open_to_read(&empty).unwrap().is_none());
-    assert!(fs::read(&empty).unwrap().is_empty(), "a reader writes nothing");
+    assert!(fs::read(&empty).unwrap().is_empty(), "opening for reading must not write to the file");
     Store::open(&empty).unwrap().save(&record(1e9)).unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! New runs use only saved figures of this node.
+//! Tests that new runs use only saved figures of this node.
 
 use super::*;
 use nodegauge_measure::record::MachineSource;
@@ -16,7 +16,7 @@ fn only_what_the_node_measured_itself_comes_back() {
         change(&mut record);
         record
     };
-    // Each of these changes alone makes a run foreign.
+    // Any one of these changes is sufficient for a run to be ignored.
     let foreign = [
         with(1e9, &|run| run.machine.source = MachineSource::Import),
         with(2e9, &|run| run.machine.host = Some("n02".to_owned())),
@@ -30,12 +30,12 @@ fn only_what_the_node_measured_itself_comes_back() {
         store.save(record).unwrap();
         assert_eq!(own(&store), [] as [f64; 0], "{}", record.measurements[0].name);
     }
-    // Another node may have the same name.
+    // An imported run is ignored even if its host has the same name.
     let elsewhere = with(7.5e9, &|_| {});
     store.import(|| [Ok(elsewhere.clone())].into_iter()).unwrap();
     assert_eq!(own(&store), [] as [f64; 0]);
     let all = store.list(&RunFilter::default()).unwrap();
-    assert_eq!(all.iter().filter(|run| !run.own).count(), 2, "both imported ones");
+    assert_eq!(all.iter().filter(|run| !run.own).count(), 2, "two runs are imported");
     let filter = RunFilter { own: true, ..RunFilter::default() };
     assert_eq!(store.ids(&filter).unwrap().len(), all.len() - 2);
     // A published figure is left out of the returned record.

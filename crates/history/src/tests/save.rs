@@ -1,4 +1,4 @@
-//! Saving, listing, labelling and removing runs.
+//! Tests of saving, listing, labelling and removing runs.
 
 use super::*;
 use nodegauge_measure::record::MachineSource;
@@ -91,7 +91,7 @@ fn a_published_figure_is_no_headline() {
     store.save(&record).unwrap();
     let figures = &store.list(&RunFilter::default()).unwrap()[0].figures;
     assert_eq!((figures.len(), figures[0].best, figures[0].count), (1, Some(1e9), 1));
-    // An imported output has only figures of the other program.
+    // The imported output of another program contains only reference figures.
     let command = ["history", "import", "logs/osu.log"].map(str::to_owned).to_vec();
     let started = "2031-01-01T00:00:00Z".to_owned();
     let measurements = record.measurements.split_off(1);
@@ -101,7 +101,7 @@ fn a_published_figure_is_no_headline() {
     let line = store.list(&RunFilter::default()).unwrap().remove(0);
     assert_eq!(line.figures[0].best, Some(9e9));
     assert_eq!(line.imported_from.as_deref(), Some("logs/osu.log"));
-    // The command in the record does not decide.
+    // Only the machine source marks a record as imported, not the command.
     let later = "2032-01-01T00:00:00Z".to_owned();
     store.save(&Record { id: "01ABCE0009".to_owned(), started: later, ..imported }).unwrap();
     let final_line = store.list(&RunFilter::default()).unwrap().remove(0);
@@ -135,9 +135,9 @@ fn as_much_of_an_identifier_is_shown_as_tells_it_from_all_others() {
         let filter = RunFilter { limit: Some(limit), ..RunFilter::default() };
         history.telling(&history.list(&filter).unwrap(), 4).unwrap()
     };
-    assert_eq!(telling(&store, 2), 6, "01ABCD and 01ABCE");
+    assert_eq!(telling(&store, 2), 6, "the prefixes 01ABCD and 01ABCE differ");
     store.save(&Record { id: "01ABCE0003".to_owned(), ..record(1e9) }).unwrap();
-    assert_eq!(telling(&store, 1), 10, "one that is not listed counts");
+    assert_eq!(telling(&store, 1), 10, "saved runs that are not listed also count");
 }
 
 #[test]
@@ -150,8 +150,8 @@ fn samples_are_saved_once() {
     assert_eq!(store.find("latest~1").unwrap().measurements[0].samples, [sample]);
     let file = fs::read(store.path()).unwrap();
     let count = |bytes: &[u8]| file.windows(bytes.len()).filter(|at| *at == bytes).count();
-    assert_eq!(count(sample.to_string().as_bytes()), 1, "in the record, as text");
-    assert_eq!(count(&sample.to_be_bytes()), 0, "in a column, as SQLite keeps numbers");
+    assert_eq!(count(sample.to_string().as_bytes()), 1, "the record stores the number as text");
+    assert_eq!(count(&sample.to_be_bytes()), 0, "the column stores the number as an SQLite number");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn labels_change_and_runs_go() {
             |row| row.get(0),
         )
         .unwrap();
-    assert_eq!(left, 0, "what belongs to a run goes with it");
+    assert_eq!(left, 0, "removing a run removes its figures and labels");
 }
 
 #[test]
@@ -203,10 +203,14 @@ fn a_run_is_saved_once_and_a_record_that_would_not_read_back_never() {
     let endless_error = store.save(&endless).unwrap_err().to_string();
     assert_eq!(
         endless_error,
-        "cannot save run 01ENDLESS: its record cannot be read back: \
+        "cannot save run 01ENDLESS: the record cannot be read back: \
          invalid type: null, expected f64"
     );
-    assert_eq!(store.list(&RunFilter::default()).unwrap().len(), 2, "nothing of it is saved");
+    assert_eq!(
+        store.list(&RunFilter::default()).unwrap().len(),
+        2,
+        "a refused run must not be saved"
+    );
 }
 
 #[test]
@@ -224,7 +228,7 @@ fn a_full_disk_is_an_environment_error_and_saves_nothing() {
     assert_eq!(
         text(&error, &folder),
         "cannot write history database /deep/er/history.db: database or disk is full\n\
-         hint: free some space there, or use --db FILE on another file system"
+         hint: free some space on that file system, or use --db FILE on another file system"
     );
     assert_eq!(store.list(&RunFilter::default()).unwrap().len(), 2);
 }

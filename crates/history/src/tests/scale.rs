@@ -1,14 +1,14 @@
-//! The cost of a query does not grow with the history. It is counted in steps of SQLite's virtual machine,
-//! not in time.
+//! Tests that the cost of a query does not grow with the number of saved runs. The cost is counted in steps of SQLite's
+//! virtual machine, not in time.
 
 use super::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Runs of the smaller and the larger history.
+/// Numbers of runs in the smaller and in the larger history.
 const RUNS: [usize; 2] = [200, 2000];
 
-/// Creates a history of `runs` runs with samples on two hosts; every run has its own label, and every
-/// hundredth has a test of its own.
+/// Creates a history of `runs` runs with samples on two hosts; every run has a different label, and every hundredth run
+/// has a different test.
 fn history(folder: &Path, runs: usize) -> Store {
     let mut store = Store::open(&folder.join(format!("{runs}.db"))).unwrap();
     let of = |i: usize| {

@@ -1,10 +1,10 @@
-//! Import of records from another history.
+//! Tests of the import of records from another history.
 
 use super::*;
 use nodegauge_measure::Seconds;
 use std::path::Path;
 
-/// Reads and imports a text.
+/// Parses the records in a text and imports them.
 fn import(store: &mut Store, text: &str) -> Result<Imported, HistoryError> {
     store.import(|| records(Path::new("x.jsonl"), text).expect("records"))
 }
@@ -23,7 +23,7 @@ fn records_keep_their_identifiers_and_are_saved_once() {
     assert_eq!(import(&mut store, &lines(&there)).unwrap(), done(1, 2));
     assert_eq!(store.find(&there[2].id).unwrap(), there[2]);
     assert_eq!(store.find(&there[0].id).unwrap().labels["seen"], "here", "labels stay");
-    // As --json writes a record.
+    // This is the format in which --json writes a record.
     let pretty = serde_json::to_string_pretty(&record(4e9)).unwrap();
     assert_eq!(import(&mut store, &format!("\n{pretty}\n\n{pretty}")).unwrap(), done(1, 1));
     assert_eq!(import(&mut store, "{\"schema\": 1}").unwrap_err().to_string().lines().count(), 2);
@@ -68,6 +68,10 @@ fn what_is_refused_leaves_everything_as_it_was_and_is_named() {
         assert!(!is_environment(&error));
         assert!(error.to_string().starts_with(&expected), "{error}");
         assert!(error.to_string().lines().count() <= 2, "{error}");
-        assert_eq!(store.count(&RunFilter::default()).unwrap(), 3, "nothing is imported");
+        assert_eq!(
+            store.count(&RunFilter::default()).unwrap(),
+            3,
+            "a refused file must not import any run"
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! Floating-point operations of a program, counted by its cores.
+//! Floating-point operations of a program, counted by the cores.
 //!
-//! The counters cover the calling thread and all processes and threads that it starts afterwards; the kernel
-//! sums them up. They exclude the kernel's own work, so every user may count them for their own programs.
+//! The counters include the calling thread and all processes and threads that it starts afterwards; the kernel adds up
+//! their counts. The counters exclude the kernel's own work, so that every user may count the operations of their own
+//! programs.
 
 use super::open::{Count, INHERITED, open, read, refused};
 use super::{DEVICES, Event, TrafficDirection, encoded, table};
@@ -13,7 +14,7 @@ use serde::Deserialize;
 use std::fs::File;
 use std::io;
 
-/// Row of the table: the events that count operations on a family of processors.
+/// Row of the table, with the events that count operations on a family of processors.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FlopFamily {
@@ -21,21 +22,21 @@ pub(super) struct FlopFamily {
     vendor: String,
     families: Vec<u32>,
     models: Vec<u32>,
-    /// Terms of an event, with the operations per count.
+    /// Names of the events, each with the number of operations per count.
     events: Vec<(String, f64)>,
 }
 
-/// An event of the cores' PMU, with the operations per count.
+/// Event of the cores' PMU, with the number of operations per count.
 #[derive(Debug, Clone, PartialEq)]
 struct Weighed {
     event: Event,
     operations: f64,
 }
 
-/// Name of the PMU of processors with one kind of core.
+/// Name of the PMU of cores, on processors whose cores are all of the same kind.
 const CORES: &str = "cpu";
 
-/// Running counters of operations.
+/// Open counters of floating-point operations.
 #[derive(Debug)]
 pub struct FlopCounters {
     family: String,
@@ -43,11 +44,11 @@ pub struct FlopCounters {
 }
 
 impl FlopCounters {
-    /// Starts counting the operations of this thread and of everything that it starts afterwards.
+    /// Starts to count the operations of this thread and of all threads and processes that it starts afterwards.
     ///
     /// # Errors
-    /// Fails if the events of this processor are unknown, or the kernel denies access; the text contains the reason
-    /// and the remedy.
+    /// Fails if the events of this processor are unknown, or the kernel denies access. The text contains the reason and
+    /// the remedy.
     pub fn start(root: &SysRoot) -> Result<Self, Unavailable> {
         let (family, found) = find(root)?;
         let mut events = Vec::with_capacity(found.len());
@@ -59,12 +60,12 @@ impl FlopCounters {
         Ok(Self { family, events })
     }
 
-    /// Returns the name of the events.
+    /// Returns the name of the event family.
     pub fn family(&self) -> &str {
         &self.family
     }
 
-    /// Returns the operations so far; `None` if a counter was never scheduled.
+    /// Returns the number of operations since the start; `None` if a counter was never scheduled.
     ///
     /// # Errors
     /// Fails if a counter cannot be read.
@@ -74,7 +75,8 @@ impl FlopCounters {
     }
 }
 
-/// Sums the operations. If the kernel shared a counter among events, its count is scaled to the whole time.
+/// Sums the operations of all events. If the kernel multiplexed a counter among events, the count is scaled to the
+/// whole time.
 fn sum(counts: &[(f64, Count)]) -> Option<f64> {
     let one = |(operations, count): &(f64, Count)| {
         let counted = (count.running > 0).then_some(count.running as f64)?;
@@ -131,8 +133,8 @@ mod tests {
         of.iter().map(|(operations, value)| (*operations, count(*value))).collect()
     }
 
-    /// Compares with published counts and results of other programs. The counters of these processors were not
-    /// available for tests.
+    /// Compares the sum with published counts and results of other programs, because the counters of these processors
+    /// were not available for tests.
     #[test]
     fn counts_of_known_processors_are_the_operations_that_were_said() {
         // suanPan's manual, perf stat on an i7-1185G7: "roughly 114 GFLOPS" in 39.43 s.
@@ -192,7 +194,7 @@ mod tests {
         assert_eq!(told(chip("AuthenticAMD", 25, 17, "")), [(0xf03, 1.0)]);
         assert_eq!(told(chip("AuthenticAMD", 23, 49, "")), [(0xf03, 1.0)]);
         assert_eq!(told(chip("AuthenticAMD", 23, 1, "")), [(0xff03, 1.0)]);
-        // Haswell does not have this event and uses its number for another one.
+        // Haswell does not have this event; on Haswell, the number denotes another event.
         let refusal = on(&chip("GenuineIntel", 6, 63, ""), true).unwrap_err();
         assert_eq!(refusal.0, "the events that count operations on this processor are unknown");
         let guest_refusal = on(&chip("GenuineIntel", 6, 143, "hypervisor"), false).unwrap_err().0;

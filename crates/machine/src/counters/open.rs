@@ -1,4 +1,4 @@
-//! Opening and reading of events with `perf_event_open`. No other module makes this call.
+//! Opening and reading of performance events with `perf_event_open`. No other module makes this system call.
 #![allow(unsafe_code)]
 
 use super::{CounterPlan, Event, TrafficDirection, find};
@@ -10,8 +10,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-/// `perf_event_attr` up to `config2` (`PERF_ATTR_SIZE_VER1`): the first version (Linux 2.6.32) and the fields
-/// that follow it. All fields that are not set are zero.
+/// Structure `perf_event_attr` up to `config2` (`PERF_ATTR_SIZE_VER1`), which consists of the fields of the first
+/// version (Linux 2.6.32) and the fields up to `config2`. Fields that are not set are zero.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct Attributes {
@@ -30,18 +30,19 @@ struct Attributes {
 
 const _: () = assert!(size_of::<Attributes>() == 72);
 
-/// `PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING`.
+/// Flags `PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING`.
 const TIMES: u64 = 1 | 2;
-/// `PERF_FLAG_FD_CLOEXEC`.
+/// Flag `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 
-/// `exclude_kernel` and `exclude_hv`: the counting that every user is allowed for their own threads.
+/// Flags `exclude_kernel` and `exclude_hv`. With these flags, every user may count events of their own threads.
 const USER_ONLY: u64 = 1 << 5 | 1 << 6;
 
-/// [`USER_ONLY`] with `inherit`, which includes everything that the thread starts afterwards.
+/// Flags of [`USER_ONLY`] with `inherit`, which includes all threads and processes that the thread starts afterwards.
 pub(super) const INHERITED: u64 = USER_ONLY | 1 << 1;
 
-/// Opens a counter: of all processes on `cpu` if `process` is -1, of the calling thread if it is 0.
+/// Opens a counter. If `process` is -1, it counts all processes on `cpu`; if `process` is 0, it counts the calling
+/// thread.
 pub(super) fn open(
     event: &Event,
     process: libc::pid_t,
@@ -58,8 +59,8 @@ pub(super) fn open(
         read_format: TIMES,
         ..Attributes::default()
     };
-    // SAFETY: the kernel reads the number of bytes that the structure's `size` states, which is its own size,
-    // and keeps no pointer to it.
+    // SAFETY: the kernel reads the number of bytes in the field `size`, which is the size of the structure, and keeps
+    // no pointer to the structure.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -71,13 +72,13 @@ pub(super) fn open(
         )
     };
     match RawFd::try_from(fd) {
-        // SAFETY: the kernel has just made this descriptor for this call; nothing else owns it.
+        // SAFETY: the kernel has created this descriptor in this call, and nothing else owns it.
         Ok(fd) if fd >= 0 => Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) })),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// A count, with the time for which it was enabled and the time for which it was actually counting.
+/// Count, with the time for which the counter was enabled and the time for which it was running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Count {
     pub value: u64,
@@ -104,19 +105,18 @@ pub struct MemoryCounters {
     files: Vec<File>,
 }
 
-/// Values of all counters at one time.
+/// Values of all counters at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CounterReading(Vec<Count>);
 
-/// Bytes transferred between two readings.
+/// Number of bytes transferred between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct MemoryTraffic {
-    /// Bytes read from memory. Like [`MemoryTraffic::write`], it is `None` if the counters do not separate the
-    /// two directions.
+    /// Bytes read from memory; `None` if the counters do not separate reads and writes.
     pub read: Option<f64>,
-    /// Bytes written to memory.
+    /// Bytes written to memory; `None` if the counters do not separate reads and writes.
     pub write: Option<f64>,
-    /// Sum of both.
+    /// Sum of the bytes read and written.
     pub total: f64,
 }
 
@@ -124,14 +124,14 @@ impl MemoryCounters {
     /// Opens the counters of this machine's memory traffic.
     ///
     /// # Errors
-    /// Fails if there are no counters, or the kernel denies access; the text contains the reason and the remedy.
+    /// Fails if there are no counters, or the kernel denies access. The text contains the reason and the remedy.
     pub fn open(root: &SysRoot) -> Result<Self, Unavailable> {
         let plan = find(root)?;
         let mut files = Vec::with_capacity(plan.events.len());
         for event in &plan.events {
             let cpu = libc::c_int::try_from(event.cpu).unwrap_or(-1);
             let file = open(event, -1, cpu, 0).map_err(|error| refused(root, event, &error))?;
-            // Some counters open but cannot be read. They are detected here rather than during a measurement.
+            // Some counters can be opened but not read. They are detected here rather than during a measurement.
             read(&file).map_err(|error| refused(root, event, &error))?;
             files.push(file);
         }
@@ -151,14 +151,15 @@ impl MemoryCounters {
         self.files.iter().map(read).collect::<io::Result<_>>().map(CounterReading)
     }
 
-    /// Returns the bytes transferred in all `intervals` together; each interval has a first and a second
-    /// reading. `None` if a counter did not run at all in them, because other events occupied it.
+    /// Returns the bytes transferred in all `intervals` together. Each interval consists of a first and a second
+    /// reading. Returns `None` if a counter never ran in the intervals, because other events occupied it.
     pub fn traffic(&self, intervals: &[(CounterReading, CounterReading)]) -> Option<MemoryTraffic> {
         traffic(&self.plan.events, intervals)
     }
 }
 
-/// Sums up the intervals. If the kernel shared a counter among events, its counts are scaled to the whole time.
+/// Sums the traffic of all intervals. If the kernel multiplexed a counter among events, its counts are scaled to the
+/// whole time.
 fn traffic(
     events: &[Event],
     intervals: &[(CounterReading, CounterReading)],
@@ -173,7 +174,7 @@ fn traffic(
         for (before, after) in intervals {
             let before = before.0.get(i)?;
             let after = after.0.get(i)?;
-            // Counters have 48 bits or more and the kernel extends them, so they never decrease.
+            // A count never decreases, because counters have at least 48 bits and the kernel extends them.
             value += after.value.saturating_sub(before.value) as f64;
             enabled += after.enabled.saturating_sub(before.enabled) as f64;
             running += after.running.saturating_sub(before.running) as f64;
@@ -196,7 +197,7 @@ fn traffic(
     })
 }
 
-/// Counter of the cycles that the core executes for the calling thread.
+/// Counter of the core's cycles during the calling thread's work.
 #[derive(Debug)]
 pub struct CycleCounter {
     file: File,
@@ -204,8 +205,8 @@ pub struct CycleCounter {
 }
 
 impl CycleCounter {
-    /// Starts counting: `PERF_COUNT_HW_CPU_CYCLES` of the thread outside the kernel, or APERF if the kernel
-    /// provides it. `None` if neither is available, as on most guests.
+    /// Starts to count cycles. The counter is `PERF_COUNT_HW_CPU_CYCLES` of the thread outside the kernel, or APERF if
+    /// the kernel provides it. Returns `None` if neither is available, as in most guests.
     pub fn start(root: &SysRoot) -> Option<Self> {
         let event = |kind, config| Event {
             pmu: "cycles".to_owned(),
@@ -224,7 +225,7 @@ impl CycleCounter {
         Some(Self { file, start })
     }
 
-    /// Returns the cycles since the start divided by the time for which they were counted, Hz.
+    /// Returns the clock in Hz: the cycles since the start, divided by the time for which they were counted.
     pub fn clock(&self) -> Option<Hertz> {
         let end = read(&self.file).ok()?;
         // The clock is unknown if the counter never ran.
@@ -234,7 +235,7 @@ impl CycleCounter {
     }
 }
 
-/// Describes why the kernel denied a counter, with the remedy.
+/// Returns the reason why the kernel denied access to a counter, with the remedy.
 pub(super) fn refused(root: &SysRoot, event: &Event, error: &io::Error) -> Unavailable {
     let pmu = &event.pmu;
     let paranoid: Option<i32> = root.value("proc/sys/kernel/perf_event_paranoid");
@@ -261,7 +262,7 @@ pub(super) fn refused(root: &SysRoot, event: &Event, error: &io::Error) -> Unava
 mod tests {
     use super::*;
 
-    /// Returns an event of the kernel itself, which every machine has: `PERF_TYPE_SOFTWARE`.
+    /// Returns a software event of the kernel (`PERF_TYPE_SOFTWARE`), which every machine supports.
     fn software(config: u64) -> Event {
         Event {
             pmu: "software".to_owned(),
@@ -276,13 +277,13 @@ mod tests {
     #[test]
     #[allow(clippy::print_stderr)]
     fn page_faults_of_this_process_are_counted() {
-        /// `PERF_COUNT_SW_PAGE_FAULTS`.
+        /// Event `PERF_COUNT_SW_PAGE_FAULTS`.
         const PAGE_FAULTS: u64 = 2;
         let event = software(PAGE_FAULTS);
         let file = match open(&event, 0, -1, 0) {
             Ok(file) => file,
             Err(error) => {
-                // Containers filter the call; only the failure can be tested there.
+                // In containers that filter the system call, only the failure can be tested.
                 eprintln!("skipped: perf_event_open: {error}");
                 let filtered = [libc::EACCES, libc::EPERM, libc::ENOSYS];
                 assert!(error.raw_os_error().is_some_and(|errno| filtered.contains(&errno)));
@@ -298,10 +299,10 @@ mod tests {
         std::hint::black_box(&touched);
         let after = counters.read().unwrap();
         let moved = counters.traffic(&[(before.clone(), after.clone())]).unwrap();
-        // At least one page, of 4 KiB or larger, was touched for the first time.
+        // At least one page of 4 KiB or more was touched for the first time.
         assert!(moved.total >= 4096.0, "{moved:?}");
         assert_eq!((moved.read, moved.write), (Some(moved.total), Some(0.0)));
-        // Without time between the readings the traffic is unknown, not zero.
+        // If there is no time between the readings, the traffic is unknown, not zero.
         assert_eq!(counters.traffic(&[(after.clone(), after)]), None);
     }
 
@@ -351,7 +352,7 @@ mod tests {
         let moved = traffic(&events, &[(before.clone(), after.clone())]).unwrap();
         assert_eq!((moved.read, moved.write), (Some(64_000.0), Some(32_000.0)));
         assert_eq!(moved.total, 96_000.0);
-        // One event counted only in the second of two intervals: its count is scaled to both.
+        // One event was counted only in the second of two intervals, so that its count is scaled to both intervals.
         let idle = reading(&[(100, 20, 10), (0, 20, 5)]);
         let idle_moved = traffic(&events[..1], &[(before.clone(), idle.clone()), (idle, after)]);
         assert_eq!(idle_moved.unwrap().total, 64_000.0);

@@ -2,8 +2,8 @@ use super::*;
 use std::fs;
 use std::path::Path;
 
-/// Creates a kernel's files from a list of `pmu/file content` and the processor. The lists are derived from the
-/// kernels' sources and documentation, which each list names; they were not recorded on such machines.
+/// Creates the kernel's files of a machine from a list of the processor and lines `pmu/file content`. The lists are
+/// derived from the kernel's sources and documentation, which each list names; they were not recorded on such machines.
 fn machine(name: &str) -> (tempfile::TempDir, SysRoot) {
     let folder = tempfile::tempdir().unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/pmus/{name}.txt"));
@@ -40,7 +40,7 @@ fn machine(name: &str) -> (tempfile::TempDir, SysRoot) {
     (folder, root)
 }
 
-/// Returns the family, and each event as `pmu type config cpu direction bytes`.
+/// Returns the family and the events, each event in the form `pmu type config cpu direction bytes`.
 fn events(name: &str) -> (String, Vec<String>) {
     let (_folder, root) = machine(name);
     let plan = find(&root).unwrap_or_else(|absent| panic!("{name}: {absent}"));
@@ -82,7 +82,7 @@ fn the_data_fabric_of_zen_2_is_counted_on_each_socket() {
     assert_eq!((family.as_str(), events.len()), ("AMD data fabric", 16));
     assert_eq!(events[0], "amd_df 13 0x3807 0 Both 64");
     assert_eq!(events[1], "amd_df 13 0x3807 64 Both 64");
-    // The upper bits of the event's number are in a separate field of the configuration.
+    // The upper bits of the event number are in a separate field of the configuration.
     assert_eq!(events[8], "amd_df 13 0x100003807 0 Both 64");
 }
 
@@ -163,7 +163,7 @@ fn a_machine_with_half_of_its_counters_is_not_counted() {
     fs::create_dir_all(folder.path().join(DEVICES).join("cpu")).unwrap();
     assert_eq!(
         find(&root).unwrap_err().to_string(),
-        "the kernel provides no counters of the memory controllers; as root, modprobe amd_uncore; or use a newer kernel"
+        "the kernel provides no counters of the memory controllers; run modprobe amd_uncore as root, or use a newer kernel"
     );
 }
 

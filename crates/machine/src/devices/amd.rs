@@ -1,5 +1,5 @@
-//! Data of AMD GPUs from amdgpu's files in sysfs: memory, clocks, power, partitions, errors, other users.
-//! Files: Linux' Documentation/gpu/amdgpu and the sources of drivers/gpu/drm/amd.
+//! Data of AMD GPUs from the files of the amdgpu driver in sysfs: memory, clocks, power, partitions, errors, other
+//! users. The files are described in Linux' Documentation/gpu/amdgpu and in the sources of drivers/gpu/drm/amd.
 
 use super::some_state;
 use crate::pci::{PciDevice, file};
@@ -19,7 +19,7 @@ pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     memory.bytes =
         text("mem_info_vram_total").and_then(|bytes| bytes.parse().ok()).or(memory.bytes);
     if let Some(errors) = text("ras/umc_err_count") {
-        // The file exists if the memory has ECC.
+        // The file exists only if the memory has ECC.
         memory.ecc = Some(true);
         memory.corrected_errors = keyed(&errors, "ce");
         memory.uncorrected_errors = keyed(&errors, "ue");
@@ -46,7 +46,7 @@ pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     });
 }
 
-/// Returns the active and the last of levels such as `1: 1600Mhz *`.
+/// Returns the active level and the last level from a list with lines such as `1: 1600Mhz *`.
 fn levels(text: &str) -> (Option<Hertz>, Option<Hertz>) {
     let hz = |line: &str| {
         let (_, value) = line.split_once(": ")?;
@@ -57,8 +57,8 @@ fn levels(text: &str) -> (Option<Hertz>, Option<Hertz>) {
     (now.and_then(hz), text.lines().last().and_then(hz))
 }
 
-/// Returns the number of other processes that have allocated memory of the device, according to the driver's
-/// compute interface.
+/// Returns the number of other processes that have allocated memory of the device, according to the compute interface
+/// of the driver.
 fn others(pci: &PciDevice, root: &SysRoot) -> Option<u32> {
     let nodes = format!("{KFD}/topology/nodes");
     let gpu = root.names(&nodes).into_iter().find_map(|node| {

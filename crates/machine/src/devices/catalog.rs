@@ -1,5 +1,5 @@
-//! Catalog of accelerators, by PCI ids and by name: memory and its maximum bandwidth. The data are in
-//! `data/devices.toml`, each with its source; a device that is not in it is unknown.
+//! Catalog of accelerators, by PCI IDs and by name, with the memory and its maximum bandwidth. The data are in
+//! `data/devices.toml`, each with its source. A device that is not in the catalog is unknown.
 
 use nodegauge_measure::record::Figure;
 use serde::Deserialize;
@@ -10,16 +10,16 @@ use std::sync::OnceLock;
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceEntry {
-    /// Name used by the driver.
+    /// Name of the device in its driver.
     pub name: String,
-    /// PCI ids (vendor and device); empty if they are shared by several devices.
+    /// PCI vendor and device IDs; empty if several devices share the same IDs.
     #[serde(default)]
     ids: Vec<String>,
-    /// Words that a device's name must contain.
+    /// Words that the name of a device must contain.
     words: String,
     /// Memory technology: `HBM3`, `GDDR6`, ...
     pub memory: String,
-    /// Memory size according to the manufacturer, bytes.
+    /// Memory size in bytes that the manufacturer specifies.
     pub bytes: Option<f64>,
     bandwidth: f64,
     source: String,
@@ -36,12 +36,12 @@ fn tables() -> &'static DeviceTables {
     static TABLES: OnceLock<DeviceTables> = OnceLock::new();
     TABLES.get_or_init(|| {
         toml::from_str(include_str!("../../data/devices.toml"))
-            .expect("the embedded table is valid: a test parses it")
+            .expect("the embedded table is valid, as a test checks")
     })
 }
 
 impl DeviceEntry {
-    /// Returns the maximum bandwidth of the memory, B/s, with its source.
+    /// Returns the maximum bandwidth of the memory in B/s, with its source.
     pub fn bandwidth(&self) -> Figure {
         let source = tables().sources.get(&self.source).map_or(self.source.as_str(), |known| known);
         Figure {
@@ -53,21 +53,21 @@ impl DeviceEntry {
     }
 }
 
-/// Returns the device with these PCI ids, e.g. `10de:2335`.
+/// Returns the catalog's entry for these PCI IDs, e.g. `10de:2335`.
 pub fn identified(identification: &str) -> Option<&'static DeviceEntry> {
     tables().device.iter().find(|entry| entry.ids.iter().any(|id| id == identification))
 }
 
-/// Returns the device with the driver's name `name`, e.g. `NVIDIA H100 80GB HBM3`: among the rows whose words
-/// are all in the name, the first one with the most words.
+/// Returns the catalog's entry for a device whose name in the driver is `name`, e.g. `NVIDIA H100 80GB HBM3`. Among the
+/// entries whose words are all in the name, this is the first one with the largest number of words.
 pub fn named(name: &str) -> Option<&'static DeviceEntry> {
     let typed = words(name);
     let fits = |entry: &&DeviceEntry| words(&entry.words).iter().all(|word| typed.contains(word));
-    // If several rows are equal, `max_by_key` returns the last one.
+    // The list is reversed, because `max_by_key` returns the last of several equal entries.
     tables().device.iter().rev().filter(fits).max_by_key(|entry| words(&entry.words).len())
 }
 
-/// Returns the words of a name in lower case: `Xeon(R) Phi` is `xeon phi`, `A100-SXM4` is `a100 sxm4`.
+/// Returns the words of a name in lower case: `Xeon(R) Phi` gives `xeon phi`, and `A100-SXM4` gives `a100 sxm4`.
 fn words(name: &str) -> Vec<String> {
     let plain = name.to_lowercase().replace("(r)", " ").replace("(tm)", " ");
     let words = plain.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(ids.len(), all, "PCI ids are unique");
         for entry in device {
             assert!(sources.contains_key(&entry.source), "{}", entry.name);
-            // The name that the driver reports finds its own row.
+            // Each name that a driver reports must find its own entry.
             assert_eq!(named(&entry.name), Some(entry), "{}", entry.name);
             assert!(entry.bytes.is_none_or(|bytes| (1e9..1e12).contains(&bytes)), "{}", entry.name);
             assert!((100e9..20e12).contains(&entry.bandwidth), "{}", entry.name);

@@ -1,4 +1,4 @@
-//! Data of NVIDIA GPUs from the driver's files in `/proc/driver/nvidia` and from its library.
+//! Data of NVIDIA GPUs, from the driver's files in `/proc/driver/nvidia` and from the NVML library.
 
 use super::nvml::{self, GpuState, NowAndMost, NvmlReading};
 use super::{catalog, some_state};
@@ -7,7 +7,7 @@ use crate::root::SysRoot;
 use nodegauge_measure::record::{Device, DeviceState, Figure};
 use nodegauge_measure::{BytesPerSec, Hertz};
 
-/// Transfers per cycle of the memory clock that the library reports: memory has double data rate.
+/// Number of transfers per cycle of the memory clock that NVML reports, which is two for memory with double data rate.
 const TRANSFERS_PER_CYCLE: f64 = 2.0;
 
 /// Adds the data of the driver's files.
@@ -16,11 +16,11 @@ pub(super) fn add(device: &mut Device, root: &SysRoot) {
     let name = value("Model");
     let uuid = value("GPU UUID");
     device.name = name.or(device.name.take());
-    // The driver shows question marks until the device is first used.
+    // The driver shows question marks until the device is used for the first time.
     device.uuid = uuid.filter(|uuid| !uuid.contains('?'));
 }
 
-/// Returns a value from one of the driver's files about a device, which has lines of `KEY: VALUE`.
+/// Returns a value from a file of the driver about a device. The file has lines of the form `KEY: VALUE`.
 pub(super) fn driver_value(root: &SysRoot, address: &str, file: &str, key: &str) -> Option<String> {
     let text = root.text(&format!("{NVIDIA_GPUS}/{address}/{file}"))?;
     let value = |line: &str| {
@@ -29,11 +29,11 @@ pub(super) fn driver_value(root: &SysRoot, address: &str, file: &str, key: &str)
     text.lines().find_map(value)
 }
 
-/// Adds the library's data about the devices of this machine, if the library is available.
+/// Adds the data of the NVML library about the devices of this machine, if the library is available.
 pub(super) fn ask_library(devices: &mut [Device], root: &SysRoot) {
     let driven = |device: &Device| device.driver.as_deref() == Some("nvidia");
     if root.is_live() && devices.iter().any(driven) {
-        // Without an answer the data stay unknown; the kernel's files show why a device is unusable.
+        // If NVML does not respond, the data stay unknown; the kernel's files then show why a device is unusable.
         add_reading(devices, &nvml::read().unwrap_or_default());
     }
 }
@@ -127,7 +127,7 @@ mod tests {
         add_reading(&mut devices, &reading);
         let device = &devices[0];
         let memory = device.memory.as_ref().unwrap();
-        // 6144 bit at 6.402 GT/s is more than the 4.8 TB/s of the data sheet.
+        // The computed bandwidth of 6144 bit at 6.402 GT/s is higher than the 4.8 TB/s in the data sheet.
         let theoretical = memory.theoretical.as_ref().unwrap();
         assert_eq!((theoretical.value, theoretical.basis.as_str()), (4.916_736e12, "driver"));
         assert_eq!((memory.ecc, memory.uncorrected_errors), (Some(true), Some(1)));

@@ -1,6 +1,6 @@
-//! State of NVIDIA GPUs from NVIDIA's management library: NVML, `libnvidia-ml.so.1`, which is part of the
-//! driver and which `nvidia-smi` also uses. The library is loaded at run time. [`read`] loads it in a child
-//! process, because a library that does not match the driver may crash or hang.
+//! State of NVIDIA GPUs from NVIDIA's management library NVML (`libnvidia-ml.so.1`). NVML is part of the driver, and
+//! `nvidia-smi` uses it as well. The library is loaded at run time. [`read`] loads it in a child process, because a
+//! library that does not match the driver may crash or hang.
 
 use nodegauge_measure::{Hertz, Watts};
 use nodegauge_os::{ChildAnswer, SharedLibrary};
@@ -11,34 +11,34 @@ use std::time::Duration;
 
 /// Name of the library for the dynamic linker.
 const LIBRARY: &str = "libnvidia-ml.so.1";
-/// Timeout of a reading. A driver that is not kept loaded initialises every GPU first.
+/// Timeout of a reading. It is long because a driver that does not stay loaded first initialises every GPU.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Reason why NVML gives no reading.
+/// Reason why NVML returned no reading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum NvmlError {
-    /// The library cannot be loaded; contains the dynamic linker's message.
+    /// The library cannot be loaded; the text is the dynamic linker's message.
     #[error("{0}")]
     Missing(String),
     /// The kernel module is not loaded, or no device file can be opened.
     #[error("the NVIDIA driver's kernel module does not respond")]
     NoDriver,
-    /// Library and kernel module have different versions, e.g. after an update without a restart.
+    /// The library and the kernel module have different versions, e.g. after an update without a restart.
     #[error("{LIBRARY} and the loaded kernel module have different versions")]
     VersionMismatch,
-    /// The device file cannot be opened.
-    #[error("its device file cannot be opened")]
+    /// The device file of the GPU cannot be opened.
+    #[error("the device file cannot be opened")]
     NoPermission,
     /// The GPU no longer responds.
-    #[error("it has fallen off the bus")]
+    #[error("the GPU has fallen off the bus")]
     Lost,
-    /// Another error, with NVML's number (`nvmlReturn_t`).
+    /// Another error, with the error number of NVML (`nvmlReturn_t`).
     #[error("NVML error {0}")]
     Code(i32),
     /// The process that loaded the library ended without a result.
     #[error("{LIBRARY} crashed")]
     Crashed,
-    /// The library did not return in time.
+    /// The library did not return within the timeout.
     #[error("{LIBRARY} did not respond within {} s", LIMIT.as_secs())]
     TimedOut,
 }
@@ -56,14 +56,14 @@ impl NvmlError {
     }
 }
 
-/// State of all GPUs at one time.
+/// State of all GPUs at one point in time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NvmlReading {
     /// Version of the driver, e.g. `550.54.15`.
     pub driver: Option<String>,
     /// GPUs that respond.
     pub gpus: Vec<GpuState>,
-    /// GPUs that do not respond, by NVML's index.
+    /// GPUs that do not respond, with NVML's index and the error.
     pub silent: Vec<(u32, NvmlError)>,
 }
 
@@ -74,12 +74,12 @@ impl NvmlReading {
     }
 }
 
-/// State of a GPU; a field is `None` if NVML or this type of GPU does not report it.
+/// State of a GPU. A field is `None` if NVML or this type of GPU does not report it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuState {
     /// Name of the GPU.
     pub name: Option<String>,
-    /// UUID, `GPU-…`.
+    /// UUID of the GPU, e.g. `GPU-…`.
     pub uuid: Option<String>,
     /// PCI address in the kernel's notation, e.g. `0000:3b:00.0`.
     pub pci: String,
@@ -87,31 +87,31 @@ pub struct GpuState {
     pub memory: Option<(u64, u64)>,
     /// Width of the memory bus, bits.
     pub bus_bits: Option<u32>,
-    /// True if ECC is on.
+    /// True if ECC is enabled.
     pub ecc: Option<bool>,
-    /// True if ECC will be on after the next restart.
+    /// True if ECC will be enabled after the next restart.
     pub ecc_pending: Option<bool>,
     /// Number of errors that ECC has corrected since the driver was loaded.
     pub corrected: Option<u64>,
-    /// Number of uncorrected errors since the driver was loaded.
+    /// Number of errors that ECC could not correct since the driver was loaded.
     pub uncorrected: Option<u64>,
     /// Current and maximum clock of the multiprocessors, Hz.
     pub clock: Option<NowAndMost<Hertz>>,
     /// Current and maximum clock of the memory, Hz.
     pub memory_clock: Option<NowAndMost<Hertz>>,
-    /// Current reasons for limited clocks, as bits; [`GpuState::slowed_by`] returns them as text.
+    /// Current reasons for limited clocks as a bit mask, which [`GpuState::slowed_by`] converts to text.
     pub clock_limits: Option<u64>,
     /// Enforced power limit, watts.
     pub power_limit_w: Option<Watts>,
     /// Power draw, watts.
     pub power_w: Option<Watts>,
-    /// Current and maximum PCIe generation; idle links run at a low generation.
+    /// Current and maximum PCIe generation. An idle link runs at a low generation.
     pub link_generation: Option<NowAndMost<u32>>,
     /// Current and maximum number of PCIe lanes.
     pub link_width: Option<NowAndMost<u32>>,
-    /// Processes that compute on the GPU: process id, and bytes of GPU memory if known.
+    /// Processes that compute on the GPU: process ID, and bytes of GPU memory if known.
     pub processes: Option<Vec<(u32, Option<u64>)>>,
-    /// True if it is divided into MIG instances.
+    /// True if the GPU is divided into MIG instances.
     pub mig: Option<bool>,
     /// Number of processes that may use the GPU.
     pub compute_mode: Option<ComputeMode>,
@@ -126,19 +126,19 @@ pub struct NowAndMost<T> {
     pub most: T,
 }
 
-/// `nvmlComputeMode_t`.
+/// Compute mode of a GPU (`nvmlComputeMode_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ComputeMode {
-    /// Any number of processes.
+    /// Any number of processes may use the GPU.
     Shared,
-    /// No process.
+    /// No process may use the GPU.
     Prohibited,
-    /// One process.
+    /// Only one process at a time may use the GPU.
     Exclusive,
 }
 
-/// Reasons for limited clocks (`nvmlClocksEventReason…`) that reduce the speed under load. Idle GPUs and clocks
-/// set by the user are not included.
+/// Reasons for limited clocks that reduce the speed under load, as bits of `nvmlClocksEventReason…`. Idle GPUs and
+/// clocks that the user has set are not included.
 const CLOCK_LIMITS: [(u64, &str); 6] = [
     (0x04, "power limit"),
     (0x20, "temperature"),
@@ -148,7 +148,7 @@ const CLOCK_LIMITS: [(u64, &str); 6] = [
     (0x10, "sync boost with other GPUs"),
 ];
 
-/// Returns descriptions of those bits that indicate reduced speed.
+/// Returns the descriptions of those bits that indicate reduced speed.
 pub fn clock_limits(bits: u64) -> Vec<&'static str> {
     CLOCK_LIMITS.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, words)| *words).collect()
 }
@@ -163,9 +163,9 @@ impl GpuState {
 /// Reads the state of all GPUs with NVML, in a child process.
 ///
 /// # Errors
-/// Fails if the library is missing, or gives no result.
+/// Fails if the library is missing, or returns no result.
 pub fn read() -> Result<NvmlReading, NvmlError> {
-    // SAFETY: the child loads a library that this process has not loaded, and uses the allocator.
+    // SAFETY: the child process uses only the allocator and the library, which this process has not loaded.
     let answer = unsafe {
         nodegauge_os::ask_child(LIMIT, || {
             let reading = Nvml::open().and_then(|nvml| nvml.reading());
@@ -181,18 +181,18 @@ pub fn read() -> Result<NvmlReading, NvmlError> {
     }
 }
 
-/// `nvmlDevice_t`.
+/// Handle of a GPU (`nvmlDevice_t`).
 type Handle = *mut c_void;
-/// A function that returns one value of a device.
+/// Function that returns one value of a device.
 type Get<T> = unsafe extern "C" fn(Handle, *mut T) -> c_int;
-/// A function that returns one value of a device, of a given kind.
+/// Function that returns a value of a device; an argument selects the kind of value.
 type GetOf<T> = unsafe extern "C" fn(Handle, c_uint, *mut T) -> c_int;
-/// A function that returns two values of a device.
+/// Function that returns two values of a device.
 type GetTwo<T> = unsafe extern "C" fn(Handle, *mut T, *mut T) -> c_int;
-/// A function that writes a text into a buffer of a given length.
+/// Function that writes a text into a buffer of a given length.
 type GetText = unsafe extern "C" fn(Handle, *mut c_char, c_uint) -> c_int;
 
-/// `nvmlMemory_t`.
+/// Structure `nvmlMemory_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct NvmlMemory {
@@ -201,7 +201,7 @@ struct NvmlMemory {
     used: c_ulonglong,
 }
 
-/// `nvmlPciInfo_t`, version 3.
+/// Structure `nvmlPciInfo_t`, version 3.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct PciInfo {
@@ -213,7 +213,7 @@ struct PciInfo {
     text: [u8; 32],
 }
 
-/// `nvmlProcessInfo_t`, version 2.
+/// Structure `nvmlProcessInfo_t`, version 2.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Process {
@@ -222,7 +222,7 @@ struct Process {
     instances: [c_uint; 2],
 }
 
-/// The loaded and initialised library. All foreign calls of this module are here.
+/// Loaded and initialised library. All calls of NVML functions are in this type.
 #[derive(Debug)]
 pub struct Nvml {
     library: SharedLibrary,
@@ -230,24 +230,24 @@ pub struct Nvml {
 
 impl Drop for Nvml {
     fn drop(&mut self) {
-        // If the call fails, there is nothing left to do.
+        // A failure of this call is ignored, because the library is not used afterwards.
         let _ = self.call("nvmlShutdown");
     }
 }
 
-/// Returns the value if NVML returned success.
+/// Returns `value` if the NVML call returned success.
 fn given<T>(code: c_int, value: T) -> Option<T> {
     (code == 0).then_some(value)
 }
 
 impl Nvml {
-    /// Loads and initialises the library in this process. Call it only after [`read`] has succeeded in a child
-    /// process.
+    /// Loads and initialises the library in this process. Callers must call this function only after [`read`] has
+    /// succeeded in a child process.
     ///
     /// # Errors
     /// Fails if the library is missing or cannot access a driver.
     pub fn open() -> Result<Self, NvmlError> {
-        // SAFETY: this is NVIDIA's library, which has been tested in a child process.
+        // SAFETY: this is NVIDIA's library, which a child process has loaded without a crash.
         let library =
             unsafe { SharedLibrary::open(LIBRARY) }.map_err(|why| NvmlError::Missing(why.0))?;
         let nvml = Self { library };
@@ -260,7 +260,7 @@ impl Nvml {
         type ByAddress = unsafe extern "C" fn(*const c_char, *mut Handle) -> c_int;
         let address = CString::new(pci).ok()?;
         let mut device = null_mut();
-        // SAFETY: the type is that of the function's declaration; the function sets the handle.
+        // SAFETY: the type matches the function's declaration; the function writes the handle.
         let code = unsafe {
             let by_address =
                 self.library.function::<ByAddress>("nvmlDeviceGetHandleByPciBusId_v2")?;
@@ -271,9 +271,9 @@ impl Nvml {
     }
 
     fn call(&self, name: &str) -> Result<(), NvmlError> {
-        // SAFETY: the functions called here have no arguments, according to NVML's declarations.
+        // SAFETY: according to NVML's declarations, these functions have no arguments.
         let call = unsafe { self.library.function::<unsafe extern "C" fn() -> c_int>(name) };
-        // SAFETY: see above.
+        // SAFETY: according to NVML's declarations, these functions have no arguments.
         match call.map_or(13, |call| unsafe { call() }) {
             0 => Ok(()),
             code => Err(NvmlError::of(code)),
@@ -282,14 +282,14 @@ impl Nvml {
 
     fn get<T: Default>(&self, name: &str, device: Handle) -> Option<T> {
         let mut value = T::default();
-        // SAFETY: callers take `T` from the function's declaration; the function sets the value.
+        // SAFETY: callers take `T` from the function's declaration; the function writes the value.
         let code = unsafe { self.library.function::<Get<T>>(name)?(device, &raw mut value) };
         given(code, value)
     }
 
     fn get_of(&self, name: &str, device: Handle, kind: c_uint) -> Option<c_uint> {
         let mut value = 0;
-        // SAFETY: the type is that of the function's declaration; the function sets the value.
+        // SAFETY: the type matches the function's declaration; the function writes the value.
         let code =
             unsafe { self.library.function::<GetOf<c_uint>>(name)?(device, kind, &raw mut value) };
         given(code, value)
@@ -298,7 +298,7 @@ impl Nvml {
     fn get_two(&self, name: &str, device: Handle) -> Option<[c_uint; 2]> {
         let mut a = 0;
         let mut b = 0;
-        // SAFETY: the type is that of the function's declaration; the function sets both values.
+        // SAFETY: the type matches the function's declaration; the function writes both values.
         let code = unsafe {
             self.library.function::<GetTwo<c_uint>>(name)?(device, &raw mut a, &raw mut b)
         };
@@ -307,8 +307,8 @@ impl Nvml {
 
     fn text(&self, name: &str, device: Handle) -> Option<String> {
         let mut text = [0u8; 96];
-        // SAFETY: the type is that of the function's declaration; it writes at most that many bytes, including
-        // the final zero.
+        // SAFETY: the type matches the function's declaration; the function writes at most the given number of bytes,
+        // including the final zero.
         let code = unsafe {
             self.library.function::<GetText>(name)?(device, text.as_mut_ptr().cast(), 96)
         };
@@ -323,14 +323,14 @@ impl Nvml {
         type Count = unsafe extern "C" fn(*mut c_uint) -> c_int;
         type ByIndex = unsafe extern "C" fn(c_uint, *mut Handle) -> c_int;
         let missing = NvmlError::Code(13);
-        // SAFETY: the types are those of the functions' declarations.
+        // SAFETY: the types match the declarations of the functions.
         let (count, by_index) = unsafe {
             let count = self.library.function::<Count>("nvmlDeviceGetCount_v2");
             let by_index = self.library.function::<ByIndex>("nvmlDeviceGetHandleByIndex_v2");
             count.zip(by_index).ok_or(missing)?
         };
         let mut gpus = 0;
-        // SAFETY: see above; the function sets the value.
+        // SAFETY: the types match the declarations; the function writes the value.
         match unsafe { count(&raw mut gpus) } {
             0 => {}
             code => return Err(NvmlError::of(code)),
@@ -338,7 +338,7 @@ impl Nvml {
         let mut reading = NvmlReading { driver: self.driver(), ..NvmlReading::default() };
         for index in 0..gpus {
             let mut device = null_mut();
-            // SAFETY: see above; the function sets the handle.
+            // SAFETY: the types match the declarations; the function writes the handle.
             match unsafe { by_index(index, &raw mut device) } {
                 0 => reading.gpus.extend(self.state(device)),
                 code => reading.silent.push((index, NvmlError::of(code))),
@@ -351,8 +351,8 @@ impl Nvml {
     pub fn driver(&self) -> Option<String> {
         type Version = unsafe extern "C" fn(*mut c_char, c_uint) -> c_int;
         let mut text = [0u8; 80];
-        // SAFETY: the type is that of the function's declaration; it writes at most that many bytes, including
-        // the final zero.
+        // SAFETY: the type matches the function's declaration; the function writes at most the given number of bytes,
+        // including the final zero.
         let code = unsafe {
             let version = self.library.function::<Version>("nvmlSystemGetDriverVersion")?;
             version(text.as_mut_ptr().cast(), 80)
@@ -361,7 +361,7 @@ impl Nvml {
     }
 
     fn state(&self, device: Handle) -> Option<GpuState> {
-        /// Value of `nvmlClockType_t`.
+        /// Clock of the multiprocessors, a value of `nvmlClockType_t`.
         const SM: c_uint = 1;
         const MEMORY: c_uint = 2;
         let pci: PciInfo = self.get("nvmlDeviceGetPciInfo_v3", device)?;
@@ -416,13 +416,13 @@ impl Nvml {
         })
     }
 
-    /// Returns the errors since the driver was loaded: corrected (kind 0) or uncorrected (kind 1).
+    /// Returns the number of corrected (kind 0) or uncorrected (kind 1) errors since the driver was loaded.
     fn errors(&self, device: Handle, kind: c_uint) -> Option<u64> {
         type Errors = unsafe extern "C" fn(Handle, c_uint, c_uint, *mut c_ulonglong) -> c_int;
-        /// Value of `nvmlEccCounterType_t`.
+        /// Counter since the driver was loaded, a value of `nvmlEccCounterType_t`.
         const VOLATILE: c_uint = 0;
         let mut count = 0;
-        // SAFETY: the type is that of the function's declaration; the function sets the count.
+        // SAFETY: the type matches the function's declaration; the function writes the count.
         let code = unsafe {
             let errors = self.library.function::<Errors>("nvmlDeviceGetTotalEccErrors")?;
             errors(device, kind, VOLATILE, &raw mut count)
@@ -432,26 +432,26 @@ impl Nvml {
 
     fn processes(&self, device: Handle) -> Option<Vec<(u32, Option<u64>)>> {
         type Processes = unsafe extern "C" fn(Handle, *mut c_uint, *mut Process) -> c_int;
-        /// Maximum number of processes, larger than the number of a node's cores. NVML reports an error if there
-        /// are more.
+        /// Maximum number of processes in the list, which is larger than the number of cores of a node. NVML reports an
+        /// error if there are more processes.
         const MOST: usize = 256;
         let names = ["_v3", "_v2"].map(|v| format!("nvmlDeviceGetComputeRunningProcesses{v}"));
-        // SAFETY: the functions' declared type, the same for both versions.
+        // SAFETY: the type matches the function's declaration, which is the same for both versions.
         let call =
             names.iter().find_map(|name| unsafe { self.library.function::<Processes>(name) })?;
         let mut processes = vec![Process::default(); MOST];
         let mut count = MOST as c_uint;
-        // SAFETY: the buffer has the length that `count` states.
+        // SAFETY: the buffer has the length in `count`.
         let code = unsafe { call(device, &raw mut count, processes.as_mut_ptr()) };
         given(code, ())?;
         processes.truncate(count as usize);
-        // If the memory is unknown, all bits are set.
+        // If the memory of a process is unknown, all bits of the number are set.
         let known = |p: &Process| (p.pid, Some(p.memory).filter(|bytes| *bytes != u64::MAX));
         Some(processes.iter().map(known).collect())
     }
 }
 
-/// Function that returns the reasons for limited clocks in drivers before 535.
+/// Name of the function that returns the reasons for limited clocks in drivers before version 535.
 const OLDER_LIMITS: &str = "nvmlDeviceGetCurrentClocksThrottleReasons";
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Access of this process to devices: a device is usable if it has a driver, this process may open its device
-//! files, and no environment variable hides it.
+//! Access of this process to devices. A device is usable if it has a driver, this process may open its device files,
+//! and no environment variable hides it.
 //!
-//! Sources: CUDA C++ Programming Guide on CUDA_VISIBLE_DEVICES; ROCm documentation on GPU isolation; oneAPI
-//! Level Zero on ZE_AFFINITY_MASK.
+//! Sources: CUDA C++ Programming Guide on CUDA_VISIBLE_DEVICES; ROCm documentation on GPU isolation; oneAPI Level Zero
+//! on ZE_AFFINITY_MASK.
 
 use super::nvidia;
 use crate::pci::{self, PciDevice};
@@ -10,8 +10,8 @@ use crate::root::SysRoot;
 use nodegauge_measure::record::{Device, DeviceKind};
 use std::collections::BTreeMap;
 
-/// Environment variables that restrict a vendor's visible devices; the first one that is set counts. The last
-/// element is the setting that makes the driver number devices in bus order, if its default may differ.
+/// Environment variables that restrict the visible devices of a vendor; the first variable that is set is used. The
+/// last element is the setting with which the driver numbers devices in bus order, if its default order may differ.
 pub const VISIBLE: [(u16, &[&str], Option<&str>); 3] = [
     (pci::NVIDIA, &["CUDA_VISIBLE_DEVICES"], Some("CUDA_DEVICE_ORDER=PCI_BUS_ID")),
     (pci::AMD, &["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"], None),
@@ -36,7 +36,7 @@ pub(crate) fn environment(root: &SysRoot) -> BTreeMap<String, String> {
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Adds the reasons why this process cannot use each device.
+/// Adds to each device the reason why this process cannot use it.
 pub(super) fn hide(devices: &mut [Device], on_bus: &[PciDevice], root: &SysRoot) {
     for (device, pci) in devices.iter_mut().zip(on_bus).filter(|(device, _)| device.computes()) {
         device.hidden.extend(no_way_to(device, pci, root));
@@ -44,11 +44,11 @@ pub(super) fn hide(devices: &mut [Device], on_bus: &[PciDevice], root: &SysRoot)
     let environment = environment(root);
     for (vendor, names, _) in VISIBLE {
         let set = names.iter().find_map(|name| Some((*name, environment.get(*name)?)));
-        // Only the driver knows to which device a MIG slice with its own number belongs.
+        // Only the driver knows the device to which a MIG slice with its own number belongs.
         let set =
             set.filter(|(_, value)| !value.starts_with("MIG-") || value.starts_with("MIG-GPU-"));
         let Some((name, value)) = set else { continue };
-        // Drivers number the remaining devices.
+        // Drivers number only the remaining devices.
         let of_maker = |(device, pci): &(&mut Device, &PciDevice)| {
             pci.vendor == vendor && pci.kind == DeviceKind::Gpu && device.hidden.is_empty()
         };
@@ -64,9 +64,9 @@ pub(super) fn hide(devices: &mut [Device], on_bus: &[PciDevice], root: &SysRoot)
     }
 }
 
-/// Returns the positions that a list leaves visible, for devices with these UUIDs. Entries are numbers (`0,2`),
-/// names (`GPU-5e0b...`), slices (`MIG-GPU-5e0b.../1/0`) and halves of devices (`0.1`). The list ends at the
-/// first entry that matches no device.
+/// Returns the positions of the devices that remain visible with the value `list` of a variable; `uuids` are the UUIDs
+/// of the devices. Entries are numbers (`0,2`), UUIDs (`GPU-5e0b...`), slices (`MIG-GPU-5e0b.../1/0`) and halves of
+/// devices (`0.1`). The list ends at the first entry that matches no device.
 fn visible_to(list: &str, uuids: &[Option<&str>]) -> Vec<usize> {
     let position = |entry: &str| {
         let number = entry.split('.').next().unwrap_or(entry);
@@ -81,12 +81,12 @@ fn visible_to(list: &str, uuids: &[Option<&str>]) -> Vec<usize> {
     list.split(',').map(str::trim).map_while(position).collect()
 }
 
-/// Returns the reason why this process cannot access a device; `None` if no obstacle is known.
+/// Returns the reason why this process cannot access a device; `None` if no reason is known.
 pub(super) fn no_way_to(device: &Device, pci: &PciDevice, root: &SysRoot) -> Option<String> {
     let file = match device.driver.as_deref() {
-        None => return Some("the kernel has no driver for it".to_owned()),
+        None => return Some("the kernel has no driver for this device".to_owned()),
         Some("vfio-pci") => {
-            return Some("it is assigned to a virtual machine (vfio-pci)".to_owned());
+            return Some("the device is assigned to a virtual machine (vfio-pci)".to_owned());
         }
         Some("nvidia") => {
             let minor = nvidia::driver_value(root, &pci.address, "information", "Device Minor")?;
@@ -105,7 +105,7 @@ pub(super) fn no_way_to(device: &Device, pci: &PciDevice, root: &SysRoot) -> Opt
     (!usable(root, &file)).then(|| format!("/{file} cannot be opened"))
 }
 
-/// True if a device file exists and may be opened, according to its permissions and control groups.
+/// True if a device file exists and its permissions and control groups allow this process to open it.
 fn usable(root: &SysRoot, file: &str) -> bool {
     nodegauge_os::may_read_and_write(&root.path(file))
 }

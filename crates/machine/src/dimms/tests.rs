@@ -1,4 +1,5 @@
-//! Tests of the grammar of `--dimms`, of SMBIOS tables built byte by byte, and of the precedence of sources.
+//! Tests of the grammar of `--dimms`, of SMBIOS tables that are built byte by byte, and of the precedence of the
+//! sources.
 
 use super::*;
 use nodegauge_measure::Unit;
@@ -12,7 +13,7 @@ fn device(slot: &str, bank: &str, mib: u32, mts: u16, kind: u8) -> Vec<u8> {
     bytes[1] = 84;
     bytes[0x08..0x0a].copy_from_slice(&72u16.to_le_bytes());
     bytes[0x0a..0x0c].copy_from_slice(&64u16.to_le_bytes());
-    // Sizes that do not fit in the field are in the extended field.
+    // A size that does not fit into the field is in the extended field.
     let small = if mib == 0xffff { 0xffff } else { mib.min(0x7fff) as u16 };
     bytes[0x0c..0x0e].copy_from_slice(&small.to_le_bytes());
     bytes[0x1c..0x20].copy_from_slice(&mib.to_le_bytes());
@@ -110,7 +111,7 @@ fn two_modules_on_a_channel_are_one_channel() {
     assert_eq!(counted(&["P1-DIMMA1", "P1-DIMMA2", "P1-DIMMB1", "P2-DIMMA1"]), (3, by_slot));
     assert_eq!(counted(&["CPU1_DIMM_A1", "CPU1_DIMM_A2"]), (1, by_slot));
     let assumed = "one module per channel assumed";
-    // The letter is the socket and the number the slot; these names do not identify the channel.
+    // The letter is the socket and the number is the slot, so that these names do not identify the channel.
     assert_eq!(counted(&["A1", "A2", "A12", "B1"]), (4, assumed));
     assert_eq!(counted(&["DIMM 0", "DIMM 1"]), (2, assumed));
 }
@@ -166,13 +167,13 @@ fn the_catalog_answers_last_and_says_what_it_takes_for_granted() {
         guest.theoretical.unwrap().detail.as_deref(),
         Some(
             "catalog: generation Genoa, 1 x 12 channels of DDR5-4800, \
-             one whole socket; the guest has only a part of it"
+             one whole socket, of which the guest has only a part"
         )
     );
     assert_eq!(bandwidth(None, None, None, 2, false), Memory::default());
 }
 
-/// Returns a machine with eight nodes and this total number of channels.
+/// Returns a machine with eight NUMA nodes and this total number of channels.
 fn of_eight_nodes(channels: u32, guest: bool) -> Machine {
     let node = |id| NumaNode {
         id,
@@ -209,7 +210,8 @@ fn what_lies_on_some_nodes_has_those_nodes_bandwidth() {
     for whole in [&[][..], &[0, 1, 2, 3, 4, 5, 6, 7], &[0, 8]] {
         assert_eq!(of(&rome, whole), rome.memory.theoretical.clone().unwrap(), "{whole:?}");
     }
-    // It is unknown which nodes have fewer channels: the larger part is assumed, at most all channels.
+    // It is unknown which nodes have fewer channels. Therefore the larger number per node is assumed, up to the total
+    // number of channels.
     let uneven = of_eight_nodes(12, false);
     let node = of(&uneven, &[5]);
     assert_eq!((node.value, node.at_most), (51.2e9, true));

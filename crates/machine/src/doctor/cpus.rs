@@ -1,12 +1,11 @@
-//! Checks of CPUs: number available to this process, clock, and virtualisation.
+//! Checks of CPUs: number of CPUs available to this process, clock, and virtualization.
 
 use super::{Examined, Found, found, percent};
 use crate::root::number_ranges;
 use crate::{cgroup, host};
 use nodegauge_measure::record::ClockBasis;
 
-/// Ratio to the base clock below which a clock cannot be explained by noise: the processor is being slowed
-/// down.
+/// Ratio to the base clock below which a clock cannot be explained by noise, so that the processor must be limited.
 const FAR_UNDER: f64 = 0.92;
 
 pub(super) fn quota(node: &Examined<'_>) -> Option<Found> {
@@ -15,7 +14,7 @@ pub(super) fn quota(node: &Examined<'_>) -> Option<Found> {
     let cpus = limits.cpus.filter(|cpus| *cpus < allowed as f64)?;
     let stopped =
         limits.throttled.filter(|share| share.0 > 0.0).map_or_else(String::new, |share| {
-            format!("; so far this happened in {} of the scheduling periods", percent(share))
+            format!("; threads were stopped in {} of the scheduling periods so far", percent(share))
         });
     Some(found(
         format!(
@@ -50,7 +49,7 @@ pub(super) fn governor(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
-/// Reports a measured clock far below the base clock that the catalog, the name or the kernel states.
+/// Reports a measured clock far below the base clock, which comes from the catalog, the processor's name or the kernel.
 pub(super) fn clock(node: &Examined<'_>) -> Option<Found> {
     let processor = &node.machine.processor;
     let base = processor.hz.filter(|_| processor.hz_basis != Some(ClockBasis::Measured))?;
@@ -103,8 +102,8 @@ pub(super) fn restricted(node: &Examined<'_>) -> Option<Found> {
 
 pub(super) fn offline(node: &Examined<'_>) -> Option<Found> {
     let off = host::offline(node.root).filter(|cpus| !cpus.is_empty())?;
-    // With SMT switched off, the kernel lists the sibling threads as offline. That is a setting of the node,
-    // not a number of missing CPUs.
+    // If SMT is disabled, the kernel lists the sibling threads as offline. This is a setting of the node and does not
+    // mean that CPUs are missing.
     let control = node.root.text("sys/devices/system/cpu/smt/control");
     let switched_off = control.is_some_and(|control| control == "off" || control == "forceoff");
     if host::smt(node.root) == Some(false) && switched_off {
@@ -116,7 +115,7 @@ pub(super) fn offline(node: &Examined<'_>) -> Option<Found> {
     ))
 }
 
-/// Formats numbers for a shell, to follow `cpu`: `5`, `{4..7}` or `{1,3}`.
+/// Formats CPU numbers for a shell command in which they follow `cpu`: `5`, `{4..7}` or `{1,3}`.
 fn brace(numbers: &[u32]) -> String {
     match numbers {
         [only] => only.to_string(),

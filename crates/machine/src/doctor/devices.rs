@@ -1,4 +1,5 @@
-//! Checks of accelerators: access by this process, distance to its CPUs, link, errors, clocks and other users.
+//! Checks of accelerators: access by this process, distance to the process's CPUs, link, errors, clocks and other
+//! users.
 
 use super::{Examined, Found, found};
 use crate::devices::{LOCAL_RANK, environment};
@@ -7,8 +8,8 @@ use crate::root::number_ranges;
 use crate::topology::PciDevice;
 use nodegauge_measure::record::{Device, Severity};
 
-/// Returns `what` of the computing devices for which it returns a text, with the devices' names and addresses.
-/// Devices with the same name and text are combined.
+/// Returns the texts that `what` returns for computing devices, with the names and addresses of the devices. Devices
+/// with the same name and text are combined.
 fn each(node: &Examined<'_>, what: impl Fn(&Device) -> Option<String>) -> Vec<String> {
     let mut reported: Vec<(String, String, Vec<&str>)> = Vec::new();
     for device in node.machine.devices.iter().filter(|device| device.computes()) {
@@ -31,7 +32,7 @@ fn of_devices(reported: &[String], remedy: &str) -> Option<Found> {
     (!reported.is_empty()).then(|| found(reported.join("; "), remedy))
 }
 
-/// Reports a device that this process uses and that is near to none of the process's CPUs.
+/// Reports a device that this process uses although none of the process's CPUs is near to it.
 pub(super) fn far(node: &Examined<'_>) -> Option<Found> {
     let topology = node.topology;
     let own: Vec<CpuId> = topology.allowed().map(|thread| thread.cpu).collect();
@@ -43,7 +44,7 @@ pub(super) fn far(node: &Examined<'_>) -> Option<Found> {
         described.filter(|(device, _)| device.computes() && device.hidden.is_empty()).collect();
     let is_far = |(_, pci): &&(&Device, &PciDevice)| pci.is_near(&own) == Some(false);
     let far: Vec<_> = usable.iter().filter(is_far).collect();
-    // If all devices are available to the process, it can choose a near one.
+    // If all devices are available to the process, it can choose a near device.
     let all = node.machine.devices.iter().filter(|device| device.computes()).count();
     if far.is_empty() || (far.len() < usable.len() && usable.len() == all) {
         return None;
@@ -69,11 +70,11 @@ pub(super) fn far(node: &Examined<'_>) -> Option<Found> {
     ))
 }
 
-/// Reports links with unused lanes, or with a rate below that of both ends.
+/// Reports links with unused lanes, or with a rate below the maximum of both ends.
 pub(super) fn link(node: &Examined<'_>) -> Option<Found> {
     let narrow = each(node, |device| {
         let link = device.link.as_ref().filter(|link| link.is_narrow())?;
-        Some(format!("its link uses {} of {} lanes", link.width?, link.most_width?))
+        Some(format!("the link uses {} of {} lanes", link.width?, link.most_width?))
     });
     if !narrow.is_empty() {
         return of_devices(
@@ -84,7 +85,7 @@ pub(super) fn link(node: &Examined<'_>) -> Option<Found> {
     let slow = each(node, |device| {
         let link = device.link.as_ref().filter(|link| link.is_slow())?;
         Some(format!(
-            "its link runs at {} of {} GT/s",
+            "the link runs at {} of {} GT/s",
             link.transfers_per_s?.0 / 1e9,
             link.most_transfers_per_s?.0 / 1e9
         ))
@@ -121,22 +122,22 @@ pub(super) fn memory_errors(node: &Examined<'_>) -> Option<Found> {
     Some(Found { severity: lost.then_some(Severity::Critical), ..found })
 }
 
-/// Reports clocks that are currently being limited.
+/// Reports clocks that are currently limited.
 pub(super) fn throttled(node: &Examined<'_>) -> Option<Found> {
     let reported = each(node, |device| {
         let causes = device.state.as_ref().map(|state| &state.throttled_by)?;
-        (!causes.is_empty()).then(|| format!("its clocks are limited by: {}", causes.join(", ")))
+        (!causes.is_empty()).then(|| format!("the clocks are limited by: {}", causes.join(", ")))
     });
     of_devices(&reported, "check the device's cooling, power supply and power limit")
 }
 
-/// Reports other processes on devices.
+/// Reports other processes that use devices.
 pub(super) fn in_use(node: &Examined<'_>) -> Option<Found> {
     let reported = each(node, |device| {
         let others = device.state.as_ref()?.others.filter(|others| *others > 0)?;
         Some(match others {
-            1 => "another process uses its memory".to_owned(),
-            n => format!("{n} other processes use its memory"),
+            1 => "another process uses the memory".to_owned(),
+            n => format!("{n} other processes use the memory"),
         })
     });
     of_devices(&reported, "end these processes, or measure on another device")
@@ -158,11 +159,11 @@ mod tests {
         let mut topology = Topology::load(&TopologySource::Xml(path.into())).unwrap();
         let root = SysRoot::recorded("/nonexistent");
         let mut machine = describe(&topology, &root, &DescribeOptions::default());
-        // The whole machine is near to everything.
+        // A process that may use the whole machine is near to every device.
         assert_eq!(found_far(&topology, &machine), None);
         topology.threads.iter_mut().for_each(|thread| thread.allowed = thread.socket == 0);
         assert_eq!(found_far(&topology, &machine), None);
-        // Only the last device remains usable, which is attached to the other socket.
+        // Only the last device remains usable, and it is attached to the other socket.
         let computing = machine.devices.iter_mut().filter(|device| device.computes());
         computing.take(7).for_each(|device| device.hidden.push("hidden".to_owned()));
         let text = found_far(&topology, &machine).unwrap().text;

@@ -1,5 +1,5 @@
-//! Checks of other load: running tasks, CPU time that other processes used while this one slept, and time that
-//! the hypervisor gave to other guests.
+//! Checks of other load: running tasks, CPU time that other processes used while this process slept, and time that the
+//! hypervisor gave to other guests.
 
 use super::{Examined, Found, found, percent};
 use crate::root::SysRoot;
@@ -7,22 +7,24 @@ use nodegauge_measure::Fraction;
 use nodegauge_measure::record::Severity;
 use std::time::Duration;
 
-/// Duration of the observation. `/proc/stat` counts ticks of 10 ms per CPU; two to three ticks distinguish an
-/// idle node from a busy one without delaying the user.
+/// Duration of the observation. `/proc/stat` counts ticks of 10 ms per CPU. Two to three ticks are sufficient to
+/// distinguish an idle node from a busy one, without a noticeable delay for the user.
 const WATCH: Duration = Duration::from_millis(25);
 
-/// Minimum number of busy ticks in an observation; fewer can be the kernel's own work.
+/// Minimum number of busy ticks in an observation. A smaller number may be the kernel's own work.
 const TICKS: u64 = 3;
 
-/// Share of CPU time used by others above which results are affected, and above which they are wrong.
-/// Memory-bound kernels lose at least this share; a spinning barrier waits for the slowest thread.
+/// Share of CPU time used by other processes above which results are affected; the next constant is the share above
+/// which results are wrong. Memory-bound kernels lose at least this share, because a spinning barrier waits for the
+/// slowest thread.
 const NOTICED: f64 = 0.02;
 const WRONG: f64 = 0.20;
 
-/// Share of time given to other guests since boot above which a guest's samples are doubtful.
+/// Share of CPU time given to other guests since boot above which the samples of a guest are doubtful.
 const STOLEN: f64 = 0.005;
 
-/// Load average per CPU above which the last minute counts as busy, and the minimum load average for that.
+/// Load average per CPU above which the last minute counts as busy. The next constant is the minimum load average for
+/// this.
 const BUSY_MINUTE: f64 = 0.05;
 const BUSY_LOAD: f64 = 0.5;
 
@@ -31,9 +33,9 @@ const BUSY_LOAD: f64 = 0.5;
 struct CpuTimes {
     /// Time spent in processes and in the kernel.
     busy: u64,
-    /// Idle or waiting for a disk.
+    /// Time in which CPUs were idle or waited for a disk.
     idle: u64,
-    /// Time in which a CPU was ready to run and the hypervisor ran another guest.
+    /// Time in which a CPU was ready to run but the hypervisor ran another guest.
     stolen: u64,
 }
 
@@ -54,12 +56,12 @@ impl CpuTimes {
         Some(Self { busy: user + nice + system + irq + softirq, idle: idle + iowait, stolen })
     }
 
-    /// Returns the sum of all ticks.
+    /// Returns the sum of all times in ticks.
     fn total(&self) -> u64 {
         self.busy + self.idle + self.stolen
     }
 
-    /// Returns the difference to `earlier`.
+    /// Returns the difference between these times and `earlier`.
     #[must_use]
     fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -70,19 +72,19 @@ impl CpuTimes {
     }
 }
 
-/// Other load, observed for a short time in which this process slept.
+/// Load by other processes, observed for a short time in which this process slept.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct LoadSample {
     /// CPU time during the observation.
     times: CpuTimes,
-    /// Number of other tasks that were running at the start and at the end (the lower number).
+    /// Number of other tasks that were running at the start or at the end of the observation, whichever is lower.
     running: u64,
     /// Load average of the last minute.
     load: f64,
 }
 
 impl LoadSample {
-    /// Observes a live machine for 25 ms; a recorded machine does not change.
+    /// Observes a live machine for 25 ms. Returns `None` for a recorded machine, whose files do not change.
     fn take(root: &SysRoot) -> Option<Self> {
         let before = CpuTimes::read(root)?;
         let (_, running_before) = load_average(&root.text("proc/loadavg")?)?;
@@ -92,14 +94,15 @@ impl LoadSample {
         let (load, running_after) = load_average(&root.text("proc/loadavg")?)?;
         Some(Self {
             times: CpuTimes::read(root)?.since(&before),
-            // The task that reads the file counts as a running task.
+            // The task that reads the file is one of the running tasks and is subtracted.
             running: running_before.min(running_after).saturating_sub(1),
             load,
         })
     }
 }
 
-/// Parses the load average of the last minute and the number of running tasks: `0.01 0.04 0.05 1/84 7392`.
+/// Parses the load average of the last minute and the number of running tasks from a line such as `0.01 0.04 0.05 1/84
+/// 7392`.
 fn load_average(text: &str) -> Option<(f64, u64)> {
     let mut words = text.split_whitespace();
     let minute = words.next()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! Checks of memory: pages, background activity of the kernel, limits, and modules.
+//! Checks of memory: pages, background activity of the kernel, limits and memory modules.
 
 use super::{Examined, Found, found, percent};
 use crate::catalog::SocketMemory;
@@ -6,21 +6,21 @@ use crate::memory;
 use nodegauge_measure::record::Severity;
 use nodegauge_measure::{Bytes, BytesPerSec};
 
-/// Share of free memory in blocks of 2 MiB below which huge pages are scarce. Above it, the kernel finds enough
-/// of them for arrays of half the free memory.
+/// Share of free memory in blocks of 2 MiB below which huge pages are scarce. Above this share, the kernel finds enough
+/// such blocks for arrays of half the free memory.
 const FRAGMENTED: f64 = 0.5;
 
-/// Swap in use, as a share of memory, above which a program's own pages may be swapped out.
+/// Used swap space as a share of memory above which a program's own pages may be swapped out.
 const SWAPPED: f64 = 0.01;
 
-/// Unwritten file data, as a share of memory, above which disk and memory are busy for a while.
+/// File data that are not yet written to disk, as a share of memory, above which disk and memory stay busy for a while.
 const DIRTY: f64 = 0.01;
 
-/// Tolerance between the sum of the nodes' memory and the machine's memory; the kernel counts both in the same
-/// way.
+/// Maximum relative difference between the sum of the nodes' memory and the machine's memory. Normally there is no
+/// difference, because the kernel counts both in the same way.
 const NODES_DIFFER: f64 = 0.02;
 
-/// Ratio to the supported speed below which the difference cannot be a rounded name (2666, 2667).
+/// Ratio of the memory speed to the supported speed below which the difference cannot be a rounded number (2666, 2667).
 const SLOWER: f64 = 0.98;
 
 pub(super) fn limit(node: &Examined<'_>) -> Option<Found> {
@@ -77,7 +77,7 @@ pub(super) fn swap(node: &Examined<'_>) -> Option<Found> {
 
 pub(super) fn balancing(node: &Examined<'_>) -> Option<Found> {
     let mode: u32 = node.root.value("proc/sys/kernel/numa_balancing")?;
-    // With a single node there is no other node to move pages to.
+    // On a machine with a single node, the kernel has no other node to which it could move pages.
     (mode != 0 && node.machine.numa_nodes.len() > 1).then(|| {
         found(
             format!("automatic NUMA balancing is on ({mode}): the kernel unmaps pages to find out which CPUs use them, and moves them during a run"),
@@ -114,12 +114,12 @@ pub(super) fn dirty(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
-/// Returns the processor's memory unless the catalog has only an upper limit of it.
+/// Returns the memory of the processor in the catalog, unless the catalog contains only an upper limit.
 fn sure(node: &Examined<'_>) -> Option<SocketMemory> {
     node.processor()?.memory.filter(|memory| !memory.at_most)
 }
 
-/// Reports channels of the processors without a module, according to firmware.
+/// Reports memory channels without a module, according to the firmware.
 pub(super) fn channels(node: &Examined<'_>) -> Option<Found> {
     let memory = &node.machine.memory;
     let figure = memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
@@ -135,7 +135,7 @@ pub(super) fn channels(node: &Examined<'_>) -> Option<Found> {
     ))
 }
 
-/// Reports modules that run at a lower speed than the processors support.
+/// Reports memory modules that run at a lower speed than the processors support.
 pub(super) fn speed(node: &Examined<'_>) -> Option<Found> {
     let memory = &node.machine.memory;
     memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
@@ -188,7 +188,7 @@ pub(super) fn none_reserved(node: &Examined<'_>) -> Option<Found> {
     })
 }
 
-/// Formats a page size as the option spells it: `2m`, `1g`.
+/// Formats a page size in the notation of the option `--pages`, e.g. `2m` or `1g`.
 fn short(bytes: u64) -> String {
     Bytes(bytes).to_string().replace(" MiB", "m").replace(" GiB", "g").replace(" KiB", "k")
 }

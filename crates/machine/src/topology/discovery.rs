@@ -1,6 +1,6 @@
-//! Discovery by hwloc in a child process, and conversion of its tree. A separate process is necessary because
-//! hwloc crashes on some files, takes minutes for some texts, and loads plug-ins into the process that calls
-//! it.
+//! Discovery of the topology by hwloc in a child process, and conversion of hwloc's tree. A separate process is
+//! necessary because hwloc crashes on some files, takes minutes for some descriptions, and loads plug-ins into the
+//! process that calls it.
 
 use super::{HardwareThread, Topology, TopologyNode, TopologySource};
 use crate::ids::{CpuId, NodeId};
@@ -23,18 +23,18 @@ use std::time::Duration;
 
 mod io_objects;
 
-/// Timeout for a description: thousands of times what the largest machine needs.
+/// Timeout for reading a description, which is thousands of times longer than the largest machine needs.
 const LIMIT: Duration = Duration::from_secs(5);
-/// Timeout for the live machine, which hwloc reads file by file: one day.
+/// Timeout of one day for the live machine, which hwloc reads file by file.
 const LIMIT_LIVE: Duration = Duration::from_secs(24 * 3600);
 
-/// Environment variable that lists plug-ins that hwloc must not load. Disabling components with
-/// `hwloc_topology_set_components` is too late: hwloc loads all plug-ins when it creates a topology.
+/// Environment variable with a list of plug-ins that hwloc must not load. Disabling components with
+/// `hwloc_topology_set_components` would be too late, because hwloc loads all plug-ins when it creates a topology.
 const BLACKLIST: &CStr = c"HWLOC_PLUGINS_BLACKLIST";
-/// Plug-ins that are linked with libraries of device vendors, which run their own code when they are loaded.
+/// Plug-ins that are linked with libraries of device vendors. Such libraries run their own code when they are loaded.
 const OF_VENDORS: &CStr = c"hwloc_opencl hwloc_cuda hwloc_nvml hwloc_rsmi hwloc_levelzero hwloc_gl";
 
-/// Describes the machine that `source` names; see [`Topology::load`].
+/// Loads the topology of the machine that `source` specifies; see [`Topology::load`].
 pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
     match source {
         TopologySource::Live => described(source, "")
@@ -72,11 +72,11 @@ fn read(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Returns the topology that hwloc finds for the live machine or a description, in a child process.
+/// Returns the topology of the live machine or of a description, which hwloc determines in a child process.
 fn described(source: &TopologySource, text: &str) -> Result<Topology, String> {
     let limit = if *source == TopologySource::Live { LIMIT_LIVE } else { LIMIT };
-    // SAFETY: the child reads the kernel's files or text in memory with hwloc, which this process itself never
-    // uses, and uses the allocator. The environment is its own copy, which no thread of this process changes.
+    // SAFETY: in the child process, hwloc reads the kernel's files or text in memory and uses the allocator; the parent
+    // process never uses hwloc. The child has its own copy of the environment, which no thread of the parent changes.
     let answer = unsafe {
         nodegauge_os::ask_child(limit, || {
             libc::setenv(BLACKLIST.as_ptr(), OF_VENDORS.as_ptr(), 1);
@@ -97,7 +97,7 @@ fn described(source: &TopologySource, text: &str) -> Result<Topology, String> {
 
 fn built(source: &TopologySource, text: &str) -> Result<Topology, String> {
     let reason = |cause: &dyn Display| match source {
-        // hwloc does not report a reason.
+        // hwloc does not report the reason for a failure.
         TopologySource::Synthetic(_) => "hwloc does not accept this order of levels".to_owned(),
         _ => cause.to_string(),
     };
@@ -117,8 +117,8 @@ fn built(source: &TopologySource, text: &str) -> Result<Topology, String> {
     Ok(copied(&hwloc, source))
 }
 
-/// Adds data that hwloc provides only through the vendors' plug-ins, which are not loaded: the devices. Also
-/// adds the nodes of devices' memory, which older versions of hwloc hide.
+/// Adds the data that hwloc does not provide: the devices, which hwloc lists only with the vendors' plug-ins, and the
+/// NUMA nodes of device memory, which older versions of hwloc hide.
 fn with_kernels_view(mut topology: Topology, root: &SysRoot) -> Topology {
     topology.devices = pci::listed(root);
     let of_devices = pci::memory_nodes(root);
@@ -135,7 +135,7 @@ fn with_kernels_view(mut topology: Topology, root: &SysRoot) -> Topology {
     topology
 }
 
-/// Converts hwloc's tree.
+/// Converts hwloc's tree to a [`Topology`].
 fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
     let mut numbering = Numbering::default();
     let llc_type = last_level_cache(hwloc);
@@ -165,7 +165,7 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
             core,
             llc,
             socket,
-            // The smallest node that contains the thread is the nearest.
+            // The nearest node is the smallest node that contains the thread.
             node: (0..nodes.len())
                 .filter(|i| nodes[*i].device.is_none())
                 .filter(|i| nodes[*i].cpus.binary_search(&cpu).is_ok())
@@ -180,7 +180,7 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
         });
         *sibling += 1;
     }
-    // hwloc assigns the nearest CPUs to memory without CPUs, such as that of devices.
+    // To memory without CPUs, such as device memory, hwloc assigns the nearest CPUs.
     for (at, node) in nodes.iter_mut().enumerate() {
         let own = |cpu: &CpuId| {
             threads.iter().any(|t: &HardwareThread| t.cpu == *cpu && t.node == Some(at))
@@ -212,7 +212,7 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
     }
 }
 
-/// Assigns indices to objects in order of first appearance, and keeps their numbers.
+/// Assigns indices to objects in order of first appearance, and stores the numbers of the objects.
 #[derive(Default)]
 struct Numbering {
     seen: BTreeMap<(String, usize), usize>,
@@ -220,8 +220,8 @@ struct Numbering {
 }
 
 impl Numbering {
-    /// Returns the index of the ancestor of `pu` of type `kind`; a machine without such objects counts as one
-    /// object.
+    /// Returns the index of the ancestor of `pu` that has the type `kind`. A machine without such objects is treated as
+    /// one object.
     fn index(&mut self, pu: &TopologyObject, kind: ObjectType) -> usize {
         let object = pu.first_ancestor_with_type(kind);
         let logical = object.map_or(0, TopologyObject::logical_index);
@@ -239,7 +239,7 @@ impl Numbering {
     }
 }
 
-/// Returns the type of the largest level of data or unified cache beyond level 1.
+/// Returns the type of the highest level of data or unified cache beyond level 1.
 fn last_level_cache(hwloc: &Hwloc) -> Option<ObjectType> {
     [ObjectType::L5Cache, ObjectType::L4Cache, ObjectType::L3Cache, ObjectType::L2Cache]
         .into_iter()
@@ -247,7 +247,7 @@ fn last_level_cache(hwloc: &Hwloc) -> Option<ObjectType> {
 }
 
 fn nodes(hwloc: &Hwloc, source: &TopologySource) -> Vec<TopologyNode> {
-    // For a synthetic machine without memory sizes, hwloc assumes 1 GiB per node.
+    // For a synthetic machine without memory sizes, hwloc assumes 1 GiB per node, so that the size is unknown.
     let known = match source {
         TopologySource::Synthetic(text) => text.contains("memory="),
         TopologySource::Live | TopologySource::Xml(_) => true,
@@ -299,7 +299,7 @@ fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<Cache> {
                 })
             };
             let level = first.depth() as u32;
-            // For a synthetic machine without cache sizes, hwloc assumes sizes.
+            // For a synthetic machine without cache sizes, hwloc assumes sizes, so that the real size is unknown.
             let known = match source {
                 TopologySource::Synthetic(text) => {
                     crate::synthetic::says_size_of_level(text, level)
@@ -322,7 +322,7 @@ fn cache_levels(hwloc: &Hwloc, source: &TopologySource) -> Vec<Cache> {
         .collect()
 }
 
-/// Returns the version of an hwloc XML text if it is 3 or later; hwloc 2 rejects such texts without a reason.
+/// Returns the version of an hwloc XML text if the version is 3 or later; hwloc 2 rejects such texts without a reason.
 pub(super) fn newer_xml_version(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("<topology version=\"")?;
     let (version, _) = rest.split_once('"')?;
@@ -353,7 +353,7 @@ mod tests {
         let plain = load(&source).unwrap();
         let nodes = with_kernels_view(plain, &SysRoot::recorded(folder.path())).nodes;
         let seen: Vec<_> = nodes.iter().map(|node| (node.id.0, node.device.as_deref())).collect();
-        // The third node has no memory; it is reserved for slices of the device.
+        // The third node has no memory and is reserved for slices of the device.
         assert_eq!(seen, [(0, None), (1, Some("0009:01:00.0"))]);
         assert_eq!((nodes[1].bytes, nodes[1].cpus.len()), (Some(100_218_928 << 10), 0));
     }

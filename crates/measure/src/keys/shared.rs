@@ -1,17 +1,18 @@
-//! Keys that figures of several gauges have. Each key is declared here once; configurations of gauges name it.
+//! Keys that figures of several gauges have. Each key is declared here once; the configurations of the gauges refer to
+//! it.
 
 use crate::{Fraction, Hertz, Seconds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-// Threads, processes and their places.
+// Keys of threads, processes and their places.
 crate::keys! {
-    /// Threads, of all processes together.
+    /// Number of threads of all processes together.
     threads: u64 = Setting "threads";
-    /// Processes that measure together.
+    /// Number of processes that measure together.
     processes: u64 = Setting "processes";
-    /// Ranks, an object each.
+    /// Ranks; one object per rank.
     ranks: Vec<Map<String, Value>> = Observation "ranks";
     /// CPUs on which each thread may run, as the kernel reports them.
     places: Vec<Vec<u32>> = Setting "places";
@@ -25,13 +26,13 @@ crate::keys! {
     on_node: Fraction = Observation "on node";
 }
 
-// The program that measured, and its compiler.
+// Keys of the program that measured, and of its compiler.
 crate::keys! {
     /// Program or loops that measured: `native`, `compiled`, or the name of a program.
     engine: String = Setting "engine", speaks;
     /// Version of the program.
     engine_version: String = Setting "engine version";
-    /// Library that computes matrix products, in words.
+    /// Name and version of the library that computes matrix products.
     blas: String = Setting "BLAS";
     /// Version of the reference program.
     version: String = Setting "version";
@@ -45,17 +46,17 @@ crate::keys! {
     source: String = Setting "source";
 }
 
-// Arrays, messages, matrices.
+// Keys of arrays, messages and matrices.
 crate::keys! {
     /// Type of the elements.
     element: String = Identity "elements";
-    /// Number of arrays of a pass; absent for STREAM's three.
+    /// Number of arrays that a pass uses; absent for STREAM, which always uses three arrays.
     arrays: u64 = Setting "arrays";
     /// Bytes of one array.
     array_bytes: u64 = Identity "array size", speaks;
     /// Bytes of the working set of one thread.
     thread_bytes: u64 = Setting "set per thread";
-    /// Elements of one array.
+    /// Number of elements of one array.
     array_elements: u64 = Observation "array elements";
     /// Size of an array divided by the size of the last-level caches in use.
     array_times_llc: f64 = Observation "array/cache ratio";
@@ -69,41 +70,41 @@ crate::keys! {
     p: u64 = Setting "P";
     /// Columns of HPL's process grid.
     q: u64 = Setting "Q";
-    /// Memory of the matrix.
+    /// Memory that the matrix occupies, bytes.
     matrix_bytes: u64 = Observation "matrix bytes";
 }
 
-// Loops.
+// Keys of the loops.
 crate::keys! {
     /// Instruction set of the loop.
     isa: String = Choice "instruction set";
     /// Kind of store: `regular` or `nontemporal`; absent for kernels that only read, and if it is unknown.
     stores: String = Choice "stores";
-    /// Repetitions of the loop's body.
+    /// Unroll factor: number of repetitions of the loop's body.
     unroll: u64 = Choice "unroll";
-    /// Operations per cycle and core.
+    /// Floating-point operations per cycle and core.
     flops_per_cycle: f64 = Observation "FLOP/cycle";
     /// Software prefetch: `off`, or distances in bytes.
     prefetch: String = Choice "prefetch";
-    /// Loops of all kernels in words.
+    /// Description of the loops of all kernels.
     loops: String = Choice "loops";
     /// Number of loops from which the fastest was chosen; 0 if there was no choice.
     loops_tried: u64 = Observation "loops tried";
 }
 
-// Results of checks, counts and times.
+// Keys of results of checks, counts and times.
 crate::keys! {
     /// Number of checks of all elements.
     checks: u64 = Observation "checks";
     /// Relative residual of the solution.
     residual: f64 = Observation "residual";
-    /// Operations that count.
+    /// Number of operations in the samples that count.
     operations: u64 = Observation "operations";
-    /// Rounds that count.
+    /// Number of rounds that count.
     rounds: u64 = Observation "rounds";
     /// Floating-point operations.
     flops: u64 = Observation "operations";
-    /// Floating-point operations per byte moved at the level.
+    /// Floating-point operations per byte moved to and from the memory level.
     flops_per_byte: f64 = Observation "FLOP/B";
     /// Level of the memory hierarchy: `memory`, `L1`, ...
     level: String = Observation "level";
@@ -111,9 +112,9 @@ crate::keys! {
     formula: String = Observation "formula";
     /// Source of the figure or of its counts, if they were not measured directly.
     basis: String = Observation "basis";
-    /// Time, seconds.
+    /// Elapsed time, seconds.
     seconds: Seconds = Observation "seconds";
-    /// Core-to-core round trip of the regime of the figure, seconds.
+    /// Core-to-core round trip that identifies the regime of the figure, seconds.
     round_trip_s: f64 = Observation "round trip";
     /// Clock that timed the figure: `device` or `host`.
     clock: String = Setting "clock";
@@ -125,15 +126,15 @@ crate::keys! {
     stopped: String = Observation "stopped";
 }
 
-/// Compiler of a program.
+/// Compiler of a program, with its flags.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CompilerConfig {
-    /// Command with its flags.
+    /// Command of the compiler, with its flags.
     pub command: String,
-    /// First line of the version that the compiler prints.
+    /// First line of the output of the compiler's version option.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Flags after those of the command.
+    /// Flags that follow the flags of the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flags: Option<Vec<String>>,
 }

@@ -33,16 +33,16 @@ impl DeviceKind {
 /// A device on the PCI bus.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Device {
-    /// Purpose.
+    /// Purpose of the device.
     pub kind: DeviceKind,
     /// PCI address, e.g. `0000:1b:00.0`.
     pub address: String,
     /// Vendor and device ID, e.g. `10de:2335`.
     pub identification: String,
-    /// Vendor.
+    /// Vendor of the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
-    /// Product name from the driver, or else from a list of devices.
+    /// Product name from the driver; if the driver reports none, from a list of devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Names in the operating system: `card1`, `renderD128`, `mlx5_0`.
@@ -51,22 +51,22 @@ pub struct Device {
     /// Unique identifier of this device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    /// Local NUMA node of the host.
+    /// NUMA node of the host to which the device is attached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
-    /// Local hardware threads of the host.
+    /// Hardware threads of the host that are near the device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u32>,
-    /// Memory of the device.
+    /// Memory of the device: size, technology and errors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<DeviceMemory>,
-    /// PCI Express link.
+    /// PCI Express link of the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<PciLink>,
-    /// Kernel driver.
+    /// Name of the kernel driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// Version of the driver, if it reports one.
+    /// Version of the driver, if the driver reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver_version: Option<String>,
     /// State that the driver reports.
@@ -75,18 +75,18 @@ pub struct Device {
     /// Network adapters near the device, by their names in the operating system, nearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<NearNetwork>,
-    /// Reasons why this process cannot use the device, in words; empty if none is known.
+    /// Reasons why this process cannot use the device; empty if none is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
 }
 
 impl Device {
-    /// True if the device computes.
+    /// True if the device executes kernels; false for network adapters.
     pub fn computes(&self) -> bool {
         self.kind != DeviceKind::Network
     }
 
-    /// Returns the product name, or else the vendor and the IDs.
+    /// Returns the product name; if it is unknown, the vendor and the IDs.
     pub fn title(&self) -> String {
         let made =
             || self.vendor.as_ref().map(|vendor| format!("{vendor} {}", self.identification));
@@ -103,56 +103,57 @@ pub struct DeviceMemory {
     pub technology: Option<String>,
     /// Theoretical bandwidth, B/s.
     pub theoretical: Option<Figure>,
-    /// NUMA node of the host that this memory forms, on coherent machines.
+    /// NUMA node of the host that consists of this memory, on machines with coherent devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
     /// True if ECC is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecc: Option<bool>,
-    /// Errors corrected since the driver was loaded.
+    /// Number of memory errors corrected since the driver was loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corrected_errors: Option<u64>,
-    /// Errors that could not be corrected since the driver was loaded.
+    /// Number of uncorrectable memory errors since the driver was loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncorrected_errors: Option<u64>,
 }
 
-/// A PCI Express link: current rate and width, and the maximum that both ends support.
+/// A PCI Express link: current rate and width, and the maximum that both the device and the slot support.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PciLink {
-    /// Current transfers per second and lane.
+    /// Current rate, transfers per second and lane.
     pub transfers_per_s: Option<TransfersPerSec>,
-    /// Lanes in use.
+    /// Number of lanes in use.
     pub width: Option<u32>,
-    /// Maximum transfers per second and lane that device and slot support.
+    /// Maximum rate that both the device and the slot support, transfers per second and lane.
     pub most_transfers_per_s: Option<TransfersPerSec>,
-    /// Lanes that device and slot have.
+    /// Maximum number of lanes that both the device and the slot have.
     pub most_width: Option<u32>,
     /// Bandwidth in one direction, including packet headers, B/s.
     pub bytes_per_s: Option<BytesPerSec>,
 }
 
 impl PciLink {
-    /// True if fewer lanes are in use than both ends have.
+    /// True if fewer lanes are in use than both the device and the slot have.
     pub fn is_narrow(&self) -> bool {
         matches!((self.width, self.most_width), (Some(now), Some(most)) if now < most)
     }
 
-    /// True if the current rate is below the maximum of both ends, as it is for idle devices.
+    /// True if the current rate is below the maximum that the device and the slot support. This is normal for an idle
+    /// device.
     pub fn is_slow(&self) -> bool {
         let both = self.transfers_per_s.zip(self.most_transfers_per_s);
         both.is_some_and(|(now, most)| now < most)
     }
 
-    /// Returns the generation of PCI Express with this rate: `5.0`.
+    /// Returns the PCI Express generation with this transfer rate, e.g. `5.0`.
     fn generation(rate: TransfersPerSec) -> Option<&'static str> {
         let rates = [2.5e9, 5e9, 8e9, 16e9, 32e9, 64e9];
         let names = ["1.0", "2.0", "3.0", "4.0", "5.0", "6.0"];
         rates.iter().position(|known| *known == rate.0).map(|at| names[at])
     }
 
-    /// Returns the bandwidth in one direction. The encoding is 8b/10b up to 5 GT/s, 128b/130b up to
-    /// 32 GT/s, and above that flits of 256 B with 242 B of payload.
+    /// Returns the bandwidth in one direction. The encoding is 8b/10b up to 5 GT/s and 128b/130b up to 32 GT/s. Above
+    /// 32 GT/s, flits of 256 B carry 242 B of payload.
     pub fn rate(transfers: TransfersPerSec, width: u32) -> BytesPerSec {
         let share = match transfers.0 {
             slow if slow <= 5e9 => 0.8,
@@ -162,7 +163,7 @@ impl PciLink {
         BytesPerSec(transfers.0 / 8.0 * share * f64::from(width))
     }
 
-    /// Returns the link in words: `PCIe 5.0 x16, 63.0 GB/s each way`.
+    /// Describes the link: `PCIe 5.0 x16, 63.0 GB/s each way`.
     pub fn in_words(&self) -> String {
         let generation = self.transfers_per_s.and_then(Self::generation);
         let mut text = format!("PCIe{}", generation.map(|of| format!(" {of}")).unwrap_or_default());
@@ -189,24 +190,24 @@ pub struct DeviceState {
     pub memory_hz: Option<Hertz>,
     /// Maximum clock of the memory, Hz.
     pub most_memory_hz: Option<Hertz>,
-    /// Reasons why the clocks are reduced now, in words.
+    /// Reasons why the clocks are currently reduced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub throttled_by: Vec<String>,
-    /// Power limit, W.
+    /// Current power limit, W.
     pub watts: Option<Watts>,
     /// Maximum power limit that the vendor permits, W.
     pub most_watts: Option<Watts>,
-    /// Partitioning in the driver's words: `CPX/NPS4`, `MIG: 7 slices`.
+    /// Partitioning as the driver describes it: `CPX/NPS4`, `MIG: 7 slices`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
     /// Number of other processes that have allocated memory on the device.
     pub others: Option<u32>,
 }
 
-/// A network adapter near to a device.
+/// A network adapter near a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NearNetwork {
-    /// Name in the operating system.
+    /// Name of the adapter in the operating system.
     pub name: String,
     /// True if both devices are below one PCIe switch, so that transfers between them bypass the processor.
     pub same_switch: bool,
@@ -231,7 +232,7 @@ mod tests {
         let narrow = link(16e9, 8, 32e9, 16);
         assert_eq!(narrow.in_words(), "PCIe 4.0 x8, 15.75 GB/s each way (of PCIe 5.0 x16)");
         assert!(narrow.is_narrow() && narrow.is_slow());
-        // 8b/10b, and flits of 256 B.
+        // The link uses 8b/10b encoding; the next link uses flits of 256 B.
         assert_eq!(PciLink::rate(TransfersPerSec(5e9), 16), BytesPerSec(8e9));
         assert_eq!(PciLink::rate(TransfersPerSec(64e9), 16), BytesPerSec(121e9));
         assert_eq!(PciLink::default().in_words(), "PCIe");

@@ -10,15 +10,15 @@ use std::fmt;
 /// Description of a node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
-    /// Host name; `null` for a described machine.
+    /// Host name; `null` for a machine that is known from a description only.
     pub host: Option<String>,
-    /// Processors.
+    /// Processors of the node.
     pub processor: Processor,
     /// Caches, level 1 first.
     pub caches: Vec<Cache>,
-    /// NUMA nodes by number.
+    /// NUMA nodes, in the order of their numbers.
     pub numa_nodes: Vec<NumaNode>,
-    /// Main memory.
+    /// Main memory of the node.
     pub memory: Memory,
     /// Theoretical peak of double-precision arithmetic, FLOP/s.
     pub peak_flops: Option<Figure>,
@@ -27,16 +27,16 @@ pub struct Machine {
     /// Hypervisor, e.g. `kvm`; `null` on bare metal or if unknown.
     #[serde(rename = "virtual")]
     pub virtualisation: Option<String>,
-    /// Page sizes and huge pages; `null` for a described machine.
+    /// Page sizes and huge pages; `null` for a machine that is known from a description only.
     #[serde(default)]
     pub pages: Option<Pages>,
     /// Frequency governor of CPU 0, if the kernel reports one.
     #[serde(default)]
     pub governor: Option<String>,
-    /// Other settings that affect its speed; absent for a described machine.
+    /// Other settings that affect the speed of the node; absent for a machine that is known from a description only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub circumstances: Option<Circumstances>,
-    /// Accelerators and adapters of fast networks, in order of their PCI addresses.
+    /// Accelerators and high-speed network adapters, in order of their PCI addresses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
     /// Origin of this description.
@@ -48,16 +48,16 @@ pub struct Machine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MachineSource {
-    /// The running system.
+    /// The running system was detected.
     Live,
-    /// An XML file that `lstopo` wrote.
+    /// The description is an XML file that `lstopo` wrote.
     Xml,
-    /// A synthetic description of hwloc.
+    /// The description is a synthetic topology in hwloc's syntax.
     Synthetic,
-    /// Imported output of another program, perhaps from another machine; only values that the user gives are
-    /// known.
+    /// The record is imported output of another program, perhaps from another machine. Only values that the user gives
+    /// are known.
     Import,
-    /// Absent in older records, or unknown to this version.
+    /// The origin is absent, as in older records, or unknown to this version.
     #[default]
     #[serde(rename = "", other)]
     Unknown,
@@ -77,7 +77,7 @@ impl MachineSource {
 }
 
 impl Machine {
-    /// True if the machine is known from a description only.
+    /// True if the machine is not the running system but is known from a description only.
     pub fn is_described(&self) -> bool {
         matches!(self.source, MachineSource::Xml | MachineSource::Synthetic)
     }
@@ -93,7 +93,7 @@ impl Machine {
 pub struct Circumstances {
     /// Microcode revision of CPU 0.
     pub microcode: Option<String>,
-    /// Mitigation of each vulnerability of the processor, by the kernel's name of the vulnerability.
+    /// Mitigation of each vulnerability of the processor; the key is the kernel's name of the vulnerability.
     pub mitigations: BTreeMap<String, String>,
     /// Clock source of the kernel, e.g. `tsc`.
     pub clocksource: Option<String>,
@@ -110,8 +110,8 @@ pub struct Circumstances {
     pub inherited: Option<Inherited>,
 }
 
-/// Binding and memory policy that the measuring process inherited, as `numactl --show` prints them. They apply
-/// unless an option requests others.
+/// Binding and memory policy that the measuring process inherited, as `numactl --show` prints them. They apply unless
+/// an option requests another binding or policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Inherited {
     /// Memory policy by numactl's name, e.g. `interleave`; `null` if the kernel does not report it.
@@ -124,33 +124,34 @@ pub struct Inherited {
     pub memory_nodes: Vec<u32>,
 }
 
-/// Processors of a node; counts are over all sockets.
+/// Processors of a node; all counts are totals over all sockets.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Processor {
-    /// Marketing name as the processor or firmware reports it.
+    /// Product name that the processor or the firmware reports.
     pub model: Option<String>,
     /// Architecture: `x86_64`, `aarch64`, ...
     #[serde(default)]
     pub architecture: Option<String>,
     /// Microarchitecture, e.g. `Zen 4`; `null` if the processor is not in the table.
     pub microarchitecture: Option<String>,
-    /// Vendor, family, model and stepping, as the processor reports them.
+    /// Vendor, family, model and stepping that the processor reports.
     #[serde(default)]
     pub identification: Option<String>,
-    /// Processor packages.
+    /// Number of processor packages.
     pub sockets: u32,
-    /// Physical cores.
+    /// Number of physical cores.
     pub cores: u32,
-    /// Hardware threads.
+    /// Number of hardware threads.
     pub threads: u32,
-    /// Hardware threads per core.
+    /// Number of hardware threads per core.
     #[serde(default)]
     pub threads_per_core: u32,
     /// Instruction-set extensions that nodegauge uses, e.g. `sse2`, `avx2`, `avx512f`.
     #[serde(default)]
     pub isa: Vec<String>,
-    /// True if regular stores are known to read each line that they miss. Absent if they may avoid it, as on
-    /// Intel from Ice Lake on and on Arm, or if it is unknown.
+    /// True if a regular store that misses the caches is known to read the cache line first (write-allocate). Absent if
+    /// the processor may avoid this read, as Intel processors since Ice Lake and Arm processors do, or if the behaviour
+    /// is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_allocate: Option<bool>,
     /// Double-precision operations per core and cycle.
@@ -158,30 +159,30 @@ pub struct Processor {
     /// Derivation of `flops_per_cycle`, e.g. `2 FMA units x 4 lanes x 2`.
     #[serde(default)]
     pub flops_basis: Option<String>,
-    /// Clock from which the peak is computed, Hz.
+    /// Clock frequency from which the peak is computed, Hz.
     pub hz: Option<Hertz>,
     /// Source of `hz`, e.g. `catalog: base clock`.
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub hz_basis: Option<ClockBasis>,
-    /// Clock measured while every core runs scalar code, Hz.
+    /// Clock frequency measured while every core runs scalar code, Hz.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_hz: Option<Hertz>,
 }
 
-/// Source of a clock; in the record it is text.
+/// Source of a clock frequency; a string in the record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum ClockBasis {
-    /// Measured on this node.
+    /// The clock was measured on this node.
     Measured,
-    /// Base clock from the catalog.
+    /// The clock is the base clock from the catalog of processors.
     Catalog,
-    /// Base clock from the name of the processor.
+    /// The clock is the base clock in the name of the processor.
     Name,
-    /// Base clock that the kernel's frequency control reports.
+    /// The clock is the base clock that the kernel's frequency control reports.
     Kernel,
-    /// Text that another version of nodegauge wrote.
+    /// The source is text that another version of nodegauge wrote.
     Other(String),
 }
 
@@ -211,15 +212,15 @@ impl From<ClockBasis> for String {
     }
 }
 
-/// Content of a cache.
+/// Kind of content of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheKind {
-    /// Data only.
+    /// The cache contains data only.
     Data,
-    /// Instructions only.
+    /// The cache contains instructions only.
     Instruction,
-    /// Data and instructions.
+    /// The cache contains data and instructions.
     Unified,
 }
 
@@ -234,7 +235,7 @@ impl fmt::Display for CacheKind {
 }
 
 impl Cache {
-    /// True if the cache holds data.
+    /// True if the cache contains data, with or without instructions.
     pub fn holds_data(&self) -> bool {
         self.kind != CacheKind::Instruction
     }
@@ -243,16 +244,16 @@ impl Cache {
 /// Caches of one level and kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cache {
-    /// Level: 1, 2, 3, ...
+    /// Level of the cache: 1, 2, 3, ...
     pub level: u32,
-    /// Content.
+    /// Kind of content.
     #[serde(rename = "type")]
     pub kind: CacheKind,
     /// Size of one cache, bytes; `null` if a description does not contain it.
     pub bytes: Option<u64>,
     /// Number of these caches on the node.
     pub count: u32,
-    /// Cores that share one cache.
+    /// Number of cores that share one cache.
     pub cores: u32,
     /// Line size in bytes.
     #[serde(default)]
@@ -262,9 +263,9 @@ pub struct Cache {
 /// A NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NumaNode {
-    /// Number in the operating system.
+    /// Number of the NUMA node in the operating system.
     pub id: u32,
-    /// Memory, bytes; `null` if unknown.
+    /// Total memory, bytes; `null` if unknown.
     pub bytes: Option<u64>,
     /// Free memory, bytes.
     #[serde(default)]
@@ -272,10 +273,10 @@ pub struct NumaNode {
     /// Memory available without swapping, including reclaimable page cache, bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available: Option<u64>,
-    /// Size of memory-side caches, such as HBM in cache mode, bytes; absent without any.
+    /// Size of the memory-side caches, such as HBM in cache mode, bytes; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_bytes: Option<u64>,
-    /// Numbers of its hardware threads in the operating system.
+    /// Hardware threads of the NUMA node, by their numbers in the operating system.
     pub cpus: Vec<u32>,
     /// PCI address of the device to which the memory belongs; absent for memory of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -288,7 +289,7 @@ pub struct NumaNode {
 /// Main memory of a node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Memory {
-    /// Memory that is installed, or that the guest has, bytes.
+    /// Installed memory, bytes; in a virtual machine, the memory of the guest.
     pub bytes: Option<u64>,
     /// Memory that a process can allocate now, within the limit of its cgroup, bytes.
     pub available: Option<u64>,
@@ -298,14 +299,14 @@ pub struct Memory {
     /// Swap in use, bytes.
     #[serde(default)]
     pub swap_used: Option<u64>,
-    /// Memory channels, all sockets.
+    /// Number of memory channels of all sockets.
     pub channels: Option<u32>,
-    /// Transfers per second of one channel.
+    /// Transfers per second and channel.
     pub transfers_per_s: Option<TransfersPerSec>,
-    /// Technology: `DDR4`, `DDR5`, ...
+    /// Technology of the memory: `DDR4`, `DDR5`, ...
     #[serde(default)]
     pub technology: Option<String>,
-    /// Installed modules as firmware lists them.
+    /// Installed memory modules that the firmware lists.
     #[serde(default)]
     pub dimms: Vec<Dimm>,
     /// Theoretical bandwidth: channels x transfers/s x 8 B.
@@ -315,26 +316,26 @@ pub struct Memory {
 /// One memory module.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Dimm {
-    /// Slot, by the name that the firmware reports.
+    /// Name of the slot that the firmware reports.
     pub slot: String,
     /// Size in bytes.
     pub bytes: u64,
     /// Current transfers per second.
     pub transfers_per_s: Option<TransfersPerSec>,
-    /// Technology: `DDR5`, ...
+    /// Technology of the module: `DDR5`, ...
     pub technology: Option<String>,
 }
 
-/// Pages and huge pages.
+/// Sizes of pages, and settings of huge pages.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Pages {
     /// Size of base pages, bytes.
     pub base: u64,
     /// Transparent huge pages: `always`, `madvise` or `never`; `null` without kernel support.
     pub thp: Option<String>,
-    /// Defragmentation setting for transparent huge pages, as the kernel names it.
+    /// Defragmentation setting for transparent huge pages, by the kernel's name.
     pub thp_defrag: Option<String>,
-    /// Reserved huge pages by size.
+    /// Reserved huge pages, by page size.
     pub huge: Vec<HugePages>,
 }
 

@@ -1,4 +1,4 @@
-//! One figure with its evidence.
+//! A figure: a measured value with its samples, statistics, configuration and validity.
 
 use crate::Fraction;
 use crate::interference::Cause;
@@ -15,33 +15,34 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Category {
-    /// Figure of the unmodified original.
+    /// Figure of the unmodified original program, e.g. STREAM.
     Standard,
-    /// Figure of nodegauge's own kernels: "based on a variant of the STREAM benchmark code".
+    /// Figure of nodegauge's own kernels. The STREAM licence calls such a result "based on a variant of the STREAM
+    /// benchmark code".
     Variant,
     /// Figure of another program.
     Reference,
-    /// Figure of messages over nodegauge's shared memory or sockets, without MPI.
+    /// Figure of messages that nodegauge sends over shared memory or sockets, without MPI.
     Transport,
 }
 
-/// Statistic that a figure quotes.
+/// Statistic of the samples that is the value of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub enum Quoted {
-    /// Best sample.
+    /// Best of the samples.
     #[serde(rename = "best")]
     Best,
-    /// Median.
+    /// Median of the samples.
     #[default]
     #[serde(rename = "median")]
     Median,
-    /// Arithmetic mean.
+    /// Arithmetic mean of the samples.
     #[serde(rename = "mean")]
     Mean,
-    /// Harmonic mean; for rates over equal work it is the overall rate.
+    /// Harmonic mean of the samples. For rates over equal amounts of work it is the overall rate.
     #[serde(rename = "harmonic mean")]
     HarmonicMean,
-    /// Geometric mean, for factors.
+    /// Geometric mean of the samples, for factors.
     #[serde(rename = "geometric mean")]
     GeometricMean,
     /// Single value without statistics: measured once, or printed by another program.
@@ -55,11 +56,11 @@ pub enum Quoted {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// Valid result.
+    /// The figure is a valid result.
     Valid,
-    /// Result to be used with care, for the given reasons.
+    /// The figure must be used with care, for the given reasons.
     Suspect,
-    /// Not a result.
+    /// The figure is not a result.
     Invalid,
 }
 
@@ -77,9 +78,9 @@ impl Status {
 /// Validity of a figure, with reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Validity {
-    /// Status.
+    /// Validity: valid, suspect or invalid.
     pub status: Status,
-    /// Reasons in words; empty if the figure is valid.
+    /// Reasons for the status, as text; empty if the figure is valid.
     pub reasons: Vec<String>,
 }
 
@@ -89,8 +90,8 @@ impl Validity {
         Self { status: Status::Valid, reasons: Vec::new() }
     }
 
-    /// Adds a reason and lowers the status to `status` if it was better. The reason that lowered the status
-    /// last is first in the list.
+    /// Adds a reason, and lowers the status to `status` if the current status is better. The reason that last lowered
+    /// the status is the first in the list.
     pub fn add(&mut self, status: Status, reason: impl Into<String>) {
         if status > self.status {
             self.status = status;
@@ -116,13 +117,13 @@ impl Validity {
 pub struct Limit {
     /// Value, in the unit of the measurement.
     pub value: f64,
-    /// Source.
+    /// Source of the limit.
     pub basis: String,
     /// Measured value divided by the limit.
     pub fraction: Fraction,
 }
 
-/// Data that crosses the memory bus, as opposed to the bytes that the benchmark counts.
+/// Data that crosses the memory bus, which can be more than the bytes that the benchmark counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Traffic {
     /// Value, in the unit of the measurement.
@@ -131,37 +132,38 @@ pub struct Traffic {
     pub basis: String,
 }
 
-/// Samples of one regime of a machine whose hypervisor moves the CPUs.
+/// Samples of one regime: a period in which the hypervisor did not move the virtual CPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RegimeSamples {
     /// Median core-to-core round trip that identifies the regime, seconds.
     pub round_trip_s: f64,
-    /// Share of the samples with a regime that are of this one, 0 to 1.
+    /// Share of the samples that belong to this regime, among all samples with a known regime, 0 to 1.
     pub share: Fraction,
-    /// Statistics of the samples.
+    /// Statistics of the samples of the regime.
     pub summary: Summary,
-    /// Samples, in order of time.
+    /// Samples of the regime, in order of time.
     pub samples: Vec<f64>,
 }
 
-/// One figure with its evidence.
+/// A figure: a measured value with its samples, statistics, configuration and validity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measurement {
-    /// Gauge: `memory`, `compute`, `messages`, `files`, `apps`.
+    /// Name of the gauge: `memory`, `compute`, `messages`, `files`, `apps`, ...
     pub gauge: String,
-    /// Test, e.g. `stream`.
+    /// Name of the test, e.g. `stream`.
     pub test: String,
-    /// Name, e.g. `triad`.
+    /// Name of the figure, e.g. `triad`.
     pub name: String,
-    /// Unit of value, samples and limit.
+    /// Unit of the value, the samples and the limit.
     pub unit: Unit,
-    /// Value that is quoted for this test; `null` if there is no result.
+    /// Value of the figure; `null` if there is no result.
     pub value: Option<f64>,
-    /// Statistic of the samples that `value` is.
+    /// Statistic of the samples from which `value` is computed.
     pub quoted: Quoted,
-    /// Statistics of the samples that count.
+    /// Statistics of the samples that count; disturbed samples usually do not count.
     pub summary: Option<Summary>,
-    /// Samples that count, in order of time; with several regimes, the samples of the headline regime.
+    /// Samples that count, in order of time. With several regimes, these are the samples of the regime that `value`
+    /// describes.
     pub samples: Vec<f64>,
     /// End of each of these samples, seconds since the start of the program; empty if not recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -175,7 +177,7 @@ pub struct Measurement {
     /// All detected regimes, fastest first; empty if there was only one or regimes were not monitored.
     #[serde(default)]
     pub regimes: Vec<RegimeSamples>,
-    /// Configuration, requested and actual.
+    /// Requested and actual configuration of the measurement.
     pub config: Map<String, Value>,
     /// Data that crosses the memory bus; `null` if unknown.
     pub traffic: Option<Traffic>,
@@ -183,24 +185,24 @@ pub struct Measurement {
     pub category: Category,
     /// Limit that the value is compared with; `null` if unknown.
     pub limit: Option<Limit>,
-    /// Validity.
+    /// Validity of the figure, with reasons.
     pub validity: Validity,
 }
 
-/// A disturbed sample.
+/// A sample with interference.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disturbed {
-    /// Sample, in the unit of the measurement.
+    /// Value of the sample, in the unit of the measurement.
     pub value: f64,
     /// Cause of the interference.
     pub reason: String,
-    /// Statistics that include the sample in spite of the interference.
+    /// Statistics that include the sample despite the interference.
     #[serde(default)]
     pub counts: Counts,
     /// End of the sample, seconds since the start of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_s: Option<f64>,
-    /// Core-to-core round trips before and after, seconds.
+    /// Core-to-core round trips before and after the sample, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_s: Option<[Option<f64>; 2]>,
 }
@@ -209,16 +211,17 @@ pub struct Disturbed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Counts {
-    /// No statistics: the warm-up, and samples without a regime or of another regime than the figure.
+    /// No statistic includes the sample. The sample is the warm-up, has no known regime, or belongs to another regime
+    /// than the figure.
     #[default]
     Nothing,
-    /// The best only, because interference makes samples slower, never faster.
+    /// Only the best includes the sample, because interference makes samples slower, never faster.
     Best,
-    /// All statistics, because there are too few undisturbed samples.
+    /// All statistics include the sample, because there are too few undisturbed samples.
     All,
 }
 
-/// Returns the round trips of a sample as they are in the record.
+/// Returns the round trips before and after a sample; `None` instead of NaN, as the record requires.
 fn round_trips(sample: &Sample) -> [Option<f64>; 2] {
     let (before, after) = sample.round_trips;
     [before, after].map(|trip| Some(trip).filter(|trip| trip.is_finite()))
@@ -228,7 +231,8 @@ fn round_trips(sample: &Sample) -> [Option<f64>; 2] {
 pub const PUBLISHED: &str = "published";
 
 impl Quoted {
-    /// Returns this statistic of samples in `unit`, which determines the best; `None` without samples.
+    /// Returns this statistic of the samples; `None` without samples. `unit` determines if the lowest or the highest
+    /// sample is the best.
     pub fn of(self, samples: &[f64], unit: Unit) -> Option<f64> {
         let n = samples.len() as f64;
         let summary = Summary::of(samples, unit.better())?;
@@ -255,8 +259,8 @@ impl Quoted {
     }
 }
 
-/// A figure is built with [`Measurement::new`] and the setters. [`Measurement::judged`] must be the last, because
-/// it removes the value of an invalid figure.
+/// A figure is built with [`Measurement::new`] and the setters. [`Measurement::judged`] must be the last setter,
+/// because it removes the value of an invalid figure.
 impl Measurement {
     /// Returns a figure without value, of category `Variant`.
     pub fn new(gauge: &str, test: &str, name: impl Into<String>, unit: Unit) -> Self {
@@ -294,7 +298,7 @@ impl Measurement {
         self
     }
 
-    /// Sets the samples; the value is their statistic `quoted`.
+    /// Sets the samples. The value becomes the statistic `quoted` of the samples.
     pub fn sampled(mut self, quoted: Quoted, samples: Vec<f64>) -> Self {
         self.quoted = quoted;
         self.value = quoted.of(&samples, self.unit);
@@ -303,9 +307,9 @@ impl Measurement {
         self
     }
 
-    /// Sets the samples from part number `part` of timed samples of one regime; `value_of` converts seconds to a
-    /// value. Adds the disturbed samples and the samples of other regimes. The best is taken from all samples of
-    /// the regime, the other statistics from the samples that count.
+    /// Sets the samples of the figure from timed passes of one regime: of each pass, the time of part number `part`,
+    /// which `value_of` converts to a value. Adds the disturbed samples and the samples of other regimes. The best is
+    /// taken from all samples of the regime; the other statistics are computed from the samples that count.
     pub fn timed(
         self,
         quoted: Quoted,
@@ -333,7 +337,7 @@ impl Measurement {
         timed
     }
 
-    /// Sets the configuration, requested and actual; replaces any previous one.
+    /// Sets the requested and actual configuration, and discards a configuration set before.
     pub fn config(mut self, config: &impl crate::keys::Config) -> Self {
         self.config = config.to_map();
         self
@@ -344,7 +348,7 @@ impl Measurement {
         C::of_map(&self.config)
     }
 
-    /// Returns the value of one key; `None` if it is absent or has another type.
+    /// Returns the value of one key of the configuration; `None` if the key is absent or has another type.
     pub fn read_key<K: keys::SharedKey>(&self) -> Option<K::Value>
     where
         K::Value: serde::de::DeserializeOwned,
@@ -352,7 +356,7 @@ impl Measurement {
         K::Value::deserialize(self.config.get(K::KEY.name)?).ok()
     }
 
-    /// Sets the limit that the value is compared with, in the same unit; the value must be set before.
+    /// Sets the limit that the value is compared with, in the unit of the value. The value must be set before.
     pub fn limit(mut self, value: f64, basis: impl Into<String>) -> Self {
         self.limit = self.value.map(|measured| Limit {
             value,
@@ -362,7 +366,7 @@ impl Measurement {
         self
     }
 
-    /// Sets a theoretical figure as the limit. A figure that is marked `at_most` and is below the value proves
+    /// Sets a theoretical figure as the limit. If the figure is marked `at_most` and is below the measured value, it is
     /// wrong, and no limit is set.
     pub fn within(self, figure: &super::Figure) -> Self {
         if !figure.at_most {
@@ -397,7 +401,7 @@ impl Measurement {
         self.judged(validity)
     }
 
-    /// Returns the name for people; a name that is a number of bytes is printed as a size with its unit.
+    /// Returns the name for display. A name that is a number of bytes is displayed as a size with its unit.
     pub fn name_in_words(&self) -> String {
         let sizes = self.config.iter().filter(|(key, _)| keys::is_size(key));
         let size = sizes.filter_map(|(_, value)| value.as_u64());
@@ -406,28 +410,28 @@ impl Measurement {
             .map_or_else(|| self.name.clone(), |size| size.to_string())
     }
 
-    /// Returns the value with its unit, for people.
+    /// Returns the value with its unit, for display.
     pub fn in_words(&self) -> String {
         self.value.map_or_else(|| "-".to_owned(), |value| self.unit.in_words(value))
     }
 
-    /// True for a figure published elsewhere that is shown for comparison. It is not a result of the run, and
-    /// conditions on results ignore it.
+    /// True for a published figure that is shown for comparison. It is not a result of the run, and expectations ignore
+    /// it.
     pub fn is_published(&self) -> bool {
         self.category == Category::Reference
             && self.read_key::<shared::engine>().as_deref() == Some(PUBLISHED)
     }
 
-    /// True if a condition applies to the figure only if it names the test, because messages without MPI must not
-    /// be taken for messages of an MPI library.
+    /// True if an expectation applies to the figure only if the expectation contains the test name. This prevents
+    /// figures of messages without MPI from being taken for figures of an MPI library.
     pub fn needs_scope(&self) -> bool {
         self.category == Category::Transport
     }
 }
 
 impl Sorted {
-    /// Returns statistics and samples of a part in each regime; empty if there is only one regime. `value`
-    /// converts seconds to a value.
+    /// Returns the statistics and samples of one part of the passes for each regime; empty if there is only one regime.
+    /// `value` converts seconds to a value.
     pub fn regimes(
         &self,
         samples: &[Sample],
@@ -452,8 +456,8 @@ impl Sorted {
         self.groups.iter().filter_map(of_group).collect()
     }
 
-    /// Returns the disturbed samples of a part in order of time, with the reasons in words. `group` is the regime
-    /// of the figure.
+    /// Returns the disturbed samples of one part of the passes in order of time, with the reasons as text. `group`
+    /// contains the samples of the figure's regime.
     fn disturbed(
         &self,
         samples: &[Sample],

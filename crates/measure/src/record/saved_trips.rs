@@ -1,15 +1,16 @@
-//! Core-to-core round trips of saved runs.
+//! Core-to-core round trips that saved runs contain.
 
 use super::Measurement;
 use crate::keys::shared;
 use crate::regime::is_of_a_line;
 
-/// Round trips of saved runs of a node, seconds, each with the CPUs of the threads of its figure.
+/// Core-to-core round trips in saved runs of a node, in seconds. Each round trip is stored with the CPUs of the threads
+/// between which it was measured.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SavedTrips(Vec<(Vec<Vec<u32>>, f64)>);
 
 impl SavedTrips {
-    /// Returns the round trips of some figures, one for each regime of a figure.
+    /// Returns the round trips in these figures: one per regime of each figure.
     pub fn of<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Self {
         let mut all: Vec<(Vec<Vec<u32>>, f64)> = Vec::new();
         for m in figures {
@@ -17,7 +18,7 @@ impl SavedTrips {
             let own = m.read_key::<shared::round_trip_s>();
             let regimes = m.regimes.iter().map(|regime| regime.round_trip_s);
             for trip in own.into_iter().chain(regimes).filter(|trip| is_of_a_line(*trip)) {
-                // All kernels of a run have the same round trips.
+                // All kernels of a run have the same round trips, which are stored once.
                 let this = (places.clone(), trip);
                 if !all.contains(&this) {
                     all.push(this);
@@ -27,7 +28,7 @@ impl SavedTrips {
         Self(all)
     }
 
-    /// Returns the round trips of figures whose threads ran on these CPUs.
+    /// Returns the round trips from figures whose threads ran on these CPUs.
     pub fn between(&self, places: &[Vec<u32>]) -> Vec<f64> {
         self.0.iter().filter(|(other, _)| *other == places).map(|(_, trip)| *trip).collect()
     }

@@ -1,34 +1,35 @@
-//! Evaluation of all cells of a run in one regime, so that a change of regime does not appear as a step in a
+//! Evaluation of all cells of a run in the same regime, so that a change of regime does not appear as a step in a
 //! curve.
 
 use super::{LEAST_IN_REGIME, RegimeGroup, SAMPLES, Sample, Sorted, sort_beside};
 use crate::quantity::Seconds;
 use crate::regime::{self, Regime};
 
-/// Sorted samples of all cells of a run, and the regime of the run's figures.
+/// Samples of all cells of a run, sorted by regime, and the regime of the run's figures.
 #[derive(Debug)]
 pub struct OneRegime {
     cells: Vec<(Vec<Sample>, Sorted)>,
-    /// Regime of the run; `None` without round trips.
+    /// Regime of the run's figures; `None` if no round trips were measured.
     regime: Option<Regime>,
     /// Round trips of all detected regimes, seconds, shortest first.
     pub trips: Vec<f64>,
 }
 
-/// Samples of a cell, and those of them that its figures are computed from.
+/// Samples of a cell, and the group of samples from which the figures of the cell are computed.
 #[derive(Debug, Clone, Copy)]
 pub struct CellSamples<'a> {
-    /// All samples.
+    /// All samples of the cell.
     pub samples: &'a [Sample],
-    /// Samples sorted by regime.
+    /// Samples of the cell, sorted by regime.
     pub sorted: &'a Sorted,
-    /// Samples of the regime that counts.
+    /// Samples of the regime from which the figures are computed.
     pub group: &'a RegimeGroup,
 }
 
 impl OneRegime {
-    /// Sorts the samples of each cell and chooses the regime in which most cells were measured; if several
-    /// have as many cells, the one with most samples. `known` are round trips of other runs.
+    /// Sorts the samples of each cell by regime, and chooses the regime in which most cells were measured. If several
+    /// regimes have the same number of cells, the regime with most samples is chosen. `known` contains round trips of
+    /// other runs.
     pub fn new(samples: Vec<Vec<Sample>>, known: &[f64]) -> Self {
         let mut cells: Vec<(Vec<Sample>, Sorted)> = Vec::new();
         for of_cell in samples {
@@ -56,8 +57,8 @@ impl OneRegime {
         Self { cells, regime: chosen, trips }
     }
 
-    /// Returns the samples of a cell and the group of them that counts: the group of the run's regime, or else
-    /// the headline group of the cell. Returns `None` if no group counts.
+    /// Returns the samples of a cell, and the group of samples that counts. This is the group of the run's regime; if
+    /// the cell has no such group, it is the headline group of the cell. Returns `None` if no group counts.
     pub fn of(&self, cell: usize) -> Option<CellSamples<'_>> {
         let (samples, sorted) = &self.cells[cell];
         let of_run = sorted.groups.iter().find(|group| self.is_of_run(group));
@@ -69,7 +70,7 @@ impl OneRegime {
         self.regime.is_none_or(|regime| regime.contains(group.round_trip))
     }
 
-    /// Returns the number of parts of the samples of a cell.
+    /// Returns the number of parts of each sample of a cell.
     pub fn parts(&self, cell: usize) -> usize {
         self.cells[cell].0.first().map_or(0, |sample| sample.seconds.len())
     }
@@ -80,8 +81,8 @@ impl OneRegime {
         group.values(samples, part, &|seconds| seconds)
     }
 
-    /// Returns the reasons why the figures of a part of a cell are suspect: they are of another regime than
-    /// the run, or disturbed. In a `guest` the hypervisor may be the cause.
+    /// Returns the reasons why the figures of a part of a cell are suspect: the samples are disturbed, or belong to
+    /// another regime than the run. If the machine is a `guest`, its hypervisor may be the cause.
     pub fn doubts(&self, cell: usize, part: usize, guest: bool) -> Vec<String> {
         let Some(CellSamples { samples, sorted, group }) = self.of(cell) else {
             return Vec::new();
@@ -95,12 +96,13 @@ impl OneRegime {
     }
 }
 
-/// Returns the reason why a figure of a group is suspect that is not of the run's regime.
+/// Returns the reason why a figure is suspect whose group does not belong to the run's regime.
 fn other_regime(group: &RegimeGroup) -> String {
     if group.round_trip.is_finite() {
         let trip = Seconds(group.round_trip);
         return format!(
-            "measured with a core-to-core round trip of {trip}, which differs from most of the run"
+            "measured with a core-to-core round trip of {trip}, which differs from that of most \
+             other figures of the run"
         );
     }
     "measured in an unknown regime: the core-to-core round trips before and after the samples \
@@ -119,7 +121,8 @@ mod tests {
     #[test]
     fn all_cells_are_of_the_regime_that_most_of_them_saw() {
         let (near, far) = (90e-9, 380e-9);
-        // The first cell was faster in the far regime, in which the second cell has only one sample.
+        // The first cell was faster in the regime with the long round trip, in which the second cell has only one
+        // sample.
         let first: Vec<Sample> = std::iter::once(sample(9.0, near, near))
             .chain((0..6).flat_map(|_| [sample(2.0, near, near), sample(1.0, far, far)]))
             .collect();
@@ -147,7 +150,7 @@ mod tests {
         );
         assert_eq!(judged.seconds(2, 0), [3.0; 4]);
         assert!(judged.doubts(2, 0, true)[0].contains("round trip of 380.0 ns"));
-        // The CPUs were moved in every sample: the regime is unknown, and the message contains no number for it.
+        // The CPUs were moved during every sample, so the regime is unknown and the message contains no round trip.
         assert_eq!(judged.seconds(3, 0), [4.0; 4]);
         let doubts = judged.doubts(3, 0, true);
         assert!(doubts[0].contains("an unknown regime"), "{doubts:?}");

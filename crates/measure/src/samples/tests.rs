@@ -40,7 +40,7 @@ fn a_disturbance_costs_one_part_and_nothing_of_the_best() {
         ..Sample::of_times(vec![copy, triad])
     };
     let mut samples = vec![part(2.0, 3.0, [None, None]); 9];
-    // The fastest Copy was slightly disturbed in one thread; Triad of the same pass was not.
+    // In one pass, the fastest Copy was slightly disturbed in one thread; Triad was not disturbed.
     samples.push(part(1.9, 3.1, [Some(Cause::Faults(99)), None]));
     let sorted = sort(&samples);
     let group = sorted.headline().unwrap();
@@ -104,7 +104,7 @@ fn when_the_regime_changes_in_every_pass_there_is_still_an_answer_and_the_reason
     let changing = vec![sample(1.0, 1e-7, 4e-7, vec![]); 4];
     assert!(doubt(&changing, true).starts_with("the hypervisor moved the CPUs in every pass: "));
     assert!(!doubt(&changing, false).contains("moved"));
-    // No round trip of a cache line takes milliseconds: the positions of the CPUs are unknown.
+    // A round trip of a cache line cannot take milliseconds, so the regime of these samples is unknown.
     let scattered = vec![sample(1.0, 6e-3, 6e-3, vec![]); 4];
     for guest in [true, false] {
         assert!(doubt(&scattered, guest).starts_with("no two round trips"));
@@ -150,8 +150,8 @@ fn a_round_counts_when_all_its_bound_steps_saw_one_regime_in_peace() {
     assert!(clean_rounds(&rounds[..3], &[false, true, true], 3).is_none());
 }
 
-/// Simulates passes of four kernels, each of which is disturbed independently with a probability of 1/8. Compares the
-/// number of samples that count if passes are judged as a whole with the number if each kernel is judged separately.
+/// Simulates passes of four kernels; each kernel is disturbed independently with a probability of 1/8. Compares the
+/// number of samples that count if whole passes are judged with the number if each kernel is judged separately.
 #[test]
 fn of_disturbances_in_an_eighth_of_the_kernels_an_eighth_is_lost_and_no_best() {
     let mut state = 1u64;

@@ -1,22 +1,22 @@
-//! Decides if there is time to set up one more cell, in addition to the turns of the cells that exist.
+//! Decides if the time is sufficient to set up and measure one more cell in addition to the existing cells.
 
 use super::policy::{RepetitionPolicy, WarmUp};
 use super::{Limits, clock};
 use std::time::{Duration, Instant};
 
-/// Time for cells that are set up one after another and then measured in rounds.
+/// Available time for cells that are set up one after another and then measured in rounds.
 #[derive(Debug, Clone, Copy)]
 pub struct Affordable {
-    /// End of the time; `None` if a number of samples ends the run instead.
+    /// End of the available time; `None` if the run ends after a number of samples instead.
     end: Option<Instant>,
-    /// Minimum number of turns of each cell.
+    /// Minimum number of measurements (turns) of each cell.
     turns: u32,
     /// Duration of a round of the accepted cells.
     round: Duration,
 }
 
 impl Affordable {
-    /// Returns the time until `end`, in which each cell has `turns` turns.
+    /// Returns the time until `end`, in which each cell is measured `turns` times.
     pub fn until(end: Instant, turns: u32) -> Self {
         Self { end: Some(end), turns, round: Duration::ZERO }
     }
@@ -28,13 +28,13 @@ impl Affordable {
         Self { end, turns: turns as u32, round: Duration::ZERO }
     }
 
-    /// True if there is time for a cell that takes `set_up` once and `turn` in every round.
+    /// True if the time is sufficient for one more cell, which takes `set_up` once and `turn` in every round.
     pub fn allows(&self, set_up: Duration, turn: Duration) -> bool {
         let foreseen = clock::now() + set_up + (self.round + turn) * self.turns;
         self.end.is_none_or(|end| foreseen <= end)
     }
 
-    /// Accepts a cell with turns of this duration.
+    /// Accepts a cell, each measurement of which takes `turn`.
     pub fn take(&mut self, turn: Duration) {
         self.round += turn;
     }

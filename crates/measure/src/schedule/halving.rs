@@ -1,7 +1,7 @@
-//! Successive halving that takes noise into account: candidates are measured by turns, and the slower ones leave
-//! after each round, except candidates that do not differ from the slowest remaining one by more than the noise.
-//! After Karnin, Koren and Somekh, "Almost Optimal Exploration in Multi-Armed Bandits" (2013); rates are compared
-//! only within their regime. [`Halving`] is pure: the caller measures. The only caller is [`choose`], the driver.
+//! Successive halving that takes noise into account. Candidates are measured alternately, and the slower half is
+//! eliminated after each round. Candidates that differ from the slowest remaining candidate by no more than the noise
+//! are not eliminated. After Karnin, Koren and Somekh, "Almost Optimal Exploration in Multi-Armed Bandits" (2013);
+//! rates are compared only within a regime. [`Halving`] does not measure; its only caller, [`choose`], does.
 
 mod search;
 
@@ -16,39 +16,39 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone)]
 struct Candidate<T> {
     what: T,
-    /// Rate in any unit, and the round trip that identifies its regime.
+    /// Samples: the rate in any unit, and the core-to-core round trip that identifies the regime.
     samples: Vec<(f64, f64)>,
 }
 
-/// Candidates of a search; some of them have left.
+/// Candidates of a search, including those that were eliminated.
 #[derive(Debug, Clone)]
 pub struct Halving<T> {
-    /// Remaining candidates, followed by the ones that left.
+    /// Remaining candidates, followed by the eliminated ones.
     candidates: Vec<Candidate<T>>,
     still_in: usize,
 }
 
-/// Lead of the fastest candidate over the second fastest.
+/// Advantage of the fastest candidate over the second fastest.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lead {
-    /// Rate of the leader divided by the rate of the second fastest.
+    /// Rate of the fastest candidate divided by the rate of the second fastest.
     pub ratio: f64,
-    /// Relative difference that two equally fast candidates may show.
+    /// Relative difference that the noise may cause between two equally fast candidates.
     pub noise: f64,
 }
 
 impl Lead {
-    /// True if the lead exceeds the noise.
+    /// True if the advantage exceeds the noise.
     pub fn is_told(self) -> bool {
         self.ratio > 1.0 + self.noise
     }
 }
 
-/// Minimum difference of two scores that counts, in standard errors.
+/// Minimum significant difference of two scores, in standard errors.
 const ERRORS_APART: f64 = 2.0;
-/// Minimum deviation of a candidate's rank sum from its expected value, in standard deviations, at which the
-/// candidate leaves. Four samples that are all slower than the four samples of the leader reach it; by chance this
-/// happens once in seventy times.
+/// Minimum deviation of a candidate's rank sum from its expected value, in standard deviations, at which the candidate
+/// is eliminated. Four samples that are all slower than the four samples of the fastest candidate reach this deviation;
+/// the probability that this occurs by chance is 1/70.
 const BEHIND: f64 = 2.3;
 /// Standard deviation of normal noise divided by its median absolute deviation.
 const SIGMA_OVER_MAD: f64 = 1.4826;
@@ -76,7 +76,7 @@ impl<T> Halving<T> {
         &self.candidates[i].what
     }
 
-    /// Returns remaining candidate number `i` for a measurement.
+    /// Returns remaining candidate number `i`, mutable, to measure it.
     pub fn get_mut(&mut self, i: usize) -> &mut T {
         &mut self.candidates[i].what
     }
@@ -91,14 +91,15 @@ impl<T> Halving<T> {
         self.get(0)
     }
 
-    /// Puts the remaining candidates into a random order, sorted by `group`.
+    /// Sorts the remaining candidates by `group`, in random order within each group.
     pub fn shuffle<K: Ord>(&mut self, order: &mut Shuffler, group: impl Fn(&T) -> K) {
         let still_in = &mut self.candidates[..self.still_in];
         order.shuffle(still_in);
         still_in.sort_by_key(|candidate| group(&candidate.what));
     }
 
-    /// Records a sample of candidate number `i`: `rate` in any unit, and the round trip of the regime, seconds.
+    /// Records a sample of candidate number `i`: `rate` in any unit, and the core-to-core round trip that identifies
+    /// the regime, in seconds.
     pub fn record(&mut self, i: usize, rate: f64, round_trip: f64) {
         self.candidates[i].samples.push((rate, round_trip));
     }
@@ -116,7 +117,7 @@ impl<T> Halving<T> {
         sorted
     }
 
-    /// Returns all measured candidates, fastest first, including the ones that left.
+    /// Returns all measured candidates, fastest first, including the eliminated ones.
     pub fn measured(&self) -> Vec<&T> {
         let mut scored: Vec<(f64, &Candidate<T>)> =
             scores(&relative(&self.candidates)).into_iter().zip(&self.candidates).collect();
@@ -125,8 +126,8 @@ impl<T> Halving<T> {
         measured.map(|(_, candidate)| &candidate.what).collect()
     }
 
-    /// Returns the lead of the first candidate over the best of the others, including the ones that left; `None` if
-    /// there are no others, or no candidate has two samples.
+    /// Returns the advantage of the first candidate over the best of all others, including eliminated ones. Returns
+    /// `None` if there are no others, or if no candidate has two samples.
     pub fn lead(&self) -> Option<Lead> {
         let relative = relative(&self.candidates);
         let scored = scores(&relative).into_iter().zip(relative.iter().map(Vec::len));
@@ -138,7 +139,7 @@ impl<T> Halving<T> {
         Some(Lead { ratio: own.0 / next.0, noise })
     }
 
-    /// Returns the minimum relative difference that counts between scores of remaining candidates; `None` if no
+    /// Returns the minimum significant relative difference between the scores of remaining candidates; `None` if no
     /// candidate has two samples.
     fn margin(&self) -> Option<f64> {
         let relative = relative(&self.candidates[..self.still_in]);
@@ -146,8 +147,8 @@ impl<T> Halving<T> {
         Some(ERRORS_APART * scatter(&relative)? * (2.0 / samples as f64).sqrt())
     }
 
-    /// Removes the slower half, except candidates that do not differ from the slowest remaining one by more than the
-    /// noise; at least one leaves. The remaining candidates are in order of rank.
+    /// Eliminates the slower half, at least one candidate. Candidates that differ from the slowest remaining candidate
+    /// by no more than the noise are kept. The remaining candidates are then in order of rank.
     pub fn cut(&mut self) {
         let scores = self.rank();
         let all = scores.len();
@@ -164,8 +165,8 @@ impl<T> Halving<T> {
         self.still_in = stay;
     }
 
-    /// Ranks the candidates and removes those that are significantly slower than the leader by a test on the ranks
-    /// of their rates (Mann and Whitney 1947). With fewer than four samples each, no candidate leaves.
+    /// Ranks the candidates and eliminates those that are significantly slower than the fastest, by a test on the ranks
+    /// of the rates (Mann and Whitney 1947). A candidate is not eliminated on fewer than four samples.
     pub fn leave_behind(&mut self) {
         self.rank();
         let relative = relative(&self.candidates[..self.still_in]);
@@ -186,8 +187,8 @@ impl<T> Halving<T> {
         self.candidates.extend(left);
     }
 
-    /// Ranks the candidates; returns true if no candidate can be faster than the leader by more than `tolerance`, so
-    /// that further rounds would not improve the choice.
+    /// Ranks the candidates. Returns true if no candidate can be faster than the current fastest by more than
+    /// `tolerance`, so that further rounds would not improve the choice.
     pub fn is_settled(&mut self, tolerance: f64) -> bool {
         let scores = self.rank();
         match (scores.get(1), self.margin()) {
@@ -200,7 +201,7 @@ impl<T> Halving<T> {
     }
 }
 
-/// Returns the rates of each candidate, divided by the median rate of their regime.
+/// Returns the rates of each candidate; each rate is divided by the median rate of its regime.
 fn relative<T>(candidates: &[Candidate<T>]) -> Vec<Vec<f64>> {
     let all = || candidates.iter().flat_map(|c| c.samples.iter().copied());
     let trips: Vec<f64> = all().map(|(_, trip)| trip).collect();
@@ -246,7 +247,7 @@ mod tests {
 
     #[test]
     fn competitors_are_ranked_within_their_regime() {
-        // The second candidate is faster in both regimes, but most of its samples are from the slow one.
+        // The second candidate is faster in both regimes, but most of its samples are from the slow regime.
         let (slow, fast) = (100e-9, 400e-9);
         let mut halving = Halving::new(["first", "second"]);
         for (i, rate, trip) in [
@@ -265,7 +266,7 @@ mod tests {
 
     #[test]
     fn whoever_cannot_be_told_from_the_last_that_stays_stays() {
-        // The noise is 2 %: candidates 0 to 2 differ by less, candidate 3 is much slower.
+        // The noise is 2 %. Candidates 0 to 2 differ by less than the noise; candidate 3 is much slower.
         let mut halving = Halving::new([0, 1, 2, 3]);
         for i in 0..4 {
             let rate = [100.0, 99.9, 99.8, 60.0][i];
@@ -280,7 +281,8 @@ mod tests {
         assert!(!halving.is_settled(0.005));
         assert!(halving.is_settled(0.05));
         assert_eq!(halving.measured(), [&0, &1, &2, &3]);
-        // The best two differ by less than the noise; the lead over the last candidate alone is significant.
+        // The fastest two candidates differ by less than the noise. Only the advantage over the last candidate is
+        // significant.
         assert!(!halving.lead().unwrap().is_told());
         let mut two = Halving::new([0, 3]);
         for (i, rate) in [(0, 98.0), (0, 100.0), (0, 102.0), (1, 59.0), (1, 60.0), (1, 61.0)] {
@@ -294,8 +296,8 @@ mod tests {
 
     #[test]
     fn only_those_that_are_told_from_the_leader_leave_it_alone() {
-        // The second candidate is as fast as the first, with one disturbed sample; the third is slower in all samples
-        // but one.
+        // The second candidate is as fast as the first, except for one disturbed sample. The third candidate is slower
+        // in all samples except one.
         let mut halving = Halving::new([0, 1, 2]);
         let rates = [
             [100.0, 98.0, 97.0, 99.0, 96.0],

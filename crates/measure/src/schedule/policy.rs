@@ -1,4 +1,4 @@
-//! Table of policies: one row per mode, with the reason for each value.
+//! Table of repetition policies: one row per mode of nodegauge, with the reason for each value.
 
 use crate::Fraction;
 use std::time::Duration;
@@ -6,46 +6,48 @@ use std::time::Duration;
 /// Order of the cells in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoundOrder {
-    /// Order in which the cells are given, in every round.
+    /// In every round, the order in which the mode defines the cells.
     AsGiven,
-    /// New random order in each round, with a fixed seed, so that no cell always follows the same neighbour.
+    /// A new random order in each round, with a fixed seed, so that no cell is always measured after the same other
+    /// cell.
     Shuffled,
-    /// Cell 0 before each of the others, which are in random order, so that every ratio to cell 0 is between
-    /// neighbours in time.
+    /// Cell 0 is measured before each of the other cells, which are in random order. Every ratio to cell 0 is therefore
+    /// computed from consecutive measurements.
     ReferenceBeforeEach,
 }
 
-/// Rule that ends the turns of a stable cell.
+/// Rule for the end of the measurements of a stable cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CellRule {
     /// All cells continue until all are stable, because compared cells need the same state of the machine.
     Together,
-    /// A stable cell stops at once, so that the remaining time is for the other cells.
+    /// A stable cell is not measured again, so that the remaining time is available to the other cells.
     OnceStable,
 }
 
-/// Position of the warm-up of a cell.
+/// Position of the warm-up of a cell in the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarmUp {
-    /// The first round warms all cells up.
+    /// The first round is the warm-up of all cells.
     Round,
-    /// Every turn includes a warm-up, because the cell before it leaves the caches in another state;
-    /// the first of these samples is kept as the warm-up of the cell.
+    /// Every measurement of a cell (turn) begins with a warm-up, because the previous cell leaves the caches in another
+    /// state. The first of these warm-up samples is kept as the warm-up of the cell.
     Turn,
-    /// No warm-up: every sample counts.
+    /// There is no warm-up; every sample counts.
     None,
 }
 
-/// Repetition of a mode.
+/// Rules of repetition for one mode.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RepetitionPolicy {
-    /// Order of a round.
+    /// Order of the cells in a round.
     pub order: RoundOrder,
-    /// Seed of random orders: fixed, so that a run can be repeated.
+    /// Seed of random orders; fixed, so that a run can be repeated.
     pub seed: u64,
     /// Position of the warm-up.
     pub warm_up: WarmUp,
-    /// Minimum number of rounds even if the time is used up; fewer give no meaningful figures.
+    /// Minimum number of rounds, which are measured even if the time is used up. With fewer rounds, the figures would
+    /// not be meaningful.
     pub fewest: usize,
     /// Minimum number of samples before a figure may count as stable.
     pub least: usize,
@@ -53,24 +55,25 @@ pub struct RepetitionPolicy {
     pub most: Option<usize>,
     /// Interval in rounds between checks of the stop conditions.
     pub ask_every: usize,
-    /// Time before any figure counts as stable, as a share of the time and as a maximum: regimes of a virtual
-    /// machine last seconds, and the samples should cover all of them.
+    /// Minimum time before any figure counts as stable: a share of the time, and an upper bound. Regimes of a virtual
+    /// machine last seconds, and the samples should cover all regimes.
     pub least_time: (f64, Duration),
-    /// True if that share is of the whole budget; otherwise it is of the time left when the rounds begin.
+    /// True if the share in `least_time` refers to the whole budget; false if it refers to the time left when the
+    /// rounds begin.
     pub least_time_of_budget: bool,
-    /// Share within which the best and the median of a stable figure stay. With `None` the rounds continue until
+    /// Maximum relative change of the best and the median of a stable figure. With `None`, the rounds continue until
     /// the time is used up.
     pub tolerance: Option<Fraction>,
-    /// Rule that ends the turns of a stable cell.
+    /// Rule for the end of the measurements of a stable cell.
     pub leave: CellRule,
-    /// True if the rounds may end in the middle of a round.
+    /// True if the measurement may end in the middle of a round.
     pub ends_within_round: bool,
     /// True if a requested number of samples is taken even if the time is used up.
     pub samples_despite_time: bool,
-    /// Maximum number of rounds per requested sample. With more than one, only undisturbed rounds of the most
+    /// Maximum number of rounds per requested sample. If it is greater than one, only undisturbed rounds of the most
     /// frequent regime count as requested samples.
     pub tries: usize,
-    /// Share of the budget for the choice of variants before the rounds.
+    /// Share of the budget for the choice of kernel variants before the rounds.
     pub choose: Fraction,
     /// Share of the budget at which the rounds must end; the rest is for checks and cleanup.
     pub measure: Fraction,
@@ -84,10 +87,10 @@ pub const STREAM: RepetitionPolicy = RepetitionPolicy {
     seed: 1,
     warm_up: WarmUp::Round,
     fewest: 3,
-    // STREAM's NTIMES is 10; twice as many give a median with a confidence interval.
+    // STREAM's NTIMES is 10; twice as many samples give a median with a useful confidence interval.
     least: 20,
     most: None,
-    // The check sorts all samples, which costs more than a pass over small arrays.
+    // The check of the stop conditions sorts all samples, which takes longer than a pass over small arrays.
     ask_every: 5,
     least_time: (0.25, Duration::from_millis(2500)),
     least_time_of_budget: true,
@@ -100,13 +103,14 @@ pub const STREAM: RepetitionPolicy = RepetitionPolicy {
     measure: Fraction(0.95),
 };
 
-/// Check if a cache speeds up the arrays of `stream`: whole and half arrays alternate, and each turn includes a
-/// warm-up.
+/// Check of `stream` if caches accelerate accesses to the arrays: passes over whole arrays and over half arrays
+/// alternate, each with a warm-up.
 pub const SIZE: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::Shuffled,
     seed: 0x7369_7A65,
     warm_up: WarmUp::None,
-    // Nine ratios give a confidence interval of their median; three are enough for a large effect of a cache.
+    // Nine ratios give a confidence interval of their median; three ratios are sufficient to detect a large effect of a
+    // cache.
     most: Some(9),
     ask_every: 1,
     tolerance: None,
@@ -116,7 +120,7 @@ pub const SIZE: RepetitionPolicy = RepetitionPolicy {
     ..STREAM
 };
 
-/// `stream --sweep`: many cells; the rest of the budget is for repeating values that break the trend.
+/// `stream --sweep`: many cells. The rest of the budget is used to repeat values that deviate from the trend.
 pub const SWEEP: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::Shuffled,
     seed: 0x0073_7765_6570,
@@ -127,10 +131,10 @@ pub const SWEEP: RepetitionPolicy = RepetitionPolicy {
     ..STREAM
 };
 
-/// `explain`: factors between neighbours in a round, over complete rounds.
+/// `explain`: ratios of consecutive cells of a round, from complete rounds.
 pub const EXPLAIN: RepetitionPolicy = RepetitionPolicy {
     seed: 0x0065_7870,
-    // Medians over fewer rounds scatter too much.
+    // With fewer rounds, the medians would scatter too much.
     most: Some(60),
     tolerance: None,
     choose: Fraction(0.15),
@@ -138,7 +142,7 @@ pub const EXPLAIN: RepetitionPolicy = RepetitionPolicy {
     ..SWEEP
 };
 
-/// Last step of `explain` only, with consecutive passes as in `stream`.
+/// Only the last step of `explain`, with consecutive passes as in `stream`.
 pub const EXPLAIN_END: RepetitionPolicy = RepetitionPolicy {
     fewest: 5,
     most: Some(20),
@@ -148,7 +152,7 @@ pub const EXPLAIN_END: RepetitionPolicy = RepetitionPolicy {
     ..STREAM
 };
 
-/// `stream --compiler`: native loops before the loops of each compiler.
+/// `stream --compiler`: nodegauge's loops are measured before the loops of each compiler.
 pub const COMPILED: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::ReferenceBeforeEach,
     seed: 0x636F_6D70,
@@ -157,7 +161,8 @@ pub const COMPILED: RepetitionPolicy = RepetitionPolicy {
     ..SWEEP
 };
 
-/// `stream --standard`: native passes before each run of a build, for the elapsed time of such a run.
+/// `stream --standard`: before each run of a compiled stream.c, nodegauge's passes are measured for as long as such a
+/// run takes.
 pub const STANDARD: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::ReferenceBeforeEach,
     seed: 0x7374_6463,
@@ -168,7 +173,7 @@ pub const STANDARD: RepetitionPolicy = RepetitionPolicy {
     ..SWEEP
 };
 
-/// `memory ladder`, `latency`, `matrix`, `loaded`, `mix`: many cells with turns of milliseconds.
+/// `memory ladder`, `latency`, `matrix`, `loaded`, `mix`: many cells, which take milliseconds per measurement.
 pub const CURVES: RepetitionPolicy = RepetitionPolicy {
     seed: 0x7475_726E,
     least_time: (0.25, Duration::MAX),
@@ -179,10 +184,11 @@ pub const CURVES: RepetitionPolicy = RepetitionPolicy {
     ..SWEEP
 };
 
-/// Like [`CURVES`], for cells that had a turn when they were set up.
+/// Same as [`CURVES`], for cells that were already measured once during their setup.
 pub const CURVES_BEHIND: RepetitionPolicy = RepetitionPolicy { warm_up: WarmUp::Turn, ..CURVES };
 
-/// Trial of loops before a curve: the first round determines the duration of a call, and the best counts.
+/// Choice of the loops before a curve is measured. The first round determines the duration of a call; the best sample
+/// counts.
 pub const LOOPS: RepetitionPolicy = RepetitionPolicy {
     seed: 0x6C6F_6F70,
     warm_up: WarmUp::None,
@@ -192,19 +198,19 @@ pub const LOOPS: RepetitionPolicy = RepetitionPolicy {
     ..CURVES
 };
 
-/// Node-to-node part of `memory matrix`; the rest of the time is for the CPU-to-CPU part.
+/// Node-to-node part of `memory matrix`; the rest of the time is available to the CPU-to-CPU part.
 pub const NODES: RepetitionPolicy = RepetitionPolicy { measure: Fraction(0.6), ..CURVES };
 
-/// `io`: the grid of file and block sizes, repeated for the requested number of samples, or else until the
-/// figures are precise enough or the time is used up.
+/// `io`: the grid of file and block sizes. It is repeated for the requested number of samples; without such a number,
+/// until the figures are precise enough or the time is used up.
 pub const FILES: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::AsGiven,
     seed: 1,
     warm_up: WarmUp::None,
     fewest: 0,
     least: 1,
-    // Passes over files of 64 KiB to 1 MiB scatter by a quarter: the median of 60 passes is known to 4 to 10 %,
-    // the median of 240 passes to half of that, in some tenths of a second per cell.
+    // Passes over files of 64 KiB to 1 MiB scatter by a quarter. The uncertainty of the median is 4 to 10 % for 60
+    // passes, and half of that for 240 passes, which take some tenths of a second per cell.
     most: Some(240),
     ask_every: 1,
     tolerance: None,
@@ -215,32 +221,33 @@ pub const FILES: RepetitionPolicy = RepetitionPolicy {
     ..STREAM
 };
 
-/// `mpi --osu`: a turn is an OSU program and the probe. Their means include all messages, so that a round
-/// counts as a whole or not at all; on some machines the CPUs are moved every few seconds.
+/// `mpi --osu`: each measurement of a cell runs an OSU program and nodegauge's own ping-pong. The OSU mean includes all
+/// messages of the run, so that a disturbed round is discarded as a whole. On some machines the hypervisor moves the
+/// CPUs every few seconds.
 pub const OSU: RepetitionPolicy =
     RepetitionPolicy { tries: 3, samples_despite_time: true, ..FILES };
 
-/// `apps`: workers on different placements, compared with each other; a round of sums takes seconds.
+/// `apps`: workers on different placements, which are compared with each other. A round takes seconds.
 pub const APPS: RepetitionPolicy =
     RepetitionPolicy { seed: 0x6170_7073, measure: Fraction(0.95), ..SWEEP };
 
-/// `apps iccg`: a turn is a complete solution, and each iteration is a sample. The rest of the budget is for the
-/// number of iterations in the natural order.
+/// `apps iccg`: each measurement of a cell is a complete solution, and each iteration is a sample. The rest of the
+/// budget is used to count the iterations in natural ordering.
 pub const ICCG: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::AsGiven,
     warm_up: WarmUp::Turn,
     fewest: 1,
     ask_every: 1,
     least_time: NO_TIME,
-    // A solution takes seconds; one more would improve the figures little.
+    // A solution takes seconds; one more solution would hardly improve the figures.
     tolerance: Some(Fraction(0.01)),
     measure: Fraction(0.65),
     ..APPS
 };
 
-/// `device stream` and `device peaks`: passes of all devices, interleaved.
+/// `device stream` and `device peaks`: passes on all devices, interleaved.
 pub const DEVICES: RepetitionPolicy =
     RepetitionPolicy { seed: 0x6465_7669, measure: Fraction(0.95), ..SWEEP };
 
-/// `device links`: a cell for each size, end and direction, with copies of milliseconds.
+/// `device links`: a cell for each copy size, pair of ends and direction; a measurement takes milliseconds.
 pub const LINKS: RepetitionPolicy = RepetitionPolicy { seed: 0x6C69_6E6B, ..CURVES };

@@ -1,11 +1,11 @@
 //! Random orders with a fixed seed.
 
-/// A seeded generator of orders: xorshift64*, whose quality is sufficient for shuffling.
+/// Generator of random orders with a seed. It uses xorshift64*, whose quality is sufficient for shuffling.
 #[derive(Debug, Clone)]
 pub struct Shuffler(u64);
 
 impl Shuffler {
-    /// Returns a generator; the same seed gives the same orders.
+    /// Returns a generator. The same seed produces the same orders.
     pub fn new(seed: u64) -> Self {
         Self(seed.max(1))
     }

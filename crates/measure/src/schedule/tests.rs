@@ -66,7 +66,7 @@ fn a_stable_cell_leaves_where_it_may_and_a_scattered_one_goes_on() {
     let stop = schedule.run(&mut Silent, None, |turn| {
         n += 1;
         clock::run_ahead(Duration::from_micros(200));
-        // The golden ratio spreads the values evenly between 1 and 2.
+        // Multiples of the golden ratio, modulo 1, spread the values evenly between 1 and 2.
         let scattered = 1.0 + (f64::from(n) * 0.618_034).fract();
         let time = if turn.cell == 0 { 1.0 } else { scattered };
         Ok::<_, Infallible>(vec![Sample::of_times(vec![time])])
@@ -131,8 +131,8 @@ fn disturbed_rounds_are_repeated_until_enough_count_or_the_tries_are_spent() {
     }
 }
 
-/// Simulates a run of `cells` cells with the times of the setup, of each turn, and of the check at the end. Returns the
-/// elapsed seconds and the smallest number of samples of a cell.
+/// Simulates a run of `cells` cells with given times of the setup, of each measurement, and of the check at the end.
+/// Returns the elapsed seconds and the smallest number of samples of a cell.
 fn simulated(
     policy: RepetitionPolicy,
     budget: f64,
@@ -196,14 +196,23 @@ fn where_the_least_takes_longer_it_is_said_with_what_works() {
          budget on this machine is --budget 13"
     );
     assert_eq!(Limits { samples: Some(3), ..limits }.overrun("memory", Duration::ZERO), None);
-    // A run that will exceed its budget is refused if the user set the budget, and announced otherwise.
+    // A run that will exceed its budget is refused if the user set the budget; otherwise the announcement contains the
+    // expected time.
     let ten_seconds = Limits::new(Duration::from_secs(10), None);
     let asked = Limits { asked: true, ..ten_seconds };
     let least = Duration::from_secs_f64(11.5);
-    assert_eq!(ten_seconds.beforehand(least).unwrap(), ": takes at least 12 s");
-    assert!(asked.beforehand(least).unwrap_err().to_string().starts_with(
-        "--budget 10 is too short: the run takes at least 11.5 s\nhint: use --budget 13,"
-    ));
-    assert_eq!(asked.beforehand(Duration::from_secs(11)).unwrap(), "");
-    assert_eq!(Limits { samples: Some(3), ..asked }.beforehand(least).unwrap(), "");
+    assert_eq!(
+        ten_seconds.beforehand(least, "smaller arrays (--size)").unwrap(),
+        ": takes at least 12 s"
+    );
+    assert!(
+        asked.beforehand(least, "smaller arrays (--size)").unwrap_err().to_string().starts_with(
+            "--budget 10 is too short: the run takes at least 11.5 s\nhint: use --budget 13,"
+        )
+    );
+    assert_eq!(asked.beforehand(Duration::from_secs(11), "smaller arrays (--size)").unwrap(), "");
+    assert_eq!(
+        Limits { samples: Some(3), ..asked }.beforehand(least, "smaller arrays (--size)").unwrap(),
+        ""
+    );
 }

@@ -64,7 +64,7 @@ fn combinations_come_once_in_the_order_of_the_axes() {
     let words: Vec<String> = all.iter().map(in_words).collect();
     assert_eq!(words, ["rate 1, name a", "rate 1, name b", "rate 2, name a", "rate 2, name b"]);
     assert_eq!(notices[0].message, "rate 1, name a is given twice and measured once");
-    let said = "400 combinations exceed the maximum of 256\nhint: use fewer values";
+    let said = "the sweep has 400 combinations; the maximum is 256\nhint: use fewer values";
     assert_eq!(check_count(400).unwrap_err().to_string(), said);
 }
 
@@ -90,9 +90,10 @@ fn an_option_has_one_value() {
     let says = |axes: &[Axis<Typed>], fixed: &str| {
         check(axes, |name| name == fixed).map_err(|failure| failure.to_string())
     };
-    let twice = "the axis rate is given twice\nhint: give all values at once, e.g. --sweep rate=3";
+    let twice =
+        "the axis rate is given twice\nhint: give all values in one --sweep, e.g. --sweep rate=3";
     assert_eq!(says(&[axis("rate=1,2"), axis("rate=3")], ""), Err(twice.to_owned()));
-    let fixed = "--rate is both fixed and swept\nhint: give it once, e.g. --sweep rate=1,2";
+    let fixed = "--rate is both fixed and swept\nhint: leave out --rate, e.g. --sweep rate=1,2";
     assert_eq!(says(&[axis("rate=1,2")], "rate"), Err(fixed.to_owned()));
     assert_eq!(says(&[axis("rate=1"), axis("name")], ""), Ok(()));
 }

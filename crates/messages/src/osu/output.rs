@@ -1,9 +1,9 @@
 //! Output of the OSU micro-benchmarks, versions 5 to 7.
 //!
-//! The title contains the test and its version, the header the columns; then there is one line per size.
-//! Version 7 adds a line with the data type (before or behind the header) and leaves 0 B out; `osu_mbw_mr`
-//! 7.2 prints its title twice; `-f` adds least and greatest time and iterations to collectives, `-c` a result
-//! of the data check, `-D` a second size, `-z` percentiles.
+//! The title contains the test and the version, and the header names the columns. One line per size follows. Version 7
+//! adds a line with the data type (before or after the header) and omits 0 B. `osu_mbw_mr` 7.2 prints its title twice.
+//! Some options add columns: `-f` adds the minimum and maximum time and the iterations to collectives, `-c` adds the
+//! result of the data check, `-D` adds a second size, and `-z` adds percentiles.
 
 use crate::config::MessageConfig;
 use crate::options::Timing;
@@ -17,17 +17,17 @@ use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity}
 pub struct OsuRow {
     /// Bytes of a message; 0 for a barrier.
     pub bytes: u64,
-    /// Seconds, or bytes per second.
+    /// Time in seconds, or rate in bytes per second.
     pub value: f64,
-    /// Messages per second, of `osu_mbw_mr`.
+    /// Messages per second; only `osu_mbw_mr` prints this column.
     pub messages: Option<f64>,
-    /// Minimum and maximum time over ranks, seconds, of collectives with `-f`.
+    /// Minimum and maximum time over the ranks, seconds; only printed for collectives with `-f`.
     pub spread: Option<(f64, f64)>,
-    /// Result of the program's data check, with `-c`.
+    /// Result of the data check; only printed with `-c`.
     pub validated: Option<bool>,
 }
 
-/// Output of one run.
+/// Parsed output of one OSU program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OsuOutput {
     /// Pattern of the test.
@@ -36,9 +36,9 @@ pub struct OsuOutput {
     pub version: Option<String>,
     /// Number of concurrent pairs, if printed.
     pub pairs: Option<u32>,
-    /// Number of messages under way at once, if printed.
+    /// Number of messages in flight, if printed.
     pub window: Option<u32>,
-    /// Senders and receivers of `osu_latency_mt`, if printed.
+    /// Numbers of sender threads and receiver threads of `osu_latency_mt`, if printed.
     pub threads: Option<(u32, u32)>,
     /// Rows of the table.
     pub rows: Vec<OsuRow>,
@@ -48,7 +48,7 @@ impl OsuOutput {
     /// Parses the output of one run.
     ///
     /// # Errors
-    /// Fails when it is not the output of a known test. The error text continues a sentence about the output.
+    /// Fails when the text is not the output of a known test. The error text continues a sentence about the output.
     pub fn read(text: &str) -> Result<Self, String> {
         let lines = || text.lines().map(str::trim);
         let title = lines()
@@ -104,7 +104,7 @@ impl OsuOutput {
 /// Parses a line of the table below `header`; `None` if it is invalid.
 fn row(line: &str, pattern: Pattern, header: &str) -> Option<OsuRow> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    // With `-D`, the size is followed by the number of bytes that are sent.
+    // With `-D`, the size column is followed by a column with the number of bytes sent.
     let (bytes, at) = if pattern.is_sizeless() {
         (0, 0)
     } else {
@@ -128,7 +128,7 @@ fn row(line: &str, pattern: Pattern, header: &str) -> Option<OsuRow> {
     Some(OsuRow { bytes, value: number(at)? * unit, messages, spread, validated })
 }
 
-/// Returns the measurements of a saved output of OSU's programs, with the configuration that it contains.
+/// Returns the measurements of a saved output of OSU's programs, with the configuration that the output contains.
 pub fn of_saved(output: &OsuOutput) -> Vec<Measurement> {
     let of_row = |row: &OsuRow| {
         let main = figure(output, row, output.pattern.unit(), &[row.value]);
@@ -139,7 +139,7 @@ pub fn of_saved(output: &OsuOutput) -> Vec<Measurement> {
     output.rows.iter().flat_map(of_row).collect()
 }
 
-/// Returns the figure of one size: the median of several runs.
+/// Returns the measurement for one size: the median of the values of several runs.
 pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64]) -> MessageFigure {
     let config = MessageConfig {
         engine: Some("osu".to_owned()),

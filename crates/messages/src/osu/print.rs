@@ -1,4 +1,4 @@
-//! The tables of `mpi` in the columns of the OSU micro-benchmarks, for scripts that parse these. The title
+//! The tables of `mpi` in the column format of the OSU micro-benchmarks, for scripts that parse this format. The title
 //! states that nodegauge measured the figures.
 
 use crate::GAUGE;
@@ -9,10 +9,10 @@ use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_placement::Distance;
 
-/// Key of a table: figures with the same key are in the same table.
+/// Properties that identify a table: figures with the same key are in the same table.
 type TableKey = (Pattern, Option<String>, Option<Distance>, Option<Vec<PairRank>>);
 
-/// Formats all tables: sizes in 10 columns, values with two digits in 20 columns.
+/// Formats all tables. Sizes have a width of 10 columns; values have two decimals and a width of 20 columns.
 pub fn tables(record: &Record) -> String {
     let mut out = String::new();
     let mut last: Option<TableKey> = None;
@@ -21,7 +21,7 @@ pub fn tables(record: &Record) -> String {
             m.gauge == GAUGE && m.category == category && m.unit != Unit::MessagesPerSecond
         }
     };
-    // In a record with an MPI, the built-in transport is only the lower bound.
+    // In a record with an MPI, the built-in transport is only the lower bound and has no table.
     let with_mpi = record.measurements.iter().any(|m| of(Category::Variant)(&m));
     let ours = of(if with_mpi { Category::Variant } else { Category::Transport });
     for m in record.measurements.iter().filter(ours) {
@@ -37,7 +37,7 @@ pub fn tables(record: &Record) -> String {
         }
         let bytes = config.message_bytes.unwrap_or(0);
         let value = if m.unit == Unit::Seconds { value * 1e6 } else { value / 1e6 };
-        // Messages per second, from the byte rate.
+        // The message rate is the byte rate divided by the message size.
         let messages = value * 1e6 / bytes as f64;
         out.push_str(&match pattern {
             _ if pattern.is_sizeless() => format!("{value:>17.2}\n"),

@@ -1,5 +1,5 @@
-//! Interleaved runs of the OSU programs and the probe, started the same way on the same CPUs, so that both
-//! meet the same state of the machine.
+//! Alternate runs of the OSU programs and the probe. Both are started in the same manner on the same CPUs, so that the
+//! state of the machine is the same for both.
 
 use crate::launch::Launch;
 use crate::options::MessageOptions;
@@ -24,26 +24,27 @@ use std::time::{Duration, Instant};
 
 /// Default number of valid rounds.
 pub const ROUNDS: u32 = 5;
-/// Default time limit per size; OSU's programs have none.
+/// Default time limit per size for the probe; OSU's programs have no time limit.
 pub const SIZE_LIMIT: Duration = Duration::from_secs(3);
 /// Time without output after which a program counts as hanging; the largest size takes seconds on slow links.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Depth of the search for programs below the given folder; OSU installs and builds in several folders.
+/// Maximum depth of the search for programs below the given folder, because OSU builds and installs its programs in
+/// several folders.
 const DEPTH: usize = 7;
 
-/// The programs of one build, by pattern.
+/// Paths of the programs of one OSU build, by pattern.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OsuPrograms(Vec<(Pattern, PathBuf)>);
 
 impl OsuPrograms {
-    /// Searches a folder and the folders below it for the programs; `None` if there are none.
+    /// Searches a folder and its subfolders for the programs; `None` if there are no programs.
     pub fn find(folder: &Path) -> Option<Self> {
         let mut found = Self::default();
         found.look(folder, DEPTH);
         (!found.0.is_empty()).then_some(found)
     }
 
-    /// Returns the program of a pattern.
+    /// Returns the path of the program for a pattern.
     pub fn of(&self, pattern: Pattern) -> Option<&Path> {
         self.0.iter().find(|(known, _)| *known == pattern).map(|(_, path)| path.as_path())
     }
@@ -55,7 +56,8 @@ impl OsuPrograms {
         for path in paths {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if path.is_dir() {
-                // `.libs` has the binaries that the scripts of a build start with the right libraries.
+                // Folders named `.libs` are skipped: they contain binaries that the scripts of a build start with the
+                // right libraries.
                 if depth > 0 && !name.starts_with('.') && !path.is_symlink() {
                     self.look(&path, depth - 1);
                 }
@@ -69,7 +71,7 @@ impl OsuPrograms {
     }
 }
 
-/// Runs both alternately, until each pattern has `rounds` valid rounds.
+/// Runs the OSU programs and the probe alternately, until each pattern has `rounds` valid rounds.
 ///
 /// # Errors
 /// Fails when an OSU program does not run, or the probe measures nothing.
@@ -84,7 +86,7 @@ pub(crate) fn run(
     for launch in launches {
         for pattern in launch.patterns.iter().copied() {
             let Some(program) = programs.of(pattern) else {
-                let text = format!("there is no osu_{pattern} in the folder: left out");
+                let text = format!("osu_{pattern} is not in the folder and is left out");
                 outcome.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
                 continue;
             };
@@ -114,7 +116,7 @@ fn by_turns(
         let counting = rounds as usize - turn.due.unwrap_or_default();
         let mut observer = &observer;
         observer.phase(&format!(
-            "{} osu_{pattern} and the probe interleaved, {} of {rounds}",
+            "{} osu_{pattern} and the probe alternately, round {} of {rounds}",
             mpi.transport.name(),
             counting + 1
         ));
@@ -130,7 +132,7 @@ fn by_turns(
         Err(MessagesError::Interrupted) => Stop::Interrupted,
         Err(error) if measured.is_empty() => return Err(error),
         Err(error) => {
-            notice(NoticeId::Failed, format!("a round was cut short: {error}"));
+            notice(NoticeId::Failed, format!("a round did not finish: {error}"));
             Stop::Samples
         }
     };
@@ -138,7 +140,7 @@ fn by_turns(
     let (all, left_out) = (measured.len(), measured.len() - counting.len());
     if left_out > 0 {
         let text = format!(
-            "{pattern}: {left_out} of {all} rounds do not count, because core-to-core latency \
+            "{pattern}: {left_out} of {all} rounds are not used, because core-to-core latency \
              changed or other programs used the cpus"
         );
         notice(NoticeId::Reference, text);
@@ -148,7 +150,7 @@ fn by_turns(
     Ok(outcome)
 }
 
-/// Runs one turn of each program.
+/// Runs the OSU program and then the probe.
 fn round(
     mpi: &Starter<'_>,
     launch: &Launch,
@@ -156,7 +158,7 @@ fn round(
     observer: &mut dyn Observer,
 ) -> Result<Round, MessagesError> {
     let cpus: Vec<u32> = launch.places().into_iter().flatten().flatten().collect();
-    // Slurm's daemon starts the ranks, so their CPU time is not counted for this process.
+    // Slurm's daemon starts the ranks, so that their CPU time is not part of this process's CPU time.
     let own_ranks = mpi.transport.launcher_kind() != Some(LauncherKind::Slurm);
     let work = || Work::now(&cpus).filter(|_| own_ranks).map(|work| (work, Instant::now()));
     let share = |from: Option<(Work, Instant)>, to: Option<(Work, Instant)>| {
@@ -183,7 +185,7 @@ fn round(
     })
 }
 
-/// Runs an OSU program as the probe is run.
+/// Runs an OSU program with the same launcher and on the same CPUs as the probe.
 fn osu(
     mpi: &Starter<'_>,
     launch: &Launch,
@@ -214,8 +216,8 @@ fn osu(
         let why = format!("it was not built with {}: each rank runs alone", mpi.transport.name());
         return Err(MessagesError::osu(program, &why));
     }
-    // osu_latency_mt 7 ends with a failure under Open MPI after all is printed, so that what is
-    // printed counts, not the status.
+    // osu_latency_mt 7 prints all results and then ends with a failure under Open MPI. Therefore the output is used,
+    // whatever the exit status.
     OsuOutput::read(&printed).map_err(|why| {
         if status.success() {
             MessagesError::osu(program, &why)
@@ -226,7 +228,7 @@ fn osu(
     })
 }
 
-/// Returns the options that both programs have.
+/// Returns the options that the OSU programs and the probe have in common.
 fn arguments(options: &MessageOptions, launch: &Launch) -> Vec<String> {
     let pattern = launch.patterns.first().copied().unwrap_or(Pattern::Latency);
     let sizes = options.sizes_of(pattern);

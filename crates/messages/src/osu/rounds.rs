@@ -1,9 +1,9 @@
-//! Selection of the valid rounds of two interleaved programs, and their combined figures.
+//! Selection of the valid rounds of two programs that run alternately, and their combined figures.
 //!
-//! OSU's programs do not report the core-to-core latency, which changes when a hypervisor moves CPUs; the
-//! probe does. A round is an OSU program and then the probe, so each OSU program runs between two probes.
-//! If the round trips of the probes before and after it and those within each probe agree, both programs ran in
-//! the same regime.
+//! The core-to-core latency changes when a hypervisor moves CPUs. The probe reports this latency; OSU's programs do
+//! not. A round is a run of an OSU program followed by a run of the probe, so that each OSU program runs between two
+//! runs of the probe. If the round trips in both runs of the probe agree, the OSU program and the probe ran in the same
+//! regime.
 
 use crate::config::MessageConfig;
 use crate::osu::output::{self, OsuOutput};
@@ -14,16 +14,16 @@ use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Fraction, Unit, regime, stats};
 
-/// Number of round trips at each end of a probe's run that determine the regime at that time.
+/// Number of round trips at the start and at the end of a probe's run from which the regime at that time is determined.
 const ENDS: usize = 5;
-/// Minimum share of a run's round trips that must agree; single outliers are disturbances.
+/// Minimum share of a run's round trips that must agree. Single outliers are disturbances and are ignored.
 const AGREE: f64 = 0.9;
 
-/// Maximum share of the CPU time of other programs in a turn. The launcher and the resolution of the kernel's
-/// counters (ticks) account for 1 % to 2 %.
+/// Maximum share of the CPU time that other programs may use during a run. The launcher and the resolution of the
+/// kernel's counters (ticks) account for 1 % to 2 %.
 const OTHERS: f64 = 0.03;
 
-/// One turn of each program.
+/// Run of an OSU program and run of the probe.
 #[derive(Debug, Clone)]
 pub(crate) struct Round {
     /// Output of the OSU program.
@@ -32,13 +32,13 @@ pub(crate) struct Round {
     pub(crate) own: Vec<MessageFigure>,
     /// Round trips of a cache line during the probe's run, seconds, in order.
     pub(crate) trips: Vec<f64>,
-    /// Share of the CPU time of other programs; the larger of the two turns.
+    /// Share of the CPU time that other programs used; the larger of the shares during the two runs.
     pub(crate) others: f64,
 }
 
 impl Round {
-    /// Returns the sample for the schedule: the round trip of the whole round, and whether the CPUs were moved or
-    /// used by others; `before` is the round before.
+    /// Returns the sample for the schedule: the median round trip of the whole round, and the reasons why the round is
+    /// invalid (moved CPUs or other programs). `before` is the previous round.
     pub(crate) fn sample(&self, before: Option<&Self>) -> Sample {
         let trips = &self.trips;
         let middle = stats::median(trips);
@@ -56,8 +56,8 @@ impl Round {
     }
 }
 
-/// Returns the figures of both programs over the valid rounds, or over all if none is valid: the medians, and
-/// the ratio of the probe's figure to OSU's.
+/// Returns the figures of both programs: the medians over the valid rounds, or over all rounds if no round is valid.
+/// Also returns the ratio of the probe's figure to OSU's.
 pub(crate) fn together(rounds: &[Round], counting: &[usize], pattern: Pattern) -> Vec<Measurement> {
     let counted: Vec<&Round> = match counting {
         [] => rounds.iter().collect(),
@@ -79,7 +79,8 @@ pub(crate) fn together(rounds: &[Round], counting: &[usize], pattern: Pattern) -
             config: one.config.clone(),
         };
         if counting.is_empty() {
-            let why = "in every round core-to-core latency changed or other programs used the cpus";
+            let why =
+                "in every round, the core-to-core latency changed or other programs used the cpus";
             own.measurement.validity.add(Status::Suspect, why);
         }
         let row =
@@ -113,7 +114,7 @@ pub(crate) fn together(rounds: &[Round], counting: &[usize], pattern: Pattern) -
     found.into_iter().map(with_rounds).collect()
 }
 
-/// Returns one figure over several rounds; the mean of a round, which OSU prints, is a sample.
+/// Returns one figure over several rounds. Each sample is the mean of a round, which is the value that OSU prints.
 fn over_rounds(one: &Measurement, runs: &[&Measurement]) -> Measurement {
     let samples: Vec<f64> = runs.iter().filter_map(|m| m.value).collect();
     let mut validity = one.validity.clone();
@@ -163,7 +164,7 @@ mod tests {
         let rounds = [round(&NEAR), round(&NEAR), round(&both), round(&FAR)];
         assert_eq!(counting(&rounds), [0, 1]);
         assert!(counting(&[round(&both)]).is_empty());
-        // One stray value among many is ignored.
+        // One outlier among many values is ignored.
         let stray = [&[3e-6], &NEAR[..], &NEAR].concat();
         assert_eq!(counting(&[round(&stray)]), [0]);
     }

@@ -47,7 +47,7 @@ fn every_distance_has_a_start_and_all_cores_another() {
         ]
     );
     assert_eq!(launches[4].ranks(), 128);
-    // One thread sends, two receive, each on its own core near the first thread of its rank.
+    // One thread sends and two threads receive. Each thread has its own core near the first thread of its rank.
     assert_eq!(here(&launches[5]), [vec![0], vec![1, 2]]);
     assert!(notices.is_empty());
 }
@@ -96,10 +96,10 @@ fn one_cpu_is_too_few_and_an_odd_rank_pauses() {
     let options = MessageOptions { patterns: vec![Pattern::MultiLat], ..MessageOptions::default() };
     let (launches, notices) = launches(&three, &options, &RankPairs::EachDistance, None).unwrap();
     assert_eq!(launches[0].ranks(), 2);
-    assert_eq!(notices[0].message, "2 of 3 ranks are used: every pair needs two");
+    assert_eq!(notices[0].message, "2 of 3 ranks are used, because pairs require an even number");
 }
 
-/// A plan for collectives on two sockets of 64 cores.
+/// Returns a plan for collectives on two sockets of 64 cores.
 fn collectives(patterns: &[Pattern], memory_limit: u64) -> Result<MessagesPlan, MessagesError> {
     let topology = machine("Package:2 Core:64 PU:1");
     let patterns = patterns.to_vec();
@@ -111,7 +111,7 @@ fn collectives(patterns: &[Pattern], memory_limit: u64) -> Result<MessagesPlan, 
 fn buffers_that_memory_cannot_hold_are_refused() {
     let gib = 1 << 30;
     let plan = collectives(&[Pattern::Alltoall, Pattern::Bcast], MEMORY_LIMIT).unwrap();
-    // 1 MiB for each of 128 ranks, sent and received, by 128 ranks.
+    // Each of 128 ranks sends and receives 1 MiB for each of 128 ranks.
     assert_eq!((plan.buffer_bytes(), plan.notices.len()), (32 * gib, 0));
     assert!(plan.check_memory(Some(32 * gib)).is_ok() && plan.check_memory(None).is_ok());
     let error = plan.check_memory(Some(16 * gib)).unwrap_err().to_string();
@@ -121,7 +121,7 @@ fn buffers_that_memory_cannot_hold_are_refused() {
         ),
         "{error}"
     );
-    // The receive buffer is gathered, the send buffer is not; the other patterns need one message.
+    // Only the receive buffer has a block per rank. The buffers of the other patterns hold one message.
     let bytes = |pattern| collectives(&[pattern], MEMORY_LIMIT).unwrap().buffer_bytes();
     assert_eq!(bytes(Pattern::Allgather), 129 * (128 << 20));
     assert_eq!(bytes(Pattern::Bcast), 2 * (128 << 20));
@@ -137,7 +137,7 @@ fn sizes_beyond_the_memory_limit_are_left_out_and_told() {
         plan.notices[0].message,
         "alltoall among 128 ranks is measured only up to 256 KiB: buffers of larger sizes exceed 32 MiB (--mem-limit)"
     );
-    // Requested sizes beyond the customary ones are measured up to the same limit.
+    // Requested sizes above the customary maximum are measured up to the same memory limit.
     let topology = machine("Package:1 Core:2 PU:1");
     let asked = |bytes: &[u64]| {
         let patterns = vec![Pattern::Alltoall];

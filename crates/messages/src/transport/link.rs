@@ -1,25 +1,25 @@
-//! One end of a connection between two ranks: through a ring and reads of the other process's memory, or TCP.
-//! No call blocks.
+//! Connection of a rank to another rank: through a ring buffer and reads of the other process's memory, or over TCP. No
+//! call blocks.
 
 use super::Route;
 use nodegauge_os::{Arrival, RingReader, RingWriter, read_process_memory};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::TcpStream;
 
-/// Minimum length of messages that the receiver reads from the sender's memory: for shorter ones a system call takes
-/// as long as two copies.
+/// Minimum length of messages that the receiver reads from the sender's memory. For shorter messages, a system call
+/// takes as long as two copies.
 const LEAST_LENT: usize = 1 << 10;
 
 pub(super) trait Link {
-    /// Sends as much of `message` as possible, from `done` on. Returns true if all of it is sent. The message
-    /// must not change until [`Link::is_sent`] returns true.
+    /// Sends as much of `message` as possible, beginning at offset `done`. Returns true when the complete message is
+    /// sent. The caller must not change the message until [`Link::is_sent`] returns true.
     fn post(&mut self, message: &[u8], done: &mut usize) -> io::Result<bool>;
 
-    /// Receives the available part of a message of the length of `into`, from `done` on. Returns true if the
-    /// message is complete.
+    /// Receives the available part of a message that has the length of `into`, beginning at offset `done`. Returns true
+    /// when the message is complete.
     fn take(&mut self, into: &mut [u8], done: &mut usize) -> io::Result<bool>;
 
-    /// True if the memory of all messages may be used again.
+    /// True if the buffers of all sent messages may be reused.
     fn is_sent(&mut self) -> bool;
 
     /// Returns the possible routes of messages of this length.
@@ -80,7 +80,7 @@ impl Link for Shared<'_> {
 /// Link between ranks over TCP; a message is its length followed by its bytes.
 pub(super) struct Connected(TcpStream);
 
-/// Bytes of the length in front of a message.
+/// Number of bytes of the length that precedes a message.
 const HEAD: usize = size_of::<u64>();
 
 impl Connected {
@@ -91,7 +91,7 @@ impl Connected {
     }
 }
 
-/// Returns the bytes that a call has moved; zero if it would have blocked.
+/// Returns the number of bytes that a call transferred; zero if the call would have blocked.
 fn moved(result: io::Result<usize>) -> io::Result<usize> {
     match result {
         Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -118,7 +118,7 @@ impl Link for Connected {
             *done += moved(self.0.read(&mut into[at..]))?;
             return Ok(*done == whole);
         }
-        // All messages have the expected length; the head is checked only when it arrives in one piece.
+        // All messages have the expected length. The length is checked only if all its bytes arrive together.
         let mut head = [0; HEAD];
         let rest = HEAD - *done;
         let length = into.len() as u64;

@@ -1,5 +1,5 @@
-//! Timing of one size, as in the MPI probe (probes/messages_measure.h), so that the figures are comparable.
-//! Where messages have two routes, an interleaved trial finds the faster one, which is then measured.
+//! Timing of one size, as in the MPI probe (probes/messages_measure.h), so that the figures are comparable. If two
+//! routes are possible, they run alternately in a trial, and the faster route is measured.
 
 use super::link::Link;
 use super::participant::Participant;
@@ -11,15 +11,17 @@ use std::fmt::Write;
 use std::io;
 use std::time::Instant;
 
-/// Seconds of a batch, so that reading the clock takes less than a thousandth of it.
+/// Duration of a batch in seconds; reading the clock takes less than a thousandth of this time.
 const BATCH: f64 = 200e-6;
-/// Batches between two checks of the cores; below, minimum and maximum number of batches per size.
+/// Number of batches between two checks of the cores. The next constants are the minimum and maximum number of batches
+/// per size.
 const GROUP: usize = 5;
 const LEAST_SAMPLES: usize = 20;
 const MOST_SAMPLES: usize = 60;
-/// Width of the confidence interval of the median at which a size ends: half a percent on each side.
+/// Width of the median's confidence interval at which the measurement of a size ends: half a percent above and below
+/// the median.
 const STABLE: f64 = 0.01;
-/// Batches of each route in a trial.
+/// Number of batches of each route in a trial.
 const TRIAL: usize = 3;
 
 /// Number of operations per batch, and of batches between two readings of the clock.
@@ -27,7 +29,7 @@ const TRIAL: usize = 3;
 struct Plan {
     operations: u64,
     group: usize,
-    /// Seconds per operation in the last piece of the warm-up.
+    /// Seconds per operation at the end of the warm-up.
     seconds: f64,
 }
 
@@ -56,12 +58,13 @@ struct Timing<'a, 'b, L> {
     participant: &'a mut Participant<'b, L>,
     order: &'a RankJob,
     warm_up: u64,
-    /// Number of timed operations, if it is fixed.
+    /// Number of timed operations; 0 if it is not fixed.
     fixed: u64,
 }
 
 impl<L: Link> Timing<'_, '_, L> {
-    /// Shares the numbers of all ranks and returns the first rank's answer to them.
+    /// Shares `values` with all ranks. The first rank computes the answer from the values of all ranks, and every rank
+    /// returns this answer.
     fn agree(&self, values: &[f64], answer: impl FnOnce(&[Vec<f64>]) -> Vec<f64>) -> Vec<f64> {
         let Participant { segment, rank, members, .. } = &self.participant;
         segment.agree(*rank, members, values, answer)
@@ -73,7 +76,7 @@ impl<L: Link> Timing<'_, '_, L> {
         }
     }
 
-    /// Warms up over every route, and selects the one with the shortest best batch.
+    /// Warms up every route and selects the route with the shortest batch.
     fn choose_route(&mut self, bytes: usize, output: &mut String) -> io::Result<Plan> {
         let mut plans: Vec<(Route, Plan)> = Vec::new();
         for route in self.participant.link.routes(bytes) {
@@ -101,7 +104,8 @@ impl<L: Link> Timing<'_, '_, L> {
         Ok(plan)
     }
 
-    /// Warms up in doubling pieces, so that a slow machine stays within a share of the limit.
+    /// Warms up with numbers of operations that double, so that a slow machine does not exceed its share of the time
+    /// limit.
     fn warm_up(&mut self) -> io::Result<Plan> {
         let limit = self.order.limit_s;
         let (mut done, mut piece) = (0, 1);
@@ -113,7 +117,7 @@ impl<L: Link> Timing<'_, '_, L> {
             done += piece;
             let enough = done >= self.warm_up || start.elapsed().as_secs_f64() > limit / 4.0;
             let mut operations = (BATCH / one) as u64 + 1;
-            // At least eight batches fit the limit.
+            // A batch takes at most an eighth of the time limit.
             while operations > 1 && operations as f64 * one > limit / 8.0 {
                 operations /= 2;
             }
@@ -130,7 +134,7 @@ impl<L: Link> Timing<'_, '_, L> {
         }
     }
 
-    /// Measures batches until the median is stable, their number is reached, or the time limit ends.
+    /// Measures batches until the median is stable, the number of batches is reached, or the time limit ends.
     fn batches(&mut self, plan: Plan, output: &mut String) -> io::Result<Done> {
         let pairs = self.participant.pairs();
         let mut left = self.fixed;

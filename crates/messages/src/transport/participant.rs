@@ -1,5 +1,5 @@
-//! Rank of a pattern: its sends and receives, and the verification of the data. Patterns, data and timing are
-//! the same as in the MPI probe (probes/messages_patterns.h).
+//! Rank that runs a pattern: sends, receives, and verification of the data. Patterns, data and timing are the same as
+//! in the MPI probe (probes/messages_patterns.h).
 
 use super::link::Link;
 use super::segment::Segment;
@@ -10,7 +10,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Bytes of the reply to a window.
+/// Number of bytes in the reply to a window.
 const ANSWER: usize = 4;
 
 /// Page-aligned memory for a message.
@@ -23,7 +23,7 @@ pub(super) struct Message {
 impl Message {
     pub(super) fn new(bytes: usize) -> Self {
         let page = nodegauge_os::page_bytes();
-        // The memory is written, so that its pages are allocated.
+        // Writing to the memory allocates its pages.
         let memory = vec![b'a'; bytes + page];
         let from = memory.as_ptr().align_offset(page).min(page);
         Self { memory, from, bytes }
@@ -38,11 +38,11 @@ impl Message {
     }
 }
 
-/// State of a rank.
+/// State of a rank that runs a pattern.
 pub(super) struct Participant<'a, L> {
     pub(super) segment: &'a Segment,
     pub(super) rank: usize,
-    /// All ranks that work together: senders, then as many receivers.
+    /// All ranks that run the pattern together: the senders, followed by the same number of receivers.
     pub(super) members: &'a [usize],
     pub(super) pattern: Pattern,
     pub(super) window: usize,
@@ -52,7 +52,7 @@ pub(super) struct Participant<'a, L> {
     pub(super) received: Vec<Message>,
 }
 
-/// Returns the seconds for `n` operations: timed as a whole, or with `each` the sum of single times.
+/// Returns the seconds for `n` operations. The operations are timed together, or with `each` separately and summed.
 fn timed(each: bool, n: u64, mut operation: impl FnMut() -> io::Result<()>) -> io::Result<f64> {
     let start = Instant::now();
     let mut sum = Duration::ZERO;
@@ -68,7 +68,7 @@ fn timed(each: bool, n: u64, mut operation: impl FnMut() -> io::Result<()>) -> i
     Ok(if each { sum } else { start.elapsed() }.as_secs_f64())
 }
 
-/// Sends and receives the given numbers of messages, all under way at once.
+/// Sends and receives these numbers of messages, all of which are in flight simultaneously.
 #[inline]
 fn exchange<L: Link>(
     link: &mut L,
@@ -120,7 +120,7 @@ fn receive<L: Link>(link: &mut L, into: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns byte `i` of message `number` of a window that rank `from` sends in round `round`.
+/// Returns byte `i` of a message: message `number` of a window that rank `from` sends in round `round`.
 fn byte(i: usize, from: usize, number: usize, round: u32) -> u8 {
     (i * 7 + from * 13 + number * 17 + round as usize * 31 + 5) as u8
 }
@@ -154,7 +154,7 @@ impl<L: Link> Participant<'_, L> {
         }
     }
 
-    /// Waits until both ranks of the pair, or all concurrent pairs, are ready for the timed loop.
+    /// Waits until both ranks of the pair, or all ranks of concurrent pairs, are ready for the timed loop.
     fn start_together(&mut self) -> io::Result<()> {
         if self.pattern.row().participants == Participants::Pairs {
             self.segment.meet(self.members);
@@ -173,7 +173,7 @@ impl<L: Link> Participant<'_, L> {
         }
     }
 
-    /// Runs `n` operations. Returns the seconds of this rank; 0 for a receiver.
+    /// Runs `n` operations. Returns the elapsed seconds of this rank; 0 for a receiver.
     pub(super) fn run(&mut self, n: u64) -> io::Result<f64> {
         self.start_together()?;
         let (sender, window) = (self.is_sender(), self.window);
@@ -205,13 +205,13 @@ impl<L: Link> Participant<'_, L> {
                     send(link, out)
                 }
             })
-            // The time is half a round trip.
+            // The latency is half of the round-trip time.
             .map(|seconds| seconds / 2.0)
         };
         seconds.map(|seconds| if sender { seconds } else { 0.0 })
     }
 
-    /// Measures the round trip of a cache line between the first rank and its partner, seconds; 0 for other
+    /// Measures the round trip of a cache line between the first rank and its partner in seconds. Returns 0 for other
     /// ranks.
     pub(super) fn trip(&mut self) -> io::Result<f64> {
         let index = self.index();
@@ -231,8 +231,8 @@ impl<L: Link> Participant<'_, L> {
         Ok(if trip.is_finite() { trip } else { 0.0 })
     }
 
-    /// Runs `rounds` untimed operations and returns how many bytes did not arrive as this rank's partner
-    /// sent them.
+    /// Runs `rounds` untimed operations. Returns the number of received bytes that differ from those sent by this
+    /// rank's partner.
     pub(super) fn validate(&mut self, rounds: u32) -> io::Result<u64> {
         let (rank, partner) = (self.rank, self.partner());
         let receives =
@@ -245,7 +245,7 @@ impl<L: Link> Participant<'_, L> {
             }
             self.received.iter_mut().for_each(|message| message.get_mut().fill(0));
             self.run(1)?;
-            // A latency uses only the first buffer.
+            // A latency pattern uses only the first buffer.
             let used = if self.pattern.is_rate() { self.received.len() } else { 1 };
             for (number, message) in self.received[..used].iter().enumerate().filter(|_| receives) {
                 let bytes = message.get().iter().enumerate();

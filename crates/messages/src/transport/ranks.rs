@@ -1,4 +1,4 @@
-//! The work of the ranks: forked children of one process, which waits for them.
+//! Processes of the ranks, which are forked children of one parent process. The parent waits for them.
 
 use super::link::{Connected, Link, Shared};
 use super::participant::{Message, Participant};
@@ -17,12 +17,12 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Interval at which a rank that has nothing to do checks whether that has changed.
+/// Interval at which an idle rank checks whether its next step begins.
 const POLL: Duration = Duration::from_micros(200);
-/// Interval at which the parent checks its ranks.
+/// Interval at which the parent checks that its ranks are running.
 const CHECK_RANKS: Duration = Duration::from_millis(100);
 
-/// Runs the job that `RankJob::arguments` passes: the ranks print the same output as the MPI probe.
+/// Runs the job that `RankJob::arguments` passes. The ranks print the same output as the MPI probe.
 ///
 /// # Errors
 /// Fails when the job is invalid, or a rank cannot be started or ends early.
@@ -57,7 +57,7 @@ type Worked<T = ()> = Result<T, Box<dyn Error>>;
 
 impl Rank<'_> {
     fn work(&mut self) -> Worked {
-        // The owner touches its part first, so that the memory is on the owner's NUMA node.
+        // Each rank touches its own part of the shared memory first, so that this memory is on the rank's NUMA node.
         let proof = Box::new(Segment::PROOF);
         self.word(Word::Process).store(std::process::id().into(), Ordering::Release);
         self.word(Word::Proof).store(proof.as_ptr() as u64, Ordering::Release);
@@ -79,13 +79,13 @@ impl Rank<'_> {
                 say(&format!("step {step}\n"))?;
                 over.store(step as u64 + 1, Ordering::Release);
             }
-            // An idle rank sleeps, so that it does not poll memory or heat the chip.
+            // An idle rank sleeps, so that it neither polls memory nor heats the processor.
             while over.load(Ordering::Acquire) <= step as u64 {
                 std::thread::sleep(POLL);
             }
         }
         self.segment.meet(&everybody);
-        // Other ranks may have read the proof until now.
+        // Other ranks may read the proof until all ranks have reached this line.
         drop(proof);
         if self.rank == 0 { Ok(say("end\n")?) } else { Ok(()) }
     }
@@ -94,11 +94,11 @@ impl Rank<'_> {
         self.segment.word(self.rank, word)
     }
 
-    /// On rank 0, prints the ranks in the format of the probe.
+    /// Prints the list of ranks in the format of the probe, if this is rank 0.
     fn introduce(&self) -> Worked {
         let everybody: Vec<usize> = (0..self.segment.ranks).collect();
         let cpus = pin::current_affinity()?;
-        // One rank after another.
+        // The ranks print one after another.
         for rank in &everybody {
             if *rank == self.rank {
                 let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -112,7 +112,7 @@ impl Rank<'_> {
         Ok(())
     }
 
-    /// Runs all patterns between members: the first half with the second.
+    /// Runs all patterns between the members. The first half of the members is paired with the second half.
     fn patterns(&self, members: &[usize]) -> Worked {
         let index = members.iter().position(|rank| *rank == self.rank).unwrap_or(0);
         let half = members.len() / 2;
@@ -139,12 +139,13 @@ impl Rank<'_> {
         }
     }
 
-    /// True if all of the members can read their partners' memory; the first that cannot reports the reason.
+    /// True if each member can read its partner's memory. If a member cannot, the first member prints
+    /// the error number.
     fn may_lend(&self, members: &[usize], partner: usize, process: u32) -> Worked<bool> {
         let address = self.segment.word(partner, Word::Proof).load(Ordering::Acquire);
         let mut proof = [0; Segment::PROOF.len()];
         let errno = match read_process_memory(process, address, &mut proof) {
-            // Memory of the wrong process counts as refused (EPERM).
+            // Access to the memory of the wrong process is treated as refused (EPERM).
             Ok(()) => i32::from(proof != Segment::PROOF),
             Err(error) => error.errno,
         };
@@ -209,7 +210,7 @@ impl Rank<'_> {
     }
 }
 
-/// Prints and flushes at once, so that the reader gets each size when it is complete.
+/// Prints and flushes immediately, so that the reader gets each size as soon as it is complete.
 fn say(words: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(words.as_bytes())?;

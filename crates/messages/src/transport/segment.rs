@@ -1,18 +1,18 @@
-//! Memory that all ranks share. Each rank has a barrier, a cache line, numbers for the other ranks, and the
-//! ring of its incoming messages. The memory has no name, so that nothing remains after a crash.
+//! Memory that all ranks share. Each rank has a barrier, a cache line, numbers for the other ranks, and a ring buffer
+//! for its incoming messages. The shared memory has no name in the file system, so that nothing remains after a crash.
 
 use nodegauge_os::{CacheLine, Gate, Mapping, Ring, SysError, page_bytes};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Maximum number of values that a rank shares at once, and of values in the answer.
+/// Maximum number of values that a rank shares in one exchange, and maximum number of values in the answer.
 pub(super) const WORDS: usize = 16;
 const LINE_AT: usize = size_of::<Gate>();
 const TOLD_AT: usize = LINE_AT + size_of::<CacheLine<AtomicU64>>();
 const ANSWER_AT: usize = TOLD_AT + WORDS * size_of::<AtomicU64>();
-/// Offset of the words of a rank: see [`Segment::word`].
+/// Offset of the 64-bit words of a rank, see [`Segment::word`].
 const WORD_AT: usize = ANSWER_AT + WORDS * size_of::<AtomicU64>();
 
-/// Word of a rank.
+/// Index of a 64-bit word that a rank shares.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Word {
     /// Process ID of the rank.
@@ -31,18 +31,20 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Content of a rank's word [`Word::Proof`].
+    /// Bytes to which the address in [`Word::Proof`] points. A partner reads them to check that it can read this rank's
+    /// memory.
     pub(super) const PROOF: [u8; 8] = *b"nodegaug";
 
     /// Creates the memory for `ranks` ranks, before they are forked.
     ///
     /// # Errors
-    /// Fails when there is no memory.
+    /// Fails when the memory cannot be mapped.
     pub(super) fn new(ranks: usize) -> Result<Self, SysError> {
         Ok(Self { mapping: Mapping::shared(ranks * Self::stride())?, ranks })
     }
 
-    /// Returns the bytes of a rank: whole pages, which the rank touches first.
+    /// Returns the number of bytes per rank. These are whole pages, so that each rank's pages can be on its own NUMA
+    /// node.
     fn stride() -> usize {
         page_bytes() + Ring::BYTES.next_multiple_of(page_bytes())
     }
@@ -52,7 +54,7 @@ impl Segment {
         rank * Self::stride()
     }
 
-    /// Returns the barrier of the members whose first rank is this one.
+    /// Returns the barrier of a group of ranks, of which this rank is the first.
     pub(super) fn gate(&self, rank: usize) -> &Gate {
         self.mapping.view(self.at(rank))
     }
@@ -76,8 +78,8 @@ impl Segment {
         (0..WORDS).map(move |word| self.mapping.view(at + word * size_of::<AtomicU64>()))
     }
 
-    /// Shares at most [`WORDS`] numbers of each of `members`. The first member computes an answer from all of
-    /// them, and every member returns it. `rank` is the caller.
+    /// Exchanges at most [`WORDS`] numbers of each rank in `members`. The first member computes an answer from the
+    /// numbers of all members, and every member returns this answer. `rank` is the rank of the caller.
     pub(super) fn agree(
         &self,
         rank: usize,
@@ -107,7 +109,7 @@ impl Segment {
 
     /// Waits until all of `members` have arrived.
     pub(super) fn meet(&self, members: &[usize]) {
-        // The barrier is never poisoned: ranks that wait for a dead one are killed.
+        // The barrier is never poisoned, because ranks that wait for an ended rank are killed.
         let _ = self.gate(members[0]).wait(members.len());
     }
 }

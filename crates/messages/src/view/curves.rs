@@ -1,4 +1,4 @@
-//! Figures over message sizes: latencies with their spread, rates with bars, collectives.
+//! Tables and charts of figures over message sizes: latencies with their quantiles, rates with bars, collectives.
 
 use super::{FigureUnit, NONE, ShownFigure, distance, evidence};
 use crate::pattern::Pattern;
@@ -9,14 +9,14 @@ use nodegauge_measure::{Bytes, Unit};
 
 /// Maximum width of a bar in columns.
 const BAR: usize = 20;
-/// Block characters for eighths of a column.
+/// Block characters for one to eight eighths of a column.
 const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
-/// Adds the curves of each library and distance.
+/// Adds the curves for each library and distance.
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let mut lines = grouped(all.iter().copied(), |figure| figure.line());
     lines.retain(|(_, own)| own.iter().any(|figure| figure.config.message_bytes.is_some()));
-    // With an MPI, the floor has columns in the MPI's table.
+    // If an MPI was measured, the lower bound (floor) is shown in columns of the MPI's table.
     if lines.iter().any(|(_, own)| !own[0].is_own()) {
         lines.retain(|(_, own)| !own[0].is_own());
     }
@@ -48,8 +48,8 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     });
 }
 
-/// Adds charts over message sizes: times, byte rates, message rates, collectives. Figures with the same `name` form
-/// one curve.
+/// Adds charts over message sizes for times, byte rates, message rates and collectives. Figures with the same `name`
+/// form one curve.
 pub(super) fn pictures(
     section: &mut Section,
     all: &[&ShownFigure<'_>],
@@ -102,7 +102,7 @@ pub(super) fn add_unknown(section: &mut Section, all: &[&ShownFigure<'_>]) {
     }
 }
 
-/// Returns the names of the patterns that `of_kind` selects, in order of appearance.
+/// Returns the names of the patterns for which `of_kind` returns true, in order of appearance.
 fn names<'a>(own: &[&'a ShownFigure<'_>], of_kind: impl Fn(Pattern) -> bool) -> Vec<&'a str> {
     let kind = own.iter().filter(|figure| figure.pattern.is_some_and(&of_kind));
     distinct(kind.map(|figure| figure.m.name.as_str()))
@@ -129,7 +129,7 @@ fn at<'a>(
     })
 }
 
-/// Returns a table of the figures of patterns over sizes, with the additional cells that `more` returns for each size.
+/// Returns a table of the figures of patterns, with one row per size. `more` returns additional cells for each size.
 /// All columns with a title are right-aligned.
 fn over_sizes(
     own: &[&ShownFigure<'_>],
@@ -156,7 +156,7 @@ fn over_sizes(
 fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
     let there = names(own, |pattern| !pattern.is_rate() && !pattern.is_collective());
     let first = there.first()?;
-    // Quantiles of the first pattern.
+    // Cells with the quantiles of the first pattern.
     let spread = |size: u64| {
         let first = at(own, first, Unit::Seconds, size);
         let median = first.and_then(|figure| Some(figure.m.summary.as_ref()?.median));
@@ -165,7 +165,7 @@ fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
         [config.min, median, config.p99, config.max].map(|value| scale.cell(value)).to_vec()
     };
     let floor = Floor::of(own, &there, Unit::Seconds);
-    // With a single pattern, the titles need no name.
+    // With a single pattern, the column titles do not need the pattern's name.
     let whose = if there.len() > 1 { format!("{first}'s ") } else { String::new() };
     let mut titles = vec![format!("{whose}min"), "median".into(), "p99".into(), "max".into()];
     titles.extend(floor.titles());
@@ -173,7 +173,7 @@ fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
     over_sizes(own, "us", &there, Unit::Seconds, &titles, &more)
 }
 
-/// Columns with the lower bound (floor), for the first of some patterns that has one.
+/// Columns with the lower bound (floor), for the first pattern that has one.
 struct Floor<'a> {
     own: &'a [&'a ShownFigure<'a>],
     /// Name of the pattern; `None` if no pattern has a floor.
@@ -234,7 +234,7 @@ fn collectives(own: &[&ShownFigure<'_>]) -> Option<Table> {
     over_sizes(own, &title, &there, Unit::Seconds, &[], &|_| Vec::new())
 }
 
-/// Returns a bar with this share of the maximum width.
+/// Returns a bar whose length is this share of the maximum width.
 fn bar(share: f64) -> String {
     let eighths = (share.clamp(0.0, 1.0) * (BAR * 8) as f64).round() as usize;
     let mut text = "█".repeat(eighths / 8);

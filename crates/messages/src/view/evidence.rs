@@ -1,4 +1,4 @@
-//! Evidence of figures: their configuration, and reasons to doubt them.
+//! Evidence for the figures: their configuration, and reasons to doubt them.
 
 use super::{SMALL, ShownFigure};
 use crate::curve::Switch;
@@ -7,7 +7,7 @@ use nodegauge_gauge::view::{Note, Section, distinct, grouped};
 use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
 
-/// Maximum number of figures that a doubt names.
+/// Maximum number of figures that are listed for a doubt.
 const SHOWN: usize = 3;
 
 /// Adds the configuration of the figures.
@@ -21,11 +21,11 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
             section.note("how", format!("{library}: nodegauge's own {title}{routes}"));
             continue;
         }
-        // A measured figure is preferred, because a failed start does not know the transport.
+        // A measured figure is preferred, because the transport of a failed start is unknown.
         let first = own.iter().find(|figure| figure.m.summary.is_some()).unwrap_or(&own[0]);
         let mpi = first.config.mpi.clone().unwrap_or_default();
         if mpi.library.is_none() && mpi.mpicc.is_some() {
-            // The named MPI is unusable; the reason is in the notes on validity.
+            // This MPI was specified but is unusable; the notes on validity contain the reason.
             continue;
         }
         let mut parts = vec![library];
@@ -41,7 +41,7 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
     if all.iter().any(|figure| figure.config.floor.is_some()) {
         section.note(
             "",
-            "floor: nodegauge's own shared-memory transport on the same cores, interleaved; of floor: the MPI's performance as a share of it",
+            "floor: time of nodegauge's own shared-memory transport on the same cores, run alternately; of floor: the MPI's performance as a share of the floor",
         );
     }
     let is_rate = |figure: &&&ShownFigure<'_>| {
@@ -72,7 +72,7 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
     }
 }
 
-/// Returns the routes of messages without an MPI: `ring to 8 KiB, process_vm_readv from 16 KiB`.
+/// Returns the routes of messages of the built-in transport, e.g. `ring to 8 KiB, process_vm_readv from 16 KiB`.
 fn routes(own: &[&&ShownFigure<'_>]) -> String {
     let first = own.first().map(|figure| figure.m.name.clone());
     let of_first = own.iter().filter(|figure| Some(&figure.m.name) == first.as_ref());
@@ -93,7 +93,7 @@ fn routes(own: &[&&ShownFigure<'_>]) -> String {
     ranges.iter().enumerate().map(words).collect::<Vec<_>>().join(", ")
 }
 
-/// Adds every doubt once, with the figures that it concerns.
+/// Adds every doubt once, with the figures to which it applies.
 pub(super) fn doubts(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let doubted = all.iter().filter(|figure| figure.m.validity.status != Status::Valid);
     let doubts =
@@ -113,7 +113,7 @@ pub(super) fn doubts(section: &mut Section, all: &[&ShownFigure<'_>]) {
     }
 }
 
-/// Describes the change of protocol, the jumps and dips, and Hockney's model of a curve.
+/// Describes a curve: the change of protocol, the jumps and dips, and the parameters of Hockney's model.
 pub(super) fn curve(figure: &ShownFigure<'_>) -> Option<String> {
     let curve = figure.config.curve.as_ref()?;
     let mut parts: Vec<String> = Vec::new();
@@ -122,7 +122,7 @@ pub(super) fn curve(figure: &ShownFigure<'_>) -> Option<String> {
         parts.push(format!("eager to rendezvous at {} ({source})", Bytes(bytes)));
     }
     let leap =
-        |switch: &Switch| format!("a leap at {} (x {:.1})", Bytes(switch.bytes), switch.leap);
+        |switch: &Switch| format!("a jump at {} (x {:.1})", Bytes(switch.bytes), switch.leap);
     parts.extend(curve.switches.iter().map(leap));
     let dip = |bytes: &u64| format!("{} deviates from the curve", Bytes(*bytes));
     parts.extend(curve.dips.iter().map(dip));

@@ -1,4 +1,4 @@
-//! Figures of every pair of cores or of nodes: a matrix if it fits, otherwise the outliers.
+//! Figures of every pair of cores or nodes, shown as a matrix if it fits the terminal, otherwise as a list of outliers.
 
 use super::{FigureUnit, ShownFigure, distance, evidence};
 use nodegauge_gauge::view::{Block, Picture, Section, Table, TableCell, distinct, grouped};
@@ -79,7 +79,7 @@ fn square(pairs: &[PairFigure<'_>], shown: FigureUnit) -> Table {
     table
 }
 
-/// Returns the figure of two ends, in either order.
+/// Returns the figure of a pair, for either order of its two ends.
 fn between(pairs: &[PairFigure<'_>], a: &str, b: &str) -> Option<f64> {
     let met = |pair: &&PairFigure<'_>| {
         let [x, y] = &pair.ends;
@@ -88,7 +88,7 @@ fn between(pairs: &[PairFigure<'_>], a: &str, b: &str) -> Option<f64> {
     pairs.iter().find(met).map(|pair| pair.value)
 }
 
-/// Returns the picture of all pairs.
+/// Returns a heat map of all pairs.
 fn map(title: String, pairs: &[PairFigure<'_>], unit: Unit) -> Picture {
     let ends = distinct(pairs.iter().flat_map(|pair| &pair.ends).cloned());
     let row = |a: &String| ends.iter().map(|b| between(pairs, a, b)).collect();

@@ -1,4 +1,4 @@
-//! The probe compared with the OSU micro-benchmarks, or only the latter for an imported output.
+//! Tables that compare the probe with the OSU micro-benchmarks, or show only the latter for an imported output.
 
 use super::curves::{pictures, sizes};
 use super::{FigureUnit, NONE, ShownFigure, evidence};
@@ -45,7 +45,8 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
                 Some("each") => "operation, as in OSU 7",
                 _ => "batch, as in OSU 5",
             };
-            let text = "interleaved rounds, also for the ratios; the clock is read around each";
+            let text =
+                "rounds, run alternately; ratios are also medians; the clock is read around each";
             section.note("", format!("medians of {rounds} {text} {around}"));
         }
     }
@@ -59,7 +60,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     evidence::doubts(section, all);
 }
 
-/// Returns the scatter of samples: half the range over the median.
+/// Returns the variation of the samples: half of their range divided by the median.
 fn spread(m: Option<&Measurement>) -> String {
     let Some(m) = m.filter(|m| m.samples.len() > 1) else { return NONE.to_owned() };
     let at = |share: f64| stats::quantile(&m.samples, share);

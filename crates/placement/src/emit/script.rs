@@ -1,7 +1,6 @@
-//! Conversion of a placement into shell scripts: `sh run.sh PROGRAM [ARGUMENT]...` starts a program as
-//! planned.
+//! Conversion of a placement into shell scripts. `sh run.sh PROGRAM [ARGUMENT]...` starts a program as planned.
 //!
-//! POSIX shell. The scripts contain only numbers and constant words of this crate, so that only the
+//! The scripts are for a POSIX shell. They contain only numbers and constant words of this crate, so that only the
 //! braces of places need quotes.
 
 use super::{OpenMpi, OpenMpiVersion, PerRank, RankLauncher, visible};
@@ -13,7 +12,7 @@ use nodegauge_measure::quantity::counted;
 
 const RUN: &str = "run: sh FILE PROGRAM [ARGUMENT]...";
 
-/// Returns the interpreter line and the comments at the head of a script.
+/// Returns the first lines of a script: the interpreter line and comments.
 fn head(plan: &RankPlan, remark: &str) -> String {
     let ranks = match plan.ranks.as_slice() {
         [RankPlace { rank: None, .. }] => String::new(),
@@ -28,11 +27,11 @@ fn exports(environment: &[(&'static str, String)]) -> String {
     environment.iter().map(|(name, value)| format!("export {name}='{value}'\n")).collect()
 }
 
-/// Returns a script of variables for a shell to source (`. ./FILE`), in each rank.
+/// Returns a script that sets variables. The shell of each rank sources it (`. ./FILE`).
 pub fn omp(plan: &RankPlan) -> String {
     let mut text = head(plan, "use: . ./FILE, in the shell that starts the program");
     if plan.ranks.iter().any(|place| place.memory != MemoryPolicy::Default) {
-        text.push_str("# memory: OpenMP has no words for it; see --emit numactl\n");
+        text.push_str("# memory policy: not available as an OpenMP variable; see --emit numactl\n");
     }
     let own = plan.ranks.iter().map(super::omp).enumerate();
     let each: Vec<_> = own.map(|(rank, words)| [words, visible(plan, rank)].concat()).collect();
@@ -50,7 +49,7 @@ pub fn omp(plan: &RankPlan) -> String {
     }
 }
 
-/// Returns a script that starts all ranks concurrently, one command per rank; it fails if a rank fails.
+/// Returns a script that starts all ranks concurrently with one command per rank. The script fails if a rank fails.
 pub fn numactl(plan: &RankPlan) -> String {
     let mut text = head(plan, RUN);
     let command = |(rank, place): (usize, &RankPlace)| {
@@ -69,8 +68,8 @@ pub fn numactl(plan: &RankPlan) -> String {
     text + "status=0\nfor pid in $pids; do wait \"$pid\" || status=$?; done\nexit $status\n"
 }
 
-/// Returns a script that starts the program of one rank, bound as planned, under any launcher, on one
-/// node or on several equal nodes: it reads the rank's number on its node from the launcher's variable.
+/// Returns a script that starts the program of one rank, bound as planned, under any launcher. It works on one node or
+/// on several identical nodes, because it reads the rank's number on its node from the launcher's variable.
 pub fn wrapper(plan: &RankPlan) -> String {
     let remark =
         "use: mpirun -np RANKS --bind-to none sh FILE PROGRAM [ARGUMENT]...; srun likewise";
@@ -86,7 +85,7 @@ pub fn wrapper(plan: &RankPlan) -> String {
     text + "esac\n"
 }
 
-/// Returns a script for Open MPI that detects the installed version; `MPIRUN` names another `mpirun`.
+/// Returns a script for Open MPI that detects the installed version. The variable `MPIRUN` selects another `mpirun`.
 pub fn openmpi(plan: &RankPlan, topology: &Topology) -> String {
     let versions = [OpenMpiVersion::V5, OpenMpiVersion::V4];
     let [v5, v4] = versions.map(|version| super::openmpi(plan, topology, version));
@@ -110,14 +109,14 @@ pub fn openmpi(plan: &RankPlan, topology: &Topology) -> String {
     text + "esac\n"
 }
 
-/// Returns a script for MPICH and its derivatives; `MPIRUN` names another `mpirun`.
+/// Returns a script for MPICH and its derivatives. The variable `MPIRUN` selects another `mpirun`.
 pub fn mpich(plan: &RankPlan) -> String {
     let args = super::mpich(plan).join(" ");
     let wrapped = wrapped(plan, RankLauncher::Mpich);
     format!("{}{wrapped}exec \"${{MPIRUN:-mpirun}}\" {args} \"$@\"\n", head(plan, RUN))
 }
 
-/// Returns a script for Slurm, to be run in an allocation of the whole node or outside any allocation.
+/// Returns a script for Slurm, which must be run in an allocation of the whole node or outside any allocation.
 pub fn slurm(plan: &RankPlan) -> String {
     let args = super::slurm(plan).join(" ");
     let wrapped = wrapped(plan, RankLauncher::Slurm);
@@ -125,8 +124,8 @@ pub fn slurm(plan: &RankPlan) -> String {
     format!("{}{wrapped}exec srun {args} \"$@\"\n", head(plan, &remark))
 }
 
-/// Returns the shell code that puts the settings of each rank in front of the program. Settings common
-/// to all ranks are passed with `env`; if they differ, a shell selects them by its rank.
+/// Returns the shell code that puts the settings of each rank before the program's command. Settings that all ranks
+/// share are passed with `env`. If the settings differ, a shell selects them by the number of its rank.
 fn wrapped(plan: &RankPlan, launcher: RankLauncher) -> String {
     let each = super::per_rank(plan, launcher);
     let Some(first) = each.first() else { return String::new() };
@@ -134,7 +133,7 @@ fn wrapped(plan: &RankPlan, launcher: RankLauncher) -> String {
     if each.iter().all(|rank| rank == first) {
         let prefix: String = prefix(first);
         let all = env_words(&first.environment);
-        // Every launcher passes on variables that are words of the command.
+        // Variables that are part of the command work with every launcher.
         return format!("set -- env {all}{prefix}\"$@\"\n");
     }
     let mut text = "set -- sh -c '\n".to_owned();
@@ -148,7 +147,7 @@ fn wrapped(plan: &RankPlan, launcher: RankLauncher) -> String {
     text + "esac' sh \"$@\"\n"
 }
 
-/// Returns the variables as words of a command: `A='1' B='2' `.
+/// Returns the variables as words of a shell command: `A='1' B='2' `.
 fn env_words(environment: &[(&'static str, String)]) -> String {
     environment.iter().map(|(name, value)| format!("{name}='{value}' ")).collect()
 }

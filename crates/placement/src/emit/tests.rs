@@ -6,7 +6,7 @@ fn planned(description: &str, request: &RankRequest) -> RankPlan {
     plan_ranks(&machine(description), request).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Four ranks of a node of T2K, two on each of two sockets.
+/// Returns the plan of four ranks on a node of T2K, two on each of two sockets.
 fn t2k(policy: u8) -> RankPlan {
     let request = RankRequest {
         ranks: 4,
@@ -17,7 +17,7 @@ fn t2k(policy: u8) -> RankPlan {
     planned("Package:2 NUMANode:1 Core:4 PU:1", &request)
 }
 
-/// Two ranks of two threads, each thread on a CPU of its own.
+/// Returns the plan of two ranks with two threads each, where each thread has its own CPU.
 fn hybrid(description: &str) -> RankPlan {
     let request = RankRequest {
         ranks: 2,
@@ -64,7 +64,7 @@ fn numactl_has_a_word_for_every_policy() {
 
 #[test]
 fn rank_files_of_open_mpi_4_and_5_differ_in_how_cpus_are_numbered() {
-    // The system numbers CPUs across the sockets, as many servers do.
+    // The system numbers CPUs alternately on the sockets, as many servers do.
     let text = "Package:2 NUMANode:1 Core:2 PU:2(indexes=0,4,1,5,2,6,3,7)";
     let topology = machine(text);
     let plan = hybrid(text);
@@ -106,7 +106,7 @@ fn srun_gets_numbers_or_masks() {
     );
     assert_eq!(slurm(&t2k(5)).join(" "), one.to_owned() + "none");
     assert_eq!(slurm(&t2k(1)).join(" "), one.to_owned() + "mask_cpu:0xf,0xf,0xf0,0xf0");
-    // Interleaved and local memory are left to numactl.
+    // Slurm has no options for interleaved and local memory, so that numactl sets these policies.
     assert_eq!(per_rank(&t2k(5), RankLauncher::Slurm)[0].prefix, ["numactl", "--localalloc"]);
     assert_eq!(per_rank(&t2k(1), RankLauncher::Slurm)[0].prefix, ["numactl", "--interleave=0-1"]);
     assert!(per_rank(&t2k(3), RankLauncher::Slurm)[0].prefix.is_empty());

@@ -1,9 +1,9 @@
 //! Conversion of `KMP_AFFINITY` into the CPUs of each thread.
 //!
-//! libomp sorts the hardware threads by their position on each level of the machine (socket, NUMA
-//! node, cache, core, thread). The outermost level is the most significant for compact, the innermost
-//! for scatter. The t-th thread is bound to the object, of the given granularity, that contains the
-//! t-th hardware thread. A level is ignored if no parent has several children on it.
+//! libomp sorts the hardware threads by their position on each level of the machine (socket, NUMA node, cache, core,
+//! thread). The most significant level is the outermost for compact and the innermost for scatter. The t-th thread is
+//! bound to the object of the given granularity that contains the t-th hardware thread. A level is ignored if no object
+//! of the level above contains several objects of this level.
 
 use super::{Granularity, KmpAffinity, KmpKind, KmpOrder, Numbers, ProcItem, RESPECT};
 use crate::cpus::{self, UsableCpus};
@@ -13,12 +13,12 @@ use nodegauge_machine::{CpuId, Topology};
 use std::collections::BTreeMap;
 
 impl KmpAffinity {
-    /// Returns the CPUs of each of `threads` threads, sorted. After the last hardware thread, or the last
-    /// entry of the proclist, the assignment starts again from the first.
+    /// Returns the sorted CPUs of each of `threads` threads. After the last hardware thread, or after the last entry of
+    /// the proclist, the assignment continues with the first one.
     ///
     /// # Errors
-    /// Fails when the proclist names a CPU that this process may not use, `permute` exceeds the levels of
-    /// the machine, or this process may not use any CPU.
+    /// Fails when the proclist contains a CPU that this process may not use, `permute` exceeds the levels of the
+    /// machine, or this process may not use any CPU.
     pub fn resolve(
         &self,
         topology: &Topology,
@@ -45,8 +45,8 @@ impl KmpAffinity {
         Ok((0..threads as usize).map(|t| masks[(start + t) % masks.len()].clone()).collect())
     }
 
-    /// Returns the default number of threads: one per entry of a proclist, one per hardware thread with
-    /// granularity fine, and one per core otherwise.
+    /// Returns the default number of threads. This is one per entry if there is a proclist, one per hardware thread
+    /// with granularity fine, and one per core otherwise.
     pub fn default_threads(&self, topology: &Topology) -> u32 {
         let count = match (&self.kind, self.granularity) {
             (Some(KmpKind::Explicit(items)), _) => items.iter().map(|item| item.len()).sum(),
@@ -76,7 +76,7 @@ impl KmpAffinity {
 }
 
 impl ProcItem {
-    /// Returns the number of threads of the entry.
+    /// Returns the number of threads that the entry provides CPUs for.
     fn len(&self) -> u64 {
         match self {
             Self::Range { first, last, stride } => {
@@ -87,15 +87,15 @@ impl ProcItem {
     }
 }
 
-/// Returns the allowed hardware threads of each core, in the order of siblings.
+/// Returns the allowed hardware threads of each core, by their number within the core.
 fn cores(topology: &Topology) -> Vec<Vec<CpuId>> {
     cpus::grouped(topology, |thread| Some(thread.core))
 }
 
-/// The machine in libomp's view.
+/// Objects of the machine as libomp distinguishes them.
 struct Objects<'a> {
     topology: &'a Topology,
-    /// Allowed CPUs of the object, of the given granularity, that contains each allowed CPU.
+    /// For each allowed CPU, the allowed CPUs of the object of the given granularity that contains it.
     around: BTreeMap<CpuId, Vec<CpuId>>,
 }
 
@@ -110,8 +110,8 @@ impl<'a> Objects<'a> {
         Self { topology, around }
     }
 
-    /// Returns all masks, sorted by level; `compact` returns, for the number of levels, how many of the
-    /// innermost vary slowest.
+    /// Returns the masks of all hardware threads, sorted by level. For a number of levels, `compact` returns how many
+    /// of the innermost levels vary slowest.
     fn sorted(
         &self,
         compact: impl Fn(u32) -> u32,
@@ -141,8 +141,8 @@ impl<'a> Objects<'a> {
         self.around.get(&cpu).cloned().unwrap_or_else(|| vec![cpu])
     }
 
-    /// Returns one mask for each of exactly `threads` threads: cores in order, cores of equal size with
-    /// equal numbers of consecutive threads, and the remainder on the first cores.
+    /// Returns one mask for each of exactly `threads` threads. Cores are used in order, and consecutive threads are on
+    /// the same core. Cores of equal size get equal numbers of threads, and the first cores get the remainder.
     fn balanced(&self, threads: u32) -> Vec<Vec<CpuId>> {
         let cores = cores(self.topology);
         let mut counts = vec![0usize; cores.len()];
@@ -190,8 +190,8 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// Returns the index of the object, of the given granularity, that contains a hardware thread. If the
-/// machine has no such object, a core stands in for a cache, and a socket for a NUMA node.
+/// Returns the index of the object of the given granularity that contains a hardware thread. If the machine has no such
+/// object, a core is used instead of a cache, and a socket instead of a NUMA node.
 fn object(topology: &Topology, granularity: Granularity, thread: &HardwareThread) -> Option<usize> {
     let last = topology.caches.iter().rfind(|cache| cache.holds_data());
     let last_level = last.map_or(0, |cache| cache.level);
@@ -199,8 +199,8 @@ fn object(topology: &Topology, granularity: Granularity, thread: &HardwareThread
     Some(match granularity {
         Granularity::Thread => thread.cpu.0 as usize,
         Granularity::Core => thread.core,
-        // The topology describes a level-2 cache only if it is the last level; otherwise it is assumed
-        // to be private to a core.
+        // The topology contains a level-2 cache only if this is the last level. Otherwise each core is assumed to have
+        // its own level-2 cache.
         Granularity::Tile | Granularity::L2 if last_level == 2 => cache,
         Granularity::Tile | Granularity::L2 => thread.core,
         Granularity::L3 if last_level < 3 => thread.core,
@@ -210,11 +210,11 @@ fn object(topology: &Topology, granularity: Granularity, thread: &HardwareThread
     })
 }
 
-/// Levels of a machine that libomp distinguishes, and the position of each allowed CPU on each level.
+/// Levels of a machine that libomp distinguishes, with the position of each allowed CPU on each level.
 struct Levels {
-    /// Names of the levels, outermost first.
+    /// Names of the levels, beginning with the outermost level.
     names: Vec<&'static str>,
-    /// Position of each CPU within its parent, per level.
+    /// Position of each CPU on each level, counted within the object of the level above.
     paths: Vec<(Vec<usize>, CpuId)>,
 }
 
@@ -242,14 +242,15 @@ impl Levels {
             }
             paths.push((path, thread.cpu));
         }
-        // libomp always keeps socket, core and thread; other levels only if a parent has several.
+        // libomp always keeps the levels socket, core and thread. It keeps other levels only if an object of the level
+        // above contains several of their objects.
         let splits = |level: usize| {
             children.iter().any(|(path, siblings)| path.len() == level && siblings.len() > 1)
         };
-        // If every cache has one core, the cache level equals the core level.
+        // If every cache has one core, the cache level is identical to the core level.
         let core_splits = splits(3);
         let keep = [true, splits(1), splits(2) && core_splits, true, true];
-        // If the cache level is dropped, the cores take over its positions.
+        // If the cache level is dropped, the core level uses the positions of the cache level.
         let merge = !core_splits;
         let paths = paths
             .into_iter()

@@ -51,7 +51,7 @@ fn scatter_goes_round_sockets_then_nodes_then_caches() {
     let t2k = machine(T2K);
     assert_eq!(resolved(&t2k, "scatter", 6), ["0", "4", "8", "12", "1", "5"]);
     assert_eq!(resolved(&t2k, "compact", 5), ["0", "1", "2", "3", "4"]);
-    // One step from scatter towards compact: nodes first, then sockets.
+    // The order with one permuted level is between scatter and compact: nodes first, then sockets.
     let rome = machine(ROME);
     assert_eq!(resolved(&rome, "scatter", 6), ["0", "64", "16", "80", "32", "96"]);
     assert_eq!(resolved(&rome, "scatter", 10)[8..], ["4", "68"]);
@@ -148,7 +148,7 @@ fn words_in_any_order_print_canonically() {
 #[test]
 fn wrong_texts_are_pointed_at() {
     let words = "expected compact, scatter, balanced, explicit, none, disabled or a modifier";
-    let numbers = "permute and offset go with compact, scatter and balanced only";
+    let numbers = "permute and offset require the type compact, scatter or balanced";
     for (text, at, problem) in [
         ("", 0, words),
         ("compat", 0, words),
@@ -166,7 +166,7 @@ fn wrong_texts_are_pointed_at() {
             "expected fine, core, tile, l2_cache, l3_cache, ll_cache, numa_domain or socket",
         ),
         ("explicit", 8, "expected proclist=[...] with the type explicit"),
-        ("proclist=[0],compact", 0, "a proclist goes with the type explicit only"),
+        ("proclist=[0],compact", 0, "a proclist requires the type explicit"),
         ("proclist=0,explicit", 9, "expected '[' before the CPUs"),
         ("proclist=[],explicit", 10, "expected a CPU number or '{'"),
         ("proclist=[0;1],explicit", 11, "expected ',' or ']'"),
@@ -175,8 +175,16 @@ fn wrong_texts_are_pointed_at() {
         ("proclist=[0-],explicit", 12, "expected the last CPU after '-'"),
         ("proclist=[0-4:],explicit", 14, "expected a stride after ':'"),
         ("proclist=[0-4:0],explicit", 14, "expected a stride other than 0"),
-        ("proclist=[4-0],explicit", 12, "a range goes up unless its stride is negative"),
-        ("proclist=[0-4:-1],explicit", 12, "with a negative stride a range goes down"),
+        (
+            "proclist=[4-0],explicit",
+            12,
+            "a range must begin with the smaller number unless the stride is negative",
+        ),
+        (
+            "proclist=[0-4:-1],explicit",
+            12,
+            "with a negative stride, a range must begin with the larger number",
+        ),
         ("proclist=[0],proclist=[1],explicit", 13, "a proclist is already given"),
         ("compact,99999999999", 8, "this number is too large"),
     ] {

@@ -51,7 +51,7 @@ fn wrong_texts_are_pointed_at() {
         ("bind", 4, "expected ':' and nodes after bind"),
         ("bind:0,", 7, "expected a node number or all"),
         ("bind:0-", 7, "expected the last node after '-'"),
-        ("bind:3-1", 7, "a range goes from the smaller number up"),
+        ("bind:3-1", 7, "a range must begin with the smaller number"),
         ("bind:0;1", 6, "expected ',' or the end"),
         ("bind:all,0", 8, "expected ',' or the end"),
         ("preferred", 9, "expected ':' and a node after preferred"),
@@ -64,7 +64,7 @@ fn wrong_texts_are_pointed_at() {
     }
 }
 
-/// Whole pages of this process, page-aligned, not touched yet.
+/// Returns whole pages of this process that are page-aligned and not touched yet.
 fn untouched(pages: usize) -> (Vec<u8>, usize, usize) {
     let page = nodegauge_os::page_bytes();
     let memory: Vec<u8> = Vec::with_capacity((pages + 1) * page);
@@ -74,7 +74,7 @@ fn untouched(pages: usize) -> (Vec<u8>, usize, usize) {
 
 #[test]
 fn a_policy_is_what_the_kernel_reports_afterwards() {
-    // Large enough for a mapping of its own.
+    // The memory is large enough that the allocator uses a separate mapping.
     let (_memory, address, bytes) = untouched(1024);
     let node = Topology::load(&nodegauge_machine::TopologySource::Live).unwrap().nodes[0].id;
     for policy in
@@ -82,7 +82,7 @@ fn a_policy_is_what_the_kernel_reports_afterwards() {
     {
         match policy.apply_to(address, bytes) {
             Ok(()) => assert_eq!(MemoryPolicy::of(address).unwrap(), Some(policy)),
-            // Containers may forbid the call.
+            // Some containers forbid the call.
             Err(error) => assert!(
                 matches!(error, SysError { call: "mbind", errno: libc::EPERM | libc::ENOSYS }),
                 "{error}"

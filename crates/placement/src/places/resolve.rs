@@ -1,4 +1,4 @@
-//! Conversion of `OMP_PLACES` into CPUs.
+//! Conversion of the parsed `OMP_PLACES` into CPUs.
 
 use super::{ListEntry, Place, PlaceExpr, PlaceName, PlacesSpec};
 use crate::cpus::{self, UsableCpus};
@@ -8,17 +8,16 @@ use nodegauge_machine::{CpuId, Topology};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Limit of the CPUs in all places together: 1024 places of 1024 CPUs. More must be a typing error.
+/// Maximum number of CPUs in all places together (1024 places of 1024 CPUs). A larger number is most likely a typing
+/// error.
 const BUDGET: usize = 1 << 20;
 
 impl PlacesSpec {
-    /// Returns the places on a machine, in order. Abstract places contain only CPUs that this process may
-    /// use.
+    /// Returns the places on a machine, in order. Abstract places contain only CPUs that this process may use.
     ///
     /// # Errors
-    /// Fails when an explicit place contains a CPU that the machine lacks or this process may not use, when
-    /// the machine has fewer objects than requested, or none, and when an exclusion has no effect or
-    /// leaves nothing.
+    /// Fails when an explicit place contains a CPU that does not exist or that this process may not use. Also fails
+    /// when the machine has fewer objects than requested, or when an exclusion has no effect or removes everything.
     pub fn resolve(&self, topology: &Topology) -> Result<Vec<Place>, PlacementError> {
         match self {
             Self::Abstract { name, count } => self.objects(topology, *name, *count),
@@ -112,7 +111,7 @@ impl Resolver<'_> {
         Ok(places)
     }
 
-    /// Returns the CPU numbers of a place as typed, before the check against the machine.
+    /// Returns the CPU numbers of a place before they are checked against the machine.
     fn numbers(&mut self, place: &PlaceExpr) -> Result<BTreeSet<i64>, PlacementError> {
         let items = match place {
             PlaceExpr::Cpu(cpu) => return Ok(BTreeSet::from([i64::from(*cpu)])),
@@ -127,7 +126,7 @@ impl Resolver<'_> {
                 );
             }
         }
-        // Within braces the order does not matter, as in libgomp.
+        // Within braces, the order of entries does not matter, as in libgomp.
         for item in items {
             if let ListEntry::Exclude(cpu) = item
                 && !numbers.remove(&i64::from(*cpu))
@@ -151,16 +150,16 @@ impl Resolver<'_> {
     }
 
     fn nothing_left(&self) -> PlacementError {
-        self.spec.refused("nothing is left after the exclusions")
+        self.spec.refused("no CPU is left after the exclusions")
     }
 
     fn too_many(&self) -> PlacementError {
-        self.spec.refused(format!("at most {MOST} places with {BUDGET} CPUs in all are resolved"))
+        self.spec.refused(format!("more than {MOST} places, or more than {BUDGET} CPUs in total"))
     }
 
     fn nothing_excluded(&self, excluded: &dyn std::fmt::Display) -> PlacementError {
         self.spec
             .refused(format!("!{excluded} excludes nothing"))
-            .hint("an exclusion takes away a place listed before it, or a CPU of the same braces")
+            .hint("an exclusion must follow the place that it removes, or be in the same braces as the CPU that it removes")
     }
 }

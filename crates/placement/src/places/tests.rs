@@ -7,7 +7,7 @@ fn parse(text: &str) -> PlacesSpec {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The places of `text` on a machine with CPUs 0-31, each as `{...}`.
+/// Formats the places of `text` on a machine with CPUs 0-31, each as `{...}`.
 fn resolved(text: &str) -> String {
     let topology = machine("Package:2 NUMANode:1 Core:8 PU:2");
     let places = parse(text).resolve(&topology).unwrap_or_else(|error| panic!("{error}"));
@@ -83,21 +83,21 @@ fn each_refusal_says_the_numbers() {
         ),
         (
             "!3,0:4",
-            "places \"!3,0:4\": !3 excludes nothing\nhint: an exclusion takes away a place listed before it, or a CPU of the same braces",
+            "places \"!3,0:4\": !3 excludes nothing\nhint: an exclusion must follow the place that it removes, or be in the same braces as the CPU that it removes",
         ),
         (
             "{0:2,!5}",
-            "places \"{0:2,!5}\": !5 excludes nothing\nhint: an exclusion takes away a place listed before it, or a CPU of the same braces",
+            "places \"{0:2,!5}\": !5 excludes nothing\nhint: an exclusion must follow the place that it removes, or be in the same braces as the CPU that it removes",
         ),
-        ("0,!0", "places \"0,!0\": nothing is left after the exclusions"),
-        ("{0,!0}", "places \"{0,!0}\": nothing is left after the exclusions"),
+        ("0,!0", "places \"0,!0\": no CPU is left after the exclusions"),
+        ("{0,!0}", "places \"{0,!0}\": no CPU is left after the exclusions"),
         (
             "{0:8}:65536:0,{0:8}:65536:0,{0:8}:65536:0",
-            "places \"{0:8}:65536:0,{0:8}:65536:0,{0:8}:65536:0\": at most 65536 places with 1048576 CPUs in all are resolved",
+            "places \"{0:8}:65536:0,{0:8}:65536:0,{0:8}:65536:0\": more than 65536 places, or more than 1048576 CPUs in total",
         ),
         (
             "0:65536:0,0",
-            "places \"0:65536:0,0\": at most 65536 places with 1048576 CPUs in all are resolved",
+            "places \"0:65536:0,0\": more than 65536 places, or more than 1048576 CPUs in total",
         ),
     ] {
         assert_eq!(error(text), expected, "{text}");

@@ -28,7 +28,7 @@ fn default_is_the_first_hardware_thread_of_each_core() {
 
 #[test]
 fn of_cores_that_differ_the_fastest_kind_is_used_unless_more_are_asked_for() {
-    // Four small cores, then four large ones with two hardware threads each, as on a telephone or a laptop.
+    // The machine has four small cores and four large cores with two hardware threads each, as in a phone or a laptop.
     let mut topology = machine("Package:1 L3Cache:1 Core:8 PU:2");
     topology.threads.retain(|thread| thread.core >= 4 || thread.sibling == 0);
     for thread in &mut topology.threads {
@@ -107,7 +107,7 @@ fn conflicts_are_refused() {
     let both = |request: PlacementRequest| plan(&topology, &request).unwrap_err().to_string();
     assert_eq!(
         both(PlacementRequest { per_cache: Some(1), ..request(None, "cores", None) }),
-        "--per-cache and --places both decide where threads go\nhint: give one of them"
+        "--per-cache and --places both decide where threads go\nhint: give only one of these options"
     );
     for (request, first, second) in [
         (
@@ -147,7 +147,7 @@ fn conflicts_are_refused() {
 fn too_many_and_no_threads_are_refused() {
     let topology = machine("Package:1 NUMANode:1 Core:2 PU:1");
     let text = |request: &PlacementRequest| plan(&topology, request).unwrap_err().to_string();
-    let many = "cannot place 500 threads: this process may use 2 hardware threads (0-1)\nhint: ask for 2 or fewer, e.g. --threads 2";
+    let many = "cannot place 500 threads: this process may use 2 hardware threads (0-1)\nhint: use 2 or fewer, e.g. --threads 2";
     assert_eq!(text(&request(Some(500), "", None)), many);
     assert_eq!(text(&request(Some(500), "cores", Some(Bind::None))), many);
     assert_eq!(text(&request(None, "0:500:0", None)), many);
@@ -166,7 +166,7 @@ fn too_many_and_no_threads_are_refused() {
     );
     assert_eq!(
         text(&request(Some(0), "", None)),
-        "cannot place 0 threads\nhint: ask for at least 1"
+        "cannot place 0 threads\nhint: request at least 1"
     );
     let one = plan(&machine("Package:1 Core:1 PU:1"), &request(Some(2), "", None)).unwrap_err();
     assert!(one.to_string().contains("may use 1 hardware thread (0)"), "{one}");

@@ -14,7 +14,7 @@ fn request(ranks: u32, each: u32) -> RankRequest {
     RankRequest { ranks, devices: Some(each), ..RankRequest::default() }
 }
 
-/// Device, its node and the CPUs of each rank.
+/// Returns for each rank the numbers of its devices, the NUMA node of the device, and the CPUs.
 fn table(plan: &RankPlan) -> Vec<(Vec<u32>, Option<u32>, Vec<u32>)> {
     let row = |(rank, devices): (&crate::RankPlace, &Vec<crate::RankDevice>)| {
         let cpus = rank.placement.cpus().iter().map(|cpu| cpu.0).collect();
@@ -30,7 +30,7 @@ fn all_near(plan: &RankPlan) -> bool {
 
 #[test]
 fn eight_dies_of_mi250x_have_ranks_on_the_nodes_that_are_near() {
-    // Frontier: the first two dies are near the last node, and so on.
+    // On Frontier, the first two dies are near the last node, and so on.
     let plan = planned("mi250x", RankRequest { threads: Some(2), ..request(8, 1) });
     assert!(all_near(&plan));
     let row = |device, node, cpus: [u32; 2]| (vec![device], Some(node), cpus.to_vec());
@@ -47,7 +47,7 @@ fn eight_dies_of_mi250x_have_ranks_on_the_nodes_that_are_near() {
             row(7, 2, [10, 11]),
         ]
     );
-    // Ranks that were placed by core keep their cores and get the device that is near.
+    // Ranks that the map `core` has placed keep their cores and get the near device.
     let two_nodes = planned(
         "mi250x",
         RankRequest { map: Some(RankMap::Core), threads: Some(2), ..request(8, 1) },
@@ -87,10 +87,10 @@ fn what_cannot_be_given_is_refused() {
     let refused = |name: &str, request: RankRequest| {
         plan_ranks(&topology(name), &request).unwrap_err().to_string()
     };
-    assert!(refused("two-kinds", request(1, 1)).starts_with("there is no device to place"));
+    assert!(refused("two-kinds", request(1, 1)).starts_with("cannot place ranks near devices"));
     assert_eq!(
         refused("four-a100", request(4, 2)),
-        "cannot give 4 ranks of 2 devices each: there are 4\nhint: ask for --ranks 2 or fewer"
+        "cannot place 4 ranks with 2 devices per rank: 8 devices are required, the machine has 4\nhint: use --ranks 2 or fewer"
     );
     assert!(refused("four-a100", request(1, 5)).ends_with("--devices 4 or fewer"));
 }

@@ -1,4 +1,4 @@
-//! Grammar of lists of numactl policies.
+//! Grammar of lists of the ccNUMA lecture's numactl policies.
 
 use super::LecturePolicy;
 use crate::grammar;
@@ -6,7 +6,7 @@ use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use std::str::FromStr;
 
-/// List of policies by number: `0,3`, `0-5` or, as in the lecture, `0..5`.
+/// List of policies by number, e.g. `0,3`, `0-5` or, as in the lecture, `0..5`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Policies(pub Vec<LecturePolicy>);
 
@@ -42,7 +42,7 @@ impl FromStr for Policies {
                 let at = cursor.position();
                 let last = policy(cursor)?;
                 if last < first {
-                    return Err(cursor.error_at(at, "a range goes from the smaller number up"));
+                    return Err(cursor.error_at(at, "a range must begin with the smaller number"));
                 }
                 Ok((first.number()..=last.number()).filter_map(LecturePolicy::new).collect())
             })?;

@@ -3,13 +3,14 @@
 use crate::cpus;
 use nodegauge_machine::{CpuId, Topology};
 
-/// Sockets with CPUs that this process may use.
+/// Sockets that contain CPUs that this process may use.
 pub(super) struct Sockets {
     /// CPUs of each socket.
     pub(super) cpus: Vec<Vec<CpuId>>,
     /// Socket of each core, in the order in which ranks fill the cores.
     pub(super) fill: Vec<usize>,
-    /// Every CPU with its socket: the first hardware thread of each core, then the second, and so on.
+    /// All CPUs with the index of their socket, in this order: the first hardware thread of each core, then the second,
+    /// and so on.
     pub(super) turns: Vec<(usize, CpuId)>,
 }
 

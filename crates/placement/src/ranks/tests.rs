@@ -15,7 +15,7 @@ fn lecture(ranks: u32, policy: u8, map: RankMap) -> RankRequest {
     }
 }
 
-/// Socket, memory and core of each rank on a node of T2K.
+/// Returns the socket, the memory policy and the core of each rank on a node of T2K.
 fn rows(request: RankRequest) -> Vec<(Vec<u32>, String, Vec<u32>)> {
     let topology = machine(T2K);
     planned(T2K, request)
@@ -96,7 +96,7 @@ fn without_a_policy_every_thread_has_a_cpu_of_its_own() {
     assert_eq!(cpus(2, Some(2), None), [[0, 4], [8, 12]]);
     assert_eq!(cpus(3, None, Some(RankMap::Block)), [[0], [2], [4]]);
     assert_eq!(cpus(3, Some(2), Some(RankMap::Cyclic)), [[0, 2], [8, 10], [4, 6]]);
-    // Cores come before their siblings.
+    // All cores are used before second hardware threads.
     assert_eq!(cpus(10, None, Some(RankMap::Core))[8..], [[1], [3]]);
     assert_eq!(cpus(8, Some(2), Some(RankMap::Core))[4..6], [[1, 3], [5, 7]]);
 }
@@ -144,7 +144,7 @@ fn beside_named_cpus_a_policy_says_where_memory_goes() {
         assert_eq!(cpus, [4, 0, 12].map(|cpu| vec![CpuId(cpu)]));
     }
     assert_eq!(of(3).words, "policy 3 cpus 4,0,12");
-    let said = "--cpus decides where threads go, policy 3 where memory goes";
+    let said = "--cpus determines the CPUs of threads, and policy 3 the placement of memory";
     assert_eq!(of(3).notices, [said]);
 }
 
@@ -154,32 +154,32 @@ fn refusals_name_the_numbers() {
     let some = RankRequest { ranks: 2, ..RankRequest::default() };
     assert_eq!(
         error(RankRequest { ranks: 17, ..some.clone() }),
-        "cannot place 17 ranks of 1 thread: this process may use 16 hardware threads (0-15)\nhint: ask for 16 or fewer, e.g. --ranks 16"
+        "cannot place 17 ranks of 1 thread: this process may use 16 hardware threads (0-15)\nhint: use 16 or fewer, e.g. --ranks 16"
     );
     assert_eq!(
         error(RankRequest { threads: Some(32), ..some.clone() }),
-        "cannot place 2 ranks of 32 threads: this process may use 16 hardware threads (0-15)\nhint: ask for 16 or fewer threads a rank, e.g. --threads 16"
+        "cannot place 2 ranks of 32 threads: this process may use 16 hardware threads (0-15)\nhint: use 16 or fewer threads per rank, e.g. --threads 16"
     );
     assert_eq!(
         error(RankRequest { cpus: "0-2".parse().ok(), ..some.clone() }),
-        "--cpus names 3 entries, but there are 2 ranks of 1 thread\nhint: name 2 CPUs, or one group a rank, e.g. --cpus '{0-3},{4-7}'"
+        "--cpus has 3 entries, but there are 2 ranks of 1 thread\nhint: give 2 CPUs, or one group per rank, e.g. --cpus '{0-3},{4-7}'"
     );
     let policy = RankRequest { policy: LecturePolicy::new(3), ..some.clone() };
     assert_eq!(
         error(RankRequest { numa: "local".parse().ok(), ..policy.clone() }),
-        "--policy and --numa both decide where memory goes\nhint: give one of them"
+        "--policy and --numa both decide where memory goes\nhint: give only one of these options"
     );
     let map = RankRequest { map: Some(RankMap::Core), ..policy.clone() };
     assert_eq!(
         error(RankRequest { cpus: "0-1".parse().ok(), ..map }),
-        "--cpus and --rank-map both decide where threads go\nhint: give one of them"
+        "--cpus and --rank-map both decide where threads go\nhint: give only one of these options"
     );
     let together = PlacementRequest { bind: Some(Bind::Close), ..PlacementRequest::default() };
     assert_eq!(
         error(RankRequest { together, ..policy }),
-        "--policy and --bind both decide where threads go\nhint: give one of them"
+        "--policy and --bind both decide where threads go\nhint: give only one of these options"
     );
-    assert_eq!(error(RankRequest::default()), "cannot place 0 ranks\nhint: ask for at least 1");
+    assert_eq!(error(RankRequest::default()), "cannot place 0 ranks\nhint: request at least 1");
     assert_eq!(
         "6".parse::<LecturePolicy>(),
         Err("policy 6 is out of range: expected 0 to 5".to_owned())

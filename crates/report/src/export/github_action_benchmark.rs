@@ -20,7 +20,7 @@ impl Exporter for GithubActionBenchmark {
     }
 
     fn purpose(&self) -> &'static str {
-        "The action of this name; `--output NAME.json` writes NAME-bigger.json and NAME-smaller.json, one per direction"
+        "Input of the GitHub action of this name; `--output NAME.json` writes NAME-bigger.json and NAME-smaller.json, one per direction"
     }
 
     fn extension(&self) -> &'static str {
@@ -39,13 +39,14 @@ impl Exporter for GithubActionBenchmark {
             documents.push(Document { part: Some(part), text: text + "\n" });
         }
         if documents.is_empty() {
-            return Err(Failure::usage("no figure has a better direction"));
+            return Err(Failure::usage("no figure has a unit for which higher or lower is better"));
         }
         Ok(documents)
     }
 }
 
-/// A figure. The action compares figures of the same name, so the unit of a name must not change.
+/// Figure as an entry of the file. The action compares figures of the same name, so the unit of a figure must not
+/// change between runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Benchmark {
     name: String,
@@ -57,7 +58,7 @@ struct Benchmark {
     extra: String,
 }
 
-/// Returns the unit of a figure, which does not depend on its value, and the factor to the base unit.
+/// Returns the unit for figures, and its factor to the base unit. The unit does not depend on the value of the figure.
 fn unit(unit: Unit) -> (&'static str, f64) {
     match unit {
         Unit::BytesPerSecond => ("GB/s", 1e9),
@@ -67,8 +68,8 @@ fn unit(unit: Unit) -> (&'static str, f64) {
     }
 }
 
-/// Returns the figures of this direction that have a value. If there are several runs, each name begins with
-/// the run.
+/// Returns the figures that have a value and for which `direction` is better. With several runs, the names of the
+/// figures begin with the name of the run.
 fn benchmarks(records: &[Record], direction: Better, registry: &Registry) -> Vec<Benchmark> {
     let names = run::names(records);
     let of_run = |(record, run): (&Record, &String)| -> Vec<Benchmark> {

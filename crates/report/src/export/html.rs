@@ -1,4 +1,4 @@
-//! The page of runs as one HTML file: everything about a run, or several side by side.
+//! The page of runs as one HTML file: the complete page of one run, or several runs side by side.
 
 use super::{Document, Export, Exporter, title};
 use crate::{html, run};

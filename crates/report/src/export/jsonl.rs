@@ -26,10 +26,10 @@ impl Exporter for JsonLines {
     }
 }
 
-/// Returns a record as JSON on one line, with its line break.
+/// Returns a record as JSON on one line, including the line break.
 ///
 /// # Errors
-/// If the record cannot be written as JSON.
+/// Fails if the record cannot be written as JSON.
 pub fn line(record: &Record) -> Result<String, Failure> {
     serde_json::to_string(record)
         .map(|text| text + "\n")

@@ -1,5 +1,5 @@
-//! Records as JUnit XML, which Jenkins (`junit-10.xsd` of its xUnit plugin) and GitLab read. Each run is a
-//! suite with one test case for its completeness, one per figure and one per condition.
+//! Records as JUnit XML, which Jenkins (`junit-10.xsd` of the xUnit plugin) and GitLab read. A run becomes a suite. The
+//! suite contains a test case for the completeness of the run, a test case per figure and a test case per condition.
 
 use super::{Document, Export, Exporter};
 use crate::figures::{self, Conditions, RecordFigure};
@@ -18,7 +18,7 @@ impl Exporter for Junit {
     }
 
     fn purpose(&self) -> &'static str {
-        "JUnit XML for Jenkins and GitLab: a test case per figure and `--expect`; exit code 1 when one fails"
+        "JUnit XML for Jenkins and GitLab: a test case per figure and `--expect`; exit code 1 if a test case fails"
     }
 
     fn extension(&self) -> &'static str {
@@ -35,11 +35,11 @@ impl Exporter for Junit {
     }
 }
 
-/// A test case with its failure, if any.
+/// Test case, with the failure if the test case failed.
 struct Case {
     class: String,
     name: String,
-    /// Element, type and message of the failure.
+    /// XML element, type and message of the failure.
     failed: Option<(&'static str, &'static str, String)>,
     output: String,
 }
@@ -47,7 +47,8 @@ struct Case {
 /// Returns the document with one suite per run.
 fn document(records: &[Record], conditions: Conditions<'_>, registry: &Registry) -> String {
     let several = records.len() > 1;
-    // Tools that keep the cases of all builds identify a suite by its name.
+    // Tools that keep the test cases of all builds identify a suite by name, so the name of a single run must not
+    // change from run to run.
     let alone =
         |record: &Record| record.machine.host.clone().unwrap_or_else(|| "nodegauge".to_owned());
     let names = if several { run::names(records) } else { records.iter().map(alone).collect() };
@@ -56,7 +57,8 @@ fn document(records: &[Record], conditions: Conditions<'_>, registry: &Registry)
         .zip(&names)
         .map(|(record, name)| {
             let mut cases = cases(record, conditions, registry);
-            // A reader may drop the suite of a case, so the name of the case contains it.
+            // Some tools do not show the suite of a test case, so the name of the test case contains the name of the
+            // suite.
             cases
                 .iter_mut()
                 .filter(|_| several)

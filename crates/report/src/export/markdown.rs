@@ -14,7 +14,7 @@ impl Exporter for Markdown {
     }
 
     fn purpose(&self) -> &'static str {
-        "Markdown for a ticket: figures with limit and validity, findings, environment, the command to repeat it"
+        "Markdown for a ticket: figures with limit and validity, findings, environment, and the command that repeats the run"
     }
 
     fn extension(&self) -> &'static str {

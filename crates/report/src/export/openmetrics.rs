@@ -1,6 +1,6 @@
 //! Figures as metrics, in a text that is valid in two formats: OpenMetrics 1.0 and the Prometheus text format
-//! 0.0.4. The textfile collector of node_exporter reads the latter: it ignores `# UNIT` and `# EOF` as
-//! comments, and refuses time stamps, so samples have none.
+//! 0.0.4. The textfile collector of node_exporter reads the Prometheus format. It ignores `# UNIT` and `# EOF` as
+//! comments, and rejects time stamps; therefore the samples have no time stamps.
 
 use super::{Document, Export, Exporter};
 use crate::figures::{self, RecordFigure};
@@ -31,10 +31,10 @@ impl Exporter for OpenMetrics {
     }
 }
 
-/// Labels of a sample: names and values.
+/// Labels of a sample, as pairs of name and value.
 type Labels = Vec<(String, String)>;
 
-/// Name, unit and help of a metric.
+/// Name, unit and help text of a metric.
 #[derive(Debug, Clone, Copy)]
 struct Family {
     name: &'static str,
@@ -43,13 +43,13 @@ struct Family {
     help: &'static str,
 }
 
-/// A metric with its samples.
+/// Metric and its samples.
 struct Metric {
     family: Family,
     samples: Vec<String>,
 }
 
-/// Returns the metric of the figures with a unit.
+/// Returns the metric for figures with this unit.
 fn of_unit(unit: Unit) -> Family {
     let (name, suffix) = match unit {
         Unit::BytesPerSecond => ("nodegauge_bytes_per_second", "bytes_per_second"),
@@ -62,7 +62,7 @@ fn of_unit(unit: Unit) -> Family {
     Family { name, unit: suffix, help: "Measured value, in the unit of the metric name." }
 }
 
-/// Further metrics of a figure.
+/// Metrics of a figure in addition to the measured value.
 const LIMIT: Family = Family {
     name: "nodegauge_limit_ratio",
     unit: "ratio",
@@ -74,7 +74,7 @@ const VALIDITY: Family = Family {
     help: "Validity of a figure: 0 valid, 1 suspect, 2 invalid.",
 };
 
-/// Metrics of a test of a run.
+/// Metrics that describe the run of a test.
 const TIMESTAMP: Family = Family {
     name: "nodegauge_run_timestamp_seconds",
     unit: "seconds",
@@ -96,8 +96,8 @@ const INFO: Family = Family {
     help: "Identifier and version of the run of a test; the value is always 1.",
 };
 
-/// Returns the metrics of these runs. Metrics describe the current state, so if several runs have the same
-/// host and labels, each test is taken from the newest run that has it.
+/// Returns the metrics of these runs. Metrics describe the current state. If several runs have the same host and
+/// labels, the figures of a test are taken from the newest run with that test.
 fn text(records: &[Record], registry: &Registry) -> String {
     let mut metrics = Metrics::default();
     let mut newest: Vec<&Record> = records.iter().collect();
@@ -160,7 +160,7 @@ impl Metrics {
         if let Some(value) = m.value {
             self.add(of_unit(m.unit), &labels, value);
         }
-        // Two figures may differ only in their units.
+        // The unit is a label here, because two figures may differ only in their units.
         labels.push(("unit".to_owned(), m.unit.symbol().to_owned()));
         if let Some(limit) = &m.limit {
             self.add(LIMIT, &labels, limit.fraction.0);
@@ -186,8 +186,8 @@ impl Metrics {
     }
 }
 
-/// Returns the labels of all samples of a run: its host, and its own labels as `label_KEY`. Other characters
-/// than letters, digits and underscores in a key become underscores; keys that are then equal get a number.
+/// Returns the labels of all samples of a run: the host, and the labels of the record as `label_KEY`. Characters of a
+/// key other than letters, digits and underscores are replaced by underscores. Keys that become equal get a number.
 fn node(record: &Record) -> Labels {
     let host = record.machine.host.iter().map(|host| ("host".to_owned(), host.clone()));
     let mut labels: Labels = host.collect();
@@ -205,7 +205,7 @@ fn node(record: &Record) -> Labels {
     labels
 }
 
-/// Returns the labels of a test of a run.
+/// Returns the labels of the samples for a test of a run.
 fn tested(node: &Labels, figure: &RecordFigure<'_>) -> Labels {
     let test = [("gauge", &figure.m.gauge), ("test", &figure.m.test)];
     let test = test.map(|(name, value)| (name.to_owned(), value.clone()));

@@ -11,7 +11,7 @@ use nodegauge_measure::{Bytes, Unit};
 const HEIGHT: usize = 13;
 /// Number of rows of a chart with straight lines, which span many decades.
 const LINES_HEIGHT: usize = 19;
-/// Number of columns for the labels of a chart's vertical axis and the axis.
+/// Number of columns for the vertical axis of a chart, including the labels.
 const LABELS: usize = 9;
 /// Colours of the curves, in order; they are legible on dark and on light terminals.
 const COLOURS: [&str; 6] = ["\x1b[36m", "\x1b[35m", "\x1b[32m", "\x1b[33m", "\x1b[34m", "\x1b[31m"];
@@ -21,7 +21,7 @@ const STEPS: usize = 10;
 const BACKGROUNDS: [u8; STEPS] = [17, 19, 25, 31, 30, 28, 64, 136, 166, 124];
 /// Number of columns for the label of a heat map's row.
 const ROW_LABEL: usize = 9;
-/// Number of columns between heat maps.
+/// Number of columns between two heat maps.
 const GUTTER: usize = 3;
 
 /// Returns a value in the unit of its axis, and the unit.
@@ -153,9 +153,9 @@ fn places(
     dots.windows(2).flat_map(between).collect()
 }
 
-/// Draws heat maps with the names of their rows and columns, side by side as far as there is room. A cell is
-/// a digit from 0 to 9 on a logarithmic scale, whose ends follow the title. With colour, the background goes
-/// from blue to red.
+/// Draws heat maps with the names of their rows and columns, side by side if the width permits. A cell is a digit from
+/// 0 to 9 on a logarithmic scale; the values of 0 and 9 follow the title. With colour, the background changes from blue
+/// (0) to red (9).
 pub(super) fn heat_maps(maps: &HeatMaps, style: Style) -> String {
     let columns: Vec<String> = maps.columns.iter().map(|name| short(name)).collect();
     let cell = columns.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(1) + 1;

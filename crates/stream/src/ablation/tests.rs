@@ -23,7 +23,7 @@ fn config() -> TargetConfig {
     }
 }
 
-/// Round of a baseline and two steps: seconds of Copy and Triad, and of `memcpy` in the last cell.
+/// Returns a round of a baseline and two steps: seconds of Copy and Triad, and in the last cell seconds of `memcpy`.
 fn round(triads: [f64; 3], memcpy: f64) -> Vec<Sample> {
     let step = |triad: f64| Sample::of_times(vec![1.0, triad]);
     triads.map(step).into_iter().chain([Sample::of_times(vec![memcpy])]).collect()
@@ -75,7 +75,7 @@ fn factors_of_steps_multiply_to_the_whole() {
     assert_eq!((config.rounds, config.rounds_left_out), (Some(12), Some(0)));
     assert!(figures.iter().all(|m| m.validity.status == Status::Valid), "{figures:?}");
     assert_eq!(figures[3].category, Category::Reference);
-    // The last step is quoted by STREAM's statistic, next to the result of `stream` itself.
+    // The rate of the last step is the best of its passes and is compared with the result of `stream`.
     let stream = config.stream.unwrap();
     assert_eq!(stream.passes, 10);
     assert!((stream.rate - 24.0 / 1.01).abs() < 1e-9 && (stream.ratio - 1.0 / 1.01).abs() < 1e-9);

@@ -1,4 +1,4 @@
-//! Options of a run, and what follows from them on a machine.
+//! Options of a run for the arrays and the loops.
 
 use crate::kernels::{self, Element, Kernel, KernelShape, Prefetch, SideBySide, Stores};
 use crate::size::SizeSpec;
@@ -8,7 +8,7 @@ use nodegauge_measure::Fraction;
 use nodegauge_placement::MemoryPolicy;
 use std::time::Duration;
 
-/// Options of a run.
+/// Options of a run for the arrays and the loops: request of the user, or defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamOptions {
     /// Length of the arrays.
@@ -21,23 +21,23 @@ pub struct StreamOptions {
     pub offset: Option<u64>,
     /// Kernels, in the order of a pass.
     pub kernels: Vec<Kernel>,
-    /// Kind of store; `None` for a choice by measuring.
+    /// Kind of store; `None` to choose it by measurement.
     pub stores: Option<Stores>,
-    /// Pages; `None` for the largest pages available without a reservation.
+    /// Kind of pages; `None` for the largest pages available without a reservation.
     pub pages: Option<RequestedPages>,
-    /// Software prefetch; `None` for a choice by measuring.
+    /// Software prefetch; `None` to choose it by measurement.
     pub prefetch: Option<Prefetch>,
-    /// Number of pages that loops traverse side by side; `None` for a choice by measuring.
+    /// Number of 4 KiB pages that loops traverse alternately (side by side); `None` to choose it by measurement.
     pub side_by_side: Option<SideBySide>,
     /// Memory policy of the arrays.
     pub policy: MemoryPolicy,
     /// Time budget of the whole run.
     pub budget: Duration,
-    /// True if the user set the budget; a run that would exceed it is then refused.
+    /// True if the user set the budget. A run that would exceed such a budget is refused.
     pub budget_asked: bool,
-    /// Loops that an earlier [`tune`](crate::tune) chose; a kernel in the list uses its loop.
+    /// Loops that an earlier [`tune`](crate::tune) chose for some kernels; these kernels use them.
     pub loops: Vec<(Kernel, KernelShape)>,
-    /// Exact number of passes after the warm-up, whatever the time.
+    /// Exact number of passes after the warm-up, regardless of the time.
     pub samples: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Length of the arrays, checked in every mode of `stream` by a measurement on these arrays.
+//! Check of the array length by a measurement: every mode of `stream` tests if caches hold part of the arrays.
 
 use super::{Arrangement, surroundings};
 use crate::GAUGE;
@@ -12,32 +12,32 @@ use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer};
 use std::time::Duration;
 
-/// Share of the budget within which arrays may still be doubled, which requires a new set-up.
+/// Share of the budget after which arrays are no longer doubled, because doubling requires a new set-up.
 const DOUBLE_UNTIL: f64 = 0.5;
 
-/// A target that is set up.
+/// A target (arrays and team) that is ready to be measured.
 pub(crate) struct Ready<T> {
     pub target: T,
     /// Elapsed time of the set-up.
     pub setting_up: Duration,
-    /// Result of the size check; `None` if it was not made.
+    /// Result of the size check; `None` if the check was not made.
     pub check: Option<SizeCheck>,
 }
 
 /// Set-up of the targets of an arrangement.
 pub(crate) struct SettingUp<'a, T> {
-    /// Sets one target up.
+    /// Function that sets up one target.
     pub make: &'a mut dyn FnMut(&Arrangement) -> Result<T, ArenaError>,
-    /// Returns the target that is checked.
+    /// Function that returns the target to check.
     pub target: fn(&mut T) -> &mut dyn Target,
-    /// Number of targets with arrays of this length.
+    /// Number of targets that are set up with arrays of this length.
     pub count: u32,
-    /// True if their arrays may be doubled.
+    /// True if the arrays may be doubled.
     pub may_grow: bool,
 }
 
 impl<T> SettingUp<'_, T> {
-    /// Sets one target up.
+    /// Sets up one target, without checking the size of its arrays.
     pub(crate) fn run(
         &mut self,
         arrangement: &Arrangement,
@@ -51,15 +51,16 @@ impl<T> SettingUp<'_, T> {
     }
 }
 
-/// Returns the index of the kernel that is used for the size check and for progress: Triad if it is in the pass, else
-/// the first one.
+/// Returns the index of the kernel that is used for the size check and the progress display: Triad if the pass contains
+/// it, otherwise the first kernel.
 pub(crate) fn shown(loops: &[Loop]) -> usize {
     loops.iter().position(|each| each.kernel() == Kernel::Triad).unwrap_or(0)
 }
 
 impl Arrangement {
-    /// Checks with the loops of `ready` whether a cache holds part of the arrays. If one does, the length was not
-    /// chosen by the user and time permits, doubles the arrays and sets them up again, until no cache helps.
+    /// Checks with the loops of `ready` if caches hold part of the arrays. If they do, doubles the arrays and sets them
+    /// up again, until caches have no effect. Arrays are not doubled if the user chose the length or if the time is too
+    /// short.
     pub(crate) fn check_size<T>(
         &mut self,
         site: &Site,
@@ -68,13 +69,13 @@ impl Arrangement {
         limits: Limits,
         observer: &mut dyn Observer,
     ) -> Result<Ready<T>, Failure> {
-        // Arrays below the rule are suspect in any case.
+        // Figures of arrays smaller than STREAM's rule requires are suspect anyway and need no check.
         while self.size.follows_rule != Some(false) {
             observer.phase("checking the size of the arrays");
             let target = (set_up.target)(&mut ready.target);
             let (shown, kernels) = (shown(target.loops()), target.config().kernels.clone());
             ready.check = check::run(target, shown, set_up.count, limits, observer)?;
-            // The set-up of doubled arrays takes twice as long.
+            // The set-up of doubled arrays takes twice as long as the last set-up.
             let again = 2 * set_up.count * ready.setting_up;
             let in_time = limits.elapsed() + again < limits.budget.mul_f64(DOUBLE_UNTIL);
             let cached = ready.check.filter(SizeCheck::finds_cache);
@@ -82,7 +83,7 @@ impl Arrangement {
             let (Some(cached), Some(twice)) = (cached, twice) else { break };
             self.notices.push(self.doubled(&cached, &twice));
             self.resize(twice);
-            // The memory of the old arrays is freed first.
+            // The memory of the old arrays is freed before the new arrays are set up.
             drop(ready);
             ready = set_up.run(self, &limits, observer)?;
             (set_up.target)(&mut ready.target).reshape(kernels)?;
@@ -90,7 +91,8 @@ impl Arrangement {
         Ok(ready)
     }
 
-    /// Returns arrays of twice the length; `None` if the user chose the length, or if they do not fit.
+    /// Returns a size with arrays of twice the length; `None` if the user chose the length, or if the arrays would not
+    /// fit.
     pub(crate) fn twice(&self, site: &Site) -> Option<ArraySize> {
         let spec = SizeSpec::Elements(2 * self.size.elements);
         let around = surroundings(site, &self.placement, &self.options);
@@ -98,7 +100,7 @@ impl Arrangement {
         twice.filter(|_| self.options.size == SizeSpec::Auto)
     }
 
-    /// Sets the length of the arrays, divided evenly among the processes.
+    /// Sets the length of the arrays. The length is divided evenly among the processes.
     pub(crate) fn resize(&mut self, size: ArraySize) {
         let each = size.elements.div_ceil(self.configs.len() as u64);
         self.configs.iter_mut().for_each(|config| config.elements = each);
@@ -128,7 +130,7 @@ mod tests {
     use nodegauge_measure::record::Machine;
     use nodegauge_placement::{PlacementRequest, RankRequest};
 
-    /// A node with two cores, a reported cache of 2 MB, and this much available memory.
+    /// Returns a node with two cores, a reported cache of 2 MB, and `available` bytes of memory.
     fn site(available: u64) -> Site {
         let text = "Package:1 L3Cache:1(size=2MB) Core:2 PU:1".to_owned();
         let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
@@ -149,7 +151,7 @@ mod tests {
         let rule = auto.elements();
         auto.resize(auto.twice(&site).unwrap());
         assert_eq!((auto.elements(), auto.size.elements), (2 * rule, 2 * rule));
-        // Four times the size of the rule does not fit into 80 MB.
+        // Arrays of four times the size that STREAM's rule requires do not fit into 80 MB.
         assert_eq!(auto.twice(&site), None);
         assert_eq!(plan(&site, SizeSpec::TimesLlc(4.0)).twice(&site), None);
     }
@@ -168,7 +170,7 @@ mod tests {
     #[test]
     fn many_targets_are_checked_in_few_rounds_and_grow_only_together() {
         let site = site(1 << 40);
-        // Half of an array fits a cache that the system does not report; the whole array does not.
+        // Half of an array fits in a cache that the system does not report; the whole array does not fit.
         let run = |count, may_grow| {
             let mut arrangement = plan(&site, SizeSpec::Auto);
             let before = arrangement.elements();

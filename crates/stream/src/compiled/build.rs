@@ -19,25 +19,25 @@ const SOURCE: &str = include_str!("../../../../probes/kernels.c");
 /// Flags for a shared object. All supported compilers accept gcc's flags.
 const SHARED: [&str; 2] = ["-shared", "-fPIC"];
 
-/// Kernel of a compiler: a loop, or the reason why there is none.
+/// Kernel that a compiler built: a loop, or the reason why there is no loop.
 #[derive(Debug, Clone)]
 struct Made {
     kernel: Kernel,
     outcome: Result<Arc<CompiledLoop>, String>,
 }
 
-/// Kernels of one compiler.
+/// Kernels that one compiler built.
 #[derive(Debug, Clone)]
 pub struct CompiledKernels {
-    /// Compiler that built them.
+    /// Compiler that built the kernels.
     pub compiler: Arc<Compiler>,
     kernels: Vec<Made>,
-    /// True if the compilation succeeded; otherwise each kernel has the reason.
+    /// True if the compilation succeeded; if it failed, each kernel contains the reason.
     compiled: bool,
 }
 
 impl CompiledKernels {
-    /// Returns the loops that can be run, in the order of the requested kernels.
+    /// Returns the loops that passed the test, in the order of the requested kernels.
     pub fn loops(&self) -> Vec<Loop> {
         let good = |made: &Made| made.outcome.as_ref().ok().cloned();
         self.kernels.iter().filter_map(good).map(Loop::Compiled).collect()
@@ -49,8 +49,8 @@ impl CompiledKernels {
         (!self.compiled).then_some(first.as_str())
     }
 
-    /// Returns a measurement for each requested kernel: those in `measured`, else a missing one with the reason; for
-    /// kernels that could be run, the reason is `wrong`.
+    /// Returns a measurement for each requested kernel: the one in `measured` or, if there is none, an invalid
+    /// measurement with the reason. For kernels that passed the test, the reason is `wrong`.
     pub(crate) fn complete(
         &self,
         mut measured: Vec<Measurement>,
@@ -67,12 +67,12 @@ impl CompiledKernels {
     }
 }
 
-/// Builder of kernels, with its private directory.
+/// Builder of kernels, with a private directory for its files.
 pub struct KernelBuilder<'a> {
     scratch: Scratch,
-    /// Command that tests a kernel as [`self_test::run`] does. The library, the kernel and the element type are
-    /// appended as arguments. It prints [`self_test::PASSED`] on success; otherwise it exits with a failure and
-    /// prints the reason on standard error.
+    /// Command that runs [`self_test::run`]. The library, the kernel and the element type are appended as arguments.
+    /// The command prints [`self_test::PASSED`] on success. On failure it prints the reason on standard error and exits
+    /// with an error.
     self_test: CommandLine,
     limits: CompileLimits,
     kernels: &'a [Kernel],
@@ -94,8 +94,7 @@ impl<'a> KernelBuilder<'a> {
         Ok(Self { scratch: Scratch::new()?, self_test, limits, kernels, element, made: 0 })
     }
 
-    /// Builds the kernels of a compiler. A refusal by the compiler and errors of single kernels are part of the
-    /// result.
+    /// Builds the kernels of a compiler. An error of the compiler and errors of single kernels are part of the result.
     ///
     /// # Errors
     /// Fails if the compiler does not exist or cannot be started, and if the user interrupts the run.
@@ -123,7 +122,7 @@ impl<'a> KernelBuilder<'a> {
         Ok(CompiledKernels { compiler, kernels, compiled })
     }
 
-    /// Compiles, and returns the path of the shared object.
+    /// Compiles the kernels; returns the path of the shared object.
     fn compile(
         &self,
         compiler: &Compiler,
@@ -142,7 +141,7 @@ impl<'a> KernelBuilder<'a> {
         Ok(program.path)
     }
 
-    /// Returns the reason why there is no library, for the record; an interrupt remains an error.
+    /// Returns the reason why there is no library, as text for the record; an interrupt remains an error.
     fn in_words(&self, error: ToolchainError) -> Result<String, ToolchainError> {
         let why = match error {
             ToolchainError::Compile { status, errors, .. } => {
@@ -154,7 +153,7 @@ impl<'a> KernelBuilder<'a> {
             }
             other => return Err(other),
         };
-        // The path of the private directory is of no use to the user.
+        // The path of the private directory is removed from the message, because the directory is deleted.
         Ok(why.replace(&format!("{}/", self.scratch.path().display()), ""))
     }
 
@@ -178,7 +177,7 @@ impl<'a> KernelBuilder<'a> {
         }
         let passed = tried.iter().any(|(_, outcome)| matches!(outcome, SelfTest::Passed));
         let object = if passed { SharedObject::open(library).ok() } else { None };
-        // SAFETY: a separate process has loaded it and ended normally.
+        // SAFETY: a separate process has loaded the library and ended normally.
         let loaded = passed.then(|| unsafe { compiled::load(library) });
         let outcome = |kernel: Kernel, tested: SelfTest| match (tested, &loaded) {
             (SelfTest::Passed, Some(Ok(loaded))) => {
@@ -186,7 +185,8 @@ impl<'a> KernelBuilder<'a> {
                     .as_ref()
                     .and_then(|object| object.code_of(&compiled::symbol(kernel)).ok().flatten());
                 let compiler = Arc::clone(compiler);
-                // SAFETY: it was compiled from the source that defines this signature, and it has been tested.
+                // SAFETY: the function was compiled from the source that defines this signature, and it has been
+                // tested.
                 let found = unsafe { compiled::find(loaded, kernel, self.element, compiler, code) };
                 found.map(Arc::new)
             }
@@ -240,14 +240,14 @@ impl<'a> KernelBuilder<'a> {
     }
 }
 
-/// Result of a self-test.
+/// Result of the self-test of a kernel.
 enum SelfTest {
     Passed,
     Failed(String),
     Hung(String),
 }
 
-/// Returns the last line of error output that is not empty.
+/// Returns the last non-empty line of the error output.
 fn last_line(output: &JobOutput) -> &str {
     output.stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no error message")
 }
@@ -276,7 +276,7 @@ mod tests {
             for each in loops {
                 let lengths = (0..=70).step_by(5).chain([515, 4099, 40_009]);
                 let outcome = oracle::check(each.kernel(), *element, lengths, &mut |args| {
-                    // SAFETY: the oracle's buffers hold `n` elements each and do not overlap.
+                    // SAFETY: the buffers of the reference computation contain `n` elements each and do not overlap.
                     unsafe { each.run(args) }
                 });
                 assert_eq!(outcome, Ok(()), "{} of {element}, {command}", each.kernel());

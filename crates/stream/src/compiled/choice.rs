@@ -1,4 +1,5 @@
-//! `--compiler` and the axis `compiler`: a command, all installed compilers, or the native kernels.
+//! Values of `--compiler` and of the sweep axis `compiler`: a command, all installed compilers, or nodegauge's own
+//! (native) kernels.
 
 use crate::kernels::SideBySide;
 use crate::kernels::compiled::PAGES;
@@ -15,11 +16,11 @@ pub enum CompilerChoice {
     Native,
     /// Every installed compiler, with each of the preset flag combinations.
     All,
-    /// Compiler with its flags; without flags, those usual for its family.
+    /// Command of a compiler with flags. Without flags, the usual flags of the compiler's family are added.
     Command(CommandLine),
 }
 
-/// Macros of stream.c for which this program has options. In a compiler command they would have no effect.
+/// Macros of stream.c for which nodegauge has options. In a compiler command these macros would have no effect.
 const MACROS_OF_OPTIONS: [(&str, &str); 6] = [
     ("STREAM_ARRAY_SIZE", "--size"),
     ("N", "--size"),
@@ -34,13 +35,14 @@ const MACROS_OF_OPTIONS: [(&str, &str); 6] = [
 pub struct ChosenCompiler {
     /// Native kernels, or a compiler with its flags.
     pub choice: CompilerChoice,
-    /// True for a preset, which is left out if the compiler refuses it. A command that the user gave is an error
-    /// then.
+    /// True for a preset, i.e. a combination of flags that nodegauge adds. If the compiler refuses the flags, a preset
+    /// is omitted, whereas a command of the user is an error.
     pub preset: bool,
 }
 
 impl CompilerChoice {
-    /// Returns the compilers of `choices`, given the `installed` ones; each command once, in the order of `choices`.
+    /// Returns the compilers that `choices` select among the `installed` ones. Each command occurs once, in the order
+    /// of `choices`.
     pub fn resolve(choices: &[Self], installed: &[Installed], openmp: bool) -> Vec<ChosenCompiler> {
         let mut chosen: Vec<ChosenCompiler> = Vec::new();
         for choice in choices {
@@ -61,8 +63,8 @@ impl CompilerChoice {
 }
 
 impl ChosenCompiler {
-    /// Returns the compiler itself and, for a command that the user gave, a variant for each of these numbers of
-    /// pages side by side. Presets have no variants because they compare flags.
+    /// Returns the compiler itself and, for a command of the user, one variant per number of pages side by side.
+    /// Presets have no variants because they compare flags.
     pub(super) fn with_pages(self, pages: &[SideBySide]) -> Vec<Self> {
         let mut all = vec![self];
         if let Self { choice: CompilerChoice::Command(command), preset: false } = &all[0]
@@ -78,7 +80,7 @@ impl ChosenCompiler {
     }
 }
 
-/// Adds the usual flags of its family to a compiler without flags.
+/// Adds the usual flags of the compiler's family to a command without flags.
 fn with_usual_flags(command: &CommandLine) -> CommandLine {
     if command.arguments().is_empty() {
         command.with(presets::usual_flags(command.program()).iter().copied())
@@ -92,7 +94,7 @@ impl FromStr for CompilerChoice {
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let command: CommandLine = text.parse()?;
-        // Compared as words, so that quotes around a word make no difference.
+        // The command is compared word by word, so that quotes around a word make no difference.
         match command.words() {
             [word] if word == "native" => Ok(Self::Native),
             [word] if word == "all" => Ok(Self::All),
@@ -159,7 +161,7 @@ mod tests {
         assert_eq!(words[1], "native");
         assert_eq!(words.len(), 2 + gcc.variants.len());
         assert_eq!(words.last().map(String::as_str), Some("./cc -Dx"));
-        // The plain variant was requested by its command and is therefore not a preset.
+        // The user requested the plain variant by its command; it is therefore not a preset.
         assert_eq!((chosen[0].preset, chosen[2].preset), (false, true));
     }
 }

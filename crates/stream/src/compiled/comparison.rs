@@ -1,13 +1,14 @@
-//! Native kernels and compiled kernels, alternating in one run on the same arrays and threads.
+//! Measurement protocol for native and compiled kernels, which alternate in one run on the same arrays and threads.
 //!
-//! The native kernels have a turn before each turn of a compiler, and the order of the compilers is random and new in
-//! each round: a ratio therefore compares figures that are close in time. The first pass of a turn is discarded
-//! because another loop determined the state of the caches, such as the number of dirty lines. At the start, the
-//! kernels of each compiler run one pass at full length, after which every element is checked, so that wrong values
-//! can be attributed to a compiler.
+//! The native kernels are measured before the kernels of each compiler, so that a ratio compares figures that are close
+//! in time. The order of the compilers is random and different in each round. The first pass of each turn is discarded,
+//! because the previous loop determined the state of the caches, such as the number of dirty lines. At the start, the
+//! kernels of each compiler run one pass over the whole arrays, and every element is checked. Wrong values can thus be
+//! attributed to a compiler.
 
 use super::build::CompiledKernels;
 use crate::GAUGE;
+use crate::SMALLER_ARRAYS;
 use crate::arrangement::{Arrangement, Ready, SettingUp};
 use crate::kernels::Loop;
 use crate::point::StreamPoint;
@@ -22,10 +23,10 @@ use nodegauge_measure::schedule::{Limits, Schedule, Turn, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_toolchain::memcpy_streams_from;
 
-/// Number of passes of a turn that are kept.
+/// Number of passes per turn that are kept.
 const KEPT: usize = 2;
 
-/// Native kernels, or those of a compiler, under measurement.
+/// Native kernels or kernels of a compiler, with the state of their measurement.
 struct MeasuredKernels {
     loops: Vec<Loop>,
     begun: bool,
@@ -37,14 +38,15 @@ impl MeasuredKernels {
         Self { loops, begun: false, wrong: None }
     }
 
-    /// True if there are loops, and none has produced a wrong value.
+    /// True if there are loops and none of them has produced a wrong value.
     fn is_good(&self) -> bool {
         !self.loops.is_empty() && self.wrong.is_none()
     }
 
-    /// Runs a pass that is discarded, except as the very first warm-up, and then the passes that are due.
+    /// Runs a pass that is discarded (except in the first turn, where it is the warm-up), and then the passes that are
+    /// due.
     fn turn(&mut self, point: &mut StreamPoint, turn: Turn) -> Result<Vec<Sample>, ArenaError> {
-        // The first round is short, so that even a short budget completes a round.
+        // The first round is short, so that a round can be completed even with a short budget.
         let kept = if turn.round == 0 { 1 } else { KEPT };
         let due = turn.due.map_or(kept, |due| kept.min(due));
         if due == 0 {
@@ -56,14 +58,14 @@ impl MeasuredKernels {
             passes.remove(0);
         }
         self.begun = true;
-        // A wrong sum is detected at once. Wrong stores are detected when the arrays are checked, possibly in the
+        // A wrong sum is detected immediately. Wrong stores are detected when the arrays are checked, possibly in the
         // turn of another candidate.
         self.wrong = self.wrong.take().or(point.wrong.take());
         Ok(passes)
     }
 }
 
-/// Measures all candidates.
+/// Measures the native kernels and the kernels of all compilers.
 pub(super) fn run(
     site: &Site,
     mut arrangement: Arrangement,
@@ -82,14 +84,15 @@ pub(super) fn run(
     // The native kernels come first.
     let mut candidates = vec![MeasuredKernels::new(point.loops().to_vec())];
     candidates.extend(compiled.iter().map(|made| MeasuredKernels::new(made.loops())));
-    // Each candidate gets fresh arrays; comparing every element takes about half as long as mapping and filling them,
-    // and filling them again takes at most as long as that.
-    let said = limits.beforehand(limits.elapsed() + filling * candidates.len() as u32)?;
+    // The arrays are filled again for each candidate. The comparison of every element takes about half as long as
+    // mapping and filling the arrays; filling them again takes at most as long.
+    let said =
+        limits.beforehand(limits.elapsed() + filling * candidates.len() as u32, SMALLER_ARRAYS)?;
     observer.phase(&format!("checking every element{said}"));
     let begun = limits.elapsed();
     check_each(&mut point, &mut candidates)?;
     let setting_up = limits.elapsed();
-    // Reserve for the final check and, in the rare case of wrong values, for a check of each candidate.
+    // The reserve is for the final check and, if values are wrong, for a check of each candidate.
     let reserve = (setting_up - begun) / candidates.len() as u32;
     let limits = Limits { reserve, ..limits };
     observer.phase("measuring native and compiled kernels interleaved");
@@ -124,7 +127,8 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Returns, for loops compiled to calls of memcpy, whether memcpy uses non-temporal stores for copies of this length.
+/// Returns a note for loops that were compiled to calls of memcpy: it states if memcpy uses non-temporal stores for
+/// copies of this length.
 fn about_memcpy(
     compiled: &[CompiledKernels],
     point: &StreamPoint,
@@ -152,7 +156,7 @@ fn about_memcpy(
     Some(Notice::new(NoticeId::Reference, GAUGE, text))
 }
 
-/// Runs one pass of each candidate over fresh arrays, and checks the arrays.
+/// Runs one pass of each candidate over newly filled arrays, and checks the arrays.
 fn check_each(
     point: &mut StreamPoint,
     candidates: &mut [MeasuredKernels],
@@ -167,7 +171,7 @@ fn check_each(
     point.fill()
 }
 
-/// Checks the arrays a last time. Wrong values are attributed to the candidates that produce them again; if none
+/// Checks the arrays at the end. Wrong values are attributed to the candidates that produce them again. If no candidate
 /// does, all figures are invalid.
 fn settle(point: &mut StreamPoint, candidates: &mut [MeasuredKernels]) -> Result<(), ArenaError> {
     point.check()?;

@@ -1,4 +1,4 @@
-//! `stream --compiler`: from the request of the user to the measurement.
+//! Plan of `stream --compiler`: finds the compilers, builds the kernels and starts the measurement.
 
 use super::build::{CompiledKernels, KernelBuilder};
 use super::choice::{ChosenCompiler, CompilerChoice};
@@ -22,7 +22,7 @@ const LIMIT: &str = "NODEGAUGE_COMPILE_LIMIT";
 /// Returns the installed compilers.
 ///
 /// # Errors
-/// Fails if there are none.
+/// Fails if no supported compiler is installed.
 pub fn installed() -> Result<Vec<Installed>, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = presets::installed(&path, Path::new("/"));
@@ -32,7 +32,7 @@ pub fn installed() -> Result<Vec<Installed>, Failure> {
             "no supported compiler is installed: {}",
             known.join(", "),
         ))
-        .hint("name one with its flags, e.g. --compiler 'cc -O3'"));
+        .hint("give a compiler with its flags, e.g. --compiler 'cc -O3'"));
     }
     Ok(found)
 }
@@ -49,7 +49,7 @@ pub fn resolve(choices: &[CompilerChoice]) -> Result<Vec<ChosenCompiler>, Failur
 /// Checks that the compilers of a sweep are installed.
 ///
 /// # Errors
-/// Fails if one is not.
+/// Fails if a compiler is not installed.
 pub fn find<'a>(choices: impl IntoIterator<Item = &'a CompilerChoice>) -> Result<(), Failure> {
     let missing = |choice: &CompilerChoice| match choice {
         CompilerChoice::Command(command) => {
@@ -61,7 +61,7 @@ pub fn find<'a>(choices: impl IntoIterator<Item = &'a CompilerChoice>) -> Result
     choices.into_iter().find_map(missing).map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Returns the time limits of compiling.
+/// Returns the time limits of a compilation.
 ///
 /// # Errors
 /// Fails if the environment variable has an invalid value.
@@ -78,11 +78,11 @@ pub fn limits() -> Result<CompileLimits, Failure> {
     }
 }
 
-/// Compiled kernels, each with the text that chose their compiler.
+/// Compiled kernels, each with the text of the request for their compiler.
 pub struct Made {
-    /// Kernels of every compiler, and of compilers whose refusal is an error.
+    /// Kernels of every compiler, without the omitted presets.
     pub variants: Vec<(String, CompiledKernels)>,
-    /// Notices about presets that were left out because the compiler refused them.
+    /// Notices about presets that were omitted because the compiler refused their flags.
     pub notices: Vec<Notice>,
 }
 
@@ -96,7 +96,7 @@ pub fn make(
     limits: CompileLimits,
     observer: &mut dyn Observer,
 ) -> Result<Option<Made>, Failure> {
-    // The running program, even if its file has been replaced since it started.
+    // This path refers to the running program, even if its file has been replaced since the start.
     let self_test = CommandLine::new("/proc/self/exe", [self_test::COMMAND]);
     let mut builder = KernelBuilder::open(self_test, limits, &options.kernels, options.element)?;
     let mut made = Made { variants: Vec::new(), notices: Vec::new() };
@@ -119,7 +119,7 @@ pub fn make(
     Ok(Some(made))
 }
 
-/// Plan for native kernels and those of compilers, alternating.
+/// Plan that measures native kernels and the kernels of compilers alternately.
 pub struct CompiledPlan {
     arrangement: Arrangement,
     chosen: Vec<ChosenCompiler>,
@@ -156,7 +156,7 @@ impl Planned for CompiledPlan {
         let limits = arrangement.limits();
         let made = make(&chosen, &arrangement.options, compile_limits, observer)?;
         let Some(made) = made else {
-            // The record shows that nothing was measured.
+            // The outcome without measurements is saved, so that the record shows that nothing was measured.
             let (notices, stop) = (arrangement.notices, Some(Stop::Interrupted));
             return Ok(Outcome { notices, stop, ..Outcome::default() });
         };

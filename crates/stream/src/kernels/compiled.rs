@@ -9,27 +9,28 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Macro of `probes/kernels.c` for the number of pages side by side.
+/// Macro of `probes/kernels.c` that sets the number of pages side by side.
 pub(crate) const PAGES: &str = "PAGES";
 
-/// Returns the number of pages that the kernels of a command traverse side by side; `None` for plain loops.
+/// Returns the number of pages that the kernels of a compiler command traverse side by side; `None` for plain loops.
 pub(crate) fn side_by_side(command: &CommandLine) -> Option<u8> {
     command.defined(PAGES)?.parse().ok().and_then(SideBySide::new)?.several()
 }
 
-/// Function of `probes/kernels.c`: the arrays, the number of elements, and STREAM's scalar.
+/// Type of the functions in `probes/kernels.c`; the arguments are the arrays, the number of elements, and STREAM's
+/// scalar.
 type CompiledFn = unsafe extern "C" fn(*mut u8, *mut u8, *mut u8, *mut u8, isize, f64) -> f64;
 
-/// Compiled loop. Its library stays loaded as long as it exists.
+/// Compiled loop. The library of the loop stays loaded as long as the loop exists.
 #[derive(Debug)]
 pub struct CompiledLoop {
-    /// Kernel.
+    /// Kernel that the loop computes.
     pub kernel: Kernel,
     /// Element type.
     pub element: Element,
     /// Compiler that built the loop.
     pub compiler: Arc<Compiler>,
-    /// Properties of its machine code; `None` if nodegauge cannot decode the processor's instructions.
+    /// Properties of the machine code; `None` if nodegauge cannot decode the processor's instructions.
     pub code: Option<Code>,
     function: CompiledFn,
     _library: Arc<Library>,
@@ -49,15 +50,15 @@ impl CompiledLoop {
         }
     }
 
-    /// Runs the loop on the share of one thread; returns the sum of a reduction, else 0.
+    /// Runs the loop on the share of one thread. Returns the sum for a reduction, and 0 for other kernels.
     ///
     /// # Safety
     /// As for [`Variant::run`](super::Variant::run).
     pub(super) unsafe fn run(&self, args: &Args) -> f64 {
         let n = args.n as isize;
         let [a, b, c, d] = args.at.map(NonNull::as_ptr);
-        // SAFETY: the caller's promise; the function has this signature in `probes/kernels.c`, and has been tested on
-        // arrays of this element type in a separate process.
+        // SAFETY: the caller guarantees valid arguments. The function has this signature in `probes/kernels.c`, and it
+        // was tested on arrays of this element type in a separate process.
         unsafe { (self.function)(a, b, c, d, n, args.scalar) }
     }
 }
@@ -67,18 +68,18 @@ pub fn symbol(kernel: Kernel) -> String {
     format!("nodegauge_{kernel}")
 }
 
-/// Loads a shared object. Its initialisers run on a thread that ends afterwards: code compiled for fast arithmetic
-/// disables denormal numbers for the thread that loads it and for all threads started by that thread.
+/// Loads a shared object in a temporary thread. Code compiled for fast arithmetic disables denormal numbers in the
+/// thread that loads it, and in all threads that this thread starts; the temporary thread limits this effect.
 ///
 /// # Errors
-/// The message of the dynamic linker.
+/// Fails with the message of the dynamic linker.
 ///
 /// # Safety
 /// The initialisers of the shared object must not harm this process.
 pub(crate) unsafe fn load(path: &Path) -> Result<Arc<Library>, String> {
     std::thread::scope(|scope| {
         scope
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that the initialisers are harmless.
             .spawn(|| unsafe { Library::new(path) })
             .join()
             .map_err(|_| "the dynamic linker failed".to_owned())?
@@ -93,7 +94,7 @@ pub(crate) unsafe fn load(path: &Path) -> Result<Arc<Library>, String> {
 /// Fails if there is no such function.
 ///
 /// # Safety
-/// The function of that name has the signature of `probes/kernels.c` and accesses only its arrays.
+/// The function must have the signature of `probes/kernels.c` and must access only its arrays.
 pub(crate) unsafe fn find(
     library: &Arc<Library>,
     kernel: Kernel,
@@ -102,7 +103,7 @@ pub(crate) unsafe fn find(
     code: Option<Code>,
 ) -> Result<CompiledLoop, String> {
     let name = symbol(kernel);
-    // SAFETY: the caller's promise about the signature.
+    // SAFETY: the caller guarantees the signature of the function.
     let found = unsafe { library.get::<CompiledFn>(name.as_bytes()) };
     let function = *found.map_err(|_| format!("the shared object has no function {name}"))?;
     let library = Arc::clone(library);

@@ -1,4 +1,4 @@
-//! Loops that a point can run: nodegauge's own, and those built by a compiler of this system.
+//! Loops that can be measured: nodegauge's own loops, and loops built by a compiler of this system.
 
 use super::compiled::CompiledLoop;
 use super::{Args, Element, Kernel, KernelShape, Stores, Variant, find};
@@ -17,12 +17,12 @@ pub enum Loop {
 }
 
 impl Loop {
-    /// Returns the native loop of a shape; `None` if [`find`] finds none.
+    /// Returns nodegauge's loop with this shape; `None` if there is none for this processor.
     pub fn native(kernel: Kernel, element: Element, shape: KernelShape) -> Option<Self> {
         find(kernel, element, shape).map(Self::Native)
     }
 
-    /// Returns the kernel.
+    /// Returns the kernel that the loop computes.
     pub fn kernel(&self) -> Kernel {
         match self {
             Self::Native(variant) => variant.kernel(),
@@ -31,7 +31,7 @@ impl Loop {
         }
     }
 
-    /// Returns the element type.
+    /// Returns the type of the array elements.
     pub fn element(&self) -> Element {
         match self {
             Self::Native(variant) => variant.element(),
@@ -49,12 +49,12 @@ impl Loop {
         }
     }
 
-    /// Runs the loop on the share of one thread; returns the sum of a reduction, else 0.
+    /// Runs the loop on the share of one thread. Returns the sum for a reduction, and 0 for other kernels.
     ///
     /// # Safety
     /// As for [`Variant::run`].
     pub unsafe fn run(&self, args: &Args) -> f64 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the conditions of `Variant::run`.
         unsafe {
             match self {
                 Self::Native(variant) => variant.run(args),

@@ -1,4 +1,4 @@
-//! Loops that a point can run: the native loops of `nodegauge_kernels`, and those built by a compiler of this system.
+//! Loops that can be measured: the native loops of `nodegauge_kernels`, and loops built by a compiler of this system.
 
 pub mod compiled;
 mod loops;

@@ -1,4 +1,4 @@
-//! Ranks started by an MPI launcher or srun, in the process of rank 0.
+//! Ranks that an MPI launcher or srun has started, as seen by the process of rank 0.
 
 use super::{SharedStreamCoordinator, StreamCoordinator};
 use nodegauge_machine::Topology;
@@ -6,36 +6,36 @@ use nodegauge_measure::Failure;
 use nodegauge_placement::launchers::{self, Started};
 use nodegauge_placement::{MemoryPolicy, PlacementError, RankPlan};
 
-/// Ranks started by a launcher.
+/// Ranks that a launcher has started.
 pub struct LaunchedRanks {
-    /// Coordinator that sends them requests.
+    /// Coordinator that sends requests to the ranks.
     pub coordinator: SharedStreamCoordinator,
-    /// Launcher of this process.
+    /// Description of the launcher that started this process.
     pub started: Started,
-    /// CPUs that the launcher gave to each rank.
+    /// CPUs that the launcher assigned to each rank.
     cpus: Vec<Vec<u32>>,
 }
 
 impl LaunchedRanks {
-    /// Waits for the ranks; called by the process of rank 0.
+    /// Waits until all ranks have connected; called by the process of rank 0.
     ///
     /// # Errors
-    /// Fails if ranks are missing at the timeout.
+    /// Fails if a rank has not connected before the timeout.
     pub fn new(started: Started) -> Result<Self, Failure> {
         let coordinator = StreamCoordinator::join(&started)?;
         let cpus = coordinator.borrow().handshakes().map(|rank| rank.cpus.clone()).collect();
         Ok(Self { coordinator, started, cpus })
     }
 
-    /// Returns the machine, limited to the CPUs that the launcher gave to the ranks.
+    /// Returns the topology of the machine, limited to the CPUs that the launcher assigned to the ranks.
     pub fn topology(&self, topology: &Topology) -> Topology {
         launchers::limited(topology, self.cpus.iter().flatten())
     }
 
-    /// Returns a plan of the ranks on the CPUs that the launcher gave them.
+    /// Plans the threads of the ranks on the CPUs that the launcher assigned to the ranks.
     ///
     /// # Errors
-    /// The rank and the reason if its threads do not fit its CPUs.
+    /// Fails with the number of the rank if its threads do not fit its CPUs.
     pub fn places(
         &self,
         topology: &Topology,

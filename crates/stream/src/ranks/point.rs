@@ -17,10 +17,10 @@ use nodegauge_team::timed::seconds;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Number of the next point.
+/// Identifier of the next point; identifiers are unique in this process.
 static POINTS: AtomicU32 = AtomicU32::new(1);
 
-/// Points of the first ranks, which form one target.
+/// Target that consists of one point in each of the first ranks.
 pub struct RanksPoint {
     coordinator: SharedStreamCoordinator,
     number: u32,
@@ -28,9 +28,9 @@ pub struct RanksPoint {
     loops: Vec<Loop>,
     /// True if core-to-core latencies are measured between ranks: each rank has one thread, on its own CPU.
     ping_pong: bool,
-    /// NUMA nodes on which the pages of each rank are expected; `None` if any node will do.
+    /// NUMA nodes on which the pages of each rank are expected; `None` if the pages may be on any node.
     expected: Vec<Option<Vec<u32>>>,
-    /// Last observation, used if a rank is lost.
+    /// Last observation, which is returned if a rank is lost.
     seen: Seen,
 }
 
@@ -74,7 +74,8 @@ impl RanksPoint {
     }
 }
 
-/// Returns the nodes on which the pages of a rank are expected: those of its policy, else those nearest to its CPUs.
+/// Returns the nodes on which the pages of a rank are expected: the nodes of the rank's policy or, without a policy,
+/// the nodes nearest to its CPUs.
 fn expected(place: &RankPlace, topology: &Topology) -> Option<Vec<u32>> {
     let nodes = match &place.memory {
         MemoryPolicy::Default | MemoryPolicy::Local if place.placement.bind == Bind::None => {
@@ -102,7 +103,7 @@ impl Target for RanksPoint {
         &self.loops
     }
 
-    /// Sets native loops; compiled loops are not loaded in the ranks.
+    /// Sets the loops, which must be native; compiled loops are not loaded in the ranks.
     fn set_loops(&mut self, loops: Vec<Loop>) -> Result<(), ArenaError> {
         let native = |each: &Loop| match each {
             Loop::Native(variant) => Some((variant.kernel(), variant.shape())),
@@ -139,7 +140,7 @@ impl Target for RanksPoint {
         Ok(())
     }
 
-    /// Returns the last observation if a rank is lost.
+    /// Inspects placement and pages of all ranks. If a rank is lost, returns the last observation.
     fn seen(&mut self) -> Result<Seen, ArenaError> {
         if self.coordinator.borrow().broken().is_some() {
             return Ok(self.seen.clone());
@@ -192,7 +193,7 @@ impl RanksPoint {
         Seen {
             affinity: parts.iter().flat_map(|part| part.affinity.clone()).collect(),
             pages: mean(&parts.iter().map(|part| &part.pages).collect::<Vec<_>>()),
-            // `ranks` has the nodes of each rank's pages.
+            // The field `ranks` contains the nodes of each rank's pages.
             shares: Vec::new(),
             nodes: (0..self.configs[0].arrays).map(array).collect(),
             wrong,
@@ -202,7 +203,7 @@ impl RanksPoint {
     }
 }
 
-/// Returns mean shares over arrays or ranks of the same length; `None` if one is unknown.
+/// Returns the mean of the shares over arrays or ranks of the same length; `None` if a share is unknown.
 fn mean<K: Copy + Ord>(shares: &[&Option<BTreeMap<K, Fraction>>]) -> Option<BTreeMap<K, Fraction>> {
     let mut sum: BTreeMap<K, Fraction> = BTreeMap::new();
     for share in shares {
@@ -213,7 +214,8 @@ fn mean<K: Copy + Ord>(shares: &[&Option<BTreeMap<K, Fraction>>]) -> Option<BTre
     Some(sum)
 }
 
-/// Joins the parts of all ranks: times from the first start to the last end, and all interference.
+/// Combines the passes of all ranks into one sample. Times are from the earliest start to the latest end of any rank;
+/// the interference of all ranks is included.
 fn joined(parts: &[Passed]) -> Sample {
     let kernels = parts.first().map_or(0, |part| part.spans.len());
     let whole = |i: usize| {
@@ -221,7 +223,7 @@ fn joined(parts: &[Passed]) -> Sample {
         let end = parts.iter().map(|part| part.spans[i].1).max().unwrap_or(0);
         seconds((start, end))
     };
-    // Median over the ranks with several threads, or over the pairs of ranks.
+    // The round trip is the median over the ranks with several threads, or over the pairs of ranks.
     let trip = |of: &dyn Fn(&Passed) -> Option<f64>| {
         let trips: Vec<f64> = parts.iter().filter_map(of).collect();
         if trips.is_empty() { f64::NAN } else { stats::median(&trips) }
@@ -243,7 +245,7 @@ fn joined(parts: &[Passed]) -> Sample {
 
 impl Drop for RanksPoint {
     fn drop(&mut self) {
-        // Ranks that are lost or about to end free their memory anyway.
+        // No request is needed for ranks that are lost or about to end: their memory is freed anyway.
         if let Ok(mut coordinator) = self.coordinator.try_borrow_mut() {
             let number = self.number;
             let _ = coordinator.ask(self.configs.len(), |_| Request::Release { point: number });

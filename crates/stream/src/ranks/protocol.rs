@@ -30,16 +30,16 @@ impl Protocol for MeasuringRanks {
 /// Request of the coordinator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Request {
-    /// Sets up a point under a number.
+    /// Sets up a point; later requests refer to it by the number `point`.
     Prepare { point: u32, config: Box<TargetConfig> },
-    /// Sets other loops.
+    /// Sets other loops for a point.
     Reshape { point: u32, kernels: Vec<(Kernel, KernelShape)> },
-    /// Runs each kernel once together with `ranks - 1` others, and measures the core-to-core latency between ranks
-    /// before and after if `ping_pong`.
+    /// Runs each kernel once, together with the other `ranks - 1` ranks. If `ping_pong` is true, also measures the
+    /// core-to-core latency between ranks before and after the kernels.
     Pass { point: u32, ranks: usize, ping_pong: bool, over: Over },
-    /// Checks the arrays.
+    /// Checks every element of the arrays.
     Check { point: u32 },
-    /// Asks the operating system for placement and pages.
+    /// Queries the actual placement and pages from the operating system.
     Inspect { point: u32 },
     /// Frees the arrays of a point.
     Release { point: u32 },
@@ -48,11 +48,11 @@ pub enum Request {
 /// Part of the arrays that a request covers.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub enum Over {
-    /// The whole arrays: a pass.
+    /// The whole arrays are covered: a pass.
     Whole,
-    /// The next part in turn: a trial of loops.
+    /// The next part of the arrays is covered: a trial of loops.
     Trial,
-    /// One of several equal parts.
+    /// One of several equal parts is covered.
     Part {
         /// Index of the part.
         index: usize,
@@ -64,20 +64,20 @@ pub enum Over {
 /// Response of a rank.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Response {
-    /// Done.
+    /// The request was completed; there is no data.
     Done,
-    /// A pass.
+    /// Result of a pass.
     Passed(Passed),
     /// Placement and pages, as reported by the operating system.
     Seen(Box<Seen>),
 }
 
-/// Pass of one rank.
+/// Result of a pass in one rank.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Passed {
-    /// First start and last end of each kernel.
+    /// Earliest start and latest end of each kernel over the threads of the rank.
     pub(super) spans: Spans,
-    /// Core-to-core latency before and after; `None` for a single thread, and for the rank of a pair that answers.
+    /// Core-to-core latency before and after the pass; `None` for a single thread, and for the passive rank of a pair.
     pub(super) round_trips: (Option<f64>, Option<f64>),
     /// Interference that cannot be attributed to one kernel.
     pub(super) causes: Vec<Cause>,

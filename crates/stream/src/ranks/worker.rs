@@ -1,4 +1,4 @@
-//! Rank that measures: holds points, and handles the requests of the coordinator.
+//! Process of a rank: it owns points, and handles the requests of the coordinator.
 
 use super::protocol::{MeasuringRanks, Over, Passed, Request, Response};
 use crate::point::StreamPoint;
@@ -8,11 +8,11 @@ use nodegauge_measure::Failure;
 use nodegauge_team::launched::{self, RankBarrier, Service};
 use std::collections::BTreeMap;
 
-/// Measures as a rank for the coordinator that listens at `name`; returns the exit code that the coordinator
+/// Runs as a rank of the coordinator that listens on the socket `name`; returns the exit code that the coordinator
 /// requests.
 ///
 /// # Errors
-/// Fails if there is no coordinator before the timeout, or if it ends.
+/// Fails if no coordinator answers before the timeout, or if the coordinator ends.
 pub fn serve(name: &str, rank: u32, ranks: u32) -> Result<u8, Failure> {
     launched::serve(name, rank, ranks, Rank { number: rank as usize, points: BTreeMap::new() })
 }
@@ -53,12 +53,12 @@ impl Service for Rank {
     }
 }
 
-/// A pass that ranks run together.
+/// A pass that several ranks run simultaneously.
 struct JointPass<'a> {
     /// Number of the point.
     point: u32,
     over: Over,
-    /// Number of ranks.
+    /// Number of ranks that run the pass.
     ranks: usize,
     /// True if core-to-core latencies between ranks are measured.
     ping_pong: bool,
@@ -76,7 +76,7 @@ impl Rank {
         let member = barrier.member(ranks);
         let gate = || member.barrier();
         let idle = || barrier.idle();
-        // The last rank of an odd number has no partner.
+        // If the number of ranks is odd, the last rank has no partner.
         let paired = self.number / 2 * 2 + 1 < ranks;
         let line = barrier.line().filter(|_| paired);
         let line = line.map(|line| (line, self.number.is_multiple_of(2)));

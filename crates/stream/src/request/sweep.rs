@@ -1,4 +1,4 @@
-//! Plan of a sweep: its axes, and the options that each of their values replaces.
+//! Plan of a sweep: the axes, and the options that the values of the axes replace.
 
 use super::StreamRequest;
 use crate::arrangement::Arrangement;
@@ -12,8 +12,8 @@ use nodegauge_measure::{Failure, sweep};
 use nodegauge_placement::{MemoryPolicy, ThreadList};
 
 impl StreamRequest {
-    /// Returns the axes: those of the sweep, several numbers of threads, and, next to another axis, the compilers with
-    /// the native kernels before them.
+    /// Returns the axes of the sweep. If the user gives several numbers of threads, these form an axis. If there is
+    /// another axis, the compilers form an axis too, preceded by the native kernels.
     pub(super) fn axes(&self) -> Result<Vec<StreamAxis>, Failure> {
         let mut axes = self.axes.clone();
         let counts = self.placement.threads.as_ref();
@@ -75,7 +75,7 @@ impl StreamRequest {
         })
     }
 
-    /// Replaces an option by a value of an axis.
+    /// Sets the option of an axis to the value `setting`.
     fn set(&mut self, setting: &StreamSetting) {
         match setting {
             StreamSetting::Threads(count) => {
@@ -91,7 +91,7 @@ impl StreamRequest {
             StreamSetting::Ranks(count) => self.ranks.ranks = Some(*count),
             StreamSetting::Policy(policy) => self.ranks.policy = Some(*policy),
             StreamSetting::RankMap(map) => self.ranks.map = Some(*map),
-            // Loops are compiled after everything is planned.
+            // The loops are compiled later, after all combinations have been planned.
             StreamSetting::Compiler(_) => {}
         }
     }

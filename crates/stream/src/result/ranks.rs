@@ -1,4 +1,5 @@
-//! Ranks in the record: their places, their own rates, and checks of the location of their memory. Pure.
+//! Ranks in the record: places and rates of each rank, and checks of the location of its memory. All functions are
+//! pure.
 
 use super::StreamEvidence;
 use crate::config::{RankConfig, StreamConfig};
@@ -7,9 +8,9 @@ use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_placement::cpus::number_ranges;
 
-/// Tolerated share of pages on other nodes.
+/// Tolerated share of pages on other nodes than requested.
 const ELSEWHERE: f64 = 0.02;
-/// Largest deviation of a node's share of interleaved pages from an even share.
+/// Tolerated deviation of a node's share of interleaved pages from an even share.
 const UNEVEN: f64 = 0.1;
 
 /// Adds the processes to the configuration of kernel number `i`.
@@ -35,7 +36,7 @@ pub(crate) fn describe(evidence: &StreamEvidence<'_>, i: usize, config: &mut Str
     config.ranks = Some(seen.iter().map(rank).collect());
 }
 
-/// Returns the doubts about ranks whose pages are not where they were requested.
+/// Returns the reasons why figures are suspect because pages of ranks are not on the requested nodes.
 pub(crate) fn doubts(ranks: &[RankSeen]) -> Vec<String> {
     let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
     for rank in ranks {
@@ -47,7 +48,10 @@ pub(crate) fn doubts(ranks: &[RankSeen]) -> Vec<String> {
     }
     let words = |(doubt, numbers): (String, Vec<u32>)| {
         let several = if numbers.len() > 1 { "ranks" } else { "rank" };
-        format!("placement did not hold: {several} {}: {doubt}", number_ranges(numbers))
+        format!(
+            "pages are not on the requested nodes: {several} {}: {doubt}",
+            number_ranges(numbers)
+        )
     };
     groups.into_iter().map(words).collect()
 }
@@ -104,8 +108,8 @@ mod tests {
         assert_eq!(
             doubts(&broken),
             [
-                "placement did not hold: ranks 1-2: 100 % of the pages are not on node 1",
-                "placement did not hold: rank 5: node 0 has 90 % of pages interleaved over 0-1"
+                "pages are not on the requested nodes: ranks 1-2: 100 % of the pages are not on node 1",
+                "pages are not on the requested nodes: rank 5: node 0 has 90 % of pages interleaved over 0-1"
             ]
         );
     }

@@ -1,8 +1,8 @@
-//! Check for a cache that holds part of arrays of this length: the same loop over half of each array and over the
-//! whole, interleaved. If both rates agree within [`ALIKE`], longer arrays would change nothing.
+//! Check if caches hold part of arrays of this length. The same loop runs alternately over half of each array and over
+//! the whole arrays. If the two rates agree within [`ALIKE`], longer arrays would not change the figures.
 //!
-//! Each turn traverses its part twice and keeps the second time, so that a cache already holds what it can of the
-//! part.
+//! Each measurement traverses the half or the whole arrays twice and keeps the second time. The caches then already
+//! contain as much of the data as fits.
 
 use crate::config::SizeCheckConfig;
 use crate::kernels::Kernel;
@@ -16,16 +16,16 @@ use nodegauge_measure::stats::{self, Better, Summary};
 /// Tolerated ratio of the rate over half an array to the rate over the whole array.
 pub(crate) const ALIKE: f64 = 1.05;
 
-/// Result of a check.
+/// Result of the size check.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SizeCheck {
-    /// Kernel of the loop that ran.
+    /// Kernel of the loop that was measured.
     pub kernel: Kernel,
     /// Median of the ratio of the rate over half the arrays to the rate over the whole.
     pub ratio: f64,
-    /// Interval of the median: 95 %, or all ratios if there are fewer than six.
+    /// 95 % confidence interval of the median; with fewer than six ratios, the range of all ratios.
     pub within: [f64; 2],
-    /// Number of rounds that count.
+    /// Number of rounds from which the ratio was computed.
     pub rounds: usize,
 }
 
@@ -39,12 +39,12 @@ impl SizeCheck {
         Some(Self { kernel, ratio: summary.median, within, rounds: summary.n })
     }
 
-    /// True if a cache significantly raises the rate, compared with the noise of this run.
+    /// True if caches increase the rate over half the arrays by more than the noise.
     pub(crate) fn finds_cache(&self) -> bool {
         self.within[0] > ALIKE
     }
 
-    /// Returns the doubt about figures of these arrays.
+    /// Returns the reason why figures of these arrays are suspect; `None` if caches have no effect.
     pub(crate) fn doubt(&self) -> Option<String> {
         self.finds_cache().then(|| {
             format!(
@@ -55,7 +55,7 @@ impl SizeCheck {
         })
     }
 
-    /// Returns the result for the record.
+    /// Converts the result for the record.
     pub(crate) fn to_config(self) -> SizeCheckConfig {
         SizeCheckConfig {
             kernel: self.kernel.name().to_owned(),
@@ -67,8 +67,9 @@ impl SizeCheck {
     }
 }
 
-/// Checks the arrays of `target`, one of `targets` with arrays of this length, with its loop of index `i`. Returns
-/// `None` if the target cannot run over parts of its arrays, the time is too short, or the user interrupts the run.
+/// Checks the arrays of `target` with the loop of index `i`. `targets` is the number of targets with arrays of this
+/// length. Returns `None` if the target cannot run over parts of the arrays, the time is too short, or the user
+/// interrupts the run.
 pub(crate) fn run(
     target: &mut dyn Target,
     i: usize,
@@ -114,11 +115,11 @@ mod tests {
         let finds = |ratios: &[f64]| SizeCheck::of(Kernel::Triad, ratios).unwrap().finds_cache();
         assert!(!finds(&[1.0, 1.01, 0.99]));
         assert!(finds(&[1.3, 1.25, 1.4]));
-        // The median is above the limit, but not significantly.
+        // The median is above the limit, but the difference is not significant.
         assert!(!finds(&[1.3, 1.25, 1.0]));
         assert!(!finds(&[1.07, 1.2, 0.8, 1.3, 0.9, 1.1, 1.0]));
         assert!(finds(&[1.07, 1.08, 1.07, 1.06, 1.09, 1.07, 1.08]));
-        // Too few rounds to find a cache.
+        // Two rounds are too few to detect a cache.
         assert_eq!(SizeCheck::of(Kernel::Triad, &[1.4, 1.3]), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Compilation of a stream.c for the arrays of the native run, and the environment variables for its run. The source
-//! is not modified: all parameters are passed with `-D`.
+//! Compilation of a stream.c for the arrays of the native run, and the environment variables for the compiled program.
+//! The source is not modified: all parameters are passed with `-D`.
 
 use crate::kernels::Element;
 use crate::standard::output::OutputFormat;
@@ -11,32 +11,33 @@ use nodegauge_toolchain::{
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Number of runs of each kernel: twice stream.c's default, and well below the 33 passes after which floats overflow.
+/// Number of runs of each kernel. It is twice stream.c's default, and well below the 33 passes after which floats
+/// overflow.
 pub const NTIMES: u64 = 20;
 /// Flags for a compiler that the user gave without flags.
 const FLAGS: [&str; 3] = ["-O3", "-march=native", "-fopenmp"];
-/// Maximum static data for the small memory model of x86-64: 2 GiB less room for the program itself.
+/// Maximum size of static data for the small memory model of x86-64: 2 GiB minus a reserve for the program itself.
 const SMALL_MODEL: u64 = 1_900_000_000;
 
 /// Maximum size of a source; stream.c has 20,000 bytes.
 const LONGEST_SOURCE: u64 = 1 << 20;
 
-/// Source of STREAM.
+/// Source file of STREAM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     path: PathBuf,
     dialect: OutputFormat,
-    /// Additional sources that it requires.
+    /// Additional source files that the source requires.
     helpers: Vec<PathBuf>,
 }
 
-/// Failure to read a source.
+/// Error while a source is opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The file cannot be read.
     #[error("cannot read {path:?}: {cause}")]
     Unreadable {
-        /// Path as given.
+        /// Path as the user gave it.
         path: PathBuf,
         /// Error of the operating system.
         cause: io::Error,
@@ -44,7 +45,7 @@ pub enum SourceError {
     /// The file is neither C nor Fortran.
     #[error("{path:?} is neither C nor Fortran")]
     UnknownLanguage {
-        /// Path as given.
+        /// Path as the user gave it.
         path: PathBuf,
     },
 }
@@ -65,7 +66,7 @@ impl Source {
     /// Opens a source.
     ///
     /// # Errors
-    /// Fails if the file cannot be read, or if its extension is of no supported language.
+    /// Fails if the file cannot be read, or if its extension is neither that of C nor that of Fortran.
     pub fn open(path: &Path) -> Result<Self, SourceError> {
         let unreadable = |cause| SourceError::Unreadable { path: path.to_owned(), cause };
         // The file is read completely, so that a read error is reported now and not by the compiler.
@@ -76,18 +77,19 @@ impl Source {
             _ => return Err(SourceError::UnknownLanguage { path: path.to_owned() }),
         };
         let path = std::fs::canonicalize(path).map_err(unreadable)?;
-        // stream.f calls a C function of this name for the time; its source is in the same directory.
+        // stream.f calls the C function `mysecond` to read the clock; the source of this function is in the same
+        // directory.
         let clock = path.with_file_name("mysecond.c");
         let needs_clock = dialect == OutputFormat::Fortran && clock.is_file();
         Ok(Self { path, dialect, helpers: if needs_clock { vec![clock] } else { Vec::new() } })
     }
 
-    /// Returns the path.
+    /// Returns the path of the source.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the output format, which depends on the language.
+    /// Returns the format of the program's output, which depends on the language.
     pub fn dialect(&self) -> OutputFormat {
         self.dialect
     }
@@ -101,7 +103,7 @@ impl Source {
     }
 }
 
-/// Requirements of a build.
+/// Arrays for which a program is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     /// Number of elements per array.
@@ -113,7 +115,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Returns the flags for these arrays; none for stream.f, whose sizes are in its source.
+    /// Returns the compiler flags for these arrays; none for stream.f, whose sizes are fixed in the source.
     pub fn flags(&self, dialect: OutputFormat) -> Vec<String> {
         if dialect == OutputFormat::Fortran {
             return Vec::new();
@@ -134,20 +136,20 @@ impl Wanted {
     }
 }
 
-/// A build that is ready to run.
+/// A compiled stream.c or stream.f that is ready to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StandardBuild {
-    /// Compiler of the build.
+    /// Compiler that built the program.
     pub compiler: Compiler,
     /// Compiled program.
     pub program: CompiledProgram,
     /// Source of the program.
     pub source: Source,
-    /// Arrays for which it was built.
+    /// Arrays for which the program was built.
     pub wanted: Wanted,
 }
 
-/// Compiles `source` with `command`; a command without flags gets the default ones.
+/// Compiles `source` with `command`; to a command without flags, the default flags are added.
 ///
 /// # Errors
 /// Fails if the compiler is missing, reports errors, or exceeds its time limit.
@@ -170,13 +172,13 @@ pub fn build(
     Ok(StandardBuild { compiler, program, source: source.clone(), wanted })
 }
 
-/// Returns the environment variables that bind an OpenMP program's threads as in `placement`: each thread's CPUs are
-/// a separate place, in thread order. `None` removes a variable.
+/// Returns the environment variables that bind the threads of an OpenMP program as in `placement`: one place per
+/// thread, in thread order, with the CPUs of the thread. `None` means that the variable is removed.
 pub fn environment(placement: &Placement) -> Vec<(String, Option<String>)> {
     let mut variables = vec![
         ("OMP_NUM_THREADS", Some(placement.threads.len().to_string())),
         ("OMP_DYNAMIC", Some("false".to_owned())),
-        // Variables that would override or contradict the others.
+        // These variables would override or contradict the variables above.
         ("GOMP_CPU_AFFINITY", None),
         ("KMP_AFFINITY", None),
         ("OMP_THREAD_LIMIT", None),

@@ -1,9 +1,8 @@
-//! Native kernels and builds of stream.c, alternating in one run.
+//! Measurement protocol for native kernels and builds of stream.c, which alternate in one run.
 //!
-//! A native part and a run of a build alternate, for each build and round after round, so that both are measured in
-//! the same state of the machine. The core-to-core latency is measured around each run of a build as around each
-//! native pass, and only figures of the same regime are compared. A build that fails does not affect the others or
-//! the native figures.
+//! In every round, native passes precede each run of a build, so that both are measured in the same state of the
+//! machine. The core-to-core latency is measured before and after each run of a build and each native pass. Only
+//! figures of the same regime are compared. A build that fails does not affect the other builds or the native figures.
 
 use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, Ready};
@@ -33,27 +32,28 @@ use nodegauge_toolchain::{CommandLine, ToolchainError};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Bounds of the duration of a native part, which otherwise equals that of the preceding run of a build.
+/// Minimum and maximum duration of a native part, i.e. of the consecutive native passes between two runs of builds.
+/// Within these bounds, the duration equals that of the preceding run of a build.
 const PART: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(2));
 /// Minimum number of passes of a native part.
 const PASSES: usize = 5;
-/// Number of runs of each build if the number of native samples is given.
+/// Number of runs of each build if the user sets the number of native samples.
 const RUNS: usize = 3;
-/// Budget if the number of samples is given; practically unlimited.
+/// Time budget if the user sets the number of samples; practically unlimited.
 const ENDLESS: Duration = Duration::from_secs(1 << 30);
-/// Tolerated slowdown of a build compared with the native kernels on one thread. With [`GRACE`], it determines when a
-/// run counts as hanging.
+/// Tolerated slowdown of a build compared with the native kernels on one thread. Together with [`GRACE`], it determines
+/// the time after which a run is killed because it hangs.
 const SLOWER: f64 = 20.0;
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Build under measurement.
+/// Build of stream.c, with the state of its measurement.
 struct MeasuredBuild<'a> {
     build: &'a StandardBuild,
     runs: Vec<BuildRun>,
     failure: Option<String>,
 }
 
-/// One run of a build.
+/// Result of one run of a build.
 struct BuildRun {
     output: StreamOutput,
     round_trips: (f64, f64),
@@ -66,7 +66,8 @@ pub(super) struct NativeLoops {
     pub(super) chosen: Option<ChosenLoops>,
 }
 
-/// Measures both. Unless the user has `named` the compilers, a single build is sufficient in a short budget.
+/// Measures the native kernels and the builds. Unless the user has `named` the compilers, builds may be omitted for
+/// lack of time once one build has run.
 pub(super) fn run(
     site: &Site,
     arrangement: Arrangement,
@@ -97,8 +98,8 @@ pub(super) fn run(
         fastest: f64::NAN,
     };
     let setting_up = limits.elapsed();
-    // Reserve for a last native part and the comparison of every element, which takes about half as long as filling
-    // the arrays.
+    // The reserve is for a last native part and the comparison of every element, which takes about half as long as
+    // filling the arrays.
     let limits = Limits { reserve: PART.0 + filling / 2, ..limits };
     let (native, stop) = turns.run(limits, observer)?;
     let Turns { point: mut measured, candidates, .. } = turns;
@@ -132,35 +133,35 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-/// Native kernels, which are cell 0, and the builds in the cells after it.
+/// Cells of the schedule: cell 0 contains the native kernels, the following cells one build each.
 struct Turns<'a> {
     point: StreamPoint,
     candidates: Vec<MeasuredBuild<'a>>,
     environment: Vec<(String, Option<String>)>,
     /// Requested number of native samples.
     samples: Option<usize>,
-    /// Number of native parts that share these samples.
+    /// Number of native parts among which these samples are divided.
     parts: usize,
     part: usize,
     /// Duration of the next native part.
     length: Duration,
-    /// End of the budget; `None` if the number of samples is given.
+    /// End of the time budget; `None` if the user sets the number of samples.
     end: Option<Instant>,
-    /// True if builds may be left out for lack of time once one has run.
+    /// True if builds may be omitted for lack of time once one build has run.
     optional: bool,
     /// Duration of the longest run of a build.
     longest: Duration,
-    /// True if a native part has followed the last run of a build.
+    /// True if a native part was measured after the last run of a build.
     behind: bool,
-    /// Number of native samples after the warm-up; `None` before it.
+    /// Number of native samples after the warm-up; `None` before the warm-up.
     taken: Option<usize>,
     /// Time of the fastest native pass, seconds.
     fastest: f64,
 }
 
 impl Turns<'_> {
-    /// Runs rounds until the time is spent, the samples are complete, or the user interrupts. Returns the native
-    /// samples.
+    /// Measures rounds until the time is used up, the samples are complete, or the user interrupts the run. Returns the
+    /// native samples.
     fn run(
         &mut self,
         limits: Limits,
@@ -191,8 +192,9 @@ impl Turns<'_> {
         Ok((schedule.samples.swap_remove(0), ending))
     }
 
-    /// Runs native passes for as long as the preceding run of a build, or the number that is due. Returns none if all
-    /// samples are taken, or if all builds have failed and enough passes were measured.
+    /// Runs native passes for as long as the preceding run of a build took, or the number of passes that is due.
+    /// Returns no samples if all requested samples were taken, or if all builds have failed and enough passes were
+    /// measured.
     fn native_part(&mut self, observer: &dyn Observer) -> Result<Vec<Sample>, ArenaError> {
         let begun = Instant::now();
         let left = self.end.map(|end| end.saturating_duration_since(begun));
@@ -205,7 +207,8 @@ impl Turns<'_> {
         if idle || until.is_some_and(|until| before >= until) {
             return Ok(Vec::new());
         }
-        // Another program has used the caches and the CPUs in the meantime. The warm-up is kept only the first time.
+        // A build has used the caches and the CPUs since the last native pass, so that a warm-up is necessary. It is
+        // kept only the first time.
         let mut passes = vec![self.point.pass()?];
         loop {
             let taken = before + passes.len() - 1;
@@ -228,7 +231,7 @@ impl Turns<'_> {
         Ok(passes)
     }
 
-    /// Runs a build; returns the best time of each kernel as a sample, or none if the run fails.
+    /// Runs a build. Returns the best time of each kernel as a sample, or no sample if the run fails.
     fn run_of(&mut self, i: usize, observer: &dyn Observer) -> Result<Vec<Sample>, ArenaError> {
         let first = self.candidates[i].runs.is_empty() && !self.longest.is_zero();
         let late = self.end.is_some_and(|end| Instant::now() + self.longest > end);
@@ -249,7 +252,8 @@ impl Turns<'_> {
                 let seconds = output.lines.iter().map(|line| line.times[1].0).collect();
                 let sample = Sample { round_trips, ..Sample::of_times(seconds) };
                 candidate.runs.push(BuildRun { output, round_trips });
-                // A run includes its own warm-up, so the warm-up sample of the schedule is a copy.
+                // A run of stream.c includes a warm-up. The warm-up sample that the schedule requires is therefore a
+                // copy of the first sample.
                 let warm_up = usize::from(candidate.runs.len() == 1);
                 Ok(vec![sample; 1 + warm_up])
             }
@@ -261,7 +265,8 @@ impl Turns<'_> {
         }
     }
 
-    /// Returns the time limit for a run of a build, from the time of the native kernels for the same bytes.
+    /// Returns the time limit for a run of a build, computed from the time that the native kernels need for the same
+    /// bytes.
     fn limit(&self) -> Duration {
         let config = self.point.config();
         let kernels = config.kernels.len().max(1);
@@ -272,7 +277,7 @@ impl Turns<'_> {
     }
 }
 
-/// Reason why a run has no result.
+/// Reason why a run of a build has no result.
 enum Unusable {
     Interrupted,
     Because(String),
@@ -291,7 +296,7 @@ fn run_once(
         .with_environment(environment.to_vec());
     let because = |error: ToolchainError| match error {
         ToolchainError::Interrupted => Unusable::Interrupted,
-        // The message has "the program" instead of its path in a private directory.
+        // The message contains "the program" instead of the path, which is in a private directory.
         other => {
             let why = Failure::from(other).problem();
             Unusable::Because(why.replace(&run.program.to_string(), "the program"))
@@ -305,7 +310,7 @@ fn run_once(
         .map_err(|error| Unusable::Because(format!("the output is not that of STREAM: {error}")))
 }
 
-/// Returns the regimes of the native passes and the runs of all builds together.
+/// Returns the regimes of all measurements: native passes and runs of all builds.
 fn all_regimes(native: &[Sample], candidates: &[MeasuredBuild<'_>]) -> Vec<Regime> {
     let of_native = native.iter().map(|sample| sample.round_trips);
     let runs = candidates.iter().flat_map(|candidate| &candidate.runs);
@@ -313,14 +318,14 @@ fn all_regimes(native: &[Sample], candidates: &[MeasuredBuild<'_>]) -> Vec<Regim
     regime::regimes(&all.flat_map(|(before, after)| [before, after]).collect::<Vec<_>>())
 }
 
-/// Inputs for the figures of builds.
+/// Inputs from which the figures of builds are computed.
 struct Known<'a> {
     arrangement: &'a Arrangement,
     machine: &'a Machine,
     llc: Option<f64>,
     check: Option<SizeCheck>,
     regimes: &'a [Regime],
-    /// Round trip in the regime of the native headline; NaN for one thread.
+    /// Core-to-core round trip of the native figures; NaN for a single thread.
     native: f64,
 }
 
@@ -328,7 +333,7 @@ impl Known<'_> {
     fn measurements(&self, candidate: &MeasuredBuild<'_>) -> Vec<Measurement> {
         let runs = &candidate.runs;
         let Some(first) = runs.first() else {
-            let why = candidate.failure.as_deref().unwrap_or("it did not run");
+            let why = candidate.failure.as_deref().unwrap_or("the program did not run");
             return figures::missing(&self.config(candidate, None, f64::NAN), why);
         };
         let groups = group(runs, self.regimes);
@@ -354,12 +359,12 @@ impl Known<'_> {
                 }
             }
         }
-        // The builds have arrays of the same length.
+        // The builds have arrays of the same length as the native kernels, so that the size check applies to them.
         if let Some(doubt) = self.check.and_then(|check| check.doubt()) {
             validity.suspect(doubt);
         }
         if let Some(why) = &candidate.failure {
-            validity.suspect(format!("a later run failed: {why}"));
+            validity.suspect(format!("a later run of the program failed: {why}"));
         }
         if chosen.is_none() {
             validity.suspect("core-to-core latency changed in every run");
@@ -420,14 +425,14 @@ impl Known<'_> {
     }
 }
 
-/// Runs of one regime.
+/// Runs of a build in one regime.
 struct RunGroup<'a> {
     round_trip: f64,
     runs: Vec<&'a BuildRun>,
 }
 
-/// Groups the runs by regime and omits runs during which the CPUs were moved. For a single thread, which has no round
-/// trips, returns one group.
+/// Groups the runs by regime, without the runs during which the hypervisor moved the CPUs. Returns a single group if
+/// there is only one thread and therefore no round trip.
 fn group<'a>(runs: &'a [BuildRun], regimes: &[Regime]) -> Vec<RunGroup<'a>> {
     if regimes.is_empty() {
         return vec![RunGroup { round_trip: f64::NAN, runs: runs.iter().collect() }];

@@ -1,7 +1,8 @@
-//! Conversion of outputs of stream.c to measurements: a standard result with every reason for doubt. Pure.
+//! Conversion of outputs of stream.c to measurements: a standard result with all reasons why it is suspect or invalid.
+//! All functions are pure.
 //!
-//! The message "Solution Validates" is not sufficient: if the check is void, if the table contradicts itself, or if
-//! the arrays differ from the requested ones, there is no result.
+//! The message "Solution Validates" is not sufficient. There is no result if the check could not detect errors, if the
+//! table contradicts itself, or if the arrays differ from the requested arrays.
 
 use crate::config::{StreamConfig, TimesConfig};
 use crate::kernels::{Kernel, STREAM};
@@ -17,10 +18,10 @@ use nodegauge_measure::record::{
 use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{BytesPerSec, Fraction};
 
-/// Expected properties of an output.
+/// Expected properties of an output of stream.c.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Expected<'a> {
-    /// Requirements of the build; `None` for a saved output.
+    /// Arrays for which the program was built; `None` for a saved output.
     pub wanted: Option<&'a Wanted>,
     /// Requested number of threads.
     pub threads: Option<u64>,
@@ -28,7 +29,7 @@ pub struct Expected<'a> {
     pub llc: Option<f64>,
 }
 
-/// Returns all doubts about an output.
+/// Returns the validity of an output, with all reasons for doubt.
 pub fn judge(output: &StreamOutput, expected: &Expected<'_>) -> Validity {
     let mut validity = Validity::valid();
     let name = output.dialect.engine();
@@ -44,7 +45,7 @@ pub fn judge(output: &StreamOutput, expected: &Expected<'_>) -> Validity {
     let sound = output.largest_sound_ntimes();
     if output.ntimes > sound || output.not_finite {
         validity.invalid(format!(
-            "the check of {name} is void: with {} passes its {} values overflow (after {sound}), \
+            "{name} cannot detect errors after {} passes: its {} values overflow after {sound} passes, \
                  and it prints \"Solution Validates\" for infinities",
             output.ntimes,
             output.element.name()
@@ -88,7 +89,7 @@ fn as_asked(output: &StreamOutput, expected: &Expected<'_>, validity: &mut Valid
     } else if let Some(wanted) = expected.wanted
         && output.elements != wanted.elements
     {
-        // The sizes of stream.f are part of its source, which must not be modified.
+        // The sizes of stream.f are fixed in the source, which must not be modified.
         validity.suspect(format!(
             "{name} has {} elements per array in its source, the native run {}",
             output.elements, wanted.elements
@@ -129,21 +130,21 @@ pub fn config(output: &StreamOutput, llc: Option<f64>) -> StreamConfig {
     }
 }
 
-/// Properties that all four kernels of a standard result share.
+/// Runs of a build, from which the standard results of all four kernels are computed.
 pub(crate) struct BuildRuns<'a> {
     /// Outputs that count, in chronological order.
     pub counting: Vec<&'a StreamOutput>,
     /// Outputs that do not count, with the reason.
     pub disturbed: Vec<(&'a StreamOutput, String)>,
-    /// Outputs by regime, with round trip and share; empty if there was one regime.
+    /// Outputs by regime, with the round trip and the share of each regime; empty if there was only one regime.
     pub regimes: Vec<(f64, f64, Vec<&'a StreamOutput>)>,
     pub config: StreamConfig,
     pub validity: Validity,
-    /// Machine of the run; `None` for a saved output.
+    /// Description of the machine; `None` for a saved output.
     pub machine: Option<&'a Machine>,
 }
 
-/// Returns one measurement per kernel. Each sample is the best of the passes of a run, as stream.c reports it.
+/// Returns one measurement per kernel. Each sample is the best pass of a run, as stream.c reports it.
 pub(crate) fn measurements(runs: &BuildRuns<'_>) -> Vec<Measurement> {
     (0..STREAM.len()).map(|i| one(runs, i)).collect()
 }
@@ -200,12 +201,13 @@ fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
     m.config(&config).judged(validity)
 }
 
-/// Returns an empty standard figure of a kernel. Its traffic is unknown because the compiler chose the stores.
+/// Returns the standard figure of a kernel, without a value. Its traffic is unknown because the compiler chose the kind
+/// of store.
 fn standard(kernel: Kernel) -> Measurement {
     result::figure(kernel).category(Category::Standard)
 }
 
-/// Returns the measurements of a saved output.
+/// Returns the measurements of a saved output of stream.c.
 pub fn of_saved(output: &StreamOutput) -> Vec<Measurement> {
     measurements(&BuildRuns {
         counting: vec![output],
@@ -217,7 +219,7 @@ pub fn of_saved(output: &StreamOutput) -> Vec<Measurement> {
     })
 }
 
-/// Returns measurements without a value, with the reason.
+/// Returns measurements without a value, with the reason why there is none.
 pub(crate) fn missing(config: &StreamConfig, reason: &str) -> Vec<Measurement> {
     STREAM.iter().map(|kernel| standard(*kernel).config(config).missing(reason)).collect()
 }
@@ -280,7 +282,7 @@ mod tests {
         assert_eq!(
             reasons(&recorded!("gcc-ntimes300-2t")),
             [
-                "the check of stream.c is void: with 300 passes its f64 values overflow (after 261), \
+                "stream.c cannot detect errors after 300 passes: its f64 values overflow after 261 passes, \
               and it prints \"Solution Validates\" for infinities"
             ]
         );

@@ -1,8 +1,8 @@
-//! Parser for the output of stream.c (5.10), its MPI version and stream.f. Pure.
+//! Parser for the output of stream.c (5.10), of its MPI version, and of stream.f. All functions are pure.
 //!
-//! The table is accepted only if it is consistent: all four kernels, positive figures, and the product of each rate
-//! and its minimum time equals the bytes that the kernel counts. Rates are in units of 1e6 B/s. The text "Solution
-//! Validates" alone does not prove correct results: see [`StreamOutput::largest_sound_ntimes`].
+//! The table is accepted only if it is consistent: all four kernels, positive figures, and the product of each rate and
+//! its minimum time equals the bytes that the kernel counts. Rates are in units of 1e6 B/s. The text "Solution
+//! Validates" alone does not prove correct results; see [`StreamOutput::largest_sound_ntimes`].
 
 use crate::kernels::{Element, Kernel, STREAM};
 use nodegauge_measure::{BytesPerSec, Seconds};
@@ -10,11 +10,11 @@ use nodegauge_measure::{BytesPerSec, Seconds};
 /// Program that printed an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputFormat {
-    /// stream.c.
+    /// The output is that of stream.c.
     C,
-    /// stream.f.
+    /// The output is that of stream.f.
     Fortran,
-    /// The MPI version of stream.c.
+    /// The output is that of the MPI version of stream.c.
     Mpi,
 }
 
@@ -32,15 +32,15 @@ impl OutputFormat {
 /// Result of the program's own check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReportedCheck {
-    /// "Solution Validates".
+    /// The program printed "Solution Validates".
     Passed,
-    /// "Failed Validation ...", as printed.
+    /// The program printed "Failed Validation ..."; contains the printed text.
     Failed(String),
     /// The program printed no result.
     Absent,
 }
 
-/// Line of the table.
+/// Line of the table, for one kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KernelLine {
     /// Best rate, B/s.
@@ -49,12 +49,12 @@ pub struct KernelLine {
     pub times: [Seconds; 3],
 }
 
-/// Parsed output.
+/// Parsed output of a run of STREAM.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamOutput {
     /// Program that printed the output.
     pub dialect: OutputFormat,
-    /// The program's own version, e.g. `5.10`.
+    /// Version of the program, e.g. `5.10`.
     pub version: Option<String>,
     /// Type of the elements.
     pub element: Element,
@@ -64,13 +64,13 @@ pub struct StreamOutput {
     pub offset: u64,
     /// Number of runs of each kernel.
     pub ntimes: u64,
-    /// Numbers of threads requested and counted; `None` for a build without OpenMP.
+    /// Number of threads that the program requested, and number that it counted; `None` for a build without OpenMP.
     pub threads: Option<(u64, u64)>,
     /// Number of MPI ranks.
     pub ranks: Option<u64>,
     /// Lines of the four kernels, in STREAM's order.
     pub lines: [KernelLine; 4],
-    /// Result of the program's check.
+    /// Result of the check that the program made.
     pub check: ReportedCheck,
     /// True if the program reports that the compared values are not finite.
     pub not_finite: bool,
@@ -86,28 +86,28 @@ pub struct StreamOutput {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotStream {
     /// The output is empty.
-    #[error("it prints nothing")]
+    #[error("the program printed nothing")]
     Nothing,
     /// The output has no table.
-    #[error("it prints {0:?} instead of a STREAM table")]
+    #[error("the program printed {0:?} instead of a STREAM table")]
     NoTable(String),
-    /// The table is that of another program.
-    #[error("its table is not stream.c's: {0:?}")]
+    /// The output contains the table of another program.
+    #[error("the table is not that of stream.c: {0:?}")]
     OtherTable(String),
     /// The table is incomplete.
-    #[error("its table has no line for {0}")]
+    #[error("the table has no line for {0}")]
     NoLine(&'static str),
     /// A line of the table has a syntax error.
-    #[error("its table has an invalid line: {0:?}")]
+    #[error("the table has an invalid line: {0:?}")]
     BadLine(String),
     /// A required value is missing.
-    #[error("it does not print {0}")]
+    #[error("the program did not print {0}")]
     Unsaid(&'static str),
 }
 
 /// Names of the kernels in the table, in [`STREAM`]'s order.
 const NAMES: [&str; 4] = ["Copy", "Scale", "Add", "Triad"];
-/// Default scalar of stream.c.
+/// Scalar of Scale and Triad in stream.c.
 const SCALAR: f64 = 3.0;
 
 impl StreamOutput {
@@ -176,10 +176,10 @@ impl StreamOutput {
         kernel.counted(self.element) as f64 * self.elements as f64
     }
 
-    /// Returns the largest number of passes after which all values are still finite. A pass multiplies `a` by s(2 +
-    /// s), which is 15 for s = 3; `a` starts at 2. With more passes the program compares infinities: their difference
-    /// is NaN, every comparison with NaN is false, and the program prints "Solution Validates" whatever the arrays
-    /// hold.
+    /// Returns the largest number of passes after which all values are still finite. A pass multiplies `a` by s(2 + s),
+    /// which is 15 for s = 3; `a` starts at 2. With more passes the program compares infinities. The difference of
+    /// infinities is NaN, and every comparison with NaN is false, so that the program prints "Solution Validates"
+    /// regardless of the contents of the arrays.
     pub fn largest_sound_ntimes(&self) -> u64 {
         let growth = self.scalar * (2.0 + self.scalar);
         if growth <= 1.0 {
@@ -198,7 +198,7 @@ impl StreamOutput {
         STREAM.iter().zip(&self.lines).find_map(|(kernel, line)| {
             let least = line.times[1].0;
             let expected = self.counted(*kernel) / least;
-            // Times have six decimals, rates have one.
+            // The tolerance follows from the printed digits: times have six decimals, rates have one.
             let slack = 0.6e-6 / least + 0.1e6 / line.rate.0 + 1e-6;
             ((line.rate.0 / expected - 1.0).abs() > slack).then_some(*kernel)
         })
@@ -219,7 +219,7 @@ fn table_header(text: &str) -> Result<&str, NotStream> {
 }
 
 fn lines(text: &str, header: &str) -> Result<[KernelLine; 4], NotStream> {
-    // The lines follow the header directly.
+    // The lines of the kernels follow the header directly.
     let table = text.split_once(header).map_or("", |(_, table)| table);
     let mut lines = [KernelLine { rate: BytesPerSec(0.0), times: [Seconds(0.0); 3] }; 4];
     for (name, line) in NAMES.into_iter().zip(&mut lines) {
@@ -276,7 +276,7 @@ fn between(text: &str, before: &str, behind: &str) -> Option<String> {
     rest.split_once(behind).map(|(inside, _)| inside.to_owned())
 }
 
-/// Returns at most one line's length of a text.
+/// Returns the beginning of a text, at most as long as a line.
 fn shortened(text: &str) -> String {
     const MOST: usize = 100;
     match text.char_indices().nth(MOST) {
@@ -378,28 +378,34 @@ mod tests {
     fn what_is_not_stream_is_said_to_be_not() {
         let whole = recorded!("gcc-2t");
         let cases = [
-            (String::new(), "it prints nothing"),
-            ("-----\n".to_owned(), "it prints nothing"),
+            (String::new(), "the program printed nothing"),
+            ("-----\n".to_owned(), "the program printed nothing"),
             (
                 "Good day, world\n".to_owned(),
-                "it prints \"Good day, world\" instead of a STREAM table",
+                "the program printed \"Good day, world\" instead of a STREAM table",
             ),
             (
                 whole.replace("Best Rate MB/s", "Rate (GB/s)"),
-                "its table is not stream.c's: \"Function    Rate (GB/s)  Avg time     Min time     Max time\"",
+                "the table is not that of stream.c: \"Function    Rate (GB/s)  Avg time     Min time     Max time\"",
             ),
-            (whole.replace("Add:", "Odd:"), "its table has no line for Add"),
+            (whole.replace("Add:", "Odd:"), "the table has no line for Add"),
             (
                 whole.replace("0.072584", "-"),
-                "its table has an invalid line: \"Triad:          22189.7     0.083601     -     0.096988\"",
+                "the table has an invalid line: \"Triad:          22189.7     0.083601     -     0.096988\"",
             ),
             (
                 whole.replace("22189.7", "inf"),
-                "its table has an invalid line: \"Triad:          inf     0.083601     0.072584     0.096988\"",
+                "the table has an invalid line: \"Triad:          inf     0.083601     0.072584     0.096988\"",
             ),
-            (whole.replace("Array size", "Size"), "it does not print the length of its arrays"),
-            (whole.replace("executed 20", "executed"), "it does not print the number of passes"),
-            (whole.replace("uses 8", "uses 3"), "it does not print the size of an element"),
+            (
+                whole.replace("Array size", "Size"),
+                "the program did not print the length of its arrays",
+            ),
+            (
+                whole.replace("executed 20", "executed"),
+                "the program did not print the number of passes",
+            ),
+            (whole.replace("uses 8", "uses 3"), "the program did not print the size of an element"),
         ];
         for (text, message) in cases {
             assert_eq!(StreamOutput::read(&text).unwrap_err().to_string(), message);

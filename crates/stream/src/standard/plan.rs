@@ -1,4 +1,4 @@
-//! `stream --standard`: from the user's source to the measurement.
+//! Plan of `stream --standard`: builds the user's source and starts the measurement.
 
 use super::build::{self, Source, StandardBuild, Wanted};
 use super::comparison;
@@ -18,7 +18,7 @@ use nodegauge_toolchain::{CommandLine, Scratch, ToolchainError};
 use std::path::Path;
 use std::time::Duration;
 
-/// Plan for native kernels and builds of the user's source, alternating.
+/// Plan that measures native kernels and builds of the user's source alternately.
 pub struct StandardPlan {
     arrangement: Arrangement,
     source: Source,
@@ -29,12 +29,14 @@ pub struct StandardPlan {
 }
 
 impl StandardPlan {
-    /// Default time budget: a few rounds of native parts and runs of stream.c, which take a few seconds each.
+    /// Default time budget. It is sufficient for a few rounds of native passes and runs of stream.c, which take a few
+    /// seconds each.
     pub const BUDGET: Duration = Duration::from_secs(30);
-    /// Share of the memory for the native arrays, which exist at the same time as those of stream.c.
+    /// Share of the memory for the native arrays, which exist simultaneously with the arrays of stream.c.
     pub const SHARE: f64 = 0.5;
 
-    /// Plans builds of the source at `path` with the compilers of `choices`, or with the default ones.
+    /// Plans builds of the source at `path` with the compilers of `choices` or, if `choices` is empty, with default
+    /// compilers.
     ///
     /// # Errors
     /// Fails if the source cannot be used, or if no compiler is installed.
@@ -60,7 +62,7 @@ impl StandardPlan {
         Ok(Self { arrangement, source, wanted, choices: choices.to_vec(), presets })
     }
 
-    /// Returns the builds, and notices about compilers left out; `None` if the user interrupts.
+    /// Returns the builds, and notices about omitted compilers; `None` if the user interrupts the run.
     fn built(&self, scratch: &Scratch, observer: &dyn Observer) -> Result<Option<Built>, Failure> {
         match self.builds(scratch, &|| observer.interrupted()) {
             Err(ToolchainError::Interrupted) => Ok(None),
@@ -68,8 +70,8 @@ impl StandardPlan {
         }
     }
 
-    /// Builds the source with every compiler of the user, or with those default compilers that are installed and can
-    /// compile it. Also returns notices about compilers left out.
+    /// Builds the source with every compiler that the user gave. Without such compilers, uses the default compilers
+    /// that are installed and can compile the source. Also returns notices about omitted compilers.
     fn builds(
         &self,
         scratch: &Scratch,
@@ -110,9 +112,9 @@ impl StandardPlan {
                 Err(error) => {
                     let what = match &error {
                         ToolchainError::NoCompiler { .. } => "is not installed",
-                        _ => "cannot compile it",
+                        _ => "cannot compile the source",
                     };
-                    notices.push(left_out(format!("{name} {what}: left out")));
+                    notices.push(left_out(format!("{name} is left out: it {what}")));
                     first_error.get_or_insert(error);
                 }
             }
@@ -124,14 +126,14 @@ impl StandardPlan {
     }
 }
 
-/// Builds, and notices about compilers left out.
+/// Builds, and notices about omitted compilers.
 type Built = (Vec<StandardBuild>, Vec<Notice>);
 
-/// Returns the commands of `--compiler all` for a source: every installed C compiler, with OpenMP.
+/// Returns the commands that `--compiler all` selects for a source: every installed C compiler, with flags for OpenMP.
 fn presets(source: &Source) -> Result<Vec<CommandLine>, Failure> {
     if source.dialect() == OutputFormat::Fortran {
         return Err(Failure::usage("--compiler all means C compilers, but the source is Fortran")
-            .hint("name one, e.g. --compiler gfortran"));
+            .hint("give a Fortran compiler, e.g. --compiler gfortran"));
     }
     let compilers = compiled::installed()?;
     Ok(compilers.iter().flat_map(|compiler| compiler.variants(true)).collect())
@@ -139,7 +141,7 @@ fn presets(source: &Source) -> Result<Vec<CommandLine>, Failure> {
 
 impl Planned for StandardPlan {
     fn foreseen(&self) -> Foreseen {
-        // stream.c has arrays of the same length.
+        // There are two sets of arrays: stream.c has arrays of the same length as the native kernels.
         self.arrangement.foreseen(2)
     }
 
@@ -156,7 +158,7 @@ impl Planned for StandardPlan {
         let limits = self.arrangement.limits();
         let scratch = Scratch::new()?;
         let Some((mut builds, left_out)) = self.built(&scratch, observer)? else {
-            // The record shows that nothing was measured.
+            // The outcome without measurements is saved, so that the record shows that nothing was measured.
             let (notices, stop) = (self.arrangement.notices, Some(Stop::Interrupted));
             return Ok(Outcome { notices, stop, ..Outcome::default() });
         };

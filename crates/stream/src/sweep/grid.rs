@@ -7,16 +7,16 @@ use nodegauge_measure::sweep::{self, Setting as _};
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_placement::{LecturePolicy, RankMap};
 
-/// One value of each axis.
+/// Combination of axis values: one value per axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Combination {
     /// Values, in the order of the axes.
     pub(super) settings: Vec<StreamSetting>,
-    /// Index of the combination with which its rates are compared.
+    /// Index of the reference combination, with which the rates are compared.
     pub(super) reference: Option<usize>,
 }
 
-/// Replaces the requested compilers by those of this system.
+/// Replaces the requested compilers with compilers of this system.
 pub(super) fn resolve_compilers(axes: &mut [StreamAxis]) -> Result<Vec<ChosenCompiler>, Failure> {
     for axis in axes {
         let choices: Vec<CompilerChoice> =
@@ -33,11 +33,11 @@ pub(super) fn resolve_compilers(axes: &mut [StreamAxis]) -> Result<Vec<ChosenCom
     Ok(Vec::new())
 }
 
-/// Returns each combination of the axes' values once, and notices.
+/// Returns all distinct combinations of the axes' values, and notices.
 ///
-/// Rates of ranks are compared with one rank of policy 5, as in the plot of the ccNUMA lecture. If ranks or policies
-/// are swept, `fixed` has the other of the two, and a missing reference is added. Without a policy the reference is
-/// one rank, if it is in the sweep.
+/// Rates of ranks are compared with one rank of policy 5, as in the plot of the ccNUMA lecture. If only ranks or only
+/// policies are swept, `fixed` contains the fixed one of the two. A missing reference is added. Without a policy, the
+/// reference is the combination with one rank, if the sweep contains it.
 pub(super) fn combinations(
     axes: &[StreamAxis],
     fixed: &[StreamSetting],
@@ -49,7 +49,7 @@ pub(super) fn combinations(
     Ok((each.into_iter().zip(references).map(combination).collect(), notices))
 }
 
-/// Returns the index of each combination's reference.
+/// Returns the index of the reference for each combination.
 fn references(
     each: &mut Vec<Vec<StreamSetting>>,
     fixed: &[StreamSetting],
@@ -83,13 +83,13 @@ fn references(
     each.iter().map(|one| each.iter().position(|other| *other == reference(one))).collect()
 }
 
-/// Returns the reference of the settings: one rank, and policy 5 if there is a policy.
+/// Returns the reference for these settings: one rank, and policy 5 if there is a policy.
 fn reference(settings: &[StreamSetting]) -> Vec<StreamSetting> {
     let has_policy = settings.iter().any(|value| matches!(value, StreamSetting::Policy(_)));
     let replaced = |value: &StreamSetting| match value {
         StreamSetting::Ranks(_) => StreamSetting::Ranks(1),
         StreamSetting::Policy(_) => StreamSetting::Policy(LecturePolicy::REFERENCE),
-        // That policy binds nothing, so all maps are equivalent.
+        // Policy 5 binds nothing, so that all rank maps are equivalent.
         StreamSetting::RankMap(_) if has_policy => StreamSetting::RankMap(RankMap::Block),
         other => other.clone(),
     };

@@ -1,5 +1,5 @@
-//! Trends along the axes of a sweep: cells that break a trend are measured again, and the saturation point is
-//! reported.
+//! Trends along the axes of a sweep: cells whose rates are below the trend are measured again, and the saturation point
+//! is reported.
 
 use super::{MeasuredTarget, SweepCell};
 use crate::GAUGE;
@@ -18,11 +18,12 @@ use nodegauge_placement::Placement;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Maximum ratio of a cell's rate to the lower of its neighbours' rates if it breaks the trend.
+/// Ratio of a cell's rate to the lower of the two neighbouring rates, at or below which the cell is below the trend.
 const DIP: f64 = 0.93;
 /// Number of rounds of a repeated measurement, including the warm-up.
 const AGAIN: usize = 9;
-/// Minimum ratio of a rate to the best rate at the saturation point, which is the first such cell.
+/// Minimum ratio of a rate to the best rate at saturation. The saturation point is the first cell that reaches this
+/// ratio.
 pub(crate) const SATURATED: f64 = 0.98;
 
 /// Samples and settings of the cells of a sweep.
@@ -32,10 +33,10 @@ pub(super) struct Trends<'a> {
     pub limits: Limits,
 }
 
-/// Cells along an axis of numbers, with fixed values on the other axes.
+/// Row: the cells along a numeric axis, with fixed values on the other axes.
 #[derive(Debug, PartialEq)]
 struct Row {
-    /// Name of the axis, and the values on the others.
+    /// Name of the axis, with the values on the other axes.
     name: String,
     /// True if the axis counts ranks.
     of_ranks: bool,
@@ -44,7 +45,7 @@ struct Row {
 }
 
 impl Row {
-    /// Returns the number of a cell: `1 thread`, `4 ranks`.
+    /// Returns the value of a cell on the axis, e.g. `1 thread`, `4 ranks`.
     fn count(&self, cell: &SweepCell) -> String {
         let (count, noun) = match &cell.arrangement.ranks {
             Some(plan) if self.of_ranks => (plan.ranks.len(), "rank"),
@@ -55,7 +56,8 @@ impl Row {
 }
 
 impl Trends<'_> {
-    /// Finds cells that break the trend, measures them and their neighbours again, and returns a notice for each.
+    /// Finds cells below the trend, measures these cells and their neighbours again, and returns a notice for each cell
+    /// below the trend.
     pub(super) fn mend(
         &self,
         schedule: &mut Schedule,
@@ -87,7 +89,8 @@ impl Trends<'_> {
                 let done = schedule.again(three, AGAIN, |turn| candidates[turn.cell].pass());
                 let real = done.is_err() || rates(schedule, candidates);
                 for (n, (i, mut samples)) in three.iter().zip(old).enumerate() {
-                    // If the dip has disappeared, its first samples were wrong; all other samples are kept.
+                    // If the cell is no longer below the trend, its first samples were wrong and are discarded; all
+                    // other samples are kept.
                     if real || n != 1 {
                         samples.extend(schedule.samples[*i].drain(..).skip(1));
                         schedule.samples[*i] = samples;
@@ -111,7 +114,7 @@ impl Trends<'_> {
         Ok(notices)
     }
 
-    /// Returns a notice with the saturation point along each axis of numbers.
+    /// Returns a notice with the saturation point along each numeric axis.
     pub(super) fn saturation(
         &self,
         schedule: &Schedule,
@@ -136,7 +139,7 @@ impl Trends<'_> {
     }
 }
 
-/// Returns the kernel whose rates determine trends: Triad if it was measured, else the last one.
+/// Returns the kernel whose rates determine trends: Triad if it was measured, otherwise the last kernel.
 fn read_from(candidate: &MeasuredTarget) -> (usize, Kernel) {
     let kernels: Vec<Kernel> = candidate.target.loops().iter().map(Loop::kernel).collect();
     let i = kernels.iter().position(|k| *k == Kernel::Triad).unwrap_or(kernels.len() - 1);
@@ -152,12 +155,12 @@ fn typical(candidate: &MeasuredTarget, samples: &[Sample]) -> f64 {
     rates.map_or(f64::NAN, |rates| stats::median(&rates))
 }
 
-/// True if the middle value is significantly below both neighbours.
+/// True if `here` is below both neighbours by more than the tolerance [`DIP`].
 pub(crate) fn is_dip(before: f64, here: f64, after: f64) -> bool {
     here < DIP * before.min(after)
 }
 
-/// Returns the rows along all axes of numbers.
+/// Returns the rows of cells along all numeric axes.
 fn rows(cells: &[SweepCell]) -> Vec<Row> {
     let axes = cells.first().map_or(0, |cell| cell.settings.len());
     let mut rows = Vec::new();
@@ -185,7 +188,7 @@ fn rows(cells: &[SweepCell]) -> Vec<Row> {
     rows
 }
 
-/// Returns why a number of threads may be slower than its neighbours, from the topology.
+/// Returns a reason from the topology why this number of threads may be slower than the neighbouring numbers.
 fn reason(placement: &Placement, topology: &Topology) -> String {
     let uneven = |of: &dyn Fn(&HardwareThread) -> Option<usize>| {
         let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
@@ -250,7 +253,8 @@ mod tests {
 
     #[test]
     fn a_dip_must_be_below_both_neighbours_by_more_than_noise() {
-        // 18, 20 and 22 threads of a published sweep on 2 x EPYC 7F52: Triad 170, 141, 178 GB/s.
+        // These values are from a published sweep on 2 x EPYC 7F52: Triad reaches 170, 141 and 178 GB/s with 18, 20 and
+        // 22 threads.
         assert!(is_dip(170.0, 140.6, 177.5));
         assert!(!is_dip(170.0, 165.0, 177.5));
         assert!(!is_dip(100.0, 150.0, 200.0));

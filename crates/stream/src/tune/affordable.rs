@@ -1,4 +1,4 @@
-//! Number of setups that a search can measure in its time.
+//! Selection of as many setups as a search can measure in its time.
 
 use crate::target::Target;
 use nodegauge_arena::ArenaError;
@@ -7,14 +7,14 @@ use nodegauge_measure::schedule::Affordable;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Prepares as many setups as can be measured before `deadline`, but at least the plain one. Each must be prepared,
-/// and must run several passes before setups can be compared.
+/// Prepares as many setups as can be measured before `deadline`, at least the default setup. The time of a setup
+/// consists of its preparation and of the passes that are needed to compare setups.
 pub(super) fn prepared(
     all: usize,
     deadline: Instant,
     prepare: &mut dyn FnMut(usize) -> Result<Box<dyn Target>, ArenaError>,
 ) -> Result<BTreeMap<usize, Box<dyn Target>>, ArenaError> {
-    /// Number of passes of a setup in the first stage: warm-up and two rounds, with both kinds of store.
+    /// Number of passes of a setup in the first stage: a warm-up and two rounds for each of the two kinds of store.
     const PASSES: u32 = 6;
     let mut points: BTreeMap<usize, Box<dyn Target>> = BTreeMap::new();
     let mut time = Affordable::until(deadline, PASSES);
@@ -66,7 +66,7 @@ mod tests {
             kernels: vec![(Kernel::Triad, shape)],
             trial_parts: 1,
         };
-        // A traversal of the arrays takes `pass` seconds, and their set-up ten times as long.
+        // In this simulation a traversal of the arrays takes `pass` seconds, and the set-up takes ten times as long.
         let prepared = |all, seconds, pass: f64| {
             let deadline = clock::now() + Duration::from_secs_f64(seconds);
             let byte = pass / (3 * 8 * (1 << 20)) as f64;

@@ -1,4 +1,4 @@
-//! Choice of the tuner, as stored in a record for later runs.
+//! Configuration that the tuner chose, as stored in a record for later runs.
 
 use super::space::TeamSetup;
 use crate::GAUGE;
@@ -14,21 +14,21 @@ use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_placement::PlacementRequest;
 use std::str::FromStr;
 
-/// Complete configuration.
+/// Complete configuration that the tuner chose.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
-    /// Request for the threads; the plain request if one thread per core is best.
+    /// Request for the threads; the default request if one thread per core is best.
     pub request: PlacementRequest,
-    /// The pages.
+    /// Kind of pages.
     pub pages: RequestedPages,
     /// Type of the elements for which the loops were chosen.
     pub element: Element,
-    /// A loop for each kernel.
+    /// Loop for each kernel.
     pub loops: Vec<(Kernel, KernelShape)>,
 }
 
 impl Choice {
-    /// Joins the team, the pages and the loops.
+    /// Creates a choice from the team, the pages and the loops.
     pub(super) fn new(
         setup: &TeamSetup,
         element: Element,
@@ -37,8 +37,8 @@ impl Choice {
         Self { request: setup.request.clone(), pages: setup.pages, element, loops }
     }
 
-    /// Sets what `options` leave open. Loops are chosen together with their stores and prefetch, and are therefore
-    /// used only if the options leave both open.
+    /// Sets everything that `options` do not fix. Loops were chosen together with their stores and prefetch. They are
+    /// therefore used only if the options fix neither of these.
     pub fn fill(&self, options: &mut StreamOptions) {
         options.pages = options.pages.or(Some(self.pages));
         let open = options.stores.is_none()
@@ -72,7 +72,7 @@ impl Choice {
 
     /// Parses the result of [`Choice::to_config`]; returns `None` if another version wrote it.
     pub fn of_config(config: &ChoiceConfig) -> Option<Self> {
-        /// An absent field is allowed; an invalid one is an error.
+        /// An absent field is allowed; an invalid field is an error.
         fn optional<T: FromStr>(text: Option<&String>) -> Option<Option<T>> {
             match text {
                 None => Some(None),
@@ -104,16 +104,16 @@ impl Choice {
     }
 }
 
-/// Saved choice, and a notice for the user.
+/// Saved choice of an earlier run, and a notice for the user.
 pub struct Remembered {
-    /// Choice; `None` if the machine has changed since.
+    /// Choice; `None` if the machine has changed since the earlier run.
     choice: Option<Choice>,
     /// Origin of the choice, or the reason why it is not used.
     pub notice: Notice,
 }
 
 impl Remembered {
-    /// Sets what `request` and `options` leave open.
+    /// Sets everything that `request` and `options` do not fix.
     pub fn fill(&self, request: &mut PlacementRequest, options: &mut StreamOptions) {
         let Some(choice) = &self.choice else { return };
         choice.fill(options);
@@ -123,8 +123,8 @@ impl Remembered {
     }
 }
 
-/// Returns the last choice of `--tune` on this machine; `newest` finds the newest record with a figure of a test and
-/// a name.
+/// Returns the last choice of `--tune` on this machine. `newest` returns the newest record that contains a figure with
+/// the given test and name.
 pub fn remembered(
     site: &Site,
     newest: &dyn Fn(&str, &str) -> Option<Record>,

@@ -1,4 +1,4 @@
-//! Search space of the tuner: teams, pages and loops that are useful on this machine. Pure.
+//! Search space of the tuner: teams, pages and loops that are useful on this machine. All functions are pure.
 
 use crate::arrangement::{self, StreamOptions};
 use crate::kernels::{Element, Kernel, KernelShape, Stores};
@@ -12,34 +12,34 @@ use nodegauge_measure::record::Machine;
 use nodegauge_placement::places::PlaceName;
 use nodegauge_placement::{Bind, Placement, PlacementRequest, PlacesSpec};
 
-/// Team on its CPUs, and pages for its arrays: a configuration that requires its own arrays.
+/// Setup: a team on its CPUs, and the kind of pages of its arrays. Each setup requires its own arrays.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TeamSetup {
     /// Request for the team.
     pub request: PlacementRequest,
     /// Placement of the team on this machine.
     pub placement: Placement,
-    /// Pages.
+    /// Kind of pages of the arrays.
     pub pages: RequestedPages,
 }
 
-/// Space of everything that is left open.
+/// Search space of everything that the user does not fix.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Space {
-    /// Teams and pages, those of the plain run first.
+    /// Teams and pages, beginning with those of a run without tuning.
     pub setups: Vec<TeamSetup>,
-    /// Loops, best guess first.
+    /// Loops, presumably best first.
     pub shapes: Vec<KernelShape>,
 }
 
 /// Maximum number of cores for which every number of threads is tried.
 const FEW_CORES: usize = 4;
-/// Shares of the cores to try if the last-level caches give no better steps.
+/// Shares of the cores that are tried as numbers of threads, in addition to multiples of the last-level caches.
 const SHARES: [(usize, usize); 3] = [(1, 4), (1, 2), (3, 4)];
 
 impl Space {
-    /// Returns the space that `request` and `options` leave open. A request with any setting of threads fixes the
-    /// team.
+    /// Returns the space of everything that `request` and `options` do not fix. A request with any setting of threads
+    /// fixes the team.
     ///
     /// # Errors
     /// Fails if the request does not fit the machine, and if the processor does not have the requested stores.
@@ -56,7 +56,7 @@ impl Space {
         teams.push((request.clone(), plain));
         if *request == PlacementRequest::default() {
             for team in other_teams(topology) {
-                // Teams that cannot be placed are left out (e.g. if a cgroup excludes some CPUs of a cache).
+                // Teams that cannot be placed are omitted, e.g. if a cgroup excludes some CPUs of a cache.
                 let Ok(placement) = nodegauge_placement::plan(topology, &team) else { continue };
                 if !seen.contains(&placement.cpus()) {
                     seen.push(placement.cpus());
@@ -81,7 +81,7 @@ impl Space {
         Ok(Self { setups, shapes: arrangement::candidates(options, Breadth::Wide)? })
     }
 
-    /// Returns the best guess for each kind of store.
+    /// Returns the presumably best loop for each kind of store.
     pub fn guesses(&self) -> Vec<KernelShape> {
         let guess = |kind| self.shapes.iter().copied().find(|shape| shape.stores == kind);
         Stores::ALL.iter().filter_map(|kind| guess(*kind)).collect()
@@ -123,13 +123,13 @@ fn other_teams(topology: &Topology) -> Vec<PlacementRequest> {
         for (part, whole) in SHARES {
             requests.push(on(PlaceName::Cores, cores * part / whole, Bind::Spread));
         }
-        // Half of the node: the memory of one socket may be sufficient for some of the kernels.
+        // Half of the node is also tried: one socket may be sufficient to saturate the memory for some kernels.
         requests.push(on(PlaceName::Cores, cores / 2, Bind::Close));
     }
     requests
 }
 
-/// Returns the number of cores of the last-level cache with the most cores; 0 without caches.
+/// Returns the maximum number of cores that share a last-level cache; 0 without caches.
 fn cores_of_largest_cache(topology: &Topology) -> u32 {
     let mut counts: std::collections::BTreeMap<usize, Vec<usize>> = Default::default();
     for thread in topology.allowed() {
@@ -143,7 +143,7 @@ fn cores_of_largest_cache(topology: &Topology) -> u32 {
     counts.values().map(Vec::len).max().unwrap_or(0) as u32
 }
 
-/// Returns the kinds of page that are available now, that of a plain run first.
+/// Returns the kinds of pages that are available now, beginning with the kind of a run without tuning.
 fn possible_pages(machine: &Machine) -> Vec<RequestedPages> {
     let mut pages = vec![best_pages(machine)];
     let pools = machine.pages.as_ref().map(|reserved| reserved.huge.as_slice()).unwrap_or_default();
@@ -173,11 +173,12 @@ mod tests {
 
     #[test]
     fn teams_follow_the_caches() {
-        // 2 x EPYC 7H12: 32 caches of 4 cores each.
+        // This topology is that of 2 x EPYC 7H12 with 32 last-level caches of 4 cores each.
         let text = "Package:2 NUMANode:4 L3Cache:4 L2Cache:4 L1dCache:1 Core:1 PU:1";
         let space = space(text, &PlacementRequest::default());
-        // All cores, 1 and 2 per cache, 3/4 of the cores, and half of them close. A quarter and a half spread use the
-        // same CPUs as 1 and 2 per cache.
+        // The teams are all cores, 1 and 2 threads per cache, 3/4 of the cores, and half of the cores with binding
+        // `close`. A quarter and a half of the cores with binding `spread` use the same CPUs as 1 and 2 threads per
+        // cache.
         assert_eq!(threads(&space), [128, 32, 64, 96, 64]);
         assert!(space.setups.iter().all(|setup| setup.pages == RequestedPages::Base));
     }

@@ -1,4 +1,4 @@
-//! View of `explain`: a waterfall from the plain run to the best, one choice per line.
+//! View of `explain`: a waterfall chart from the baseline to the best configuration, with one choice per line.
 
 use super::words;
 use crate::GAUGE;
@@ -10,13 +10,13 @@ use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 use serde_json::Value;
 
-/// Maximum ratio of the ends of an interval for which two figures agree.
+/// Maximum ratio of upper to lower end of a confidence interval that confirms the agreement of two figures.
 const AGREE: f64 = 1.1;
-/// Length of the shortest bar, as a share of the longest.
+/// Length of the shortest bar, as a share of the longest bar.
 const SHORTEST: f64 = 1.0 / 24.0;
 
-/// Returns the waterfall of the explained kernel, with the factors of the other kernels below it; `None` if the
-/// record has no such figures.
+/// Returns the waterfall of the explained kernel, followed by the factors of the other kernels; `None` if the record
+/// has no such figures.
 pub(crate) fn section(record: &Record) -> Option<Section> {
     let own = |m: &&Measurement| m.gauge == GAUGE && m.test == TEST;
     let all: Vec<&Measurement> = record.measurements.iter().filter(own).collect();
@@ -30,7 +30,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let bar = |rate: BytesPerSec| {
         TableCell::bar(Fraction((rate / most.max(BytesPerSec(1.0))).max(SHORTEST)))
     };
-    // Records of old versions have no intervals.
+    // Records of old versions contain no confidence intervals.
     let known = whole.quoted != Quoted::GeometricMean;
     let mut table = Table::new(&[kernel, ">factor", ">95 %", ">GB/s", ""]);
     let rate = |rate: BytesPerSec| words::rate(Some(rate.0));
@@ -94,7 +94,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     Some(section)
 }
 
-/// Returns the ends of the interval of a factor.
+/// Returns the ends of the confidence interval of a factor.
 fn ends(config: &ExplainConfig) -> Option<[f64; 2]> {
     config.interval.as_deref()?.try_into().ok()
 }
@@ -104,7 +104,7 @@ fn is_significant(config: &ExplainConfig) -> bool {
     ends(config).is_some_and(|[low, high]| low > 1.0 || high < 1.0)
 }
 
-/// Formats a factor with the digits that its interval supports.
+/// Formats a factor with the digits that are significant according to its confidence interval.
 fn factor(m: &Measurement, config: &ExplainConfig) -> TableCell {
     let digits = ends(config).map_or(3, bests::digits);
     let words = |x: f64| TableCell::figure(x, Unit::Factor, format!("x {x:.digits$}"));
@@ -119,7 +119,7 @@ fn interval(config: &ExplainConfig) -> TableCell {
     ends(config).map_or_else(|| "-".to_owned(), words).into()
 }
 
-/// Returns the comparison of `memcpy` with Copy.
+/// Returns a note that compares `memcpy` with Copy.
 fn memcpy(m: &Measurement, config: &ExplainConfig) -> Option<String> {
     let value = m.value?;
     let rate = config.to?;
@@ -140,7 +140,7 @@ fn memcpy(m: &Measurement, config: &ExplainConfig) -> Option<String> {
     ))
 }
 
-/// Returns the comparison of consecutive passes, as `stream` makes them, with the last step.
+/// Returns a note that compares consecutive passes, as `stream` makes them, with the last step.
 fn stream(seen: &StreamAgreement) -> String {
     let per_cent = (seen.ratio - 1.0) * 100.0;
     let agree = match seen.interval {
@@ -167,7 +167,7 @@ fn stream(seen: &StreamAgreement) -> String {
     )
 }
 
-/// Formats a step's factors of the other kernels.
+/// Formats the factors of a step for the kernels other than the explained kernel.
 fn other_factors(config: &ExplainConfig, explained: &str) -> String {
     let others = config.factors.iter().flatten().filter(|(name, _)| *name != explained);
     let word = |(name, x): (&String, &Value)| Some(format!("{name} x {:.2}", x.as_f64()?));

@@ -1,5 +1,5 @@
-//! The table of stream.c 5.10, line for line in its shape, so that existing parsers read it, headed
-//! as a variant. MB are 10^6 bytes, as there. Kernels that stream.c lacks are left out.
+//! Output in the format of stream.c 5.10, line by line, so that existing parsers can read it. The heading states that
+//! it is a variant. MB are 10^6 bytes, as in stream.c. Kernels that stream.c does not have are omitted.
 
 use super::figures;
 use super::statistics;
@@ -8,12 +8,12 @@ use nodegauge_arena::ArrayLayout;
 use nodegauge_measure::record::Record;
 
 const RULE: &str = "-------------------------------------------------------------";
-/// stream.c's names, which its parsers look for.
+/// Names of the kernels in stream.c's table, which parsers expect.
 const NAMES: [(&str, &str); 4] =
     [("copy", "Copy:"), ("scale", "Scale:"), ("add", "Add:"), ("triad", "Triad:")];
 
-/// One run in stream.c's words. Returns `None` when a figure is missing or failed its check: no
-/// table that looks whole.
+/// Returns the results of a run in stream.c's format; `None` if a figure is missing or failed its check, because the
+/// table would appear complete.
 pub fn render(record: &Record) -> Option<String> {
     let native = figures::native(record);
     let (first, config) = native.iter().find(|(m, _)| NAMES.iter().any(|(n, _)| m.name == *n))?;
@@ -39,7 +39,7 @@ pub fn render(record: &Record) -> Option<String> {
     line(RULE);
     let memory = |amount: f64| format!("{amount:.1} MiB (= {:.1} GiB).", amount / 1024.0);
     if let Some(ranks) = config.processes {
-        // As stream_mpi.c 1.8 has it.
+        // The next lines have the format of stream_mpi.c 1.8.
         let all = mib(ranks * bytes);
         line(&format!("Total Aggregate Array size = {} (elements)", ranks * elements));
         line(&format!("Total Aggregate Memory per array = {}", memory(all)));
@@ -102,7 +102,7 @@ pub fn render(record: &Record) -> Option<String> {
     Some(out)
 }
 
-/// A number as C's `%e` prints it: `1.000000e-13`.
+/// Formats a number like `%e` in C: `1.000000e-13`.
 fn c_exponent(x: f64) -> String {
     let text = format!("{x:.6e}");
     match text.split_once('e') {

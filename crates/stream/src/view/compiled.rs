@@ -1,5 +1,5 @@
-//! View of compiled loops, with the native kernels of the same run for comparison: a block for each compiler, with
-//! the properties of its machine code and explanations.
+//! View of compiled loops, with the native kernels of the same run for comparison. There is a block for each compiler,
+//! with the properties of the machine code and explanations.
 
 use super::figures::{self, StreamFigure, comparable, is_compiled};
 use super::words;
@@ -29,7 +29,7 @@ pub(crate) fn section(record: &Record) -> Section {
     section
 }
 
-/// Returns a chart of the loops of each compiler and the native ones, kernel by kernel.
+/// Returns a bar chart of the compiled and the native loops, grouped by kernel.
 fn picture(compiled: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) -> Option<Picture> {
     let unit = compiled.first()?.0.unit;
     let bar = |(m, config): &StreamFigure<'_>, by: &str| {
@@ -86,7 +86,7 @@ fn row((m, config): &StreamFigure<'_>, own: Option<&StreamFigure<'_>>) -> [Table
     ]
 }
 
-/// Properties of a loop's machine code, in words.
+/// Properties of a loop's machine code, as text.
 struct Code {
     vectors: String,
     stores: String,
@@ -111,7 +111,7 @@ fn code(m: &Measurement, config: &StreamConfig) -> Code {
     let stores = match config.stores.as_deref() {
         Some("nontemporal") => "non-temporal",
         Some(regular) => regular,
-        // A kernel that only reads has no stores; those of a library function are unknown.
+        // A kernel that only reads has no stores; the stores of a library function are unknown.
         None if code.calls.is_empty() => "-",
         None => "the library's",
     };
@@ -148,7 +148,7 @@ fn calls(config: &StreamConfig) -> &[String] {
     config.code.as_ref().map_or(&[], |code| &code.calls)
 }
 
-/// Returns explanations of the column values that occur.
+/// Returns explanations for those column values that occur in the table.
 fn explanations(compiled: &[&StreamFigure<'_>]) -> Vec<String> {
     let good = || compiled.iter().filter(|(m, _)| m.value.is_some());
     let mut out = Vec::new();

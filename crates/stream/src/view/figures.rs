@@ -1,4 +1,4 @@
-//! STREAM's figures of a record with their configurations.
+//! STREAM's figures in a record, with their configurations.
 
 use crate::GAUGE;
 use crate::config::StreamConfig;
@@ -11,13 +11,13 @@ use nodegauge_measure::regime;
 /// Figure with its configuration.
 pub(crate) type StreamFigure<'a> = (&'a Measurement, StreamConfig);
 
-/// Returns all of STREAM's figures of a record, in order.
+/// Returns all of STREAM's figures in a record, in the order of the record.
 pub(crate) fn all(record: &Record) -> Vec<StreamFigure<'_>> {
     let own = |m: &&Measurement| m.gauge == GAUGE && m.test == STREAM;
     record.measurements.iter().filter(own).map(|m| (m, m.read_config())).collect()
 }
 
-/// Returns the figures of changed code, native and compiled.
+/// Returns the figures of modified code, i.e. of native and compiled kernels.
 pub(crate) fn variants(record: &Record) -> Vec<StreamFigure<'_>> {
     all(record).into_iter().filter(|(m, _)| m.category == Category::Variant).collect()
 }
@@ -27,7 +27,8 @@ pub(crate) fn native(record: &Record) -> Vec<StreamFigure<'_>> {
     variants(record).into_iter().filter(|(_, config)| !is_compiled(config)).collect()
 }
 
-/// Returns the native kernels with arithmetic as points of a roofline: with the bytes that moved, if they are known.
+/// Returns the native kernels with arithmetic as points of a roofline. The points contain the bytes that crossed the
+/// memory bus, if these are known.
 pub(crate) fn points(record: &Record) -> Vec<RooflinePoint> {
     let point = |(m, config): StreamFigure<'_>| {
         let kernel: Kernel = m.name.parse().ok()?;
@@ -45,13 +46,13 @@ pub(crate) fn points(record: &Record) -> Vec<RooflinePoint> {
     native(record).into_iter().filter_map(point).collect()
 }
 
-/// True if a compiler of the system made the loop.
+/// True if a compiler of the system built the loop.
 pub(crate) fn is_compiled(config: &StreamConfig) -> bool {
     config.engine.as_deref() == Some("compiled")
 }
 
-/// Returns the best rate of the native kernel in the regime of another result of the same run; `None` if it has no
-/// samples in that regime: figures of different regimes are not compared.
+/// Returns the best rate of the native kernel in the regime of another result of the same run. Returns `None` if the
+/// native kernel has no samples in that regime, because figures of different regimes are not compared.
 pub(crate) fn comparable((own, config): &StreamFigure<'_>, other: &StreamConfig) -> Option<f64> {
     own.value?;
     let Some(trip) = other.round_trip_s else { return own.value };

@@ -7,7 +7,7 @@ use nodegauge_gauge::view::{Block, Section, Table, TableCell};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{Category, Measurement, Record};
 
-/// Returns the table and the evidence of the standard results; empty if there are none.
+/// Returns the table and the evidence of the standard results; empty if there are no standard results.
 pub(crate) fn section(record: &Record) -> Section {
     let mut section = Section::new("standard");
     let all = figures::all(record);
@@ -48,8 +48,8 @@ pub(crate) fn section(record: &Record) -> Section {
     section
 }
 
-/// Returns the output of stream.c, for each build of the run with the fastest Triad; `None` if no build has a valid
-/// result.
+/// Returns the output of stream.c: for each build, the output of the run with the fastest Triad. Returns `None` if no
+/// build has a valid result.
 pub fn printed(record: &Record) -> Option<String> {
     let all = figures::all(record).into_iter();
     let valid = all.filter(|(m, _)| m.category == Category::Standard && m.value.is_some());
@@ -57,7 +57,7 @@ pub fn printed(record: &Record) -> Option<String> {
     (!texts.is_empty()).then_some(texts)
 }
 
-/// Returns the name of the program, `stream.c, gcc -O3 -fopenmp`; for compiled loops, the compiler only.
+/// Returns the name of the program, e.g. `stream.c, gcc -O3 -fopenmp`; for compiled loops, only the compiler.
 pub(super) fn program(config: &StreamConfig) -> String {
     let engine = config.engine.as_deref().unwrap_or("stream.c");
     match &config.compiler {
@@ -67,7 +67,7 @@ pub(super) fn program(config: &StreamConfig) -> String {
     }
 }
 
-/// Returns the evidence of the figures of a build.
+/// Describes how the figures of a build were measured.
 fn evidence((m, config): &StreamFigure<'_>) -> String {
     let engine = config.engine.as_deref().unwrap_or("stream.c");
     let version = config.engine_version.as_ref().map(|v| format!(" {v}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Columns of STREAM's table: the best rate of a figure, and the average, minimum and maximum of its times.
+//! Columns of STREAM's table: the best rate of a figure, and the average, minimum and maximum time of its passes.
 
 use crate::config::{StreamConfig, TimesConfig};
 use crate::kernels::{Element, Kernel};
@@ -28,7 +28,7 @@ nodegauge_measure::names!(
 );
 
 impl Statistic {
-    /// Returns its title in stream.c's table, and its name with the unit.
+    /// Returns the title of the column in stream.c's table, and a description with the unit.
     pub(crate) fn titles(self) -> (&'static str, &'static str) {
         match self {
             Self::Best => ("Best Rate MB/s", "best rates in MB/s"),
@@ -38,7 +38,7 @@ impl Statistic {
         }
     }
 
-    /// Returns the value as stream.c prints it, in MB/s or seconds; the verdict if there is no result.
+    /// Returns the value as stream.c prints it, in MB/s or seconds; without a result, the status.
     pub(crate) fn cell(self, m: &Measurement, config: &StreamConfig) -> TableCell {
         let none = || m.validity.status.name().into();
         let Some((best, times)) = m.value.zip(times(m, config)) else { return none() };
@@ -54,14 +54,14 @@ impl Statistic {
     }
 }
 
-/// Returns the rates of the passes that stream.c would count: all except the first.
+/// Returns the rates of the passes that stream.c would count, i.e. all except the first.
 pub(crate) fn rates(m: &Measurement) -> impl Iterator<Item = f64> {
     let disturbed = m.disturbed.iter().filter(|one| one.counts == Counts::Best);
     m.samples.iter().copied().chain(disturbed.map(|one| one.value))
 }
 
-/// Returns the times of these passes: as stream.c printed them, else computed from the counted bytes, because the
-/// record has rates.
+/// Returns the times of these passes. They are the times that stream.c printed; for other figures they are computed
+/// from the counted bytes, because the record contains rates.
 pub(crate) fn times(m: &Measurement, config: &StreamConfig) -> Option<TimesConfig> {
     if config.times_s.is_some() {
         return config.times_s;

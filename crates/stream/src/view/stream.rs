@@ -1,4 +1,4 @@
-//! View of `stream`: a table with the evidence below it.
+//! View of `stream`: a table, followed by the evidence.
 
 use super::figures::StreamFigure;
 use super::words;
@@ -8,14 +8,14 @@ use nodegauge_gauge::view::{Picture, Section, Table, TableCell};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Counts, Measurement};
 
-/// Returns the table and the evidence of one run over some kernels.
+/// Returns the table and the evidence for figures of one run.
 pub(crate) fn section(figures: &[StreamFigure<'_>], detail: Detail) -> Section {
     let mut section = Section::new("stream");
     let (Some((first, config)), Some((last, of_last))) = (figures.first(), figures.last()) else {
         return section;
     };
     let measurements: Vec<&Measurement> = figures.iter().map(|(m, _)| *m).collect();
-    section.push(rates(figures)).picture(Picture::samples("every sample in time", &measurements));
+    section.push(rates(figures)).picture(Picture::samples("samples over time", &measurements));
     section.gap().note("how", words::how(config));
     section.note_if("tasks", words::tasks(config));
     section.note_if("memory", config.numa.as_ref().and_then(words::numa));
@@ -40,8 +40,8 @@ pub(crate) fn section(figures: &[StreamFigure<'_>], detail: Detail) -> Section {
     section
 }
 
-/// Returns the numbers of samples that count and of disturbed samples, per kernel, because kernels may differ; `None`
-/// without figures.
+/// Returns the number of samples that count and the number of disturbed samples. If the numbers differ between kernels,
+/// they are given as a range. Returns `None` without figures.
 fn counts(measurements: &[&Measurement]) -> Option<String> {
     let range = |of: &dyn Fn(&Measurement) -> usize| {
         let all = measurements.iter().filter(|m| m.summary.is_some()).map(|m| of(m));
@@ -50,7 +50,7 @@ fn counts(measurements: &[&Measurement]) -> Option<String> {
     };
     let of = |m: &Measurement, counts| m.disturbed.iter().filter(|d| d.counts == counts).count();
     let counted = range(&|m| m.samples.len())?;
-    // The warm-up is the first of the samples that do not count at all.
+    // The warm-up is the first of the disturbed samples and is subtracted here.
     let disturbed = range(&|m| m.disturbed.len().saturating_sub(1))?;
     let told = if measurements.iter().any(|m| of(m, Counts::All) > 0) {
         format!("{} of them count because the others are too few", range(&|m| of(m, Counts::All))?)
@@ -62,7 +62,7 @@ fn counts(measurements: &[&Measurement]) -> Option<String> {
     Some(format!("{counted} count, {disturbed} disturbed ({told}), 1 warm-up"))
 }
 
-/// Returns the table: best, median and spread of each kernel.
+/// Returns the table with the best, the median and the spread of each kernel.
 fn rates(figures: &[StreamFigure<'_>]) -> Table {
     let titles = ["GB/s", ">best", ">median", ">5 %", ">95 %", ">traffic", ">of limit", "loop"];
     let mut table = Table::new(&titles);
@@ -83,7 +83,7 @@ fn rates(figures: &[StreamFigure<'_>]) -> Table {
     table
 }
 
-/// Returns the slowest and the fastest rank by their own medians; `None` for fewer than two.
+/// Returns a note with the slowest and the fastest rank, by the median of each rank; `None` for fewer than two ranks.
 fn spread(m: &Measurement, config: &StreamConfig) -> Option<String> {
     let ranks = config.ranks.as_ref()?.iter();
     let mut rates: Vec<(u32, f64)> =

@@ -1,4 +1,4 @@
-//! View of `stream --sweep`: one line per configuration, and a chart of the kernel that determines trends.
+//! View of `stream --sweep`: one line per configuration, and a chart of one kernel, usually Triad.
 
 use super::figures::{StreamFigure, variants};
 use super::{Statistic, compiled, words};
@@ -13,8 +13,8 @@ use nodegauge_measure::stats::Summary;
 use nodegauge_measure::{Fraction, Unit};
 use serde_json::Value;
 
-/// Returns the table and the doubts; `None` if the record has no sweep. The table has the columns `show` of STREAM's
-/// table, else medians with a chart.
+/// Returns the table and the reasons for doubt; `None` if the record has no sweep. The table has the columns `show` of
+/// STREAM's table; if `show` is empty, it has medians and a chart follows.
 pub(crate) fn section(record: &Record, show: &[Statistic]) -> Option<Section> {
     let figures = variants(record);
     let cells: Vec<&[StreamFigure<'_>]> = figures
@@ -41,8 +41,8 @@ pub(crate) fn section(record: &Record, show: &[Statistic]) -> Option<Section> {
     Some(section)
 }
 
-/// Returns a comparison of the fastest configuration of a sweep with the second best, for the charted kernel; `None`
-/// for an axis of sizes, where differences are expected.
+/// Returns a sentence that compares the fastest configuration of a sweep with the second fastest, for the charted
+/// kernel. Returns `None` for a sweep over sizes, where differences are expected.
 pub(crate) fn closing(record: &Record) -> Option<String> {
     let all = variants(record);
     let groups = all.chunk_by(|(_, one), (_, next)| one.sweep == next.sweep);
@@ -63,11 +63,11 @@ pub(crate) fn closing(record: &Record) -> Option<String> {
     of_several(&named_cells, &what, Quoted::Median).into_iter().next()
 }
 
-/// Sweep to show.
+/// Figures of a sweep to show.
 struct Sweep<'a> {
     /// Figures of each configuration.
     cells: Vec<&'a [StreamFigure<'a>]>,
-    /// Index of the kernel that determines trends.
+    /// Index of the charted kernel, which determines trends.
     charted: usize,
     compilers: Compilers<'a>,
 }
@@ -83,7 +83,7 @@ impl Sweep<'_> {
         Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Returns the configuration of a cell: its value on each axis, and the memory of each rank.
+    /// Returns the configuration of a cell: the value on each axis, and the memory of each rank.
     fn place(&self, cell: &[StreamFigure<'_>]) -> Vec<TableCell> {
         let config = &cell[0].1;
         let mut place: Vec<TableCell> = Vec::new();
@@ -96,7 +96,7 @@ impl Sweep<'_> {
         self.cells[0].iter().map(|(m, _)| m.name.as_str())
     }
 
-    /// Adds a table with one line per configuration, and a chart of the kernel that determines trends.
+    /// Adds a table with one line per configuration, and a chart of the charted kernel.
     fn medians(&self, section: &mut Section) {
         let of =
             |cell: &[StreamFigure<'_>]| cell.get(self.charted).and_then(|(m, _)| m.summary.clone());
@@ -160,10 +160,10 @@ impl Sweep<'_> {
     }
 }
 
-/// Title of the column with the memory of each process.
+/// Title of the column for the memory of each process.
 const TASK: &str = "MiB per task";
 
-/// Returns the value of a cell on an axis, if it is a number.
+/// Returns the value of a cell on an axis, if the value is a number.
 fn number(cell: &[StreamFigure<'_>], axis: usize) -> Option<f64> {
     let config = &cell[0].1;
     match coordinates(config).get(axis)? {
@@ -172,8 +172,8 @@ fn number(cell: &[StreamFigure<'_>], axis: usize) -> Option<f64> {
     }
 }
 
-/// Returns a chart of the medians of the charted kernel over the first axis of numbers, with a curve for each value
-/// of the others, the saturation points and the dips; a bar per cell if no axis has numbers.
+/// Returns a chart of the medians of the charted kernel over the first numeric axis. It has a curve for each value of
+/// the other axes, and marks for saturation points and dips. If no axis is numeric, the chart has one bar per cell.
 fn picture(cells: &[&[StreamFigure<'_>]], charted: usize) -> Option<Picture> {
     let (m, config) = cells.first()?.get(charted)?;
     let median = |cell: &[StreamFigure<'_>]| {
@@ -226,7 +226,7 @@ fn picture(cells: &[&[StreamFigure<'_>]], charted: usize) -> Option<Picture> {
     Some(Picture::chart(format!("{} over {name}", m.name), chart))
 }
 
-/// Returns the reference of relative rates: `1 rank of policy 5`.
+/// Describes the reference of relative rates: `1 rank of policy 5`.
 fn reference_in_words(relative: &RelativeConfig) -> String {
     match relative.to.get("policy").and_then(Value::as_str) {
         Some(policy) => format!("1 rank of policy {policy}"),
@@ -245,16 +245,16 @@ fn median(m: &Measurement) -> TableCell {
     }
 }
 
-/// Returns the value on each axis.
+/// Returns the name and the value of each axis.
 fn coordinates(config: &StreamConfig) -> Vec<(&str, &str)> {
     let axes = config.sweep.iter().flatten();
     axes.filter_map(|(axis, value)| Some((axis.as_str(), value.as_str()?))).collect()
 }
 
-/// Verdict and its reasons.
+/// Status of a configuration with the reasons.
 type Doubt<'a> = (Status, Vec<&'a str>);
 
-/// Returns the doubts, each once with the configurations that it concerns.
+/// Returns the reasons for doubt, each once, with the configurations that it concerns.
 fn doubts(cells: &[&[StreamFigure<'_>]], compilers: &Compilers<'_>) -> Vec<(Status, String)> {
     let mut groups: Vec<(Doubt<'_>, Vec<&StreamConfig>)> = Vec::new();
     for cell in cells {
@@ -275,8 +275,8 @@ fn doubts(cells: &[&[StreamFigure<'_>]], compilers: &Compilers<'_>) -> Vec<(Stat
     groups.into_iter().map(words).collect()
 }
 
-/// Returns the worst verdict on a configuration, because some loops of a compiler may be wrong and others right, and
-/// its reasons. Reasons that differ only in a leading number are listed once.
+/// Returns the worst status of any kernel of a configuration with the reasons, because some loops of a compiler may be
+/// wrong and others correct. Reasons that differ only in a leading number are listed once.
 fn doubt<'a>(cell: &[StreamFigure<'a>]) -> Doubt<'a> {
     let worst = cell.iter().map(|(m, _)| m.validity.status).max().unwrap_or(Status::Valid);
     let kind = |text: &str| text.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
@@ -289,8 +289,8 @@ fn doubt<'a>(cell: &[StreamFigure<'a>]) -> Doubt<'a> {
     (worst, reasons)
 }
 
-/// Describes configurations: `size 32MiB or 48MiB`. An axis is omitted if all its values occur. Configurations that
-/// do not form a complete block are listed one by one.
+/// Describes a set of configurations: `size 32MiB or 48MiB`. An axis is omitted if all values of the axis occur. A set
+/// that is not a product of axis values is listed configuration by configuration.
 fn place_of(
     members: &[&StreamConfig],
     cells: &[&[StreamFigure<'_>]],
@@ -326,7 +326,7 @@ fn place_of(
     members.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// Commands on the axis `compiler`, with short names if the commands would make the table too wide.
+/// Commands of the axis `compiler`. They have short names if the commands would make the table too wide.
 struct Compilers<'a> {
     commands: Vec<&'a str>,
 }
@@ -348,13 +348,13 @@ impl<'a> Compilers<'a> {
         Self { commands }
     }
 
-    /// Returns a coordinate as shown in the table.
+    /// Returns the value of an axis as shown in the table.
     fn short(&self, (_, value): (&str, &str)) -> String {
         let number = self.commands.iter().position(|command| *command == value);
         number.map_or_else(|| value.to_owned(), |number| format!("c{}", number + 1))
     }
 
-    /// Returns each short name with its command, and the code of the charted kernel.
+    /// Returns each short name with its command, and with the properties of the charted kernel's code.
     fn legend(&self, cells: &[&[StreamFigure<'_>]], charted: usize) -> Vec<(String, String)> {
         let of = |(i, command): (usize, &&str)| {
             let here = |cell: &&&[StreamFigure<'_>]| {

@@ -1,4 +1,4 @@
-//! View of `stream --tune`: every measured configuration, fastest first, and the gain of the choice.
+//! View of `stream --tune`: every measured configuration, fastest first, and the gain of the chosen configuration.
 
 use super::words;
 use crate::GAUGE;
@@ -7,10 +7,10 @@ use nodegauge_arena::names::TUNE;
 use nodegauge_gauge::view::{Block, Section, Table, TableCell};
 use nodegauge_measure::record::{Measurement, Record};
 
-/// Maximum number of lines of the first stage; the record has all.
+/// Maximum number of lines for the first stage; the record contains all entries.
 const SHOWN: usize = 12;
 
-/// Returns the table of configurations, and the choice; empty for a record without tuning.
+/// Returns the table of configurations and the chosen configuration; empty for a record without tuning.
 pub(crate) fn section(record: &Record) -> Section {
     let mut section = Section::new("tune");
     let own = |m: &&Measurement| m.gauge == GAUGE && m.test == TUNE;
@@ -28,7 +28,7 @@ pub(crate) fn section(record: &Record) -> Section {
     }
     section.push(table(&first[..first.len().min(SHOWN)]));
     if first.len() > SHOWN {
-        section.push(Block::Text(format!("and {} slower ones", first.len() - SHOWN)));
+        section.push(Block::Text(format!("and {} slower configurations", first.len() - SHOWN)));
     }
     let finalists = of_stage("final");
     if !finalists.is_empty() {

@@ -1,4 +1,4 @@
-//! Words for figures and configurations in all views of memory.
+//! Texts for figures and configurations in all views of this gauge.
 
 use crate::config::{CountersConfig, SizeCheckConfig, StreamConfig};
 use crate::size::check::ALIKE;
@@ -10,16 +10,16 @@ pub(crate) use nodegauge_gauge::view::words::{
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds};
 
-/// Name that STREAM's licence requires for results of changed code.
+/// Designation that STREAM's licence requires for results of modified code.
 pub(crate) const VARIANT: &str = "based on a variant of the STREAM benchmark code";
 
-/// Returns the note with that name.
+/// Returns the note with the designation of a variant.
 pub(crate) fn variant() -> Note {
     Note::new("name", VARIANT)
 }
 
-/// Returns the result of the size check: `triad over half of the arrays is 1.01 x as fast (0.99 to 1.02 x): no cache
-/// helps`.
+/// Describes the result of the size check:
+/// `triad over half of each array is 1.01 x as fast (0.99 to 1.02 x): no cache helps`.
 pub(crate) fn size_check(check: &SizeCheckConfig) -> String {
     let SizeCheckConfig { kernel, half_over_whole: ratio, within: [low, high], cached, .. } = check;
     let verdict = match (cached, *high > ALIKE) {
@@ -32,8 +32,8 @@ pub(crate) fn size_check(check: &SizeCheckConfig) -> String {
     )
 }
 
-/// Returns the counts of the memory controllers for these kernels, or why there are none; `None` if they were not
-/// requested.
+/// Describes the counts of the memory controllers for these kernels, or the reason why there are no counts; `None` if
+/// counting was not requested.
 pub(crate) fn counters(figures: &[(&Measurement, StreamConfig)]) -> Option<String> {
     let counted = match figures.first()?.1.counters.as_ref()? {
         CountersConfig::Unavailable { unavailable } => {
@@ -80,7 +80,8 @@ pub(crate) fn mib_a_task(config: &StreamConfig) -> Option<String> {
     Some(format!("{:.1}", bytes as f64 / f64::from(1 << 20)))
 }
 
-/// Formats processes: `16 processes, 45.8 MiB per task, 732.4 MiB in total`; `None` without ranks.
+/// Formats the number and the memory of processes: `16 processes, 45.8 MiB per task, 732.4 MiB in total`; `None`
+/// without ranks.
 pub(crate) fn tasks(config: &StreamConfig) -> Option<String> {
     let processes = config.processes?;
     let bytes = config.arrays() * config.array_bytes?;
@@ -124,7 +125,8 @@ pub(crate) fn loop_of(config: &StreamConfig) -> String {
     native_loop(stores, config.isa.as_deref(), config.unroll, config.side_by_side) + &prefetch
 }
 
-/// Describes the regimes of a figure; `None` if there was only one. `round_trip` is that of the value.
+/// Describes the regimes of a figure; `None` if there was only one. `round_trip` is the round trip of the regime that
+/// the value describes.
 pub(crate) fn regimes(m: &Measurement, round_trip: Option<f64>) -> Option<String> {
     if m.regimes.len() < 2 {
         return None;

@@ -1,9 +1,9 @@
-//! Verdicts on runs with noise: recorded runs, blocks, suspect runs.
+//! Tests of verdicts on runs with noise: recorded runs, blocks of alternating runs, suspect runs.
 
 use super::*;
 
-/// Returns Triad of eight runs of one setting on a two-CPU Zen 5 virtual machine, half a minute apart, on a
-/// shared host: B/s, with the round trip.
+/// Returns the Triad figures of eight runs with the same setting, in B/s, with the round trips. They were recorded half
+/// a minute apart in a virtual machine with two Zen 5 CPUs on a shared host.
 fn eight_runs() -> Vec<Measurement> {
     #[derive(serde::Deserialize)]
     struct Recorded {

@@ -3,7 +3,7 @@ use super::super::problem::{GridPoints, ITERATIONS};
 use super::*;
 use nodegauge_team::Team;
 
-/// Runs a job on all domains together and returns the result of each.
+/// Runs a job on all domains together and returns the results.
 fn each<T: Send>(
     local: GridPoints,
     count: usize,
@@ -71,7 +71,7 @@ fn tests_of_hpcg_are_passed_and_leave_no_trace() {
 fn a_matrix_that_is_not_symmetric_is_seen() {
     let departures = each([16; 3], 1, Code::widest(true), |domain, place, _, number| {
         let slices = domain.levels[0].matrix.shape.all_slices();
-        // Coefficient of the neighbour before the second point of a line.
+        // This is the coefficient of the neighbour before the second point of a line.
         domain.levels[0].matrix.lower[(slices / 2 * 13 + 12) * 8 + 1] = -1.5;
         domain.symmetry_test(place, number)
     });
@@ -88,7 +88,7 @@ fn an_end_is_seen_by_all() {
     assert_eq!(ended, [None; 3]);
 }
 
-/// Returns the rows in the form of a general sparse matrix: columns, as indices of vectors, with their coefficients.
+/// Returns the rows as a general sparse matrix, with pairs of column (as index into vectors) and coefficient.
 fn rows(matrix: &Matrix) -> Vec<(usize, Vec<(usize, f64)>)> {
     let shape = matrix.shape;
     let mut rows = Vec::new();
@@ -110,7 +110,7 @@ fn rows(matrix: &Matrix) -> Vec<(usize, Vec<(usize, f64)>)> {
     rows
 }
 
-/// Gauss-Seidel sweep by definition, row by row in natural order.
+/// Runs a Gauss-Seidel sweep according to the definition, row by row in natural order.
 fn plain_sweep<'a>(
     rows: impl Iterator<Item = &'a (usize, Vec<(usize, f64)>)>,
     r: &[f64],

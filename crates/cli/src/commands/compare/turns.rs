@@ -1,4 +1,4 @@
-//! Two commands run alternately, A B B A, so that a linear drift affects both equally.
+//! Two commands run alternately, A B B A, so that a linear drift affects both commands equally.
 
 use crate::args::CompareArgs;
 use crate::failure::Failure;
@@ -15,12 +15,12 @@ use nodegauge_measure::record;
 use nodegauge_toolchain::CommandLine;
 use std::time::{Duration, Instant};
 
-/// Order of the sides in a block.
+/// Order of the commands in a block; 0 is command A, 1 is command B.
 const BLOCK: [usize; 4] = [0, 1, 1, 0];
 /// Time limit of a run: a hundred days, which is practically unlimited.
 const LIMIT: Duration = Duration::from_secs(100 * 24 * 3600);
-/// Runs of both sides from complete blocks, a text with the path and labels under which they are saved, and
-/// the signal that ended the command early.
+/// Runs of both commands from complete blocks, a text with the history path and the labels of the saved runs, and the
+/// signal that ended `compare` early, if any.
 pub(super) struct Turns {
     pub sides: [Side; 2],
     pub saved: Option<String>,

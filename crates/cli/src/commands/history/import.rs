@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 /// Maximum size of an import file in bytes: about ten thousand runs with all their samples.
 const LONGEST_EXPORT: u64 = 1 << 30;
 
-/// Saves records of other histories, each file as a whole, and outputs of other programs. All outputs are
-/// parsed before the first is saved.
+/// Imports files with records of other histories and files with outputs of other programs. All outputs are parsed
+/// before anything is saved.
 pub(super) fn execute(
     files: &[PathBuf],
     labels: &[(String, String)],
@@ -44,7 +44,7 @@ pub(super) fn execute(
     if let (Some(host), Some((file, _))) = (host, exports.first()) {
         let file = file.display();
         return Err(Failure::usage(format!(
-            "--host {host}: {file} already contains the host of its runs"
+            "--host {host}: the runs in {file} already contain their host"
         ))
         .hint("leave out --host"));
     }
@@ -74,8 +74,8 @@ pub(super) fn execute(
     Ok(exit)
 }
 
-/// Returns the record of another program's output. The machine is unknown except for the host that the user
-/// names.
+/// Parses the output of another program and returns it as a record. The machine is unknown except for the host given by
+/// the user.
 fn imported(
     file: &Path,
     text: &str,
@@ -98,7 +98,7 @@ fn imported(
                 .cause(error)
                 .hint("give a file with the complete output of one run")
         })?;
-        let trust = "the MPI and the placement of its ranks are unknown".to_owned();
+        let trust = "the MPI library and the placement of the ranks are unknown".to_owned();
         let figures = osu::output::of_saved(&output);
         return Ok(imported_record(file, labels, host, figures, vec![trust]));
     }
@@ -138,7 +138,7 @@ fn imported(
     Ok(imported_record(file, labels, host, figures::of_saved(&output), vec![trust.to_owned()]))
 }
 
-/// Returns a record of imported figures.
+/// Returns a new record that contains imported figures.
 fn imported_record(
     file: &Path,
     labels: &[(String, String)],
@@ -148,7 +148,9 @@ fn imported_record(
 ) -> Record {
     let shown = file.display();
     let written = std::fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
-    let mut all = vec![format!("imported from {shown}; its time is that of the file")];
+    let mut all = vec![format!(
+        "imported from {shown}; the time of the run is the modification time of the file"
+    )];
     all.extend(notices);
     let host = host.map(str::to_owned);
     let source = MachineSource::Import;

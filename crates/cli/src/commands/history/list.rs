@@ -1,4 +1,4 @@
-//! `nodegauge history list`.
+//! Implementation of the command `nodegauge history list`.
 
 use crate::args::history::ListArgs;
 use crate::failure::Failure;
@@ -12,8 +12,8 @@ use std::path::Path;
 
 /// Default number of listed runs.
 const SHOWN: usize = 20;
-/// Minimum number of characters of an identifier. Its first ten encode the time in milliseconds; eight of
-/// them distinguish seconds.
+/// Minimum number of characters of an identifier. The first ten characters encode the time in milliseconds; the eighth
+/// character changes about once per second.
 const ID: usize = 8;
 
 pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
@@ -46,7 +46,8 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the first headline figures of a run, else its first figures, and the number of further ones.
+/// Returns the first headline figures of a run, or else the first figures of any kind, and the number of further
+/// figures.
 fn headline<'a>(run: &'a RunLine, registry: &Registry) -> Option<(&'a ListedFigures, usize)> {
     let is_headline = |of: &&ListedFigures| registry.is_headline(&of.gauge, &of.test, &of.name);
     let named: Vec<&ListedFigures> = run.figures.iter().filter(is_headline).collect();
@@ -79,7 +80,7 @@ fn line(run: &RunLine, telling: usize, registry: &Registry) -> ListLine {
     }
 }
 
-/// Returns the command as it was typed; for an imported file, the file's name.
+/// Returns the command of a run as it was typed; for an imported run, the name of the imported file.
 fn command(run: &RunLine) -> String {
     let typed = match &run.imported_from {
         Some(file) => {

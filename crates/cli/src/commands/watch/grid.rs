@@ -1,5 +1,5 @@
-//! Times at which samples are due: integer multiples of an interval after the first, by wall-clock time,
-//! independent of the duration of samples, of suspends and of changes of the clock.
+//! Times at which samples are due: the first time plus integer multiples of an interval, by wall-clock time. These
+//! times do not depend on the duration of samples or on suspends.
 
 use std::time::{Duration, SystemTime};
 
@@ -37,9 +37,9 @@ mod tests {
         for (now, next) in [(6.5, 600.0), (600.0, 1200.0), (606.0, 1200.0), (1900.0, 2400.0)] {
             assert_eq!(grid.next(at(now)), at(next), "{now}");
         }
-        // After a night in suspend, one sample is due, not fifty.
+        // After a long suspend, only one sample is due; the missed samples are skipped.
         assert_eq!(grid.next(at(30_123.0)), at(30_600.0));
-        // The clock is set back by an hour: into the series, and to before its start.
+        // The clock is set back, first to a time within the series, then to a time before the start of the series.
         assert_eq!(grid.next(at(27_000.0)), at(27_600.0));
         assert_eq!(grid.next(at(-3000.0)), at(-2400.0));
         assert_eq!(grid.next(at(-2395.0)), at(-1800.0));

@@ -1,6 +1,6 @@
-//! Simulation of the schedule on synthetic machines: virtual threads carry out its decisions in virtual time,
-//! and the bytes that cross from node to node are counted. The results are shares of bytes and ratios of times
-//! of two distributions of columns, not absolute times.
+//! Simulation of the schedule on synthetic machines. Virtual threads execute the schedule in virtual time, and the
+//! bytes that are moved between NUMA nodes are counted. The results compare two distributions of columns by shares of
+//! bytes and ratios of times; they are not absolute times.
 
 use super::{LuSchedule, WIDEST, Work};
 use crate::distribution::{self, ColumnDistribution};
@@ -10,8 +10,8 @@ use nodegauge_placement::{Bind, PlacementRequest};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// FLOP/s of a core, and its share of the memory's bandwidth, B/s, on its own node and on another: a core of 30
-/// GFLOP/s with 5 GB/s, and half as much from another socket. Only the ratios matter.
+/// Rate of a core in FLOP/s, and memory bandwidth per core in B/s on the local node and on a remote node: 30 GFLOP/s, 5
+/// GB/s, and half of that bandwidth from another socket. Only the ratios matter.
 const CORE: f64 = 30e9;
 const LOCAL: f64 = 5e9;
 const REMOTE: f64 = 2.5e9;
@@ -21,7 +21,7 @@ struct Machine {
     nb: usize,
     /// Node of each thread.
     nodes: Vec<usize>,
-    /// Node on which a column lies.
+    /// Function that returns the node of a column.
     lies: Box<dyn Fn(usize) -> usize>,
     schedule: LuSchedule,
     group: usize,
@@ -47,7 +47,7 @@ impl Machine {
         blocks.start * self.nb..(blocks.end * self.nb).min(self.n)
     }
 
-    /// Returns the time in which `thread` moves bytes of these columns, and counts them.
+    /// Returns the time that `thread` needs to move bytes of these columns, and adds the bytes to the counters.
     fn moves(&self, thread: usize, columns: Range<usize>, per_column: f64, ran: &mut Ran) -> f64 {
         let own = self.nodes[thread];
         let remote = columns.clone().filter(|column| (self.lies)(*column) != own).count() as f64;
@@ -57,8 +57,8 @@ impl Machine {
         (all - remote) * per_column / LOCAL + remote * per_column / REMOTE
     }
 
-    /// Returns the time of a piece of work: C is read and written, A and B are read, exchanges read and write
-    /// two rows of each column, one element per line; arithmetic and memory accesses overlap.
+    /// Returns the time of an item of work. Products read and write C, and read A and B. Exchanges read and write two
+    /// rows of every column, with one element per cache line. Arithmetic and memory accesses overlap.
     fn takes(&self, thread: usize, Work { blocks, step, rows }: &Work, ran: &mut Ran) -> f64 {
         let (columns, panel) = (self.columns(blocks), self.columns(&(*step..step + 1)));
         let (width, depth) = (columns.len() as f64, panel.len() as f64);
@@ -75,7 +75,7 @@ impl Machine {
         (flops / CORE).max(moved)
     }
 
-    /// Returns the time of a panel by the group, at a quarter of a product's rate.
+    /// Returns the time in which the panel group factors a panel, at a quarter of the rate of a product.
     fn panel(&self, number: usize, step: usize, ran: &mut Ran) -> f64 {
         let columns = self.columns(&(number..number + 1));
         let (rows, width) = ((self.n - columns.start) as f64, columns.len() as f64);
@@ -96,8 +96,8 @@ impl Machine {
         let mut doing: Vec<(f64, Doing)> = (0..threads).map(|_| (0.0, Doing::Nothing)).collect();
         let mut called: Option<(usize, usize, usize)> = None;
         let (mut now, panels) = (0.0, self.n.div_ceil(self.nb));
-        // After a change all threads look for work, as waiting threads do; otherwise only the thread that has
-        // finished.
+        // After a change of the schedule, all threads look for work; otherwise, only the thread that has finished looks
+        // for work.
         let (mut version, mut done) = (u64::MAX, 0);
         while self.schedule.factored.load(Ordering::Acquire) < panels {
             let seen =
@@ -152,8 +152,9 @@ impl Machine {
     }
 }
 
-/// Simulates a factorisation on a machine of the literature with one thread per core: with columns on the nodes
-/// that update them, and with columns spread over all threads and updated by any thread.
+/// Simulates a factorisation with one thread per core on a machine described in the literature. In the first
+/// simulation, columns are on the nodes that update them; in the second, columns are spread over all threads and any
+/// thread updates them.
 fn both(topology: &str, n: usize, nb: usize) -> (usize, Ran, Ran) {
     let topology = Topology::load(&TopologySource::Synthetic(topology.to_owned())).unwrap();
     let request = PlacementRequest { bind: Some(Bind::Close), ..PlacementRequest::default() };

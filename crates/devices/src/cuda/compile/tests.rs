@@ -2,14 +2,14 @@ use super::*;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Version of clang that made the included builds.
+/// Version of clang with which the included PTX was built.
 const MADE_BY: &str = "clang version 14.0.6";
 
 fn probes() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../probes")
 }
 
-/// Compiles a build to PTX; `None` if that clang is not installed.
+/// Compiles a build to PTX; `None` if this version of clang is not installed.
 fn compiled(source: &KernelSource) -> Option<String> {
     let version = Command::new("clang").arg("--version").output().ok()?;
     if !String::from_utf8_lossy(&version.stdout).contains(MADE_BY) {
@@ -29,7 +29,7 @@ fn compiled(source: &KernelSource) -> Option<String> {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let ptx = String::from_utf8(output.stdout).unwrap();
-    // Comments and empty lines are ignored.
+    // Comments and empty lines are not compared.
     let lines = ptx.lines().filter(|line| !line.is_empty() && !line.trim_start().starts_with("//"));
     Some(lines.fold(String::new(), |joined, line| joined + line + "\n"))
 }
@@ -47,7 +47,7 @@ fn carried_builds_are_what_clang_makes_of_the_source() {
     }
 }
 
-/// Returns the lines of a kernel's entry.
+/// Returns the PTX lines of a kernel.
 fn entry<'t>(ptx: &'t str, name: &str) -> Vec<&'t str> {
     let lines = ptx.lines().skip_while(|line| !line.ends_with(&format!(".entry {name}(")));
     lines.take_while(|line| *line != "}").collect()

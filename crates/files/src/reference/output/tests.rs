@@ -23,7 +23,7 @@ fn the_table_of_automatic_mode_has_all_columns() {
 
 #[test]
 fn blank_columns_are_tests_that_did_not_run() {
-    // A wider column after blank columns.
+    // A column that is wider than the others follows blank columns.
     let text = "Iozone: Performance Test of File I/O\n              kB  reclen    write\n              64      16   743988  5283570                                                          4897948                                   \n";
     let strided = IozoneOutput::read(text).unwrap();
     assert_eq!(rate(&strided, 64, 16, "stride_read"), Some(4_897_948.0), "{strided:?}");
@@ -50,7 +50,7 @@ fn the_excel_part_says_the_same_as_the_table() {
 #[test]
 fn microseconds_become_rates_and_zeros_nothing() {
     let output = recorded("iozone-N-us.txt");
-    // 4 KiB in 3 us.
+    // The rate is 4 KiB in 3 us.
     let write = rate(&output, 65536, 4, "write").unwrap() * 1024.0;
     assert!((write - 4096.0 / 3e-6).abs() < 1.0);
     assert_eq!(rate(&output, 65536, 4, "read"), None, "0 us means that nothing was measured");
@@ -94,7 +94,7 @@ fn what_is_broken_is_not_guessed_at() {
     let moved =
         format!("{banner}  kB  reclen    write\n              64       4 123456789012  3363612\n");
     assert_eq!(refused(&moved), "line 3 of the output of iozone cannot be read");
-    // Exceeds the range of f64.
+    // This figure exceeds the range of f64.
     let many = "9".repeat(400);
     let throughput = |rate: &str| {
         format!("{banner}\tChildren see throughput for  2 initial writers \t= {rate} kB/sec\n")

@@ -33,7 +33,7 @@ fn device(object: &TopologyObject, one_node: bool) -> Option<PciDevice> {
         let mut found = objects.flat_map(|part| names.iter().filter_map(|name| part.info(name)));
         found.next().map(|text| text.to_string_lossy().trim().to_owned())
     };
-    // CUDA, OpenCL, RSMI and Level Zero report the size in KiB, each under its own name.
+    // CUDA, OpenCL, RSMI and Level Zero report the size in KiB, each under a different name.
     let sizes =
         ["CUDAGlobalMemorySize", "OpenCLGlobalMemorySize", "RSMIVRAMSize", "LevelZeroHBMSize"];
     let kib = info(&sizes).and_then(|text| text.parse::<u64>().ok());
@@ -43,7 +43,8 @@ fn device(object: &TopologyObject, one_node: bool) -> Option<PciDevice> {
         indices.unwrap_or_default().into_iter().map(|cpu| CpuId(cpu as u32)).collect();
     cpus.sort_unstable();
     let node = host.nodeset().and_then(|set| set.first_set()).map(|node| usize::from(node) as u32);
-    // A device attached to the whole of a machine with several nodes is near to none of them.
+    // If a machine with several nodes has a device that is attached to the whole machine, the device is near to no
+    // node.
     let somewhere = one_node || host.object_type() != ObjectType::Machine;
     let gigabytes = f64::from(pci.link_speed());
     Some(PciDevice {
@@ -73,7 +74,8 @@ fn address(pci: &PCIDeviceAttributes) -> String {
     format!("{:04x}:{bus:02x}:{device:02x}.{function:x}", pci.domain())
 }
 
-/// Returns the bridges above a device that are on the bus themselves, the nearest to the processor first.
+/// Returns the bridges above a device that are on the PCI bus themselves, beginning with the bridge that is nearest to
+/// the processor.
 fn bridges(object: &TopologyObject) -> Vec<String> {
     use hwlocality::object::attributes::UpstreamAttributes::PCI;
     let on_bus = |above: &TopologyObject| match above.attributes() {

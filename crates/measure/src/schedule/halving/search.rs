@@ -1,4 +1,4 @@
-//! Driver of [`Halving`]: the only loop that measures candidates by turns until one candidate per group is left.
+//! Driver of [`Halving`]: the loop that measures candidates alternately until one candidate per group is left.
 
 use super::{Halving, Shuffler};
 use crate::clock;
@@ -7,71 +7,73 @@ use std::time::Instant;
 /// Rules of a search: one constant per kind of search.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
-    /// Seed of the order of turns: any number.
+    /// Seed of the random order of measurements; any number.
     pub seed: u64,
     /// Number of passes over the candidates in a round.
     pub passes: Passes,
-    /// Rule for the candidates that leave after a round.
+    /// Rule that determines which candidates are eliminated after a round.
     pub leave: RoundRule,
-    /// Rounds before the search may end because it is decided.
+    /// Minimum number of rounds before the search may end with a decision.
     pub least_rounds: usize,
-    /// Rounds after which the search ends undecided; `None` for no limit.
+    /// Maximum number of rounds, after which the search ends without a decision; `None` for no limit.
     pub most_rounds: Option<usize>,
-    /// First rounds that the deadline does not cut short.
+    /// Number of rounds at the beginning that are completed even after the deadline.
     pub whole_rounds: usize,
-    /// Position at which the deadline is checked.
+    /// Point of the search at which the deadline is checked.
     pub check: DeadlineCheck,
 }
 
 /// Number of passes over the candidates in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passes {
-    /// One pass in each round.
+    /// Each round has one pass.
     One,
-    /// One pass in the first round, two in the second, and so on: the fewer candidates are left, the more samples
-    /// each of them gets.
+    /// The first round has one pass, the second has two, and so on. The fewer candidates are left, the more samples per
+    /// round are taken of each.
     Growing,
 }
 
-/// Rule that determines which candidates leave after a round, and when the search is decided.
+/// Rule that determines which candidates are eliminated after a round, and when the search is decided.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RoundRule {
-    /// [`Halving::cut`] from round `from` on; decided when at most `left` candidates of each group are left.
+    /// From round `from` on, [`Halving::cut`] eliminates candidates. The search is decided when each group has at most
+    /// `left` candidates.
     SlowerHalf {
-        /// First round after which candidates leave, counted from 1.
+        /// First round after which candidates are eliminated, counted from 1.
         from: usize,
-        /// Number of candidates at which no more leave.
+        /// Number of candidates per group at which the elimination ends.
         left: usize,
     },
-    /// [`Halving::leave_behind`]; decided when one candidate of each group is left.
+    /// [`Halving::leave_behind`] eliminates candidates. The search is decided when each group has one candidate.
     SignificantlySlower,
-    /// No candidate leaves; decided when no other candidate can be faster than the leader by more than this share.
+    /// No candidate is eliminated. The search is decided when no candidate can be faster than the current fastest by
+    /// more than this share.
     Nobody(f64),
 }
 
-/// Position at which the deadline is checked.
+/// Point of the search at which the deadline is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeadlineCheck {
-    /// Before each turn.
+    /// The deadline is checked before each measurement of a candidate.
     Turn,
-    /// Before each round: a round that has begun is completed.
+    /// The deadline is checked before each round; a round that has begun is completed.
     Round,
 }
 
-/// Result of one candidate's turn.
+/// Result of one measurement of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TurnRate {
-    /// Rate in any unit.
+    /// Measured rate, in any unit.
     pub rate: f64,
-    /// Core-to-core round trip that identifies the regime, seconds; NaN where there is one regime only.
+    /// Core-to-core round trip that identifies the regime, seconds; NaN if there is only one regime.
     pub round_trip: f64,
 }
 
-/// Measurement of the candidates of a search.
+/// Code that measures the candidates of a search.
 pub trait Candidates {
-    /// One candidate.
+    /// Type of a candidate.
     type Candidate;
-    /// Error of a turn that ends the search.
+    /// Error of a measurement; it ends the search.
     type Error;
 
     /// Measures one candidate of each group, in the order of the groups, and returns a rate for each.
@@ -80,25 +82,26 @@ pub trait Candidates {
     /// Fails if nothing more can be measured.
     fn turn(&mut self, picked: &mut [&mut Self::Candidate]) -> Result<Vec<TurnRate>, Self::Error>;
 
-    /// True if the search must end now: the user interrupts it, or other limits than the deadline are reached.
+    /// True if the search must end now, because the user interrupts it or a limit other than the deadline is reached.
     fn must_end(&mut self) -> bool;
 
-    /// Reports the end of a round: the elapsed share of the time until the deadline, and the number of candidates
-    /// of the largest group that are left.
+    /// Reports the end of a round, with the elapsed share of the time until the deadline and the number of remaining
+    /// candidates in the largest group.
     fn round_ended(&mut self, _elapsed: f64, _left: usize) {}
 
-    /// Returns the key by which the candidates of a pass are grouped: those with the smallest key have their turns
-    /// first.
+    /// Returns the key by which the candidates of a pass are sorted. Candidates with the smallest key are measured
+    /// first; the order is random among candidates with the same key.
     fn sort_key(&self, _candidate: &Self::Candidate) -> u8 {
         0
     }
 }
 
-/// Measures the candidates of all groups by turns under `rules` until the search is decided or `deadline` has passed.
-/// Every group has at least one candidate. Afterwards each group is ranked, fastest first.
+/// Measures the candidates of all groups alternately under `rules` until the search is decided or `deadline` has
+/// passed. Every group must have at least one candidate. Afterwards the candidates of each group are sorted, fastest
+/// first.
 ///
 /// # Errors
-/// Returns the first error of a turn; the samples until then stay in `groups`.
+/// Returns the first error of a measurement; `groups` keeps the samples taken before.
 pub fn choose<T: Candidates>(
     candidates: &mut T,
     groups: &mut [Halving<T::Candidate>],
@@ -129,7 +132,7 @@ fn largest<C>(groups: &[Halving<C>]) -> usize {
     groups.iter().map(Halving::len).max().unwrap_or(0)
 }
 
-/// A search that is under way.
+/// State of a running search.
 struct Search<'a, T> {
     candidates: &'a mut T,
     rules: &'a Rules,
@@ -138,7 +141,7 @@ struct Search<'a, T> {
 }
 
 impl<T: Candidates> Search<'_, T> {
-    /// Measures one round, counted from 1. Returns false if it was not completed.
+    /// Measures round number `round`, counted from 1. Returns false if the round was not completed.
     fn measure_round(
         &mut self,
         groups: &mut [Halving<T::Candidate>],
@@ -164,7 +167,8 @@ impl<T: Candidates> Search<'_, T> {
         Ok(true)
     }
 
-    /// Measures candidate number `turn` of each group; smaller groups begin again at their first.
+    /// Measures candidate number `turn` of each group. Groups with fewer candidates start again with their first
+    /// candidate.
     fn measure_turn(
         &mut self,
         groups: &mut [Halving<T::Candidate>],
@@ -188,7 +192,8 @@ impl<T: Candidates> Search<'_, T> {
 }
 
 impl Rules {
-    /// True if the search is decided or has had all its rounds; `rounds` have ended.
+    /// True if the search is decided or has completed the maximum number of rounds. `rounds` is the number of completed
+    /// rounds.
     fn is_over<C>(&self, groups: &mut [Halving<C>], rounds: usize) -> bool {
         if self.most_rounds.is_some_and(|most| rounds >= most) {
             return true;
@@ -207,7 +212,7 @@ impl Passes {
 }
 
 impl RoundRule {
-    /// Removes the candidates of a group that leave after this round.
+    /// Eliminates candidates of a group after this round, as the rule requires.
     fn after<C>(self, round: usize, group: &mut Halving<C>) {
         match self {
             Self::SlowerHalf { from, left } if round >= from && group.len() > left => group.cut(),
@@ -225,24 +230,24 @@ impl RoundRule {
     }
 }
 
-/// Result of a candidate's preparation.
+/// Result of the preparation of a candidate.
 #[derive(Debug)]
 pub enum Prepared<C, E> {
-    /// The candidate works.
+    /// The candidate can be measured.
     Works(C),
-    /// The candidate does not work here; the others may.
+    /// The candidate cannot be measured on this machine; other candidates may be.
     Refused(E),
 }
 
-/// Function that prepares one candidate of the group with this number.
+/// Function that prepares a candidate; the first argument is the number of its group.
 pub type Prepare<'a, P, C, E> = dyn FnMut(usize, &P) -> Result<Prepared<C, E>, E> + 'a;
 
-/// Prepares the candidates of each group in order, the first of all groups before the second of any, and returns
-/// those that work. When `must_end` returns true, the rest is left out as soon as each group has a candidate that
-/// works.
+/// Prepares candidates, and returns those that can be measured. First the first candidate of every group is prepared,
+/// then the second of every group, and so on. When `must_end` returns true and each group has a usable candidate, the
+/// remaining candidates are omitted.
 ///
 /// # Errors
-/// Returns an error of `prepare`, or the first refusal if no candidate of a group works.
+/// Returns an error of `prepare`, or the first refusal if no candidate of a group can be measured.
 pub fn prepared<P, C, E>(
     groups: &[Vec<P>],
     must_end: &dyn Fn() -> bool,
@@ -283,7 +288,7 @@ mod tests {
         check: DeadlineCheck::Turn,
     };
 
-    /// Candidates that are numbers and equal to their rates; the search ends after a given number of turns.
+    /// Candidates that are numbers, equal to their rates; the search ends after a given number of measurements.
     #[derive(Default)]
     struct Numbers {
         turns: usize,
@@ -331,7 +336,7 @@ mod tests {
         let mut numbers = Numbers::default();
         choose(&mut numbers, &mut groups, &HALVE, hour()).unwrap();
         assert_eq!(groups.each_ref().map(|group| *group.leader()), [8, 9, 3]);
-        // Rounds of 8 candidates with one turn each, 4 with two turns, and 2 with three turns.
+        // Three rounds: 8 candidates with one measurement each, 4 with two each, and 2 with three each.
         assert_eq!((numbers.rounds, numbers.turns), (vec![4, 2, 1], 8 + 2 * 4 + 3 * 2));
         assert_eq!(numbers.first.map(|first| first % 2), Some(1));
     }
