@@ -213,7 +213,7 @@ fn a_compiler_that_is_not_there_is_told_before_anything_is_measured() {
     let place = Place::new();
     let outcome = place.stream(&[], &["--compiler", "gcc", "--compiler", "no-such-cc -O3"]);
     outcome.exits(3).only_error(
-        "there is no compiler \"no-such-cc\" on this system\nhint: install it, or name another, e.g. --compiler 'gcc -O3 -march=native -fopenmp'",
+        "there is no compiler \"no-such-cc\" on this system\nhint: install it, or specify another compiler, e.g. --compiler 'gcc -O3 -march=native -fopenmp'",
     );
     place.leaves_nothing();
     let nowhere = place.0.arg("tmp");

@@ -310,7 +310,7 @@ fn a_planted_probe_is_not_run() {
     let private = || std::fs::set_permissions(probe, Permissions::from_mode(0o700)).unwrap();
     std::fs::copy(&trap, probe).unwrap();
     private();
-    runs_anew("is not what was compiled");
+    runs_anew("has changed since it was compiled");
     std::fs::remove_file(probe).unwrap();
     std::os::unix::fs::symlink(&trap, probe).unwrap();
     runs_anew("is a symbolic link");
@@ -336,7 +336,7 @@ fn programs_of_the_current_folder_are_not_found() {
     let path = format!(":.:{}", std::env::var("PATH").unwrap());
     let environment = [("PATH", path.as_str()), ("LD_LIBRARY_PATH", ".")];
     let run = harness.run_with(&environment, &["stream", "--compiler", "gcc", "--samples", "1"]);
-    run.tells("PATH has \"\", \".\": skipped").tells("LD_LIBRARY_PATH has \".\": skipped");
+    run.tells("PATH: \"\", \".\" skipped").tells("LD_LIBRARY_PATH: \".\" skipped");
     for which in installed(&harness).into_iter().take(1) {
         let args = [&["mpi", "--patterns", "latency"], &FAST[..]].concat();
         harness.run_with(&environment, &args).exits(0).tells(which.name);

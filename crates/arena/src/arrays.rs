@@ -1,8 +1,8 @@
-//! Arrays of several streams in one mapping: on pages of a chosen size, laid out so that no two streams map to the
-//! same cache sets or banks, and touched first by the threads that use them.
+//! Several arrays in one memory mapping, on pages of a chosen size. The layout avoids that two arrays map to the same
+//! cache sets or memory banks. Each thread touches the elements that it uses first (first touch).
 //!
 //! The requested page size is not guaranteed; [`Arrays::pages_got`] reads the actual sizes from the kernel. Threads
-//! access the arrays only through [`Arrays::share`], whose shares are disjoint.
+//! access the arrays only through [`Arrays::share`]; the shares of different threads are disjoint.
 
 use crate::mapping::PagedMapping;
 use crate::{ArrayError, RequestedPages};
@@ -14,76 +14,75 @@ use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// Start of the arrays relative to each other.
+/// Layout: positions of the arrays relative to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ArrayLayout {
-    /// Each array starts [`STAGGER`] bytes later within its page than the one before.
+    /// Each array starts [`STAGGER`] bytes later within its page than the previous array.
     Staggered,
-    /// Contiguous arrays, each padded by this many elements, as stream.c declares them.
+    /// The arrays are contiguous as in stream.c, with padding after each array.
     Sequential {
-        /// OFFSET of stream.c.
+        /// Padding in elements, as OFFSET in stream.c.
         offset: u64,
     },
 }
 
 /// Distance between the starts of successive arrays modulo a huge page, bytes.
 ///
-/// Not a multiple of 4 KiB, so that loads and stores of different streams never share their low
-/// twelve address bits (4K aliasing, level-1 sets); an odd number of 256-byte blocks, so that
-/// memory controllers, which interleave channels by 256 B or more, see the streams on different
-/// channels.
+/// It is not a multiple of 4 KiB, so that simultaneous loads and stores of different arrays never have the same low
+/// twelve address bits (4K aliasing, level-1 sets). It is an odd number of 256-byte blocks, so that memory controllers,
+/// which interleave channels by 256 B or more, access the arrays through different channels.
 pub const STAGGER: u64 = 64 * 1024 + 4096 / 4 + 256;
 
-/// Number, length and memory of the arrays of a pass.
+/// Number, length, type, pages and layout of the arrays of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArraysConfig {
     /// Number of arrays, from 1 to [`ARRAYS`].
     pub count: usize,
-    /// Elements per array.
+    /// Number of elements per array.
     pub elements: u64,
     /// Element type.
     pub element: Element,
-    /// Requested pages.
+    /// Requested kind of pages.
     pub pages: RequestedPages,
-    /// Layout.
+    /// Layout of the arrays.
     pub layout: ArrayLayout,
 }
 
-/// One of several parts of a whole.
+/// Position of one share among several equal shares of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArrayShare {
-    /// Index of the part, below `count`.
+    /// Index of the share, below `count`.
     pub index: usize,
-    /// Number of parts.
+    /// Number of shares.
     pub count: usize,
 }
 
-/// Arrays of equal length.
+/// Several arrays of equal length in one mapping.
 #[derive(Debug)]
 pub struct Arrays {
     mapping: PagedMapping,
     /// Address of the first element of each array.
     starts: Vec<NonNull<u8>>,
-    /// Elements per array.
+    /// Number of elements per array.
     elements: u64,
     element: Element,
 }
 
-// SAFETY: the addresses belong to a mapping that lives as long as the arrays; each read and each write
-// there is justified where it happens.
+// SAFETY: the addresses belong to a mapping that exists as long as the arrays. Every access to the mapping has its own
+// safety comment.
 unsafe impl Send for Arrays {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Arrays {}
 
 impl Arrays {
-    /// Maps the arrays without touching them: each page is allocated when a thread first writes to it.
+    /// Maps the arrays without touching them. Each page is allocated when a thread first writes to the page.
     ///
     /// # Errors
     /// Fails if there are too few reserved huge pages, or not enough memory.
     ///
     /// # Panics
-    /// If the number of arrays is not from 1 to [`ARRAYS`].
+    /// Panics if the number of arrays is not from 1 to [`ARRAYS`].
     pub fn map(config: ArraysConfig) -> Result<Self, ArrayError> {
         assert!((1..=ARRAYS).contains(&config.count), "{} arrays", config.count);
         let mapping = PagedMapping::map(config.mapped(), config.pages)?;
@@ -102,17 +101,17 @@ impl Arrays {
         self.elements
     }
 
-    /// Returns the element type.
+    /// Returns the type of the elements.
     pub fn element(&self) -> Element {
         self.element
     }
 
-    /// Returns the bytes of one array.
+    /// Returns the size of one array in bytes.
     pub fn array_bytes(&self) -> Bytes {
         Bytes(self.elements * self.element.bytes())
     }
 
-    /// Returns the requested pages.
+    /// Returns the requested kind of pages.
     pub fn pages_asked(&self) -> RequestedPages {
         self.mapping.pages_asked()
     }
@@ -128,11 +127,11 @@ impl Arrays {
         self.mapping.range()
     }
 
-    /// Returns the share of one thread: contiguous, in whole cache lines, with sizes that differ by at
+    /// Returns the share of one thread. Shares are contiguous, consist of whole cache lines, and differ in size by at
     /// most one line. Pointers to arrays that do not exist are dangling.
     ///
     /// # Panics
-    /// If the index is not below the count.
+    /// Panics if the index is not below the count.
     pub fn share(&self, thread: ArrayShare) -> Args {
         let elements = self.elements_of(self.elements, thread);
         let mut at = [NonNull::dangling(); ARRAYS];
@@ -144,10 +143,10 @@ impl Arrays {
         Args { at, n, scalar: SCALAR, repeats: 1 }
     }
 
-    /// Returns one part of the share of one thread, in whole lines except at the end.
+    /// Returns one part of the share of one thread. Parts consist of whole cache lines, except the last part.
     ///
     /// # Panics
-    /// If an index is not below its count.
+    /// Panics if an index is not below its count.
     pub fn part(&self, thread: ArrayShare, part: ArrayShare) -> Args {
         let share = self.share(thread);
         let elements = self.elements_of(share.n as u64, part);
@@ -159,7 +158,7 @@ impl Arrays {
         Args { at, n: (elements.end - elements.start) as usize, ..share }
     }
 
-    /// Returns the range of the elements of one part of `elements` elements.
+    /// Returns the range of elements that belong to one part, if `elements` elements are divided into equal parts.
     fn elements_of(&self, elements: u64, part: ArrayShare) -> Range<u64> {
         let ArrayShare { index, count } = part;
         assert!(index < count, "part {index} of {count}");
@@ -180,25 +179,25 @@ impl Arrays {
 }
 
 impl ArraysConfig {
-    /// Checks that enough huge pages are reserved for such arrays in each of `processes` processes.
+    /// Checks that enough huge pages are reserved for these arrays in each of `processes` processes.
     ///
     /// # Errors
-    /// Fails if there are fewer.
+    /// Fails if fewer huge pages are reserved.
     pub fn check(self, processes: u64) -> Result<(), ArrayError> {
         PagedMapping::check(self.mapped(), self.pages, processes)
     }
 
-    /// Returns the bytes of one array.
+    /// Returns the size of one array in bytes.
     fn array_bytes(self) -> u64 {
         self.elements * self.element.bytes()
     }
 
-    /// Returns the bytes from the start of the first array to the end of the last.
+    /// Returns the number of bytes from the start of the first array to the end of the last array.
     fn mapped(self) -> Bytes {
         Bytes(self.offsets().last().unwrap_or(0) + self.array_bytes())
     }
 
-    /// Returns the offset of each array from the first, bytes.
+    /// Returns the offset of each array from the first array, bytes.
     fn offsets(self) -> impl Iterator<Item = u64> {
         let bytes = self.array_bytes();
         let mut next = 0;
@@ -214,7 +213,8 @@ impl ArraysConfig {
     }
 }
 
-/// Returns the range of the elements of one part, in whole lines of `line` elements except at the end.
+/// Returns the range of elements that belong to one part. Parts consist of whole cache lines of `line` elements, except
+/// the last part.
 fn range_of(elements: u64, line: u64, part: ArrayShare) -> Range<u64> {
     let lines = elements.div_ceil(line);
     let bound = |i: usize| (lines * i as u64 / part.count as u64 * line).min(elements);
@@ -278,7 +278,7 @@ mod tests {
             assert_eq!((offsets.len(), four.len()), (3, 4));
             assert_eq!(offsets, four[..3]);
         }
-        // Established layout of STREAM's three arrays.
+        // The layout of STREAM's three arrays must not change, because it affects figures.
         let offsets: Vec<u64> = three(1 << 18, ArrayLayout::Staggered).offsets().collect();
         assert_eq!(offsets, [0, (2 << 20) + STAGGER, (6 << 20) + 2 * STAGGER]);
     }

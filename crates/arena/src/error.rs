@@ -1,26 +1,26 @@
-//! Failures of measurements of memory.
+//! Errors of measurements of memory.
 
 use crate::ArrayError;
 use nodegauge_measure::Failure;
 use nodegauge_placement::SysError;
 use nodegauge_team::TeamError;
 
-/// Failure to set up memory and the threads on it, or to measure them.
+/// Error during the setup of memory and threads, or during a measurement.
 #[derive(Debug, thiserror::Error)]
 pub enum ArenaError {
-    /// Failure of the team.
+    /// The team of threads failed.
     #[error(transparent)]
     Team(#[from] TeamError),
-    /// Failure to map the arrays.
+    /// The arrays could not be mapped.
     #[error(transparent)]
     Arrays(#[from] ArrayError),
-    /// Failure of the memory policy.
+    /// The memory policy could not be applied.
     #[error(transparent)]
     Policy(#[from] SysError),
-    /// Loops that do not exist on this processor, or that are for another element type or more arrays.
+    /// The requested loops do not exist on this processor, or require another element type or more arrays.
     #[error(transparent)]
     Loops(Failure),
-    /// Failure of one of several processes that measure together.
+    /// One of several processes that measure together failed.
     #[error(transparent)]
     Rank(#[from] Failure),
 }

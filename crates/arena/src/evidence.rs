@@ -1,4 +1,5 @@
-//! Evidence of figures of memory: the theoretical bandwidth above them, and reasons to doubt them.
+//! Evidence for figures of memory: comparison with the theoretical bandwidth, and reasons why figures are suspect or
+//! invalid.
 
 use crate::{NumaConfig, RequestedPages};
 use nodegauge_measure::record::{Finding, Machine, Measurement, Severity};
@@ -8,10 +9,11 @@ use std::collections::BTreeMap;
 /// Minimum share of pages of the requested size for a figure to be valid for that size.
 const PAGES_GOT_ENOUGH: f64 = 0.9;
 
-/// Minimum share of the memory on a NUMA node for its bandwidth to count.
+/// Minimum share of the memory that must be on a NUMA node for the bandwidth of this node to be included in the limit.
 const TRIFLE: f64 = 0.01;
 
-/// Compares a figure with the theoretical bandwidth of the nodes of its memory, if it is known.
+/// Compares a figure with the theoretical bandwidth of the NUMA nodes that contain the memory, if the bandwidth is
+/// known.
 pub fn limited(figure: Measurement, machine: &Machine, numa: Option<&NumaConfig>) -> Measurement {
     let got = numa.and_then(|numa| numa.got.as_ref());
     let holding = got.into_iter().flatten().filter(|(_, share)| share.0 > TRIFLE);
@@ -27,8 +29,8 @@ pub fn wrong_in_words(wrong: &impl std::fmt::Display) -> String {
     format!("wrong values in the arrays: {wrong}")
 }
 
-/// Returns the reason why a figure does not represent the requested pages, if there are too few; `memory` names what
-/// the pages hold.
+/// Returns the reason why a figure does not represent the requested kind of pages, if too little of the memory is on
+/// such pages. `memory` describes the memory in the message, e.g. `arrays`.
 pub fn small_pages(
     asked: RequestedPages,
     got: &BTreeMap<u64, Fraction>,
@@ -42,8 +44,8 @@ pub fn small_pages(
     })
 }
 
-/// Returns the finding that a run had several regimes with these round trips, with the cause: only a hypervisor moves
-/// CPUs.
+/// Returns the finding that a run had several regimes with these round trips. The cause is the hypervisor in a guest,
+/// and a change of clock frequencies on bare metal.
 pub fn several_regimes(trips: &[f64], guest: bool) -> Option<Finding> {
     let words: Vec<String> = trips.iter().map(|trip| Seconds(*trip).to_string()).collect();
     let took = format!("core-to-core round trip of {}", words.join(" or "));
@@ -51,13 +53,16 @@ pub fn several_regimes(trips: &[f64], guest: bool) -> Option<Finding> {
         (
             "cpus-moved",
             format!("the hypervisor moved the cpus during the run: {took}"),
-            "compare only figures of the same regime; the record has each",
+            "compare only figures of the same regime; the record contains the figures of each regime",
         )
     } else {
         (
             "core-to-core-changed",
-            format!("{took} during the run: the clock of the caches or of the cores changed"),
-            "fix the clocks (governor performance, uncore frequency); compare only figures of the same regime",
+            format!(
+                "{took} during the run: the clock frequency of the caches or of the cores changed"
+            ),
+            "fix the clock frequencies (governor performance, uncore frequency), or compare only \
+             figures of the same regime",
         )
     };
     let finding = Finding {

@@ -1,7 +1,8 @@
-//! Arrays in memory for measurements: mapped on chosen pages, staggered, touched first by the threads that
-//! use them, with the NUMA nodes and sizes of their pages read back.
+//! Arrays in memory for measurements. The crate maps arrays on pages of a chosen kind with staggered start addresses,
+//! and reads the actual NUMA nodes and page sizes from the kernel. The threads that use the arrays touch them first.
 //!
-//! The gauges' crates have the loops and the protocol. This crate measures nothing and depends on no gauge.
+//! The crates of the gauges contain the loops and the measurement protocols. This crate measures nothing and does not
+//! depend on a gauge.
 
 pub mod arrays;
 mod error;

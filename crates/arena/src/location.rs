@@ -1,5 +1,5 @@
-//! NUMA nodes of the pages of arrays, as the kernel reports them after first touch, compared with the
-//! memory policy. `observe` asks the kernel; everything else is pure.
+//! NUMA nodes of the pages of arrays: read from the kernel after first touch, and compared with the memory policy. Only
+//! `observe` and `of_range` query the kernel; all other functions are pure.
 
 use crate::NumaConfig;
 use crate::arrays::{ArrayShare, Arrays};
@@ -10,23 +10,23 @@ use nodegauge_placement::{MemoryPolicy, numa};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Number of sampled pages of all arrays together: sufficient for a resolution of half a per cent. The kernel
-/// requires some tenths of a microsecond per page.
+/// Number of sampled pages of all arrays together, sufficient for a resolution of half a percent. The kernel needs some
+/// tenths of a microsecond per page.
 const ASKED: usize = 6000;
 /// Number of sampled pages of a range of memory.
 const ASKED_OF_A_RANGE: usize = ASKED / 3;
 /// Minimum number of sampled pages per thread and array.
 const LEAST_OF_A_SHARE: usize = 8;
-/// Minimum share of pages in place for a policy to hold. As for page sizes, a tenth elsewhere affects the figures;
-/// the pages at the boundaries of two threads' parts are fewer.
+/// Minimum share of pages on the expected nodes, below which figures are suspect. A tenth of the pages on other nodes
+/// affects the figures; pages at the boundaries between two threads' shares are a smaller fraction.
 const HELD: f64 = 0.9;
-/// Minimum share of a thread's pages in place; threads below it are listed.
+/// Minimum share of a thread's pages on the expected nodes; threads with a smaller share are listed in the record.
 const THREAD_HELD: f64 = 0.5;
 
-/// Number of pages on each node.
+/// Number of pages on each NUMA node.
 pub type Nodes = BTreeMap<NodeId, u64>;
 
-/// Share of pages on each node, 0 to 1.
+/// Share of pages on each NUMA node, 0 to 1.
 pub type Shares = BTreeMap<NodeId, Fraction>;
 
 /// NUMA nodes of sampled pages of one thread's share of one array.
@@ -36,12 +36,12 @@ pub struct Share {
     pub array: usize,
     /// Thread that touched the share first.
     pub thread: usize,
-    /// Number of pages on each node.
+    /// Number of pages on each NUMA node.
     pub nodes: Nodes,
 }
 
-/// Returns the NUMA nodes of the shares of `threads` threads, as the kernel reports them; empty if they are
-/// unavailable.
+/// Queries the NUMA nodes of the shares of `threads` threads from the kernel; returns an empty list if the kernel does
+/// not report them.
 pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
     let sample = (ASKED / (arrays.count() * threads.max(1))).max(LEAST_OF_A_SHARE);
     let mut shares = Vec::new();
@@ -80,8 +80,8 @@ fn sum(shares: &[Share], chosen: impl Fn(&Share) -> bool) -> Nodes {
     nodes
 }
 
-/// Compares the nodes of `arrays` arrays with a policy: the memory of a thread is expected on the nodes of the
-/// policy, otherwise on the thread's nodes in `thread_nodes`. Threads without nodes are not checked.
+/// Compares the nodes of `arrays` arrays with a policy. The memory of a thread is expected on the nodes of the policy;
+/// if the policy specifies none, on the thread's nodes in `thread_nodes`. Threads without nodes are not checked.
 pub fn config(
     shares: &[Share],
     arrays: usize,
@@ -164,14 +164,14 @@ fn numbered(shares: &Shares) -> BTreeMap<u32, Fraction> {
     shares.iter().map(|(node, share)| (node.0, *share)).collect()
 }
 
-/// Returns the evenness of pages over the nodes, 0 to 1: the share of pages that would not move in an even
+/// Returns the evenness of pages over the nodes, 0 to 1: the share of pages that would not have to be moved for an even
 /// distribution.
 fn evenness(got: &Shares, nodes: &[NodeId]) -> Fraction {
     let each = Fraction(1.0 / nodes.len().max(1) as f64);
     nodes.iter().map(|node| got.get(node).copied().unwrap_or_default().min(each)).sum()
 }
 
-/// Returns the reason why a policy did not hold; `None` if it did.
+/// Returns the reason why the pages do not follow the policy; `None` if they do.
 pub fn broken(numa: &NumaConfig, policy: &MemoryPolicy) -> Option<String> {
     let held = numa.held.filter(|held| held.0 < HELD)?;
     let astray = format!("{:.0} % of the pages", 100.0 * (1.0 - held.0));
@@ -202,7 +202,7 @@ mod tests {
         counts.iter().map(|(node, n)| (NodeId(*node), *n)).collect()
     }
 
-    /// Returns equal shares for all arrays: pages of each thread's share.
+    /// Returns the pages of each thread's share on each node, with equal numbers for all arrays.
     fn alike(threads: &[&[(u32, u64)]]) -> Vec<Share> {
         let each = threads.iter().enumerate();
         each.flat_map(|(thread, counts)| {
@@ -230,7 +230,8 @@ mod tests {
         );
         assert_eq!((right.held, broken(&right, &MemoryPolicy::Local)), (Some(Fraction(1.0)), None));
         assert_eq!(right.got.as_ref().unwrap()[&0], Fraction(0.5));
-        // The totals are as expected, but each thread has the pages of the other: first touch by the wrong thread.
+        // The totals are as expected, but the pages of each thread are on the node of the other thread, because the
+        // wrong thread touched them first.
         let crossed = truth(
             &alike(&[&[(1, 10)], &[(0, 10)]]),
             &MemoryPolicy::Local,
@@ -245,7 +246,7 @@ mod tests {
             broken(&crossed, &MemoryPolicy::Local).unwrap(),
             "100 % of the pages are not on the node of the thread that uses them (50 % on node 0, 50 % on node 1)"
         );
-        // All pages are on the first node: those of the second thread are misplaced.
+        // All pages are on the first node, so that the pages of the second thread are misplaced.
         let piled = truth(
             &alike(&[&[(0, 10)], &[(0, 10)]]),
             &MemoryPolicy::Default,

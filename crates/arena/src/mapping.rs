@@ -1,5 +1,5 @@
-//! Memory for arrays on pages of a chosen kind. [`Mapping::pages_got`] reads the actual page sizes from
-//! the kernel.
+//! Memory mappings for arrays, on pages of a chosen kind. [`Mapping::pages_got`] reads the actual page sizes from the
+//! kernel.
 
 use nodegauge_measure::{Bytes, Failure, Fraction};
 use nodegauge_os::{MapError, Mapping, PageSize, page_bytes};
@@ -10,7 +10,7 @@ use std::io;
 use std::ops::Deref;
 use std::str::FromStr;
 
-/// Requested pages of the arrays.
+/// Kind of pages that is requested for the arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RequestedPages {
     /// Base pages, with transparent huge pages disabled.
@@ -27,7 +27,7 @@ impl RequestedPages {
     /// All kinds of pages, smallest first.
     pub const ALL: [Self; 4] = [Self::Base, Self::Transparent, Self::Huge2M, Self::Huge1G];
 
-    /// Returns the name in options and records; for base pages their size, which is not always 4 KiB on Arm.
+    /// Returns the name in options and records. The name of base pages is their size, which is not always 4 KiB on Arm.
     pub fn name(self) -> &'static str {
         match self {
             Self::Base => match page_bytes() {
@@ -67,7 +67,7 @@ impl FromStr for RequestedPages {
     }
 }
 
-/// Failure to map arrays.
+/// Error while arrays are mapped.
 #[derive(Debug, thiserror::Error)]
 pub enum ArrayError {
     /// There are too few reserved huge pages.
@@ -75,11 +75,11 @@ pub enum ArrayError {
         "cannot put {wanted} on {pages} pages: {free} of the {total} reserved pages of {page} are free, {needed} are needed"
     )]
     NoHugePages {
-        /// Bytes to map.
+        /// Number of bytes to map.
         wanted: Bytes,
         /// Kind of pages.
         pages: RequestedPages,
-        /// Bytes per page.
+        /// Size of a page.
         page: Bytes,
         /// Number of reserved pages.
         total: u64,
@@ -91,12 +91,12 @@ pub enum ArrayError {
     /// The kernel refused the mapping.
     #[error("cannot map {wanted} of memory: {cause}")]
     Map {
-        /// Bytes to map.
+        /// Number of bytes to map.
         wanted: Bytes,
         /// Error of the operating system.
         cause: io::Error,
     },
-    /// The page size could not be requested.
+    /// The kernel refused the requested page size.
     #[error("madvise for {pages} pages failed: {cause}")]
     Advice {
         /// Kind of pages.
@@ -107,7 +107,7 @@ pub enum ArrayError {
 }
 
 impl ArrayError {
-    /// Returns the remedy.
+    /// Returns the remedy as a hint.
     fn hint(&self) -> String {
         match self {
             Self::NoHugePages { page, needed, .. } => format!(
@@ -126,7 +126,7 @@ impl From<ArrayError> for Failure {
     }
 }
 
-/// Private mapping on pages of one kind, untouched at first.
+/// Private memory mapping on pages of one kind. The pages are not touched when the mapping is created.
 #[derive(Debug)]
 pub struct PagedMapping {
     mapping: Mapping,
@@ -143,8 +143,8 @@ impl PagedMapping {
         Ok(shares.map(|(bytes, share)| (bytes, Fraction(share))).collect())
     }
 
-    /// Maps at least `wanted` bytes in whole pages, starting on a boundary of 2 MiB or of the page if that is larger.
-    /// Each page is allocated when a thread first writes to it.
+    /// Maps at least `wanted` bytes in whole pages. The mapping starts at a multiple of 2 MiB or of the page size,
+    /// whichever is larger. Each page is allocated when a thread first writes to the page.
     ///
     /// # Errors
     /// Fails if there are too few reserved huge pages, or not enough memory.
@@ -158,7 +158,7 @@ impl PagedMapping {
                 PageSize::Reserved(granule.0 as usize)
             }
         };
-        // The size has been compared with the available memory before.
+        // The size was compared with the available memory earlier.
         let mapping = Mapping::anonymous(wanted.0 as usize, size);
         mapping.map(|mapping| Self { mapping, pages }).map_err(refused(wanted, pages))
     }
@@ -167,7 +167,7 @@ impl PagedMapping {
     /// requires a reservation.
     ///
     /// # Errors
-    /// Fails if there are fewer.
+    /// Fails if fewer huge pages are reserved.
     pub fn check(wanted: Bytes, pages: RequestedPages, count: u64) -> Result<(), ArrayError> {
         let Some(page) = pages.reserved() else { return Ok(()) };
         let wanted = Bytes(wanted.0.next_multiple_of(page.0));
@@ -175,7 +175,7 @@ impl PagedMapping {
             .map_err(refused(wanted, pages))
     }
 
-    /// Returns the requested pages.
+    /// Returns the requested kind of pages.
     pub fn pages_asked(&self) -> RequestedPages {
         self.pages
     }

@@ -1,4 +1,4 @@
-//! Memory and CPUs available to a run: bytes under a policy, kinds of pages, CPU masks of threads.
+//! Memory and CPUs that are available to a run: memory under a policy, kinds of pages, CPU masks of threads.
 
 use crate::RequestedPages;
 use nodegauge_machine::{CpuId, NodeId, SysRoot};
@@ -6,15 +6,15 @@ use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{HugePages, Machine};
 use nodegauge_placement::{Bind, MemoryPolicy, Placement, ThreadPlace};
 
-/// Returns the memory available to the arrays of a run on the nodes to which a policy binds them: free
-/// reserved huge pages, or available memory.
+/// Returns the memory that is available to the arrays of a run on the nodes to which a policy binds the arrays.
+/// Depending on the kind of pages, this is the size of the free reserved huge pages or the available memory.
 pub fn available(machine: &Machine, pages: Option<RequestedPages>, policy: &MemoryPolicy) -> Bytes {
     if let Some(page) = pages.and_then(RequestedPages::reserved) {
         let free_in = |pools: &[HugePages]| -> Option<u64> {
             pools.iter().find(|huge| huge.bytes == page.0).map(|huge| huge.free * huge.bytes)
         };
-        // The kernel's reservation ignores the policy: a pool of a node that is too small would end the
-        // program at first touch.
+        // When memory is mapped, the kernel checks the reserved pages of all nodes and ignores the policy. If a node of
+        // the policy had too few pages, the program would be killed at first touch.
         let free = match policy {
             MemoryPolicy::Bind(nodes) => {
                 let of_node = |node: &NodeId| {
@@ -44,7 +44,7 @@ pub fn best_pages(machine: &Machine) -> RequestedPages {
     }
 }
 
-/// Returns the CPUs of each thread; an empty list leaves a thread unbound.
+/// Returns the CPUs of each thread; a thread with an empty list is not bound.
 pub fn masks(placement: &Placement) -> Vec<Vec<CpuId>> {
     let bound = placement.bind != Bind::None;
     let mask = |thread: &ThreadPlace| if bound { thread.cpus.clone() } else { Vec::new() };

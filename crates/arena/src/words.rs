@@ -1,4 +1,4 @@
-//! Pages and NUMA nodes of memory in words.
+//! Descriptions of the pages and NUMA nodes of memory, as text.
 
 use crate::{NumaConfig, PagesConfig};
 use nodegauge_measure::Bytes;
@@ -18,9 +18,9 @@ pub fn pages(pages: &PagesConfig) -> String {
     format!("{asked} pages ({})", shares.join(", "))
 }
 
-/// Describes the nodes of the pages, e.g.
-/// `asked local: 100 % of the pages on the nodes of the policy; 50 % on node 0, 50 % on node 1`; `None` on a machine
-/// with one node if all pages are in place.
+/// Describes the NUMA nodes of the pages, e.g.
+/// `requested local: 100 % of the pages on the nodes of the policy; 50 % on node 0, 50 % on node 1`. Returns `None` on
+/// a machine with one node if all pages are on the expected node.
 pub fn numa(numa: &NumaConfig) -> Option<String> {
     let held = numa.held;
     if numa.nodes.unwrap_or(0) <= 1 && held.is_none_or(|held| held.0 >= 0.9995) {
@@ -33,8 +33,12 @@ pub fn numa(numa: &NumaConfig) -> Option<String> {
         Some(held) => format!("{} of the pages on the nodes of the policy", held),
         None => "not checked because the threads are not bound".to_owned(),
     };
-    let apart = if numa.arrays.is_some() { "; the arrays differ: see the record" } else { "" };
-    Some(format!("asked {}: {held}; {}{apart}", numa.asked, shares.join(", ")))
+    let apart = if numa.arrays.is_some() {
+        "; the nodes differ between arrays, see the record"
+    } else {
+        ""
+    };
+    Some(format!("requested {}: {held}; {}{apart}", numa.asked, shares.join(", ")))
 }
 
 #[cfg(test)]
@@ -53,8 +57,8 @@ mod tests {
         });
         assert_eq!(
             words(two).unwrap(),
-            "asked local: 75 % of the pages on the nodes of the policy; 75 % on node 0, 25 % on node 1; \
-             the arrays differ: see the record"
+            "requested local: 75 % of the pages on the nodes of the policy; 75 % on node 0, 25 % on node 1; \
+             the nodes differ between arrays, see the record"
         );
         let unbound = json!({"asked": "default", "got": {"0": 1.0}, "held": null, "nodes": 2});
         assert!(words(unbound).unwrap().contains("not bound"));

@@ -1,4 +1,4 @@
-//! Operation of each kernel on vectors, and the resulting loops for an instruction set.
+//! The operation of each kernel on vectors, and the loops that result for an instruction set.
 
 use super::builds::{Build, passes, residents};
 use super::entry::VectorSet;
@@ -14,14 +14,14 @@ macro_rules! bodies {
                 const SPEC: &'static KernelSpec = &KERNELS[Kernel::$kernel as usize];
                 #[inline(always)]
                 unsafe fn value<V: Vector>($x: [V; ARRAYS], $s: V) -> V {
-                    // SAFETY: guaranteed by the caller.
+                    // SAFETY: the caller guarantees the conditions of `Body::value`.
                     #[allow(unused_unsafe)]
                     unsafe { $value }
                 }
             }
         )*
 
-        /// All kernels with one instruction set.
+        /// Returns the loops of all kernels for one instruction set.
         pub(super) const fn all<I: VectorSet + 'static>() -> &'static [&'static [Build]] {
             const { &[$(
                 passes::<I, I::F64, $kernel, false>(),
@@ -35,8 +35,8 @@ macro_rules! bodies {
     };
 }
 
-// Vector to write, from the vectors of all arrays and `s`. For a kernel that sums: the new sum, from the vectors and
-// the previous sum.
+// Each body returns the vector to write, computed from the vectors of all arrays and the scalar `s`. The body of a
+// kernel that sums returns the new sum, computed from the vectors and the previous sum.
 bodies! {
     Copy: |[a, ..], _| a;
     Scale: |[_, _, c, _], s| s.mul(c);

@@ -1,10 +1,11 @@
-//! Compiled functions of one kernel with one instruction set: every combination of element type, kind of store,
-//! unroll, pages side by side and prefetch that is compiled in.
+//! Compiled functions of one kernel with one instruction set: every combination of element type, kind of store, unroll
+//! factor, pages side by side and prefetch that the program contains.
 //!
-//! Unrolls 1 to 8 exist without prefetch. With prefetch there is only unroll 4, where a step covers whole cache lines
-//! for every vector. Pages side by side are traversed line by line: several lines of one page at a time lose part of
-//! the gain. Loops for resident sets exist for `f64` only and without prefetch, which has no effect there. They use
-//! non-temporal stores only for arrays that they do not read.
+//! Without prefetch, there are unroll factors from 1 to 8. With prefetch, the only unroll factor is 4, with which an
+//! iteration covers whole cache lines for every vector. Pages side by side are traversed line by line, because several
+//! lines of one page per iteration would reduce the gain. Loops for resident sets (data that stays in a cache) exist
+//! only for `f64` and without prefetch, which has no effect on such data. They use non-temporal stores only for arrays
+//! that they do not read.
 
 use super::entry::{Args, VectorSet, Way};
 use super::isa::Isa;
@@ -18,11 +19,11 @@ use super::vector::{Scalar, Vector};
 pub(super) struct Build {
     pub kernel: Kernel,
     pub element: Element,
-    /// Shape, as [`KernelShape::built`] returns it.
+    /// Shape of the loop, as [`KernelShape::built`] returns it.
     pub shape: KernelShape,
-    /// True if the function is for resident sets.
+    /// True if the function is for resident sets, i.e. traverses data in a cache repeatedly.
     pub resident: bool,
-    /// Function; the processor must have its instruction set.
+    /// The function; it may run only on a processor with the instruction set of `shape`.
     pub run: unsafe fn(&Args, Way) -> f64,
 }
 
@@ -50,12 +51,12 @@ where
     }
 }
 
-/// True if a kernel has loops with a kind of store. A kernel without stores only has loops with regular ones.
+/// True if a kernel has loops with this kind of store. A kernel that does not store only has loops with regular stores.
 pub(super) const fn stores<B: Body>(isa: Isa, nontemporal: bool) -> bool {
     !nontemporal || (isa.has_nontemporal() && B::SPEC.writes.is_some())
 }
 
-/// Builds for passes over long arrays.
+/// Returns the loops for passes over long arrays.
 pub(super) const fn passes<I, V, B, const NT: bool>() -> &'static [Build]
 where
     I: VectorSet,
@@ -82,7 +83,7 @@ where
     }
 }
 
-/// Builds without prefetch: unrolled, and with pages side by side.
+/// Returns the loops without prefetch: four unroll factors, and a loop with pages side by side.
 const fn unprefetched<I, V, B, const RESIDENT: bool, const NT: bool>() -> [Build; 5]
 where
     I: VectorSet,
@@ -98,7 +99,7 @@ where
     ]
 }
 
-/// Builds for resident sets.
+/// Returns the loops for resident sets.
 pub(super) const fn residents<I, B, const NT: bool>() -> &'static [Build]
 where
     I: VectorSet,

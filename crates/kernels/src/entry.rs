@@ -1,5 +1,5 @@
-//! Entry into a loop: its arguments, and for each instruction set the function that enables the set for all code
-//! inlined into it.
+//! Entry into a loop: the arguments, and for each instruction set a function that enables the set for all code inlined
+//! into the function.
 
 use super::isa::{self, InstructionSet};
 use super::shape::KernelShape;
@@ -7,7 +7,8 @@ use super::table::ARRAYS;
 use super::vector::{Lanes, Vector};
 use std::ptr::NonNull;
 
-/// Bytes in a cache line: 64 on every processor with a vector type. Every vector size divides it.
+/// Size of a cache line in bytes: 64 on every processor for which there are vector types. Every vector size is a
+/// divisor of this size.
 pub const LINE: usize = 64;
 
 /// Arguments of a loop: one thread's share of the arrays.
@@ -18,13 +19,13 @@ pub struct Args {
     pub at: [NonNull<u8>; ARRAYS],
     /// Number of elements in the share.
     pub n: usize,
-    /// Scalar `s`.
+    /// Scalar `s` of the kernel.
     pub scalar: f64,
-    /// Number of passes of a resident loop over the share; other loops make one pass.
+    /// Number of passes over the share in a resident loop; other loops make one pass.
     pub repeats: u64,
 }
 
-/// Parameters of a compiled loop's order of access.
+/// Parameters of a compiled loop that determine the order of accesses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     /// Distance of prefetch into level 1, bytes.
@@ -36,7 +37,7 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// Returns the parameters of a loop of this shape.
+    /// Returns the parameters for a loop of this shape.
     #[inline]
     pub fn of(shape: KernelShape) -> Self {
         let (near, far) = shape.prefetch.bytes();
@@ -46,17 +47,17 @@ impl Way {
 
 /// Loop that is inlined into the function of an instruction set.
 pub(super) trait InlinedLoop {
-    /// Runs the loop on one thread's share; returns the sum of a kernel that sums, else 0.
+    /// Runs the loop on the share of one thread. Returns the sum for a kernel that sums, and 0 for other kernels.
     ///
     /// # Safety
-    /// The processor has the instruction set of the loop's vectors; the rest as for
+    /// The processor must have the instruction set of the loop's vectors. The other conditions are those of
     /// [`Variant::run`](super::Variant::run) or [`Resident::run`](super::Resident::run).
     unsafe fn run(args: &Args, way: Way) -> f64;
 }
 
 /// An instruction set with the vectors of both element types.
 pub(super) trait VectorSet: InstructionSet {
-    /// True if its vectors can prefetch.
+    /// True if the vectors of the set support software prefetch.
     const PREFETCHES: bool = true;
     /// Vectors of `f64`.
     type F64: Vector<Scalar = f64> + 'static;
@@ -65,17 +66,17 @@ pub(super) trait VectorSet: InstructionSet {
     /// Runs a loop with the instruction set enabled.
     ///
     /// # Safety
-    /// The conditions of [`InlinedLoop::run`] hold.
+    /// The conditions of [`InlinedLoop::run`] must hold.
     unsafe fn enter<R: InlinedLoop>(args: &Args, way: Way) -> f64;
 }
 
-/// Vectors of plain code for the target's baseline.
+/// Portable vectors: plain code that is compiled for the baseline of the target.
 impl VectorSet for isa::Portable {
     const PREFETCHES: bool = false;
     type F64 = Lanes<f64, 8>;
     type F32 = Lanes<f32, 16>;
     unsafe fn enter<R: InlinedLoop>(args: &Args, way: Way) -> f64 {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees the conditions of `VectorSet::enter`.
         unsafe { R::run(args, way) }
     }
 }
@@ -89,7 +90,7 @@ macro_rules! vector_sets {
             type F32 = std::arch::$arch::$f32;
             crate::enabled! { $isa,
                 unsafe fn enter<R: InlinedLoop>(args: &Args, way: Way) -> f64 {
-                    // SAFETY: guaranteed by the caller.
+                    // SAFETY: the caller guarantees the conditions of `VectorSet::enter`.
                     unsafe { R::run(args, way) }
                 }
             }

@@ -1,19 +1,19 @@
-//! Instruction sets: names, features, detection, and functions that are compiled once for each.
+//! Instruction sets: names, features, detection, and functions that are compiled once per set.
 //!
-//! The features of a set are listed once, in `isa_features!`, which both detection ([`Isa::is_available`]) and
-//! compilation ([`enabled!`](crate::enabled)) use: a function compiled for a set requires only features that the
-//! detection has found. [`dispatched!`](crate::dispatched) declares a function that is compiled for several sets; its
-//! first argument is the [`Isa`] to run.
+//! The features of a set are listed once, in `isa_features!`, which is used by both detection ([`Isa::is_available`])
+//! and compilation ([`enabled!`](crate::enabled)). A function compiled for a set therefore requires only features that
+//! the detection has found. [`dispatched!`](crate::dispatched) declares a function that is compiled for several sets;
+//! the first argument of the function selects the [`Isa`].
 
 use nodegauge_measure::names;
 use serde::{Deserialize, Serialize};
 
-/// Instruction set, narrowest first.
+/// Instruction set. The variants are in ascending order of vector width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Isa {
     /// Baseline of the target: SSE2 on x86-64, NEON on 64-bit Arm.
     Portable,
-    /// One number per register, on x86-64 and 64-bit Arm.
+    /// Scalar code: one number per register, on x86-64 and 64-bit Arm.
     Scalar,
     /// 128-bit vectors of x86-64.
     Sse2,
@@ -21,12 +21,12 @@ pub enum Isa {
     Avx,
     /// 256-bit vectors of x86-64 with fused multiply-add: AVX2 and FMA.
     Avx2,
-    /// 512-bit vectors of x86-64 with fused multiply-add: AVX-512 F, VL and DQ, with AVX2 and FMA. All
-    /// processors with AVX-512 have these except Xeon Phi.
+    /// 512-bit vectors of x86-64 with fused multiply-add: AVX-512 F, VL and DQ, with AVX2 and FMA. All processors with
+    /// AVX-512 except Xeon Phi have these extensions.
     Avx512,
     /// 128-bit vectors of Arm with fused multiply-add.
     Neon,
-    /// Vectors of Arm with fused multiply-add; the processor chooses their length.
+    /// Scalable vectors of Arm with fused multiply-add; their length depends on the processor.
     Sve,
 }
 names!(
@@ -42,7 +42,7 @@ names!(
     Sve = "sve"
 );
 
-/// Calls another macro with the architecture and the target features of an instruction set.
+/// Calls another macro, and passes to it the architecture and the target features of an instruction set.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! isa_features {
@@ -81,7 +81,7 @@ macro_rules! isa_detected {
     }};
 }
 
-/// Compiles an item with target features, only on their architecture.
+/// Compiles an item with target features, only on the architecture that has these features.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! isa_enabled {
@@ -98,15 +98,15 @@ macro_rules! isa_enabled {
     };
 }
 
-/// Compiles a function for an instruction set: `enabled! { Avx2, unsafe fn sum(...) { ... } }`. On architectures
-/// without the set there is no such function.
+/// Compiles a function for an instruction set: `enabled! { Avx2, unsafe fn sum(...) { ... } }`. On other architectures
+/// the function does not exist.
 #[macro_export]
 macro_rules! enabled {
     ($isa:ident, $($item:tt)*) => { $crate::isa_features! { $isa, isa_enabled $($item)* } };
 }
 
-/// Declares an `unsafe` function that is compiled for each of [`Isa::dispatched`] and takes the [`Isa`] to run
-/// before its other arguments:
+/// Declares an `unsafe` function that is compiled for each of [`Isa::dispatched`]. The first argument of the function
+/// selects the [`Isa`]; the declared arguments follow:
 ///
 /// ```text
 /// dispatched! {
@@ -118,8 +118,8 @@ macro_rules! enabled {
 /// }
 /// ```
 ///
-/// The body is generic over an [`InstructionSet`] and the flags, and
-/// `#[inline(always)]`, as is what it calls: code takes the features of the function that it is inlined into.
+/// The body is generic over an [`InstructionSet`] and the flags. The body and all functions that it calls must be
+/// `#[inline(always)]`, because inlined code is compiled with the features of the calling function.
 #[macro_export]
 macro_rules! dispatched {
     ($($(#[$meta:meta])* $vis:vis unsafe fn $name:ident $(<$(const $flag:ident: bool),+>)?
@@ -132,22 +132,22 @@ macro_rules! dispatched {
         ) $(-> $made)? {
             $crate::enabled! { Avx512,
                 unsafe fn avx512 $(<$(const $flag: bool),+>)? ($($arg: $type),*) $(-> $made)? {
-                    // SAFETY: guaranteed by the caller.
+                    // SAFETY: the caller guarantees that the processor has the instruction set.
                     unsafe { $body::<$crate::isa::Avx512 $($(, $flag)+)?>($($arg),*) }
                 }
             }
             $crate::enabled! { Avx2,
                 unsafe fn avx2 $(<$(const $flag: bool),+>)? ($($arg: $type),*) $(-> $made)? {
-                    // SAFETY: guaranteed by the caller.
+                    // SAFETY: the caller guarantees that the processor has the instruction set.
                     unsafe { $body::<$crate::isa::Avx2 $($(, $flag)+)?>($($arg),*) }
                 }
             }
             #[inline(never)]
             unsafe fn portable $(<$(const $flag: bool),+>)? ($($arg: $type),*) $(-> $made)? {
-                // SAFETY: guaranteed by the caller.
+                // SAFETY: the caller guarantees that the processor has the instruction set.
                 unsafe { $body::<$crate::isa::Portable $($(, $flag)+)?>($($arg),*) }
             }
-            // SAFETY: guaranteed by the caller, including the instruction set.
+            // SAFETY: the caller guarantees the conditions of the body and that the processor has the instruction set.
             unsafe {
                 match isa {
                     #[cfg(target_arch = "x86_64")]
@@ -162,8 +162,8 @@ macro_rules! dispatched {
 }
 
 impl Isa {
-    /// Instruction sets for which functions of [`dispatched!`](crate::dispatched) are compiled, widest last. The
-    /// baseline of Arm has NEON and needs no separate function.
+    /// Instruction sets for which functions of [`dispatched!`](crate::dispatched) are compiled, widest last. NEON is
+    /// part of the Arm baseline and needs no separate function.
     const DISPATCHED: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
 
     /// True if this processor has all features of the instruction set.
@@ -191,7 +191,7 @@ impl Isa {
         Self::DISPATCHED.into_iter().filter(|isa| isa.is_available())
     }
 
-    /// Returns the widest of [`Isa::dispatched`].
+    /// Returns the widest instruction set of [`Isa::dispatched`].
     pub fn detected() -> Self {
         Self::dispatched().last().unwrap_or(Self::Portable)
     }
@@ -201,7 +201,8 @@ impl Isa {
         matches!(self, Self::Sse2 | Self::Avx | Self::Avx2 | Self::Avx512 | Self::Sve)
     }
 
-    /// Returns the vector width in bits; 0 for code of the compiler's choice, and for SVE on processors without it.
+    /// Returns the vector width in bits. It is 0 for portable code, for which the compiler chooses the width, and for
+    /// SVE on processors without SVE.
     pub fn vector_bits(self) -> u32 {
         match self {
             // SAFETY: the instruction set was just detected.
@@ -216,24 +217,24 @@ impl Isa {
     }
 }
 
-/// Returns the bytes in a scalable vector of this processor.
+/// Returns the size of this processor's scalable vectors in bytes.
 ///
 /// # Safety
-/// The processor has SVE.
+/// The processor must have SVE.
 #[cfg(target_arch = "aarch64")]
 #[target_feature(enable = "sve")]
 pub(crate) unsafe fn sve_vector_bytes() -> usize {
     let bytes;
-    // SAFETY: the instruction only reads the length.
+    // SAFETY: the instruction only reads the vector length.
     unsafe { std::arch::asm!("rdvl {}, #1", out(reg) bytes, options(pure, nomem, nostack)) };
     bytes
 }
 
 /// Instruction set as a type, for code that is compiled for it.
 pub trait InstructionSet: 'static {
-    /// The instruction set.
+    /// Instruction set that the type represents.
     const ISA: Isa;
-    /// True if a fused multiply-add is one instruction; otherwise it is a call.
+    /// True if a fused multiply-add is one instruction; false if it is a function call.
     const FMA: bool;
 }
 
@@ -289,10 +290,11 @@ mod tests {
             // SAFETY: this processor has the instruction set.
             let (ran, product) = unsafe { probe::<true>(isa, 3.0, 5.0, 7.0) };
             assert_eq!((ran, product), (isa, 22.0));
-            // SAFETY: as above.
+            // SAFETY: this processor has the instruction set.
             assert_eq!(unsafe { probe::<false>(isa, 3.0, 5.0, 7.0) }, (isa, 22.0));
         }
-        // Sets without a separate function use that of the baseline. SAFETY: every processor supports it.
+        // Sets without a separate function use the function of the baseline. SAFETY: every processor supports the
+        // baseline.
         assert_eq!(unsafe { probe::<true>(Isa::Scalar, 1.0, 1.0, 1.0) }.0, Isa::Portable);
     }
 

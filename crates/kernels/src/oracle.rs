@@ -1,41 +1,43 @@
-//! Comparison of any loop with a replay by the kernel's reference function: given lengths, odd offsets, and
-//! guards before and after each array that must not change.
+//! Test oracle: comparison of a loop with a replay by the kernel's reference function. Arrays have given lengths and
+//! odd offsets. Guard elements before and after each array must not change.
 
 use super::{ARRAYS, Args, Array, Element, Kernel, SCALAR};
 use std::ptr::NonNull;
 
 /// Guard elements before and after the share, which must not change.
 const GUARD: usize = 16;
-/// Values of the guards of each array. They differ, so that a copy from one array into another is detected.
+/// Values of the guards of each array. The values differ between arrays, so that a copy from one array into another is
+/// detected.
 const UNTOUCHED: [f64; ARRAYS] = [-7.5, -8.5, -9.5, -10.5];
-/// Start values of each array: first element, step between elements, and period after which the values
-/// repeat.
+/// Initial values of each array: first element, difference between successive elements, and period after which the
+/// values repeat.
 const START: [(f64, f64, usize); ARRAYS] =
     [(1.0, 1.0, 1021), (2.0, 1.0, 7), (0.0, 0.5, 509), (0.0, 0.25, 251)];
-/// Offsets of the first array from a cache line, elements; the others follow from it.
+/// Offsets of the first array from a cache line, elements. The offsets of the other arrays are computed with
+/// [`OFFSET_FACTORS`].
 const OFFSETS: [usize; 3] = [0, 1, 3];
-/// Factors of the first array's offset for each array, modulo 8.
+/// Factor for each array by which the first array's offset is multiplied, modulo 8.
 const OFFSET_FACTORS: [usize; ARRAYS] = [1, 5, 3, 7];
-/// Largest relative error of a sum: more than any order of summation of these elements causes.
+/// Maximum relative error of a sum; no order of summation of these elements causes a larger error.
 const SUM_TOLERANCE: f64 = 1e-6;
 
-/// Difference between a loop and the replay.
+/// Difference between the results of a loop and of the replay.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{what} is {got}, expected {expected} ({n} elements, offset {offset} from a cache line)")]
 pub struct Mismatch {
     /// Name of the element or sum, e.g. `c[17]`; indices below 0 and from `n` on are outside the share.
     pub what: String,
-    /// Value of the loop.
+    /// Value that the loop computed.
     pub got: f64,
-    /// Value of the replay.
+    /// Value that the replay computed.
     pub expected: f64,
-    /// Elements of the share.
+    /// Number of elements of the share.
     pub n: usize,
-    /// Offset of the arrays.
+    /// Offset of the first array from a cache line, elements.
     pub offset: usize,
 }
 
-/// Element in the precision of the arrays.
+/// Number type of the arrays.
 trait Number: Copy {
     const ELEMENT: Element;
     const EPSILON: f64;
@@ -65,14 +67,14 @@ impl Number for f32 {
     }
 }
 
-/// Array of elements with guards, starting `offset` elements after a cache line.
+/// Array with guard elements. The array starts `offset` elements after a cache line.
 struct Guarded<T> {
     buffer: Vec<T>,
     start: usize,
 }
 
 impl<T: Number> Guarded<T> {
-    /// Creates the array of this index.
+    /// Creates the array with this index.
     fn new(array: usize, n: usize, offset: usize) -> Self {
         let (first, step, period) = START[array];
         let mut buffer = vec![T::of(UNTOUCHED[array]); n + 2 * GUARD + 64];
@@ -87,7 +89,7 @@ impl<T: Number> Guarded<T> {
         NonNull::from(&mut self.buffer[self.start..]).cast()
     }
 
-    /// Returns share and guards in the precision of the replay.
+    /// Returns the values of the array and its guards as `f64`.
     fn values(&self) -> Vec<f64> {
         self.buffer.iter().map(|x| x.f64()).collect()
     }
@@ -114,7 +116,7 @@ pub fn check(
     Ok(())
 }
 
-/// Checks a resident loop of `kernel`, for each number of lines and of repeats.
+/// Checks a resident loop of `kernel`, for each pair of a number of lines and a number of repeats.
 ///
 /// # Errors
 /// Returns the first wrong element or sum.
@@ -141,11 +143,12 @@ fn one<T: Number>(
     let (expected, expected_sum) = replay(kernel, &arrays, n, repeats);
     let at = arrays.each_mut().map(Guarded::pointer);
     let sum = run(&Args { at, n, scalar: SCALAR, repeats });
-    // Fused multiply-add changes one rounding: two units in the last place, with a factor of two in reserve.
+    // Fused multiply-add omits one rounding, which is an error of two units in the last place; the tolerance is twice
+    // that.
     let tolerance = 4.0 * T::EPSILON;
     for ((which, array), wanted) in Array::ALL.into_iter().zip(&arrays).zip(&expected) {
         for (i, (got, element)) in array.values().into_iter().zip(wanted).enumerate() {
-            // NaN compares as not near.
+            // The comparison is false for NaN, so that NaN counts as an error.
             let near = (got - element).abs() <= tolerance * element.abs().max(1.0);
             if !near {
                 let what = format!("{}[{}]", which.name(), i as i64 - array.start as i64);
@@ -160,7 +163,7 @@ fn one<T: Number>(
     Err(Mismatch { what: "the sum".to_owned(), got: sum, expected: expected_sum, n, offset })
 }
 
-/// Returns the arrays with their guards after the kernel, and its sum.
+/// Returns the expected arrays with guards after the kernel, and the expected sum.
 fn replay<T: Number>(
     kernel: Kernel,
     arrays: &[Guarded<T>; ARRAYS],

@@ -1,22 +1,20 @@
-//! Loops, each written once and generic over the kernel, the vector, the kind of store, the unroll, the
-//! pages walked side by side and the prefetch. They have no timing, no allocation, and no branch on
+//! The loops. They are written once and are generic over the kernel, the vector, the kind of store, the unroll factor,
+//! the pages side by side and the prefetch. They contain no timing, no allocation, and no branches that depend on the
 //! configuration.
 //!
-//! Loops must not depend on the inliner: functions are `#[inline(always)]`, and there are no closures and
-//! no iterators, which become separate functions where the compiler splits the crate.
+//! The speed must not depend on decisions of the inliner. All functions are therefore `#[inline(always)]`, and there
+//! are no closures and no iterators, which can become separate functions when the compiler splits the crate.
 //!
-//! All loops consist of one [`Pass::step`]. A long pass peels elements until its destination is aligned,
-//! walks groups of pages side by side (the same line of each, then the next line), runs unrolled steps,
-//! and ends with single elements, so that any length and any offset of the arrays works. A resident loop
-//! repeats passes over whole lines, so that no call, clock or barrier separates two passes over a set that
-//! fits a cache.
+//! All loops consist of one [`Pass::step`]. A long pass has four phases: single elements until the destination is
+//! aligned; groups of pages side by side (the same line of each page, then the next line); unrolled steps; and single
+//! elements at the end. It works for any length and any offset of the arrays. A resident loop repeats passes over whole
+//! lines, so that no call, clock reading or barrier separates two passes over data in a cache.
 //!
-//! A core's bandwidth is limited by its outstanding lines, and a hardware prefetcher follows an access
-//! stream within a page of 4 KiB: pages side by side keep several prefetchers busy. glibc's `memcpy` of
-//! long ranges works in the same way (`large_memcpy_4x` in memmove-vec-unaligned-erms.S). Each walk
-//! continues into the following pages before the next group begins: page boundaries of staggered arrays
-//! are in the middle of a walk, and walks of a single page would start every page twice
-//! (docs/benchmarks.md).
+//! The bandwidth of a core is limited by the number of outstanding lines, and a hardware prefetcher follows an access
+//! stream within a page of 4 KiB. With pages side by side, several prefetchers are active simultaneously. glibc's
+//! `memcpy` of long ranges works in the same way (`large_memcpy_4x` in memmove-vec-unaligned-erms.S). Each walk covers
+//! several successive pages before the next group begins. Page boundaries of staggered arrays are in the middle of a
+//! walk, so that walks of a single page would start every page twice (docs/benchmarks.md).
 
 use super::entry::{Args, InlinedLoop, LINE, Way};
 use super::table::{ARRAYS, KernelSpec};
@@ -25,27 +23,27 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-/// Operation of a kernel on vectors.
+/// A kernel, defined by its operation on vectors.
 pub(super) trait Body {
-    /// Row of the kernel in the table.
+    /// Row of the kernel in the table of kernels.
     const SPEC: &'static KernelSpec;
-    /// Arrays that the kernel reads; a constant, so that loops have no lookup.
+    /// True for each array that the kernel reads. It is a constant, so that loops need no lookup.
     const READS: [bool; ARRAYS] = Self::SPEC.reads_mask();
     /// Index of the array that the kernel writes.
     const WRITES: Option<usize> = match Self::SPEC.writes {
         Some(array) => Some(array as usize),
         None => None,
     };
-    /// For a kernel that writes: the vector to write, from the vectors of all arrays (only those of arrays
-    /// that it reads are loaded) and `s`. For a kernel that sums: the new sum; `s` is the sum so far.
+    /// Returns the vector to write for a kernel that writes, from the scalar `s` and the vectors of the arrays that the
+    /// kernel reads. For a kernel that sums, returns the new sum; `s` is the previous sum.
     ///
     /// # Safety
-    /// The conditions of [`Vector`] hold.
+    /// The conditions of [`Vector`] must hold.
     unsafe fn value<V: Vector>(x: [V; ARRAYS], s: V) -> V;
 }
 
-/// Loops of kernel `B` with vectors `V`. `RESIDENT`: repeated over whole lines;
-/// `NT`: streaming stores; `U`: vectors per step; `SIDE`: pages side by side; `P`: number of prefetch
+/// Loops of kernel `B` with vectors `V`. The parameters are: `RESIDENT`, true for repeated passes over whole lines;
+/// `NT`, true for streaming stores; `U`, vectors per step; `SIDE`, true for pages side by side; `P`, number of prefetch
 /// distances, 0 to 2.
 pub(super) struct Pass<
     V,
@@ -69,7 +67,7 @@ impl<
 {
     #[inline(always)]
     unsafe fn run(args: &Args, way: Way) -> f64 {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees the conditions of this function.
         unsafe {
             match (RESIDENT, B::WRITES) {
                 (true, _) => Self::repeated(args, way),
@@ -80,15 +78,15 @@ impl<
     }
 }
 
-/// Number of steps summed in the element's own precision before the sum moves to `f64`: few enough
-/// that a sum of equal `f32` keeps seven digits.
+/// Number of steps that are summed in the precision of the elements before the sum is added to an `f64`. It is so small
+/// that a sum of equal `f32` numbers keeps seven digits.
 pub(super) const STEPS_A_BLOCK: usize = 256;
 
 /// Number of lanes of the widest vector. Numbers of lanes and of sums are powers of two.
 const MOST_LANES: usize = 16;
 
-/// Distance between pages traversed side by side, and length of each walk, bytes: four pages as hardware prefetchers
-/// see them, independent of the page size in memory.
+/// Distance between the pages that are traversed side by side, and length of each walk, bytes. It is four pages of 4
+/// KiB, the unit of hardware prefetchers, regardless of the page size in memory.
 pub(super) const SPAN: usize = 4 * 4096;
 
 impl<
@@ -101,23 +99,23 @@ impl<
     const P: u8,
 > Pass<V, B, RESIDENT, NT, U, SIDE, P>
 {
-    /// Number of elements per step.
+    /// Number of elements per step (iteration of an unrolled loop).
     const STEP: usize = V::LANES * U;
-    /// Number of elements per line.
+    /// Number of elements per cache line.
     const LINE: usize = LINE / size_of::<V::Scalar>();
-    /// Number of elements per span.
+    /// Number of elements per walk over successive pages.
     const SPAN: usize = SPAN / size_of::<V::Scalar>();
 
-    /// Runs one step from element `i` on: loads all vectors, then stores each result, or adds each to its own
-    /// sum.
+    /// Runs one step that begins at element `i`: loads all vectors, and then stores the results or adds each result to
+    /// a separate sum.
     ///
     /// # Safety
-    /// The processor has the instruction set of `V`; each array that the kernel uses has `STEP`
-    /// elements from `i` on; the array that it writes is aligned to the vector at `i`, and no other
-    /// thread uses it.
+    /// The processor must have the instruction set of `V`. Each array that the kernel uses must have `STEP` elements
+    /// from `i` on. The array that the kernel writes must be aligned to the vector size at `i`, and no other thread may
+    /// use it.
     #[inline(always)]
     unsafe fn step(at: &[*mut V::Scalar; ARRAYS], i: usize, s: V, sums: &mut [V; U]) {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees the conditions of this function.
         unsafe {
             let Some(array) = B::WRITES else {
                 let mut u = 0;
@@ -147,17 +145,17 @@ impl<
         }
     }
 
-    /// Loads the vectors at element `i` of the arrays that the kernel reads; the others are `s`.
+    /// Loads the vectors at element `i` of the arrays that the kernel reads; returns `s` for all other arrays.
     ///
     /// # Safety
-    /// The conditions of [`Pass::step`] hold.
+    /// The conditions of [`Pass::step`] must hold.
     #[inline(always)]
     unsafe fn load(at: &[*mut V::Scalar; ARRAYS], i: usize, s: V) -> [V; ARRAYS] {
         let mut x = [s; ARRAYS];
         let mut k = 0;
         while k < ARRAYS {
             if B::READS[k] {
-                // SAFETY: guaranteed by the caller.
+                // SAFETY: the caller guarantees the conditions of this function.
                 x[k] = unsafe { V::load(at[k].add(i)) };
             }
             k += 1;
@@ -165,11 +163,11 @@ impl<
         x
     }
 
-    /// Runs over the same line of each of `pages` spans, the first from element `i` on, then over the next
-    /// line, for `lines` lines.
+    /// Traverses `pages` spans alternately: first one line of each span, then the next line of each span, for `lines`
+    /// lines. The first span begins at element `i`.
     ///
     /// # Safety
-    /// The conditions of [`Pass::step`] hold for the elements of these lines.
+    /// The conditions of [`Pass::step`] must hold for the elements of these lines.
     #[inline(always)]
     unsafe fn side_by_side(
         at: &[*mut V::Scalar; ARRAYS],
@@ -179,14 +177,14 @@ impl<
         s: V,
         sums: &mut [V; U],
     ) {
-        // A bound that is unknown to the compiler, which would otherwise unroll a whole span.
+        // The bound is hidden from the compiler, which would otherwise unroll the loop over a whole span.
         let end = std::hint::black_box(i + lines * Self::LINE);
         while i < end {
             let mut at_line = i;
             while at_line < i + pages * Self::SPAN {
                 let mut k = 0;
                 while k < Self::LINE {
-                    // SAFETY: guaranteed by the caller.
+                    // SAFETY: the caller guarantees the conditions of this function.
                     unsafe { Self::step(at, at_line + k, s, sums) };
                     k += Self::STEP;
                 }
@@ -196,11 +194,11 @@ impl<
         }
     }
 
-    /// Prefetches the lines of a later step: with `P` 1 into level 1, with `P` 2 also farther ahead into
-    /// level 2. The addresses need not exist.
+    /// Prefetches the lines of a later step into level 1 if `P` is 1. If `P` is 2, also prefetches lines farther ahead
+    /// into level 2. The addresses may be invalid.
     ///
     /// # Safety
-    /// The conditions of [`Vector`] hold.
+    /// The conditions of [`Vector`] must hold.
     #[inline(always)]
     unsafe fn prefetch(at: &[*mut V::Scalar; ARRAYS], i: usize, way: Way) {
         if P == 0 {
@@ -211,7 +209,7 @@ impl<
             let from = at[k].wrapping_add(i).cast::<u8>();
             let mut line = 0;
             while B::READS[k] && line < Self::STEP * size_of::<V::Scalar>() {
-                // SAFETY: guaranteed by the caller.
+                // SAFETY: the caller guarantees the conditions of this function.
                 unsafe {
                     V::prefetch::<false>(from.wrapping_add(line + way.near).cast());
                     if P == 2 {
@@ -227,17 +225,18 @@ impl<
     /// Runs one pass of a kernel that writes `array`.
     ///
     /// # Safety
-    /// The conditions of [`InlinedLoop`] and of [`super::Variant::run`] hold.
+    /// The conditions of [`InlinedLoop`] and of [`super::Variant::run`] must hold.
     #[inline(always)]
     unsafe fn write_once(args: &Args, array: usize, way: Way) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let scalar = V::Scalar::from_f64(args.scalar);
-        // SAFETY: every index below is less than n; vector stores go to addresses that the head has
-        // aligned; the rest is guaranteed by the caller.
+        // SAFETY: every index in this block is less than n, and the first loop aligns the addresses of vector stores;
+        // the caller guarantees the other conditions.
         unsafe {
             let s = V::splat(scalar);
-            // If a step covers a line of each page, whole lines of the destination are written.
+            // With pages side by side, a step covers a line of each page. The destination is then aligned to lines, so
+            // that whole lines are written.
             let alignment = if SIDE { LINE } else { size_of::<V>() };
             let head = at[array].align_offset(alignment).min(n);
             if head > 0 {
@@ -266,16 +265,16 @@ impl<
     /// Runs one pass of a kernel that sums; returns the sum.
     ///
     /// # Safety
-    /// The conditions of [`Pass::write_once`] hold.
+    /// The conditions of [`Pass::write_once`] must hold.
     #[inline(always)]
     unsafe fn sum_once(args: &Args, way: Way) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let zero = V::Scalar::from_f64(0.0);
-        // Equal blocks round in the same direction, so plain addition would drift with their number:
-        // compensated summation (Kahan), once per block.
+        // The sums of blocks are added with compensated summation (Kahan). If all blocks are equal, plain additions
+        // would round in the same direction, and the error would grow with the number of blocks.
         let mut total = Compensated::default();
-        // SAFETY: every index below is less than n; the rest is guaranteed by the caller.
+        // SAFETY: every index in this block is less than n; the caller guarantees the other conditions.
         unsafe {
             let none = V::splat(zero);
             let mut i = 0;
@@ -310,13 +309,13 @@ impl<
     /// Runs the requested number of passes over whole lines; sums stay in registers between passes.
     ///
     /// # Safety
-    /// The conditions of [`InlinedLoop`] and of [`super::Resident::run`] hold.
+    /// The conditions of [`InlinedLoop`] and of [`super::Resident::run`] must hold.
     #[inline(always)]
     unsafe fn repeated(args: &Args, way: Way) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let (n, stepped) = (args.n, args.n - args.n % Self::STEP);
-        // SAFETY: every index below is less than n, vectors start at multiples of their size; the rest
-        // is guaranteed by the caller.
+        // SAFETY: every index in this block is less than n, and vectors start at multiples of their size; the caller
+        // guarantees the other conditions.
         unsafe {
             let s = V::splat(V::Scalar::from_f64(args.scalar));
             let mut sums = [V::splat(V::Scalar::from_f64(0.0)); U];
@@ -336,7 +335,7 @@ impl<
                     [sums[0]] = one;
                     i += V::LANES;
                 }
-                // Passes must not be merged.
+                // The fence prevents the compiler from merging two passes.
                 compiler_fence(Ordering::SeqCst);
             }
             if NT {
@@ -347,7 +346,7 @@ impl<
     }
 }
 
-/// Compensated sum (Kahan), which carries the rounding error along.
+/// Compensated sum (Kahan): the sum, and the rounding error so far.
 #[derive(Default)]
 pub(super) struct Compensated {
     pub sum: f64,
@@ -364,16 +363,16 @@ impl Compensated {
     }
 }
 
-/// Runs a kernel element by element at the ends of a long pass, before its destination is aligned and after
-/// its last step. Returns the sum. Not inlined: all loops of a kernel share it.
+/// Runs a kernel element by element at the ends of a long pass: before the destination is aligned, and after the last
+/// step. Returns the sum. The function is not inlined, so that all loops of a kernel share it.
 ///
 /// # Safety
-/// The conditions of [`Pass::step`] hold for these elements.
+/// The conditions of [`Pass::step`] must hold for these elements.
 #[inline(never)]
 unsafe fn ends<T: Scalar, B: Body>(at: &[*mut T; ARRAYS], range: Range<usize>, s: T) -> f64 {
     let mut total = 0.0;
     for i in range {
-        // SAFETY: guaranteed by the caller; every processor has this vector.
+        // SAFETY: the caller guarantees the conditions of this function; every processor supports this vector.
         unsafe {
             let s = Lanes::<T, 1>::splat(s);
             let mut sums = [s];
@@ -384,15 +383,15 @@ unsafe fn ends<T: Scalar, B: Body>(at: &[*mut T; ARRAYS], range: Range<usize>, s
     total
 }
 
-/// Returns the sum of all lanes. Pairwise, so that few operations depend on each other: a block of a sum ends
-/// within some tens of cycles, during which the loads of the next block proceed.
+/// Returns the sum of all lanes. The lanes are added pairwise, so that the chain of dependent operations is short. A
+/// block of a sum thus ends within some tens of cycles, during which the loads of the next block proceed.
 ///
 /// # Safety
-/// The conditions of [`Vector`] hold.
+/// The conditions of [`Vector`] must hold.
 #[inline(always)]
 unsafe fn sum_of<V: Vector, const U: usize>(mut sums: [V; U]) -> f64 {
     let mut left = U;
-    // SAFETY: guaranteed by the caller; a vector is its lanes, in order.
+    // SAFETY: the caller guarantees the conditions of this function; a vector consists of its lanes, in order.
     unsafe {
         while left > 1 {
             left /= 2;

@@ -1,7 +1,7 @@
 //! Software prefetch of a line of memory.
 
-/// Prefetches the line at an address into level 1, or with `FAR` into level 2. Does nothing on processors without
-/// such an instruction. Any address is allowed; an unreadable one is ignored.
+/// Prefetches the cache line at an address into level 1; if `FAR` is true, into level 2. Does nothing on processors
+/// without a prefetch instruction. Any address is allowed; an unreadable address is ignored.
 #[inline(always)]
 pub fn prefetch<const FAR: bool>(from: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -17,7 +17,7 @@ pub fn prefetch<const FAR: bool>(from: *const u8) {
         }
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: a prefetch of any address is allowed and changes nothing visible.
+    // SAFETY: a prefetch of any address is allowed and has no visible effect.
     unsafe {
         if FAR {
             std::arch::asm!("prfm pldl2keep, [{}]", in(reg) from,

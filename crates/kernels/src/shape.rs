@@ -1,5 +1,5 @@
-//! Shape of a kernel's loop: element type, instruction set, kind of store, unroll, pages side by side,
-//! prefetch; with the names in options and records, and their grammar.
+//! Shape of a kernel's loop: element type, instruction set, kind of store, unroll factor, pages side by side, prefetch.
+//! The module contains the names of these properties in options and records, and the grammar of their values.
 
 use super::isa::Isa;
 pub use nodegauge_measure::UnknownName;
@@ -12,10 +12,10 @@ use std::str::FromStr;
 /// Type of an array's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Element {
-    /// 8 bytes, the type of published STREAM results.
+    /// Double precision, 8 bytes: the type of published STREAM results.
     #[default]
     F64,
-    /// 4 bytes.
+    /// Single precision, 4 bytes.
     F32,
 }
 names!(Element, "element type", F64 = "f64", F32 = "f32");
@@ -33,9 +33,9 @@ impl Element {
 /// Kind of stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Stores {
-    /// Stores through the caches, which read each line before it is overwritten.
+    /// Stores through the caches, for which each line is read before it is overwritten.
     Regular,
-    /// Streaming stores that bypass the caches, without that read.
+    /// Streaming stores that bypass the caches, so that lines are not read before they are overwritten.
     NonTemporal,
 }
 names!(Stores, "kind of store", Regular = "regular", NonTemporal = "nontemporal");
@@ -43,7 +43,7 @@ names!(Stores, "kind of store", Regular = "regular", NonTemporal = "nontemporal"
 /// Software prefetch: off, or the distances in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Prefetch {
-    /// Hardware prefetchers only.
+    /// No software prefetch; only hardware prefetchers are active.
     #[default]
     Off,
     /// Prefetch into level 1 at this distance.
@@ -67,7 +67,7 @@ impl FromStr for Prefetch {
 
     /// Parses `off`, `BYTES`, or `FAR,NEAR`.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        /// Largest accepted distance: more than any processor's buffers can hold.
+        /// Maximum accepted distance, which exceeds the buffers of any processor.
         const MOST: u64 = 1 << 20;
         if text == "off" {
             return Ok(Self::Off);
@@ -76,8 +76,10 @@ impl FromStr for Prefetch {
         let distance = |input: &mut Cursor<'_>| {
             let at = input.position();
             match input.number("expected off, or a distance in bytes")? {
-                0 => Err(input.error_at(at, "a distance is greater than zero")),
-                bytes if bytes > MOST => Err(input.error_at(at, "a distance is at most 1 MiB")),
+                0 => Err(input.error_at(at, "the distance must be greater than zero")),
+                bytes if bytes > MOST => {
+                    Err(input.error_at(at, "the distance must be at most 1 MiB"))
+                }
                 bytes => Ok(bytes as u32),
             }
         };
@@ -87,13 +89,13 @@ impl FromStr for Prefetch {
             cursor.finish("expected nothing after the second distance")?;
             return Ok(Self::FarNear(first, near));
         }
-        cursor.finish("expected ',' and a second distance, or nothing")?;
+        cursor.finish("only ',' and a second distance may follow")?;
         Ok(Self::Near(first))
     }
 }
 
 impl Prefetch {
-    /// Returns the number of distances. The distances themselves are arguments of a loop.
+    /// Returns the kind of prefetch without the distances, which are arguments of a loop.
     pub(super) fn kind(self) -> Self {
         match self {
             Self::Off => Self::Off,
@@ -102,7 +104,7 @@ impl Prefetch {
         }
     }
 
-    /// Returns the kind of prefetch with this number of distances, all 0.
+    /// Returns the kind of prefetch with this number of distances; the distances are 0.
     pub(super) const fn with_distances(distances: u8) -> Self {
         match distances {
             0 => Self::Off,
@@ -111,7 +113,7 @@ impl Prefetch {
         }
     }
 
-    /// Returns the distances `(near, far)` in bytes; 0 for a distance that does not exist.
+    /// Returns the distances `(near, far)` in bytes; 0 for an absent distance.
     #[inline]
     pub(super) fn bytes(self) -> (usize, usize) {
         match self {
@@ -122,20 +124,21 @@ impl Prefetch {
     }
 }
 
-/// Number of pages of 4 KiB that a loop traverses side by side: the same line of each, then the next line.
+/// Number of pages of 4 KiB that a loop traverses side by side: it accesses the same line of each page, then the next
+/// line of each page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SideBySide(u8);
 
 impl SideBySide {
-    /// One page after another.
+    /// The pages are traversed one after another.
     pub const ONE: Self = Self(1);
-    /// Placeholder for any number of several pages, which is an argument of a loop.
+    /// Placeholder for any number greater than one; the actual number is an argument of the loop.
     pub(super) const SOME: Self = Self(u8::MAX);
-    /// Maximum number: no core has more outstanding lines.
+    /// Maximum number of pages; no core has more outstanding lines.
     const MOST: u8 = 64;
 
-    /// Returns `pages` pages; `None` if there are none or more than 64.
+    /// Creates the number `pages`; `None` if it is 0 or greater than 64.
     pub const fn new(pages: u8) -> Option<Self> {
         match pages {
             1..=Self::MOST => Some(Self(pages)),
@@ -143,13 +146,13 @@ impl SideBySide {
         }
     }
 
-    /// Returns the number of pages.
+    /// Returns the number as an integer.
     #[inline]
     pub fn pages(self) -> u8 {
         self.0
     }
 
-    /// Returns the number of pages; `None` for one page.
+    /// Returns the number as an integer; `None` if it is one.
     pub fn several(self) -> Option<u8> {
         (self != Self::ONE).then_some(self.0)
     }
@@ -176,7 +179,7 @@ impl FromStr for SideBySide {
         let pages = cursor.number("expected a number of pages")?;
         cursor.finish("expected nothing after the number")?;
         let known = u8::try_from(pages).ok().and_then(Self::new);
-        known.ok_or_else(|| cursor.error_at(0, "the number of pages side by side is 1 to 64"))
+        known.ok_or_else(|| cursor.error_at(0, "the number of pages side by side must be 1 to 64"))
     }
 }
 
@@ -184,21 +187,21 @@ impl FromStr for SideBySide {
 /// `builds`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KernelShape {
-    /// Instruction set.
+    /// Instruction set of the vectors.
     pub isa: Isa,
     /// Kind of store.
     pub stores: Stores,
-    /// Vectors per step.
+    /// Unroll factor: number of vectors per iteration.
     pub unroll: u8,
     /// Number of pages traversed side by side.
     pub side_by_side: SideBySide,
-    /// Software prefetch.
+    /// Software prefetch, with distances.
     pub prefetch: Prefetch,
 }
 
 impl KernelShape {
     /// Returns the shape of a compiled loop with this number of prefetch `distances`. The distances are 0 and the
-    /// pages side by side [`SideBySide::SOME`], because both are arguments of the loop.
+    /// number of pages side by side is [`SideBySide::SOME`], because both are arguments of the loop.
     pub(super) const fn built(
         isa: Isa,
         nontemporal: bool,

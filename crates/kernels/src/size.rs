@@ -1,7 +1,8 @@
 //! Length of the arrays: STREAM's rule, limited by the available memory.
 //!
-//! STREAM requires arrays of at least four times the sum of the last-level caches in use and at least a
-//! million elements. Smaller arrays measure caches. The cache sizes that a guest reports may be wrong.
+//! STREAM requires arrays of at least four times the sum of the last-level caches in use and at least a million
+//! elements. With smaller arrays, caches would be measured. The cache sizes that a guest (virtual machine) reports may
+//! be wrong.
 
 use crate::Element;
 use nodegauge_measure::grammar::Cursor;
@@ -12,23 +13,23 @@ use std::str::FromStr;
 
 /// Minimum ratio of an array to the sum of last-level caches by STREAM's rule.
 pub const RULE_FACTOR: f64 = 4.0;
-/// Minimum number of elements of STREAM's rule.
+/// Minimum number of elements of an array by STREAM's rule.
 pub const RULE_ELEMENTS: u64 = 1_000_000;
-/// Length of an array if no cache size is known: more than four times any cache of current desktops;
+/// Size of an array if no cache size is known. It is more than four times the largest cache of current desktops;
 /// servers report their cache sizes.
 const UNKNOWN_CACHE_ARRAY: Bytes = Bytes::mib(512);
 
-/// Minimum bytes of all arrays together in a guest: more than four times what a current host keeps near
-/// one guest in a last-level cache (some hundred MiB on one die), whatever size the guest reports.
+/// Minimum total size of all arrays in a guest, regardless of the cache size that the guest reports. It is more than
+/// four times the last-level cache that one guest can use on current hosts (some hundred MiB on one die).
 const GUEST_LEAST: Bytes = Bytes::gib(1);
 
-/// Value of `--size`.
+/// Value of the option `--size`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum SizeSpec {
-    /// STREAM's rule.
+    /// Size determined by STREAM's rule.
     #[default]
     Auto,
-    /// This many times the sum of the last-level caches in use.
+    /// Size of an array as a multiple of the total size of the last-level caches in use.
     TimesLlc(f64),
     /// Bytes per array.
     Bytes(Bytes),
@@ -41,7 +42,7 @@ impl fmt::Display for SizeSpec {
         match self {
             Self::Auto => f.write_str("auto"),
             Self::TimesLlc(factor) => write!(f, "{factor}xLLC"),
-            // The text is exact and without a blank because it is parsed again.
+            // The text is exact and contains no blank, because it is parsed again.
             Self::Bytes(Bytes(bytes)) => {
                 let unit = [(30, "GiB"), (20, "MiB"), (10, "KiB")]
                     .into_iter()
@@ -54,9 +55,9 @@ impl fmt::Display for SizeSpec {
     }
 }
 
-/// Largest accepted number of elements or bytes: a pebibyte, far above any node's memory.
+/// Maximum accepted number of elements or bytes; 2^50 is far above the memory of any node.
 const MOST: u64 = 1 << 50;
-/// Largest accepted factor.
+/// Maximum accepted factor before `xLLC`.
 const MOST_TIMES: f64 = 1e6;
 
 impl FromStr for SizeSpec {
@@ -73,7 +74,7 @@ impl FromStr for SizeSpec {
             return Err(cursor.error("expected auto, a number, or a size with a unit"));
         }
         let zero = cursor.error_at(0, "a size must be greater than zero");
-        let huge = cursor.error_at(0, "no machine has memory for this");
+        let huge = cursor.error_at(0, "the size exceeds the memory of any machine");
         if cursor.rest() == "xLLC" {
             let factor: f64 =
                 number.parse().map_err(|_| cursor.error_at(0, "expected a factor before xLLC"))?;
@@ -86,7 +87,9 @@ impl FromStr for SizeSpec {
         if cursor.at_end() {
             let mut count = Cursor::new("size", "--size 80000000", text);
             let elements = count.number("expected a number of elements")?;
-            count.finish("a number of elements has no fraction; expected a unit such as GiB")?;
+            count.finish(
+                "a number of elements must be an integer; for bytes, add a unit such as GiB",
+            )?;
             return match elements {
                 0 => Err(zero),
                 n if n > MOST => Err(huge),
@@ -97,36 +100,36 @@ impl FromStr for SizeSpec {
         let bytes = read_bytes(&mut either)?;
         either.finish("expected nothing after the unit")?;
         match bytes.0 {
-            0..8 => Err(either.error_at(0, "an array holds at least one element of 8 bytes")),
+            0..8 => Err(either.error_at(0, "an array must have at least one element of 8 bytes")),
             n if n > MOST => Err(huge),
             _ => Ok(Self::Bytes(bytes)),
         }
     }
 }
 
-/// Properties of the machine that determine the length.
+/// Properties of the machine and the run that determine the length of the arrays.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SizeConditions {
     /// Gauge that chooses the length.
     pub gauge: &'static str,
-    /// Number of arrays that must fit.
+    /// Number of arrays that must fit in memory.
     pub arrays: usize,
     /// Sum of the last-level caches of the threads' CPUs, and of the memory-side caches.
     pub llc: Option<Bytes>,
     /// True if a hypervisor reports the cache sizes.
     pub guest: bool,
-    /// Memory that is available under all limits.
+    /// Available memory, within all limits.
     pub available: Bytes,
-    /// Maximum share of that memory for the arrays, 0 to 1.
+    /// Maximum share of the available memory for the arrays, 0 to 1.
     pub fraction: Fraction,
 }
 
-/// Length of the arrays, and its relation to the rule.
+/// Length of the arrays, and its relation to STREAM's rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArraySize {
     /// Elements per array.
     pub elements: u64,
-    /// Ratio of one array to the sum of last-level caches; `None` if that is unknown.
+    /// Size of one array divided by the total size of the last-level caches; `None` if the caches are unknown.
     pub times_llc: Option<f64>,
     /// True if STREAM's rule holds; `None` if the caches are unknown.
     pub follows_rule: Option<bool>,
@@ -148,7 +151,8 @@ fn share(fraction: f64) -> String {
 /// Chooses the length of each array.
 ///
 /// # Errors
-/// Fails if an explicit size does not fit, or if not even the rule's minimum number of elements fits.
+/// Fails if an explicit size does not fit in memory, or if not even the minimum number of elements of STREAM's rule
+/// fits.
 pub fn choose(
     spec: SizeSpec,
     element: Element,
@@ -178,7 +182,7 @@ pub fn choose(
     .max(1);
     if spec == SizeSpec::Auto && around.guest {
         let least = GUEST_LEAST.0 / (arrays * element.bytes());
-        // At most as much as memory allows. Only a reduction below the rule above is reported.
+        // The length is limited by the memory. Only a reduction below STREAM's rule is reported.
         elements = elements.max(least.min(most));
     }
     let clamps = matches!(spec, SizeSpec::Auto) && most >= RULE_ELEMENTS;
@@ -186,7 +190,7 @@ pub fn choose(
         let array = Bytes(elements.saturating_mul(element.bytes()));
         if !clamps {
             let less = match (most * element.bytes()) >> 20 {
-                0 => "free some memory".to_owned(),
+                0 => "end other programs to free memory".to_owned(),
                 fits => format!("use --size {fits}MiB or less"),
             };
             let more = if around.fraction < Fraction(0.95) {
@@ -215,14 +219,14 @@ pub fn choose(
 }
 
 impl ArraySize {
-    /// Compares arrays of `elements` elements with the sum of last-level caches, bytes.
+    /// Compares arrays of `elements` elements with the total size of the last-level caches, bytes.
     pub fn of(elements: u64, element: Element, llc: Option<f64>, notices: Vec<Notice>) -> Self {
         let bytes = (elements * element.bytes()) as f64;
         let times_llc = llc.map(|llc| bytes / llc);
         Self {
             elements,
             times_llc,
-            // Rounding to whole elements may give slightly less than the factor.
+            // Rounding to whole elements may result in slightly less than the factor.
             follows_rule: times_llc
                 .map(|times| times >= RULE_FACTOR * 0.999 && elements >= RULE_ELEMENTS),
             notices,

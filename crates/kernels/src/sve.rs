@@ -1,9 +1,9 @@
-//! Loops for Arm's Scalable Vector Extension, whose vector length depends on the processor. No Rust type can hold
+//! Loops for Arm's Scalable Vector Extension, whose vector length depends on the processor. No Rust type can contain
 //! such a vector. Each kernel therefore has a line of assembler, and all loops consist of the same assembler code: a
-//! number of steps of `U` vectors each, a stride apart.
+//! number of steps of `U` vectors each, with a constant stride between steps.
 //!
-//! Instructions: "Arm A64 Instruction Set Architecture", SVE instructions. Loads and stores take a predicate, so the
-//! ends of an array need no scalar loop.
+//! Instructions: "Arm A64 Instruction Set Architecture", SVE instructions. Loads and stores have a predicate, so that
+//! the ends of an array need no scalar loop.
 
 use super::builds::{Build, stores};
 use super::entry::{Args, LINE, Way};
@@ -15,8 +15,8 @@ use super::vector::Scalar;
 use std::arch::asm;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-/// Addresses of a number of steps: first element of each array, number of steps, distance in bytes, and
-/// active elements of each vector (all if larger than the vector).
+/// Range of steps: first element of each array, number of steps, distance between steps in bytes, and number of active
+/// elements per vector (all elements if the number exceeds the vector length).
 #[derive(Clone, Copy)]
 pub(super) struct Steps {
     at: [*mut u8; ARRAYS],
@@ -25,13 +25,13 @@ pub(super) struct Steps {
     lanes: usize,
 }
 
-/// Kernel with loops on scalable vectors.
+/// Kernel that has loops on scalable vectors.
 pub(super) trait Scalable: Body {
-    /// Runs at least one step of `U` vectors; returns the sum of a kernel that sums. `P`: number of prefetch
-    /// distances.
+    /// Runs one or more steps of `U` vectors each. Returns the sum for a kernel that sums. `P` is the number of
+    /// prefetch distances.
     ///
     /// # Safety
-    /// The processor has SVE; each array that the kernel uses has the elements of all steps.
+    /// The processor must have SVE. Each array that the kernel uses must contain the elements of all steps.
     unsafe fn steps<T: Scalar, const NT: bool, const U: usize, const P: u8>(
         steps: Steps,
         scalar: f64,
@@ -39,16 +39,16 @@ pub(super) trait Scalable: Body {
     ) -> f64;
 }
 
-/// Assembler for one element type, given by the suffix of load and store instructions, the suffix of
-/// registers, and the form of the general register that holds the scalar. Vectors of arrays a and d (no
-/// kernel reads both) are in z0 to z7, of b in z10 to z17, of c and sums in z20 to z27, the scalar is in
-/// z31. All elements are active in p1; the elements of the step are active in p0.
+/// Assembler for one element type. Its parameters are the suffix of load and store instructions, the suffix of
+/// registers, and the form of the general register that contains the scalar. Vectors of arrays a and d (no kernel reads
+/// both) are in z0 to z7, of b in z10 to z17, of c and sums in z20 to z27, the scalar is in z31. All elements are
+/// active in p1; the elements of the step are active in p0.
 macro_rules! steps {
     ($body:literal, $result:literal, $move:literal, $lane:literal, $scalar:literal, $widen:literal;
      $steps:ident, $bits:expr, $way:ident, $kernel:ident) => {{
         let sum: f64;
         let [a, b, c, d] = $steps.at;
-        // SAFETY: guaranteed by the caller; every changed register is declared.
+        // SAFETY: the caller guarantees the conditions of `Scalable::steps`; every changed register is declared.
         unsafe {
             asm!(
                 concat!(".macro body a, b, c, d, s, sum\n", $body, "\n.endm"),
@@ -184,7 +184,7 @@ macro_rules! scalable {
             }
         )*
 
-        /// All kernels.
+        /// Returns the loops of all kernels.
         pub(super) const fn all() -> &'static [&'static [Build]] {
             use super::bodies::*;
             const { &[$(
@@ -217,7 +217,7 @@ scalable! {
 /// Runs a loop once, as [`Pass`](super::pass::Pass) does for vectors of a known length.
 ///
 /// # Safety
-/// The processor has SVE; the rest as for [`Run::run`](super::entry::Run::run).
+/// The processor must have SVE. The other conditions are those of [`Run::run`](super::entry::Run::run).
 #[target_feature(enable = "sve")]
 unsafe fn run<
     T: Scalar,
@@ -233,12 +233,12 @@ unsafe fn run<
 ) -> f64 {
     let end = args.n * size_of::<T>();
     let mut total = Compensated::default();
-    // SAFETY: all offsets below are less than the end, the last vector has no more elements than are
-    // left; the rest is guaranteed by the caller.
+    // SAFETY: all offsets in this block are less than the end, and the last vector has no more active elements than are
+    // left; the caller guarantees the other conditions.
     unsafe {
         let vector = sve_vector_bytes();
         let from = |i: usize| args.at.map(|at| at.as_ptr().wrapping_add(i));
-        // Only if a span holds a whole number of vectors.
+        // Pages are traversed side by side only if a span consists of whole vectors.
         let side = SIDE && SPAN.is_multiple_of(vector);
         let repeats = if RESIDENT { args.repeats } else { 1 };
         for _ in 0..repeats {
@@ -267,7 +267,7 @@ unsafe fn run<
             }
             let stride = U * vector;
             while end - i >= stride {
-                // Sums are moved to `f64` before they lose digits.
+                // After this number of steps the sums are added to an `f64`, before they lose digits.
                 let most = if K::WRITES.is_some() { usize::MAX } else { STEPS_A_BLOCK };
                 let count = ((end - i) / stride).min(most);
                 let steps = Steps { at: from(i), count, stride, lanes: usize::MAX };
@@ -275,17 +275,17 @@ unsafe fn run<
                 i += count * stride;
             }
             total.add(few::<T, K, NT>(from(i), end - i, vector, args.scalar, way));
-            // Passes must not be merged.
+            // The fence prevents the compiler from merging two passes.
             compiler_fence(Ordering::SeqCst);
         }
     }
     total.sum
 }
 
-/// Runs the kernel over `bytes` bytes vector by vector, the last one partially.
+/// Runs the kernel over `bytes` bytes, vector by vector; the last vector may be partial.
 ///
 /// # Safety
-/// The conditions of [`Scalable::steps`] hold.
+/// The conditions of [`Scalable::steps`] must hold.
 #[inline]
 #[target_feature(enable = "sve")]
 unsafe fn few<T: Scalar, K: Scalable, const NT: bool>(
@@ -299,7 +299,7 @@ unsafe fn few<T: Scalar, K: Scalable, const NT: bool>(
     while i < bytes {
         let at = at.map(|at| at.wrapping_add(i));
         let steps = Steps { at, count: 1, stride: 0, lanes: (bytes - i) / size_of::<T>() };
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees the conditions of `Scalable::steps`.
         sum += unsafe { K::steps::<T, NT, 1, 0>(steps, scalar, way) };
         i += vector;
     }
@@ -324,7 +324,7 @@ const fn build<
     }
 }
 
-/// Builds for passes over long arrays.
+/// Returns the loops for passes over long arrays.
 const fn passes<T: Scalar, K: Scalable + 'static, const NT: bool>() -> &'static [Build] {
     if !(K::SPEC.in_passes() && stores::<K>(Isa::Sve, NT)) {
         return &[];
@@ -343,7 +343,7 @@ const fn passes<T: Scalar, K: Scalable + 'static, const NT: bool>() -> &'static 
     }
 }
 
-/// Builds without prefetch: unrolled, and with pages side by side.
+/// Returns the loops without prefetch: several unroll factors, and a loop with pages side by side.
 const fn unprefetched<T: Scalar, K: Scalable, const RESIDENT: bool, const NT: bool>() -> [Build; 5]
 {
     [
@@ -355,7 +355,7 @@ const fn unprefetched<T: Scalar, K: Scalable, const RESIDENT: bool, const NT: bo
     ]
 }
 
-/// Builds for resident sets.
+/// Returns the loops for resident sets, i.e. for data that stays in a cache.
 const fn residents<K: Scalable + 'static, const NT: bool>() -> &'static [Build] {
     let stores = stores::<K>(Isa::Sve, NT) && (!NT || K::SPEC.write_allocates());
     if !(K::SPEC.is_resident() && stores) {

@@ -1,6 +1,6 @@
-//! Table of kernels, one row each: formula, arrays read and written, counted operations, and the reference function
-//! on one element. Everything else is derived from it: the arrays that loops load and store, the expected values of
-//! the replay and the oracle, the names in records and help.
+//! Table of kernels with one row per kernel: formula, arrays read and written, counted operations, and the reference
+//! function on one element. The arrays that loops load and store, the expected values in checks and tests, and the
+//! names in records and help texts are derived from this table.
 
 use super::{Element, Stores, UnknownName};
 use serde::{Deserialize, Serialize};
@@ -10,69 +10,69 @@ use std::str::FromStr;
 /// Maximum number of arrays of a kernel.
 pub const ARRAYS: usize = 4;
 
-/// Number of arrays of STREAM. A pass has more only if one of its kernels uses the fourth.
+/// Number of arrays of STREAM. A pass has a fourth array only if one of its kernels uses it.
 pub const STREAM_ARRAYS: usize = 3;
 
-/// Scalar `s` of STREAM.
+/// Scalar `s` in STREAM's kernels.
 pub const SCALAR: f64 = 3.0;
 
-/// One of the arrays. The discriminant is the index in [`Args::at`](super::Args::at).
+/// One of the arrays of a pass. The discriminant is the index in [`Args::at`](super::Args::at).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Array {
-    /// First array.
+    /// First array, `a` in STREAM.
     A,
-    /// Second array.
+    /// Second array, `b` in STREAM.
     B,
-    /// Third array.
+    /// Third array, `c` in STREAM.
     C,
-    /// Fourth array, which STREAM's own kernels do not use.
+    /// Fourth array, `d`, which STREAM's kernels do not use.
     D,
 }
 
 /// Kinds of loops that a kernel has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loops {
-    /// Passes over long arrays, as in STREAM.
+    /// Only loops for passes over long arrays, as in STREAM.
     Passes,
-    /// Sets that fit a cache, traversed repeatedly within a call.
+    /// Only resident loops, which traverse data in a cache repeatedly within one call.
     Resident,
-    /// Both.
+    /// Both kinds of loops.
     Both,
 }
 
-/// Function from one element of each array and the scalar to an element.
+/// Function that computes an element from one element of each array and the scalar.
 type Reference<T> = fn([T; ARRAYS], T) -> T;
 
-/// Row of the table.
+/// Row of the table: properties of one kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelSpec {
-    /// Kernel.
+    /// Kernel that the row describes.
     pub kernel: Kernel,
-    /// Name in options and records.
+    /// Name of the kernel in options and records.
     pub name: &'static str,
-    /// Loop body.
+    /// Loop body as a formula.
     pub formula: &'static str,
-    /// Arrays read.
+    /// Arrays that the kernel reads.
     pub reads: &'static [Array],
-    /// Array written; `None` for a kernel that sums what it reads.
+    /// Array that the kernel writes; `None` for a kernel that sums what it reads.
     pub writes: Option<Array>,
     /// Floating-point operations per element.
     pub flops: u32,
-    /// Scalars that stay in registers.
+    /// Number of scalars that stay in registers.
     pub scalars: u32,
-    /// Kinds of loops.
+    /// Kinds of loops that the kernel has.
     pub loops: Loops,
-    /// New element of the array written, or term of the sum, from one element of each array and the
-    /// scalar. In both precisions, with every operation rounded.
+    /// Reference functions for `f64` and `f32`, with every operation rounded. They return the new element of the array
+    /// written, or the term of the sum, from one element of each array and the scalar.
     reference: (Reference<f64>, Reference<f32>),
 }
 
-/// Declares the type and the table, both in the order of the rows.
+/// Declares the enum of kernels and the table, both in the order of the rows.
 macro_rules! kernels {
     ($($kernel:ident, $name:literal, $formula:literal, [$($read:ident)*] => $write:expr,
        flops $flops:literal, scalars $scalars:literal, $loops:ident,
        |$x:pat_param, $s:pat_param| $reference:expr;)*) => {
-        /// Kernel of STREAM, or another kernel.
+        /// Kernel: one of STREAM's four, or an additional kernel.
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
         )]
@@ -81,8 +81,8 @@ macro_rules! kernels {
             $kernel,
         )*}
 
-        /// All kernels, in the order in which a pass runs them: STREAM's four first, in STREAM's
-        /// order.
+        /// All kernels, in the order in which a pass runs them: first STREAM's four in STREAM's order, then the
+        /// additional kernels.
         pub static KERNELS: &[KernelSpec] = {
             use Array::{A, B, C, D};
             &[$(KernelSpec {
@@ -123,14 +123,14 @@ kernels! {
         |[_, b, c, d], s| b + s * c + d;
 }
 
-/// Kernels of STREAM.
+/// STREAM's four kernels, in STREAM's order.
 pub const STREAM: [Kernel; 4] = [Kernel::Copy, Kernel::Scale, Kernel::Add, Kernel::Triad];
 
 impl Array {
     /// All arrays.
     pub const ALL: [Self; ARRAYS] = [Self::A, Self::B, Self::C, Self::D];
 
-    /// Returns the name in formulas, messages and records.
+    /// Returns the name of the array in formulas, messages and records.
     pub const fn name(self) -> &'static str {
         match self {
             Self::A => "a",
@@ -141,19 +141,20 @@ impl Array {
     }
 }
 
-/// Returns the number of arrays of a pass: STREAM's three, and the fourth if one of `kernels` uses it.
+/// Returns the number of arrays of a pass with these kernels: four if one of `kernels` uses the fourth array, otherwise
+/// three.
 pub fn arrays_of(kernels: impl IntoIterator<Item = Kernel>) -> usize {
     let used = kernels.into_iter().flat_map(|kernel| kernel.spec().arrays());
     used.map(|array| array as usize + 1).fold(STREAM_ARRAYS, usize::max)
 }
 
 impl KernelSpec {
-    /// True if the loop reads an array.
+    /// True if the loop reads the array.
     pub const fn reads_from(&self, array: Array) -> bool {
         self.reads_mask()[array as usize]
     }
 
-    /// For each array, true if the loop reads it.
+    /// Returns for each array true if the loop reads it.
     pub(super) const fn reads_mask(&self) -> [bool; ARRAYS] {
         let mut reads = [false; ARRAYS];
         let mut i = 0;
@@ -173,12 +174,13 @@ impl KernelSpec {
         }
     }
 
-    /// Returns the words per element by STREAM's rule: one for each read and one for each write of an array.
+    /// Returns the number of words per iteration by STREAM's counting rule: one for each array read, and one for each
+    /// array written.
     pub const fn words(&self) -> u32 {
         self.reads.len() as u32 + self.writes.is_some() as u32
     }
 
-    /// Returns the arrays that the kernel uses, in their order.
+    /// Returns the arrays that the kernel uses, in the order `a` to `d`.
     pub fn arrays(&self) -> impl Iterator<Item = Array> {
         let uses = |array: &Array| self.reads_from(*array) || self.writes == Some(*array);
         Array::ALL.into_iter().filter(uses)
@@ -189,36 +191,37 @@ impl KernelSpec {
         !matches!(self.loops, Loops::Resident)
     }
 
-    /// True if the kernel has loops for sets that stay in a cache.
+    /// True if the kernel has loops for data that stays in a cache.
     pub const fn is_resident(&self) -> bool {
         !matches!(self.loops, Loops::Passes)
     }
 }
 
 impl Kernel {
-    /// Returns the row of the table.
+    /// Returns the row of the kernel in the table.
     pub fn spec(self) -> &'static KernelSpec {
         &KERNELS[self as usize]
     }
 
-    /// Returns the name in options and records.
+    /// Returns the name of the kernel in options and records.
     pub fn name(self) -> &'static str {
         self.spec().name
     }
 
-    /// Returns the bytes per element by STREAM's rule: one element for each read and each write of an array.
+    /// Returns the bytes per iteration by STREAM's counting rule: one element for each array read and each array
+    /// written.
     pub fn counted(self, element: Element) -> u64 {
         u64::from(self.spec().words()) * element.bytes()
     }
 
-    /// Returns the bytes per element that move between processor and memory. With regular stores they include the
+    /// Returns the bytes per iteration that move between processor and memory. With regular stores they include the
     /// lines that are read only to be overwritten (write-allocate).
     pub fn moved(self, element: Element, stores: Stores) -> u64 {
         let allocates = self.spec().write_allocates() && stores == Stores::Regular;
         self.counted(element) + u64::from(allocates) * element.bytes()
     }
 
-    /// True if the kernel stores to memory.
+    /// True if the kernel writes an array.
     pub fn writes(self) -> bool {
         self.spec().writes.is_some()
     }

@@ -1,15 +1,18 @@
-//! Tests of every variant against the oracle, and of the table against the loops, the C source and the chapter.
+//! Tests that compare every loop with the oracle, and the table of kernels with the loops, the C source and the
+//! documentation.
 
 use super::*;
 
-/// Longest share to test: more than four steps of the longest loop, plus head and tail.
+/// Maximum length of a share to test: more than four iterations of the most unrolled loop, with elements before and
+/// after them.
 const MAX: usize = 4 * 16 * 8 + 3;
 
-/// Lengths around groups of pages: none, one and two, with heads and tails of all kinds.
+/// Returns lengths of zero, one and two groups of pages, with additional elements before and after the groups.
 fn around_groups(element: Element, pages: usize) -> impl Iterator<Item = usize> {
     let group = pages * pass::SPAN / element.bytes() as usize;
     let all = [group - 1, group, group + 17, group + 8 * 64 + 5, 2 * group + 31];
-    // All heads and tails with the smallest groups; with larger groups only lengths just below one and above two.
+    // For the smallest groups all lengths are tested; for larger groups only lengths just below one and just above two
+    // groups.
     all.into_iter().filter(move |n| pages <= 2 || *n < group || *n > 2 * group)
 }
 
@@ -27,14 +30,14 @@ fn every_variant_of_this_processor_agrees_with_the_oracle() {
     let mut checked = 0;
     for variant in variants::variants().filter(|variant| tried(variant.shape().isa)) {
         let (kernel, element, shape) = (variant.kernel(), variant.element(), variant.shape());
-        // Lengths 0..=4 steps + 1 in strides that give every remainder, and the longest.
+        // Lengths from 0 to 4 steps + 1, with a stride that results in every remainder, and the maximum length.
         let lanes = shape.isa.vector_bits().max(512) as usize / 8 / element.bytes() as usize;
         let step = shape.unroll as usize * lanes;
         let lengths = (0..=(4 * step + 1).min(MAX)).step_by(3).chain([1, step, step + 1, MAX]);
         let groups = around_groups(element, shape.side_by_side.pages().into());
         let lengths = lengths.chain(groups.filter(|_| shape.side_by_side > SideBySide::ONE));
         let outcome = oracle::check(kernel, element, lengths, &mut |args| {
-            // SAFETY: the oracle's buffers hold `n` elements each and do not overlap.
+            // SAFETY: the oracle's buffers have `n` elements each and do not overlap.
             unsafe { variant.run(args) }
         });
         assert_eq!(outcome, Ok(()), "{kernel} of {element}, {shape}");
@@ -45,7 +48,8 @@ fn every_variant_of_this_processor_agrees_with_the_oracle() {
 
 #[test]
 fn every_resident_variant_of_this_processor_agrees_with_the_oracle() {
-    // Around the longest step, 8 vectors of a line each, and the longest group, 8 spans of 256.
+    // Numbers of lines around the longest step (8 vectors of one line each) and around the largest group (8 spans of
+    // 256 lines each).
     let lines = [1, 2, 3, 7, 8, 9, 15, 16, 17, 64, 65, 511, 512, 513, 2047, 2048, 2049, 4103];
     let cases = || lines.into_iter().flat_map(|lines| [0, 1, 2, 5].map(|times| (lines, times)));
     let mut checked = 0;
@@ -53,7 +57,7 @@ fn every_resident_variant_of_this_processor_agrees_with_the_oracle() {
         let all = Stores::ALL.iter().flat_map(|stores| resident(kernel, *stores));
         for variant in all.filter(|variant| tried(variant.shape().isa)) {
             let outcome = oracle::check_resident(kernel, cases(), &mut |args| {
-                // SAFETY: the oracle's buffers hold `n` elements each, start at a line, and do not overlap.
+                // SAFETY: the oracle's buffers have `n` elements each, start at a line, and do not overlap.
                 unsafe { variant.run(args) }
             });
             assert_eq!(outcome, Ok(()), "{kernel}, {}", variant.shape());
@@ -82,10 +86,10 @@ fn the_oracle_finds_what_is_wrong() {
         });
         outcome.unwrap_err().what
     };
-    // SAFETY: the oracle's buffers hold `n` elements, followed by a guard.
+    // SAFETY: the oracle's buffers have `n` elements, followed by guard elements.
     let put =
         |args: &Args, i: usize, x: f64| unsafe { *args.at[2].cast::<f64>().add(i).as_ptr() = x };
-    // SAFETY: as above.
+    // SAFETY: the oracle's buffers have `n` elements, followed by guard elements.
     let copy = |args: &Args, n| unsafe { args.at[2].copy_from(args.at[0], 8 * n) };
     assert_eq!(wrong(Kernel::Copy, &mut |args| copy(args, args.n - 1)), "c[8]");
     assert_eq!(wrong(Kernel::Copy, &mut |args| copy(args, args.n + 1)), "c[9]");
@@ -129,7 +133,7 @@ fn every_shape_that_can_be_asked_for_has_a_loop_of_every_kernel() {
     }
 }
 
-/// Returns the loop body of a kernel in C or in a formula, without indices and signs of multiplication.
+/// Returns a loop body, in C or as a formula, without indices and multiplication signs.
 fn plain(text: &str) -> String {
     text.replace("[j]", "").replace(" * ", " ")
 }
@@ -233,7 +237,7 @@ fn kernels_are_found_by_name() {
 
 #[test]
 fn bytes_are_counted_as_stream_counts_them() {
-    // STREAM 5.10: 16, 16, 24, 24 bytes per iteration; with write-allocate 24, 24, 32, 32.
+    // STREAM 5.10 counts 16, 16, 24 and 24 bytes per iteration; with write-allocate 24, 24, 32 and 32 bytes move.
     let counted: Vec<u64> = STREAM.iter().map(|k| k.counted(Element::F64)).collect();
     let moved: Vec<u64> = STREAM.iter().map(|k| k.moved(Element::F64, Stores::Regular)).collect();
     assert_eq!(counted, [16, 16, 24, 24]);
@@ -285,7 +289,8 @@ fn numbers_of_pages_print_and_parse_back() {
 
 #[test]
 fn a_sum_of_many_equal_values_does_not_drift() {
-    // A full mantissa, and enough blocks that plain addition of their sums would have an error of 3e-12.
+    // The value has a full mantissa, and there are so many blocks that plain addition of their sums would have an error
+    // of 3e-12.
     const N: usize = 1 << 25;
     let value = 2.0 * 15f64.powi(20) / 7.0;
     let mut data = vec![value; N];
@@ -306,18 +311,19 @@ fn a_sum_of_many_equal_values_does_not_drift() {
     assert!(error < 1e-13, "relative error {error:e}");
 }
 
-/// A loop that loads a vector by a function call runs at a third of the memory's rate, which no other test would
-/// detect.
+/// Checks that loops contain no calls. A loop that loads vectors with a function call would reach only a third of the
+/// memory bandwidth, which no other test would detect.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn no_loop_calls_a_function() {
     use iced_x86::{Decoder, DecoderOptions, FlowControl};
-    /// More than the length of any of these functions.
+    /// Maximum number of bytes to decode; all these functions are shorter.
     const MOST: usize = 64 << 10;
     let (mut loops, mut calling) = (0, Vec::new());
     for build in variants::builds() {
         let start = build.run as usize as u64;
-        // SAFETY: code of this program, which is much longer than the part read before the function ends.
+        // SAFETY: the bytes are code of this program. Decoding ends with the function, long before the end of the code
+        // section.
         let code = unsafe { std::slice::from_raw_parts(start as *const u8, MOST) };
         let decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
         let (mut calls, mut backward, mut furthest) = (Vec::new(), Vec::new(), start);
@@ -340,12 +346,12 @@ fn no_loop_calls_a_function() {
                 flow,
                 FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::Exception
             );
-            // `int3` separates functions.
+            // The instruction `int3` separates functions.
             if flow == FlowControl::Interrupt || ends && ip >= furthest {
                 break;
             }
         }
-        // Of nested loops, the innermost counts; the exit of another loop may be anywhere within it.
+        // Only innermost loops are checked; the exit of an outer loop may be inside them.
         let holds = |(from, to): &(u64, u64), ip: u64| (*from..=*to).contains(&ip);
         let innermost = backward.iter().filter(|outer| {
             !backward

@@ -1,18 +1,18 @@
-//! Expected values of the arrays: a replay of the kernels on one element, with which every element of
-//! every array is compared.
+//! Expected values of the arrays. The kernels are replayed on one element, and every element of every array is compared
+//! with the result.
 //!
-//! A pass of STREAM's four kernels multiplies `a` by 15, so that `f64` overflows in pass 262 and a
-//! comparison of `inf` with `inf` proves nothing. The arrays are therefore checked and filled again long
-//! before that ([`Values::must_renew`]), and an error that is not a number is a failure.
+//! A pass of STREAM's four kernels multiplies `a` by 15, so that `f64` overflows in pass 262; a comparison of `inf`
+//! with `inf` would prove nothing. The arrays are therefore checked and filled again long before an overflow
+//! ([`Values::must_renew`]). An error that is NaN counts as a failure.
 
 use super::{ARRAYS, Args, Array, Element, Kernel, SCALAR};
 use std::mem::MaybeUninit;
 
-/// Values of one element of each array, in the precision of the arrays.
+/// Expected value of the elements of each array, in the precision of the arrays.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Values {
     element: Element,
-    /// Number of arrays of the pass; further arrays are neither filled nor checked.
+    /// Number of arrays of the pass; other arrays are neither filled nor checked.
     arrays: usize,
     at: [f64; ARRAYS],
 }
@@ -25,33 +25,33 @@ pub struct Values {
 pub struct WrongValue {
     /// Name of the element or sum, e.g. `b[17]`.
     pub what: String,
-    /// Value found.
+    /// Actual value in the array, or actual sum.
     pub got: f64,
-    /// Value of the replay.
+    /// Expected value, from the replay.
     pub expected: f64,
-    /// Relative error; NaN if the value found is NaN.
+    /// Relative error; NaN if the actual value is NaN.
     pub error: f64,
-    /// Largest allowed relative error.
+    /// Maximum allowed relative error.
     pub allowed: f64,
 }
 
 impl Values {
-    /// Returns the start values of a pass over the first `arrays` arrays. STREAM starts from 1, 2, 0 and doubles `a`;
-    /// `c` starts at 1 here because some memory systems store zeros faster than data.
+    /// Returns the initial values for the first `arrays` arrays. STREAM initialises the arrays with 1, 2 and 0 and then
+    /// doubles `a`. Here `c` is initialised with 1, because some memory systems store zeros faster than other data.
     ///
     /// # Panics
-    /// If there are more than [`ARRAYS`] arrays.
+    /// Panics if there are more than [`ARRAYS`] arrays.
     pub fn new(element: Element, arrays: usize) -> Self {
         assert!(arrays <= ARRAYS, "{arrays} arrays");
         Self { element, arrays, at: [2.0, 2.0, 1.0, 1.0] }
     }
 
-    /// Returns the arrays of the pass, in their order.
+    /// Returns the arrays of the pass, in the order `a` to `d`.
     pub fn arrays(&self) -> &'static [Array] {
         &Array::ALL[..self.arrays]
     }
 
-    /// Returns the largest relative error allowed in an array; STREAM's own bounds.
+    /// Returns the maximum relative error allowed in an array; the bounds are those of STREAM.
     pub fn tolerance(&self) -> f64 {
         match self.element {
             Element::F64 => 1e-13,
@@ -59,8 +59,8 @@ impl Values {
         }
     }
 
-    /// Returns the largest relative error allowed in a sum: blocks of 256 additions per lane are summed in the
-    /// element's precision, each with an error of at most one unit in the last place.
+    /// Returns the maximum relative error allowed in a sum. Blocks of 256 additions per lane are summed in the
+    /// precision of the elements; each addition has an error of at most one unit in the last place.
     fn sum_tolerance(&self) -> f64 {
         match self.element {
             Element::F64 => 256.0 * f64::EPSILON * 16.0,
@@ -73,7 +73,7 @@ impl Values {
         self.at[array as usize]
     }
 
-    /// Replays one kernel; returns the term of one element in its sum, or 0 for a kernel that writes.
+    /// Replays one kernel. Returns the term of one element for a kernel that sums, and 0 for a kernel that writes.
     pub fn apply(&mut self, kernel: Kernel) -> f64 {
         let made = kernel.reference(self.element, self.at, SCALAR);
         match kernel.spec().writes {
@@ -85,8 +85,8 @@ impl Values {
         }
     }
 
-    /// True if the arrays must be filled again before the next pass, because the values have grown so far
-    /// that rounding could use up the tolerance. Both bounds are far below overflow.
+    /// True if the arrays must be filled again before the next pass, because the values have become so large that
+    /// rounding errors could exceed the tolerance. The bounds for both precisions are far below overflow.
     pub fn must_renew(&self) -> bool {
         let limit = match self.element {
             Element::F64 => 1e90,
@@ -95,14 +95,14 @@ impl Values {
         self.at.iter().any(|x| x.is_nan() || x.abs() > limit)
     }
 
-    /// Fills one thread's share.
+    /// Fills the share of one thread with the initial values.
     ///
     /// # Safety
-    /// The pointers of `args` to the arrays of the pass point to `args.n` writable elements each that no other thread
-    /// uses.
+    /// The pointers in `args` to the arrays of the pass must point to `args.n` writable elements each, which no other
+    /// thread uses.
     pub unsafe fn fill(&self, args: &Args) {
         for (at, value) in args.at.into_iter().zip(self.at).take(self.arrays) {
-            // SAFETY: guaranteed by the caller.
+            // SAFETY: the caller guarantees the conditions of this function.
             unsafe {
                 match self.element {
                     Element::F64 => write_all(at.cast().as_ptr(), args.n, value),
@@ -112,18 +112,18 @@ impl Values {
         }
     }
 
-    /// Checks every element of one thread's share, whose first element has index `first`.
+    /// Checks every element of the share of one thread. `first` is the index of the first element.
     ///
     /// # Errors
-    /// Returns the worst element, if its error exceeds [`Values::tolerance`] or is NaN.
+    /// Returns the element with the largest error if the error exceeds [`Values::tolerance`] or is NaN.
     ///
     /// # Safety
-    /// The pointers of `args` to the arrays of the pass point to `args.n` initialised elements each that no thread
-    /// writes.
+    /// The pointers in `args` to the arrays of the pass must point to `args.n` initialised elements each, which no
+    /// thread writes.
     pub unsafe fn check(&self, args: &Args, first: u64) -> Result<(), WrongValue> {
         for ((array, at), expected) in self.arrays().iter().zip(args.at).zip(self.at) {
             let allowed = self.tolerance();
-            // SAFETY: guaranteed by the caller.
+            // SAFETY: the caller guarantees the conditions of this function.
             let worst = unsafe {
                 match self.element {
                     Element::F64 => {
@@ -145,7 +145,7 @@ impl Values {
         Ok(())
     }
 
-    /// Checks the sum over `n` elements of a kernel; `each` is the replay's term of one element.
+    /// Checks the sum that a kernel computed over `n` elements; `each` is the expected term of one element.
     ///
     /// # Errors
     /// Fails if the sum is wrong or NaN.
@@ -163,9 +163,9 @@ impl Values {
 /// Writes `n` elements, which may be uninitialised.
 ///
 /// # Safety
-/// The `n` elements from `at` on are writable, and no other thread uses them.
+/// The `n` elements from `at` on must be writable, and no other thread may use them.
 unsafe fn write_all<T: Copy>(at: *mut MaybeUninit<T>, n: usize, value: T) {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller guarantees the conditions of this function.
     unsafe { std::slice::from_raw_parts_mut(at, n) }.fill(MaybeUninit::new(value));
 }
 
@@ -173,18 +173,18 @@ fn relative_error(got: f64, expected: f64) -> f64 {
     ((got - expected) / expected).abs()
 }
 
-/// Returns the element farthest from `expected`, or the first NaN; `None` if all are within `allowed`
-/// (relative), which one vectorised pass determines.
+/// Returns the element with the largest deviation from `expected`, or the first NaN. Returns `None` if the relative
+/// deviation of all elements is within `allowed`; a vectorised pass checks this first.
 fn worst<T: Copy>(
     array: &[T],
     expected: f64,
     allowed: f64,
     value: impl Fn(T) -> f64,
 ) -> Option<(usize, f64)> {
-    /// Number of elements between two checks for an early exit: some pages.
+    /// Number of elements between two checks for an early exit.
     const BLOCK: usize = 4096;
     let bound = allowed * expected.abs();
-    // A NaN error is not within the bound. Blocks have no early exit, so that the loop is vectorised.
+    // The comparison is false for NaN. There is no early exit within a block, so that the loop is vectorised.
     let within = |x: &T| (value(*x) - expected).abs() <= bound;
     let all_within = |block: &[T]| block.iter().fold(true, |all, x| all & within(x));
     if array.chunks(BLOCK).all(all_within) {
@@ -207,13 +207,13 @@ mod tests {
     use crate::{STREAM, STREAM_ARRAYS, arrays_of};
     use std::ptr::NonNull;
 
-    /// Returns arrays of words that hold one element each.
+    /// Returns arrays of 64-bit words with one element per word.
     fn filled(values: &Values) -> (Vec<Vec<u64>>, Args) {
         const N: usize = 10_000;
         let mut arrays = vec![vec![0_u64; N]; ARRAYS];
         let at = std::array::from_fn(|array| NonNull::from(&mut arrays[array][..]).cast());
         let args = Args { at, n: N, scalar: SCALAR, repeats: 1 };
-        // SAFETY: each array has room for N elements, and no other thread uses them.
+        // SAFETY: each array has N elements, and no other thread uses them.
         unsafe { values.fill(&args) };
         (arrays, args)
     }
@@ -268,7 +268,7 @@ mod tests {
         let wrong = unsafe { four.check(&args, 0) }.unwrap_err();
         assert_eq!(wrong.what, "d[5]");
         let three = Values::new(Element::F64, STREAM_ARRAYS);
-        // SAFETY: as above.
+        // SAFETY: all elements were filled above.
         assert_eq!(unsafe { three.check(&args, 0) }, Ok(()));
         let without =
             Args { at: [args.at[0], args.at[1], args.at[2], NonNull::dangling()], ..args };

@@ -1,5 +1,5 @@
-//! Compiled loops. They are returned only if the processor has their instruction set, so every [`Variant`]
-//! and every [`Resident`] can run.
+//! Compiled loops. A loop is returned only if the processor has the required instruction set, so that every [`Variant`]
+//! and every [`Resident`] can be run.
 
 use super::bodies;
 use super::builds::Build;
@@ -34,12 +34,12 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// Returns the kernel.
+    /// Returns the kernel that the loop computes.
     pub fn kernel(&self) -> Kernel {
         self.build.kernel
     }
 
-    /// Returns the element type.
+    /// Returns the type of the array elements.
     pub fn element(&self) -> Element {
         self.build.element
     }
@@ -49,21 +49,22 @@ impl Variant {
         self.shape
     }
 
-    /// Runs the kernel on one thread's share; returns the sum of a kernel that sums, else 0.
+    /// Runs the kernel on the share of one thread. Returns the sum for a kernel that sums, and 0 for other kernels.
     ///
     /// # Safety
-    /// The pointers that the kernel uses point to `n` elements each, aligned to the element. The array written is
-    /// writable, used by no other thread, and each array read is either the same array or does not overlap with it.
+    /// The pointers that the kernel uses must point to `n` elements each, aligned to the element size. The array
+    /// written must be writable, and no other thread may use it. Each array read must be the array written, or must not
+    /// overlap with it.
     #[inline]
     pub unsafe fn run(&self, args: &Args) -> f64 {
-        // SAFETY: the instruction set was detected when this was made; the rest is guaranteed by
-        // the caller.
+        // SAFETY: the instruction set was detected before the loop was returned; the caller guarantees the other
+        // conditions.
         unsafe { (self.build.run)(args, Way::of(self.shape)) }
     }
 }
 
-/// Compiled loop that traverses a set in a cache repeatedly and that this processor can run. Created only
-/// by [`resident`]. The elements are `f64`.
+/// Compiled loop that repeatedly traverses `f64` data in a cache and that this processor can run. Created only by
+/// [`resident`].
 #[derive(Debug, Clone, Copy)]
 pub struct Resident {
     build: &'static Build,
@@ -71,7 +72,7 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// Returns the kernel.
+    /// Returns the kernel that the loop computes.
     pub fn kernel(&self) -> Kernel {
         self.build.kernel
     }
@@ -81,16 +82,17 @@ impl Resident {
         self.shape
     }
 
-    /// Runs `repeats` passes on one thread's arrays; returns the sum of a kernel that sums, else 0.
+    /// Runs `repeats` passes on the arrays of one thread. Returns the sum for a kernel that sums, and 0 for other
+    /// kernels.
     ///
     /// # Safety
-    /// Each array that the kernel uses has `n` elements of `f64` from an address that is a multiple
-    /// of [`LINE`](super::LINE), and `n` is a multiple of a line's elements. The arrays do not overlap,
-    /// and no other thread writes them or reads the one that the kernel writes.
+    /// Each array that the kernel uses must have `n` elements of `f64` and start at a multiple of
+    /// [`LINE`](super::LINE); `n` must be a multiple of the number of elements per line. The arrays must not overlap.
+    /// No other thread may write the arrays, or read the array that the kernel writes.
     #[inline]
     pub unsafe fn run(&self, args: &Args) -> f64 {
-        // SAFETY: the instruction set was detected when this was made; the rest is guaranteed by
-        // the caller.
+        // SAFETY: the instruction set was detected before the loop was returned; the caller guarantees the other
+        // conditions.
         unsafe { (self.build.run)(args, Way::of(self.shape)) }
     }
 }
@@ -99,13 +101,13 @@ pub(super) fn builds() -> impl Iterator<Item = &'static Build> {
     BUILDS.iter().flat_map(|kernels| kernels.iter()).flat_map(|builds| builds.iter())
 }
 
-/// Returns the number of loops compiled into this program, for all instruction sets of its target.
+/// Returns the number of loops that this program contains, for all instruction sets of the target.
 pub fn compiled_in() -> usize {
     builds().filter(|build| !build.resident).count()
 }
 
-/// Returns the loop of a kernel and a shape; `None` if this processor lacks the instruction set or no such
-/// loop is compiled in. For a kernel without stores the kind of store is ignored.
+/// Returns the loop of a kernel with a shape. Returns `None` if this processor does not have the instruction set, or if
+/// the program does not contain such a loop. For a kernel that does not store, the kind of store is ignored.
 pub fn find(kernel: Kernel, element: Element, shape: KernelShape) -> Option<Variant> {
     let stores = if kernel.writes() { shape.stores } else { Stores::Regular };
     let shape = KernelShape { stores, ..shape };
@@ -131,8 +133,8 @@ fn shapes(build: &Build) -> impl Iterator<Item = KernelShape> {
     known.map(move |side_by_side| KernelShape { side_by_side, ..shape })
 }
 
-/// Returns the resident loops of a kernel with one kind of store that this processor can run: widest
-/// vectors first, and for each width the largest unroll first.
+/// Returns the resident loops of a kernel with one kind of store that this processor can run. The loops with the widest
+/// vectors are first, and for each width those with the largest unroll factor.
 pub fn resident(kernel: Kernel, stores: Stores) -> Vec<Resident> {
     let mut found: Vec<Resident> = builds()
         .filter(|build| build.resident && build.kernel == kernel && build.shape.stores == stores)
@@ -146,7 +148,7 @@ pub fn resident(kernel: Kernel, stores: Stores) -> Vec<Resident> {
     found
 }
 
-/// Returns the instruction sets of this processor that have loops, widest first.
+/// Returns the instruction sets of this processor for which there are loops, widest first.
 pub fn available_isas() -> Vec<Isa> {
     let has_loops = |isa: &Isa| builds().any(|build| build.shape.isa == *isa);
     let mut isas: Vec<Isa> = Isa::available().filter(has_loops).collect();
@@ -154,7 +156,8 @@ pub fn available_isas() -> Vec<Isa> {
     isas
 }
 
-/// Returns all loops of passes that this processor can run, with one example distance per kind of prefetch.
+/// Returns all loops for passes over long arrays that this processor can run, with one example distance per kind of
+/// prefetch.
 #[cfg(test)]
 pub(super) fn variants() -> impl Iterator<Item = Variant> {
     let passes = builds().filter(|build| !build.resident && build.shape.isa.is_available());

@@ -1,8 +1,8 @@
-//! Vectors of all instruction sets behind one trait, so that each kernel is written once.
+//! Vectors of all instruction sets, which implement one trait, so that each kernel is written only once.
 //!
 //! Every method is `#[inline(always)]` and becomes one instruction inside a function with the required
-//! `#[target_feature]`. A call from any other function is undefined behaviour on a processor without the feature, so
-//! the methods are `unsafe`.
+//! `#[target_feature]`. A call from any other function is undefined behaviour on a processor without the feature.
+//! Therefore the methods are `unsafe`.
 
 use super::shape::Element;
 
@@ -10,13 +10,13 @@ use super::shape::Element;
 pub(super) trait Scalar: Copy + 'static {
     /// Type of the element.
     const ELEMENT: Element;
-    /// Converts the kernels' common scalar.
+    /// Converts the scalar of the kernels to this type.
     fn from_f64(x: f64) -> Self;
-    /// Converts to `f64`, in which sums are kept.
+    /// Converts the value to `f64`, the type of sums.
     fn to_f64(self) -> f64;
-    /// `self + other`.
+    /// Returns `self + other`.
     fn add(self, other: Self) -> Self;
-    /// `self * other`.
+    /// Returns `self * other`.
     fn mul(self, other: Self) -> Self;
 }
 
@@ -37,47 +37,47 @@ macro_rules! scalar {
 }
 scalar! { f64, F64; f32, F32; }
 
-/// Register of elements.
+/// Vector register, which contains several elements.
 ///
 /// # Safety
-/// All methods require a processor with the vector's instruction set. `load` and `store` require
-/// `LANES` readable or writable elements; `store` and `stream` require the address to be a
-/// multiple of the vector's size. Streaming stores become visible to others after [`Vector::fence`].
+/// All methods require a processor with the vector's instruction set. `load` requires `LANES` readable elements;
+/// `store` and `stream` require `LANES` writable elements at an address that is a multiple of the vector's size.
+/// Streaming stores become visible to other threads after [`Vector::fence`].
 pub(super) trait Vector: Copy + 'static {
-    /// Element.
+    /// Type of the elements.
     type Scalar: Scalar;
-    /// Elements per vector.
+    /// Number of elements per vector.
     const LANES: usize;
-    /// Loads from any address.
+    /// Loads a vector from any address.
     unsafe fn load(from: *const Self::Scalar) -> Self;
-    /// Stores to an aligned address through the caches.
+    /// Stores the vector to an aligned address through the caches.
     unsafe fn store(self, to: *mut Self::Scalar);
-    /// Stores to an aligned address, bypassing the caches if the instruction set has such stores.
+    /// Stores the vector to an aligned address. The store bypasses the caches if the instruction set has such stores.
     unsafe fn stream(self, to: *mut Self::Scalar);
     /// Returns a vector with the same value in all lanes.
     unsafe fn splat(x: Self::Scalar) -> Self;
-    /// Returns the sum, lane by lane.
+    /// Returns the sum of two vectors, lane by lane.
     unsafe fn add(self, other: Self) -> Self;
-    /// Returns the product, lane by lane.
+    /// Returns the product of two vectors, lane by lane.
     unsafe fn mul(self, other: Self) -> Self;
     /// Returns `self * x + y`, fused if the instruction set has fused multiply-add.
     #[inline(always)]
     unsafe fn mul_add(self, x: Self, y: Self) -> Self {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller guarantees the conditions of `Vector`.
         unsafe { self.mul(x).add(y) }
     }
-    /// Prefetches the line at `from` into level 1, or with `FAR` into level 2. Any address is allowed; the
-    /// processor ignores an invalid one.
+    /// Prefetches the cache line at `from` into level 1; if `FAR` is true, into level 2. Any address is allowed; the
+    /// processor ignores an invalid address.
     #[inline(always)]
     unsafe fn prefetch<const FAR: bool>(from: *const Self::Scalar) {
         let _ = from;
     }
-    /// Makes streaming stores visible.
+    /// Makes all previous streaming stores visible to other threads.
     #[inline(always)]
     unsafe fn fence() {}
 }
 
-/// Array of lanes in plain code for any processor; the compiler may vectorise it for the baseline of its
+/// Portable vector: an array of lanes in plain code. The compiler may vectorise the code for the baseline of the
 /// target.
 #[derive(Clone, Copy)]
 pub(super) struct Lanes<T, const N: usize>([T; N]);
@@ -87,17 +87,17 @@ impl<T: Scalar, const N: usize> Vector for Lanes<T, N> {
     const LANES: usize = N;
     #[inline(always)]
     unsafe fn load(from: *const T) -> Self {
-        // SAFETY: N elements are readable; the address may be anything.
+        // SAFETY: the caller guarantees N readable elements; the address need not be aligned.
         Self(unsafe { from.cast::<[T; N]>().read_unaligned() })
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut T) {
-        // SAFETY: N elements are writable.
+        // SAFETY: the caller guarantees N writable elements.
         unsafe { to.cast::<[T; N]>().write_unaligned(self.0) }
     }
     #[inline(always)]
     unsafe fn stream(self, to: *mut T) {
-        // SAFETY: as for `store`; portable code has no other kind of store.
+        // SAFETY: the conditions are those of `store`; portable code has no streaming stores.
         unsafe { self.store(to) }
     }
     #[inline(always)]
@@ -126,8 +126,7 @@ impl<T: Scalar, const N: usize> Vector for Lanes<T, N> {
     }
 }
 
-/// Implements a vector with intrinsics of these names; `$more` are the methods that differ between
-/// instruction sets.
+/// Implements a vector with the given intrinsics. `$more` contains the methods that differ between instruction sets.
 macro_rules! vector {
     ($vector:ty: [$scalar:ty; $lanes:literal], $load:ident, $store:ident, $splat:ident, $add:ident,
      $mul:ident; $($more:item)*) => {
@@ -136,27 +135,27 @@ macro_rules! vector {
             const LANES: usize = $lanes;
             #[inline(always)]
             unsafe fn load(from: *const $scalar) -> Self {
-                // SAFETY: guaranteed by the caller.
+                // SAFETY: the caller guarantees the conditions of `Vector`.
                 unsafe { $load(from) }
             }
             #[inline(always)]
             unsafe fn store(self, to: *mut $scalar) {
-                // SAFETY: guaranteed by the caller.
+                // SAFETY: the caller guarantees the conditions of `Vector`.
                 unsafe { $store(to, self) }
             }
             #[inline(always)]
             unsafe fn splat(x: $scalar) -> Self {
-                // SAFETY: guaranteed by the caller.
+                // SAFETY: the caller guarantees the conditions of `Vector`.
                 unsafe { $splat(x) }
             }
             #[inline(always)]
             unsafe fn add(self, other: Self) -> Self {
-                // SAFETY: guaranteed by the caller.
+                // SAFETY: the caller guarantees the conditions of `Vector`.
                 unsafe { $add(self, other) }
             }
             #[inline(always)]
             unsafe fn mul(self, other: Self) -> Self {
-                // SAFETY: guaranteed by the caller.
+                // SAFETY: the caller guarantees the conditions of `Vector`.
                 unsafe { $mul(self, other) }
             }
             $($more)*
@@ -178,12 +177,12 @@ mod x86 {
                 $vector: [$scalar; $lanes], $load, $store, $splat, $add, $mul;
                 #[inline(always)]
                 unsafe fn stream(self, to: *mut $scalar) {
-                    // SAFETY: guaranteed by the caller.
+                    // SAFETY: the caller guarantees the conditions of `Vector`.
                     unsafe { $stream(to, self) }
                 }
                 $(#[inline(always)]
                 unsafe fn mul_add(self, x: Self, y: Self) -> Self {
-                    // SAFETY: guaranteed by the caller.
+                    // SAFETY: the caller guarantees the conditions of `Vector`.
                     unsafe { $fma(self, x, y) }
                 })?
                 #[inline(always)]
@@ -224,11 +223,11 @@ mod neon {
          $add:ident, $mul:ident; fma $fma:ident) => {
             vector! {
                 $vector: [$scalar; $lanes], $load, $store, $splat, $add, $mul;
-                // Arm's cores detect streams of full-line stores themselves (write streaming), and
-                // STNP is only a hint that most ignore, so there is one kind of store.
+                // Arm cores detect streams of full-line stores themselves (write streaming), and the instruction STNP
+                // is only a hint that most cores ignore. Therefore there is only one kind of store.
                 #[inline(always)]
                 unsafe fn stream(self, to: *mut $scalar) {
-                    // SAFETY: guaranteed by the caller.
+                    // SAFETY: the caller guarantees the conditions of `Vector`.
                     unsafe { $store(to, self) }
                 }
                 #[inline(always)]
@@ -237,7 +236,7 @@ mod neon {
                 }
                 #[inline(always)]
                 unsafe fn mul_add(self, x: Self, y: Self) -> Self {
-                    // SAFETY: guaranteed by the caller.
+                    // SAFETY: the caller guarantees the conditions of `Vector`.
                     unsafe { $fma(y, self, x) }
                 }
             }

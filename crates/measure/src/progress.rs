@@ -1,6 +1,7 @@
 //! Progress reports of a gauge, and requests of the user to end the run. The command shows the progress on the
 //! terminal; a gauge prints nothing itself.
 
+use crate::failure::Failure;
 use std::cell::RefCell;
 
 /// Receiver of the progress reports of a gauge.
@@ -11,6 +12,14 @@ pub trait Observer {
     fn progress(&mut self, share: f64, latest: &str);
     /// True if the user requested the end of the run.
     fn interrupted(&self) -> bool;
+    /// Returns an error if the user requested the end of the run. A setup calls it before each of its long steps; the
+    /// command reports an interruption, not this error.
+    ///
+    /// # Errors
+    /// Fails if the run is interrupted.
+    fn check_interrupt(&self) -> Result<(), Failure> {
+        if self.interrupted() { Err(Failure::missing("interrupted")) } else { Ok(()) }
+    }
 }
 
 /// Observer that the schedule's loop shares with the code that it calls.

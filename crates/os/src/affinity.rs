@@ -7,7 +7,7 @@ const MASK_WORDS_MOST: usize = 1 << 14;
 
 pub(crate) const WORD: usize = u64::BITS as usize;
 
-/// Returns a mask with the given bits, at least `words` words long.
+/// Returns a mask with the given bits set; its length is at least `words` words.
 pub(crate) fn mask(bits: impl IntoIterator<Item = u32>, words: usize) -> Vec<u64> {
     let mut mask = vec![0u64; words];
     for bit in bits {
@@ -34,13 +34,13 @@ pub fn set_affinity(cpus: &[u32]) -> Result<(), SysError> {
     set_affinity_mask(&mask(cpus.iter().copied(), 1))
 }
 
-/// Allows the calling thread to run on every CPU of the cpuset.
+/// Allows the calling thread to run on every CPU of this process's cpuset.
 pub fn set_affinity_to_all() -> Result<(), SysError> {
     set_affinity_mask(&vec![u64::MAX; 1024])
 }
 
 fn set_affinity_mask(mask: &[u64]) -> Result<(), SysError> {
-    // SAFETY: the kernel reads as many bytes as the call passes, which is the length of the slice.
+    // SAFETY: the kernel reads the number of bytes that the call passes, which is the length of the slice.
     let result =
         unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(mask), mask.as_ptr()) };
     check("sched_setaffinity", result).map(drop)
@@ -51,12 +51,12 @@ pub fn affinity() -> Result<Vec<u32>, SysError> {
     let mut words = 16;
     loop {
         let mut mask = vec![0u64; words];
-        // SAFETY: the kernel writes at most as many bytes as the call passes, which is the length of the
+        // SAFETY: the kernel writes at most the number of bytes that the call passes, which is the length of the
         // vector.
         let result =
             unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, words * 8, mask.as_mut_ptr()) };
         match check("sched_getaffinity", result) {
-            // The kernel refuses a mask shorter than its own.
+            // The kernel refuses a mask that is shorter than the kernel's mask.
             Err(SysError { errno: libc::EINVAL, .. }) if words < MASK_WORDS_MOST => words *= 2,
             Err(error) => return Err(error),
             Ok(_) => return Ok(bits(&mask)),

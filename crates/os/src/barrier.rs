@@ -1,4 +1,4 @@
-//! Spinning barriers, for the threads of a process and for processes that share anonymous memory.
+//! Spinning barriers for the threads of a process, and for processes that share anonymous memory.
 
 use crate::mapping::{Mapping, SharedBytes};
 use crate::spin::Spin;
@@ -9,23 +9,23 @@ use std::ops::Deref;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// A value with its own cache line, and the neighbouring line that prefetchers load with it.
+/// Value that occupies its own cache line and the neighbouring line, which prefetchers load together with it.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct CacheLine<T>(pub T);
 
-/// Size of a shared line in bytes.
+/// Size in bytes of a cache line that processes share.
 const LINE: usize = size_of::<CacheLine<AtomicU64>>();
 
-// SAFETY: a structure with one field, which is `SharedBytes`.
+// SAFETY: the structure has only one field, which is `SharedBytes`.
 unsafe impl<T: SharedBytes> SharedBytes for CacheLine<T> {}
 
-/// Error of a poisoned barrier: at least one participant will not arrive.
+/// Error of a poisoned barrier, at which at least one participant will never arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the barrier is poisoned")]
 pub struct Poisoned;
 
-/// State of a barrier. It may lie in memory that processes share: any bytes are a valid value, and zeros are the
+/// State of a barrier. It may be in memory that processes share, because any bytes are a valid value, and zeros are the
 /// initial state.
 #[derive(Debug, Default)]
 #[repr(C)]
@@ -35,14 +35,14 @@ pub struct Gate {
     poisoned: CacheLine<AtomicU32>,
 }
 
-// SAFETY: a structure of atomics.
+// SAFETY: the structure contains only atomic integers.
 unsafe impl SharedBytes for Gate {}
 
 impl Gate {
-    /// Spins until `count` threads or processes have called this.
+    /// Spins until `count` threads or processes have called this function.
     ///
     /// # Errors
-    /// If the barrier is poisoned.
+    /// Fails if the barrier is poisoned.
     #[inline]
     pub fn wait(&self, count: usize) -> Result<(), Poisoned> {
         let round = self.round.0.load(Ordering::Acquire);
@@ -67,13 +67,13 @@ impl Gate {
         self.poisoned.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Poisons the barrier: present and future waiters get an error.
+    /// Poisons the barrier, so that current and future waiters get an error.
     pub fn poison(&self) {
         self.poisoned.0.store(1, Ordering::Relaxed);
     }
 }
 
-/// Barrier for threads that each have a CPU.
+/// Barrier for threads, each of which has its own CPU.
 #[derive(Debug)]
 pub struct Barrier {
     count: usize,
@@ -86,47 +86,47 @@ impl Barrier {
         Self { count, gate: Gate::default() }
     }
 
-    /// Poisons the barrier: present and future waiters panic.
+    /// Poisons the barrier, so that current and future waiters panic.
     pub fn poison(&self) {
         self.gate.poison();
     }
 
-    /// Spins until all threads have called this.
+    /// Spins until all threads have called this function.
     ///
     /// # Panics
-    /// If the barrier is poisoned.
+    /// Panics if the barrier is poisoned.
     #[inline]
     pub fn wait(&self) {
         assert!(self.gate.wait(self.count).is_ok(), "another member of the team failed");
     }
 }
 
-/// Barrier for processes, in anonymous memory: one process creates a memfd and the others open it through
-/// `/proc`. The kernel frees the memory when the processes have ended. Behind the barrier are cache lines that
-/// pairs of processes share.
+/// Barrier for processes, in anonymous memory. One process creates a memfd, and the other processes open it through
+/// `/proc`. The kernel frees the memory when the processes have ended. After the barrier, the memory contains cache
+/// lines that pairs of processes share.
 #[derive(Debug)]
 pub struct ProcessBarrier {
     mapping: Mapping,
     lines: usize,
-    /// File that the path of the barrier leads to.
+    /// File of the shared memory, which other processes open through its path.
     file: File,
 }
 
 impl ProcessBarrier {
-    /// Creates a barrier with `lines` shared lines.
+    /// Creates a barrier with `lines` shared cache lines.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// Fails if there is not enough memory.
     pub fn create(lines: usize) -> io::Result<Self> {
         let file = File::from(memfd_create(c"nodegauge-ranks", MemfdFlags::CLOEXEC)?);
         file.set_len((size_of::<Gate>() + lines * LINE) as u64)?;
         Self::map(file)
     }
 
-    /// Opens the barrier that another process has created, by its path.
+    /// Opens a barrier that another process has created, by its path.
     ///
     /// # Errors
-    /// If the path cannot be opened, or if the file is too short for a barrier.
+    /// Fails if the path cannot be opened, or if the file is too short for a barrier.
     pub fn open(path: &str) -> io::Result<Self> {
         Self::map(File::options().read(true).write(true).open(path)?)
     }
@@ -140,12 +140,12 @@ impl ProcessBarrier {
         Ok(Self { mapping, lines: rest / LINE, file })
     }
 
-    /// Returns the path under which other processes of this user open the barrier.
+    /// Returns the path by which other processes of this user open the barrier.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
 
-    /// Returns the shared line number `index`, or `None` beyond the last.
+    /// Returns the shared cache line with number `index`; `None` if there are fewer lines.
     pub fn line(&self, index: usize) -> Option<&AtomicU64> {
         let at = size_of::<Gate>() + index * LINE;
         (index < self.lines).then(|| &self.mapping.view::<CacheLine<AtomicU64>>(at).0)

@@ -1,5 +1,5 @@
-//! Device errors of mapped files. A full file system, a failing device or a file that shrinks raises SIGBUS at
-//! the access. A handler replaces the page that failed by a page of zeros, so that the access ends, and marks the
+//! Handler for bus errors of mapped files. A full file system, a failing device or a file that shrinks raises SIGBUS at
+//! the access. The handler replaces the failed page by a page of zeros, so that the access completes, and marks the
 //! mapping. A SIGBUS outside guarded mappings keeps its default effect.
 
 use crate::mapping::Mapping;
@@ -7,10 +7,10 @@ use std::io;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Maximum number of mappings guarded at once: one per thread.
+/// Maximum number of mappings that are guarded simultaneously, usually one per thread.
 const SLOTS: usize = 1024;
 
-/// Entry of a mapping in the handler's table. A start of zero marks a free entry.
+/// Entry for a mapping in the handler's table. The entry is free if its start address is zero.
 #[derive(Debug)]
 struct Slot {
     start: AtomicUsize,
@@ -22,12 +22,12 @@ static SLOTS_IN_USE: [Slot; SLOTS] = [const {
     Slot { start: AtomicUsize::new(0), end: AtomicUsize::new(0), failed: AtomicBool::new(false) }
 }; SLOTS];
 
-/// Size of the page that replaces a failed page. On x86-64 every page size is a multiple of it. On architectures
-/// with larger base pages the kernel refuses the replacement, and the signal keeps its default effect.
+/// Size of the page that replaces a failed page. On x86-64, every page size is a multiple of this size. On
+/// architectures with larger base pages, the kernel refuses the replacement, and the signal keeps its default effect.
 const PAGE: usize = 4096;
 
-/// A file mapping whose bus errors are caught and recorded. The mapping is unmapped before its slot is freed, so
-/// that no other mapping at the same address can use the slot.
+/// Mapping of a file whose bus errors are caught and recorded. The mapping is unmapped before its entry in the table is
+/// freed, so that no other mapping at the same address can use the entry.
 #[derive(Debug)]
 pub struct BusErrorGuard {
     mapping: Mapping,
@@ -44,10 +44,10 @@ impl Drop for TakenSlot {
 }
 
 impl BusErrorGuard {
-    /// Guards a mapping, which must be accessed through raw pointers only.
+    /// Guards a mapping, which must be accessed only through raw pointers.
     ///
     /// # Errors
-    /// If too many mappings are guarded at once.
+    /// Fails if too many mappings are guarded simultaneously.
     pub fn new(mapping: Mapping) -> io::Result<Self> {
         install_handler();
         let (address, length) = mapping.range();
@@ -80,19 +80,20 @@ impl Drop for BusErrorGuard {
 extern "C" fn on_bus_error(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the address of this thread's errno is valid as long as the thread runs.
     let errno = unsafe { *libc::__errno_location() };
-    // SAFETY: the kernel passes a valid structure, which for SIGBUS holds an address.
+    // SAFETY: the kernel passes a valid structure, which contains an address for SIGBUS.
     let address = unsafe { (*info).si_addr() } as usize;
     if !replace_page(address) {
-        // The address is in no guarded mapping. With the default action restored, the access fails again on
-        // return.
-        // SAFETY: restoring a default is permitted in a handler.
+        // The address is not in a guarded mapping. The default action is restored, so that the repeated access ends the
+        // process. SAFETY: restoring a default action is permitted in a handler.
         unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
     }
-    // SAFETY: as above; the code that was interrupted may be about to read it.
+    // SAFETY: the address of errno is valid. The value is restored because the interrupted code may be about to read
+    // it.
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Replaces the page of `address` by a page of zeros, if it lies in a guarded mapping. Returns true if it did.
+/// Replaces the page of `address` by a page of zeros if the address is in a guarded mapping. Returns true if the page
+/// was replaced.
 fn replace_page(address: usize) -> bool {
     for slot in &SLOTS_IN_USE {
         let start = slot.start.load(Ordering::Acquire);
@@ -101,8 +102,8 @@ fn replace_page(address: usize) -> bool {
         }
         slot.failed.store(true, Ordering::Release);
         let page = address & !(PAGE - 1);
-        // SAFETY: the page lies in a guarded mapping, which is used through raw pointers only; mmap is
-        // a plain system call and may be made in a handler.
+        // SAFETY: the page is in a guarded mapping, which is used only through raw pointers. `mmap` is a plain system
+        // call, which is permitted in a handler.
         let got = unsafe {
             libc::mmap(
                 page as *mut libc::c_void,
@@ -123,8 +124,8 @@ fn replace_page(address: usize) -> bool {
 fn install_handler() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // SAFETY: zero is a valid value of the structure; the handler has the type that SA_SIGINFO requires
-        // and makes only calls that are allowed in a handler.
+        // SAFETY: zeros are a valid value of the structure. The handler has the type that SA_SIGINFO requires, and
+        // makes only calls that are permitted in a handler.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = on_bus_error;
@@ -147,7 +148,7 @@ mod tests {
         let at = guard.mapping().at(4096, 1);
         file.set_len(0).unwrap();
         assert!(!guard.take_failure());
-        // SAFETY: the address of this thread's errno is valid; the byte lies in the mapping.
+        // SAFETY: the address of this thread's errno is valid, and the byte is in the mapping.
         let (byte, errno) = unsafe {
             *libc::__errno_location() = 77;
             (at.as_ptr().read_volatile(), *libc::__errno_location())

@@ -1,8 +1,8 @@
-//! Error checks of foreign calls. A failure keeps the name of the call and its error number.
+//! Error checks of foreign calls. An error contains the name of the call and the error number.
 
 use std::io;
 
-/// A system call that failed.
+/// Error of a failed system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{call}: {}", io::Error::from_raw_os_error(*.errno))]
 pub struct SysError {
@@ -25,10 +25,10 @@ impl From<SysError> for io::Error {
     }
 }
 
-/// Checks the result of a call: -1 is an error, with its number in `errno`.
+/// Checks the result of a call. The result -1 means an error, whose number is in `errno`.
 ///
 /// # Errors
-/// If the call failed.
+/// Fails if the call failed.
 pub fn check<T: PartialEq + From<i8>>(call: &'static str, result: T) -> Result<T, SysError> {
     if result == T::from(-1) { Err(SysError::last(call)) } else { Ok(result) }
 }
@@ -48,7 +48,7 @@ mod tests {
     fn only_minus_one_is_an_error() {
         assert_eq!(check("read", 0), Ok(0));
         assert_eq!(check("read", -2), Ok(-2));
-        // SAFETY: no such descriptor; closing it changes nothing.
+        // SAFETY: the descriptor does not exist, so that closing it changes nothing.
         let error = check("close", unsafe { libc::close(-1) }).unwrap_err();
         assert_eq!(error, SysError { call: "close", errno: libc::EBADF });
     }

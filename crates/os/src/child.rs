@@ -1,12 +1,12 @@
-//! Child processes with limits. A child ends by itself, at a limit of time or output, or when the user
+//! Child processes with limits. A child ends by itself, when it reaches a limit of time or output, or when the user
 //! interrupts the run. [`run_child`] is the only function that runs a child to its end.
 //!
-//! A child runs in its own process group. MPI launchers and daemons leave the group, so every descendant on
-//! this machine also carries a variable in its environment. After the child has ended, for any reason, the
-//! group and all marked processes are killed. At a forced end a launcher first gets SIGTERM and a grace
-//! period, because only the launcher can end its ranks on other machines.
+//! A child runs in its own process group. MPI launchers and daemons leave the group. Therefore an environment variable
+//! also marks every descendant on this machine. After the child has ended for any reason, the group and all marked
+//! processes are killed. Before it is killed, a launcher gets SIGTERM and a grace period, because only the launcher can
+//! end its ranks on other machines.
 //!
-//! If a signal that would end this process arrives while a child runs, the child is ended first; see
+//! If this process receives a signal that would end it while a child runs, the child is killed first; see
 //! [`SignalDelay`].
 
 use crate::input::LONGEST_TEXT;
@@ -22,17 +22,19 @@ use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Environment variable that marks descendants.
+/// Name of the environment variable that marks descendants.
 const MARK: &str = "NODEGAUGE_RUN";
-/// Interval between two checks of a running child. Each check takes CPU time from the child, so it is long.
+/// Interval between two checks of a running child. It is long because each check takes CPU time from the child.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Number of searches for marked processes; processes may start or end during a search.
+/// Maximum number of searches for marked processes. Several searches are needed because processes may start or end
+/// during a search.
 const SWEEPS: u32 = 20;
-/// Maximum number of bytes of standard output that wait for the listener.
+/// Maximum number of bytes of standard output that wait for `listen`.
 const WAITING_LIMIT: u64 = LONGEST_TEXT;
-/// Timeout for the output of a dead child: a process that left the group may hold the pipe open.
+/// Timeout for reading the remaining output of an ended child, because a process that left the group may keep the pipe
+/// open.
 const OUTPUT_TIMEOUT: Duration = Duration::from_millis(500);
-/// Number of lines of error output that a message shows.
+/// Number of lines of error output in an error message.
 const LINES: usize = 6;
 
 /// Reason for killing a child.
@@ -51,13 +53,13 @@ pub enum KillReason {
 pub struct ChildLimits {
     /// Maximum run time.
     pub time: Duration,
-    /// Maximum number of bytes of standard output, and of error output.
+    /// Maximum number of bytes of standard output, which is also the maximum for the error output.
     pub output: u64,
-    /// Time between SIGTERM and SIGKILL at a forced end. If it is zero, no SIGTERM is sent.
+    /// Time between SIGTERM and SIGKILL when the child is killed. If the time is zero, no SIGTERM is sent.
     pub grace: Duration,
 }
 
-/// End of a child process.
+/// Way in which a child process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChildEnd {
     /// The child ended by itself.
@@ -69,15 +71,15 @@ pub enum ChildEnd {
 /// Result of a child process that has ended.
 #[derive(Debug, Clone)]
 pub struct ChildOutput {
-    /// End of the child.
+    /// Way in which the child ended.
     pub end: ChildEnd,
-    /// Error output.
+    /// Error output of the child.
     pub stderr: String,
     /// Elapsed time in seconds.
     pub seconds: f64,
 }
 
-/// Failure to run a child.
+/// Error if a child cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
     /// The command cannot be started.
@@ -88,12 +90,12 @@ pub enum ChildError {
     Watch(#[source] io::Error),
 }
 
-/// Runs `command` to its end and kills all its descendants. `listen` is called about a hundred times per
-/// second with the whole lines of standard output since the last call, which may be empty. It may stop the
-/// child by returning a reason.
+/// Runs `command` to its end and kills all its descendants. `listen` is called about a hundred times per second with
+/// the complete lines of standard output since the last call; the text may be empty. `listen` may return a reason to
+/// kill the child.
 ///
 /// # Errors
-/// If the command cannot be started or watched. A child that fails is not an error of this function.
+/// Fails if the command cannot be started or watched. A child that fails is not an error of this function.
 pub fn run_child(
     mut command: Command,
     limits: ChildLimits,
@@ -110,7 +112,7 @@ pub fn run_child(
         if signals.caught() { Some(KillReason::Interrupted) } else { stop }
     };
     let end = child.wait(limits, &mut poll);
-    // Descendants may hold the pipe open, so they are killed before the wait for the last output.
+    // Descendants may keep the pipe open. Therefore they are killed before the wait for the remaining output.
     kill_marked(&mark);
     let end = end?;
     let (stdout, output) = child.output(end);
@@ -118,7 +120,7 @@ pub fn run_child(
     Ok(output)
 }
 
-/// A running child with the readers of its output.
+/// Running child, with the readers of its output.
 struct Supervised {
     child: Child,
     started: Instant,
@@ -141,8 +143,8 @@ impl Supervised {
         Ok(Self { child, started, stdout, stderr })
     }
 
-    /// Waits for the child, kills it at a limit, and reaps it. The group is killed before its leader is
-    /// reaped, because the kernel cannot give the group's number to another process before that.
+    /// Waits for the child, kills it if it reaches a limit, and reaps it. The process group is killed before its leader
+    /// is reaped. Until then, the kernel cannot assign the number of the group to another process.
     fn wait(
         &mut self,
         limits: ChildLimits,
@@ -173,25 +175,25 @@ impl Supervised {
                 std::thread::sleep(POLL_INTERVAL);
             }
         }
-        // An error means that the group has already ended.
+        // A failure means that the group has already ended.
         let _ = kill_process_group(leader, Signal::KILL);
         let status = self.child.wait().map_err(ChildError::Watch)?;
         let stop = stop.map_err(ChildError::Watch)?;
         Ok(stop.map_or(ChildEnd::Exited(status), ChildEnd::Killed))
     }
 
-    /// True if one of the outputs is longer than its limit.
+    /// True if standard output or error output exceeds its limit.
     fn has_overflowed(&self) -> bool {
         self.stdout.has_overflowed() || self.stderr.has_overflowed()
     }
 
-    /// Returns the rest of standard output, and the result of a child that has ended.
+    /// Returns the remaining standard output, and the result of an ended child.
     fn output(self, end: ChildEnd) -> (String, ChildOutput) {
         let seconds = self.started.elapsed().as_secs_f64();
         self.stdout.wait();
         self.stderr.wait();
         let end = match end {
-            // The child ended before its output was checked.
+            // The child may have ended before its output was checked.
             ChildEnd::Exited(_) if self.has_overflowed() => {
                 ChildEnd::Killed(KillReason::TooMuchOutput)
             }
@@ -203,7 +205,7 @@ impl Supervised {
     }
 }
 
-/// True if the child has ended; it is not reaped.
+/// Returns true if the child has ended, without reaping it.
 fn has_ended(leader: Pid) -> io::Result<bool> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     match waitid(WaitId::Pid(leader), options) {
@@ -213,7 +215,7 @@ fn has_ended(leader: Pid) -> io::Result<bool> {
     }
 }
 
-/// Kills every process that carries `mark`, until none is left.
+/// Kills all processes that `mark` marks, until there are none.
 fn kill_marked(mark: &str) {
     for _ in 0..SWEEPS {
         let left = marked_processes(mark);
@@ -227,7 +229,7 @@ fn kill_marked(mark: &str) {
     }
 }
 
-/// Returns the running processes with `mark` in their environment.
+/// Returns the running processes whose environment contains `mark`.
 fn marked_processes(mark: &str) -> Vec<Pid> {
     let variable = format!("{MARK}={mark}");
     let Ok(folders) = std::fs::read_dir("/proc") else { return Vec::new() };
@@ -235,7 +237,7 @@ fn marked_processes(mark: &str) -> Vec<Pid> {
         .flatten()
         .filter_map(|folder| {
             let number: i32 = folder.file_name().to_str()?.parse().ok()?;
-            // The environment of a dead process or of another user's is empty or cannot be read.
+            // The environment of an ended process is empty, and that of another user's process cannot be read.
             let environment = std::fs::read(folder.path().join("environ")).ok()?;
             let mut entries = environment.split(|byte| *byte == 0);
             entries.find(|entry| *entry == variable.as_bytes())?;
@@ -244,18 +246,18 @@ fn marked_processes(mark: &str) -> Vec<Pid> {
         .collect()
 }
 
-/// Reader of a pipe on its own thread. It reads to the end of the pipe, so that a child never waits for its
-/// reader; text beyond the limit is dropped.
+/// Reader of a pipe, which runs in its own thread. It reads until the end of the pipe, so that a child never waits for
+/// its reader. Text beyond the limit is discarded.
 struct Collector {
     kept: Arc<Mutex<Kept>>,
     done: Receiver<()>,
 }
 
-/// Text of a pipe that has not been taken yet.
+/// Text of a pipe that the caller has not taken yet.
 #[derive(Debug)]
 struct Kept {
     text: Vec<u8>,
-    /// Number of bytes that may still be kept.
+    /// Number of further bytes that are kept.
     left: u64,
     overflowed: bool,
 }
@@ -296,7 +298,7 @@ impl Collector {
         self.kept().overflowed
     }
 
-    /// Takes the text since the last call, up to the last line break.
+    /// Takes the text since the last call, up to its last line break.
     fn take_lines(&self) -> String {
         let mut kept = self.kept();
         let end = kept.text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -305,12 +307,12 @@ impl Collector {
         String::from_utf8_lossy(&lines).into_owned()
     }
 
-    /// Waits for the end of the pipe, at most [`OUTPUT_TIMEOUT`].
+    /// Waits at most [`OUTPUT_TIMEOUT`] for the end of the pipe.
     fn wait(&self) {
         let _ = self.done.recv_timeout(OUTPUT_TIMEOUT);
     }
 
-    /// Takes the rest of the text.
+    /// Takes the remaining text.
     fn take(&self) -> String {
         let text = std::mem::take(&mut self.kept().text);
         String::from_utf8_lossy(&text).into_owned()
@@ -323,7 +325,7 @@ pub fn last_lines(text: &str) -> String {
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
-/// Returns the first lines that contain "error", or the first lines if there are none.
+/// Returns the first lines that contain "error", or the first lines of the text if there are none.
 pub fn first_errors(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let errors: Vec<&str> =
@@ -331,15 +333,15 @@ pub fn first_errors(text: &str) -> String {
     if errors.is_empty() { lines[..lines.len().min(LINES)].join("\n") } else { errors.join("\n") }
 }
 
-/// A child process that is killed and reaped when this value is dropped.
+/// Child process that is killed and reaped when this value is dropped.
 #[derive(Debug)]
 pub struct KillOnDrop(Child);
 
 impl KillOnDrop {
-    /// Starts a command.
+    /// Starts a command as a child process.
     ///
     /// # Errors
-    /// If the command cannot be started.
+    /// Fails if the command cannot be started.
     pub fn spawn(mut command: Command) -> io::Result<Self> {
         command.spawn().map(Self)
     }
@@ -349,7 +351,7 @@ impl KillOnDrop {
         self.0.id()
     }
 
-    /// Waits for the end of the child; returns `None` if it still runs after `timeout`.
+    /// Waits for the end of the child. Returns `None` if the child is still running after `timeout`.
     pub fn wait_within(&mut self, timeout: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -366,7 +368,7 @@ impl KillOnDrop {
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        // An error means that the child has ended.
+        // A failure means that the child has ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -385,7 +387,7 @@ mod tests {
     const LIMITS: ChildLimits =
         ChildLimits { time: Duration::from_secs(30), output: 1 << 20, grace: Duration::ZERO };
 
-    /// Runs a script and also returns its standard output.
+    /// Runs a script. Returns its standard output and the result.
     fn run(script: &str, limits: ChildLimits) -> (String, ChildOutput) {
         let mut stdout = String::new();
         let mut listener = |lines: &str| {
@@ -429,7 +431,7 @@ mod tests {
 
     #[test]
     fn a_daemon_of_a_child_that_succeeds_is_killed() {
-        // The script ends when the daemon has printed its number.
+        // The script ends after the daemon has printed its process ID.
         let script = "mkfifo \"$1\"; setsid sh -c 'echo $$ >\"$1\"; exec sleep 60' sh \"$1\" \
                       >/dev/null 2>&1 & cat \"$1\"";
         let folder = tempfile::tempdir().unwrap();
@@ -467,7 +469,7 @@ mod tests {
             (standard_error.end, standard_error.stderr.len() as u64),
             (too_much, LIMITS.output)
         );
-        // The child may have ended before its output was read.
+        // The child may have ended before its output is checked.
         let (_, short_output) = run("echo 123456789", ChildLimits { output: 5, ..LIMITS });
         assert_eq!(short_output.end, too_much);
     }

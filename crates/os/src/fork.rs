@@ -1,4 +1,4 @@
-//! Workers that are forked processes, each with a pipe to its parent.
+//! Workers that are forked processes, each with a pipe to the parent process.
 
 use crate::call::{SysError, check};
 use crate::system::die_with_parent;
@@ -11,7 +11,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-/// A forked child and the bytes received from it. It is killed and reaped when it is dropped.
+/// Forked child process, with the bytes received from it. The child is killed and reaped when this value is dropped.
 #[derive(Debug)]
 pub struct ForkedChild {
     pid: libc::pid_t,
@@ -22,7 +22,7 @@ pub struct ForkedChild {
 }
 
 impl ForkedChild {
-    /// True if the child may still send: its end of the pipe is open.
+    /// True if the child can still send bytes, because its end of the pipe is open.
     pub fn is_open(&self) -> bool {
         self.open
     }
@@ -37,7 +37,7 @@ impl ForkedChild {
         *self.status.get_or_insert_with(|| {
             let mut status = 0;
             let interrupted = || SysError::last("waitpid").errno == libc::EINTR;
-            // SAFETY: only this value reaps the child, so its process ID is still valid.
+            // SAFETY: only this value reaps the child, so that its process ID is still valid.
             while unsafe { libc::waitpid(self.pid, &raw mut status, 0) } < 0 && interrupted() {}
             ExitStatus::from_raw(status)
         })
@@ -52,29 +52,30 @@ impl ForkedChild {
 impl Drop for ForkedChild {
     fn drop(&mut self) {
         if self.open && self.status.is_none() {
-            // SAFETY: the child has not been reaped, so its process ID is still valid.
+            // SAFETY: the child has not been reaped, so that its process ID is still valid.
             unsafe { libc::kill(self.pid, libc::SIGKILL) };
         }
         self.wait();
     }
 }
 
-/// Forks a child that runs `body` with its end of a pipe and exits. The child is killed when its parent ends, and
-/// ignores Ctrl-C, which the parent handles.
+/// Forks a child process, which runs `body` with its end of a pipe and then exits. The child is killed when its parent
+/// ends. It ignores Ctrl-C, which the parent handles.
 ///
 /// # Errors
-/// If the kernel cannot create a pipe or a process.
+/// Fails if the kernel cannot create a pipe or a process.
 ///
 /// # Safety
-/// Only the calling thread continues in the child. `body` may use existing memory, system calls, and the
-/// allocator, which the C library keeps usable in the child of a process with threads. It must not wait for
-/// another thread or take a lock that another thread may hold.
+/// Only the calling thread continues in the child. `body` may use existing memory, system calls, and the allocator,
+/// which the C library keeps usable in the child of a process with threads. `body` must not wait for another thread or
+/// take a lock that another thread may hold.
 pub unsafe fn fork(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
     let ends = pipe_with(PipeFlags::CLOEXEC)
         .map_err(|error| SysError { call: "pipe2", errno: error.raw_os_error() })?;
     let (reader, writer) = (File::from(ends.0), File::from(ends.1));
     let parent = std::process::id();
-    // SAFETY: the caller's promise; the child ends below without running the exit handlers of the parent.
+    // SAFETY: the caller guarantees the requirements. The child ends below without running the exit handlers of the
+    // parent.
     let pid = check("fork", unsafe { libc::fork() })?;
     if pid > 0 {
         return Ok(ForkedChild {
@@ -87,21 +88,21 @@ pub unsafe fn fork(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
     }
     drop(reader);
     die_with_parent(parent);
-    // SAFETY: plain system calls.
+    // SAFETY: these are plain system calls.
     unsafe {
         libc::signal(libc::SIGINT, libc::SIG_IGN);
         libc::signal(libc::SIGTERM, libc::SIG_DFL);
     }
-    // A panic must not unwind into the parent's code.
+    // A panic must not unwind into the code of the parent.
     let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(writer)));
-    // SAFETY: ends the process at once, without the exit handlers, which belong to the parent.
+    // SAFETY: the call ends the process immediately, without the exit handlers, which belong to the parent.
     unsafe { libc::_exit(i32::from(done.is_err())) }
 }
 
-/// Checks that this process has a single thread: then the body of a [`fork`] may use everything.
+/// Checks that this process has only one thread. Then the body of a [`fork`] may use everything.
 ///
 /// # Errors
-/// When this process has other threads (`EBUSY`).
+/// Fails if this process has other threads (`EBUSY`).
 pub fn check_alone() -> Result<(), SysError> {
     let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
     match threads {
@@ -110,35 +111,35 @@ pub fn check_alone() -> Result<(), SysError> {
     }
 }
 
-/// Result of a child process.
+/// Result of a child process of [`ask_child`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChildAnswer {
-    /// Bytes that the child sent before its end; incomplete or empty if it crashed.
+    /// Bytes that the child sent before it ended; incomplete or empty if the child crashed.
     Said(Vec<u8>),
-    /// The child was killed at its time limit.
+    /// The child was killed because it reached its time limit.
     TimedOut,
 }
 
-/// Runs `body` in a forked child and returns the bytes that it produces, for code that may crash or never end.
-/// The error output of the child is discarded.
+/// Runs `body` in a forked child process and returns the bytes that `body` returns. This is for code that may crash or
+/// never end. The error output of the child is discarded.
 ///
 /// # Errors
-/// If the kernel cannot create a pipe or a process.
+/// Fails if the kernel cannot create a pipe or a process.
 ///
 /// # Safety
-/// Requires the same as [`fork`].
+/// The requirements are those of [`fork`].
 pub unsafe fn ask_child(
     limit: Duration,
     body: impl FnOnce() -> Vec<u8>,
 ) -> Result<ChildAnswer, SysError> {
     let started = Instant::now();
-    // SAFETY: the caller's promise; opening and duplicating descriptors are system calls.
+    // SAFETY: the caller guarantees the requirements; opening and duplicating descriptors are system calls.
     let child = unsafe {
         fork(|mut pipe| {
             if let Ok(nowhere) = File::options().write(true).open("/dev/null") {
                 libc::dup2(nowhere.as_raw_fd(), libc::STDERR_FILENO);
             }
-            // The parent may have ended.
+            // A failure is ignored, because the parent may have ended.
             let _ = pipe.write_all(&body());
         })
     }?;
@@ -153,7 +154,7 @@ pub unsafe fn ask_child(
     Ok(ChildAnswer::Said(std::mem::take(&mut grandchild.received)))
 }
 
-/// Receives bytes from the children. Waits at most `timeout`, which must be less than a second.
+/// Receives bytes from the child processes. Waits at most `timeout`, which must be less than a second.
 pub fn receive(children: &mut [ForkedChild], timeout: Duration) {
     let mut open: Vec<&mut ForkedChild> = children.iter_mut().filter(|child| child.open).collect();
     let mut fds: Vec<PollFd<'_>> =
@@ -180,7 +181,7 @@ mod tests {
     #[test]
     fn a_child_answers_crashes_or_is_killed_at_its_limit() {
         let ask = |limit, body: fn() -> Vec<u8>| {
-            // SAFETY: the bodies use the allocator and system calls only.
+            // SAFETY: the bodies use only the allocator and system calls.
             unsafe { ask_child(limit, body) }.unwrap()
         };
         let long = Duration::from_secs(60);
@@ -197,7 +198,7 @@ mod tests {
     fn children_say_something_and_end() {
         let mut children: Vec<ForkedChild> = (0..3u8)
             .map(|number| {
-                // SAFETY: the body makes a system call only.
+                // SAFETY: the body makes only a system call.
                 unsafe { fork(move |mut pipe| drop(pipe.write_all(&[number; 5]))) }.unwrap()
             })
             .collect();
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_child_that_is_busy_is_killed() {
-        // SAFETY: the body does nothing but wait.
+        // SAFETY: the body only waits.
         let child = unsafe {
             fork(|_| {
                 loop {
@@ -221,7 +222,7 @@ mod tests {
         .unwrap();
         let pid = child.pid;
         drop(child);
-        // SAFETY: signal 0 only asks whether the process is there.
+        // SAFETY: signal 0 only checks whether the process exists.
         assert_eq!(unsafe { libc::kill(pid, 0) }, -1);
     }
 }

@@ -1,5 +1,5 @@
-//! Input files of the user, read as a whole. The type and length are checked on the open file, so that endless
-//! devices, pipes without a writer and very large files are refused instead of read.
+//! Input files of the user, which are read completely. The type and the length of the open file are checked, so that
+//! endless devices, pipes without a writer and very large files are refused instead of read.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -9,21 +9,21 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Maximum length of a text in bytes: more than a program prints, a person writes, or a run records.
+/// Maximum length of a text in bytes. It exceeds what programs print, users write, or runs record.
 pub const LONGEST_TEXT: u64 = 64 << 20;
 
 /// Reads a regular file of at most `longest` bytes.
 ///
 /// # Errors
-/// If the file cannot be read, is not a regular file, or is longer.
+/// Fails if the file cannot be read, is not a regular file, or is longer than `longest`.
 pub fn read_file(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     read_regular(open(path)?, longest)
 }
 
-/// Reads a regular file, a pipe, or standard input (`-`), at most `longest` bytes.
+/// Reads at most `longest` bytes from a regular file, a pipe, or standard input (`-`).
 ///
 /// # Errors
-/// Returns the same errors as [`read_file`]; devices are refused.
+/// Fails as [`read_file`] does; devices are refused.
 pub fn read_input(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     if path == Path::new("-") {
         return read_at_most(io::stdin().lock(), longest);
@@ -32,14 +32,14 @@ pub fn read_input(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     if !file.metadata()?.file_type().is_fifo() {
         return read_regular(file, longest);
     }
-    // The wait ends when a writer writes to the pipe, and also when it has already closed it.
+    // The wait ends when a writer writes to the pipe, or when a writer has closed the pipe.
     retry_on_intr(|| poll(&mut [PollFd::new(&file, PollFlags::IN)], None))?;
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     read_at_most(file, longest)
 }
 
-/// Opens a file without waiting for the writer of a pipe. A folder, which can also be opened, is refused with
-/// the error of reading it.
+/// Opens a file without waiting for the writer of a pipe. Folders can be opened as well, and are refused with the error
+/// that reading them returns.
 fn open(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     if file.metadata()?.is_dir() {

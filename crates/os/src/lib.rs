@@ -1,10 +1,10 @@
-//! Operating-system services, one implementation each: memory on pages of a chosen size (the size that the
-//! kernel used is read back), barriers for threads and for processes, child processes with time limits,
-//! affinity and NUMA policy, input and output files of the user, libraries loaded at run time, signals. The
-//! crate depends on no other crate of nodegauge.
+//! Operating-system services, each with a single implementation: memory on pages of a chosen size (with a query for the
+//! size that the kernel used), barriers for threads and for processes, child processes with time limits, affinity and
+//! NUMA policy, input and output files of the user, libraries loaded at run time, signals. The crate depends on no
+//! other crate of nodegauge.
 //!
-//! Every resource is owned and released by its type. Every foreign call that fails returns a
-//! [`SysError`] with the name of the call and its error number.
+//! Every resource is owned and released by its type. Every foreign call that fails returns a [`SysError`] with the name
+//! of the call and its error number.
 
 mod affinity;
 mod barrier;

@@ -1,38 +1,39 @@
-//! Shared libraries loaded at run time.
+//! Shared libraries that are loaded at run time.
 
 use libloading::os::unix;
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::path::Path;
 
-/// A loaded library of C functions. It is never unloaded, because its threads and handlers could then run code
-/// that no longer exists.
+/// Loaded library of C functions. It is never unloaded, because its threads and handlers could otherwise run code that
+/// no longer exists.
 #[derive(Debug)]
 pub struct SharedLibrary {
     handle: ManuallyDrop<unix::Library>,
 }
 
-/// Message of the dynamic linker about a library that it cannot load.
+/// Error for a library that cannot be loaded, with the message of the dynamic linker.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LoadError(pub String);
 
 impl SharedLibrary {
-    /// Loads a library by its path, or by a file name that the dynamic linker searches for, first in
+    /// Loads a library by its path or its file name. The dynamic linker searches for a file name, first in
     /// `LD_LIBRARY_PATH`.
     ///
     /// # Errors
-    /// The message of the dynamic linker.
+    /// Returns the message of the dynamic linker.
     ///
     /// # Safety
-    /// Runs the initialisation of the library. A library that may crash must first be loaded in a child process.
+    /// Loading runs the initialisation code of the library. A library that may crash must first be loaded in a child
+    /// process.
     pub unsafe fn open(name: impl AsRef<Path>) -> Result<Self, LoadError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the requirements of this function.
         unsafe { Self::open_as(name.as_ref(), unix::RTLD_LOCAL) }
     }
 
     unsafe fn open_as(name: &Path, scope: c_int) -> Result<Self, LoadError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the requirements of this function.
         let library = unsafe { unix::Library::open(Some(name), unix::RTLD_NOW | scope) };
         let handle = library.map_err(|cause| LoadError(cause.to_string()))?;
         Ok(Self { handle: ManuallyDrop::new(handle) })
@@ -41,31 +42,32 @@ impl SharedLibrary {
     /// Loads the first library of a list that can be loaded, e.g. one of several versions.
     ///
     /// # Errors
-    /// The message of the dynamic linker about the first library.
+    /// Returns the message of the dynamic linker about the first library.
     ///
     /// # Safety
-    /// Requires the same as [`SharedLibrary::open`].
+    /// The requirements are those of [`SharedLibrary::open`].
     pub unsafe fn first_of(names: &[&str]) -> Result<Self, LoadError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the requirements of this function.
         unsafe { Self::first_as(names, unix::RTLD_LOCAL) }
     }
 
-    /// Loads the first library of a list that can be loaded, with global symbols, which its plug-ins need.
+    /// Loads the first library of a list that can be loaded. Its symbols are global, because plug-ins of the library
+    /// need them.
     ///
     /// # Errors
     /// Returns the same errors as [`SharedLibrary::first_of`].
     ///
     /// # Safety
-    /// Requires the same as [`SharedLibrary::open`].
+    /// The requirements are those of [`SharedLibrary::open`].
     pub unsafe fn first_global_of(names: &[&str]) -> Result<Self, LoadError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the requirements of this function.
         unsafe { Self::first_as(names, unix::RTLD_GLOBAL) }
     }
 
     unsafe fn first_as(names: &[&str], scope: c_int) -> Result<Self, LoadError> {
         let mut error = None;
         for name in names {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees the requirements of this function.
             match unsafe { Self::open_as(name.as_ref(), scope) } {
                 Ok(library) => return Ok(library),
                 Err(cause) => error = error.or(Some(cause)),
@@ -76,7 +78,7 @@ impl SharedLibrary {
 
     /// Returns the address of the symbol `name`, if it exists.
     pub fn address(&self, name: &str) -> Option<usize> {
-        // SAFETY: any symbol has an address, and nothing is read from it.
+        // SAFETY: every symbol has an address, and nothing is read from this address.
         unsafe {
             self.handle
                 .get::<*const ()>(name.as_bytes())
@@ -90,7 +92,7 @@ impl SharedLibrary {
     /// # Safety
     /// `F` must be a function pointer type that matches the symbol.
     pub unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the type matches the symbol.
         unsafe { self.handle.get::<F>(name.as_bytes()).ok().map(|symbol| *symbol) }
     }
 }
@@ -101,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_library_is_loaded_by_name_and_its_functions_by_theirs() {
-        // SAFETY: the C library is loaded already; `abs` has that type.
+        // SAFETY: the C library is already loaded, and `abs` has this type.
         unsafe {
             let library = SharedLibrary::first_of(&["libnone.so.0", "libc.so.6"]).unwrap();
             let abs = library.function::<unsafe extern "C" fn(i32) -> i32>("abs").unwrap();

@@ -1,6 +1,5 @@
-//! Mapped memory: anonymous memory on pages of a chosen size, memory shared with forked processes, or a
-//! mapped file. A page size is only a request; [`Mapping::pages_got`] reads back the sizes that the kernel
-//! used.
+//! Mapped memory: anonymous memory on pages of a chosen size, memory that is shared with forked processes, or a mapped
+//! file. The page size is only a request; [`Mapping::pages_got`] returns the sizes that the kernel used.
 
 use crate::call::{SysError, check};
 use crate::smaps;
@@ -13,8 +12,8 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Alignment of memory of `length` bytes: a huge page if the memory is at least that long, else 2 MiB if it
-/// is at least that long, else a base page.
+/// Returns the alignment of memory of `length` bytes. It is a huge page if the memory is at least as long as a huge
+/// page, otherwise 2 MiB if the memory is at least 2 MiB long, otherwise a base page.
 fn boundary(length: usize) -> usize {
     [huge_page_bytes(), 2 << 20].into_iter().find(|page| *page <= length).unwrap_or_else(page_bytes)
 }
@@ -22,11 +21,11 @@ fn boundary(length: usize) -> usize {
 /// Requested page size of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageSize {
-    /// Base pages; transparent huge pages are disabled.
+    /// Base pages, with transparent huge pages disabled.
     Base,
-    /// Transparent huge pages if the kernel supports them.
+    /// Transparent huge pages if the kernel supports them, otherwise base pages.
     PreferHuge,
-    /// Transparent huge pages; an error if the kernel does not support them.
+    /// Transparent huge pages; mapping fails if the kernel does not support them.
     Transparent,
     /// Reserved huge pages of the given size in bytes.
     Reserved(usize),
@@ -38,13 +37,13 @@ pub enum MapError {
     /// Too few reserved huge pages are free.
     #[error("{free} of the {total} reserved huge pages are free, {needed} are needed")]
     NoReservedPages {
-        /// Requested length in bytes, a multiple of the page size.
+        /// Requested length in bytes, which is a multiple of the page size.
         length: usize,
         /// Number of reserved pages.
         total: u64,
-        /// Number of reserved pages that are free.
+        /// Number of free reserved pages.
         free: u64,
-        /// Number of pages that the request needs.
+        /// Number of pages that the request requires.
         needed: u64,
     },
     /// The kernel refused `mmap` or `madvise`.
@@ -61,40 +60,40 @@ impl From<MapError> for io::Error {
     }
 }
 
-/// A memory mapping, unmapped when it is dropped. It returns addresses and raw pointers; code that uses them
-/// must ensure exclusive access. It also returns references to values that other processes may change.
+/// Memory mapping that is unmapped when this value is dropped. The value provides addresses and raw pointers, whose
+/// users must ensure exclusive access. It also provides references to values that other processes may change.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: the mapping owns its memory and gives access only by raw pointers and to values that may be shared.
+// SAFETY: the mapping owns its memory and gives access only through raw pointers and to values that may be shared.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: the mapping gives access only through raw pointers and to values that may be shared.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps at least `length` bytes of private memory, rounded up to whole pages. The start is aligned to a
-    /// reserved page; without reserved pages it is aligned to a transparent huge page or to 2 MiB, if the
-    /// memory is that long. No page is touched: the kernel allocates a page when a thread first writes it. The
-    /// caller must check the size against the available memory, because the mapping is made without a
-    /// reservation: strict accounting of address space can refuse mappings that fit.
+    /// Maps at least `length` bytes of private memory, rounded up to whole pages. The start is aligned to a reserved
+    /// page. Without reserved pages, it is aligned to a transparent huge page or to 2 MiB if the memory is long enough.
+    /// No page is touched; the kernel allocates a page when a thread first writes to it. The mapping is made without a
+    /// reservation, because strict accounting of address space could refuse mappings that fit into memory. Therefore
+    /// the caller must compare the size with the available memory.
     ///
     /// # Errors
-    /// If too few huge pages are reserved, or if there is no memory.
+    /// Fails if too few huge pages are reserved, or if there is not enough memory.
     pub fn anonymous(length: usize, pages: PageSize) -> Result<Self, MapError> {
         let base = page_bytes();
         let page = if let PageSize::Reserved(page) = pages { page } else { base };
         let too_long = SysError { call: "mmap", errno: libc::ENOMEM };
         let length = length.max(1).checked_next_multiple_of(page).ok_or(too_long)?;
         let mut flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // For the alignment, a longer range is mapped and its ends are unmapped.
+        // To align the start, a longer range is mapped, and both ends are unmapped.
         let mut slack = boundary(length) - base;
         if matches!(pages, PageSize::Reserved(_)) {
             Self::check_reserved(length, page, 1)?;
-            // Without MAP_NORESERVE the kernel reserves the pages now. With it, another program could empty
-            // the pool, and the first touch would end this program.
+            // Without MAP_NORESERVE, the kernel reserves the pages now. With MAP_NORESERVE, another program could take
+            // all free pages, and the first touch would end this program.
             flags |= libc::MAP_HUGETLB | (page.trailing_zeros() as i32) << libc::MAP_HUGE_SHIFT;
             slack = 0;
         } else {
@@ -112,7 +111,7 @@ impl Mapping {
     /// Checks that enough reserved huge pages of `page` bytes are free for `count` mappings of `length` bytes.
     ///
     /// # Errors
-    /// If too few are free.
+    /// Fails if too few pages are free.
     pub fn check_reserved(length: usize, page: usize, count: u64) -> Result<(), MapError> {
         let needed = count * length.div_ceil(page) as u64;
         let (total, free) = reserved_pages(page);
@@ -122,20 +121,20 @@ impl Mapping {
         Ok(())
     }
 
-    /// Maps memory that is filled with zeros and shared with processes forked later.
+    /// Maps memory that is filled with zeros and is shared with processes that are forked later.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// Fails if there is not enough memory.
     pub fn shared(length: usize) -> Result<Self, SysError> {
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
         Self::map(length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
     }
 
-    /// Maps `length` bytes of a file from `offset`, a multiple of the page size. Writes to the mapping change
-    /// the file.
+    /// Maps `length` bytes of a file, beginning at `offset`, which must be a multiple of the page size. Writes to the
+    /// mapping change the file.
     ///
     /// # Errors
-    /// If the kernel refuses; only regular files can be mapped.
+    /// Fails if the kernel refuses the call; only regular files can be mapped.
     pub fn of_file(
         file: &File,
         offset: u64,
@@ -154,7 +153,7 @@ impl Mapping {
         fd: i32,
         offset: libc::off_t,
     ) -> Result<Self, SysError> {
-        // SAFETY: a new mapping at an address that the kernel chooses affects no other memory.
+        // SAFETY: a new mapping at an address that the kernel chooses does not affect other memory.
         let start =
             unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, fd, offset) };
         match NonNull::new(start.cast::<u8>()) {
@@ -163,7 +162,7 @@ impl Mapping {
         }
     }
 
-    /// Keeps `length` bytes from the first aligned address and unmaps the rest.
+    /// Keeps `length` bytes, beginning at the first aligned address, and unmaps the rest.
     fn cut(&mut self, length: usize) {
         let before = self.start.align_offset(boundary(length));
         let after = self.length - before - length;
@@ -184,11 +183,11 @@ impl Mapping {
             PageSize::Transparent | PageSize::PreferHuge => libc::MADV_HUGEPAGE,
             PageSize::Reserved(_) => return Ok(()),
         };
-        // SAFETY: advice on this mapping changes no data.
+        // SAFETY: the advice applies to this mapping and changes no data.
         let done = unsafe { libc::madvise(self.start.as_ptr().cast(), self.length, advice) };
         match check("madvise", done) {
-            // A kernel without transparent huge pages refuses the advice but uses base pages, which are
-            // valid for the other requests.
+            // A kernel without transparent huge pages refuses the advice and uses base pages. Base pages are acceptable
+            // for the other requests.
             Err(error) if pages == PageSize::Transparent => Err(error),
             _ => Ok(()),
         }
@@ -199,18 +198,18 @@ impl Mapping {
         (self.start.as_ptr() as usize, self.length)
     }
 
-    /// Returns the address of `bytes` bytes at `offset`, or `None` if they exceed the mapping.
+    /// Returns the address of `bytes` bytes at `offset`; `None` if these bytes exceed the mapping.
     #[inline]
     pub fn get(&self, offset: usize, bytes: usize) -> Option<NonNull<u8>> {
         let end = offset.checked_add(bytes)?;
-        // SAFETY: the offset lies within the mapping or at its end.
+        // SAFETY: the offset is within the mapping or at its end.
         (end <= self.length).then(|| unsafe { self.start.add(offset) })
     }
 
     /// Returns the address of `bytes` bytes at `offset`.
     ///
     /// # Panics
-    /// If they exceed the mapping.
+    /// Panics if these bytes exceed the mapping.
     #[inline]
     pub fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
         let Some(address) = self.get(offset, bytes) else {
@@ -222,44 +221,44 @@ impl Mapping {
     /// Returns the value at `offset`.
     ///
     /// # Panics
-    /// If the value exceeds the mapping, or if `offset` is not aligned for the type.
+    /// Panics if the value exceeds the mapping, or if `offset` is not aligned for the type.
     #[inline]
     pub fn view<T: SharedBytes>(&self, offset: usize) -> &T {
         let address = self.at(offset, size_of::<T>()).cast::<T>();
         assert!(address.is_aligned(), "a value at {offset} of a mapping is not aligned");
-        // SAFETY: the address is mapped while `self` lives, and aligned; any bytes there are a valid value of
-        // the type, as its trait requires.
+        // SAFETY: the address is aligned, and is mapped as long as `self` lives. Any bytes at this address are a valid
+        // value of the type, as the trait of the type requires.
         unsafe { address.as_ref() }
     }
 
-    /// Returns the share of the mapping on pages of each size, as the kernel reports it: page size in bytes to
-    /// share (0 to 1) of the resident memory.
+    /// Returns for each page size in bytes the share (0 to 1) of the resident memory on pages of this size, as the
+    /// kernel reports it.
     ///
     /// # Errors
-    /// If `/proc/self/smaps` cannot be read.
+    /// Fails if `/proc/self/smaps` cannot be read.
     pub fn pages_got(&self) -> io::Result<BTreeMap<u64, f64>> {
         let (start, length) = self.range();
         smaps::pages_of(start..start + length)
     }
 
-    /// Writes changes back to the file. With `wait`, returns when they are on the device.
+    /// Writes changes back to the file. With `wait`, the function returns when the changes are on the device.
     ///
     /// # Errors
-    /// If writing back fails.
+    /// Fails if writing back fails.
     pub fn sync(&self, wait: bool) -> Result<(), SysError> {
         let flags = if wait { libc::MS_SYNC } else { libc::MS_ASYNC };
-        // SAFETY: the range is the mapping.
+        // SAFETY: the range is that of the mapping.
         let done = unsafe { libc::msync(self.start.as_ptr().cast(), self.length, flags) };
         check("msync", done).map(drop)
     }
 
-    /// Returns the number of pages of the mapping that are in memory, and the number of all its pages.
+    /// Returns the number of the mapping's pages that are in memory, and the total number of its pages.
     ///
     /// # Errors
-    /// If the kernel does not report it.
+    /// Fails if the kernel does not report this.
     pub fn resident_pages(&self) -> Result<(usize, usize), SysError> {
         let mut pages = vec![0u8; self.length.div_ceil(page_bytes())];
-        // SAFETY: the kernel writes one byte per page of the range, which is the mapping.
+        // SAFETY: the kernel writes one byte per page of the range, which is that of the mapping.
         let done = unsafe {
             libc::mincore(self.start.as_ptr().cast(), self.length, pages.as_mut_ptr().cast())
         };
@@ -275,7 +274,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Returns the numbers of all and of free reserved huge pages of a size; zero if the kernel does not support
+/// Returns the total number and the number of free reserved huge pages of a size; zeros if the kernel does not support
 /// that size.
 fn reserved_pages(page: usize) -> (u64, u64) {
     let read = |file: &str| {
@@ -285,8 +284,8 @@ fn reserved_pages(page: usize) -> (u64, u64) {
     (read("nr_hugepages"), read("free_hugepages").saturating_sub(read("resv_hugepages")))
 }
 
-/// A page-aligned byte buffer, filled with zeros and touched, on huge pages if the kernel provides them. It
-/// dereferences to a slice.
+/// Page-aligned byte buffer that dereferences to a slice. It is filled with zeros and touched, and is on huge pages if
+/// the kernel provides them.
 #[derive(Debug)]
 pub struct Buffer {
     mapping: Mapping,
@@ -297,7 +296,7 @@ impl Buffer {
     /// Allocates a buffer of `length` bytes; at least one page is mapped.
     ///
     /// # Errors
-    /// If there is no memory.
+    /// Fails if there is not enough memory.
     pub fn new(length: usize) -> io::Result<Self> {
         let length = length.max(1);
         let mapping = Mapping::anonymous(length, PageSize::PreferHuge)?;
@@ -312,7 +311,7 @@ impl Deref for Buffer {
     #[inline]
     fn deref(&self) -> &[u8] {
         let start = self.mapping.at(0, self.length);
-        // SAFETY: `length` bytes are mapped, initialised by the kernel, and live as long as `self`; they are
+        // SAFETY: `length` bytes are mapped, which the kernel has initialised, and live as long as `self`. They are
         // accessible only as slices of this type.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), self.length) }
     }
@@ -322,19 +321,19 @@ impl DerefMut for Buffer {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         let start = self.mapping.at(0, self.length);
-        // SAFETY: as above, and `&mut self` is the only access.
+        // SAFETY: the bytes are mapped and initialised, and `&mut self` is the only access.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.length) }
     }
 }
 
-/// A type for memory that other threads or processes also write.
+/// Type for memory that other threads or processes also write.
 ///
 /// # Safety
-/// Any bytes must be a valid value of the type, and the value may change under a shared reference: atomics and
-/// structures of atomics.
+/// Any bytes must be a valid value of the type, and the value must tolerate changes while it is shared. This holds for
+/// atomic integers and structures of atomic integers.
 pub unsafe trait SharedBytes: Sync {}
 
-// SAFETY: any bytes are a valid value of an atomic.
+// SAFETY: any bytes are a valid value of an atomic integer.
 unsafe impl SharedBytes for AtomicU64 {}
 
 #[cfg(test)]
@@ -350,7 +349,7 @@ mod tests {
         assert_eq!(boundary(3 << 30), huge_page_bytes());
         assert!(mapping.get(0, length).is_some() && mapping.get(1, length).is_none());
         assert!(mapping.get(usize::MAX, 2).is_none());
-        // SAFETY: the whole mapping, which no other code uses.
+        // SAFETY: the range is the whole mapping, which no other code uses.
         unsafe { mapping.at(0, length).write_bytes(1, length) };
         let got = mapping.pages_got().unwrap();
         assert!((got[&(page_bytes() as u64)] - 1.0).abs() < 1e-9, "{got:?}");
@@ -370,7 +369,7 @@ mod tests {
     fn what_cannot_be_had_is_an_error() {
         let huge = Mapping::anonymous(usize::MAX / 2, PageSize::Base);
         assert!(matches!(huge, Err(MapError::Refused(SysError { call: "mmap", .. }))));
-        // No machine reserves so many pages.
+        // No machine has this number of reserved pages.
         let reserved = Mapping::anonymous(1 << 60, PageSize::Reserved(2 << 20));
         assert!(
             matches!(reserved, Err(MapError::NoReservedPages { needed, .. }) if needed == 1 << 39)

@@ -1,39 +1,39 @@
-//! Binary interfaces (ABI) of MPI libraries: names of library files, values of handles and constants. This is
-//! their only definition: ranks that load a library use it, and the header of the message probe, which is
-//! compiled without an MPI library, is generated from it.
+//! Binary interfaces (ABI) of MPI libraries: names of library files, values of handles and constants. Ranks that load
+//! an MPI library use these definitions. The header of the message probe is also generated from them, because the probe
+//! is compiled without an MPI library.
 //!
-//! Sources: <https://www.mpich.org/abi/> and MPICH's `mpi.h`; Open MPI's `mpi.h` of versions 3 to 5, in which
-//! handles are addresses of symbols; the standard, MPI 5.0, chapter 20. This file must not depend on other
-//! modules, because a build script also includes it.
+//! Sources: <https://www.mpich.org/abi/> and MPICH's `mpi.h`; Open MPI's `mpi.h` of versions 3 to 5, in which handles
+//! are addresses of symbols; the standard, MPI 5.0, chapter 20. This file must not depend on other modules, because a
+//! build script also includes it.
 
 use std::fmt;
 
 /// Binary interface of an MPI library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MpiAbi {
-    /// MPICH since 3.1, and Intel MPI, MVAPICH and Cray MPI.
+    /// ABI of MPICH since version 3.1, and of Intel MPI, MVAPICH and Cray MPI.
     Mpich,
-    /// Open MPI 3 to 5.
+    /// ABI of Open MPI 3 to 5.
     OpenMpi,
     /// Standard ABI of MPI 5.0.
     Standard,
 }
 
 impl MpiAbi {
-    /// All interfaces.
+    /// All supported ABIs.
     pub const ALL: [Self; 3] = [Self::Mpich, Self::OpenMpi, Self::Standard];
 
-    /// Returns the names of library files, the most specific first; `*` matches any characters.
+    /// Returns the names of library files with this ABI, the most specific first; `*` matches any characters.
     pub fn files(self) -> &'static [&'static str] {
         match self {
-            // Debian's name for MPICH comes first: Open MPI 1 had a libmpi.so.12, too.
+            // Debian's name for MPICH comes first, because Open MPI 1 also had a libmpi.so.12.
             Self::Mpich => &["libmpich.so.12", "libmpi.so.12"],
             Self::OpenMpi => &["libmpi.so.40"],
             Self::Standard => &["libmpi_abi.so.*"],
         }
     }
 
-    /// Returns the size of a request in bytes.
+    /// Returns the size of an `MPI_Request` in bytes.
     pub fn request_bytes(self) -> usize {
         match self {
             Self::Mpich => 4,
@@ -52,29 +52,29 @@ impl fmt::Display for MpiAbi {
     }
 }
 
-/// Predefined handle.
+/// Predefined handle of MPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MpiHandle {
-    /// Type in C.
+    /// C type of the handle.
     pub kind: &'static str,
-    /// Name in the standard.
+    /// Name of the handle in the MPI standard.
     pub name: &'static str,
     mpich: u32,
     open_mpi: &'static str,
     standard: u32,
 }
 
-/// Value of a handle in an interface.
+/// Value of a handle in an ABI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MpiHandleValue {
-    /// A number.
+    /// The value is a number.
     Number(u32),
-    /// The address of a symbol of the library.
+    /// The value is the address of a symbol of the library.
     Symbol(&'static str),
 }
 
 impl MpiHandle {
-    /// Returns the value in an interface.
+    /// Returns the value of the handle in an ABI.
     pub fn value(&self, abi: MpiAbi) -> MpiHandleValue {
         match abi {
             MpiAbi::Mpich => MpiHandleValue::Number(self.mpich),
@@ -84,10 +84,10 @@ impl MpiHandle {
     }
 }
 
-/// Integer constant.
+/// Integer constant of MPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MpiConstant {
-    /// Name in the standard.
+    /// Name of the constant in the MPI standard.
     pub name: &'static str,
     mpich: i32,
     open_mpi: i32,
@@ -95,7 +95,7 @@ pub struct MpiConstant {
 }
 
 impl MpiConstant {
-    /// Returns the value in an interface.
+    /// Returns the value of the constant in an ABI.
     pub fn value(&self, abi: MpiAbi) -> i32 {
         match abi {
             MpiAbi::Mpich => self.mpich,
@@ -119,19 +119,19 @@ const fn constant(name: &'static str, mpich: i32, open_mpi: i32, standard: i32) 
     MpiConstant { name, mpich, open_mpi, standard }
 }
 
-/// `MPI_COMM_WORLD`.
+/// Handle `MPI_COMM_WORLD`.
 pub const MPI_COMM_WORLD: MpiHandle =
     handle("MPI_Comm", "MPI_COMM_WORLD", 0x4400_0000, "ompi_mpi_comm_world", 0x101);
-/// `MPI_BYTE`.
+/// Handle `MPI_BYTE`.
 pub const MPI_BYTE: MpiHandle =
     handle("MPI_Datatype", "MPI_BYTE", 0x4c00_010d, "ompi_mpi_byte", 0x247);
-/// `MPI_DOUBLE`.
+/// Handle `MPI_DOUBLE`.
 pub const MPI_DOUBLE: MpiHandle =
     handle("MPI_Datatype", "MPI_DOUBLE", 0x4c00_080b, "ompi_mpi_double", 0x214);
-/// `MPI_SUM`.
+/// Handle `MPI_SUM`.
 pub const MPI_SUM: MpiHandle = handle("MPI_Op", "MPI_SUM", 0x5800_0003, "ompi_mpi_op_sum", 0x21);
 
-/// All handles that are used.
+/// All handles that this program uses.
 pub const MPI_HANDLES: [MpiHandle; 13] = [
     handle("MPI_Comm", "MPI_COMM_NULL", 0x0400_0000, "ompi_mpi_comm_null", 0x100),
     MPI_COMM_WORLD,
@@ -154,16 +154,16 @@ pub const MPI_HANDLES: [MpiHandle; 13] = [
     handle("MPI_Op", "MPI_MAX", 0x5800_0001, "ompi_mpi_op_max", 0x23),
 ];
 
-/// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`, which are addresses.
+/// Constants `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`, which are addresses.
 pub const MPI_STATUS_IGNORE: MpiConstant = constant("MPI_STATUS_IGNORE", 1, 0, 0);
-/// `MPI_THREAD_FUNNELED`.
+/// Constant `MPI_THREAD_FUNNELED`.
 pub const MPI_THREAD_FUNNELED: MpiConstant = constant("MPI_THREAD_FUNNELED", 1, 1, 1024);
 
 /// Maximum length in bytes of the version text of a library.
 pub const MPI_MAX_LIBRARY_VERSION_STRING: MpiConstant =
     constant("MPI_MAX_LIBRARY_VERSION_STRING", 8192, 256, 8192);
 
-/// All integer constants that are used.
+/// All integer constants that this program uses.
 pub const MPI_CONSTANTS: [MpiConstant; 10] = [
     constant("MPI_SUCCESS", 0, 0, 0),
     constant("MPI_UNDEFINED", -32766, -32766, -32766),

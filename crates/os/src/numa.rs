@@ -3,31 +3,33 @@
 use crate::affinity::{WORD, bits, mask};
 use crate::call::{SysError, check};
 
-/// Number of NUMA nodes in a mask: the maximum of any Linux configuration (`MAX_NUMNODES`).
+/// Number of NUMA nodes in a node mask, which is the maximum of all Linux configurations (`MAX_NUMNODES`).
 const NODES_MOST: usize = 1024;
 
-/// `MPOL_F_ADDR` of the kernel's mempolicy.h, which selects the policy of an address. The libc crate lacks it.
+/// Flag `MPOL_F_ADDR` of the kernel's mempolicy.h, which requests the policy of an address. The libc crate does not
+/// define it.
 const POLICY_OF_ADDRESS: libc::c_ulong = 1 << 1;
 
 /// Flags that the kernel returns with the mode, e.g. `MPOL_F_STATIC_NODES`.
 const MODE_FLAGS: libc::c_int = 0b111 << 13;
 
-/// Mode of a NUMA policy: the rule by which the kernel chooses the node of a page.
+/// Mode of a NUMA policy, which is the rule by which the kernel chooses the node of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PolicyMode {
     /// No policy is set.
     Default,
-    /// One node as long as it has free memory.
+    /// Pages are on one node as long as it has free memory.
     Preferred,
-    /// Only the given nodes.
+    /// Pages are only on the given nodes.
     Bind,
-    /// Page by page in turn over the given nodes.
+    /// Pages are distributed round-robin over the given nodes.
     Interleave,
-    /// The node of the CPU that touches a page first.
+    /// Pages are on the node of the CPU that touches them first.
     Local,
-    /// The given nodes as long as they have free memory.
+    /// Pages are on the given nodes as long as these have free memory.
     PreferredMany,
-    /// In turn over the given nodes, with a number of pages per node equal to its weight.
+    /// Pages are distributed round-robin over the given nodes, with a number of consecutive pages per node that equals
+    /// the node's weight.
     WeightedInterleave,
 }
 
@@ -43,13 +45,13 @@ const MODES: [(PolicyMode, &str); 7] = [
 ];
 
 impl PolicyMode {
-    /// Returns the mode with the kernel's number, or `None` if the number is unknown.
+    /// Returns the mode for a number of the kernel; `None` if the number is unknown.
     fn of(number: libc::c_int) -> Option<Self> {
         let at = usize::try_from(number & !MODE_FLAGS).ok()?;
         MODES.get(at).map(|(mode, _)| *mode)
     }
 
-    /// Returns the name that numactl uses.
+    /// Returns the name of the mode in numactl.
     pub fn name(self) -> &'static str {
         MODES.iter().find(|(mode, _)| *mode == self).map_or("?", |(_, name)| name)
     }
@@ -57,8 +59,8 @@ impl PolicyMode {
 
 /// Sets the NUMA policy of an address range, for pages that are allocated later.
 ///
-/// The call is safe for any range: it moves no page and changes no content; for a range that is not mapped it
-/// fails with `EFAULT`.
+/// The call is safe for any range: it moves no page and changes no content. For a range that is not mapped, it fails
+/// with `EFAULT`.
 pub fn mbind(
     address: usize,
     bytes: usize,
@@ -67,24 +69,24 @@ pub fn mbind(
 ) -> Result<(), SysError> {
     let (mask, bits) = nodes_to_set("mbind", nodes)?;
     let pointer = mask.as_ref().map_or(std::ptr::null(), |mask| mask.as_ptr());
-    // SAFETY: the kernel reads NODES_MOST bits of the mask, which is that long, or no mask; without
-    // MPOL_MF_MOVE it neither reads nor writes the range, so that its owner is not affected.
+    // SAFETY: the kernel reads NODES_MOST bits of the mask, which has this length, or there is no mask. Without
+    // MPOL_MF_MOVE, the kernel neither reads nor writes the range, so that the owner of the range is not affected.
     let result = unsafe { libc::syscall(libc::SYS_mbind, address, bytes, mode, pointer, bits, 0) };
     check("mbind", result).map(drop)
 }
 
-/// Sets the NUMA policy of the calling thread. The policy applies to pages that the thread touches first outside
-/// ranges with their own policy. Processes that the thread forks inherit it.
+/// Sets the NUMA policy of the calling thread. The policy applies to pages that the thread touches first, except in
+/// ranges with their own policy. Processes that the thread forks inherit the policy.
 pub fn set_policy_of_thread(mode: libc::c_int, nodes: &[u32]) -> Result<(), SysError> {
     let (mask, bits) = nodes_to_set("set_mempolicy", nodes)?;
     let pointer = mask.as_ref().map_or(std::ptr::null(), |mask| mask.as_ptr());
-    // SAFETY: the kernel reads NODES_MOST bits of the mask, which is that long, or no mask.
+    // SAFETY: the kernel reads NODES_MOST bits of the mask, which has this length, or there is no mask.
     let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, pointer, bits) };
     check("set_mempolicy", result).map(drop)
 }
 
-/// Returns the node mask of a policy, which is absent if there are no nodes, and the length to pass with it. The
-/// kernel reads one bit less than the length that is passed.
+/// Returns the node mask of a policy, and the length that must be passed with the mask. The mask is absent if there are
+/// no nodes. The kernel reads one bit less than the passed length.
 fn nodes_to_set(call: &'static str, nodes: &[u32]) -> Result<(Option<Vec<u64>>, usize), SysError> {
     if nodes.iter().any(|node| *node as usize >= NODES_MOST) {
         return Err(SysError { call, errno: libc::EINVAL });
@@ -95,14 +97,13 @@ fn nodes_to_set(call: &'static str, nodes: &[u32]) -> Result<(Option<Vec<u64>>, 
     })
 }
 
-/// Returns the NUMA policy of the mapping that holds an address: the mode, `None` if it is unknown, and the
-/// nodes.
+/// Returns the NUMA policy of the mapping that contains an address: the mode (`None` if it is unknown) and the nodes.
 pub fn policy_at(address: usize) -> Result<(Option<PolicyMode>, Vec<u32>), SysError> {
     policy(address, POLICY_OF_ADDRESS)
 }
 
-/// Returns the NUMA policy of the calling thread, in the form of [`policy_at`]. A thread inherits the policy of
-/// the process that started it, unless it sets its own.
+/// Returns the mode and the nodes of the calling thread's NUMA policy, as [`policy_at`] does. A thread inherits the
+/// policy of the process that started it, unless the thread sets its own policy.
 pub fn policy_of_thread() -> Result<(Option<PolicyMode>, Vec<u32>), SysError> {
     policy(0, 0)
 }
@@ -113,8 +114,8 @@ fn policy(
 ) -> Result<(Option<PolicyMode>, Vec<u32>), SysError> {
     let mut mode: libc::c_int = 0;
     let mut mask = vec![0u64; NODES_MOST / WORD];
-    // SAFETY: the kernel writes one int and at most NODES_MOST bits, for which there is room; the
-    // address is only looked up.
+    // SAFETY: there is room for the int and the NODES_MOST bits that the kernel writes at most. The kernel only looks
+    // up the address.
     let result = unsafe {
         libc::syscall(
             libc::SYS_get_mempolicy,
@@ -129,11 +130,11 @@ fn policy(
     Ok((PolicyMode::of(mode), bits(&mask)))
 }
 
-/// Returns the node that holds each page address of this process, or a negative error number.
+/// Returns for each page address of this process the node that contains the page, or a negative error number.
 pub fn nodes_of_pages(pages: &[usize]) -> Result<Vec<i32>, SysError> {
     let mut status = vec![-libc::ENOENT; pages.len()];
-    // SAFETY: both arrays have as many elements as the call passes; a null list of nodes makes
-    // the call a query, which moves nothing; the page addresses are only looked up.
+    // SAFETY: the number of elements of both arrays is the number that the call passes. With a null list of nodes, the
+    // call is a query, which moves no page. The kernel only looks up the page addresses.
     let result = unsafe {
         libc::syscall(
             libc::SYS_move_pages,

@@ -1,11 +1,12 @@
 //! Output files that a user names.
 //!
-//! A regular file is written under a temporary name in the same folder and then renamed, so that a reader sees
-//! either the old or the new content, and a failed write leaves the old content. Devices, pipes and open descriptors are written in place.
+//! A regular file is written under a temporary name in the same folder and then renamed. Thus a reader sees either the
+//! old or the new content, and a failed write keeps the old content. Devices, pipes and open descriptors are written
+//! directly.
 //!
-//! The writer may be root, and the folder may be one that other users can write, such as `/tmp`. Files and links
-//! of other users are not used: their links are not followed and their files are refused. The new file takes the
-//! mode of an old file only if that file belongs to the caller, without the setuid, setgid and sticky bits.
+//! The program may run as root, and other users may have write permission for the folder, as for `/tmp`. Therefore
+//! links of other users are not followed, and files of other users are refused. The new file gets the mode of an old
+//! file only if the old file belongs to the caller. The setuid, setgid and sticky bits are not copied.
 
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fchmod, fstat, fstatfs, openat,
@@ -25,13 +26,13 @@ use std::path::{Path, PathBuf};
 
 /// Permissions of a new file, before the umask.
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
-/// Bits of a mode that are permissions; the others are setuid, setgid and sticky.
+/// Bits of a mode that are permissions. The other bits are setuid, setgid and sticky.
 const PERMISSIONS: u32 = 0o777;
-/// Permissions of users other than the owner to change a folder.
+/// Permission bits that allow users other than the owner to change a folder.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
-/// Maximum number of links in a path, as in the kernel.
+/// Maximum number of symbolic links in a path, as in the kernel.
 const MAX_LINKS: usize = 40;
-/// Attempts to find an unused name for the new file.
+/// Maximum number of attempts to find an unused name for the new file.
 const MAX_ATTEMPTS: usize = 32;
 
 /// Reason why an output cannot be written.
@@ -46,13 +47,13 @@ pub enum OutputError {
         /// User ID of the owner.
         owner: u32,
     },
-    /// A link on the path may have been made by another user.
+    /// The path contains a symbolic link that another user may have created.
     #[error("{} is a symbolic link in a folder that other users can write", link.display())]
     UntrustedLink {
         /// Path of the link.
         link: PathBuf,
     },
-    /// The command reads the file.
+    /// The output file is also an input file of the command.
     #[error("this command reads that file")]
     IsInput,
 }
@@ -77,16 +78,16 @@ impl From<Errno> for OutputError {
     }
 }
 
-/// An output that is being written. A regular file gets its name in [`OutputFile::finish`]; without that
-/// call it is removed and the old file stays.
+/// Output that is being written. A regular file gets its final name in [`OutputFile::finish`]. Without this call, the
+/// new file is removed and the old file is kept.
 #[derive(Debug)]
 pub struct OutputFile(Destination);
 
 #[derive(Debug)]
 enum Destination {
-    /// A device, a pipe or an open descriptor.
+    /// Device, pipe or open descriptor, which is written directly.
     InPlace(File),
-    /// A new file under a temporary name in the same folder.
+    /// New file under a temporary name in the same folder.
     Staged(Box<StagedFile>),
 }
 
@@ -94,7 +95,7 @@ impl OutputFile {
     /// Opens the output at `path`. Files in `inputs` are refused as outputs.
     ///
     /// # Errors
-    /// If the file cannot be created, or if another user may have put a file or link there.
+    /// Fails if the file cannot be created, or if another user may have created a file or link with this path.
     pub fn create(path: &Path, inputs: &[PathBuf]) -> Result<Self, OutputError> {
         let location = Location::resolve(path)?;
         location.refuse_inputs(inputs)?;
@@ -105,8 +106,8 @@ impl OutputFile {
         Ok(Self(destination))
     }
 
-    /// Checks that [`OutputFile::create`] would succeed now; leaves no file behind. Devices and pipes are
-    /// not opened.
+    /// Checks that [`OutputFile::create`] would currently succeed, without leaving a file. Devices and pipes are not
+    /// opened.
     ///
     /// # Errors
     /// Returns the same errors as [`OutputFile::create`].
@@ -119,10 +120,10 @@ impl OutputFile {
         }
     }
 
-    /// Completes the output: a regular file is flushed to disk and replaces the old one.
+    /// Completes the output. A regular file is flushed to disk and replaces the old file.
     ///
     /// # Errors
-    /// If the file cannot be flushed or renamed; the old file stays.
+    /// Fails if the file cannot be flushed or renamed; then the old file is kept.
     pub fn finish(self) -> Result<(), OutputError> {
         match self.0 {
             Destination::InPlace(_) => Ok(()),
@@ -140,23 +141,23 @@ impl Write for OutputFile {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        // A `File` has no buffer.
+        // There is nothing to flush, because a `File` has no buffer.
         Ok(())
     }
 }
 
-/// Location of an output after all links are followed: an open folder and a name in it.
+/// Location of an output after all links have been followed: an open folder and a name in this folder.
 #[derive(Debug)]
 struct Location {
     folder: OwnedFd,
     name: OsString,
-    /// The file that has the name now.
+    /// Properties of the file that currently has the name; `None` if there is no such file.
     found: Option<Stat>,
-    /// The name is a link of procfs to an open descriptor, such as `/proc/self/fd/2`.
+    /// True if the name is a link of procfs to an open descriptor, such as `/proc/self/fd/2`.
     is_descriptor: bool,
 }
 
-/// Way in which a location is written.
+/// Method by which a location is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LocationKind {
     InPlace,
@@ -192,7 +193,7 @@ impl Location {
                     if links > MAX_LINKS {
                         return Err(Errno::LOOP.into());
                     }
-                    // The text of such a link need not be a path; only the kernel can follow it.
+                    // The text of such a link may not be a path, so that only the kernel can follow it.
                     let is_of_procfs = fstatfs(&folder)?.f_type == PROC_SUPER_MAGIC;
                     if is_of_procfs && is_last {
                         return Self::of_descriptor(folder, part);
@@ -232,10 +233,10 @@ impl Location {
         }
     }
 
-    /// Decides how the location is written.
+    /// Determines the method by which the location is written.
     fn kind(&self) -> Result<LocationKind, OutputError> {
         let Some(found) = &self.found else { return Ok(LocationKind::Regular) };
-        // Text that standard error has already written stays in its file.
+        // A file to which standard error writes is not replaced, so that the text in it is kept.
         if self.is_descriptor || is_same_file(found, &fstat(io::stderr().as_fd())?) {
             return Ok(LocationKind::InPlace);
         }
@@ -267,7 +268,7 @@ impl Location {
     fn open_in_place(&self) -> Result<File, OutputError> {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOCTTY | OFlags::CLOEXEC;
         let flags = if self.is_descriptor { flags } else { flags | OFlags::NOFOLLOW };
-        // Opening a pipe waits for its reader.
+        // Opening a pipe for writing waits for a reader.
         let file = retry_on_intr(|| openat(&self.folder, &self.name, flags, Mode::empty()))?;
         let opened = fstat(&file)?;
         let is_expected = self.found.as_ref().is_some_and(|found| is_same_file(found, &opened));
@@ -278,7 +279,8 @@ impl Location {
     }
 }
 
-/// A new file under a random name in the folder of its location; removed unless it is renamed.
+/// New file with a random name in the folder of its location. It is removed when this value is dropped, unless it has
+/// been renamed.
 #[derive(Debug)]
 struct StagedFile {
     file: File,
@@ -292,7 +294,8 @@ impl StagedFile {
         let (file, temporary) = create_new(&location.folder, mode)?;
         let staged = Self { file, temporary: Some(temporary), location };
         let Some(found) = &staged.location.found else { return Ok(staged) };
-        // Some file systems give all files one owner; the new file shows which owner is the caller's here.
+        // Some file systems assign the same owner to all files. The owner of the new file is the owner that this file
+        // system assigns to the caller's files.
         if found.st_uid != fstat(&staged.file)?.st_uid {
             return Err(OutputError::OtherOwner { owner: found.st_uid });
         }
@@ -313,7 +316,7 @@ impl StagedFile {
 impl Drop for StagedFile {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // Nothing can be done about a file that cannot be removed.
+            // A failure is ignored, because there is no other way to remove the file.
             let _ = unlinkat(&self.location.folder, temporary, AtFlags::empty());
         }
     }
@@ -334,7 +337,7 @@ fn create_new(folder: &OwnedFd, mode: Mode) -> Result<(File, String), OutputErro
     Err(Errno::EXIST.into())
 }
 
-/// Splits a path. A path that ends with `/` names a folder and gets a last part `.`.
+/// Splits a path into its parts. A path that ends with `/` denotes a folder and gets `.` as its last part.
 fn parts(path: &Path) -> VecDeque<OsString> {
     let parts = path.components().map(|part| part.as_os_str().to_owned());
     let mut parts: VecDeque<OsString> = parts.collect();
@@ -344,13 +347,13 @@ fn parts(path: &Path) -> VecDeque<OsString> {
     parts
 }
 
-/// Opens a folder that need not be readable; does not follow a link.
+/// Opens a folder, for which read permission is not required. Links are not followed.
 fn open_folder(parent: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(parent, name, flags, Mode::empty())
 }
 
-/// True if users other than the caller and root can put files into the folder.
+/// True if users other than the caller and root can create files in the folder.
 fn can_be_changed_by_others(folder: &OwnedFd) -> Result<bool, Errno> {
     let stat = fstat(folder)?;
     Ok(stat.st_mode & WRITABLE_BY_OTHERS != 0 || !is_trusted(stat.st_uid))
@@ -448,7 +451,8 @@ mod tests {
         rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
         let given = ["theirs", "home", "home/pipe"].map(|name| chown(at(name), Some(NOBODY), None));
         if given.iter().any(Result::is_err) {
-            // Only root can give files away; the refusal is the same function of the owner.
+            // Only root can change the owner of a file. This test therefore checks the function of the owner that
+            // decides about a refusal.
             assert!(!is_trusted(NOBODY) || geteuid().as_raw() == NOBODY);
             return;
         }

@@ -1,11 +1,12 @@
-//! Reads of the memory of another process of this user, with one copy and without its cooperation.
+//! Reads of the memory of another process of this user, with a single copy and without the other process's cooperation.
 
 use crate::call::{SysError, check};
 
 /// Fills `into` from the memory at `address` of process `pid`.
 ///
 /// # Errors
-/// If the kernel refuses (Yama's `ptrace_scope`, seccomp, another user), or if less memory is mapped there.
+/// Fails if the kernel refuses the call (Yama's `ptrace_scope`, seccomp, another user), or if fewer bytes are mapped at
+/// the address.
 pub fn read_process_memory(pid: u32, address: u64, into: &mut [u8]) -> Result<(), SysError> {
     let mut done = 0;
     while done < into.len() {
@@ -15,7 +16,7 @@ pub fn read_process_memory(pid: u32, address: u64, into: &mut [u8]) -> Result<()
             iov_base: std::ptr::with_exposed_provenance_mut(address as usize + done),
             iov_len: rest.len(),
         };
-        // SAFETY: the kernel writes only to the rest of the slice, and checks the addresses of the other
+        // SAFETY: the kernel writes only to the remaining part of the slice, and checks the addresses in the other
         // process.
         let read = unsafe {
             libc::process_vm_readv(pid as libc::pid_t, &raw const here, 1, &raw const there, 1, 0)
@@ -28,10 +29,11 @@ pub fn read_process_memory(pid: u32, address: u64, into: &mut [u8]) -> Result<()
     Ok(())
 }
 
-/// Allows every process of this user to read the memory of this process; by default Yama allows only its
-/// ancestors. MPI libraries set the same.
+/// Allows every process of this user to read the memory of this process. By default, Yama allows this only to ancestors
+/// of the process. MPI libraries change the same setting.
 pub fn let_others_read() {
-    // SAFETY: a setting of this process; kernels without Yama refuse it and do not need it.
+    // SAFETY: the call changes only a setting of this process. Kernels without Yama refuse the call, and do not need
+    // the setting.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY) };
 }
 
@@ -45,7 +47,7 @@ mod tests {
         let own = std::process::id();
         for bytes in [0, 1, 4097, there.len()] {
             let mut into = vec![0; bytes];
-            // A sandbox may refuse; then there is nothing to see.
+            // In a sandbox that refuses the call, nothing can be tested.
             match read_process_memory(own, there.as_ptr() as u64, &mut into) {
                 Ok(()) => assert!(into == there[..bytes]),
                 Err(refused) => assert_eq!(refused.errno, libc::EPERM),

@@ -1,32 +1,33 @@
-//! A message ring in memory that two processes share. One process writes, the other reads, and no call blocks.
+//! Ring buffer for messages in memory that two processes share. One process writes and the other reads; no call blocks.
 //!
-//! A message is a chain of frames. Each frame has a slot of one cache line with its sequence number, its length,
-//! and the data itself if it fits, so that a small message moves one line from core to core (like the slots of
-//! "FastForward", Giacomoni, Moseley and Vachharajani, PPoPP 2008). The data of longer frames is in the data
-//! area of the ring. A long message has many frames, so that one end writes while the other reads. The sender
-//! may lend a larger message instead: the slot then holds its address, and the reader copies it from the memory
-//! of the other process.
+//! A message is a sequence of frames. Each frame has a slot of one cache line with the sequence number and the length
+//! of the frame. If the data fit, the slot also contains the data, so that a small message transfers a single line from
+//! core to core (like the slots of "FastForward", Giacomoni, Moseley and Vachharajani, PPoPP 2008). The data of longer
+//! frames are in the data area of the ring. A long message has many frames, so that the reader can read while the
+//! writer still writes. Alternatively, the sender may lend a large message: then the slot contains only the address of
+//! the message, and the reader copies the message from the memory of the other process.
 
 use crate::barrier::CacheLine;
 use crate::mapping::{Mapping, SharedBytes};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Number of slots: at least a window of 64 messages, in half of a first-level cache.
+/// Number of slots, which is sufficient for a window of 64 messages and occupies half of a first-level cache.
 const SLOTS: usize = 256;
-/// Number of words of a slot that hold data.
+/// Number of words of a slot that contain data.
 const WORDS: usize = 6;
-/// Number of bytes of data that a slot holds.
+/// Number of bytes of data that fit into a slot.
 const INLINE: usize = WORDS * size_of::<u64>();
-/// Maximum length of a frame in bytes: a quarter of a first-level cache of 32 KiB, so that a frame that was just
-/// written is still in that cache.
+/// Maximum length of a frame in bytes. It is a quarter of a first-level cache of 32 KiB, so that a frame is still in
+/// this cache after it was written.
 const FRAME: usize = 8 << 10;
-/// Size of the data area in bytes; it fits a second-level cache.
+/// Size of the data area in bytes; the area fits into a second-level cache.
 const DATA: usize = 32 * FRAME;
-/// Size of a cache line in bytes; frames are aligned to lines.
+/// Size of a cache line in bytes, to which frames are aligned.
 const LINE: usize = 64;
 
-/// Kind of a frame, in the lowest bits of the head of its slot; the length follows above them.
+/// Kind of a frame that is not the last of its message. The lowest bits of a slot's head contain the kind, and the
+/// higher bits contain the length.
 const MORE: u64 = 0;
 const LAST: u64 = 1;
 const LENT: u64 = 2;
@@ -34,19 +35,20 @@ const KIND_BITS: u32 = 2;
 
 #[repr(C, align(64))]
 struct Slot {
-    /// Number of the frame, counted from 1; stored when the frame is complete.
+    /// Number of the frame, beginning with 1. It is stored when the frame is complete.
     turn: AtomicU64,
     head: AtomicU64,
     words: [AtomicU64; WORDS],
 }
 
-/// Position of an end. The reader publishes it after each frame, the writer when it is dropped.
+/// Position of the reader or of the writer. The reader publishes its position after each frame; the writer publishes
+/// its position when it is dropped.
 #[repr(C)]
 struct Position {
     claimed: AtomicU64,
     slots: AtomicU64,
     bytes: AtomicU64,
-    /// Number of lent messages: fetched so far (reader) or lent so far (writer).
+    /// Number of lent messages that the reader has fetched, or that the writer has lent.
     lent: AtomicU64,
 }
 
@@ -56,12 +58,12 @@ struct Ends {
     written: CacheLine<Position>,
 }
 
-// SAFETY: structures of atomics.
+// SAFETY: the structure contains only atomic integers.
 unsafe impl SharedBytes for Slot {}
-// SAFETY: as above.
+// SAFETY: the structure contains only atomic integers.
 unsafe impl SharedBytes for Ends {}
 
-/// A ring in a mapping. A range of zeros is an empty ring.
+/// Ring buffer in a mapping. A range of zeros is a valid empty ring.
 #[derive(Clone, Copy)]
 pub struct Ring<'a> {
     mapping: &'a Mapping,
@@ -73,22 +75,22 @@ impl<'a> Ring<'a> {
     /// Size of a ring in bytes.
     pub const BYTES: usize = size_of::<Ends>() + SLOTS * size_of::<Slot>() + DATA;
 
-    /// Returns the ring at `offset`, a multiple of the page size.
+    /// Returns the ring at `offset`, which must be a multiple of the page size.
     ///
     /// # Panics
-    /// If the ring exceeds the mapping.
+    /// Panics if the ring exceeds the mapping.
     pub fn of(mapping: &'a Mapping, offset: usize) -> Self {
         mapping.at(offset, Self::BYTES);
         Self { mapping, ends: mapping.view(offset), at: offset + size_of::<Ends>() }
     }
 
-    /// Claims the writing end; returns `None` while another process holds it.
+    /// Claims the writing end of the ring; returns `None` if another process has it.
     pub fn writer(self) -> Option<RingWriter<'a>> {
         let (slots, bytes, lent) = self.ends.written.0.claim()?.values();
         Some(RingWriter { ring: self, slots, bytes, lent, free: self.ends.read.0.values() })
     }
 
-    /// Claims the reading end; returns `None` while another process holds it.
+    /// Claims the reading end of the ring; returns `None` if another process has it.
     pub fn reader(self) -> Option<RingReader<'a>> {
         let (slots, bytes, lent) = self.ends.read.0.claim()?.values();
         Some(RingReader { ring: self, slots, bytes, lent })
@@ -108,8 +110,8 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// Returns where the data of the next frame begins and ends, if the data area is written up to `at`. A frame
-/// does not wrap around the end of the area.
+/// Returns the begin and the end of the next frame's data, if the data area has been written up to `at`. The data of a
+/// frame do not wrap around the end of the area.
 #[inline]
 fn frame(at: u64, bytes: usize) -> (u64, u64) {
     if bytes <= INLINE {
@@ -138,19 +140,19 @@ impl Position {
     }
 }
 
-/// Writing end of a ring; released when it is dropped.
+/// Writing end of a ring, which is released when this value is dropped.
 pub struct RingWriter<'a> {
     ring: Ring<'a>,
     slots: u64,
     bytes: u64,
     lent: u64,
-    /// Position of the reader when it was last read.
+    /// Last known position of the reader.
     free: (u64, u64, u64),
 }
 
 impl RingWriter<'_> {
-    /// Writes as much of `message` as fits, from byte `done` on. Returns true if all of it is written. A message
-    /// may be empty.
+    /// Writes as much of `message` as fits, beginning at byte `done`. Returns true if the complete message has been
+    /// written. A message may be empty.
     #[inline]
     pub fn write(&mut self, message: &[u8], done: &mut usize) -> bool {
         loop {
@@ -168,9 +170,9 @@ impl RingWriter<'_> {
                 }
             } else {
                 let to = self.ring.data(begin, piece.len());
-                // SAFETY: `data` has checked that the bytes are mapped. The position of the reader is behind
-                // them, so it has finished with them, and it reads them again only after it sees this
-                // frame's number. There is one writer.
+                // SAFETY: `data` has checked that the bytes are mapped. The reader's position is after these bytes, so
+                // that it has finished reading their previous content. The reader reads them again only after it sees
+                // the number of this frame. There is only one writer.
                 unsafe { to.copy_from_nonoverlapping(NonNull::from(piece).cast(), piece.len()) };
             }
             *done += piece.len();
@@ -182,8 +184,8 @@ impl RingWriter<'_> {
         }
     }
 
-    /// Passes the address of `message` to the reader, which copies it from there. Returns true if there was room
-    /// for it. The message must not change until [`RingWriter::is_fetched`] returns true.
+    /// Passes the address of `message` to the reader, which copies the message from there. Returns true if the ring had
+    /// room for the address. The caller must not change the message until [`RingWriter::is_fetched`] returns true.
     pub fn lend(&mut self, message: &[u8]) -> bool {
         if !self.has_room(self.bytes) {
             return false;
@@ -210,7 +212,8 @@ impl RingWriter<'_> {
             self.slots - free.0 < SLOTS as u64 && end - free.1 <= DATA as u64
         };
         if !fits(self.free) {
-            // The reader owns this line, so it is read only when the last known position has no room.
+            // The reader owns this cache line. Therefore the line is read only if the last known position leaves no
+            // room.
             self.free = self.ring.ends.read.0.values();
             return fits(self.free);
         }
@@ -242,17 +245,17 @@ pub enum Arrival {
     Part,
     /// The message is complete.
     Whole,
-    /// The message is at this address of the other process. The caller copies it from there and then calls
+    /// The message is in the other process at this address. The caller must copy the message and then call
     /// [`RingReader::fetched`].
     Lent(u64),
 }
 
-/// A message whose length differs from that of its buffer.
+/// Error for a message whose length differs from the length of the receive buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a message does not have the expected length of {0} bytes")]
 pub struct WrongLength(pub usize);
 
-/// Reading end of a ring; released when it is dropped.
+/// Reading end of a ring, which is released when this value is dropped.
 pub struct RingReader<'a> {
     ring: Ring<'a>,
     slots: u64,
@@ -261,10 +264,10 @@ pub struct RingReader<'a> {
 }
 
 impl RingReader<'_> {
-    /// Reads the available part of a message into `into`, from byte `done` on.
+    /// Reads the available part of a message into `into`, beginning at byte `done`.
     ///
     /// # Errors
-    /// If the message is not as long as `into`.
+    /// Fails if the length of the message differs from that of `into`.
     #[inline]
     pub fn read(&mut self, into: &mut [u8], done: &mut usize) -> Result<Arrival, WrongLength> {
         loop {
@@ -291,9 +294,8 @@ impl RingReader<'_> {
                 }
             } else {
                 let from = self.ring.data(begin, bytes);
-                // SAFETY: `data` has checked that the bytes are mapped. The writer wrote them before it
-                // stored this frame's number, and does not change them until the position of this end is
-                // behind them.
+                // SAFETY: `data` has checked that the bytes are mapped. The writer wrote the bytes before it stored the
+                // number of this frame. The writer does not change them until the reader's position is after them.
                 unsafe { from.copy_to_nonoverlapping(NonNull::from(piece).cast(), bytes) };
             }
             *done += bytes;
@@ -304,7 +306,7 @@ impl RingReader<'_> {
         }
     }
 
-    /// Reports that the lent message has been read; the writer may reuse its memory.
+    /// Reports that the lent message has been copied, so that the writer may reuse the memory of the message.
     pub fn fetched(&mut self) {
         self.lent += 1;
         self.pass(self.bytes);
@@ -372,7 +374,7 @@ mod tests {
             }
             assert_eq!(reader.read(&mut got, &mut 0), Ok(Arrival::Part));
         }
-        // Of a message that is larger than the ring, as much as it holds.
+        // For a message that is larger than the ring, the first write fills the ring.
         let sent = message(2, 3 * DATA + 5);
         let (mut got, mut read, mut written) = (vec![0; sent.len()], 0, 0);
         assert!(!writer.write(&sent, &mut written) && written == DATA);
@@ -393,7 +395,7 @@ mod tests {
             assert!(writer.write(&message(0, sent), &mut 0));
             assert_eq!(reader.read(&mut vec![0; room], &mut 0), Err(WrongLength(room)));
             drop((writer, reader));
-            // What is left is of no use to anybody else.
+            // Resets the ring, because the remaining messages are not needed any more.
             let at = mapping.at(0, Ring::BYTES);
             // SAFETY: no other code uses the mapping.
             unsafe { at.write_bytes(0, Ring::BYTES) };
@@ -420,7 +422,7 @@ mod tests {
         assert_eq!(got[0], 7);
     }
 
-    /// Sizes around the limits of a slot, a frame and the ring.
+    /// Returns sizes near the limits of a slot, a frame and the ring.
     fn size() -> impl Strategy<Value = usize> {
         let about = |edge: usize| edge.saturating_sub(2)..edge + 3;
         prop_oneof![
@@ -434,7 +436,8 @@ mod tests {
     }
 
     proptest! {
-        /// The ring against a queue: any messages, written and read in pieces in any order.
+        /// Compares the ring with a queue, for arbitrary messages that are written and read in parts in arbitrary
+        /// order.
         #[test]
         fn messages_arrive_as_they_were_sent(sizes in prop::collection::vec((size(), any::<bool>()), 1..40)) {
             let mapping = mapping();

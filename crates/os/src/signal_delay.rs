@@ -1,27 +1,27 @@
-//! Signals that would end this process at once, delayed while a child process runs.
+//! Delay of signals that would end this process while a child process runs.
 //!
-//! A child in its own process group does not get Ctrl-C from the terminal. If this process has no handler for
-//! the signal, it would end and leave the child running. [`SignalDelay`] catches such a signal. The thread that
-//! waits for the child then kills it, and the signal takes effect when the last delay ends. Signals that the
-//! program handles or ignores itself are not changed.
+//! A child in its own process group does not receive Ctrl-C from the terminal. If this process has no handler for the
+//! signal, it would end, and the child would continue. [`SignalDelay`] catches such a signal. The thread that waits for
+//! the child then kills it, and the signal takes effect when the last delay ends. Signals that the program handles or
+//! ignores are not changed.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Signals that users and systems send to end a program.
+/// Signals by which users and systems end a program.
 const SIGNALS: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// Signal that was caught; 0 if there is none.
+/// Number of the signal that was caught; 0 if no signal was caught.
 static CAUGHT: AtomicI32 = AtomicI32::new(0);
 /// Number of active delays in all threads.
 static DELAYS: Mutex<usize> = Mutex::new(0);
 
-/// An active delay; ends when it is dropped.
+/// Active delay, which ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct SignalDelay(());
 
 impl SignalDelay {
-    /// Starts a delay of the signals that have their default action.
+    /// Starts a delay of those signals that have their default action.
     pub(crate) fn new() -> Self {
         let mut delays = DELAYS.lock().unwrap_or_else(PoisonError::into_inner);
         if *delays == 0 {
@@ -31,7 +31,7 @@ impl SignalDelay {
         Self(())
     }
 
-    /// True if a signal waits for the end of the delay.
+    /// True if a signal was caught and waits for the end of the delay.
     pub(crate) fn caught(&self) -> bool {
         CAUGHT.load(Ordering::Relaxed) != 0
     }
@@ -47,7 +47,7 @@ impl Drop for SignalDelay {
         exchange_handlers(catch as *const () as libc::sighandler_t, libc::SIG_DFL);
         let signal = CAUGHT.swap(0, Ordering::Relaxed);
         if signal != 0 {
-            // SAFETY: sends a signal to this thread.
+            // SAFETY: the call sends a signal to this thread.
             unsafe { libc::raise(signal) };
         }
     }
@@ -57,11 +57,11 @@ extern "C" fn catch(signal: libc::c_int) {
     CAUGHT.store(signal, Ordering::Relaxed);
 }
 
-/// Replaces the handler `from` by `to` for each signal that has it.
+/// Replaces the handler `from` by the handler `to`, for each signal whose handler is `from`.
 fn exchange_handlers(from: libc::sighandler_t, to: libc::sighandler_t) {
     for signal in SIGNALS {
-        // SAFETY: the kernel fills the structure, for which zero is a valid value; the handler is the default
-        // action or a function that only stores a number.
+        // SAFETY: the kernel fills the structure, for which zeros are a valid value. The handler is the default action
+        // or a function that only stores a number.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let done = libc::sigaction(signal, std::ptr::null(), &raw mut action);

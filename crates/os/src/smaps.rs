@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 
-/// Returns the share of an address range on pages of each size: page size in bytes to share (0 to 1) of the
-/// resident memory. The kernel reports transparent huge pages below the largest size as base pages.
+/// Returns for each page size in bytes the share (0 to 1) of an address range's resident memory on pages of this size.
+/// The kernel reports transparent huge pages of less than the largest size as base pages.
 pub(crate) fn pages_of(range: Range<usize>) -> io::Result<BTreeMap<u64, f64>> {
     Ok(pages_in(&std::fs::read_to_string("/proc/self/smaps")?, range, huge_page_bytes() as u64))
 }
 
-/// Adds up the mappings in the text of `smaps` that overlap the range; transparent huge pages have `huge` bytes.
+/// Sums the mappings in the text of `smaps` that overlap the range. Transparent huge pages have a size of `huge` bytes.
 fn pages_in(text: &str, range: Range<usize>, huge: u64) -> BTreeMap<u64, f64> {
     let mut inside = false;
     let mut kernel_page = 0u64;
@@ -30,7 +30,7 @@ fn pages_in(text: &str, range: Range<usize>, huge: u64) -> BTreeMap<u64, f64> {
         let mut add = |size: u64| *by_size.entry(size).or_default() += kib;
         match head {
             "KernelPageSize:" => kernel_page = kib << 10,
-            // Resident memory counts as kernel pages first, and moves to huge pages below.
+            // Resident memory is first counted as kernel pages; the lines below move a part of it to huge pages.
             "Rss:" => add(kernel_page),
             "Private_Hugetlb:" | "Shared_Hugetlb:" => add(kernel_page),
             "AnonHugePages:" if kib > 0 => {
@@ -74,7 +74,7 @@ Private_Hugetlb:    4096 kB
         assert_eq!(transparent, BTreeMap::from([(4096, 0.25), (2 << 20, 0.75)]));
         let reserved = pages_in(text, 0x7f00_4000_0000..0x7f00_4040_0000, 2 << 20);
         assert_eq!(reserved, BTreeMap::from([(2 << 20, 1.0)]));
-        // Base pages of 64 KiB have huge ones of 512 MiB.
+        // With base pages of 64 KiB, huge pages have 512 MiB.
         let arm = text.replace(" 4 kB", " 64 kB");
         let large = pages_in(&arm, 0x7f00_0000_0000..0x7f00_00c0_0000, 512 << 20);
         assert_eq!(large, BTreeMap::from([(64 << 10, 0.25), (512 << 20, 0.75)]));

@@ -1,10 +1,10 @@
 //! Spin loops that wait for another CPU.
 
-/// Number of checks of the condition before a waiting thread yields. Threads may share a CPU, and then the thread
-/// that is waited for needs it. At about 40 cycles per check this is about 100 us.
+/// Number of checks of the condition before a waiting thread yields. Threads may share a CPU, and then the thread for
+/// which this thread waits needs the CPU. At about 40 cycles per check, this is about 100 us.
 const CHECKS_BEFORE_YIELD: u32 = 10_000;
 
-/// Pause of a loop that waits for another CPU: it spins first and yields after a number of checks.
+/// Pause in a loop that waits for another CPU. The loop first spins, and yields after a number of checks.
 #[derive(Debug)]
 pub struct Spin {
     checks: u32,
@@ -31,7 +31,7 @@ impl Spin {
         self.pause_or(|_| std::thread::yield_now());
     }
 
-    /// Pauses like [`Spin::pause`], but calls `idle` with the number of checks so far instead of yielding.
+    /// Pauses like [`Spin::pause`], but calls `idle` with the number of previous checks instead of yielding.
     #[inline]
     pub fn pause_or(&mut self, idle: impl FnOnce(u32)) {
         self.checks = self.checks.saturating_add(1);

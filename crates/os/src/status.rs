@@ -1,4 +1,4 @@
-//! Text about how a process ended.
+//! Text that describes how a process ended.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -12,7 +12,7 @@ pub fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// Describes the status of a launcher, which reports a killed process as 128 plus its signal.
+/// Returns a text for the status of a launcher, which reports a killed process as 128 plus the signal number.
 pub fn describe_launched(status: ExitStatus) -> String {
     match status.code() {
         Some(code) if code > 128 => format!("exit status {code}: {}", signal(code - 128)),

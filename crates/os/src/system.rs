@@ -1,4 +1,4 @@
-//! Small queries of the system, and signals.
+//! Small queries of the system, and settings of signals.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -7,25 +7,26 @@ use std::sync::OnceLock;
 
 /// Returns the size of a base page in bytes.
 pub fn page_bytes() -> usize {
-    // SAFETY: no memory is passed. Every Linux reports its page size.
+    // SAFETY: no memory is passed. Every Linux system reports its page size.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
 }
 
-/// Returns the size of a transparent huge page in bytes: 2 MiB with base pages of 4 KiB, 512 MiB with base pages of
-/// 64 KiB, as on many Arm kernels. If the kernel supports none, the size is derived from the base page.
+/// Returns the size of a transparent huge page in bytes: 2 MiB with base pages of 4 KiB, 512 MiB with base pages of 64
+/// KiB, as on many Arm kernels. If the kernel does not support transparent huge pages, the size is derived from the
+/// base page.
 pub fn huge_page_bytes() -> usize {
     static HUGE: OnceLock<usize> = OnceLock::new();
     *HUGE.get_or_init(|| {
         let text = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
         let reported = text.ok().and_then(|text| text.trim().parse().ok());
-        // A huge page replaces one page table, which is a base page of entries of 8 bytes.
+        // A huge page replaces one page table. A page table is a base page with entries of 8 bytes.
         reported.unwrap_or_else(|| page_bytes() * (page_bytes() / 8))
     })
 }
 
-/// Returns the IDs of the calling process and thread.
+/// Returns the IDs of the calling process and of the calling thread.
 pub fn process_and_thread() -> (u32, u32) {
-    // SAFETY: no arguments, always succeeds.
+    // SAFETY: the call has no arguments and always succeeds.
     (std::process::id(), unsafe { libc::gettid() } as u32)
 }
 
@@ -34,7 +35,7 @@ pub fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// True if this process runs as root; some programs require an option for that.
+/// True if this process runs as root. Some programs require an option for this.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -46,48 +47,50 @@ pub fn may_read_and_write(path: &Path) -> bool {
     access(path, Access::READ_OK | Access::WRITE_OK).is_ok()
 }
 
-/// Returns the nanoseconds since an origin that all processes of this machine share. This is the clock of
-/// [`std::time::Instant`], which does not expose its value.
+/// Returns the time in nanoseconds since an origin that is the same for all processes of this machine. This is the
+/// clock of [`std::time::Instant`], which does not expose its value.
 pub fn monotonic_nanos() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel fills the structure; every Linux has this clock.
+    // SAFETY: the kernel fills the structure; every Linux system has this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Lowers the CPU priority of this process and of those that it starts from now on. On an idle node it has no
+/// Lowers the CPU priority of this process and of the processes that it starts later. On an idle node, this has no
 /// effect.
 pub fn yield_to_others() {
-    // The default of `nice`. A process that is not allowed to do this continues with its priority.
+    // The increment is the default of the command `nice`. A process that may not change its priority continues with the
+    // old priority.
     let _ = rustix::process::nice(10);
 }
 
-/// Makes the kernel kill this process when `parent`, which started it, ends.
+/// Makes the kernel kill this process when its parent process `parent` ends.
 pub fn die_with_parent(parent: u32) {
-    // SAFETY: settings and queries of this process.
+    // SAFETY: the calls change and query only settings of this process.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        // The parent may have ended before the call.
+        // The parent may have ended before the call, so that the kernel would not kill this process.
         if libc::getppid() as u32 != parent {
             libc::_exit(1);
         }
     }
 }
 
-/// Ignores SIGINT, SIGTERM and SIGHUP. A terminal sends Ctrl-C and its hang-up to all its processes, and launchers
-/// forward signals to all ranks. This is for a process whose parent handles the signals and ends it.
+/// Ignores SIGINT, SIGTERM and SIGHUP, in a process whose parent handles these signals and ends the process. This is
+/// necessary because a terminal sends Ctrl-C and its hang-up to all processes, and launchers forward signals to all
+/// ranks.
 pub fn ignore_interrupts() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: ignoring a signal runs no handler.
+        // SAFETY: an ignored signal runs no handler.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }
 
-/// Runs `f`, which may load libraries that install signal handlers, and restores the actions of SIGINT, SIGTERM
-/// and SIGHUP afterwards.
+/// Calls `f` and restores the actions of SIGINT, SIGTERM and SIGHUP afterwards, because `f` may load libraries that
+/// install signal handlers.
 pub fn keep_interrupts<T>(f: impl FnOnce() -> T) -> T {
     let signals = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
-    // SAFETY: the kernel fills each structure, for which zero is a valid value; no action is set.
+    // SAFETY: the kernel fills each structure, for which zeros are a valid value; no action is set.
     let before = signals.map(|signal| unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         let done = libc::sigaction(signal, std::ptr::null(), &raw mut action);
@@ -96,15 +99,16 @@ pub fn keep_interrupts<T>(f: impl FnOnce() -> T) -> T {
     let made = f();
     for (signal, action) in signals.into_iter().zip(before) {
         if let Some(action) = action {
-            // SAFETY: the action was that of this signal.
+            // SAFETY: the action is the previous action of this signal.
             unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
         }
     }
     made
 }
 
-/// Returns an environment variable, but `HOME` only if it is an existing folder with an absolute path. Services and
-/// users without a home have a `HOME` that must not be created, e.g. Debian's /nonexistent.
+/// Returns the value of an environment variable. `HOME` is returned only if it is the absolute path of an existing
+/// folder. For services and users without a home folder, `HOME` is a folder that must not be created, e.g. Debian's
+/// /nonexistent.
 pub fn variable(name: &str) -> Option<OsString> {
     let value = std::env::var_os(name)?;
     let is_folder = || {
@@ -114,9 +118,9 @@ pub fn variable(name: &str) -> Option<OsString> {
     (name != "HOME" || is_folder()).then_some(value)
 }
 
-/// True if SIGHUP is ignored, which `nohup` sets for the program that it starts.
+/// True if SIGHUP is ignored, as in programs that `nohup` starts.
 pub fn hangup_is_ignored() -> bool {
-    // SAFETY: the kernel fills the structure, for which zero is a valid value; no action is set.
+    // SAFETY: the kernel fills the structure, for which zeros are a valid value; no action is set.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         let done = libc::sigaction(libc::SIGHUP, std::ptr::null(), &raw mut action);
@@ -124,12 +128,12 @@ pub fn hangup_is_ignored() -> bool {
     }
 }
 
-/// Flushes standard output and ends the process without the destructors of loaded libraries: threads of a driver
-/// may still run in them, and some drivers crash then.
+/// Flushes standard output and ends the process without running the destructors of loaded libraries. Threads of a
+/// driver may still run in these libraries, and some drivers crash in this case.
 pub fn leave(code: u8) -> ! {
-    // The reader of the output may have ended.
+    // A failure is ignored, because the reader of the output may have ended.
     let _ = std::io::stdout().flush();
-    // SAFETY: ends the process.
+    // SAFETY: the call ends the process.
     unsafe { libc::_exit(code.into()) }
 }
 
@@ -139,8 +143,8 @@ mod tests {
 
     #[test]
     fn what_catches_interrupts_meanwhile_does_so_no_longer() {
-        // SIGHUP: no other test of this process is about it.
-        // SAFETY: the kernel fills the structure, for which zero is a value; no action is set.
+        // SIGHUP is used because no other test of this process changes its action. SAFETY: the kernel fills the
+        // structure, for which zeros are a valid value; no action is set.
         let of = |signal| unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &raw mut action);
@@ -148,7 +152,7 @@ mod tests {
         };
         let before = of(libc::SIGHUP);
         keep_interrupts(|| {
-            // SAFETY: ignoring a signal runs no handler.
+            // SAFETY: an ignored signal runs no handler.
             unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
             assert_eq!(of(libc::SIGHUP), libc::SIG_IGN);
         });

@@ -74,7 +74,7 @@ impl Gauge for RooflineGauge {
         vec![ConfigKind::of::<RooflinePointConfig>(GAUGE, &[POINT])]
     }
 
-    /// Returns no plan, because `run` does not measure a roofline.
+    /// Returns no plan, because the other gauges plan the measurements of `run`.
     fn summary_plan(
         &self,
         _: &Site,

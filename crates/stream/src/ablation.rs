@@ -102,6 +102,7 @@ impl Planned for AblationPlan {
             let same = |point: &StreamPoint| point.config().is_arranged_like(&step.config);
             let known = points.iter().position(same);
             if known.is_none() {
+                observer.check_interrupt()?;
                 points.push(StreamPoint::prepare(step.config.clone())?);
             }
             let loops = native_loops(&step.config.kernels, step.config.element)?;

@@ -344,6 +344,7 @@ impl Running {
             let candidate = |target| MeasuredTarget { target, chosen: None, check };
             candidates.insert(members[0], candidate(ready.target));
             for i in &members[1..] {
+                observer.check_interrupt()?;
                 cells[*i].arrangement.resize(size.clone());
                 candidates.insert(*i, candidate(cells[*i].arrangement.target(site, coordinator)?));
             }

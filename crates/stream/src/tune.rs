@@ -146,7 +146,13 @@ impl TunePlan {
         observer.phase(&format!("preparing {} teams with their arrays", space.setups.len()));
         let mut prepare =
             |number: usize| Ok(Box::new(StreamPoint::prepare(self.configs[number].clone())?) as _);
-        let points = affordable::prepared(self.configs.len(), until(SETUPS_UNTIL), &mut prepare)?;
+        let points = affordable::prepared(
+            self.configs.len(),
+            until(SETUPS_UNTIL),
+            &|| observer.interrupted(),
+            &mut prepare,
+        )?;
+        observer.check_interrupt()?;
         let setting_up = limits.elapsed();
         let mut search = Search { points, passes: 0 };
         let (tried, all) = (search.points.len(), space.setups.len());

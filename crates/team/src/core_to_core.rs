@@ -1,9 +1,9 @@
 //! Core-to-core latency: the round trip of a cache line between two members of a team, which characterises the CPUs
 //! on which they run.
 //!
-//! Members ping-pong in neighbouring pairs, all pairs at the same time; the median over pairs identifies the regime
-//! of a machine whose CPUs are moved (see [`nodegauge_measure::regime`]). It takes a fraction of a millisecond and is
-//! measured before and after every pass.
+//! Neighbouring members form pairs that exchange a cache line (ping-pong), all pairs simultaneously. If a hypervisor
+//! moves the CPUs of the machine, the median over the pairs identifies the regime (see [`nodegauge_measure::regime`]).
+//! The measurement takes a fraction of a millisecond; it is made before and after every pass.
 
 use crate::{Member, Team, TeamError};
 use nodegauge_machine::CpuId;
@@ -13,15 +13,15 @@ use nodegauge_os::{CacheLine, Spin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Number of round trips in a batch; the fastest batch counts, so that an interrupt in one of them does not matter.
+/// Number of round trips in a batch. The fastest batch counts, so that an interrupt during one batch has no effect.
 const TRIPS: u64 = 64;
-/// Number of round trips between two readings of the clock; a reading after each would add to the result.
+/// Number of round trips between two clock readings; a reading after every round trip would increase the result.
 const TRIPS_A_LOOK: u64 = 16;
-/// Number of batches.
+/// Number of batches of round trips.
 const BATCHES: u64 = 8;
-/// Maximum time for one pair: if members share a CPU, each trip takes a time slice of the scheduler.
+/// Maximum time for one pair. If the two members share a CPU, each round trip takes a time slice of the scheduler.
 const TIMEOUT: Duration = Duration::from_millis(2);
-/// Value that ends the loop of the partner.
+/// Value of the cache line that ends the loop of the partner.
 const END: u64 = u64::MAX;
 
 /// Cache lines shared by the pairs of a team.
@@ -29,19 +29,19 @@ const END: u64 = u64::MAX;
 pub struct SharedLines(Vec<CacheLine<AtomicU64>>);
 
 impl SharedLines {
-    /// Creates lines for a team of `members`.
+    /// Creates cache lines for a team of `members` threads.
     pub fn new(members: usize) -> Self {
         Self((0..members / 2).map(|_| CacheLine::default()).collect())
     }
 
-    /// Creates lines for a team on these places; none if round trips would not be a latency.
+    /// Creates cache lines for a team on these places. If round trips would not measure a latency, creates none.
     pub fn of_places(places: &[Vec<CpuId>]) -> Self {
         Self::new(if have_cpus_of_their_own(places) { places.len() } else { 0 })
     }
 }
 
-/// True if every thread is bound and no two threads share a CPU. Otherwise a round trip is a time slice of the
-/// scheduler and not a latency.
+/// True if every thread is bound and no two threads share a CPU. Otherwise a round trip would measure a time slice of
+/// the scheduler instead of a latency.
 pub fn have_cpus_of_their_own(places: &[Vec<CpuId>]) -> bool {
     let mut cpus: Vec<CpuId> = places.iter().flatten().copied().collect();
     let all = cpus.len();
@@ -64,7 +64,7 @@ pub fn round_trip(team: &mut Team, lines: &SharedLines) -> Result<Seconds, TeamE
     Ok(Seconds(stats::median(&trips)))
 }
 
-/// Runs one member's part; the member with the even index of a pair returns the round trip in seconds.
+/// Runs the measurement in one member. The member with the even index of a pair returns the round trip in seconds.
 fn ping_pong(member: &Member<'_>, lines: &SharedLines) -> Option<f64> {
     let line = lines.0.get(member.index / 2);
     let pings = member.index.is_multiple_of(2);
@@ -80,8 +80,8 @@ fn ping_pong(member: &Member<'_>, lines: &SharedLines) -> Option<f64> {
     None
 }
 
-/// Runs the pinging part of a pair, on a line that holds 0 when both members start; returns the round trip in
-/// seconds. `idle` is called if the partner takes long to answer.
+/// Runs the active member of a pair; returns the round trip in seconds. The cache line must contain 0 when both members
+/// start. `idle` is called if the partner takes long to answer.
 pub fn ping(line: &AtomicU64, idle: &dyn Fn()) -> f64 {
     let start = Instant::now();
     let mut best = f64::INFINITY;
@@ -89,7 +89,7 @@ pub fn ping(line: &AtomicU64, idle: &dyn Fn()) -> f64 {
     for number in 0..BATCHES {
         let batch = Instant::now();
         let mut trips = 0;
-        // If the CPU is taken away during the first batch, for however long, there is still a second one.
+        // If another task uses the CPU during the first batch, even for a long time, a second batch is still measured.
         while trips < TRIPS && (start.elapsed() < TIMEOUT || number < 2 && trips == 0) {
             for _ in 0..TRIPS_A_LOOK {
                 line.store(ping, Ordering::Release);
@@ -106,10 +106,10 @@ pub fn ping(line: &AtomicU64, idle: &dyn Fn()) -> f64 {
     best
 }
 
-/// Runs the answering part of a pair.
+/// Runs the passive member of a pair, which answers.
 pub fn pong(line: &AtomicU64, idle: &dyn Fn()) {
     loop {
-        // Odd values are pings; a pong is the next even value.
+        // Odd values are pings; the pong is the following even value.
         let ping = wait_until(line, idle, |seen| seen % 2 == 1);
         if ping == END {
             return;
@@ -118,7 +118,7 @@ pub fn pong(line: &AtomicU64, idle: &dyn Fn()) {
     }
 }
 
-/// Spins until `done` is true for the value, and returns the value.
+/// Spins until `done` returns true for the value of the line; returns the value.
 fn wait_until(line: &AtomicU64, idle: &dyn Fn(), done: impl Fn(u64) -> bool) -> u64 {
     let mut spin = Spin::default();
     loop {

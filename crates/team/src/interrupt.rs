@@ -1,34 +1,35 @@
-//! Interruption of a job by its caller.
+//! Interruption of a job by the user.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// Default interval between two checks.
+/// Default interval between two checks for an interrupt.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Check for interrupts by the user during a job.
+/// Check for interrupts by the user while a job runs.
 pub struct Interrupt<'a> {
     interval: Duration,
     ask: Option<&'a mut dyn FnMut() -> bool>,
-    /// Panic of `ask`, which is resumed after the end of the job.
+    /// Panic in `ask`, which is resumed after the end of the job.
     panic: Option<Box<dyn Any + Send>>,
 }
 
 impl<'a> Interrupt<'a> {
-    /// Returns a job that is not interrupted.
+    /// Creates a check that never interrupts.
     pub fn never() -> Self {
         Self { interval: INTERVAL, ask: None, panic: None }
     }
 
-    /// Calls `ask` regularly on the thread that waits for the job; `ask` returns true if the user interrupts.
+    /// Creates a check that calls `ask` at regular intervals in the thread that waits for the job. `ask` returns true
+    /// if the user interrupts the run.
     pub fn when(ask: &'a mut dyn FnMut() -> bool) -> Self {
         Self { ask: Some(ask), ..Self::never() }
     }
 
-    /// Sets the interval between two checks, less than a second. Ranks that have died are detected at the same
-    /// interval.
+    /// Sets the interval between two checks, which must be less than a second. Ranks that have died are detected at the
+    /// same interval.
     #[must_use]
     pub fn every(self, interval: Duration) -> Self {
         Self { interval, ..self }
@@ -39,13 +40,13 @@ impl<'a> Interrupt<'a> {
         self.interval
     }
 
-    /// True if the user interrupts.
+    /// True if the user has interrupted the run.
     pub(crate) fn is_due(&mut self) -> bool {
         self.ask.as_mut().is_some_and(|ask| ask())
     }
 
-    /// Receives from threads that run a job, and calls `ask` in the meantime; ending early is up to the job. Does not
-    /// unwind.
+    /// Receives a message from threads that run a job, and calls `ask` while it waits. The job itself must end early
+    /// after an interrupt. This function does not unwind.
     pub(crate) fn receive<T>(&mut self, from: &Receiver<T>) -> Option<T> {
         loop {
             let Some(ask) = &mut self.ask else { return from.recv().ok() };
@@ -61,7 +62,7 @@ impl<'a> Interrupt<'a> {
         }
     }
 
-    /// Resumes a panic of `ask` after the end of the job.
+    /// Resumes a panic in `ask` after the end of the job.
     pub(crate) fn end(self) {
         if let Some(panic) = self.panic {
             resume_unwind(panic);

@@ -1,8 +1,8 @@
-//! Persistent ranks: processes that a launcher or this program has started, and that serve requests.
+//! Persistent ranks: processes that a launcher or this program has started and that handle requests.
 //!
 //! One process, the [`Coordinator`], sends requests as lines of JSON over a local socket without a file, and measures
-//! nothing. The others [`serve()`] with a state of their own, and wait for each other at a barrier in shared memory.
-//! Each gauge defines its requests and responses by [`Protocol`].
+//! nothing. The ranks call [`serve()`] to handle the requests; each rank has its own state. Ranks wait for each other
+//! at a barrier in shared memory. Each gauge defines its requests and responses with [`Protocol`].
 
 mod coordinator;
 mod link;
@@ -19,12 +19,12 @@ use std::time::Duration;
 /// Exit code of a rank that has lost its coordinator or another rank.
 pub(crate) const ABANDONED: u8 = 3;
 
-/// Timeout for ranks to join, unless [`JOIN_VARIABLE`] sets another.
+/// Default timeout for the connection of all ranks; [`JOIN_VARIABLE`] sets another.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
-/// Environment variable with the timeout for ranks to join, in seconds.
+/// Environment variable that sets the timeout for the connection of all ranks, in seconds.
 const JOIN_VARIABLE: &str = "NODEGAUGE_JOIN_SECONDS";
 
-/// Returns the timeout for ranks to join.
+/// Returns the timeout for the connection of all ranks.
 fn join_timeout() -> Result<Duration, Failure> {
     let Ok(text) = std::env::var(JOIN_VARIABLE) else { return Ok(JOIN_TIMEOUT) };
     match text.parse::<f64>() {
@@ -36,7 +36,7 @@ fn join_timeout() -> Result<Duration, Failure> {
     }
 }
 
-/// Returns the failure of a system call for ranks.
+/// Creates the failure for a system call that failed.
 fn cannot(what: &str, cause: impl std::fmt::Display) -> Failure {
     Failure::missing(format!("cannot {what}: {cause}"))
 }

@@ -1,9 +1,9 @@
-//! Persistent team of threads: each is pinned to its place before it touches memory, and all are released together by
-//! a spinning barrier, so that a timed loop starts on every CPU within a microsecond. Every gauge that loads CPUs
-//! itself uses a team.
+//! Persistent team of threads. Each thread is bound to its place before it touches memory. A spinning barrier releases
+//! all threads simultaneously, so that a timed loop starts on every CPU within a microsecond. Every gauge that runs
+//! loops on CPUs uses a team.
 //!
-//! Members sleep between jobs and spin within a job. No thread is started while time is measured. [`workers`] runs
-//! the same jobs in ranks in other processes.
+//! The threads of a team (members) sleep between jobs and spin within a job. No thread is started while time is
+//! measured. [`workers`] runs the same jobs in ranks, i.e. in other processes.
 
 pub mod core_to_core;
 mod interrupt;
@@ -27,7 +27,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Failure to start a team or to finish a job.
+/// Error while a team is started or a job is run.
 #[derive(Debug, thiserror::Error)]
 pub enum TeamError {
     /// A thread could not be started or bound, or its affinity could not be read.
@@ -36,25 +36,25 @@ pub enum TeamError {
     /// A resource that a team requires is missing.
     #[error(transparent)]
     Missing(#[from] Failure),
-    /// A member of the team panicked, which is a bug.
+    /// A thread of the team panicked, which is a bug.
     #[error("thread {0} of the team failed inside a job; this is a bug in nodegauge")]
     Panicked(usize),
     /// A rank could not start, or reported a failure inside a job.
     #[error("rank {rank}: {why}")]
     Failed {
-        /// Rank.
+        /// Number of the rank.
         rank: usize,
-        /// Reason, in words.
+        /// Reason, as text.
         why: String,
     },
     /// The process of a rank ended before the end of its job.
     #[error("rank {rank} (process {process}) ended unexpectedly{}", how.as_deref().map_or_else(String::new, |how| format!(": {how}")))]
     Lost {
-        /// Rank.
+        /// Number of the rank.
         rank: usize,
         /// Process identifier.
         process: u32,
-        /// Exit status of the process; `None` if it is the child of another process.
+        /// Exit status of the process; `None` if the process is not a child of this process.
         how: Option<String>,
     },
     /// The user interrupted the job.
@@ -71,11 +71,11 @@ impl From<TeamError> for Failure {
     }
 }
 
-/// Stack of a member, bytes: a job may call an external library that expects the usual size. Only the used part takes
-/// memory.
+/// Stack size of a thread, bytes. A job may call an external library that expects the usual size. Only the used part of
+/// the stack occupies memory.
 const STACK: usize = 2 << 20;
 
-/// Worker that runs a job, as passed to the job.
+/// One of the workers that run a job; it is passed to the job as an argument.
 #[derive(Debug)]
 pub struct Member<'a> {
     /// Index of this worker.
@@ -85,20 +85,20 @@ pub struct Member<'a> {
     barrier: MemberBarrier<'a>,
 }
 
-/// Barrier of the members of a job.
+/// Barrier at which the members of a job wait for each other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MemberBarrier<'a> {
     /// Barrier in memory of this process.
     Gate(&'a Gate),
     /// Barrier in memory shared by processes.
     Processes(&'a ProcessBarrier),
-    /// Barrier of MPI.
+    /// MPI barrier.
     World(&'a mpi::World),
 }
 
 impl Member<'_> {
-    /// Waits, spinning, for every member. If another member has failed, ends the job by a panic without a message:
-    /// the member that failed first reports the reason.
+    /// Spins until every member has reached the barrier. If another member has failed, this function ends the job with
+    /// a panic without a message; the member that failed first reports the reason.
     #[inline]
     pub fn barrier(&self) {
         match self.barrier {
@@ -108,7 +108,7 @@ impl Member<'_> {
             MemberBarrier::Gate(_) => {}
             MemberBarrier::Processes(shared) => {
                 if shared.wait(self.count).is_err() {
-                    // Another rank is lost: this process cannot continue.
+                    // Another rank is lost, so that this process cannot continue.
                     std::process::exit(launched::ABANDONED.into());
                 }
             }
@@ -116,7 +116,7 @@ impl Member<'_> {
         }
     }
 
-    /// Ends the job of members that wait for this one.
+    /// Ends the job of the members that wait at the barrier for this member.
     pub(crate) fn poison(&self) {
         if let MemberBarrier::Gate(gate) = self.barrier {
             gate.poison();
@@ -124,33 +124,34 @@ impl Member<'_> {
     }
 }
 
-/// Job, with its lifetime erased; see the safety note in [`Team::run_until`].
+/// Job of a team, with its lifetime erased; see the safety comment in [`Team::run_until`].
 struct Job(*const (dyn Fn(&Member<'_>) + Sync));
 
-// SAFETY: the pointer is dereferenced only while `Team::run` keeps the job alive, and the job is `Sync`, so the
-// members may share it.
+// SAFETY: the pointer is dereferenced only while `Team::run` keeps the job alive. The job is `Sync`, so that several
+// threads may use it.
 unsafe impl Send for Job {}
 
-/// Report of a member: its index, and true if it has finished its job without a panic.
+/// Report of a member: the index of the member, and true if the job ended without a panic.
 type Report = (usize, bool);
 
-/// Team of pinned threads.
+/// Team of bound threads.
 pub struct Team {
-    /// Channel to each member; a member ends when its channel is closed.
+    /// Channel to each member; a member ends when the channel is closed.
     jobs: Vec<SyncSender<Job>>,
     reports: Receiver<Report>,
     members: Vec<JoinHandle<()>>,
     observed: Vec<ObservedAffinity>,
-    /// First member that panicked.
+    /// Index of the first member that panicked.
     failed: Option<usize>,
 }
 
 impl Team {
-    /// Starts one thread for each entry of `places` and binds it to those CPUs; an empty entry leaves the thread
-    /// unbound.
+    /// Starts one thread for each entry of `places`, and binds the thread to the CPUs of the entry. A thread with an
+    /// empty entry is not bound.
     ///
     /// # Errors
-    /// Fails if a thread cannot be started, or if its affinity, read back, differs from the requested one.
+    /// Fails if a thread cannot be started, or if the affinity that the kernel reports differs from the requested
+    /// affinity.
     pub fn start(places: &[Vec<CpuId>]) -> Result<Self, TeamError> {
         let count = places.len();
         let gate = Arc::new(Gate::default());
@@ -199,7 +200,7 @@ impl Team {
         &self.observed
     }
 
-    /// Runs `job` on every member and returns when all have finished.
+    /// Runs `job` on every member; returns when all members have finished.
     ///
     /// # Errors
     /// Fails if a member panics; the team cannot be used afterwards.
@@ -207,17 +208,17 @@ impl Team {
         self.run_until(Interrupt::never(), job)
     }
 
-    /// Runs `job` on every member and checks `interrupt` in the meantime: the job itself must end early if the user
-    /// interrupts it. Returns when all have finished.
+    /// Runs `job` on every member, and checks `interrupt` while it waits. The job itself must end early if the user
+    /// interrupts the run. Returns when all members have finished.
     fn run_until(
         &mut self,
         mut interrupt: Interrupt<'_>,
         job: impl Fn(&Member<'_>) + Sync,
     ) -> Result<(), TeamError> {
         let job: &(dyn Fn(&Member<'_>) + Sync) = &job;
-        // SAFETY: only the lifetime changes. This function neither returns nor unwinds before every member that was
-        // sent the job has reported, or has ended, so the pointer never outlives the job: `receive` catches a panic
-        // of `interrupt`.
+        // SAFETY: only the lifetime changes. This function neither returns nor unwinds before every member that
+        // received the job has reported or ended, because `receive` catches a panic in `interrupt`. The pointer
+        // therefore never outlives the job.
         let job = unsafe {
             std::mem::transmute::<
                 *const (dyn Fn(&Member<'_>) + Sync + '_),
@@ -237,7 +238,7 @@ impl Team {
     /// Runs `job` on every member and returns the results in order.
     ///
     /// # Errors
-    /// As [`Team::run`].
+    /// Fails if a member panics; the team cannot be used afterwards.
     pub fn map<T: Send>(
         &mut self,
         job: impl Fn(&Member<'_>) -> T + Sync,
@@ -245,8 +246,8 @@ impl Team {
         self.map_until(Interrupt::never(), job)
     }
 
-    /// Runs `job` as [`Team::map`] and checks `interrupt` in the meantime: the job itself must end early if the user
-    /// interrupts it.
+    /// Runs `job` like [`Team::map`], and checks `interrupt` while it waits. The job itself must end early if the user
+    /// interrupts the run.
     pub(crate) fn map_until<T: Send>(
         &mut self,
         interrupt: Interrupt<'_>,
@@ -269,13 +270,13 @@ impl Drop for Team {
     fn drop(&mut self) {
         self.jobs.clear();
         for member in self.members.drain(..) {
-            // `run` has reported a member's panic.
+            // The result is ignored, because `run` has already reported a panic of a member.
             let _ = member.join();
         }
     }
 }
 
-/// Binds the calling thread, unless its place is empty, and reads its affinity from the kernel.
+/// Binds the calling thread, unless its place is empty. Returns the affinity that the kernel reports.
 fn bind(index: u32, place: &[CpuId]) -> Result<ObservedAffinity, TeamError> {
     if !place.is_empty() {
         pin::pin_current_thread(place)
@@ -284,15 +285,15 @@ fn bind(index: u32, place: &[CpuId]) -> Result<ObservedAffinity, TeamError> {
     ObservedAffinity::of_current(index).map_err(|error| TeamError::Start(error.to_string()))
 }
 
-/// Main function of a member: waits for a job, runs it, reports.
+/// Main function of a member: waits for a job, runs the job, and reports the end.
 fn work(member: &Member<'_>, jobs: &Receiver<Job>, report: &SyncSender<Report>) {
     for Job(job) in jobs {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: the leader waits in `Team::run_until`, with the job alive, until this member has
-            // reported below.
+            // SAFETY: the thread that called `Team::run_until` keeps the job alive until this member has reported
+            // below.
             unsafe { (*job)(member) }
         }));
-        // The channel has room for a report of each member.
+        // Sending does not block, because the channel has a slot for the report of each member.
         let _ = report.send((member.index, outcome.is_ok()));
         if outcome.is_err() {
             member.poison();

@@ -1,7 +1,7 @@
-//! Ranks started by an MPI launcher, from the view of one rank: all communication is by MPI.
+//! Ranks that an MPI launcher has started, as seen by one rank. The ranks communicate with MPI only.
 //!
-//! The library is opened when it is needed, so that nodegauge can be built and started without one. Handles and
-//! constants are those of its binary interface ([`MpiAbi`]).
+//! The MPI library is loaded when it is needed, so that nodegauge can be built and started without MPI. Handles and
+//! constants are those of the binary interface of the library ([`MpiAbi`]).
 
 use crate::timed::{Laps, Timed};
 use crate::{Member, MemberBarrier};
@@ -17,15 +17,15 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Communicator, type or operation: a number of 32 bits, or an address. Both are passed in a register or a slot of 64
-/// bits; a function that expects a number reads the lower half.
+/// Handle of a communicator, datatype or operation: a 32-bit number or an address. Both are passed in a 64-bit register
+/// or stack slot; a function that expects a number reads the lower half.
 type Handle = usize;
 /// Return value of MPI functions. It is not checked: by default, errors end the process.
 type Code = c_int;
 
 type Barrier = unsafe extern "C" fn(Handle) -> Code;
 type Send = unsafe extern "C" fn(*const c_void, c_int, Handle, c_int, c_int, Handle) -> Code;
-/// `MPI_Recv`, `MPI_Isend` and `MPI_Irecv`: the last argument is a status or a request.
+/// Type of `MPI_Recv`, `MPI_Isend` and `MPI_Irecv`; the last argument is a status or a request.
 type Transfer =
     unsafe extern "C" fn(*mut c_void, c_int, Handle, c_int, c_int, Handle, *mut c_void) -> Code;
 type WaitAll = unsafe extern "C" fn(c_int, *mut c_void, *mut c_void) -> Code;
@@ -38,28 +38,28 @@ type Own = unsafe extern "C" fn(Handle, *mut c_int) -> Code;
 type Version = unsafe extern "C" fn(*mut c_char, *mut c_int) -> Code;
 type Finalise = unsafe extern "C" fn() -> Code;
 
-/// Minimum size of a status in all interfaces, bytes.
+/// Buffer size for an `MPI_Status`, sufficient for all binary interfaces, bytes.
 const STATUS: usize = 64;
 /// Tag of messages of [`World::exchange`].
 const HALO: c_int = 1;
 /// Tag of messages of [`World::say`].
 const WORDS: c_int = 2;
-/// Interval between two checks for a message; the rank yields its core in between.
+/// Interval between two checks for a message; between the checks, the rank sleeps.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 thread_local! {
-    /// True on the thread that has initialised MPI; no other thread may call it.
+    /// True in the thread that has initialised MPI; no other thread may call MPI.
     static SPEAKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// All ranks of this job, and the MPI library. It exists until the end of the process.
+/// All ranks of this MPI job, and the functions of the MPI library. The value exists until the end of the process.
 #[derive(Debug)]
 pub struct World {
     /// Rank of this process.
     pub rank: usize,
     /// Number of ranks.
     pub count: usize,
-    /// Name of the library: `Open MPI v4.1.4`, `MPICH 4.0.2`.
+    /// Name and version of the library: `Open MPI v4.1.4`, `MPICH 4.0.2`.
     pub name: String,
     calls: Calls,
 }
@@ -85,10 +85,10 @@ struct Calls {
     _library: SharedLibrary,
 }
 
-/// Numbers that this rank and another rank send to each other.
+/// Exchange of numbers between this rank and another rank.
 #[derive(Debug)]
 pub struct Exchange {
-    /// Other rank.
+    /// Number of the other rank.
     pub with: usize,
     /// Numbers to send.
     pub sent: Vec<f64>,
@@ -96,7 +96,7 @@ pub struct Exchange {
     pub received: Vec<f64>,
 }
 
-/// Exchanges with all neighbours. They are created once, so that [`World::exchange`] allocates nothing.
+/// Exchanges with all neighbours. The value is created once, so that [`World::exchange`] does not allocate memory.
 #[derive(Debug)]
 pub struct Exchanges {
     all: Vec<Exchange>,
@@ -105,7 +105,7 @@ pub struct Exchanges {
 }
 
 impl Exchanges {
-    /// Creates exchanges with neighbours, all at the same time.
+    /// Creates exchanges with all neighbours, which run simultaneously.
     pub fn new(all: Vec<Exchange>) -> Self {
         Self { requests: vec![0; 2 * all.len()], all }
     }
@@ -116,7 +116,7 @@ impl Exchanges {
     }
 }
 
-/// A process has one world.
+/// All values are equal, because a process has only one world.
 impl PartialEq for World {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -126,14 +126,15 @@ impl PartialEq for World {
 impl Eq for World {}
 
 impl World {
-    /// Initialises MPI in this process, which `launcher` has started as one of `count` ranks; each rank calls this
-    /// once. Only the calling thread may use the result.
+    /// Initialises MPI in this process, which `launcher` has started as one of `count` ranks. Each rank must call this
+    /// function once. Only the calling thread may use the result.
     ///
     /// # Errors
-    /// Fails if there is no library, or if its number of ranks differs from that of the launcher.
+    /// Fails if the MPI library cannot be loaded, or if the number of ranks that MPI reports differs from that of the
+    /// launcher.
     pub fn join(launcher: &str, count: usize) -> Result<&'static Self, Failure> {
         static WORLD: OnceLock<Result<World, Failure>> = OnceLock::new();
-        // Ranks with PMIx are those of Open MPI, even if srun starts them.
+        // Ranks with PMIx use Open MPI, even if srun has started them.
         let pmix = std::env::var_os("PMIX_RANK").is_some();
         let is_open = launcher == "Open MPI" || pmix;
         let abi = if is_open { MpiAbi::OpenMpi } else { MpiAbi::Mpich };
@@ -152,8 +153,8 @@ impl World {
     }
 
     fn initialise(abi: MpiAbi) -> Result<Self, Failure> {
-        // SAFETY: the launcher belongs to this library, and its programs run the library's initialisation; the
-        // symbols have the types of the MPI standard for C.
+        // SAFETY: the launcher belongs to this library, so that every program that it starts may run the initialisation
+        // of the library. The symbols have the types that the MPI standard defines for C.
         unsafe {
             let library = SharedLibrary::first_global_of(abi.files()).map_err(|why| {
                 Failure::missing(format!("ranks cannot communicate: {why}")).hint(
@@ -196,7 +197,8 @@ impl World {
                 _library: library,
             };
             let (mut provided, mut rank, mut count, mut length) = (0, 0, 0, 0);
-            // A network library installs a handler for Ctrl-C that prints a backtrace.
+            // Some network libraries install a signal handler for Ctrl-C that prints a backtrace; the handler of
+            // nodegauge is kept.
             nodegauge_os::keep_interrupts(|| {
                 initialise(
                     null_mut(),
@@ -217,7 +219,7 @@ impl World {
         }
     }
 
-    /// Returns the functions, on the thread that may call them.
+    /// Returns the MPI functions. Panics in a thread that must not call them.
     fn calls(&self) -> &Calls {
         assert!(SPEAKS.get(), "a thread that did not initialise MPI must not call it");
         &self.calls
@@ -230,10 +232,10 @@ impl World {
         unsafe { (calls.barrier)(calls.world) };
     }
 
-    /// Returns the sum of `x` over all ranks, on each rank.
+    /// Returns the sum of `x` over all ranks; every rank gets the sum.
     pub fn sum(&self, x: f64) -> f64 {
         let (calls, mut sum) = (self.calls(), 0.0_f64);
-        // SAFETY: as above; one number goes in and one comes out.
+        // SAFETY: MPI was initialised by this thread. The buffers for input and output contain one number each.
         unsafe {
             let (of, to) = ((&raw const x).cast(), (&raw mut sum).cast());
             (calls.reduce)(of, to, 1, calls.double, calls.sum, calls.world);
@@ -241,7 +243,7 @@ impl World {
         sum
     }
 
-    /// Exchanges the numbers with all neighbours at the same time.
+    /// Exchanges the numbers with all neighbours simultaneously.
     pub fn exchange(&self, exchanges: &mut Exchanges) {
         let calls = self.calls();
         let Exchanges { all, requests } = exchanges;
@@ -249,11 +251,11 @@ impl World {
         let mut places = 0..requests.len();
         let mut place = || {
             let place = places.next().unwrap_or(0) * calls.request;
-            // SAFETY: the number of requests does not exceed the allocated ones.
+            // SAFETY: the number of requests does not exceed the number of allocated requests.
             unsafe { first.add(place).cast::<c_void>() }
         };
-        // SAFETY: as above; numbers and requests live until all transfers are complete, and no other code accesses
-        // the received numbers before.
+        // SAFETY: MPI was initialised by this thread. Numbers and requests exist until all transfers are complete, and
+        // no other code accesses the received numbers before.
         unsafe {
             for each in &mut *all {
                 let (at, n) = (each.received.as_mut_ptr().cast(), each.received.len() as c_int);
@@ -274,16 +276,17 @@ impl World {
     pub fn say(&self, rank: usize, words: &[u8]) {
         let calls = self.calls();
         let (at, n) = (words.as_ptr().cast(), words.len() as c_int);
-        // SAFETY: as above; the bytes live until they are sent.
+        // SAFETY: MPI was initialised by this thread. The bytes exist until they have been sent.
         unsafe { (calls.send)(at, n, calls.byte, rank as c_int, WORDS, calls.world) };
     }
 
-    /// Waits for bytes from another rank; the core is free for others in the meantime.
+    /// Waits for bytes from another rank. While it waits, the core is available to other ranks.
     pub fn hear(&self, rank: usize) -> Vec<u8> {
         let calls = self.calls();
         let mut status = [0_u64; STATUS / 8];
         let (mut there, mut length, rank) = (0, 0, rank as c_int);
-        // SAFETY: as above; the buffers are large enough for a status of either interface, and for the message.
+        // SAFETY: MPI was initialised by this thread. The buffers are large enough for a status of any binary
+        // interface, and for the message.
         unsafe {
             let status = status.as_mut_ptr().cast();
             loop {
@@ -311,7 +314,8 @@ impl World {
         Ok(())
     }
 
-    /// Collects the values of all ranks, in order, at rank 0; returns `None` at the others. All ranks call it.
+    /// Collects the values of all ranks at rank 0, in rank order; returns `None` at all other ranks. All ranks must
+    /// call this function.
     ///
     /// # Errors
     /// Fails if a value cannot be converted to or from JSON.
@@ -330,22 +334,22 @@ impl World {
         std::iter::once(Ok(own)).chain(others).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Finalises MPI in this process; all ranks call it.
+    /// Finalises MPI in this process. All ranks must call this function.
     pub fn leave(&self) {
-        // SAFETY: as above; no function of MPI is called afterwards.
+        // SAFETY: MPI was initialised by this thread. No MPI function is called afterwards.
         unsafe { (self.calls().finalise)() };
         SPEAKS.set(false);
     }
 }
 
-/// Returns the name and the version at the start of a library's version text: `Open MPI v4.1.4`.
+/// Returns the name and the version from the beginning of a library's version text: `Open MPI v4.1.4`.
 fn name_of(said: &str) -> String {
     let first = said.split([',', '\n']).next().unwrap_or_default();
-    // `MPICH Version:\t4.0.2`
+    // The version text of MPICH begins with `MPICH Version:\t4.0.2`.
     first.replace("Version:", "").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Runs `job` on every rank, all of which call this with the same job, and collects the results at rank 0.
+/// Runs `job` on every rank, and collects the results at rank 0. All ranks must call this function with the same job.
 ///
 /// # Errors
 /// Fails at rank 0 if the result of a rank is invalid.

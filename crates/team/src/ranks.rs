@@ -1,11 +1,11 @@
-//! Ranks that are forked for one job: processes of one thread each, bound to their CPUs and with the memory policy
-//! that numactl would set, as in flat MPI.
+//! Ranks that are forked for one job, as in flat MPI: single-threaded processes that are bound to their CPUs and have a
+//! memory policy, as set by numactl.
 //!
-//! Ranks run the same jobs as a team of threads: they wait for each other at the same barrier, in shared memory, and
-//! their parts are timed in the same way, because all processes read the same clock. Other shared data, such as
-//! halos, are in a [`Mapping::shared`] that is created before the fork.
+//! Ranks run the same jobs as a team of threads. They wait for each other at the same kind of barrier, in shared
+//! memory. The parts of a job are timed in the same way, because all processes read the same clock. Other shared data,
+//! such as halos, are in a [`Mapping::shared`] that is created before the fork.
 //!
-//! A rank that dies or fails ends the job: the others are killed, so that none waits for it.
+//! If a rank dies or fails, the job ends, and all other ranks are killed, so that no rank waits forever.
 
 use crate::timed::{Lap, Laps, Timed};
 use crate::{Interrupt, Member, MemberBarrier, TeamError};
@@ -17,19 +17,20 @@ use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::Write;
 
-/// Message of a rank through its pipe: its result, or the reason of its failure.
+/// Message of a rank through its pipe: the result, or the reason of a failure.
 type Message<T> = Result<T, String>;
 
-/// Runs `job` in a process for each of `places`. Returns the results in order. A job that returns an error ends the
-/// others.
+/// Runs `job` in one process per entry of `places`. Returns the results in rank order. If the job returns an error in
+/// one rank, the other ranks are ended.
 ///
 /// # Errors
-/// Fails if a rank cannot be started, bound or given its memory policy, if it dies or its job fails, and on an
-/// interrupt. All ranks are then killed.
+/// Fails if a rank cannot be started, if its binding or memory policy cannot be set, if it dies, if its job fails, and
+/// if the user interrupts the run. All ranks are then killed.
 ///
 /// # Safety
-/// `job` runs in a process forked from one that may have threads: it may use memory that existed before, the
-/// allocator and system calls, and must neither wait for a thread nor take a lock that a thread may hold.
+/// `job` runs in a process that was forked from a process that may have several threads. It may use memory that existed
+/// before the fork, the allocator and system calls. It must neither wait for another thread nor take a lock that
+/// another thread may hold.
 pub unsafe fn run<T: Serialize + DeserializeOwned>(
     places: &[RankPlace],
     mut interrupt: Interrupt<'_>,
@@ -38,11 +39,12 @@ pub unsafe fn run<T: Serialize + DeserializeOwned>(
     let shared = Mapping::shared(size_of::<Gate>()).map_err(cannot_start)?;
     let barrier = MemberBarrier::Gate(shared.view(0));
     let count = places.len();
-    // Remaining children are killed when they are dropped.
+    // Children that still run are killed when they are dropped.
     let mut children = Vec::with_capacity(count);
     for (index, place) in places.iter().enumerate() {
         let member = Member { index, count, barrier };
-        // SAFETY: the caller's promise for `job`; the code around it makes system calls and allocates.
+        // SAFETY: the caller guarantees the conditions for `job`. The code around it only makes system calls and
+        // allocates memory.
         let child = unsafe { nodegauge_os::fork(|pipe| serve(&member, place, &job, pipe)) };
         children.push(child.map_err(cannot_start)?);
     }
@@ -57,28 +59,28 @@ pub unsafe fn run<T: Serialize + DeserializeOwned>(
     Ok(children.iter().filter_map(|child| message(child)?.ok()).collect())
 }
 
-/// Runs `job` as [`run`] in a process that has a single thread, so that `job` has no restrictions.
+/// Runs `job` like [`run`]. The calling process must have a single thread, so that there are no restrictions for `job`.
 ///
 /// # Errors
-/// As [`run`], and if this process has other threads (`EBUSY`).
+/// Fails under the same conditions as [`run`], and if this process has other threads (`EBUSY`).
 pub fn run_alone<T: Serialize + DeserializeOwned>(
     places: &[RankPlace],
     interrupt: Interrupt<'_>,
     job: impl Fn(&Member<'_>) -> Result<T, String>,
 ) -> Result<Vec<T>, TeamError> {
     nodegauge_os::check_alone().map_err(cannot_start)?;
-    // SAFETY: there is no other thread that may hold a lock or be waited for.
+    // SAFETY: there is no other thread that could hold a lock or for which the job could wait.
     unsafe { run(places, interrupt, job) }
 }
 
-/// Runs `job` in a process for each of `places`, with its parts timed; results must not contain numbers that JSON
-/// cannot represent.
+/// Runs `job` in one process per entry of `places`, and times the parts of the job. The results must not contain
+/// numbers that JSON cannot represent.
 ///
 /// # Errors
-/// As [`run`].
+/// The conditions are the same as for [`run`].
 ///
 /// # Safety
-/// As [`run`].
+/// The conditions are the same as for [`run`].
 pub unsafe fn timed<T: Serialize + DeserializeOwned>(
     places: &[RankPlace],
     interrupt: Interrupt<'_>,
@@ -90,7 +92,8 @@ pub unsafe fn timed<T: Serialize + DeserializeOwned>(
         let made = job(member, &mut laps);
         Ok((made, laps.into_inner()))
     };
-    // SAFETY: the caller's promise; laps use the clock, the allocator and system calls.
+    // SAFETY: the caller guarantees the conditions for `job`. The timing only uses the clock, the allocator and system
+    // calls.
     let all = unsafe { run(places, interrupt, job) }?;
     Ok(Timed::of(all, stolen))
 }
@@ -115,12 +118,12 @@ fn check<T: DeserializeOwned>(children: &mut [ForkedChild]) -> Result<(), TeamEr
     Err(TeamError::Lost { rank, process, how })
 }
 
-/// Returns the message of a rank; `None` before its end.
+/// Returns the message of a rank; `None` if the rank has not ended.
 fn message<T: DeserializeOwned>(child: &ForkedChild) -> Option<Message<T>> {
     serde_json::from_slice(child.received()).ok()
 }
 
-/// Runs the job in a rank, and reports.
+/// Runs the job in a rank, and reports the result.
 fn serve<T: Serialize>(
     member: &Member<'_>,
     place: &RankPlace,
@@ -129,15 +132,15 @@ fn serve<T: Serialize>(
 ) {
     let message: Message<T> = settle(place).and_then(|()| job(member));
     if let Ok(text) = serde_json::to_vec(&message) {
-        // The parent process may have ended.
+        // Errors are ignored, because the parent process may have ended.
         let _ = pipe.write_all(&text);
     }
 }
 
-/// Binds this process to the CPUs of a rank, and its memory to the nodes of the rank's policy.
+/// Binds this process to the CPUs of a rank, and sets the memory policy of the rank.
 ///
 /// # Errors
-/// Returns the reason in words if the kernel refuses.
+/// Fails with the reason if the kernel refuses the binding or the policy.
 pub fn settle(place: &RankPlace) -> Result<(), String> {
     if let Some(cpus) = place.bound_cpus() {
         pin::pin_current_thread(&cpus).map_err(|error| error.to_string())?;
@@ -153,7 +156,7 @@ mod tests {
     use nodegauge_placement::{Bind, MemoryPolicy, Placement};
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Returns ranks on the CPUs of this thread, bound if `bound`.
+    /// Returns places for ranks on the CPUs of this thread. If `bound` is false, the ranks are not bound.
     fn places(count: u32, bound: bool) -> Vec<RankPlace> {
         let cpus = pin::current_affinity().unwrap();
         let bind = if bound { Bind::Close } else { Bind::None };

@@ -1,7 +1,7 @@
-//! Timed samples: jobs of a team, timed part by part, with the interference with each part.
+//! Timed samples: jobs of a team whose parts are timed individually, with the interference that affects each part.
 //!
-//! The clock is read on every thread at the start and the end of a part. The kernel's counters of the thread are read
-//! outside of the part, about a microsecond before and after it.
+//! Every thread reads the clock at the start and the end of a part. The kernel's counters of the thread are read
+//! outside the part, about a microsecond before and after it.
 
 use crate::core_to_core::{SharedLines, round_trip};
 use crate::{Interrupt, Member, Team, TeamError};
@@ -11,7 +11,7 @@ use nodegauge_measure::samples::Sample;
 use nodegauge_os::monotonic_nanos;
 use serde::{Deserialize, Serialize};
 
-/// First start and last end of a part, nanoseconds of [`monotonic_nanos`].
+/// Earliest start and latest end of a part, in nanoseconds of [`monotonic_nanos`].
 pub type Span = (u64, u64);
 
 /// Returns the length of a span, seconds.
@@ -19,21 +19,21 @@ pub fn seconds((start, end): Span) -> f64 {
     end.saturating_sub(start) as f64 * 1e-9
 }
 
-/// Result of a job of a team, with the time of each part.
+/// Results of a job of a team, with the time of each part.
 #[derive(Debug, Clone)]
 pub struct Timed<T> {
-    /// Time of each part, from the first start to the last end.
+    /// Time span of each part, from the earliest start to the latest end of any thread.
     pub spans: Vec<Span>,
-    /// Interference with each part; empty if there was none.
+    /// Interference that affects each part; empty if there was none.
     pub part_causes: Vec<Vec<Cause>>,
     /// Interference that cannot be attributed to one part.
     pub causes: Vec<Cause>,
-    /// Results of the members' jobs.
+    /// Results of the job, one per member.
     pub made: Vec<T>,
 }
 
 impl<T> Timed<T> {
-    /// Joins the results of the members and their laps; `stolen` is the count of stolen clock ticks before the job.
+    /// Combines the results and the laps of all members. `stolen` is the count of stolen clock ticks before the job.
     pub(crate) fn of(members: Vec<(T, Vec<Option<Lap>>)>, stolen: Option<u64>) -> Self {
         let (made, laps): (Vec<T>, Vec<Vec<Option<Lap>>>) = members.into_iter().unzip();
         let stolen = stolen_ticks().zip(stolen).map_or(0, |(now, then)| now.saturating_sub(then));
@@ -59,34 +59,34 @@ impl<T> Timed<T> {
     }
 }
 
-/// Clock of a member for a job with several parts; all members must time the same number of parts.
+/// Times of one member for a job with several parts; all members must time the same number of parts.
 pub struct Laps<'a> {
     member: &'a Member<'a>,
     laps: Vec<Option<Lap>>,
 }
 
-/// Part of one thread.
+/// Lap: one part of a job in one thread.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Lap {
     span: Span,
-    /// Counters of the kernel for the thread.
+    /// Changes of the kernel's counters of the thread during the part.
     counts: ThreadCounts,
-    /// Time between these counters, nanoseconds.
+    /// Time between the two readings of the counters, nanoseconds.
     wall_nanos: u64,
 }
 
 impl<'a> Laps<'a> {
-    /// Creates a clock without parts.
+    /// Creates an empty list of laps.
     pub(crate) fn new(member: &'a Member<'a>) -> Self {
         Self { member, laps: Vec::new() }
     }
 
-    /// Returns all laps.
+    /// Returns all laps; `None` for a part in which this member had no work.
     pub(crate) fn into_inner(self) -> Vec<Option<Lap>> {
         self.laps
     }
 
-    /// Starts `work` with all members together, and times it.
+    /// Waits for all members, runs `work`, and times it as a part of the job.
     pub fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let (begun, before) = (monotonic_nanos(), ThreadCounts::now());
         self.member.barrier();
@@ -94,13 +94,14 @@ impl<'a> Laps<'a> {
         let made = std::hint::black_box(work());
         let end = monotonic_nanos();
         let counts = ThreadCounts::now() - before;
-        // The second counters are read as long after the end as the first ones were read after `begun`.
+        // The counters are read after `begun` and after `end`, with the same delay, so that `end - begun` is the time
+        // between the two readings.
         let wall_nanos = end - begun;
         self.laps.push(Some(Lap { span: (start, end), counts, wall_nanos }));
         made
     }
 
-    /// Takes part in the barrier of a part in which this member has no work.
+    /// Waits at the barrier of a part in which this member has no work.
     pub fn attend(&mut self) {
         self.member.barrier();
         self.laps.push(None);
@@ -108,10 +109,10 @@ impl<'a> Laps<'a> {
 }
 
 impl Team {
-    /// Runs `job` on every member, with its parts timed.
+    /// Runs `job` on every member, and times the parts of the job.
     ///
     /// # Errors
-    /// As [`Team::run`].
+    /// Fails if a member panics; the team cannot be used afterwards.
     pub fn timed<T: Send>(
         &mut self,
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
@@ -119,8 +120,8 @@ impl Team {
         self.timed_until(Interrupt::never(), job)
     }
 
-    /// Runs `job` as [`Team::timed`] and checks `interrupt` in the meantime: the job itself must end early if the
-    /// user interrupts it.
+    /// Runs `job` like [`Team::timed`], and checks `interrupt` while it waits. The job itself must end early if the
+    /// user interrupts the run.
     pub(crate) fn timed_until<T: Send>(
         &mut self,
         interrupt: Interrupt<'_>,
@@ -135,10 +136,10 @@ impl Team {
         Ok(Timed::of(all, stolen))
     }
 
-    /// Runs a timed job as a sample between two round trips over `lines`.
+    /// Runs a timed job, and measures the core-to-core round trip before and after it over `lines`. Returns the sample.
     ///
     /// # Errors
-    /// As [`Team::run`].
+    /// Fails if a member panics; the team cannot be used afterwards.
     pub fn sample<T: Send>(
         &mut self,
         lines: &SharedLines,
@@ -151,17 +152,17 @@ impl Team {
     }
 }
 
-/// Share of a part by which interference may delay its end before the part counts as disturbed: a kernel thread that
-/// runs for some microseconds has no measurable effect.
+/// Share of the duration of a part by which interference may delay its end before the part counts as disturbed. A
+/// kernel thread that runs for some microseconds has no measurable effect.
 const DELAY_ALLOWED: f64 = 0.005;
-/// Minimum delay that counts; below it, the system calls that read the counters matter.
+/// Minimum delay that counts as interference. Shorter delays are affected by the system calls that read the counters.
 const DELAY_FLOOR_NANOS: f64 = 20_000.0;
-/// Number of page faults of all threads that is tolerated: stacks, counters, hints of NUMA balancing.
+/// Tolerated number of page faults of all threads, e.g. of stacks, counters and NUMA balancing.
 const FAULTS_ALLOWED: u64 = 16;
 /// Length of a clock tick in which the kernel counts stolen time, nanoseconds.
 const TICK_NANOS: f64 = 1e7;
-/// If at least this share of the stolen time appears as time that threads were off their CPUs, the kernel attributes
-/// it to threads (`CONFIG_PARAVIRT_TIME_ACCOUNTING`).
+/// Minimum share of the stolen time that must appear as off-CPU time of threads, for the kernel to be regarded as
+/// attributing stolen time to threads (`CONFIG_PARAVIRT_TIME_ACCOUNTING`).
 const STOLEN_SHOWN: f64 = 0.5;
 
 fn span(laps: &[Lap]) -> Span {
@@ -170,13 +171,13 @@ fn span(laps: &[Lap]) -> Span {
     (start, end)
 }
 
-/// Returns the time for which a thread did not run, or was stolen, nanoseconds.
+/// Returns the time during a lap for which the thread did not run or its CPU was stolen, nanoseconds.
 fn off_cpu(lap: &Lap) -> u64 {
     lap.wall_nanos.saturating_sub(lap.counts.cpu_nanos)
 }
 
-/// Returns the reasons why a part does not count. A thread that lost time delays the end only if no other thread
-/// ended as late: with many threads, most threads that lose a little time delay nothing.
+/// Returns the reasons why a part is disturbed. A thread that lost time delays the end of the part only if no other
+/// thread ended as late. With many threads, most threads that lose little time do not delay the end.
 fn causes(laps: &[Lap]) -> Vec<Cause> {
     let (start, end) = span(laps);
     let undelayed = laps.iter().map(|lap| lap.span.1.saturating_sub(off_cpu(lap))).max();
@@ -193,8 +194,8 @@ fn causes(laps: &[Lap]) -> Vec<Cause> {
     causes
 }
 
-/// Returns stolen time that no thread's own time shows, so that it cannot be attributed to a part. It is counted for
-/// the whole machine and is therefore compared with the time of all threads.
+/// Returns stolen time that does not appear in the times of the threads and can therefore not be attributed to a part.
+/// Stolen time is counted for the whole machine and is therefore compared with the time of all threads.
 fn unplaced(parts: &[Vec<Lap>], ticks: u64) -> Option<Cause> {
     let laps = || parts.iter().flatten();
     let time: f64 = laps().map(|lap| lap.wall_nanos as f64).sum();
@@ -208,7 +209,7 @@ fn unplaced(parts: &[Vec<Lap>], ticks: u64) -> Option<Cause> {
 mod tests {
     use super::*;
 
-    /// Thread that ran from 0 to `end` microseconds and was off its CPU for `off` of them.
+    /// Returns the lap of a thread that ran from 0 to `end` microseconds and was off its CPU for `off` microseconds.
     fn lap(end: u64, off: u64) -> Lap {
         let (end, off) = (end * 1000, off * 1000);
         let counts = ThreadCounts { cpu_nanos: end - off, ..ThreadCounts::default() };
@@ -223,9 +224,9 @@ mod tests {
         laps.push(lap(11_000, 900));
         let Cause::Preempted { switches: 0, lost } = causes(&laps)[0] else { panic!("{laps:?}") };
         assert!((lost.0 - 0.9e-3).abs() < 1e-9);
-        // Time that all threads lose delays the part.
+        // Time that all threads lose delays the end of the part.
         assert_eq!(causes(&[lap(10_000, 600), lap(10_000, 500)]).len(), 1);
-        // Half a per cent and twenty microseconds are tolerated.
+        // A delay of half a percent and at most twenty microseconds is tolerated.
         assert_eq!(causes(&[lap(10_000, 49), lap(10_000, 49)]), []);
         assert_eq!(causes(&[lap(100, 19)]), []);
     }
@@ -238,7 +239,7 @@ mod tests {
         assert_eq!(unplaced(&parts, 1), None);
         let told: Vec<usize> = parts.iter().map(|laps| causes(laps).len()).collect();
         assert_eq!(told, [0, 1]);
-        // If the kernel does not attribute stolen time to threads, all parts are in doubt.
+        // If the kernel does not attribute stolen time to threads, any part may be disturbed.
         let quiet_parts = [quiet.clone(), quiet];
         assert_eq!(unplaced(&quiet_parts, 1), Some(Cause::Stolen { ticks: 1 }));
         assert_eq!(unplaced(&quiet_parts, 0), None);

@@ -1,36 +1,37 @@
-//! Workers of a job: threads of this process, or ranks in separate processes. A gauge describes them with
-//! [`Workers`], starts them with [`WorkerPool::start`], and runs jobs on them with [`WorkerPool::sample`] or
-//! [`WorkerPool::run`], independent of their kind.
+//! Workers of a job: threads of this process, or ranks in separate processes. A gauge describes its workers with
+//! [`Workers`], starts them with [`WorkerPool::start`], and runs jobs with [`WorkerPool::sample`] or
+//! [`WorkerPool::run`]. This code is independent of the kind of workers.
 //!
 //! # Process models
 //!
-//! There are two:
+//! There are two process models:
 //!
 //! * **Threads of this process**: a persistent [`Team`], whose threads sleep between jobs.
-//! * **Ranks in other processes**. [`ranks`] are forked for one job, so that they have all memory that existed
-//!   before, and return their results through a pipe. [`launched`](crate::launched) ranks were started by a launcher,
-//!   or as processes of this program; they are persistent, have their own state and serve requests over a socket.
-//!   [`mpi`] ranks were started by a launcher as well, and exchange data by its MPI.
+//! * **Ranks in other processes**. [`ranks`] are forked for one job, so that they see all memory that existed before
+//!   the fork, and return their results through a pipe. [`launched`](crate::launched) ranks were started by a launcher,
+//!   or as processes of this program; they are persistent, have their own state and handle requests that they receive
+//!   over a socket. [`mpi`] ranks were also started by a launcher, and exchange data with the MPI library of the
+//!   launcher.
 //!
-//! `launched` ranks are no variant of [`Workers`]: their job cannot be a closure, because they do not share the
-//! memory of their coordinator, and each of them is a team of threads that detects interference itself, which the
+//! `launched` ranks are not a variant of [`Workers`]. Their job cannot be a closure, because they do not share the
+//! memory of their coordinator. Each of these ranks is a team of threads that detects interference itself, which the
 //! samples of STREAM in ranks require.
 //!
-//! Common to all of them:
+//! Common to all workers:
 //!
 //! * [`Member`]: index of the worker, number of workers, and the barrier at which workers wait for each other;
-//! * [`TeamError`]: a worker that fails, dies or cannot start is reported with the same message. A lost rank ends the
-//!   others: no rank waits for a lost one.
+//! * [`TeamError`]: a worker that fails, dies or cannot start is reported with the same message. If a rank is lost, the
+//!   other ranks are ended, so that no rank waits forever.
 //!
-//! Common to all [`Workers`]:
+//! Common to all variants of [`Workers`]:
 //!
-//! * [`Laps`] and [`Timed`]: parts of a job, timed from the first start to the last end, with interference;
+//! * [`Laps`] and [`Timed`]: parts of a job, timed from the earliest start to the latest end, with interference;
 //! * [`Interrupt`]: ends a job early. Forked ranks are killed; threads must end by themselves.
 //!
-//! A team binds its threads, [`ranks::settle`] binds a forked rank and its memory, and a launcher has bound its
-//! ranks.
+//! A team binds its threads. [`ranks::settle`] binds a forked rank and sets its memory policy. Ranks of a launcher are
+//! bound by the launcher.
 //!
-//! Nothing is started, allocated or sent while a part is timed.
+//! No thread or process is started, no memory is allocated and nothing is sent while a part is timed.
 
 use crate::core_to_core::{SharedLines, round_trip};
 use crate::mpi::{self, World};
@@ -45,21 +46,21 @@ use serde::de::DeserializeOwned;
 /// Description of the workers of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Workers {
-    /// Threads of this process.
+    /// The workers are threads of this process.
     Threads(Placement),
-    /// Processes of one thread each, forked for each job.
+    /// The workers are single-threaded processes, forked for each job.
     Ranks(RankPlan),
-    /// Processes of one thread each that an MPI launcher has started, including this one.
+    /// The workers are single-threaded processes that an MPI launcher has started; this process is one of them.
     Mpi(RankPlan, &'static World),
 }
 
 impl Workers {
-    /// Returns `count` threads that are not bound.
+    /// Describes `count` threads that are not bound.
     pub fn unbound_threads(count: usize) -> Self {
         Self::Threads(Placement::new(Bind::None, "unbound", vec![Vec::new(); count]))
     }
 
-    /// Returns `count` forked ranks that are not bound.
+    /// Describes `count` forked ranks that are not bound.
     pub fn unbound_ranks(count: usize) -> Self {
         let place = |rank: usize| RankPlace::of_thread(rank as u32, Vec::new());
         Self::Ranks(RankPlan {
@@ -80,12 +81,12 @@ impl Workers {
         }
     }
 
-    /// True if each worker is a process.
+    /// True if the workers are processes.
     pub fn are_processes(&self) -> bool {
         !matches!(self, Self::Threads(_))
     }
 
-    /// Returns the number of the policy that places the ranks.
+    /// Returns the number of the policy that places the ranks; `None` without a policy.
     pub fn policy(&self) -> Option<u8> {
         match self {
             Self::Threads(_) | Self::Mpi(..) => None,
@@ -116,7 +117,7 @@ impl Workers {
         self.together().cpus()
     }
 
-    /// Returns all workers as threads of one process.
+    /// Returns the placement that results if all workers are threads of one process.
     pub fn together(&self) -> Placement {
         match self {
             Self::Threads(placement) => placement.clone(),
@@ -143,18 +144,18 @@ impl Workers {
     }
 }
 
-/// Workers of several descriptions, ready for jobs, with a team for each placement of threads.
+/// Pool of workers for several descriptions, ready to run jobs. There is a team for each description of threads.
 pub struct WorkerPool<'a> {
     all: Vec<&'a Workers>,
     /// Team of each description; `None` for ranks.
     teams: Vec<Option<Team>>,
-    /// Index of the team with most threads; round trips between these threads identify regimes.
+    /// Index of the team with most threads, whose round trips identify regimes.
     widest: Option<usize>,
     lines: SharedLines,
 }
 
 impl<'a> WorkerPool<'a> {
-    /// Starts the threads.
+    /// Starts the teams of threads for all descriptions.
     ///
     /// # Errors
     /// Fails if a thread cannot be started or bound.
@@ -171,18 +172,18 @@ impl<'a> WorkerPool<'a> {
         Ok(Self { all, teams, widest, lines: SharedLines::of_places(&places) })
     }
 
-    /// Returns the affinity of each thread of the widest team, as the kernel reported it after binding.
+    /// Returns the affinity of each thread of the team with most threads, as the kernel reported it after binding.
     pub fn details(&self) -> Vec<String> {
         let of = self.widest.and_then(|at| self.teams[at].as_ref());
         of.into_iter().flat_map(|team| team.observed()).map(ToString::to_string).collect()
     }
 
-    /// Returns the CPUs of the widest team, whose round trips identify regimes.
+    /// Returns the CPUs of the team with most threads, whose round trips identify regimes.
     pub fn places(&self) -> Vec<Vec<u32>> {
         self.widest.and_then(|at| self.all[at].bound_cpus()).unwrap_or_default()
     }
 
-    /// Returns the team of description `at`; `None` for ranks.
+    /// Returns the team for description number `at`; `None` for ranks.
     pub fn team(&mut self, at: usize) -> Option<&mut Team> {
         self.teams[at].as_mut()
     }
@@ -192,14 +193,14 @@ impl<'a> WorkerPool<'a> {
         team.map_or(Ok(f64::NAN), |team| Ok(round_trip(team, &self.lines)?.0))
     }
 
-    /// Runs `job` on the workers of description `at`. Returns a sample between two round trips, and the results of
-    /// the workers.
+    /// Runs `job` on the workers of description number `at`. Returns a sample with the core-to-core round trips before
+    /// and after it, and the results of the workers.
     ///
     /// # Errors
     /// Fails if a worker fails. An interrupt ends forked ranks; threads and MPI ranks run to the end of the job.
     ///
     /// # Safety
-    /// For ranks, as [`ranks::run`].
+    /// For ranks, the conditions of [`ranks::run`] apply to `job`.
     pub unsafe fn sample<T: Serialize + DeserializeOwned + Send>(
         &mut self,
         at: usize,
@@ -208,27 +209,28 @@ impl<'a> WorkerPool<'a> {
     ) -> Result<(Sample, Timed<T>), TeamError> {
         let before = self.round_trip()?;
         let timed = match (self.all[at], &mut self.teams[at]) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees the conditions for `job`.
             (Workers::Ranks(plan), _) => unsafe { ranks::timed(&plan.ranks, interrupt, job) },
             (Workers::Mpi(_, world), _) => {
                 let all =
                     mpi::timed(world, job).map_err(|why| TeamError::Start(why.to_string()))?;
-                Ok(all.unwrap_or_else(|| unreachable!("rank 0 has the pool")))
+                Ok(all.unwrap_or_else(|| unreachable!("only rank 0 owns the pool")))
             }
             (_, Some(team)) => team.timed_until(interrupt, job),
-            (_, None) => unreachable!("threads have a team"),
+            (_, None) => unreachable!("every description of threads has a team"),
         }?;
         let sample = timed.sample((before, self.round_trip()?));
         Ok((sample, timed))
     }
 
-    /// Runs `job` on the workers of description `at`, untimed. Returns the results of the workers in order.
+    /// Runs `job` on the workers of description number `at`, without timing. Returns the results of the workers in
+    /// order.
     ///
     /// # Errors
-    /// As [`WorkerPool::sample`].
+    /// The conditions are the same as for [`WorkerPool::sample`].
     ///
     /// # Safety
-    /// As [`WorkerPool::sample`].
+    /// The conditions are the same as for [`WorkerPool::sample`].
     pub unsafe fn run<T: Serialize + DeserializeOwned + Send>(
         &mut self,
         at: usize,
@@ -236,17 +238,17 @@ impl<'a> WorkerPool<'a> {
         job: impl Fn(&Member<'_>) -> T + Sync,
     ) -> Result<Vec<T>, TeamError> {
         match (self.all[at], &mut self.teams[at]) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees the conditions for `job`.
             (Workers::Ranks(plan), _) => unsafe {
                 ranks::run(&plan.ranks, interrupt, |member| Ok(job(member)))
             },
             (Workers::Mpi(_, world), _) => {
                 let all = mpi::timed(world, |member, _| job(member));
                 let all = all.map_err(|why| TeamError::Start(why.to_string()))?;
-                Ok(all.unwrap_or_else(|| unreachable!("rank 0 has the pool")).made)
+                Ok(all.unwrap_or_else(|| unreachable!("only rank 0 owns the pool")).made)
             }
             (_, Some(team)) => team.map_until(interrupt, job),
-            (_, None) => unreachable!("threads have a team"),
+            (_, None) => unreachable!("every description of threads has a team"),
         }
     }
 }

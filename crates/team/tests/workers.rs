@@ -1,11 +1,11 @@
-//! Threads and forked ranks run the same jobs.
+//! Tests that threads and forked ranks run the same jobs.
 
 use nodegauge_os::Mapping;
 use nodegauge_team::{Interrupt, TeamError, WorkerPool, Workers};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Three workers of each kind.
+/// Returns three workers of each kind: threads and forked ranks.
 fn both() -> [Workers; 2] {
     [Workers::unbound_threads(3), Workers::unbound_ranks(3)]
 }
@@ -18,7 +18,7 @@ fn both_kinds_of_workers_run_a_job_and_are_timed() {
     let sum: &AtomicU64 = shared.view(0);
     for (at, workers) in all.iter().enumerate() {
         sum.store(0, Ordering::Relaxed);
-        // SAFETY: the job uses an atomic and the barrier.
+        // SAFETY: the job only uses an atomic and the barrier.
         let (sample, timed) = unsafe {
             pool.sample(at, Interrupt::never(), |member, laps| {
                 for _ in 0..4 {
@@ -30,7 +30,7 @@ fn both_kinds_of_workers_run_a_job_and_are_timed() {
         }
         .unwrap();
         assert_eq!((timed.made, sample.seconds.len()), (vec![12; 3], 4), "{workers:?}");
-        // SAFETY: the job asks the system for a number.
+        // SAFETY: the job only makes a system call.
         let made = unsafe {
             pool.run(at, Interrupt::never(), |member| (member.index, std::process::id()))
         }
@@ -52,7 +52,7 @@ fn an_interrupt_ends_ranks_and_threads_end_themselves() {
         stop.store(1, Ordering::Relaxed);
         true
     };
-    // SAFETY: the job waits for a flag.
+    // SAFETY: the job only waits for a flag.
     let threads = unsafe {
         pool.run(0, Interrupt::when(&mut ask).every(Duration::from_millis(1)), |_| {
             while stop.load(Ordering::Relaxed) == 0 {
@@ -61,7 +61,7 @@ fn an_interrupt_ends_ranks_and_threads_end_themselves() {
         })
     };
     assert_eq!(threads.unwrap().len(), 3);
-    // SAFETY: the job waits.
+    // SAFETY: the job only waits.
     let ranks = unsafe {
         pool.run(1, Interrupt::when(&mut ask), |_| {
             loop {
@@ -79,7 +79,7 @@ fn a_panic_while_asking_goes_on_after_the_job() {
     let ended = AtomicU64::new(0);
     let mut ask = || panic!("on purpose");
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        // SAFETY: the job sleeps and uses an atomic.
+        // SAFETY: the job only sleeps and uses an atomic.
         unsafe {
             pool.run(0, Interrupt::when(&mut ask).every(Duration::from_millis(1)), |_| {
                 std::thread::sleep(Duration::from_millis(50));

@@ -1,10 +1,10 @@
-//! BLAS libraries of the site: found in the usual places, probed in a child process, loaded at run time,
-//! never linked.
+//! BLAS libraries of the system. They are searched for in the usual folders, tested in a child process, and loaded at
+//! run time; the program is never linked to them.
 //!
-//! [`find`] searches the folders of libraries. `kernels` holds the instruction sets that their kernels
-//! require. [`probe`] loads a library in a child process, which may crash. [`BlasLibrary`] is a library
-//! that is loaded in this process. Integers are passed in a form that is valid for libraries with 32-bit
-//! and with 64-bit integers.
+//! [`find`] searches the folders of libraries. `kernels` contains the instruction sets that the kernels of the
+//! libraries require. [`probe`] loads a library in a child process, because it may crash. [`BlasLibrary`] is a library
+//! that is loaded in this process. Integers are passed in a form that is valid for libraries with 32-bit and with
+//! 64-bit integers.
 
 pub mod find;
 mod info;

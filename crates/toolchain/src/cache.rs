@@ -1,11 +1,11 @@
-//! Cache of compiled programs, kept between runs; a program is started only if it is unchanged since it
-//! was compiled.
+//! Cache of compiled programs, which is kept between runs. A program is started only if it has not changed since it was
+//! compiled.
 //!
-//! A program that another user placed here would run as this user. Therefore, like OpenSSH for a user's
-//! files (`StrictModes`), the cache requires that the folder belongs to this user and is closed to all
-//! others, that no other user can replace a folder on the path to it, and that the path contains no
-//! symbolic link. Each program has a file with its SHA-256, written when it was compiled. The program
-//! that runs is a copy of the verified bytes, in a folder of the run.
+//! If another user placed a program in the cache, it would run as this user. Therefore the cache has requirements like
+//! those of OpenSSH for a user's files (`StrictModes`). The folder must belong to this user and must be closed to all
+//! other users. No other user may be able to replace a folder on the path to it, and the path must not contain symbolic
+//! links. For each program, the cache also has a file with the program's SHA-256, which was written when the program
+//! was compiled. The program that runs is a copy of the verified bytes, in a private folder of the run.
 
 use nodegauge_os::effective_user;
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat};
@@ -17,14 +17,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Permission bits of group and others: all, and those for writing.
+/// Permission bits of group and others. The next constant contains only the bits for writing.
 const OTHERS: u32 = 0o077;
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
-/// Permissions for the owner only.
+/// Permissions that only the owner has.
 const PRIVATE: Mode = Mode::RWXU;
 
-/// Folder of compiled programs.
+/// Folder with compiled programs.
 #[derive(Debug)]
 pub struct ProgramCache {
     folder: OwnedFd,
@@ -32,14 +32,14 @@ pub struct ProgramCache {
 }
 
 impl ProgramCache {
-    /// Opens the folder, and creates it if it is missing.
+    /// Opens the folder. It is created if it is missing.
     ///
     /// # Errors
-    /// Fails, with the reason, when the folder cannot be trusted, created or opened.
+    /// Returns the reason if the folder cannot be trusted, created or opened.
     pub fn open(path: &Path) -> Result<Self, String> {
         let failed = |cause: io::Error| format!("{}: {cause}", path.display());
         let absolute = std::path::absolute(path).map_err(failed)?;
-        // Symbolic links directly below / belong to the system, e.g. /home.
+        // Symbolic links in the root directory, e.g. /home, belong to the system and are allowed.
         let top: PathBuf = absolute.components().take(2).collect();
         let mut here = top.canonicalize().unwrap_or_else(|_| top.clone());
         here.extend(absolute.components().skip(2));
@@ -58,7 +58,7 @@ impl ProgramCache {
             }
             at.push(part);
             let name = Path::new(part.as_os_str());
-            // A folder that already exists is opened as well.
+            // If the folder already exists, it is opened.
             let made = mkdirat(&folder, name, PRIVATE).err().filter(|cause| *cause != Errno::EXIST);
             folder = open_folder(&folder, name).map_err(|why| {
                 let why = made.map_or(why, |cause| format!("cannot be created: {cause}"));
@@ -77,22 +77,24 @@ impl ProgramCache {
         &self.path
     }
 
-    /// Returns the program that is stored under `name` and was made from `key`; `None` if there is none.
+    /// Returns the program that is stored under `name` and was compiled from `key`; `None` if there is no such program.
     ///
     /// # Errors
-    /// Fails, with the reason, when the stored program must not be run.
+    /// Returns the reason if the stored program must not be run.
     pub fn find(&self, name: &str, key: &str) -> Result<Option<Vec<u8>>, String> {
         let Some(program) = self.read(name)? else { return Ok(None) };
         match self.read(&seal_name(name))? {
             Some(seal) if seal == self::seal(key, &program) => Ok(Some(program)),
-            _ => Err(format!("{} is not what was compiled", self.path.join(name).display())),
+            _ => {
+                Err(format!("{} has changed since it was compiled", self.path.join(name).display()))
+            }
         }
     }
 
-    /// Stores a program; it appears under its name only when it is complete.
+    /// Stores a program under `name`. The program becomes visible only when it is complete.
     ///
     /// # Errors
-    /// Fails when it cannot be written.
+    /// Fails when the program cannot be written.
     pub fn keep(&self, name: &str, key: &str, program: &[u8]) -> io::Result<()> {
         let seal_text = seal(key, program);
         let files = [(program, name.to_owned()), (&seal_text, seal_name(name))];
@@ -105,7 +107,7 @@ impl ProgramCache {
         Ok(())
     }
 
-    /// Returns the content of a file that belongs to this user; the owner is checked on the open file.
+    /// Returns the content of a file of the cache. The owner is checked on the open file.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
         let path = self.path.join(name);
         let error = |why: String| format!("{} {why}", path.display());
@@ -128,7 +130,7 @@ impl ProgramCache {
     }
 }
 
-/// Opens a folder that is not a symbolic link.
+/// Opens a folder; a symbolic link is refused.
 fn open_folder(parent: impl std::os::fd::AsFd, name: &Path) -> Result<OwnedFd, String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(parent, name, flags, Mode::empty()).map_err(|cause| match cause {
@@ -150,8 +152,8 @@ fn seal_name(name: &str) -> String {
     format!("{name}.key")
 }
 
-/// Returns the content of the file that belongs to a program: its digest, and the key that it was made
-/// from, because two keys may have the same name.
+/// Returns the content of the file that the cache stores with a program. It contains the digest of the program and the
+/// key from which the program was compiled, because two keys may have the same name.
 fn seal(key: &str, program: &[u8]) -> Vec<u8> {
     format!("sha256 {:x}\n{key}", Sha256::digest(program)).into_bytes()
 }
@@ -167,7 +169,7 @@ mod tests {
         std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 
-    /// A cache with the program `p`, compiled from `key`.
+    /// Returns a cache with the program `p`, compiled from `key`.
     fn filled(folder: &Path) -> ProgramCache {
         let cache = ProgramCache::open(folder).unwrap();
         cache.keep("p", "key", b"program").unwrap();
@@ -189,10 +191,10 @@ mod tests {
     fn what_was_put_there_by_another_hand_is_refused() {
         type Plant = fn(&Path);
         let plants: [(Plant, &str); 7] = [
-            (|p| std::fs::write(p, "planted").unwrap(), "is not what was compiled"),
+            (|p| std::fs::write(p, "planted").unwrap(), "has changed since it was compiled"),
             (
                 |p| std::fs::remove_file(p.with_extension("key")).unwrap(),
-                "is not what was compiled",
+                "has changed since it was compiled",
             ),
             (|p| mode(p, 0o755), "is open to others (mode 755"),
             (|p| mode(&p.with_extension("key"), 0o666), "is open to others (mode 666"),

@@ -1,7 +1,7 @@
 //! Analysis of a compiled function from its machine code: vector width of the hot loop, non-temporal
 //! stores, fused multiply-add, and calls of memcpy or memset that replace the loop.
 //!
-//! Supports x86-64 shared objects of Linux. Code of other processors is not analysed.
+//! The analysis supports x86-64 shared objects of Linux. Code of other processors is not analysed.
 
 mod body;
 mod image;
@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 /// Properties of a function's machine code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Code {
-    /// Bits that one instruction of the hot loop processes: a vector, or one element in scalar code;
-    /// `None` if the function has no loop over data.
+    /// Number of bits that one instruction of the hot loop processes, which is a vector, or one element in scalar code.
+    /// `None` if the function has no loop that accesses data.
     pub vector_bits: Option<u32>,
     /// True if the hot loop has non-temporal stores.
     pub nontemporal: bool,
@@ -23,12 +23,12 @@ pub struct Code {
     pub fma: bool,
     /// True if the hot loop has software prefetches.
     pub prefetch: bool,
-    /// Names of the called functions, in the order of the code. `rep movs` and `rep stos` are the
-    /// processor's own memcpy and memset; `?` is a call through a register.
+    /// Names of the called functions, in the order of the code. `rep movs` and `rep stos` are instructions that work
+    /// like memcpy and memset; `?` is a call through a register.
     pub calls: Vec<String>,
 }
 
-/// Shared object for code analysis.
+/// Shared object whose code is analysed.
 #[derive(Debug)]
 pub struct SharedObject {
     path: PathBuf,
@@ -36,10 +36,10 @@ pub struct SharedObject {
 }
 
 impl SharedObject {
-    /// Reads the file.
+    /// Reads a shared object from a file.
     ///
     /// # Errors
-    /// Fails when it cannot be read.
+    /// Fails when the file cannot be read.
     pub fn open(path: &Path) -> io::Result<Self> {
         let data = std::fs::read(path).map_err(|cause| {
             io::Error::new(cause.kind(), format!("cannot read {path:?}: {cause}"))

@@ -1,12 +1,12 @@
-//! Command with its options, as typed by a user. Words are split as in a shell, with quotes, backslashes
-//! and comments, but nothing is expanded and no shell runs.
+//! Command with its options, as typed by a user. The text is split into words as by a shell, with quotes, backslashes
+//! and comments. Nothing is expanded, and no shell runs.
 
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use std::fmt;
 use std::str::FromStr;
 
-/// Program and its arguments; never empty.
+/// Words of a command: a program and its arguments. There is at least one word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandLine {
     words: Vec<String>,
@@ -18,8 +18,7 @@ impl CommandLine {
         Self { words: vec![program.into()] }.with(arguments)
     }
 
-    /// Returns the value of a macro that the command defines (`-DNAME=VALUE`); empty for a macro without a
-    /// value.
+    /// Returns the value of a macro that an argument defines (`-DNAME=VALUE`); empty for a macro without a value.
     pub fn defined<'a>(&'a self, name: &str) -> Option<&'a str> {
         let words = self.arguments().iter().map(String::as_str);
         let previous_words = std::iter::once(self.program()).chain(words.clone());
@@ -33,7 +32,7 @@ impl CommandLine {
         })
     }
 
-    /// Parses text that a user typed; error messages contain `what` (its name) and `example`.
+    /// Parses text that a user typed. Error messages contain `what`, which is the name of the text, and `example`.
     ///
     /// # Errors
     /// Fails when the text is empty, or ends within a quote or after a backslash.
@@ -53,7 +52,7 @@ impl CommandLine {
         }
     }
 
-    /// Returns all words, the program first.
+    /// Returns all words; the first word is the program.
     pub fn words(&self) -> &[String] {
         &self.words
     }
@@ -85,7 +84,7 @@ impl FromStr for CommandLine {
 }
 
 impl fmt::Display for CommandLine {
-    /// Prints the command with the quotes that a shell requires.
+    /// Formats the command with the quotes that a shell requires.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, word) in self.words.iter().enumerate() {
             if i > 0 {

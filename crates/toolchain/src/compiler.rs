@@ -9,41 +9,41 @@ use std::time::Duration;
 /// Installed compiler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compiler {
-    /// Command of the user or of a default, with flags.
+    /// Compiler command with flags, from the user or by default.
     pub command: CommandLine,
-    /// First line of its `--version` output; `None` if it prints none or fails.
+    /// First line of the compiler's `--version` output; `None` if it prints nothing or fails.
     pub version: Option<String>,
 }
 
 /// Compiled program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompiledProgram {
-    /// Path of the file.
+    /// Path of the program file.
     pub path: PathBuf,
     /// Full compiler command.
     pub command: CommandLine,
 }
 
-/// Time limits of the steps of a compilation; a step that exceeds its limit is killed.
+/// Time limits for the steps of a compilation. A step that exceeds its limit is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompileLimits {
-    /// Query of the compiler's version.
+    /// Limit for the query of the compiler's version.
     pub version: Duration,
-    /// Compilation.
+    /// Limit for the compilation.
     pub compile: Duration,
-    /// First run of the compiled program.
+    /// Limit for the first run of the compiled program.
     pub trial: Duration,
 }
 
 impl CompileLimits {
-    /// Default limits: one minute for compilation.
+    /// Default limits, with one minute for the compilation.
     pub const USUAL: Self = Self {
         version: Duration::from_secs(10),
         compile: Duration::from_secs(60),
         trial: Duration::from_secs(10),
     };
 
-    /// Returns limits with `compile` for compilation, and at most that for the other steps.
+    /// Returns limits with `compile` for the compilation. The limits for the other steps are at most `compile`.
     pub fn of(compile: Duration) -> Self {
         let usual = Self::USUAL;
         Self { version: usual.version.min(compile), compile, trial: usual.trial.min(compile) }
@@ -54,7 +54,7 @@ impl Compiler {
     /// Detects the compiler of `command` by running it with `--version`.
     ///
     /// # Errors
-    /// Fails when it is not there, cannot be started, or takes longer than `limit`.
+    /// Fails when the compiler is missing, cannot be started, or takes longer than `limit`.
     pub fn find(
         command: CommandLine,
         limit: Duration,
@@ -67,7 +67,8 @@ impl Compiler {
             }
             other => other?,
         };
-        // A compiler that exits with a failure here may still compile; a hang or an interrupt is an error.
+        // A compiler that exits with a failure for `--version` may still compile programs. A hang or an interrupt is an
+        // error.
         let succeeds = job.status(&output)?.success();
         let mut lines = output.stdout.lines().map(str::trim);
         let version = lines.find(|line| succeeds && !line.is_empty()).map(str::to_owned);
@@ -77,7 +78,7 @@ impl Compiler {
     /// Compiles `sources` with `flags` into a program named `name` in `scratch`.
     ///
     /// # Errors
-    /// Fails when the compiler refuses, takes longer than `limit`, or the user ends the run.
+    /// Fails when the compiler reports an error, takes longer than `limit`, or the user interrupts the run.
     pub fn compile(
         &self,
         limit: Duration,
@@ -88,15 +89,15 @@ impl Compiler {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<CompiledProgram, ToolchainError> {
         let path = scratch.path().join(name);
-        // Sources come before libraries that the flags may link.
+        // Sources precede the libraries that the flags may link.
         let command = self
             .command
             .with(flags.iter().cloned())
             .with(sources.iter().map(|source| source.display().to_string()))
             .with(["-o".to_owned(), path.display().to_string()]);
-        // The job runs in the current folder, so that relative paths in the user's flags stay valid.
+        // The job runs in the current folder, so that relative paths in the user's flags remain valid.
         let mut job = Job::new(command.clone(), limit);
-        // A compiler that is killed leaves its temporary files; they are removed with the folder.
+        // Temporary files of a killed compiler are removed together with this folder.
         let folder = scratch.path().display().to_string();
         job.environment.push(("TMPDIR".to_owned(), Some(folder)));
         let output = run(&job, interrupted)?;

@@ -10,17 +10,17 @@ pub enum ToolchainError {
     /// The compiler is not installed.
     #[error("there is no compiler {program:?} on this system")]
     NoCompiler {
-        /// Program as named by the user or a default.
+        /// Name of the program, from the user or by default.
         program: String,
     },
-    /// The program exists and cannot be started.
+    /// The program exists but cannot be started.
     #[error("cannot start {command}: {cause}")]
     Start {
         /// Full command.
         command: String,
-        /// Cause.
+        /// Reason why the program cannot be started.
         cause: io::Error,
-        /// Hint.
+        /// Hint for the user.
         hint: &'static str,
     },
     /// The compiler rejects the source.
@@ -30,7 +30,7 @@ pub enum ToolchainError {
         command: String,
         /// Exit status as text.
         status: String,
-        /// First errors in its output.
+        /// First error messages of the compiler.
         errors: String,
     },
     /// The program exceeded its time limit and was killed.
@@ -40,7 +40,7 @@ pub enum ToolchainError {
         command: String,
         /// Time limit.
         limit: Duration,
-        /// Last lines of its error output.
+        /// Last lines of the program's error output.
         last_words: String,
     },
     /// The program exceeded its output limit and was killed.
@@ -48,23 +48,23 @@ pub enum ToolchainError {
     TooMuchOutput {
         /// Full command.
         command: String,
-        /// Output limit, bytes.
+        /// Output limit in bytes.
         limit: u64,
     },
-    /// A program of the user ended with a failure.
+    /// A program of the user ended with an unsuccessful status.
     #[error("{command} ended with {status}{}", quoted_lines(last_words))]
     Ended {
         /// Full command.
         command: String,
         /// Exit status as text.
         status: String,
-        /// Last lines of its error output.
+        /// Last lines of the program's error output.
         last_words: String,
-        /// Hint; empty if the error output suffices.
+        /// Hint for the user; empty if the error output is sufficient.
         hint: &'static str,
     },
     /// A program of the user ended without a result.
-    #[error("{command} gave no result ({status}){}", quoted_lines(last_words))]
+    #[error("{command} returned no result ({status}){}", quoted_lines(last_words))]
     NoResult {
         /// Full command.
         command: String,
@@ -72,38 +72,38 @@ pub enum ToolchainError {
         status: String,
         /// Reason that the program printed, or the end of its error output.
         last_words: String,
-        /// Hint.
+        /// Hint for the user.
         hint: &'static str,
     },
-    /// A program failed or cannot be monitored, or the private folder cannot be created.
+    /// A program failed, a program cannot be monitored, or the private folder cannot be created.
     #[error("{0}")]
     Failed(String),
-    /// The library cannot be used.
+    /// A library cannot be used.
     #[error(transparent)]
     Unusable(Failure),
     /// Another prerequisite is missing.
     #[error(transparent)]
     Missing(#[from] Failure),
-    /// The user ended the run; the program was killed.
+    /// The user interrupted the run, and the program was killed.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// Formats the last lines of error output, after a colon and a line break; empty if there are none.
+/// Formats the last lines of error output after a colon and a line break; empty if there are no lines.
 pub(crate) fn quoted_lines(last_words: &str) -> String {
     if last_words.is_empty() { String::new() } else { format!(":\n{last_words}") }
 }
 
 impl ToolchainError {
-    /// Returns the hint, if any.
+    /// Returns the hint for the user, if there is one.
     fn hint(&self) -> Option<&str> {
         match self {
             Self::NoCompiler { .. } => Some(
-                "install it, or name another, e.g. --compiler 'gcc -O3 -march=native -fopenmp'",
+                "install it, or specify another compiler, e.g. --compiler 'gcc -O3 -march=native -fopenmp'",
             ),
             Self::Start { hint, .. } => Some(hint),
             Self::Compile { .. } => Some("run that command to see its full output"),
-            Self::TooMuchOutput { .. } => Some("run it by hand to see what it prints"),
+            Self::TooMuchOutput { .. } => Some("run the program manually to see its output"),
             Self::Ended { hint, .. } | Self::NoResult { hint, .. } => {
                 Some(*hint).filter(|hint| !hint.is_empty())
             }

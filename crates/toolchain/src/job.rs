@@ -12,41 +12,41 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-/// Default limit of output, bytes.
+/// Default output limit in bytes.
 pub(crate) const OUTPUT_LIMIT: u64 = LONGEST_TEXT;
 
-/// Program to run, with its limits.
+/// Program that is run as a child process, with its limits.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// Program and arguments.
     pub command: CommandLine,
-    /// Working folder.
+    /// Working folder of the program.
     pub folder: PathBuf,
-    /// Variables to set, and variables to remove (`None`).
+    /// Environment variables to set, and variables to remove (`None`).
     pub environment: Vec<(String, Option<String>)>,
-    /// Time limit.
+    /// Time limit of the program.
     pub limit: Duration,
-    /// Limit of standard output and of error output, bytes each.
+    /// Maximum number of bytes of standard output, which is also the maximum for the error output.
     pub output_limit: u64,
 }
 
-/// Result of a job.
+/// Result of a job that has ended.
 #[derive(Debug, Clone)]
 pub struct JobOutput {
-    /// End of the process.
+    /// Way in which the process ended.
     pub end: ChildEnd,
-    /// Standard output.
+    /// Standard output of the process.
     pub stdout: String,
-    /// Error output.
+    /// Error output of the process.
     pub stderr: String,
-    /// Elapsed time.
+    /// Elapsed time of the process.
     pub seconds: Seconds,
 }
 
-/// Runs `job` to its end, then ends all its descendants. `interrupted` is called repeatedly meanwhile.
+/// Runs `job` to its end and then kills all its descendants. `interrupted` is called repeatedly while the job runs.
 ///
 /// # Errors
-/// Fails when the program cannot be started or monitored. An unsuccessful end is not an error here.
+/// Fails when the program cannot be started or monitored. An unsuccessful status is not an error of this function.
 pub fn run(job: &Job, interrupted: &dyn Fn() -> bool) -> Result<JobOutput, ToolchainError> {
     let mut stdout = String::new();
     let mut collect = |lines: &str| {
@@ -62,8 +62,8 @@ pub fn run(job: &Job, interrupted: &dyn Fn() -> bool) -> Result<JobOutput, Toolc
     })
 }
 
-/// Runs a job like [`run`]. `listen` receives the standard output while the job runs and may stop it; the
-/// job then has the grace period `grace` to end by itself.
+/// Runs a job like [`run`]. `listen` receives the standard output while the job runs, and may stop the job. The job
+/// then has the time `grace` to end by itself.
 pub(crate) fn listen(
     job: &Job,
     grace: Duration,
@@ -104,7 +104,7 @@ impl Job {
                 let hint = if own {
                     "compiled programs are in $TMPDIR, which must allow execution"
                 } else {
-                    "name a program that can run here"
+                    "specify a program that can run on this node"
                 };
                 ToolchainError::Start { command, cause, hint }
             }
@@ -117,7 +117,7 @@ impl Job {
     /// Returns the exit status of a job that was not killed.
     ///
     /// # Errors
-    /// Fails when the job was killed; the error contains its last lines of error output.
+    /// Fails when the job was killed; the error contains the last lines of the error output.
     pub fn status(&self, output: &JobOutput) -> Result<ExitStatus, ToolchainError> {
         self.exit_status(output.end, &output.stderr)
     }
@@ -145,8 +145,7 @@ impl Job {
     /// Returns the standard output of a job that succeeded.
     ///
     /// # Errors
-    /// Fails when the job was killed or ended with a failure; the error contains its last lines of error
-    /// output.
+    /// Fails when the job was killed or ended with a failure; the error contains the last lines of the error output.
     pub fn success(&self, output: JobOutput) -> Result<String, ToolchainError> {
         let status = self.status(&output)?;
         if status.success() {

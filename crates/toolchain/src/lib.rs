@@ -1,10 +1,10 @@
-//! The user's compilers and programs, run as child processes with limits.
+//! Compilers and programs of the user, which are run as child processes with limits.
 //!
-//! A command is a vector of words, never a shell string. Its output files are in a private folder that
-//! is removed with its owner. A command is killed with all its descendants at a limit of time or output,
-//! or when the user ends the run. [`program`] runs the user's programs, with ranks and input files.
-//! [`code`] analyses compiled machine code. [`blas`] finds and loads BLAS libraries. This crate does not
-//! depend on any benchmark.
+//! A command is a vector of words, never a shell string. Output files are in a private folder, which is removed when
+//! its owner is dropped. A command is killed with all its descendants when it reaches a limit of time or output, or
+//! when the user interrupts the run. [`program`] runs the user's programs, with ranks and input files. [`code`]
+//! analyses compiled machine code. [`blas`] finds and loads BLAS libraries. This crate does not depend on any
+//! benchmark.
 #![deny(unsafe_code)]
 
 pub mod blas;

@@ -1,4 +1,4 @@
-//! Tunables of this system's C library.
+//! Tunables of the C library of this system.
 
 use crate::{CommandLine, Job, run};
 use std::path::Path;
@@ -6,20 +6,20 @@ use std::time::Duration;
 
 /// Paths of glibc's dynamic linker, fixed by its ABI.
 const LINKERS: [&str; 2] = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-x86-64.so.2"];
-/// Name of the tunable: glibc manual, "Hardware Capability Tunables".
+/// Name of the tunable (glibc manual, "Hardware Capability Tunables").
 const TUNABLE: &str = "glibc.cpu.x86_non_temporal_threshold:";
 /// Time limit of the query.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Returns the number of bytes from which `memcpy` of the C library uses non-temporal stores, as listed
-/// by glibc's dynamic linker (since version 2.33); `None` if unavailable.
+/// Returns the size in bytes from which `memcpy` of the C library uses non-temporal stores; `None` if it is unknown.
+/// The dynamic linker of glibc lists this size since version 2.33.
 pub fn memcpy_streams_from(interrupted: &dyn Fn() -> bool) -> Option<u64> {
     let linker = LINKERS.into_iter().find(|path| Path::new(path).is_file())?;
     let job = Job::new(CommandLine::new(linker, ["--list-tunables"]), LIMIT);
     threshold(&job.success(run(&job, interrupted).ok()?).ok()?)
 }
 
-/// Parses the threshold in a list of tunables; 0 means unset.
+/// Parses the threshold in a list of tunables; the value 0 means that it is not set.
 fn threshold(list: &str) -> Option<u64> {
     let line = list.lines().find_map(|line| line.trim().strip_prefix(TUNABLE))?;
     let digits = line.split_whitespace().next()?.strip_prefix("0x")?;

@@ -1,9 +1,9 @@
-//! MPI installations of this system: the compiler wrapper, the library that it links, and the matching
-//! launcher; without a wrapper, a launcher and the library itself.
+//! MPI installations of this system: a compiler wrapper, the library that it links, and the matching launcher; or
+//! without a wrapper, a launcher and the library.
 //!
-//! The launcher is searched in the folder of the wrapper, along its symbolic links (on Debian, `mpicc` links
-//! to `mpicc.openmpi` in the folder of `mpirun.openmpi`), then in `PATH`. It is used only if it reports the
-//! same library: the launcher of another library would start every rank as rank 0 of 1.
+//! The launcher is searched for in the folder of the wrapper, along the wrapper's symbolic links, and then in `PATH`.
+//! (On Debian, `mpicc` links to `mpicc.openmpi` in the folder of `mpirun.openmpi`.) A launcher is used only if it
+//! belongs to the same library: the launcher of another library would start every rank as rank 0 of 1.
 
 use crate::search::{is_program, links, which};
 use crate::{CommandLine, CompileLimits, Compiler, Job, ToolchainError, run};
@@ -26,22 +26,22 @@ pub use nodegauge_os::mpi_abi::{self as abi, MpiAbi};
 pub use placed::{MpiLaunch, MpiProgram, RankPlaces, RankWords};
 pub use words::{launcher_of, library_of};
 
-/// MPI library, as reported by its compiler wrapper.
+/// MPI library according to its compiler wrapper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MpiLibrary {
-    /// Launcher that starts its ranks, in addition to Slurm: that of Open MPI, or Hydra for MPICH and its
-    /// derivatives (including Intel MPI and MVAPICH).
+    /// Kind of launcher that starts ranks of this library, in addition to Slurm: Open MPI's launcher, or Hydra for
+    /// MPICH and its derivatives (including Intel MPI and MVAPICH).
     pub family: LauncherKind,
-    /// `Open MPI`, `MPICH`, `Intel MPI`, `MVAPICH`.
+    /// Name of the library: `Open MPI`, `MPICH`, `Intel MPI`, `MVAPICH`.
     pub name: String,
-    /// Version; `None` if the wrapper does not report it.
+    /// Version of the library; `None` if the wrapper does not report it.
     pub version: Option<String>,
 }
 
-/// Kind of launcher.
+/// Kind of a launcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LauncherKind {
-    /// `mpirun` of Open MPI (ORTE to version 4, PRRTE from 5).
+    /// `mpirun` of Open MPI (ORTE up to version 4, PRRTE from version 5).
     OpenMpi,
     /// `mpiexec` of MPICH and its derivatives.
     Hydra,
@@ -49,45 +49,45 @@ pub enum LauncherKind {
     Slurm,
 }
 
-/// Installed launcher.
+/// Installed launcher of ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MpiLauncher {
     /// Program with the user's options.
     pub command: CommandLine,
-    /// Kind.
+    /// Kind of the launcher.
     pub kind: LauncherKind,
-    /// Version; `None` if not reported.
+    /// Version of the launcher; `None` if it does not report its version.
     pub version: Option<String>,
 }
 
 impl MpiLauncher {
-    /// Returns the first number of the version.
+    /// Returns the first number of the launcher's version.
     pub fn major(&self) -> Option<u32> {
         self.version.as_ref()?.split('.').next()?.parse().ok()
     }
 }
 
-/// Installed parts of a library.
+/// Installed parts of an MPI library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MpiParts {
-    /// Compiler wrapper.
+    /// A compiler wrapper is installed.
     Wrapper {
-        /// The wrapper, with the version of its compiler.
+        /// Command of the wrapper, with the version of the compiler that the wrapper calls.
         compiler: Compiler,
         /// Path of the wrapper.
         path: PathBuf,
     },
-    /// The library alone, for programs that were compiled elsewhere.
+    /// Only the library is installed, for programs that were compiled elsewhere.
     Runtime {
         /// Path of the shared library.
         path: PathBuf,
-        /// Binary interface.
+        /// ABI of the library.
         abi: MpiAbi,
     },
 }
 
 impl fmt::Display for MpiParts {
-    /// Prints the wrapper's command, or the path of the library.
+    /// Formats the command of the wrapper, or the path of the library.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Wrapper { compiler, .. } => compiler.command.fmt(f),
@@ -99,27 +99,27 @@ impl fmt::Display for MpiParts {
 /// MPI installation: library, compiler wrapper (if any) and launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mpi {
-    /// Installed parts.
+    /// Installed parts: a compiler wrapper, or only the library.
     pub parts: MpiParts,
-    /// Library.
+    /// Name and version of the library.
     pub library: MpiLibrary,
-    /// Launcher.
+    /// Launcher that starts ranks of this library.
     pub launcher: MpiLauncher,
-    /// Reason for the choice, set by the caller.
+    /// Reason why this MPI was chosen, set by the caller.
     pub chosen: String,
 }
 
 /// Time limit for the version query of a wrapper or a launcher.
 const VERSION_LIMIT: Duration = Duration::from_secs(20);
-/// Names of wrappers that are tried if the user names none.
+/// Names of wrappers that are tried if the user specifies no wrapper.
 pub const USUAL: [&str; 3] = ["mpicc", "mpicc.openmpi", "mpicc.mpich"];
 /// Names of launchers of MPI libraries.
 const LAUNCHERS: [&str; 5] =
     ["mpirun", "mpiexec", "mpiexec.hydra", "mpirun.openmpi", "mpirun.mpich"];
 
 impl Mpi {
-    /// Finds the MPI of a wrapper from its version output (`--showme:version` for Open MPI, `-v` for MPICH and
-    /// its derivatives), with the launcher that the user names or the matching one.
+    /// Determines the MPI of a wrapper from the wrapper's version output (`--showme:version` for Open MPI, `-v` for
+    /// MPICH and its derivatives). The launcher is the one that the user specifies, otherwise the matching launcher.
     ///
     /// # Errors
     /// Fails when the wrapper or the launcher is missing, hangs, or is not of the expected kind.
@@ -132,7 +132,7 @@ impl Mpi {
         let path = which(program).ok_or_else(|| {
             Failure::missing(format!("there is no {program} on this node")).hint(
                 "install an MPI (on Debian: openmpi-bin libopenmpi-dev, or mpich \
-                     libmpich-dev; on a cluster: module load), or name its compiler with --mpicc",
+                     libmpich-dev; on a cluster: module load), or specify its compiler wrapper with --mpicc",
             )
         })?;
         let ask = |flag: &str| output_of(&CommandLine::new(program, [flag]), interrupted);
@@ -151,8 +151,8 @@ impl Mpi {
         Ok(Self { parts, library, launcher, chosen: String::new() })
     }
 
-    /// Finds an MPI without a compiler: the launcher that the user names, or the first in the search path that
-    /// has a library, and that library.
+    /// Finds an MPI without a compiler. The launcher is the one that the user specifies, otherwise the first launcher
+    /// in the search path whose library is found.
     ///
     /// # Errors
     /// Fails when no launcher with a library is found.
@@ -190,7 +190,7 @@ fn command_of(program: PathBuf) -> CommandLine {
 }
 
 impl MpiLibrary {
-    /// Returns the usual library of a launcher, with the same version.
+    /// Returns the usual library for a launcher, with the version of the launcher.
     fn of(launcher: &MpiLauncher) -> Self {
         let open = launcher.kind == LauncherKind::OpenMpi;
         let name = if open { "Open MPI" } else { "MPICH" }.to_owned();
@@ -222,11 +222,11 @@ impl fmt::Display for LauncherKind {
     }
 }
 
-/// Returns the launcher for a compiled program: the one that the user names, otherwise one of the program's
-/// library, or of any library if `library` is unknown.
+/// Returns the launcher for a compiled program. This is the launcher that the user specifies, otherwise a launcher of
+/// the program's library, or of any library if `library` is unknown.
 ///
 /// # Errors
-/// Fails when no launcher is found, or the named one does not start programs of that library.
+/// Fails when no launcher is found, or when the specified launcher does not start programs of that library.
 pub fn launcher_for(
     program: &Path,
     library: Option<&MpiLibrary>,
@@ -246,7 +246,7 @@ pub fn launcher_for(
     }
 }
 
-/// Returns the launcher that the user names, otherwise one in the folder of `path` or in `PATH`. `program`
+/// Returns the launcher that the user specifies, otherwise a launcher in the folder of `path` or in `PATH`. `program`
 /// is the name of the wrapper or program for messages.
 fn find_launcher(
     path: &Path,
@@ -279,8 +279,9 @@ fn find_launcher(
     let open = library.family == LauncherKind::OpenMpi;
     let suffix = if open { "openmpi" } else { "mpich" };
     let package = if open { "openmpi-bin" } else { "mpich" };
-    Err(Failure::missing(format!("there is no launcher for {library} of {program}: {found}"))
-        .hint(format!("name it, e.g. --launcher mpirun.{suffix}, or install {package}")))
+    Err(Failure::missing(format!("there is no launcher for {library} of {program}: {found}")).hint(
+        format!("specify the launcher, e.g. --launcher mpirun.{suffix}, or install {package}"),
+    ))
 }
 
 fn named_launcher(
@@ -292,7 +293,7 @@ fn named_launcher(
     let program = command.program();
     if which(program).is_none() {
         return Err(Failure::missing(format!("there is no launcher {program:?} on this node"))
-            .hint("leave out --launcher, or name an mpirun, mpiexec or srun"));
+            .hint("leave out --launcher, or give an mpirun, mpiexec or srun"));
     }
     let words = output_of(&CommandLine::new(program, ["--version"]), interrupted)?;
     let Some((kind, version)) = launcher_of(&words) else {
@@ -300,7 +301,7 @@ fn named_launcher(
         return Err(Failure::usage(format!(
             "unknown launcher {program}: its --version prints {first:?}"
         ))
-        .hint("name an mpirun, mpiexec or srun"));
+        .hint("give an mpirun, mpiexec or srun"));
     };
     if !library.started_by(kind) {
         let theirs = if kind == LauncherKind::OpenMpi { "Open MPI" } else { "MPICH" };
@@ -308,12 +309,12 @@ fn named_launcher(
             "{program} starts programs of {theirs}, not of {library}: every rank would be \
                  rank 0 of 1"
         ))
-        .hint(format!("leave out --launcher, or name the mpirun that came with {wrapper}")));
+        .hint(format!("leave out --launcher, or give the mpirun that belongs to {wrapper}")));
     }
     Ok(MpiLauncher { command: command.clone(), kind, version })
 }
 
-/// Returns the installed launchers that may belong to a wrapper, most likely first.
+/// Returns the names of installed launchers that may belong to a wrapper, most likely first.
 fn candidates(wrapper: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut add = |path: PathBuf| {
@@ -324,7 +325,7 @@ fn candidates(wrapper: &Path) -> Vec<String> {
     };
     for here in links(wrapper) {
         let name = here.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        // mpicc.openmpi -> mpirun.openmpi; mpicc -> mpirun.
+        // The ending is copied: mpicc.openmpi gives mpirun.openmpi, and mpicc gives mpirun.
         let ending = name.find('.').map_or("", |at| &name[at..]);
         if name.starts_with("mpi") {
             add(here.with_file_name(format!("mpirun{ending}")));
@@ -337,7 +338,7 @@ fn candidates(wrapper: &Path) -> Vec<String> {
     found
 }
 
-/// Returns the standard and error output of a command, regardless of its exit status.
+/// Returns the standard output and the error output of a command, regardless of its exit status.
 fn output_of(
     command: &CommandLine,
     interrupted: &dyn Fn() -> bool,

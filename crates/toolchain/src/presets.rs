@@ -1,5 +1,5 @@
-//! Table of the usual compilers: their locations, and the flags that the literature uses for STREAM.
-//! A compiler family is an entry of [`FAMILIES`].
+//! Table of common compilers, with their locations and the flags that the literature uses for STREAM. A compiler family
+//! is an entry of [`FAMILIES`].
 
 use crate::CommandLine;
 use crate::search::{self, expand, is_program};
@@ -8,32 +8,33 @@ use std::path::{Path, PathBuf};
 /// Family of compilers that accept the same flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompilerFamily {
-    /// Name.
+    /// Name of the family.
     pub name: &'static str,
-    /// Program of the C compiler.
+    /// Name of the C compiler's program.
     pub program: &'static str,
-    /// Locations outside the search path; `*` matches within one folder name, and the last match in
-    /// alphabetical order (the newest version) is used.
+    /// Locations outside the search path. In a location, `*` matches any characters within one folder name; if several
+    /// folders match, the last one in alphabetical order (the newest version) is used.
     pub places: &'static [&'static str],
-    /// Flags of each variant. The first, plain variant is also the default for a compiler without flags.
+    /// Flags of each variant. The first variant is plain, and is also the default for a compiler that is given without
+    /// flags.
     pub variants: &'static [&'static [&'static str]],
-    /// Flag for OpenMP.
+    /// Flag that enables OpenMP.
     pub openmp: &'static str,
 }
 
-/// Flag of gcc and clang for code for this processor; the name differs on Arm.
+/// Flag of gcc and clang that generates code for this processor; the name of the flag differs on Arm.
 const NATIVE: &str = if cfg!(target_arch = "aarch64") { "-mcpu=native" } else { "-march=native" };
 
-/// Compiler families. A variant whose flag the compiler refuses is left out with a notice, so variants
-/// may use flags of newer versions or of one vendor only.
+/// Known compiler families. A variant is left out with a notice if the compiler refuses its flags. Therefore variants
+/// may use flags of newer versions or of a single vendor.
 pub static FAMILIES: [CompilerFamily; 7] = [
     GCC,
-    // AMD's AOCC is a clang and matches this entry if its folder is on the search path.
+    // AMD's AOCC is a clang, and is found by this entry if its folder is in the search path.
     CompilerFamily { name: "clang", program: "clang", variants: CLANG, ..GCC },
     CompilerFamily {
         name: "aocc",
         program: "clang",
-        // Location of the vendor's packages: AOCC user guide.
+        // Folder of the vendor's packages (AOCC user guide).
         places: &["/opt/AMD/aocc-compiler-*/bin/clang"],
         variants: CLANG,
         ..GCC
@@ -57,13 +58,13 @@ pub static FAMILIES: [CompilerFamily; 7] = [
         openmp: "-qopenmp",
     },
     CompilerFamily {
-        // NVIDIA HPC SDK, formerly PGI: "HPC Compilers Reference Guide", -M options.
+        // NVIDIA HPC SDK, formerly PGI. Source: "HPC Compilers Reference Guide", -M options.
         name: "nvc",
         program: "nvc",
         places: &["/opt/nvidia/hpc_sdk/*/*/compilers/bin/nvc"],
         variants: &[
             &["-O3", "-tp=native"],
-            // Non-temporal stores.
+            // This variant uses non-temporal stores.
             &["-O3", "-tp=native", "-Mmovnt"],
             &["-fast", "-tp=native"],
             &["-O3", "-tp=native", "-Mprefetch=distance:8"],
@@ -71,7 +72,7 @@ pub static FAMILIES: [CompilerFamily; 7] = [
         openmp: "-mp",
     },
     CompilerFamily {
-        // Arm Compiler for Linux: "Arm C/C++ Compiler Developer and Reference Guide".
+        // Arm Compiler for Linux. Source: "Arm C/C++ Compiler Developer and Reference Guide".
         name: "armclang",
         program: "armclang",
         places: &["/opt/arm/arm-linux-compiler-*/bin/armclang"],
@@ -90,16 +91,16 @@ const GCC: CompilerFamily = CompilerFamily {
     places: &[],
     variants: &[
         &["-O3", NATIVE],
-        // Keeps copy and fill loops as loops. gcc replaces them with memcpy and memset even with
-        // -ffreestanding, because it always assumes four library functions: gcc manual, "Options That
-        // Control Optimization" and "Standards".
+        // Keeps loops that copy or fill arrays as loops. gcc replaces them by memcpy and memset even with
+        // -ffreestanding, because it always assumes that these functions exist (gcc manual, "Options That Control
+        // Optimization" and "Standards").
         &["-O3", NATIVE, "-fno-tree-loop-distribute-patterns"],
-        // gcc prefers 256-bit vectors on many processors with AVX-512: gcc manual, "x86 Options".
+        // On many processors with AVX-512, gcc uses 256-bit vectors by default (gcc manual, "x86 Options").
         #[cfg(target_arch = "x86_64")]
         &["-O3", NATIVE, "-mprefer-vector-width=512"],
-        // Software prefetch: gcc manual, "Options That Control Optimization".
+        // This variant uses software prefetch (gcc manual, "Options That Control Optimization").
         &["-O3", NATIVE, "-fprefetch-loop-arrays"],
-        // Flags of published results for EPYC 7F52 and 7H12; allow vectorised sums.
+        // Flags of published results for EPYC 7F52 and 7H12. They allow the compiler to vectorise sums.
         &["-O3", "-ffast-math", NATIVE],
     ],
     openmp: "-fopenmp",
@@ -108,25 +109,25 @@ const GCC: CompilerFamily = CompilerFamily {
 /// Flags of clang and of compilers derived from it.
 const CLANG: &[&[&str]] = &[
     &["-O3", NATIVE],
-    // Streaming stores in vectorised loops: AOCC's user guide; published with AOCC 5.0 on EPYC.
-    // The clang of llvm.org refuses the flag.
+    // Non-temporal stores in vectorised loops, according to AOCC's user guide; used in published results with AOCC 5.0
+    // on EPYC. The clang of llvm.org refuses this flag.
     &["-O3", NATIVE, "-fnt-store"],
-    // Without known library functions, no loop becomes a call.
+    // The compiler does not assume library functions, so that it does not replace loops by calls.
     &["-O3", NATIVE, "-ffreestanding"],
     #[cfg(target_arch = "x86_64")]
     &["-O3", NATIVE, "-mprefer-vector-width=512"],
     &["-O3", "-ffast-math", NATIVE],
 ];
 
-/// Flags of Intel's compilers: "Developer Guide and Reference", and Intel's notes on STREAM for Xeon and
-/// Xeon Phi.
+/// Flags of Intel's compilers, from the "Developer Guide and Reference" and Intel's notes on STREAM for Xeon and Xeon
+/// Phi.
 const INTEL: &[&[&str]] = &[
     &["-O3", "-xHost"],
-    // Non-temporal stores always; the default is a heuristic.
+    // Non-temporal stores are always used; by default the compiler decides by a heuristic.
     &["-O3", "-xHost", "-qopt-streaming-stores=always"],
-    // No call of Intel's memcpy for Copy.
+    // The compiler does not replace Copy by a call of Intel's memcpy.
     &["-O3", "-xHost", "-qopt-streaming-stores=always", "-ffreestanding"],
-    // Prefetch 64 lines ahead into L2 and 8 into L1, as published for Xeon Phi.
+    // Prefetch 64 cache lines ahead into level 2 and 8 lines ahead into level 1, as published for Xeon Phi.
     &["-O3", "-xHost", "-qopt-streaming-stores=always", "-qopt-prefetch-distance=64,8"],
     &["-O3", "-xHost", "-qopt-streaming-stores=never"],
 ];
@@ -136,14 +137,14 @@ const UNKNOWN: &[&str] = &["-O3", "-march=native"];
 /// Installed compiler of a family.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installed {
-    /// Family.
+    /// Family of the compiler.
     pub family: &'static CompilerFamily,
-    /// Command: the program's name if it is on the search path, otherwise its path.
+    /// Command that starts the compiler: the name of the program if it is in the search path, otherwise its path.
     pub command: String,
 }
 
 impl Installed {
-    /// Returns one command per variant, with OpenMP if `openmp`.
+    /// Returns one command per variant of flags. If `openmp` is true, the commands enable OpenMP.
     pub fn variants(&self, openmp: bool) -> Vec<CommandLine> {
         let more = openmp.then_some(self.family.openmp);
         self.family
@@ -157,8 +158,8 @@ impl Installed {
     }
 }
 
-/// Returns the installed compilers of all families, from the search path `path` (in the form of `PATH`)
-/// and from their vendors' locations below `root`. A compiler that is found twice is listed once.
+/// Returns the installed compilers of all families. They are searched for in the search path `path` (in the form of
+/// `PATH`) and in the vendors' locations below `root`. A compiler that is found twice is listed once.
 pub fn installed(path: &std::ffi::OsStr, root: &Path) -> Vec<Installed> {
     let mut seen: Vec<PathBuf> = Vec::new();
     let mut found = Vec::new();
@@ -166,7 +167,8 @@ pub fn installed(path: &std::ffi::OsStr, root: &Path) -> Vec<Installed> {
         let on_path = search::folders(path)
             .map(|folder| folder.join(family.program))
             .find(|program| is_program(program))
-            // Only one family with this program name is taken from the search path.
+            // Several families may have the same program name. Only the family of this name is searched for in the
+            // search path.
             .filter(|_| family.name == family.program)
             .map(|program| (program, family.program.to_owned()));
         let elsewhere = || {
@@ -185,7 +187,7 @@ pub fn installed(path: &std::ffi::OsStr, root: &Path) -> Vec<Installed> {
     found
 }
 
-/// Returns the default flags of a compiler that is named without flags.
+/// Returns the default flags of a compiler that is given without flags.
 pub fn usual_flags(program: &str) -> &'static [&'static str] {
     let name = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or(program);
     FAMILIES
@@ -213,7 +215,7 @@ mod tests {
         program(root.path(), "opt/AMD/aocc-compiler-4.2.0/bin/clang");
         program(root.path(), "opt/AMD/aocc-compiler-5.0.0/bin/clang");
         program(root.path(), "opt/nvidia/hpc_sdk/Linux_x86_64/24.9/compilers/bin/nvc");
-        // No program, whatever its name.
+        // An empty file is not a program, regardless of its name.
         std::fs::write(root.path().join("bin/icx"), "").unwrap();
         let path = root.path().join("bin").into_os_string();
         let found = installed(&path, root.path());

@@ -1,10 +1,9 @@
-//! Runs of programs that a user has built or installed: HPL, HPCG, the OSU benchmarks, IOzone, fio, STREAM
-//! and others.
+//! Runs of programs that a user has built or installed: HPL, HPCG, the OSU benchmarks, IOzone, fio, STREAM and others.
 //!
-//! [`run`] manages all resources of a run, whether it succeeds or not: input files and the rank file in a
-//! private folder, the launcher's options for ranks, its session folder and its shared memory, limits of
-//! time and output, the end of every descendant, and the files that the program wrote. Private folders are
-//! removed at the end of the run.
+//! [`run`] manages all resources of a run, whether the run succeeds or not. The resources are the input files and the
+//! rank file in a private folder, the launcher's options for ranks, the launcher's session folder and shared memory,
+//! the limits of time and output, the descendants of the program, and the files that the program wrote. Private folders
+//! are removed at the end of the run.
 
 use crate::job::{self, Job, OUTPUT_LIMIT};
 use crate::mpi::MpiLaunch;
@@ -15,12 +14,12 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Name of the rank file in the private folder.
+/// Name of the rank file in the private folder of the run.
 const RANKFILE: &str = "ranks";
 /// File system for shared memory on Linux.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// Variables with the folder for shared memory files of Open MPI 4 and 5. Killed ranks leave these files
-/// behind.
+/// Environment variables that select the folder of Open MPI's shared memory files, for versions 4 and 5. Killed ranks
+/// leave these files behind.
 const SHARED_MEMORY_FOLDER: [&str; 2] =
     ["OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"];
 /// Time between SIGTERM and SIGKILL, in which a launcher can end its ranks on other machines.
@@ -29,59 +28,59 @@ const GRACE_PERIOD: Duration = Duration::from_millis(1500);
 /// Input file of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputFile {
-    /// Name in the folder of the run.
+    /// Name of the file in the folder of the run.
     pub name: &'static str,
-    /// Content.
+    /// Content of the file.
     pub text: String,
 }
 
-/// Text file written by a program.
+/// Text file that a program wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenFile {
-    /// Name in the folder of the run.
+    /// Name of the file in the folder of the run.
     pub name: String,
-    /// Content.
+    /// Content of the file.
     pub text: String,
 }
 
 /// Working folder of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Folder<'a> {
-    /// New folder with these files, removed after the run.
+    /// New folder with these input files, which is removed after the run.
     Private(Vec<InputFile>),
     /// Existing folder, which is kept.
     Existing(&'a Path),
 }
 
-/// Program to run, with its launcher, folder and limits.
+/// Program that is run, with its launcher, folder and limits.
 #[derive(Debug, Clone)]
 pub struct ProgramJob<'a> {
     /// Program and arguments.
     pub program: CommandLine,
-    /// Launcher of the ranks; `None` starts one process.
+    /// Launcher of the ranks; if `None`, a single process is started.
     pub launch: Option<MpiLaunch<'a>>,
-    /// Working folder.
+    /// Working folder of the program.
     pub folder: Folder<'a>,
-    /// Variables to set, and variables to remove (`None`).
+    /// Environment variables to set, and variables to remove (`None`).
     pub environment: Vec<(String, Option<String>)>,
-    /// Time limit.
+    /// Time limit of the program.
     pub limit: Duration,
-    /// Limit of standard output and of error output, bytes each.
+    /// Maximum number of bytes of standard output, which is also the maximum for the error output.
     pub output_limit: u64,
 }
 
-/// Result of a run.
+/// Result of a run of a program.
 #[derive(Debug, Clone)]
 pub struct ProgramOutput {
-    /// End of the process.
+    /// Way in which the process ended.
     pub end: ChildEnd,
-    /// Standard output; empty if a listener received it.
+    /// Standard output of the program; empty if a listener received it.
     pub stdout: String,
-    /// Error output.
+    /// Error output of the program.
     pub stderr: String,
-    /// Elapsed time.
+    /// Elapsed time of the run.
     pub seconds: Seconds,
-    /// Text files written into the private folder, by name.
+    /// Text files that were written into the private folder, in the order of their names.
     pub files: Vec<WrittenFile>,
     /// Launcher with its options for the ranks.
     pub launcher: Option<CommandLine>,
@@ -123,10 +122,10 @@ impl<'a> ProgramJob<'a> {
     }
 }
 
-/// Runs a program to its end. `interrupted` is called repeatedly meanwhile.
+/// Runs a program to its end. `interrupted` is called repeatedly while the program runs.
 ///
 /// # Errors
-/// Fails when the program cannot be started or monitored. An unsuccessful end is not an error here.
+/// Fails when the program cannot be started or monitored. An unsuccessful status is not an error of this function.
 pub fn run(
     run: &ProgramJob<'_>,
     interrupted: &dyn Fn() -> bool,
@@ -140,11 +139,11 @@ pub fn run(
     Ok(ProgramOutput { stdout, ..output })
 }
 
-/// Runs a program like [`run`]. `listen` is called some hundred times per second with the standard output
-/// since the last call, in whole lines (possibly none), and may stop the program.
+/// Runs a program like [`run`]. `listen` is called about a hundred times per second with the complete lines of standard
+/// output since the last call; there may be none. `listen` may stop the program.
 ///
 /// # Errors
-/// Fails like [`run`].
+/// Fails as [`run`] does.
 pub fn listen(
     run: &ProgramJob<'_>,
     listen: &mut dyn FnMut(&str) -> Option<KillReason>,
@@ -165,7 +164,7 @@ pub fn listen(
     })
 }
 
-/// Run whose input files are written; removes its folders when it is dropped.
+/// Run whose input files have been written. Its folders are removed when it is dropped.
 struct Prepared<'a> {
     job: Job,
     launcher: Option<CommandLine>,
@@ -214,8 +213,8 @@ impl<'a> Prepared<'a> {
         Ok(Self { job, launcher, folder: &run.folder, private, _shared_memory: shared_memory })
     }
 
-    /// Reads the text files that the program left in its private folder, in the order of their names.
-    /// Files that are not text or too long (e.g. a core dump) are left out.
+    /// Reads the text files that the program left in its private folder, in the order of their names. Files that are
+    /// not text or are too long (e.g. a core dump) are left out.
     fn written_files(&self) -> Vec<WrittenFile> {
         let Folder::Private(inputs) = self.folder else { return Vec::new() };
         let Ok(entries) = std::fs::read_dir(self.private.path()) else { return Vec::new() };
@@ -235,7 +234,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Returns the variables that redirect the files of a launcher and its ranks into folders of the run.
+/// Returns the environment variables that place the files of a launcher and its ranks in folders of the run.
 fn session_variables(
     launch: &MpiLaunch<'_>,
     private: &Path,
@@ -243,7 +242,7 @@ fn session_variables(
 ) -> Vec<(String, Option<String>)> {
     let mut variables = Vec::new();
     let value = |path: &Path| Some(path.display().to_string());
-    // Slurm passes variables on to other hosts, which do not have this folder.
+    // Slurm passes variables to other hosts, on which this folder does not exist.
     if launch.is_local() || !MpiLaunch::is_in_job() {
         variables.push(("TMPDIR".to_owned(), value(private)));
     }
@@ -266,7 +265,7 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<(), ToolchainError> {
 }
 
 impl ProgramOutput {
-    /// Returns the full command with shell quotes.
+    /// Returns the full command line, with shell quotes.
     pub fn command(&self) -> String {
         self.job.command.to_string()
     }
@@ -279,7 +278,7 @@ impl ProgramOutput {
         self.job.exit_status(self.end, &self.stderr)
     }
 
-    /// Returns the last lines of the error output.
+    /// Returns the last lines of the program's error output.
     pub fn last_words(&self) -> String {
         last_lines(&self.stderr)
     }
@@ -292,7 +291,7 @@ impl ProgramOutput {
     /// Returns the output of a run that succeeded.
     ///
     /// # Errors
-    /// Fails when the program was killed or ended with a failure.
+    /// Fails when the program was killed or ended with an unsuccessful status.
     pub fn success(self, hint: &'static str) -> Result<Self, ToolchainError> {
         if self.status()?.success() {
             return Ok(self);
@@ -305,8 +304,8 @@ impl ProgramOutput {
         })
     }
 
-    /// Returns the error for a run that ended without a result. It quotes `reason`, printed by the program;
-    /// without a reason, the last line of the error output that contains a word.
+    /// Returns the error for a run that ended without a result. The error contains `reason`, which the program printed.
+    /// Without a reason, it contains the last line of the error output that has a word.
     pub fn no_result(&self, reason: Option<&str>, hint: &'static str) -> ToolchainError {
         let has_word = |line: &&str| line.contains(char::is_alphanumeric);
         let reason = reason.or_else(|| self.stderr.lines().rev().find(has_word));

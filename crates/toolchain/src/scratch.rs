@@ -1,4 +1,4 @@
-//! Private folder for compiler output; removed with its owner.
+//! Private folder for compiler output, which is removed when its owner is dropped.
 
 use crate::ToolchainError;
 use nodegauge_measure::Failure;
@@ -7,14 +7,14 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Private folder that only this user can read or enter.
+/// Private folder, which only this user can read or enter.
 #[derive(Debug)]
 pub struct Scratch {
     folder: tempfile::TempDir,
 }
 
 impl Scratch {
-    /// Creates a folder below `TMPDIR`.
+    /// Creates a new folder below `TMPDIR`.
     ///
     /// # Errors
     /// Fails when the folder cannot be created.
@@ -22,10 +22,10 @@ impl Scratch {
         Self::new_in(&std::env::temp_dir())
     }
 
-    /// Creates a folder below `parent`.
+    /// Creates a new folder below `parent`.
     ///
     /// # Errors
-    /// Fails like [`Self::new`].
+    /// Fails as [`Self::new`] does.
     pub fn new_in(parent: &Path) -> Result<Self, ToolchainError> {
         tempfile::Builder::new()
             .prefix("nodegauge-")
@@ -35,15 +35,15 @@ impl Scratch {
             .map_err(|cause| Self::error(parent, &cause))
     }
 
-    /// Returns the error for a `folder` that cannot hold files.
+    /// Returns the error for a `folder` in which no files can be created.
     pub fn error(folder: &Path, cause: &io::Error) -> ToolchainError {
-        Failure::missing(format!("cannot make a folder in {folder:?} for compiled programs"))
+        Failure::missing(format!("cannot create a folder in {folder:?} for compiled programs"))
             .cause(cause.to_string())
             .hint("set TMPDIR to a folder that you may write")
             .into()
     }
 
-    /// Returns the path.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }

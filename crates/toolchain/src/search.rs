@@ -1,21 +1,21 @@
-//! Search for programs and folders: the search path, and patterns of paths.
+//! Search for programs and folders, by search paths and by patterns of paths.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Variables with the search paths of programs and libraries.
+/// Environment variables with the search paths of programs and of libraries.
 pub(crate) const PROGRAMS: &str = "PATH";
 pub(crate) const LIBRARIES: [&str; 2] = ["LD_LIBRARY_PATH", "LIBRARY_PATH"];
 
-/// True if the name of a program or library is a path, i.e. contains `/`. Any other name is searched in
-/// the folders of programs or libraries, never in the current folder: another user may have placed a
-/// file there.
+/// True if the name of a program or library is a path, that is, if it contains `/`. Any other name is searched for in
+/// the folders of programs or libraries. It is never searched for in the current folder, because another user may have
+/// placed a file there.
 pub fn is_path(name: impl AsRef<OsStr>) -> bool {
     name.as_ref().as_bytes().contains(&b'/')
 }
 
-/// Returns the program with this name in `PATH`; a name with a slash is a path.
+/// Returns the program with this name in `PATH`. A name that contains a slash is a path.
 pub fn which(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     let name = name.as_ref();
     if is_path(name) {
@@ -26,13 +26,14 @@ pub fn which(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     folders(&path).map(|folder| folder.join(name)).find(|path| is_program(path))
 }
 
-/// Returns the absolute path, without symbolic links, of a program that the user names by a path or by its
+/// Returns the absolute path of a program without symbolic links. The user specifies the program by a path, or by its
 /// name in `PATH`.
 pub fn find_program(named: &Path) -> Option<PathBuf> {
     which(named)?.canonicalize().ok()
 }
 
-/// Returns `hint`; if `named` is the name of a file in the current folder, adds the path to type for it.
+/// Returns `hint`. If `named` is the name of a file in the current folder, the path that the user can type for this
+/// file is added.
 pub fn with_path_hint(named: impl AsRef<Path>, hint: &str) -> String {
     let named = named.as_ref();
     if is_path(named) || !named.is_file() {
@@ -41,24 +42,23 @@ pub fn with_path_hint(named: impl AsRef<Path>, hint: &str) -> String {
     format!("{hint}; ./{} is the file in the current folder", named.display())
 }
 
-/// Returns the absolute folders of a search path. Relative elements (`.`, empty and others) are skipped:
-/// they depend on the current folder, and any user who can write there could choose the program that
-/// runs.
+/// Returns the absolute folders of a search path. Relative elements (`.`, empty and others) are skipped. They depend on
+/// the current folder, so that any user who can write to this folder could determine which program runs.
 pub(crate) fn folders(path: &OsStr) -> impl Iterator<Item = PathBuf> {
     std::env::split_paths(path).filter(|folder| folder.is_absolute())
 }
 
-/// Search path of the environment with elements that are skipped.
+/// Search path from an environment variable that has skipped elements.
 struct UnsafePath {
-    /// Variable.
+    /// Name of the environment variable.
     name: &'static str,
-    /// Value without the skipped elements; `None` if no element is left.
+    /// Value without the skipped elements; `None` if there are no other elements.
     left: Option<OsString>,
-    /// Skipped elements.
+    /// Elements that are skipped because they are relative.
     skipped: Vec<PathBuf>,
 }
 
-/// Returns the search paths of the environment that have skipped elements.
+/// Returns the search paths in the environment that have skipped elements.
 fn unsafe_paths(variable: impl Fn(&str) -> Option<OsString>) -> impl Iterator<Item = UnsafePath> {
     std::iter::once(PROGRAMS).chain(LIBRARIES).filter_map(move |name| {
         let path = variable(name).filter(|path| !path.is_empty())?;
@@ -69,18 +69,21 @@ fn unsafe_paths(variable: impl Fn(&str) -> Option<OsString>) -> impl Iterator<It
     })
 }
 
-/// Returns the search paths of child processes that differ from the inherited ones: the variable, and its
-/// value or `None` to remove it.
+/// Returns the search paths of child processes that differ from the inherited search paths. Each entry is the name of
+/// the variable with its value, or with `None` to remove the variable.
 pub(crate) fn for_children() -> impl Iterator<Item = (&'static str, Option<OsString>)> {
     unsafe_paths(|name| std::env::var_os(name)).map(|path| (path.name, path.left))
 }
 
-/// Returns one notice per search path of the environment that has skipped elements.
+/// Returns one notice for each search path in the environment that has skipped elements.
 pub fn skipped(variable: impl Fn(&str) -> Option<OsString>) -> Vec<String> {
     let quoted = |folder: &PathBuf| format!("{folder:?}");
     let line = |path: UnsafePath| {
         let all = path.skipped.iter().map(quoted).collect::<Vec<String>>().join(", ");
-        format!("{} has {all}: skipped, a relative folder depends on the current folder", path.name)
+        format!(
+            "{}: {all} skipped, because a relative folder depends on the current folder",
+            path.name
+        )
     };
     unsafe_paths(variable).map(line).collect()
 }
@@ -95,7 +98,8 @@ pub fn links(path: &Path) -> impl Iterator<Item = PathBuf> {
     std::iter::successors(Some(path.to_owned()), next).take(MOST)
 }
 
-/// Returns the folders of the system's libraries: that of the target triplet, and the common ones.
+/// Returns the folders of the system's libraries: the folder of the target triplet, and the folders that are common to
+/// all systems.
 pub(crate) fn system_folders() -> impl Iterator<Item = PathBuf> {
     let triplet = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     let all = ["/usr/local/lib", "/usr/local/lib64", "/usr/lib64", "/usr/lib", "/lib64", "/lib"];
@@ -109,8 +113,8 @@ pub(crate) fn is_program(path: &Path) -> bool {
         .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// Returns the paths below `root` that match `pattern`, in descending order of names, which usually puts
-/// the newest version first; `*` matches any characters within a name.
+/// Returns the paths below `root` that match `pattern`, in descending order of names, so that the newest version
+/// usually comes first. In the pattern, `*` matches any characters within a name.
 pub(crate) fn expand(root: &Path, pattern: &str) -> Vec<PathBuf> {
     let mut paths = vec![root.to_owned()];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
@@ -155,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_word_names_no_file_of_the_current_folder() {
-        // Unit tests run in the folder of their crate.
+        // The current folder of unit tests is the folder of their crate.
         assert!(Path::new("Cargo.toml").is_file());
         assert!(!is_path("Cargo.toml") && is_path("./Cargo.toml"));
         let hint = "give its path; ./Cargo.toml is the file in the current folder";
@@ -178,8 +182,8 @@ mod tests {
         let found: Vec<_> = unsafe_paths(environment).map(|path| (path.name, path.left)).collect();
         assert_eq!(found, [("PATH", Some("/usr/bin:/bin".into())), ("LD_LIBRARY_PATH", None)]);
         let lines = skipped(environment);
-        assert!(lines[0].starts_with("PATH has \"\", \".\", \"bin\": skipped"), "{lines:?}");
-        assert!(lines[1].starts_with("LD_LIBRARY_PATH has \".\": skipped"), "{lines:?}");
+        assert!(lines[0].starts_with("PATH: \"\", \".\", \"bin\" skipped"), "{lines:?}");
+        assert!(lines[1].starts_with("LD_LIBRARY_PATH: \".\" skipped"), "{lines:?}");
         assert_eq!(skipped(|_| Some("/usr/bin:/bin".into())), [] as [String; 0]);
     }
 }

@@ -1,5 +1,5 @@
-//! Analysis of machine code, compared with code whose instructions are known from the compiler flags, or
-//! from intrinsics and assembly in the source.
+//! Tests of the analysis of machine code, with functions whose instructions are known from the compiler flags, or from
+//! intrinsics and assembly in the source.
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used)]
 
@@ -31,7 +31,7 @@ fn no() -> bool {
     false
 }
 
-/// Returns the functions of `source`, compiled by `command`; `None` if the compiler is missing.
+/// Compiles `source` with `command` and returns the functions; `None` if the compiler is missing.
 fn compiled(command: &str, source: &str) -> Option<(Scratch, SharedObject)> {
     let scratch = Scratch::new().unwrap();
     let file = scratch.path().join("loops.c");
@@ -53,7 +53,7 @@ fn code(object: &SharedObject, name: &str) -> Code {
     object.code_of(name).unwrap().unwrap_or_else(|| panic!("there is no {name}"))
 }
 
-/// Vector width, streaming stores, fused multiply-add.
+/// Returns the vector width, and whether the function has non-temporal stores and fused multiply-adds.
 fn of(object: &SharedObject, name: &str) -> (Option<u32>, bool, bool) {
     let code = code(object, name);
     (code.vector_bits, code.nontemporal, code.fma)
@@ -71,7 +71,7 @@ fn flags_that_fix_the_code_are_read_back_from_it() {
         }
         let (_wide_scratch, wide) = compiled(&format!("{compiler} {v256}"), LOOPS).unwrap();
         let fused = of(&wide, "triad").2;
-        // gcc contracts by itself, clang since version 14.
+        // By default, gcc generates fused multiply-adds, as clang does since version 14.
         assert!(compiler == "clang" || fused);
         assert_eq!(of(&wide, "triad"), (Some(256), false, fused), "{compiler} {v256}");
         assert_eq!(of(&wide, "triadf").0, Some(256));
@@ -130,7 +130,7 @@ fn streaming_stores_are_seen_in_every_dress() {
     if let Some((_clang_scratch, clang_object)) = compiled("clang -O3 -mavx2", builtin) {
         assert_eq!(of(&clang_object, "nt"), (Some(256), true, false));
     }
-    // AOCC's clang knows the flag, llvm.org's does not.
+    // AOCC's clang supports the flag; the clang of llvm.org does not.
     let scratch = Scratch::new().unwrap();
     let file = scratch.path().join("loops.c");
     std::fs::write(&file, LOOPS).unwrap();
@@ -178,7 +178,7 @@ fn what_is_no_shared_object_is_refused() {
     std::fs::write(&file, "no object").unwrap();
     let error = SharedObject::open(&file).unwrap().code_of("copy").unwrap_err().to_string();
     assert!(error.contains("is not a shared object"), "{error}");
-    // Cut in the middle: refused or empty, never a crash.
+    // A truncated file is refused or has no functions, but never causes a crash.
     let (made, _) = compiled("gcc -O3", LOOPS).unwrap();
     let whole = std::fs::read(made.path().join("loops.so")).unwrap();
     for length in (0..whole.len()).step_by(97) {

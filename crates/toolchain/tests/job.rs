@@ -1,4 +1,4 @@
-//! Real compilers and real programs: valid ones, and every kind of failing one.
+//! Tests with real compilers and real programs, which succeed or fail in every possible way.
 #![allow(clippy::unwrap_used)]
 
 use nodegauge_measure::Failure;
@@ -12,7 +12,7 @@ fn no() -> bool {
     false
 }
 
-/// Compiles a program and returns the job that runs it.
+/// Compiles a program and returns a job that runs the program.
 fn job(scratch: &Scratch, source: &str, limit: Duration) -> Result<Job, ToolchainError> {
     let file = scratch.path().join("program.c");
     std::fs::write(&file, source).unwrap();
@@ -86,7 +86,8 @@ fn a_crash_and_a_failure_are_told_with_their_last_words() {
     assert!(failed_error.ends_with("ended with exit status 9"), "{failed_error}");
 }
 
-/// Program that starts a child and never ends, like the child; it prints the child's process ID.
+/// Source of a program that starts a child and never ends. The child never ends either. The program prints the child's
+/// process ID.
 const HANGS: &str = r#"#include <stdio.h>
     #include <unistd.h>
     int main(void) {
@@ -96,7 +97,7 @@ const HANGS: &str = r#"#include <stdio.h>
         for (;;) pause();
     }"#;
 
-/// True if a process with this ID runs; a zombie does not.
+/// True if a process with this ID is running; a zombie is not running.
 fn runs(number: &str) -> bool {
     std::fs::read_to_string(Path::new("/proc").join(number).join("stat"))
         .is_ok_and(|stat| !stat.contains(") Z "))

@@ -1,4 +1,4 @@
-//! Programs of users, with and without a launcher: no process and no file remains after a run.
+//! Tests with programs of users, with and without a launcher. No process and no file may remain after a run.
 #![allow(clippy::unwrap_used)]
 
 use nodegauge_machine::{Topology, TopologySource};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(30);
 
-/// Launcher with the options of Open MPI: starts the program once, in a new session like ranks, and leaves
+/// Script of a launcher with Open MPI's options. It starts the program once, in a new session as for ranks, and leaves
 /// files in its session folder and in its folder of shared memory.
 const LAUNCHER: &str = r#"
     mkdir "$TMPDIR/ompi.host.0"; echo x >"$TMPDIR/ompi.host.0/contact"
@@ -40,7 +40,7 @@ fn plan(topology: &Topology) -> RankPlan {
     plan_ranks(topology, &RankRequest { ranks: 1, together, ..RankRequest::default() }).unwrap()
 }
 
-/// Returns a run of a script by the launcher in a private folder.
+/// Returns a job in which the launcher runs a script in a private folder.
 fn launched<'a>(
     text: &str,
     launcher: &'a MpiLauncher,
@@ -54,7 +54,7 @@ fn launched<'a>(
     ProgramJob::new(script(text), LONG).launched(launch).within(Folder::Private(vec![input]))
 }
 
-/// Returns the session folder and the folder of shared memory that the launcher printed.
+/// Returns the session folder and the folder of shared memory, which the launcher printed.
 fn folders(stdout: &str) -> Vec<String> {
     let line = stdout.lines().find_map(|line| line.strip_prefix("folders ")).unwrap();
     line.split(' ').map(str::to_owned).collect()
@@ -90,14 +90,17 @@ fn a_launched_program_has_its_input_and_its_output_is_read() {
     let words = output.launcher.as_ref().unwrap().words().join(" ");
     assert!(words.contains(" sh --allow-run-as-root --quiet -np 1 "), "{words}");
     let error = Failure::from(output.no_result(None, "try again")).to_string();
-    assert!(error.ends_with("gave no result (exit status 0):\nlast\nhint: try again"), "{error}");
+    assert!(
+        error.ends_with("returned no result (exit status 0):\nlast\nhint: try again"),
+        "{error}"
+    );
 }
 
-/// Script of ranks that leave a daemon and wait.
+/// Script of a rank that starts a daemon and then waits.
 const HANGS: &str = "setsid sh -c 'trap \"\" TERM INT; echo daemon $$; exec sleep 60' & \
                      echo rank $$; wait";
 
-/// Returns the process IDs of the rank and of the daemon, as far as they are printed.
+/// Returns the process IDs of the rank and of the daemon, as far as these have been printed.
 fn processes(stdout: &str) -> Vec<&str> {
     let number = |line: &'_ str| {
         let printed = line.strip_prefix("rank ").or_else(|| line.strip_prefix("daemon "));
@@ -155,7 +158,7 @@ fn endless_output_ends_a_program_with_one_line() {
     assert_eq!(
         error,
         "/bin/sh -c 'exec yes' sh printed more than 1 MiB and was killed\n\
-         hint: run it by hand to see what it prints"
+         hint: run the program manually to see its output"
     );
 }
 
@@ -172,7 +175,7 @@ fn failures_are_reported_with_their_last_words_and_a_hint() {
     let output = fails("echo no licence >&2; echo ---- >&2");
     let silent_error = Failure::from(output.no_result(None, "ask")).to_string();
     assert!(
-        silent_error.ends_with("gave no result (exit status 0):\nno licence\nhint: ask"),
+        silent_error.ends_with("returned no result (exit status 0):\nno licence\nhint: ask"),
         "{silent_error}"
     );
     let words_error = Failure::from(output.no_result(Some("its own words"), "ask")).to_string();

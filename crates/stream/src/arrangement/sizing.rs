@@ -43,10 +43,12 @@ impl<T> SettingUp<'_, T> {
         arrangement: &Arrangement,
         limits: &Limits,
         observer: &mut dyn Observer,
-    ) -> Result<Ready<T>, ArenaError> {
+    ) -> Result<Ready<T>, Failure> {
+        observer.check_interrupt()?;
         arrangement.announce(observer);
         let begun = limits.elapsed();
         let target = (self.make)(arrangement)?;
+        observer.check_interrupt()?;
         Ok(Ready { target, setting_up: limits.elapsed() - begun, check: None })
     }
 }

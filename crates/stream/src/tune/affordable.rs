@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 pub(super) fn prepared(
     all: usize,
     deadline: Instant,
+    interrupted: &dyn Fn() -> bool,
     prepare: &mut dyn FnMut(usize) -> Result<Box<dyn Target>, ArenaError>,
 ) -> Result<BTreeMap<usize, Box<dyn Target>>, ArenaError> {
     /// Number of passes of a setup in the first stage: a warm-up and two rounds for each of the two kinds of store.
@@ -29,7 +30,7 @@ pub(super) fn prepared(
         }
         points.insert(number, point);
         time.take(pass);
-        if !time.allows(prepared - begun, pass) {
+        if interrupted() || !time.allows(prepared - begun, pass) {
             break;
         }
     }
@@ -70,9 +71,10 @@ mod tests {
         let prepared = |all, seconds, pass: f64| {
             let deadline = clock::now() + Duration::from_secs_f64(seconds);
             let byte = pass / (3 * 8 * (1 << 20)) as f64;
-            let points =
-                super::prepared(all, deadline, &mut |_| Ok(Simulated::set_up(&config, byte, 0.0)))
-                    .unwrap();
+            let points = super::prepared(all, deadline, &|| false, &mut |_| {
+                Ok(Simulated::set_up(&config, byte, 0.0))
+            })
+            .unwrap();
             let late = clock::now().saturating_duration_since(deadline).as_secs_f64();
             (points.len(), late)
         };

@@ -1,4 +1,4 @@
-//! Coordinator of ranks: starts ranks or waits for them, sends requests, receives responses.
+//! Coordinator of ranks: starts ranks or waits for ranks of a launcher, sends requests, and receives responses.
 
 use super::protocol::{self, FromRank, Handshake, Protocol, ToRank};
 use super::{cannot, join_timeout, link};
@@ -18,14 +18,14 @@ use std::rc::Rc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// Timeout for a response; sufficient for touching and checking the whole memory of a node.
+/// Timeout for a response. It is sufficient to touch and check the whole memory of a node.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(600);
-/// Time for ranks to end before they are killed.
+/// Time after which ranks that have not ended are killed.
 const GRACE_PERIOD: Duration = Duration::from_secs(2);
-/// Interval at which started processes are polled while ranks join.
+/// Interval at which the coordinator checks if started processes have ended, while it waits for ranks to join.
 const CHILD_POLL: Duration = Duration::from_millis(100);
 
-/// Several processes that handle requests together.
+/// Coordinator of several ranks, which handle requests.
 pub struct Coordinator<P: Protocol> {
     joined: Vec<JoinedRank>,
     inbox: Receiver<(usize, Option<FromRank<P::Response>>)>,
@@ -33,14 +33,14 @@ pub struct Coordinator<P: Protocol> {
     children: BTreeMap<u32, KillOnDrop>,
     /// Reason why no more requests are possible.
     broken: Option<Failure>,
-    /// Exit code of the ranks.
+    /// Exit code with which the ranks will end.
     code: u8,
 }
 
 /// Coordinator shared by several users.
 pub type SharedCoordinator<P> = Rc<RefCell<Coordinator<P>>>;
 
-/// Rank that has joined.
+/// Rank that has joined (connected to) the coordinator.
 struct JoinedRank {
     handshake: Handshake,
     stream: UnixStream,
@@ -50,7 +50,7 @@ impl<P: Protocol> Coordinator<P> {
     /// Starts `ranks` processes of this program.
     ///
     /// # Errors
-    /// Fails if a process cannot be started or does not join before the timeout.
+    /// Fails if a process cannot be started, or if it has not joined before the timeout.
     pub fn start(
         ranks: usize,
         observer: &mut dyn Observer,
@@ -66,11 +66,11 @@ impl<P: Protocol> Coordinator<P> {
         Self::gather(&listener, ranks, children, timeout, observer)
     }
 
-    /// Coordinates ranks that a launcher has started. The process of rank 0 calls this; it starts a process that
-    /// measures as rank 0.
+    /// Coordinates ranks that a launcher has started. The process of rank 0 calls this function and becomes the
+    /// coordinator; it starts another process that measures as rank 0.
     ///
     /// # Errors
-    /// Fails if ranks are missing at the timeout.
+    /// Fails if a rank has not joined before the timeout.
     pub fn join(started: &Started) -> Result<SharedCoordinator<P>, Failure> {
         let timeout = join_timeout()?;
         let name = started.socket_name();
@@ -97,7 +97,7 @@ impl<P: Protocol> Coordinator<P> {
                     return Err(failed(
                         rank,
                         Failure::missing(
-                            "two processes joined as this rank: two jobs run on this host",
+                            "two processes joined as this rank, because two jobs run on this host",
                         ),
                     ));
                 }
@@ -136,17 +136,17 @@ impl<P: Protocol> Coordinator<P> {
         Ok(Rc::new(RefCell::new(coordinator)))
     }
 
-    /// Returns the handshakes of the ranks, by rank.
+    /// Returns the handshakes of the ranks, in rank order.
     pub fn handshakes(&self) -> impl Iterator<Item = &Handshake> {
         self.joined.iter().map(|member| &member.handshake)
     }
 
-    /// Returns the reason why no more requests are possible; `None` while all ranks work.
+    /// Returns the reason why no more requests are possible; `None` if all ranks are usable.
     pub fn broken(&self) -> Option<&Failure> {
         self.broken.as_ref()
     }
 
-    /// Sets the exit code of the ranks, for launchers that check all of them.
+    /// Sets the exit code with which the ranks will end, because some launchers check the exit codes of all ranks.
     pub fn leave_with(&mut self, code: u8) {
         self.code = code;
     }
@@ -154,7 +154,7 @@ impl<P: Protocol> Coordinator<P> {
     /// Sends a request to each of the first `ranks` ranks, waits for all responses and returns them in order.
     ///
     /// # Errors
-    /// Fails if a rank reports a failure, is lost or does not respond before the timeout. After a failure of a
+    /// Fails if a rank reports a failure, is lost, or does not respond before the timeout. After the failure of a
     /// collective request, and after the loss of a rank, no more requests are possible.
     pub fn ask(
         &mut self,
@@ -173,8 +173,8 @@ impl<P: Protocol> Coordinator<P> {
         Ok(responses.into_iter().filter_map(handled).collect())
     }
 
-    /// Sends a message to each of the first `ranks` ranks, and waits for all responses. If `together`, the ranks wait
-    /// for each other while they handle it.
+    /// Sends a message to each of the first `ranks` ranks, and waits for all responses. If `together` is true, the
+    /// ranks wait for each other while they handle the message.
     fn exchange(
         &mut self,
         ranks: usize,
@@ -185,7 +185,7 @@ impl<P: Protocol> Coordinator<P> {
             return Err(broken.clone());
         }
         for (index, member) in self.joined.iter_mut().take(ranks).enumerate() {
-            // A lost rank is detected when its response is received.
+            // Errors are ignored here: a lost rank is detected when its response is received.
             let _ = protocol::send(&mut member.stream, &message(index));
         }
         let mut responses: Vec<Option<FromRank<P::Response>>> = (0..ranks).map(|_| None).collect();
@@ -229,7 +229,7 @@ impl<P: Protocol> Coordinator<P> {
         error
     }
 
-    /// Returns the failure for a rank whose socket has ended.
+    /// Creates the failure for a rank whose connection has ended.
     fn lost(&mut self, index: usize) -> Failure {
         let Handshake { rank, process, .. } = self.joined[index].handshake;
         let status = self.children.get_mut(&rank).and_then(|child| child.wait_within(GRACE_PERIOD));
@@ -242,7 +242,7 @@ impl<P: Protocol> Drop for Coordinator<P> {
         let code = self.code;
         for member in &mut self.joined {
             let end: ToRank<P::TargetRequest> = ToRank::End { code };
-            // An error means that the rank has ended already.
+            // An error is ignored, because it means that the rank has already ended.
             let _ = protocol::send(&mut member.stream, &end);
         }
         let deadline = Instant::now() + GRACE_PERIOD;
@@ -252,7 +252,7 @@ impl<P: Protocol> Drop for Coordinator<P> {
     }
 }
 
-/// Starts the running program as a rank, even if its file has been replaced since.
+/// Starts the running program as a rank, even if the program's file has been replaced since the start.
 fn spawn(command_name: &str, name: &str, rank: u32, ranks: u32) -> Result<KillOnDrop, Failure> {
     let mut command = Command::new("/proc/self/exe");
     command.args([command_name, name, &rank.to_string(), &ranks.to_string()]);
@@ -260,20 +260,20 @@ fn spawn(command_name: &str, name: &str, rank: u32, ranks: u32) -> Result<KillOn
     KillOnDrop::spawn(command).map_err(|cause| cannot("start a rank", cause))
 }
 
-/// Returns the failure for a lost rank.
+/// Creates the failure for a lost rank.
 fn lost<P: Protocol>(rank: u32, process: u32, status: Option<ExitStatus>) -> Failure {
     let lost = TeamError::Lost { rank: rank as usize, process, how: status.map(describe) };
     Failure::missing(lost).hint(P::LOST_HINT)
 }
 
-/// Returns the failure that a rank has reported.
+/// Creates the failure for an error that a rank has reported.
 fn failed(rank: u32, failure: Failure) -> Failure {
     failure.of(format_args!("rank {rank}")).kind(FailureKind::Missing)
 }
 
-/// Reads the first message of a rank.
+/// Reads the first message of a rank; `None` if it is invalid or does not arrive.
 fn receive_handshake<P: Protocol>(stream: UnixStream) -> Option<JoinedRank> {
-    // A process that connects but sends nothing must not block the others.
+    // A process that connects but sends nothing must not block other processes.
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let first: FromRank<P::Response> = protocol::receive(&mut reader)?;
@@ -282,7 +282,7 @@ fn receive_handshake<P: Protocol>(stream: UnixStream) -> Option<JoinedRank> {
     Some(JoinedRank { handshake, stream })
 }
 
-/// Fails for ranks of another run, or of another build.
+/// Fails if a rank belongs to another run or to another build of the program.
 fn refuse_others(handshake: &Handshake, ranks: u32, version: &str) -> Result<(), Failure> {
     let message = if handshake.ranks != ranks || handshake.rank >= ranks {
         format!("started as one of {} ranks, not of {ranks}", handshake.ranks)
@@ -294,7 +294,7 @@ fn refuse_others(handshake: &Handshake, ranks: u32, version: &str) -> Result<(),
     Err(failed(handshake.rank, Failure::missing(message)))
 }
 
-/// Forwards the responses of a rank, and the end of its connection.
+/// Starts a thread that forwards the responses of a rank, and reports the end of the connection.
 fn forward<R: DeserializeOwned + Send + 'static>(
     index: usize,
     stream: UnixStream,

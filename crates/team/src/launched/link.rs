@@ -1,5 +1,5 @@
-//! Connection between ranks and coordinator: a local socket with an abstract name, which is in no file system and
-//! ends with its process. Only processes of the same user are accepted.
+//! Connection between ranks and coordinator: a local socket with an abstract name, for which there is no file and which
+//! disappears with the process. Only processes of the same user are accepted.
 #![allow(unsafe_code)]
 
 use super::cannot;
@@ -10,20 +10,20 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-/// Pause between two attempts while the other side is not ready.
+/// Pause between two attempts to connect or to accept a connection.
 const PAUSE: Duration = Duration::from_millis(10);
 
 fn address(name: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(name)
 }
 
-/// Listens at a name.
+/// Listens on the socket with this name.
 pub(super) fn listen(name: &str) -> Result<UnixListener, Failure> {
     let listener = address(name).and_then(|address| UnixListener::bind_addr(&address));
     let listener = listener.map_err(|cause| match cause.kind() {
         io::ErrorKind::AddrInUse => {
             Failure::missing("another nodegauge of this job is measuring on this host")
-                .hint("start one at a time")
+                .hint("start one nodegauge after the other")
         }
         _ => cannot("listen for ranks", cause),
     })?;
@@ -32,7 +32,7 @@ pub(super) fn listen(name: &str) -> Result<UnixListener, Failure> {
     Ok(listener)
 }
 
-/// Returns the next connection of a process of this user before the deadline.
+/// Accepts the next connection from a process of this user; returns `None` after the deadline.
 pub(super) fn accept(listener: &UnixListener, deadline: Instant) -> Option<UnixStream> {
     loop {
         match listener.accept() {
@@ -50,7 +50,7 @@ pub(super) fn accept(listener: &UnixListener, deadline: Instant) -> Option<UnixS
     }
 }
 
-/// Connects to the listener at a name, and waits for it until the deadline.
+/// Connects to the socket with this name; waits until the deadline if no process listens on it.
 pub(super) fn join(name: &str, deadline: Instant) -> Option<UnixStream> {
     let address = address(name).ok()?;
     loop {
@@ -62,7 +62,7 @@ pub(super) fn join(name: &str, deadline: Instant) -> Option<UnixStream> {
     }
 }
 
-/// True if the other side belongs to the same user.
+/// True if the connected process belongs to the same user.
 fn is_own(stream: &UnixStream) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;

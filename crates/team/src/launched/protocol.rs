@@ -5,22 +5,23 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 
-/// Requests and responses of a gauge.
+/// Types of the requests and responses of a gauge.
 pub trait Protocol {
-    /// Request of the coordinator.
+    /// Request from the coordinator.
     type TargetRequest: Serialize + DeserializeOwned + Send + 'static;
-    /// Response of a rank.
+    /// Response from a rank.
     type Response: Serialize + DeserializeOwned + Send + 'static;
-    /// Hidden command of a process that serves as a rank, followed by the name of the socket, the rank and the number
-    /// of ranks.
+    /// Hidden command that starts a process as a rank. Its arguments are the name of the socket, the rank and the
+    /// number of ranks.
     const COMMAND: &'static str;
     /// Hint for the user when a rank is lost.
     const LOST_HINT: &'static str;
 
-    /// Returns the version of the program: ranks of different builds do not work together.
+    /// Returns the version of the program; all ranks must have the same version.
     fn version() -> String;
 
-    /// True if ranks wait for each other while they handle the request: if a rank fails, the others cannot continue.
+    /// True if ranks wait for each other while they handle the request. If a rank fails during such a request, the
+    /// other ranks cannot continue.
     fn is_collective(request: &Self::TargetRequest) -> bool;
 }
 
@@ -35,23 +36,23 @@ pub(super) enum ToRank<Q> {
     End { code: u8 },
 }
 
-/// Description of a rank.
+/// Description of a rank, which it sends when it connects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handshake {
-    /// Rank.
+    /// Number of the rank.
     pub rank: u32,
     /// Number of ranks.
     pub ranks: u32,
     /// Process identifier.
     pub process: u32,
-    /// CPUs that the launcher gave to it.
+    /// CPUs that the launcher assigned to the rank.
     pub cpus: Vec<u32>,
-    /// Version of the program, so that ranks of different builds do not measure together.
+    /// Version of the program; ranks of different builds are refused.
     pub version: String,
 }
 
 impl Handshake {
-    /// Describes this process.
+    /// Creates the description of this process.
     pub(super) fn own(rank: u32, ranks: u32, version: String) -> Self {
         let cpus = nodegauge_placement::pin::current_affinity().unwrap_or_default();
         let cpus = cpus.iter().map(|cpu| cpu.0).collect();
@@ -64,7 +65,7 @@ impl Handshake {
 pub(super) enum FromRank<R> {
     /// First message of a rank.
     Handshake(Handshake),
-    /// The shared memory is mapped.
+    /// The rank has mapped the shared memory.
     Mapped,
     /// Response to a request of the gauge.
     Handled(R),

@@ -1,4 +1,4 @@
-//! Rank: joins the coordinator, handles its requests, responds, ends.
+//! A rank: it connects to the coordinator, handles requests, responds, and ends.
 
 use super::protocol::{self, FromRank, Handshake, Protocol, ToRank};
 use super::{ABANDONED, cannot, join_timeout, link};
@@ -12,18 +12,18 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-/// Time for the main thread to end.
+/// Time after which the process ends if the main thread does not end it.
 const GRACE_PERIOD: Duration = Duration::from_secs(1);
 
-/// State of a rank, which handles requests.
+/// Service of a rank: it handles requests and contains the state of the rank.
 pub trait Service {
-    /// Requests and responses of the service.
+    /// Types of the requests and responses.
     type Protocol: Protocol;
 
     /// Handles one request.
     ///
     /// # Errors
-    /// Failure that is reported to the coordinator.
+    /// Fails if the request fails; the failure is reported to the coordinator.
     fn handle(
         &mut self,
         request: <Self::Protocol as Protocol>::TargetRequest,
@@ -31,7 +31,7 @@ pub trait Service {
     ) -> Result<<Self::Protocol as Protocol>::Response, Failure>;
 }
 
-/// Barrier of a rank with the others, and the cache lines that pairs of ranks share.
+/// Barrier of all ranks, and the cache lines that pairs of ranks share, as seen by one rank.
 #[derive(Debug)]
 pub struct RankBarrier {
     rank: usize,
@@ -39,12 +39,13 @@ pub struct RankBarrier {
 }
 
 impl RankBarrier {
-    /// Returns this rank as one of the first `count`. If another rank is lost, the barrier ends this process.
+    /// Returns this rank as a member of the first `count` ranks. If another rank is lost, the barrier ends this
+    /// process.
     pub fn member(&self, count: usize) -> Member<'_> {
         Member { index: self.rank, count, barrier: MemberBarrier::Processes(&self.shared) }
     }
 
-    /// Returns the cache line that this rank shares with the other rank of its pair.
+    /// Returns the cache line that this rank shares with the partner in its pair of ranks.
     pub fn line(&self) -> Option<&AtomicU64> {
         self.shared.line(self.rank / 2)
     }
@@ -58,15 +59,15 @@ impl RankBarrier {
     }
 }
 
-/// Serves `service` as a rank for the coordinator that listens at `name`; returns the exit code that the coordinator
-/// requests.
+/// Runs `service` as a rank of the coordinator that listens on the socket `name`; returns the exit code that the
+/// coordinator requests.
 ///
 /// # Errors
-/// Fails if there is no coordinator before the timeout, or if it ends.
+/// Fails if no coordinator answers before the timeout, or if the coordinator ends.
 pub fn serve<S: Service>(name: &str, rank: u32, ranks: u32, mut service: S) -> Result<u8, Failure> {
     let timeout = join_timeout()?;
     let handshake = Handshake::own(rank, ranks, S::Protocol::version());
-    // The coordinator handles interrupts, and the ranks end with it.
+    // The coordinator handles interrupts; the ranks end when the coordinator ends.
     nodegauge_os::ignore_interrupts();
     let alone = || {
         Failure::missing(format!(
@@ -82,7 +83,7 @@ pub fn serve<S: Service>(name: &str, rank: u32, ranks: u32, mut service: S) -> R
     protocol::send(&mut responses, &first).map_err(talk)?;
     let requests = listen(stream);
     let mut barrier = None;
-    // The channel ends only with the process, see `listen`.
+    // The channel is closed only when the process ends; see `listen`.
     for request in requests {
         let response = match request {
             ToRank::End { code } => return Ok(code),
@@ -101,7 +102,7 @@ pub fn serve<S: Service>(name: &str, rank: u32, ranks: u32, mut service: S) -> R
     Ok(ABANDONED)
 }
 
-/// Reads requests on a separate thread, so that this process ends with its coordinator even while its team waits at
+/// Reads requests in a separate thread. This process thus ends when the coordinator ends, even while its team waits at
 /// the barrier.
 fn listen<Q: DeserializeOwned + Send + 'static>(stream: UnixStream) -> Receiver<ToRank<Q>> {
     let (sender, requests) = mpsc::channel();
@@ -116,7 +117,7 @@ fn listen<Q: DeserializeOwned + Send + 'static>(stream: UnixStream) -> Receiver<
             };
             let sent = sender.send(request).is_ok();
             if let (Some(given), true) = (end, sent) {
-                // The main thread ends the process, unless its team waits for a lost rank.
+                // The main thread ends the process, unless the team waits for a lost rank.
                 std::thread::sleep(GRACE_PERIOD);
                 code = given;
             }

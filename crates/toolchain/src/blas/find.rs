@@ -1,5 +1,5 @@
-//! Search for BLAS libraries: in the folders of the dynamic linker and of the distribution, in those of
-//! environment modules, and in the vendors' default locations.
+//! Search for BLAS libraries in the folders of the dynamic linker and of the distribution, in the folders of
+//! environment modules, and in the default locations of vendors.
 
 use super::info::Vendor;
 use crate::ToolchainError;
@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// File names of BLAS libraries, by vendor; in each folder the first existing file of a vendor is used.
+/// File names of BLAS libraries by vendor. In each folder, the first existing file of a vendor is used.
 const FILES: [(Vendor, &[&str]); 4] = [
     (
         Vendor::OpenBlas,
@@ -24,7 +24,7 @@ const FILES: [(Vendor, &[&str]); 4] = [
     (Vendor::ArmPl, &["libarmpl_lp64.so", "libarmpl.so", "libarmpl_lp64_mp.so"]),
 ];
 
-/// Default locations of vendors; `*` matches one folder name.
+/// Default locations of vendors; `*` matches any characters within one folder name.
 const VENDOR_FOLDERS: [&str; 8] = [
     "/opt/intel/oneapi/mkl/*/lib",
     "/opt/intel/oneapi/mkl/*/lib/intel64",
@@ -36,7 +36,7 @@ const VENDOR_FOLDERS: [&str; 8] = [
     "/opt/OpenBLAS/lib",
 ];
 
-/// Variables with the root of an installation, set by environment modules and vendors' scripts.
+/// Environment variables with the root folder of an installation, which environment modules and vendors' scripts set.
 const ROOTS: [&str; 13] = [
     "MKLROOT",
     "AOCL_ROOT",
@@ -53,17 +53,17 @@ const ROOTS: [&str; 13] = [
     "EBROOTAOCLMINBLAS",
 ];
 
-/// Requested library: `openblas`, `/opt/lib/libblis.so`, `openblas@SkylakeX`, `builtin`.
+/// Requested library, e.g. `openblas`, `/opt/lib/libblis.so`, `openblas@SkylakeX` or `builtin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlasRequest {
-    /// Vendor's name or path, as typed.
+    /// Name of a vendor or path of a library, as typed.
     pub name: String,
-    /// Kernels that the library must use, by its own name for them.
+    /// Name of the kernels that the library must use, as the library calls them.
     pub kernel: Option<String>,
 }
 
 impl BlasRequest {
-    /// True if the request names the compiled-in kernels.
+    /// True if the user requests the kernels that are compiled into this program.
     pub fn is_builtin(&self) -> bool {
         ["builtin", "built-in", "gemm"].contains(&self.name.to_lowercase().as_str())
     }
@@ -73,7 +73,7 @@ impl FromStr for BlasRequest {
     type Err = Infallible;
     fn from_str(text: &str) -> Result<Self, Infallible> {
         let (name, kernel) = match text.rsplit_once('@') {
-            // A path may contain '@' as well; names of kernels contain no slash.
+            // A path may also contain '@', but the name of a kernel contains no slash.
             Some((name, kernel)) if !kernel.contains('/') && !kernel.is_empty() => {
                 (name, Some(kernel.to_owned()))
             }
@@ -86,13 +86,14 @@ impl FromStr for BlasRequest {
 /// File that may be a BLAS library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlasCandidate {
-    /// Path with symbolic links resolved.
+    /// Path of the file, with symbolic links resolved.
     pub path: PathBuf,
-    /// Vendor according to the file name; the library itself may report another.
+    /// Vendor according to the file name. The library itself may report another vendor.
     pub vendor: Vendor,
 }
 
-/// Returns all libraries in the usual places and in folders that the environment names, each once.
+/// Returns all libraries in the usual folders and in the folders that environment variables specify, without
+/// duplicates.
 pub fn all(variable: impl Fn(&str) -> Option<OsString>) -> Vec<BlasCandidate> {
     let mut found: Vec<BlasCandidate> = Vec::new();
     for folder in folders(variable) {
@@ -107,7 +108,7 @@ pub fn all(variable: impl Fn(&str) -> Option<OsString>) -> Vec<BlasCandidate> {
     found
 }
 
-/// Returns the library that matches `request` among those that were found.
+/// Returns the found library that matches `request`.
 ///
 /// # Errors
 /// Fails when no library matches.
@@ -135,7 +136,7 @@ pub fn resolve(
             format!(" (available: {})", paths.join(", "))
         };
         let hint =
-            "give its path with --blas /path/to/lib.so, or install one, e.g. libopenblas0-pthread";
+            "give the path of a library with --blas /path/to/lib.so, or install one, e.g. libopenblas0-pthread";
         ToolchainError::Unusable(
             Failure::missing(format!("no BLAS library {:?} was found{among}", request.name))
                 .hint(search::with_path_hint(&request.name, hint)),
@@ -143,7 +144,7 @@ pub fn resolve(
     })
 }
 
-/// Returns the folders to search, most specific first.
+/// Returns the folders that are searched, most specific first.
 fn folders(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for paths in search::LIBRARIES.iter().filter_map(|name| variable(name)) {
@@ -155,7 +156,7 @@ fn folders(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let vendors = VENDOR_FOLDERS.iter().flat_map(|pattern| expand(Path::new("/"), pattern));
     folders.extend(vendors.filter(|folder| folder.is_dir()));
     for system in search::system_folders() {
-        // Debian keeps each alternative in a separate folder, e.g. openblas-pthread.
+        // On Debian, each alternative library has a separate folder, e.g. openblas-pthread.
         for pattern in ["blis*", "openblas*"] {
             folders.extend(expand(&system, pattern).into_iter().rev());
         }
@@ -192,7 +193,7 @@ mod tests {
         assert_eq!(by_name.path, path);
         let error = resolve(&"essl".parse().unwrap(), &found[..1]).unwrap_err().to_string();
         assert!(error.starts_with("no BLAS library \"essl\" was found (available: "), "{error}");
-        // A file in the current folder, which is that of the crate.
+        // The test uses a file in the current folder, which is the folder of the crate.
         assert!(Path::new("Cargo.toml").is_file());
         let path_error = resolve(&"Cargo.toml".parse().unwrap(), &found).unwrap_err().to_string();
         assert!(

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
 
-/// Vendor of a library.
+/// Vendor of a BLAS library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Vendor {
@@ -17,12 +17,12 @@ pub enum Vendor {
     Mkl,
     /// Arm Performance Libraries.
     ArmPl,
-    /// Any other library with the routines, e.g. the reference BLAS.
+    /// Any other library with the routines of BLAS, e.g. the reference BLAS.
     Other,
 }
 
 impl Vendor {
-    /// Returns the common name.
+    /// Returns the common name of the vendor's library.
     pub fn name(self) -> &'static str {
         match self {
             Self::OpenBlas => "OpenBLAS",
@@ -33,7 +33,8 @@ impl Vendor {
         }
     }
 
-    /// Returns the variable that selects the kernels of a library; it must be set before loading.
+    /// Returns the environment variable that selects the kernels of a library. It must be set before the library is
+    /// loaded.
     pub fn kernel_variable(self) -> Option<&'static str> {
         match self {
             Self::OpenBlas => Some("OPENBLAS_CORETYPE"),
@@ -50,18 +51,18 @@ impl fmt::Display for Vendor {
     }
 }
 
-/// Information that a library reports about itself.
+/// Properties that a library reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlasInfo {
-    /// Vendor.
+    /// Vendor of the library.
     pub vendor: Vendor,
-    /// Version, if reported.
+    /// Version of the library, if reported.
     pub version: Option<String>,
-    /// Name of its kernels (usually of a processor), if reported.
+    /// Name of the kernels that the library uses (usually the name of a processor), if reported.
     pub kernel: Option<String>,
-    /// Path of the file.
+    /// Path of the library file.
     pub path: PathBuf,
-    /// Width of its integers, bits: 32 or 64.
+    /// Width of the library's integers in bits: 32 or 64.
     pub integer_bits: u32,
 }
 
@@ -73,16 +74,15 @@ impl fmt::Display for BlasInfo {
     }
 }
 
-/// Library that a child process has loaded and whose results it has verified. Only
-/// [`BlasProber`](super::BlasProber) creates values of this type, and loading a library into this process
-/// requires one.
+/// Library whose results a child process has verified. Only [`BlasProber`](super::BlasProber) creates values of this
+/// type, and a value of this type is required to load a library into this process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProbedBlas {
     pub(super) about: BlasInfo,
-    /// Rate of a short DGEMM on the threads of the run, FLOP/s.
+    /// Rate in FLOP/s of a short DGEMM with the threads of the run.
     pub rate: FlopsPerSec,
-    /// Variable and value that select these kernels, if required. It must be set before the library is
-    /// loaded.
+    /// Environment variable and value that select these kernels, if required. The variable must be set before the
+    /// library is loaded.
     pub environment: Option<(String, String)>,
 }
 

@@ -1,20 +1,22 @@
-//! Kernels of BLAS libraries, by the libraries' own names, and the instruction sets that they require.
+//! Kernels of BLAS libraries, with the names that the libraries use and the instruction sets that the kernels require.
 //!
-//! If the selected kernels do not run on the processor, a library ends with an illegal instruction. BLIS
-//! reads an unknown name as number 0, its AVX-512 kernels. Both selections are refused here in advance.
+//! If the processor cannot run the selected kernels, the library ends the process with an illegal instruction. BLIS
+//! interprets an unknown name as number 0, which are its AVX-512 kernels. Therefore selections that cannot run and
+//! unknown names are refused before the library is loaded.
 
 use super::info::Vendor;
 use crate::ToolchainError;
 use nodegauge_measure::Failure;
 
-/// Kernel that a library may have.
+/// Kernels that a library may contain.
 struct BlasKernel {
     vendor: Vendor,
-    /// Library's own name.
+    /// Name that the library uses for these kernels.
     name: &'static str,
-    /// Required instruction sets, with their names in `/proc/cpuinfo`.
+    /// Required instruction sets, by their names in `/proc/cpuinfo`.
     needs: &'static [&'static str],
-    /// True if it is tried without a request: it may be faster than the library's own choice.
+    /// True if these kernels are tried even if they are not requested, because they may be faster than the kernels that
+    /// the library selects.
     tried: bool,
 }
 
@@ -26,8 +28,8 @@ const fn tried(vendor: Vendor, name: &'static str, needs: &'static [&'static str
     BlasKernel { vendor, name, needs, tried: true }
 }
 
-/// Kernels with known requirements, in the order of trials. Instruction sets that every current processor
-/// has are left out.
+/// Kernels with known requirements, in the order in which they are tried. Instruction sets that every current processor
+/// supports are not listed.
 const KERNELS: &[BlasKernel] = &[
     tried(Vendor::OpenBlas, "SkylakeX", &["avx512dq"]),
     tried(Vendor::OpenBlas, "Cooperlake", &["avx512_bf16"]),
@@ -61,13 +63,13 @@ const KERNELS: &[BlasKernel] = &[
 ];
 
 impl BlasKernel {
-    /// Returns the first required instruction set that the processor lacks.
+    /// Returns the first required instruction set that the processor does not support.
     fn lacks(&self, isa: &dyn Fn(&str) -> bool) -> Option<&'static str> {
         self.needs.iter().copied().find(|needed| !isa(needed))
     }
 }
 
-/// Returns the names of the kernels that are worth a trial on this processor, in the order of trials.
+/// Returns the names of the kernels that may be fast on this processor, in the order in which they are tried.
 pub(super) fn worth_trying(
     vendor: Vendor,
     isa: &dyn Fn(&str) -> bool,
@@ -76,10 +78,10 @@ pub(super) fn worth_trying(
     of_vendor.filter(move |kernel| kernel.lacks(isa).is_none()).map(|kernel| kernel.name)
 }
 
-/// Returns the number of the kernel `wanted` in `names`, the kernels that a library lists.
+/// Returns the number of the kernel `wanted` in `names`, the list of kernels of a library.
 ///
 /// # Errors
-/// Fails when the library does not list it.
+/// Fails when the list does not contain the kernel.
 pub(super) fn number_of(wanted: &str, names: &[String]) -> Result<usize, ToolchainError> {
     names.iter().position(|name| name.eq_ignore_ascii_case(wanted)).ok_or_else(|| {
         ToolchainError::Unusable(
@@ -89,10 +91,10 @@ pub(super) fn number_of(wanted: &str, names: &[String]) -> Result<usize, Toolcha
     })
 }
 
-/// Checks that this processor has the known required instruction sets of the kernel `wanted`.
+/// Checks that this processor supports the known required instruction sets of the kernel `wanted`.
 ///
 /// # Errors
-/// Fails when the processor lacks one.
+/// Fails when the processor does not support a required instruction set.
 pub(super) fn check_runs_here(
     vendor: Vendor,
     wanted: &str,
@@ -111,7 +113,7 @@ pub(super) fn check_runs_here(
     ))
 }
 
-/// Returns the hint for an unavailable kernel.
+/// Returns the hint for a kernel that is not available.
 fn leave_out(wanted: &str) -> String {
     format!("leave out '@{wanted}' to use the kernels that the library selects")
 }
@@ -120,7 +122,7 @@ fn leave_out(wanted: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A processor with AVX2 and without AVX-512.
+    /// Instruction sets of a processor with AVX2 and without AVX-512.
     fn avx2(name: &str) -> bool {
         ["avx", "avx2", "fma"].contains(&name)
     }
@@ -154,7 +156,7 @@ mod tests {
         for name in ["zen3", "haswell", "sandybridge", "generic", "not_in_the_table"] {
             check(Vendor::Blis, name).unwrap();
         }
-        // Another vendor has no kernel with this name.
+        // The library of another vendor has no kernel with this name.
         check(Vendor::Mkl, "skx").unwrap();
     }
 

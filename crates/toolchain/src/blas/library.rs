@@ -1,8 +1,8 @@
-//! Loaded BLAS library: its routines by their Fortran names, its version information, and its threads.
+//! Loaded BLAS library: its routines by their Fortran names, its version, and its threads.
 //!
-//! Calls follow the Fortran convention: all arguments by reference, lengths of character arguments at the
-//! end. Integers are passed as 64 bits with the value also in the low half, so that on a little-endian
-//! machine libraries with 32-bit and with 64-bit integers read the same number.
+//! Calls follow the Fortran convention: all arguments are passed by reference, and the lengths of character arguments
+//! at the end. Integers are passed as 64 bits, and the lower 32 bits contain the same value. Therefore libraries with
+//! 32-bit and with 64-bit integers read the same number on a little-endian machine.
 
 use super::info::{BlasInfo, ProbedBlas, Vendor};
 use crate::ToolchainError;
@@ -12,7 +12,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
 use std::path::Path;
 
-/// Integer that is valid in both widths: the low half and the whole have the same value.
+/// Integer that is valid in both widths, because its lower half and the whole integer have the same value.
 type Int = i64;
 
 type Dgemm = unsafe extern "C" fn(
@@ -51,15 +51,15 @@ type Dtrsm = unsafe extern "C" fn(
 );
 type Ddot = unsafe extern "C" fn(*const Int, *const f64, *const Int, *const f64, *const Int) -> f64;
 
-/// Column-major matrix that is read: its first element, and its leading dimension.
+/// Column-major matrix that a routine reads: pointer to the first element, and leading dimension.
 pub type Columns = (*const f64, usize);
-/// Column-major matrix that is written: its first element, and its leading dimension.
+/// Column-major matrix that a routine writes: pointer to the first element, and leading dimension.
 pub type ColumnsMut = (*mut f64, usize);
 
-/// Operands of `C -= A B`.
+/// Operands of the operation `C -= A B`.
 #[derive(Debug, Clone, Copy)]
 pub struct Product {
-    /// Number of rows of C, columns of C, columns of A.
+    /// Number of rows of C, number of columns of C, and number of columns of A.
     pub size: (usize, usize, usize),
     /// Matrix A.
     pub a: Columns,
@@ -69,16 +69,17 @@ pub struct Product {
     pub c: ColumnsMut,
 }
 
-/// Function that restricts a library to the calling thread.
+/// Function of a library that restricts it to the calling thread.
 #[derive(Clone, Copy)]
 enum Threads {
-    /// `void set(int)`.
+    /// Function `void set(int)`.
     Int(unsafe extern "C" fn(c_int)),
-    /// `void set(long)`: BLIS's `dim_t` is 64 bits wide.
+    /// Function `void set(long)` of BLIS, whose `dim_t` has 64 bits.
     Long(unsafe extern "C" fn(i64)),
 }
 
-/// Loaded library. It is never unloaded, because its threads and handlers would outlive its code.
+/// Loaded BLAS library. It is never unloaded, because its threads and handlers could otherwise run code that no longer
+/// exists.
 pub struct BlasLibrary {
     about: BlasInfo,
     dgemm: Dgemm,
@@ -92,15 +93,15 @@ impl fmt::Debug for BlasLibrary {
     }
 }
 
-/// Symbols of a library, by name; every foreign call in this module gets its function here.
+/// Symbols of a library by name. Every foreign call in this module obtains its function from this type.
 struct Symbols {
     library: SharedLibrary,
 }
 
 impl Symbols {
     fn open(path: &Path) -> Result<Self, ToolchainError> {
-        // SAFETY: the library was loaded in a child process before (`probe`); nothing more can be verified
-        // about foreign code.
+        // SAFETY: a child process has loaded the library before (`probe`). Nothing more can be verified about foreign
+        // code.
         let library = unsafe { SharedLibrary::open(path) };
         let library = library.map_err(|cause| {
             ToolchainError::Unusable(
@@ -112,38 +113,38 @@ impl Symbols {
         Ok(Self { library })
     }
 
-    /// Returns the function with this name, if any.
+    /// Returns the function with this name, if there is one.
     ///
     /// # Safety
     /// `F` must be a function pointer of the symbol's true type.
     unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the type of the function.
         unsafe { self.library.function(name) }
     }
 
     /// Returns a routine by its Fortran name, which may have a suffix in builds with 64-bit integers.
     ///
     /// # Safety
-    /// `F` must satisfy the condition of [`Symbols::function`].
+    /// The requirements are those of [`Symbols::function`].
     unsafe fn routine<F: Copy>(&self, path: &Path, name: &str) -> Result<F, ToolchainError> {
         let mut names = ["", "64_", "_64_"].into_iter().map(|suffix| format!("{name}{suffix}"));
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the type of the function.
         names.find_map(|spelling| unsafe { self.function(&spelling) }).ok_or_else(|| {
             ToolchainError::Unusable(
                 Failure::missing(format!(
                     "{} has no {name}: it is not a BLAS library with Fortran symbol names",
                     path.display(),
                 ))
-                .hint("give another with --blas"),
+                .hint("give another library with --blas"),
             )
         })
     }
 
-    /// Returns the text of a function without arguments that returns a C string.
+    /// Calls a function without arguments that returns a C string, and returns the text.
     fn text(&self, name: &str) -> Option<String> {
         type GetText = unsafe extern "C" fn() -> *const c_char;
-        // SAFETY: the libraries declare the functions named here with this type, and their strings live as
-        // long as the library, which is never unloaded.
+        // SAFETY: the libraries declare the functions that are named here with this type. The strings live as long as
+        // the library, which is never unloaded.
         unsafe {
             let text = self.function::<GetText>(name)?();
             (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
@@ -152,8 +153,8 @@ impl Symbols {
 }
 
 impl BlasLibrary {
-    /// Loads a library that [`crate::blas::BlasProber`] has tested in a child process, because a library
-    /// that crashes while loading would end this process.
+    /// Loads a library that [`crate::blas::BlasProber`] has tested in a child process. The test is required because a
+    /// library that crashes while it is loaded would end this process.
     ///
     /// # Errors
     /// Fails when the library cannot be loaded, or its results are wrong in this process.
@@ -161,10 +162,11 @@ impl BlasLibrary {
         Self::open(&probed.about().path)
     }
 
-    /// Loads the library at `path` and verifies its results; for the child process that tests it.
+    /// Loads the library at `path` and verifies its results. Only the child process that tests a library calls this
+    /// function.
     ///
     /// # Errors
-    /// Fails when the library cannot be loaded, lacks DGEMM, DTRSM or DDOT, or computes them wrongly.
+    /// Fails when the library cannot be loaded, lacks DGEMM, DTRSM or DDOT, or computes wrong results.
     pub(super) fn open(path: &Path) -> Result<Self, ToolchainError> {
         let symbols = Symbols::open(path)?;
         // SAFETY: every BLAS has the same Fortran interface for these routines.
@@ -191,10 +193,10 @@ impl BlasLibrary {
         &self.about
     }
 
-    /// Restricts the library to the calling thread. Some libraries keep this setting per process and some
-    /// per thread, so every thread that calls routines must call this once.
+    /// Restricts the library to the calling thread. Some libraries have this setting per process and others per thread.
+    /// Therefore every thread that calls routines must call this function once.
     pub fn stay_on_this_thread(&self) {
-        // SAFETY: the functions have the declared types; one is a valid number of threads.
+        // SAFETY: the functions have the declared types, and 1 is a valid number of threads.
         unsafe {
             match self.threads {
                 Some(Threads::Int(set)) => set(1),
@@ -207,12 +209,12 @@ impl BlasLibrary {
     /// Computes `C -= A B`.
     ///
     /// # Safety
-    /// The matrices must be in readable memory, C in writable memory that is not accessed elsewhere.
-    /// Leading dimensions must be at least the number of rows.
+    /// A and B must be in readable memory. C must be in writable memory that no other code accesses. Leading dimensions
+    /// must be at least the number of rows.
     pub unsafe fn update(&self, Product { size: (m, n, k), a, b, c }: Product) {
         let [m, n, k, lda, ldb, ldc] = [m, n, k, a.1, b.1, c.1].map(|x| x as Int);
         let none = b"N".as_ptr();
-        // SAFETY: the caller's promise; the arguments are those of the Fortran routine.
+        // SAFETY: the caller guarantees the requirements; the arguments are those of the Fortran routine.
         unsafe {
             (self.dgemm)(
                 none, none, &m, &n, &k, &-1.0, a.0, &lda, b.0, &ldb, &1.0, c.0, &ldc, 1, 1,
@@ -220,11 +222,11 @@ impl BlasLibrary {
         }
     }
 
-    /// Solves `L X = B` and overwrites B with X. L is `m` by `m`, lower triangular with a unit diagonal that
-    /// is not stored; B is `m` by `n`.
+    /// Solves `L X = B` and overwrites B with X. L is `m` by `m`, lower triangular with a unit diagonal that is not
+    /// stored; B is `m` by `n`.
     ///
     /// # Safety
-    /// The matrices must satisfy the conditions of [`BlasLibrary::update`].
+    /// The matrices must satisfy the requirements of [`BlasLibrary::update`].
     pub unsafe fn solve_unit_lower(
         &self,
         (m, n): (usize, usize),
@@ -233,14 +235,14 @@ impl BlasLibrary {
     ) {
         let [m, n, ldl, ldb] = [m, n, ldl, ldb].map(|x| x as Int);
         let [left, lower, plain, unit] = [b"L", b"L", b"N", b"U"].map(|word| word.as_ptr());
-        // SAFETY: the caller's promise; the arguments are those of the Fortran routine.
+        // SAFETY: the caller guarantees the requirements; the arguments are those of the Fortran routine.
         unsafe {
             (self.dtrsm)(left, lower, plain, unit, &m, &n, &1.0, l, &ldl, b, &ldb, 1, 1, 1, 1);
         }
     }
 
-    /// Computes small products and compares them with plain loops. Small integers make every result exact,
-    /// so any difference is an error.
+    /// Computes small products and compares them with the results of plain loops. The matrices contain small integers,
+    /// so that all results are exact, and any difference is an error.
     fn check(&self) -> Result<(), ToolchainError> {
         let agree = |routine, got: &[f64], rows: usize, expected: &dyn Fn(usize, usize) -> f64| {
             let differs = got.iter().enumerate().find_map(|(x, got)| {
@@ -265,19 +267,19 @@ impl BlasLibrary {
             b: (b.as_ptr(), k),
             c: (c.as_mut_ptr(), m),
         };
-        // SAFETY: the vectors have the sizes that are given.
+        // SAFETY: the vectors have the given sizes.
         unsafe { self.update(product) };
         agree("dgemm", &c, m, &|i, j| {
             entry(i, j) - (0..k).map(|p| entry(i, p) * entry(p, j)).sum::<f64>()
         })?;
-        // L has small entries below its diagonal; X is given, and B = L X.
+        // L has small entries below its diagonal. X is given, and B is computed as L X.
         let below = |i: usize, j: usize| if i > j { ((i + 2 * j) % 3) as f64 - 1.0 } else { 0.0 };
         let l = fill(n, n, &below);
-        // The array holds B, which the solution X replaces.
+        // The array contains B; the routine replaces B by the solution X.
         let mut x = fill(n, k, &|i, j| {
             entry(i, j) + (0..i).map(|p| below(i, p) * entry(p, j)).sum::<f64>()
         });
-        // SAFETY: the vectors have the sizes that are given.
+        // SAFETY: the vectors have the given sizes.
         unsafe { self.solve_unit_lower((n, k), (l.as_ptr(), n), (x.as_mut_ptr(), n)) };
         agree("dtrsm", &x, n, &entry)
     }
@@ -286,18 +288,18 @@ impl BlasLibrary {
 fn wrong(path: &Path, routine: &str, what: String) -> ToolchainError {
     ToolchainError::Unusable(
         Failure::missing(format!("{} computes {routine} wrongly: {what}", path.display()))
-            .hint("give another with --blas"),
+            .hint("give another library with --blas"),
     )
 }
 
-/// Returns the width of a library's integers, detected with a dot product of length 2 whose 64-bit length
-/// has all bits of the upper half set: read as 64 bits, the length is negative, for which DDOT is zero by
-/// definition.
+/// Returns the width of a library's integers. It is detected with a dot product of vectors of length 2. The length is
+/// passed as 64 bits with all bits of the upper half set. A library with 64-bit integers reads a negative length, for
+/// which DDOT is zero by definition.
 fn integer_bits(ddot: Ddot) -> Option<u32> {
     let x = [3.0, 5.0];
     let y = [7.0, 11.0];
     let product = |n: Int| {
-        // SAFETY: at most two elements are read, and the vectors have two.
+        // SAFETY: the routine reads at most two elements of each vector, and the vectors have two elements.
         unsafe { ddot(&n, x.as_ptr(), &1, y.as_ptr(), &1) }
     };
     let two_or_negative = (-1i64 << 32) | 2;
@@ -338,9 +340,9 @@ fn blis_kernel(symbols: &Symbols) -> Option<String> {
     }
 }
 
-/// Returns the names of the kernels of a BLIS library; the index is the kernel's number. Empty for a
-/// library that does not list them. Numbers differ between versions, and most versions accept only numbers
-/// in `BLIS_ARCH_TYPE`.
+/// Returns the names of the kernels of a BLIS library. The index of a name is the number of the kernel. The result is
+/// empty if the library does not list its kernels. The numbers differ between versions, and most versions accept only
+/// numbers in `BLIS_ARCH_TYPE`.
 ///
 /// # Errors
 /// Fails when the library cannot be loaded.
@@ -367,8 +369,8 @@ pub(super) fn blis_kernels(path: &Path) -> Result<Vec<String>, ToolchainError> {
 }
 
 fn mkl_version(symbols: &Symbols) -> Option<String> {
-    // SAFETY: MKL declares `void mkl_get_version_string(char*, int)`, which fills that many bytes
-    // with text padded by blanks.
+    // SAFETY: MKL declares `void mkl_get_version_string(char*, int)`. The function writes text of the given length,
+    // padded with spaces.
     unsafe {
         type Fill = unsafe extern "C" fn(*mut c_char, c_int);
         let fill = symbols.function::<Fill>("MKL_Get_Version_String")?;
@@ -382,7 +384,7 @@ fn mkl_version(symbols: &Symbols) -> Option<String> {
 
 fn armpl_version(symbols: &Symbols) -> Option<String> {
     type Version = unsafe extern "C" fn(*mut c_int, *mut c_int, *mut c_int, *mut *const c_char);
-    // SAFETY: ArmPL declares `void armplversion(int*, int*, int*, const char**)`, which fills all.
+    // SAFETY: ArmPL declares `void armplversion(int*, int*, int*, const char**)`, which writes all four values.
     unsafe {
         let version = symbols.function::<Version>("armplversion")?;
         let (mut major, mut minor, mut patch, mut tag) = (0, 0, 0, std::ptr::null());
@@ -391,18 +393,18 @@ fn armpl_version(symbols: &Symbols) -> Option<String> {
     }
 }
 
-/// Returns the function that restricts a library to one thread.
+/// Returns the function that restricts a library to the calling thread.
 fn threads(symbols: &Symbols, vendor: Vendor) -> Option<Threads> {
     // SAFETY: each library declares its function with this type.
     let int = |name: &str| unsafe { symbols.function(name) }.map(Threads::Int);
-    // SAFETY: the same; BLIS's dim_t has 64 bits.
+    // SAFETY: each library declares its function with this type; `dim_t` of BLIS has 64 bits.
     let long = |name: &str| unsafe { symbols.function(name) }.map(Threads::Long);
     match vendor {
         Vendor::OpenBlas => {
             int("openblas_set_num_threads").or_else(|| int("openblas_set_num_threads64_"))
         }
         Vendor::Blis => long("bli_thread_set_num_threads"),
-        // The variant with capitals takes its argument by value.
+        // The function whose name contains capitals takes its argument by value.
         Vendor::Mkl => int("MKL_Set_Num_Threads_Local"),
         Vendor::ArmPl | Vendor::Other => int("omp_set_num_threads"),
     }

@@ -1,9 +1,10 @@
-//! Tests of a library in a child process, which may crash: its properties and its DGEMM rate, with the
-//! kernels that it selects and with other kernels that this processor can run.
+//! Tests of a library in a child process, because it may crash. A test returns the properties of the library and its
+//! DGEMM rate. The library is tested with the kernels that it selects itself, and with other kernels that this
+//! processor can run.
 //!
-//! Libraries that are older than the processor silently fall back to kernels of an older processor, which
-//! can cost a factor of two or more. Therefore the kernels that a variable of the library can select are
-//! tried as well.
+//! If a library is older than the processor, it silently falls back to kernels of an older processor, which can be
+//! slower by a factor of two or more. Therefore kernels that can be selected by a variable of the library are tested as
+//! well.
 
 use super::find::BlasCandidate;
 use super::info::{BlasInfo, ProbedBlas, Vendor};
@@ -15,18 +16,19 @@ use nodegauge_os::describe;
 use std::path::Path;
 use std::time::Duration;
 
-/// Answer of the child process: the library and its rate, FLOP/s, or why it cannot be used.
+/// Answer of the child process: the properties and the rate of the library in FLOP/s, or the reason why the library
+/// cannot be used.
 type Answer = Result<(BlasInfo, f64), Failure>;
 
-/// Time limit of one test, including loading from a slow file system.
+/// Time limit of a test, which includes loading the library from a slow file system.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Option that makes the child process print [`kernels_of`] instead of [`answer`].
+/// Option with which the child process prints [`kernels_of`] instead of [`answer`].
 pub const LIST_KERNELS: &str = "--list-kernels";
 
-/// Starter of tests in child processes.
+/// Runs tests of libraries in child processes.
 #[derive(Debug, Clone)]
 pub struct BlasProber {
-    /// This program with the arguments that make it run [`answer`]. The path is appended, and optionally
+    /// Command that starts this program so that it prints [`answer`]. The path of a library is appended, and optionally
     /// [`LIST_KERNELS`].
     pub command: CommandLine,
 }
@@ -35,7 +37,8 @@ impl BlasProber {
     /// Tests the library of `candidate` with the kernels that it selects.
     ///
     /// # Errors
-    /// Fails when the library cannot be used, with its error output, or when the user ends the run.
+    /// Fails when the library cannot be used, or when the user interrupts the run. The error contains the library's
+    /// error output.
     pub fn probe(
         &self,
         candidate: &BlasCandidate,
@@ -45,12 +48,12 @@ impl BlasProber {
         Ok(ProbedBlas { about, rate: FlopsPerSec(rate), environment: None })
     }
 
-    /// Tests the library of `candidate` with the kernels named `wanted`. `isa` returns true for the
-    /// processor's instruction sets, with their names in `/proc/cpuinfo`.
+    /// Tests the library of `candidate` with the kernels named `wanted`. `isa` returns true for the processor's
+    /// instruction sets, with their names in `/proc/cpuinfo`.
     ///
     /// # Errors
-    /// Fails, before the kernels run, when the library does not have them or the processor lacks a required
-    /// instruction set; otherwise like [`BlasProber::probe`].
+    /// Fails before the kernels run if the library does not contain them, or if the processor does not support a
+    /// required instruction set. Otherwise fails as [`BlasProber::probe`] does.
     pub fn probe_kernel(
         &self,
         candidate: &BlasCandidate,
@@ -66,16 +69,19 @@ impl BlasProber {
                     "{} runs its {got} kernels, not {wanted}",
                     candidate.path.display(),
                 ))
-                .hint(format!("{} has no such kernels here; leave out '@{wanted}'", about.vendor,)),
+                .hint(format!(
+                    "{} cannot select these kernels on this node; leave out '@{wanted}'",
+                    about.vendor,
+                )),
             )),
             _ => Ok(ProbedBlas { about, rate: FlopsPerSec(rate), environment }),
         }
     }
 
-    /// Measures the rate of a library again, in a new process, FLOP/s.
+    /// Measures the rate of a library in FLOP/s again, in a new process.
     ///
     /// # Errors
-    /// Fails like [`BlasProber::probe`].
+    /// Fails as [`BlasProber::probe`] does.
     pub fn rate(
         &self,
         probed: &ProbedBlas,
@@ -85,7 +91,8 @@ impl BlasProber {
         self.ask(&probed.about.path, environment, interrupted).map(|(_, rate)| rate)
     }
 
-    /// Loads the library at `path` in a child process with a variable set; returns its properties and rate.
+    /// Loads the library at `path` in a child process, with an environment variable set. Returns the properties and the
+    /// rate of the library.
     fn ask(
         &self,
         path: &Path,
@@ -104,31 +111,31 @@ impl BlasProber {
                 Failure::missing(format!(
                     "{path} cannot be used: the process that tested it ended with {how}{reason}"
                 ))
-                .hint("give another with --blas"),
+                .hint("give another library with --blas"),
             )
         };
         let status = match output.end {
             ChildEnd::Exited(status) => status,
             ChildEnd::Killed(KillReason::Interrupted) => return Err(ToolchainError::Interrupted),
             ChildEnd::Killed(KillReason::TimedOut) => {
-                return Err(crashed(format!("no answer in {} s", LIMIT.as_secs())));
+                return Err(crashed(format!("no response within {} s", LIMIT.as_secs())));
             }
             ChildEnd::Killed(KillReason::TooMuchOutput) => {
                 return Err(crashed("endless output".to_owned()));
             }
         };
-        // The library may print on standard output as well; the answer is the last line.
+        // The library may also print to standard output; the answer is the last line.
         let line = output.stdout.lines().next_back().unwrap_or_default();
         let answer = serde_json::from_str::<Answer>(line).ok().filter(|_| status.success());
         let answer = answer.ok_or_else(|| crashed(describe(status)))?;
         answer.map_err(ToolchainError::Unusable)
     }
 
-    /// Tests `candidate` with the kernels that it selects, and with every other promising kernel that this
-    /// processor can run; `isa` is that of [`BlasProber::probe_kernel`].
+    /// Tests `candidate` with the kernels that it selects itself, and with all other kernels that may be fast and that
+    /// this processor can run. `isa` has the same meaning as in [`BlasProber::probe_kernel`].
     ///
     /// # Errors
-    /// Fails like [`BlasProber::probe`]; unavailable kernels are left out.
+    /// Fails as [`BlasProber::probe`] does; unavailable kernels are left out.
     pub fn probe_all(
         &self,
         candidate: &BlasCandidate,
@@ -151,7 +158,7 @@ impl BlasProber {
         Ok(probed)
     }
 
-    /// Returns the variable, with its value, that selects the kernels `wanted`; `None` if the library has no
+    /// Returns the environment variable and the value that select the kernels `wanted`; `None` if the library has no
     /// such variable.
     fn setting(
         &self,
@@ -195,21 +202,22 @@ impl BlasProber {
     }
 
     fn job(&self, path: &Path) -> Job {
-        // A thread pool would cost more than the test itself, which takes a tenth of a second.
+        // One thread is used, because starting a thread pool would take longer than the test, which takes a tenth of a
+        // second.
         let environment = threads_environment(1);
         let command = self.command.with([path.display().to_string()]);
         Job { environment, ..Job::new(command, LIMIT) }
     }
 }
 
-/// Returns the variables that set the number of threads of a library in a child process.
+/// Returns the environment variables that set the number of threads of a library in a child process.
 pub fn threads_environment(threads: usize) -> Vec<(String, Option<String>)> {
     ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS"]
         .map(|name| (name.to_owned(), Some(threads.to_string())))
         .to_vec()
 }
 
-/// Returns the tested library; `None` if it cannot be used.
+/// Returns the tested library; `None` if the library cannot be used.
 fn usable(tried: Result<ProbedBlas, ToolchainError>) -> Result<Option<ProbedBlas>, ToolchainError> {
     match tried {
         Err(ToolchainError::Unusable(_)) => Ok(None),
@@ -217,8 +225,8 @@ fn usable(tried: Result<ProbedBlas, ToolchainError>) -> Result<Option<ProbedBlas
     }
 }
 
-/// Returns the output of the child process, which may crash: one line of JSON about the library at `path`.
-/// `rate` measures the library, FLOP/s.
+/// Returns the output of the child process, which may crash. It is one line of JSON about the library at `path`. `rate`
+/// measures the rate of the library in FLOP/s.
 pub fn answer(path: &Path, rate: impl FnOnce(BlasLibrary) -> Result<f64, Failure>) -> String {
     let answer: Answer = BlasLibrary::open(path)
         .map_err(Failure::from)
@@ -226,8 +234,8 @@ pub fn answer(path: &Path, rate: impl FnOnce(BlasLibrary) -> Result<f64, Failure
     serde_json::to_string(&answer).unwrap_or_default()
 }
 
-/// Returns the output of the child process for [`LIST_KERNELS`]: one line of JSON with the names of the
-/// kernels of the BLIS library at `path`; the index is the kernel's number. No kernel is run.
+/// Returns the output of the child process for [`LIST_KERNELS`]. It is one line of JSON with the names of the kernels
+/// of the BLIS library at `path`. The index of a name is the number of the kernel. No kernel is run.
 pub fn kernels_of(path: &Path) -> String {
     let names = library::blis_kernels(path).unwrap_or_default();
     serde_json::to_string(&names).unwrap_or_default()

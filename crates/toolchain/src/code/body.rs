@@ -1,33 +1,33 @@
 //! Instructions of one function: detection and analysis of its hot loop.
 //!
-//! A loop is the code between a backward jump and its target. The hot loop is the innermost loop that
-//! moves the most bytes per iteration: a vectorised loop moves several vectors, while its prologue and
-//! remainder loops move one element. This rule does not depend on the compiler. If a compiler generates
-//! two loops that move the same number of bytes and selects one at run time, the loop with the wider
-//! vectors is taken, then the first.
+//! A loop is the code between a backward jump and the target of the jump. The hot loop is the innermost loop that moves
+//! the most bytes per iteration, because a vectorised loop moves several vectors, while its prologue and remainder
+//! loops move one element. This rule does not depend on the compiler. If several loops move the same number of bytes
+//! (because the program selects one of them at run time), the hot loop is the one with the widest vectors, or the first
+//! of these.
 
 use super::Code;
 use super::image::{Function, Image};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
-/// Instructions of a function, including those of its separate parts.
+/// Instructions of a function, including the parts that the compiler placed elsewhere.
 pub(super) struct Body {
     instructions: Vec<Instruction>,
-    /// Address range of each part; the end is exclusive.
+    /// Address range of each part of the function; the end is exclusive.
     parts: Vec<(u64, u64)>,
 }
 
-/// Loop in the instructions.
+/// Loop within the instructions of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Loop {
-    /// Index of the first instruction.
+    /// Index of the first instruction of the loop.
     first: usize,
-    /// Index of the last instruction, the jump.
+    /// Index of the last instruction of the loop, which is the jump.
     last: usize,
 }
 
 impl Loop {
-    /// True if `inner` is another loop within this one.
+    /// True if `inner` is another loop that is inside this loop.
     fn contains(&self, inner: &Self) -> bool {
         self != inner && self.first <= inner.first && inner.last <= self.last
     }
@@ -68,7 +68,7 @@ impl Body {
             .filter(|(_, instruction)| branch.contains(&instruction.flow_control()))
             .filter_map(|(i, instruction)| {
                 let target = instruction.near_branch_target();
-                // A jump to itself or backwards, within its own part.
+                // The jump must lead to itself or backwards, within the same part of the function.
                 let first = self.instructions.iter().position(|other| other.ip() == target)?;
                 let same_part = self.part_of(target) == self.part_of(instruction.ip());
                 (first <= i && same_part).then_some(Loop { first, last: i })
@@ -78,7 +78,7 @@ impl Body {
         for candidate in &loops {
             let iteration = self.instructions_of(candidate);
             let bytes: u32 = iteration.iter().filter_map(data_bytes).sum();
-            // An inner loop without data access, such as a wait, does not disqualify the outer loop.
+            // An inner loop without data access, such as a wait, does not exclude the outer loop.
             let inner = loops.iter().any(|other| {
                 candidate.contains(other)
                     && self.instructions_of(other).iter().any(|i| data_bytes(i).is_some())
@@ -98,7 +98,7 @@ impl Body {
         self.parts.iter().position(|(from, to)| (*from..*to).contains(&address))
     }
 
-    /// Returns the called functions, each once. A jump out of the function is a tail call.
+    /// Returns the called functions without duplicates. A jump out of the function is a tail call.
     fn calls(&self, image: &Image<'_>) -> Vec<String> {
         let mut calls: Vec<String> = Vec::new();
         for instruction in &self.instructions {
@@ -110,13 +110,13 @@ impl Body {
                     let outside = self.part_of(target).is_none();
                     outside.then(|| image.name_at(target).unwrap_or("?"))
                 }
-                // A jump through a register may be a switch within the function.
+                // A jump through a register may be a switch statement within the function, and is not listed as a call.
                 FlowControl::IndirectCall => Some(image.slot_of(instruction).unwrap_or("?")),
                 FlowControl::IndirectBranch => image.slot_of(instruction),
                 _ => string_operation(instruction),
             };
             let Some(symbol) = symbol else { continue };
-            // Symbol versions and the stack protector are irrelevant here.
+            // Versions of symbols and calls of the stack protector are ignored.
             let name = symbol.split('@').next().unwrap_or_default();
             if name != "__stack_chk_fail" && calls.iter().all(|known| known != name) {
                 calls.push(name.to_owned());
@@ -126,25 +126,25 @@ impl Body {
     }
 }
 
-/// Returns the name of a string instruction, the processor's own memcpy and memset.
+/// Returns the name of a string instruction (`rep movs` or `rep stos`), which works like memcpy or memset.
 fn string_operation(instruction: &Instruction) -> Option<&'static str> {
     if !instruction.has_rep_prefix() && !instruction.has_repe_prefix() {
         return None;
     }
     match instruction.mnemonic() {
         Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsq => Some("rep movs"),
-        // The vector instruction of the same name has other operands.
+        // A vector instruction has the same name but other operands.
         Mnemonic::Movsd if instruction.op0_kind() == OpKind::MemoryESRDI => Some("rep movs"),
         Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd | Mnemonic::Stosq => Some("rep stos"),
         _ => None,
     }
 }
 
-/// Returns the bytes of arrays that an instruction reads or writes; `None` if it accesses no array. The
-/// stack and constants do not count as arrays, and computing an address is not an access.
+/// Returns the number of bytes of arrays that an instruction reads or writes; `None` if it accesses no array. The stack
+/// and constants are not arrays, and computing an address is not an access.
 fn data_bytes(instruction: &Instruction) -> Option<u32> {
     let has_memory = instruction.op_kinds().any(|kind| kind == OpKind::Memory);
-    // Without a frame pointer, RBP may point to an array; a stack frame has negative displacements.
+    // Without a frame pointer, RBP may point to an array. If RBP points to a stack frame, displacements are negative.
     let own = match instruction.memory_base() {
         _ if instruction.memory_index() != Register::None => false,
         Register::RSP | Register::RIP => true,
@@ -160,16 +160,16 @@ fn data_bytes(instruction: &Instruction) -> Option<u32> {
     }
 }
 
-/// Returns the bytes that an instruction processes at once, if known: those that it moves, or those of its
-/// widest vector register. XMM registers do not count, because they also hold scalars; for them only the
-/// moved bytes count.
+/// Returns the number of bytes that an instruction processes together, if it is known. This is the number of bytes that
+/// the instruction moves, or the width of its widest vector register. The width of XMM registers is not used, because
+/// they may also contain scalars.
 fn width(instruction: &Instruction) -> Option<u32> {
     let registers = (0..instruction.op_count())
         .filter(|i| instruction.op_kind(*i) == OpKind::Register)
         .map(|i| instruction.op_register(i))
         .filter(|register| register.is_ymm() || register.is_zmm())
         .map(|register| register.size() as u32);
-    // A broadcast reads one element, which does not give the vector width.
+    // A broadcast reads only one element, so that the number of bytes is not the vector width.
     let moved = data_bytes(instruction).filter(|_| !instruction.is_broadcast());
     registers.chain(moved).max()
 }
@@ -180,7 +180,7 @@ fn is_nontemporal(instruction: &Instruction) -> bool {
         || matches!(instruction.mnemonic(), Movntsd | Movntss | Vmovntdq | Vmovntpd | Vmovntps)
 }
 
-/// True for fused multiply-add: about a hundred instructions with the prefixes `vfmadd`, `vfmsub`,
+/// True for a fused multiply-add. There are about a hundred such instructions, with the prefixes `vfmadd`, `vfmsub`,
 /// `vfnmadd` and `vfnmsub`.
 fn is_fused(instruction: &Instruction) -> bool {
     let name = format!("{:?}", instruction.mnemonic());

@@ -1,5 +1,5 @@
-//! Contents of a shared object: its code, its functions by name and address, and the symbol names of the
-//! slots that the dynamic linker fills.
+//! Contents of a shared object: its code, its functions by name and address, and the symbol names of the slots whose
+//! addresses the dynamic linker fills in.
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 use object::{
@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 pub(super) struct Image<'a> {
     /// Address and bytes of each code section.
     code: Vec<(u64, &'a [u8])>,
-    /// Functions; several may have the same address.
+    /// Functions by address; several functions may have the same address.
     functions: Vec<Function>,
-    /// Name of the symbol whose address the dynamic linker stores in a slot, by address of the slot.
+    /// Names of the symbols whose addresses the dynamic linker stores in slots, by the address of the slot.
     slots: BTreeMap<u64, String>,
 }
 
@@ -23,13 +23,13 @@ pub(super) struct Function {
     pub size: u64,
 }
 
-/// Maximum number of instructions of a stub of the procedure linkage table: a landing pad and the jump.
+/// Maximum number of instructions in a stub of the procedure linkage table: a landing pad and the jump.
 const STUB: usize = 3;
-/// Maximum size of a function whose symbol has no size; it ends at the next function at the latest.
+/// Maximum size of a function whose symbol contains no size. The function ends no later than the next function begins.
 const LONGEST: u64 = 1 << 20;
 
 impl<'a> Image<'a> {
-    /// Parses the file; `None` if it is not for x86-64.
+    /// Parses a shared object; `None` if it is not for x86-64.
     pub(super) fn parse(data: &'a [u8]) -> Result<Option<Self>, object::Error> {
         let file = object::File::parse(data)?;
         if file.architecture() != Architecture::X86_64 {
@@ -71,13 +71,13 @@ impl<'a> Image<'a> {
         self.functions.iter().find(|function| function.name == name).cloned()
     }
 
-    /// Returns the parts of a function that the compiler placed elsewhere: `name.cold`, `name.part.0`.
+    /// Returns the parts of a function that the compiler placed elsewhere and named e.g. `name.cold` or `name.part.0`.
     pub(super) fn parts(&self, function: &Function) -> Vec<Function> {
         let prefix = format!("{}.", function.name);
         self.functions.iter().filter(|other| other.name.starts_with(&prefix)).cloned().collect()
     }
 
-    /// Returns at most `length` bytes from an address on; empty outside the code sections.
+    /// Returns at most `length` bytes, beginning at an address; empty if the address is outside the code sections.
     pub(super) fn bytes(&self, start: u64, length: u64) -> &'a [u8] {
         let section = self.code.iter().find(|(address, data)| {
             (*address..address.saturating_add(data.len() as u64)).contains(&start)
@@ -88,8 +88,8 @@ impl<'a> Image<'a> {
         &data[from..to]
     }
 
-    /// Returns the name of the function at the target of a call or a jump; for a stub of the procedure
-    /// linkage table, the name of the symbol to which it jumps.
+    /// Returns the name of the function at the target of a call or a jump. If the target is a stub of the procedure
+    /// linkage table, returns the name of the symbol to which the stub jumps.
     pub(super) fn name_at(&self, target: u64) -> Option<&str> {
         if let Some(function) = self.functions.iter().find(|function| function.start == target) {
             return Some(&function.name);
@@ -103,7 +103,7 @@ impl<'a> Image<'a> {
         self.slot_of(&jump)
     }
 
-    /// Returns the symbol name of the slot through which an instruction calls or jumps.
+    /// Returns the symbol name of the slot that contains the target of a call or jump instruction.
     pub(super) fn slot_of(&self, instruction: &Instruction) -> Option<&str> {
         let through_slot = instruction.op0_kind() == OpKind::Memory
             && instruction.memory_base() == Register::RIP

@@ -1,7 +1,8 @@
-//! Host names, and launcher options that start the same number of ranks on each of several hosts. Pure.
+//! Host names, and launcher options that start the same number of ranks on each of several hosts. The module performs
+//! no system calls.
 //!
-//! Launchers pass names on to ssh, which reads a name with a leading hyphen as an option. Therefore only
-//! valid host names are accepted.
+//! Launchers pass host names to ssh, which interprets a name with a leading hyphen as an option. Therefore only valid
+//! host names are accepted.
 
 use super::LauncherKind;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
@@ -13,9 +14,10 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostList(pub Vec<String>);
 
-/// Maximum number of hosts of a list; Slurm's own limit for a job (`MAX_SLURM_NODES`) is not larger.
+/// Maximum number of hosts in a list. Slurm's limit for a job (`MAX_SLURM_NODES`) is not larger.
 const MOST_HOSTS: usize = 65_536;
-/// Maximum number of characters of a name, and of each part between points (RFC 1123, 2.1; RFC 1035, 2.3.4).
+/// Maximum number of characters of a host name. The next constant is the maximum for each part between points (RFC
+/// 1123, 2.1; RFC 1035, 2.3.4).
 const MOST_CHARACTERS: usize = 253;
 const MOST_OF_PART: usize = 63;
 
@@ -44,7 +46,7 @@ impl FromStr for HostList {
     }
 }
 
-/// Reads one word with ranges and returns its names.
+/// Parses one word with ranges and returns the host names.
 fn names(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
     let mut names = vec![String::new()];
     loop {
@@ -67,7 +69,8 @@ fn names(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
     }
 }
 
-/// Reads the rest of a bracket, `01-04,7]`; the numbers have as many digits as the first of their range.
+/// Parses the remaining text of a bracket such as `01-04,7]`. The numbers of a range have as many digits as its first
+/// number.
 fn numbers(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
     let mut all = Vec::new();
     loop {
@@ -91,7 +94,7 @@ fn numbers(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
     Ok(all)
 }
 
-/// Returns the problem of an invalid host name; `None` for a valid name.
+/// Returns the reason why a host name is invalid; `None` for a valid name.
 fn wrong(name: &str) -> Option<&'static str> {
     if name.contains(':') {
         let fits = name.parse::<Ipv6Addr>().is_ok();
@@ -106,19 +109,19 @@ fn wrong(name: &str) -> Option<&'static str> {
         .then_some("expected parts of 1 to 63 letters, digits and hyphens, no hyphen at their ends")
 }
 
-/// Ranks on several hosts, the same number per host, bound to cores.
+/// Ranks on several hosts, with the same number of ranks per host, bound to cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostRanks<'a> {
     /// Names of the hosts.
     pub hosts: &'a [String],
-    /// Ranks per host.
+    /// Number of ranks per host.
     pub each: usize,
-    /// Cores per rank; `None` leaves the number to the launcher.
+    /// Number of cores per rank; `None` leaves this number to the launcher.
     pub threads: Option<usize>,
 }
 
 impl HostRanks<'_> {
-    /// Returns the launcher's arguments.
+    /// Returns the arguments of the launcher.
     pub fn arguments(&self, launcher: LauncherKind) -> Vec<String> {
         let Self { hosts, each, threads } = *self;
         let nodes = hosts.len();
@@ -145,7 +148,7 @@ impl HostRanks<'_> {
                 )
             }
         };
-        // Host names contain no spaces.
+        // The text can be split at spaces, because host names contain no spaces.
         text.split(' ').map(str::to_owned).collect()
     }
 }

@@ -1,22 +1,22 @@
-//! Hosts of the Slurm job that this process runs in, from its variables.
+//! Hosts of the Slurm job in which this process runs, from the environment variables of the job.
 
 use super::HostList;
 use nodegauge_measure::Failure;
 
-/// True if this process runs in a job on several hosts.
+/// True if this process runs in a Slurm job on several hosts.
 pub fn job_has_several_hosts() -> bool {
     let several = |text: String| text.trim().parse::<u32>().is_ok_and(|nodes| nodes > 1);
     std::env::var("SLURM_JOB_NUM_NODES").is_ok_and(several)
 }
 
-/// Returns the hosts of the job.
+/// Returns the hosts of the Slurm job.
 ///
 /// # Errors
-/// Fails if this process runs in no job, and if the variable contains an invalid host name.
+/// Fails if this process does not run in a Slurm job, or if the variable contains an invalid host name.
 pub fn job_hosts() -> Result<Vec<String>, Failure> {
     let no_job = |_| {
         Failure::missing("not in a Slurm job: SLURM_JOB_NODELIST is not set")
-            .hint("run it under salloc or sbatch, or name the hosts")
+            .hint("run the command under salloc or sbatch, or list the hosts")
     };
     let list = std::env::var("SLURM_JOB_NODELIST").map_err(no_job)?;
     match list.parse::<HostList>() {

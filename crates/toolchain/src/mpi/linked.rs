@@ -1,24 +1,24 @@
-//! MPI library of a compiled program, detected from the shared libraries that it needs.
+//! MPI library of a compiled program, detected from the shared libraries that the program requires.
 
 use super::{LauncherKind, MpiAbi, MpiLibrary};
 use object::read::elf::{Dyn, FileHeader};
 use object::{Endianness, elf};
 use std::path::Path;
 
-/// Returns the MPI library that `program` needs; `None` if it needs none (linked statically, or a script)
-/// or cannot be read.
+/// Returns the MPI library that `program` requires. Returns `None` if it requires no MPI library (because it is linked
+/// statically or is a script), or if it cannot be read.
 pub fn library_of_program(program: &Path) -> Option<MpiLibrary> {
     let data = std::fs::read(program).ok()?;
     needed(&data)?.iter().find_map(|name| library_by_file(name))
 }
 
-/// File of Open MPI 2, which has a different binary interface.
+/// Library file of Open MPI 2, which has a different ABI.
 const OPEN_MPI_2: &str = "libmpi.so.20";
-/// File of MPICH before version 3.1 and of its development packages.
+/// Library file of MPICH before version 3.1, and of MPICH's development packages.
 const MPICH_UNNUMBERED: &str = "libmpich.so";
 
-/// Returns the library whose file has this name. Open MPI 1.7 to 1.10 also had a libmpi.so.12; since 2014
-/// this name more likely belongs to a library with MPICH's interface.
+/// Returns the library whose file has this name. Open MPI 1.7 to 1.10 also had a libmpi.so.12. Since 2014, a library
+/// with this name more likely has MPICH's ABI.
 fn library_by_file(name: &str) -> Option<MpiLibrary> {
     let has = |abi: MpiAbi| abi.files().iter().any(|file| name.starts_with(file));
     let (family, title) = if has(MpiAbi::OpenMpi) || name.starts_with(OPEN_MPI_2) {
@@ -31,7 +31,7 @@ fn library_by_file(name: &str) -> Option<MpiLibrary> {
     Some(MpiLibrary { family, name: title.to_owned(), version: None })
 }
 
-/// Returns the shared libraries that an ELF program of this machine's word size needs.
+/// Returns the names of the shared libraries that an ELF program with this machine's word size requires.
 fn needed(data: &[u8]) -> Option<Vec<String>> {
     let header = elf::FileHeader64::<Endianness>::parse(data).ok()?;
     let endian = header.endian().ok()?;

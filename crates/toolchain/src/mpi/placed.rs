@@ -1,4 +1,4 @@
-//! Compiled MPI programs, with their ranks placed on this node according to a plan or on several hosts.
+//! Compiled MPI programs whose ranks are placed on this node according to a plan, or on several hosts.
 
 use super::{HostRanks, LauncherKind, MpiLauncher, launcher_for, library_of_program};
 use crate::{CommandLine, find_program, with_path_hint};
@@ -15,15 +15,15 @@ use std::path::{Path, PathBuf};
 pub struct MpiProgram {
     /// Path of the program.
     pub path: PathBuf,
-    /// Launcher of its ranks.
+    /// Launcher that starts the ranks.
     pub launcher: MpiLauncher,
-    /// True if the launcher needs an option to run as root, e.g. in a container.
+    /// True if the launcher requires an option to run as root, e.g. in a container.
     pub as_root: bool,
 }
 
 impl MpiProgram {
-    /// Finds a program and its launcher: the named one, otherwise that of the library that it links. `hint` is
-    /// the hint for a missing program.
+    /// Finds a program and its launcher. The launcher is the one that the user specifies, otherwise that of the MPI
+    /// library that the program requires. `hint` is the hint in the error for a missing program.
     ///
     /// # Errors
     /// Fails when the program or a launcher for it is missing.
@@ -43,45 +43,45 @@ impl MpiProgram {
         Ok(Self { path, launcher, as_root: allow_root && is_root() })
     }
 
-    /// Returns the launch of the program with these places of its ranks.
+    /// Returns the launcher of the program with these places of the ranks.
     pub fn launch<'a>(&'a self, ranks: RankPlaces<'a>) -> MpiLaunch<'a> {
         MpiLaunch { launcher: &self.launcher, as_root: self.as_root, options: Vec::new(), ranks }
     }
 }
 
-/// Places of ranks.
+/// Places of the ranks of a program.
 #[derive(Debug, Clone)]
 pub enum RankPlaces<'a> {
-    /// On this node, according to a plan.
+    /// Ranks on this node, according to a plan.
     Planned {
         /// CPUs and memory of each rank.
         plan: Cow<'a, RankPlan>,
         /// Topology of the node.
         topology: &'a Topology,
     },
-    /// On these hosts, the same number per host.
+    /// Ranks on these hosts, with the same number per host.
     Hosts(HostRanks<'a>),
 }
 
 /// Launcher with the ranks that it starts.
 #[derive(Debug, Clone)]
 pub struct MpiLaunch<'a> {
-    /// Launcher.
+    /// Launcher that starts the ranks.
     pub launcher: &'a MpiLauncher,
-    /// True if the launcher needs an option to run as root.
+    /// True if the launcher requires an option to run as root.
     pub as_root: bool,
-    /// Options in front of those that place ranks.
+    /// Options that precede the options for the places of ranks.
     pub options: Vec<String>,
     /// Places of the ranks.
     pub ranks: RankPlaces<'a>,
 }
 
-/// Launcher options for the ranks.
+/// Options of a launcher for the places of ranks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankWords {
-    /// Options.
+    /// Words of the options.
     pub words: Vec<String>,
-    /// Content of the rank file that the options name, if any.
+    /// Content of the rank file; `None` if the options do not use a rank file.
     pub rankfile: Option<String>,
 }
 
@@ -96,13 +96,13 @@ impl MpiLaunch<'_> {
         std::env::var_os("SLURM_JOB_ID").is_some()
     }
 
-    /// Returns the launcher's options for the ranks, and the content of the rank file, which the caller writes
-    /// to `rankfile`.
+    /// Returns the launcher's options for the ranks, with the content of the rank file. The caller must write this
+    /// content to `rankfile`.
     pub fn words(&self, rankfile: &str) -> RankWords {
         self.words_in(rankfile, Self::is_in_job())
     }
 
-    /// Returns the options like [`Self::words`], for a process inside or outside a job of a batch system.
+    /// Returns the same options as [`Self::words`]. `in_job` is true if the process runs in a job of a batch system.
     pub fn words_in(&self, rankfile: &str, in_job: bool) -> RankWords {
         let kind = self.launcher.kind;
         let mut words = Vec::new();
@@ -126,7 +126,7 @@ impl MpiLaunch<'_> {
             },
         }
         if in_job {
-            // In a job the node has its own name, and is the first node (+n0).
+            // In a job, the node is not called localhost; it is the first node of the job (+n0).
             content = content.map(|text| text.replace("=localhost ", "=+n0 "));
         }
         RankWords { words, rankfile: content }

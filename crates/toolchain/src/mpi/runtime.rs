@@ -1,5 +1,4 @@
-//! Search for the shared library of an MPI without a compiler; its file name determines the binary
-//! interface.
+//! Search for the shared library of an MPI without a compiler. The name of the library file determines its ABI.
 
 use super::{LauncherKind, MpiAbi};
 use crate::search::{self, expand};
@@ -9,8 +8,8 @@ use std::path::{Path, PathBuf};
 const BELOW: [&str; 5] =
     ["lib", "lib64", "lib/release", "lib/*-linux-gnu", "lib/*-linux-gnu/openmpi/lib"];
 
-/// Returns the library whose ranks a launcher of this kind starts. The search covers the installation of the
-/// launcher, along its symbolic links, then the folders of the dynamic linker.
+/// Returns the library whose ranks a launcher of this kind can start. The installation of the launcher is searched
+/// first, along the launcher's symbolic links, and then the folders of the dynamic linker.
 pub(super) fn library_of_launcher(
     launcher: &Path,
     kind: LauncherKind,
@@ -26,7 +25,7 @@ pub(super) fn library_of_launcher(
     library_in(&folders, kind)
 }
 
-/// Returns the first library with the launcher's own interface, otherwise one with the standard ABI.
+/// Returns the first library with the launcher's own ABI, otherwise the first library with the standard ABI.
 fn library_in(folders: &[PathBuf], kind: LauncherKind) -> Option<(PathBuf, MpiAbi)> {
     let own = match kind {
         LauncherKind::OpenMpi => MpiAbi::OpenMpi,

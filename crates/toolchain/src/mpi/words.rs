@@ -1,4 +1,4 @@
-//! Parsers of the version output of wrappers and launchers. Pure.
+//! Parsers of the version output of wrappers and launchers. The module works only on text.
 
 use super::{LauncherKind, MpiLibrary};
 
@@ -23,14 +23,14 @@ pub fn library_of(output: &str) -> Option<MpiLibrary> {
     None
 }
 
-/// Returns kind and version of a launcher from its output for `--version`.
+/// Returns the kind and the version of a launcher from its output for `--version`.
 pub fn launcher_of(output: &str) -> Option<(LauncherKind, Option<String>)> {
     let last_number = |line: &str| line.split_whitespace().rev().find_map(version_at);
     for line in output.lines() {
         if ["OpenRTE", "Open MPI", "PRRTE", "prterun"].iter().any(|mark| line.contains(mark)) {
             return Some((LauncherKind::OpenMpi, last_number(line)));
         }
-        // Debian's package prints slurm-wlm.
+        // Debian's package of Slurm prints slurm-wlm.
         if line.starts_with("slurm ") || line.starts_with("slurm-") {
             return Some((LauncherKind::Slurm, last_number(line)));
         }
@@ -46,8 +46,8 @@ pub fn launcher_of(output: &str) -> Option<(LauncherKind, Option<String>)> {
     None
 }
 
-/// Returns the version number at the beginning of a text: digits and points, and the suffix of a release
-/// candidate.
+/// Returns the version number at the beginning of a text. It consists of digits and points, and the suffix of a release
+/// candidate if there is one.
 fn version_at(text: &str) -> Option<String> {
     let text = text.trim_start();
     let end = text
