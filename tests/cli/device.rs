@@ -241,7 +241,7 @@ fn what_was_measured_until_ctrl_c_is_checked_and_saved() {
     }
     let endless =
         ["device", "stream", "--device", "opencl:0", "--size", "300000", "--samples", "1000000"];
-    let running = harness.start(&endless).shows_times(10, "measuring interleaved");
+    let running = harness.start(&endless).shows_times(10, "measuring alternately");
     running.signal("INT");
     running.end().exits(130).says("\nsaved ");
     let record = harness.latest();

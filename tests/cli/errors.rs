@@ -278,7 +278,10 @@ fn programs_that_are_none() {
         (&["mpi", "--launcher", "./text"][..], "there is no launcher \"./text\" on this node\n"),
         (&["mpi", "--mpicc", "./text"], "there is no ./text on this node\n"),
         (&["stream", "--compiler", "./text"], "cannot start ./text --version: Permission denied"),
-        (&["io", "--fio", "./text"], "./text: it is not executable\nhint: give the path of fio"),
+        (
+            &["io", "--fio", "./text"],
+            "./text: the program is not executable\nhint: give the path of fio",
+        ),
         (&["io", "--iozone", "."], ".: program not found\n"),
         (&["hpl", "--xhpl", "./text"], "there is no program \"./text\"\n"),
         (&["hpl", "--blas", "./text"], "cannot load "),

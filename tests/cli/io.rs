@@ -343,7 +343,7 @@ fn a_budget_gives_a_part_that_spans_the_grid() {
         .collect();
     assert!(cells.len() < 99, "a budget of 0.3 s is too short for 99 cells");
     assert!(
-        record["notices"].to_string().contains("the budget ended before"),
+        record["notices"].to_string().contains("the time budget ended before"),
         "{}",
         record["notices"]
     );

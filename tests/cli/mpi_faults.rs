@@ -291,7 +291,7 @@ fn a_planted_probe_is_not_run() {
     let Some(which) = installed(&harness).into_iter().next() else { return };
     let args = [&FAST[..], &["--patterns", "latency"]].concat();
     let first = mpi(&harness, which, &args).exits(0);
-    assert!(!first.stdout.contains("kept"), "{}", first.stdout);
+    assert!(!first.stdout.contains("not cached"), "{}", first.stdout);
     let cache = harness.path(".cache/nodegauge");
     let kept = || -> Vec<_> {
         let all = std::fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path());
@@ -302,7 +302,10 @@ fn a_planted_probe_is_not_run() {
     let genuine = std::fs::read(probe).unwrap();
     let trap = trap(&harness, "trap");
     let runs_anew = |why: &str| {
-        let told = format!("a cached probe is not used but compiled again: {}", probe.display());
+        let told = format!(
+            "the cached probe is not used, and the probe was compiled again: {}",
+            probe.display()
+        );
         mpi(&harness, which, &args).exits(0).tells(&told).tells(why);
         assert!(!harness.path("run").exists(), "{why}: the planted program was run");
         assert_eq!(std::fs::read(probe).unwrap(), genuine, "{why}");

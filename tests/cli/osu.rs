@@ -61,7 +61,7 @@ fn osu_programs_run_by_turns_with_the_probe() {
         assert_eq!(own["config"]["rounds"], rounds);
         let ratio = own["config"]["over_osu"].as_f64().unwrap();
         assert!((ratio / (own["value"].as_f64().unwrap() / 1e-3) - 1.0).abs() < 1e-9);
-        mpi(&harness, which, &args).exits(0).tells("osu 5.7").tells("interleaved");
+        mpi(&harness, which, &args).exits(0).tells("osu 5.7").tells("run alternately");
     }
     if installed(&harness).len() == 2 {
         // A build with the other MPI.

@@ -1,12 +1,12 @@
-//! Bandwidths for a roofline: read and Triad in each cache and in main memory, and kernels with known
-//! operations per byte.
+//! Bandwidths for a roofline: Read and Triad in each cache and in main memory, and kernels with known operations per
+//! byte.
 //!
-//! Each level has a set. The set of the first cache is half as large as the cache. The set of any other cache
-//! is the geometric mean of the sizes per thread of the cache before it and of this cache, equally far from
-//! both. A thread has less of a last-level cache than the system reports if other work, perhaps other guests,
-//! shares it. Stores are regular in caches; in memory Triad uses the faster kind of store, as STREAM does. The
-//! kernels under the roof write the arrays that they read, so the moved bytes are the counted ones, whatever
-//! the processor does about write-allocates.
+//! Each memory level is measured with a working set of a certain size per thread. For the first cache, the working set
+//! is half as large as the cache. For any other cache, its size is the geometric mean of the sizes per thread of the
+//! previous cache and of this cache. The mean leaves a margin, because a thread has a smaller share of a last-level
+//! cache than the system reports if other programs, perhaps in other guests, use the cache. Stores are regular in
+//! caches; in memory Triad uses the faster kind of store, as in STREAM. The kernels under the roof write arrays that
+//! they also read, so that the moved bytes equal the counted bytes, whether or not the processor makes write-allocates.
 
 use crate::config::CurveConfig;
 use crate::levels::Reported;
@@ -23,22 +23,22 @@ use nodegauge_measure::record::Quoted;
 use nodegauge_measure::schedule::policy;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Unit};
 
-/// Kernels of the ceilings.
+/// Kernels that measure the ceilings.
 const CEILINGS: [Kernel; 2] = [Kernel::Read, Kernel::Triad];
-/// Kernels under the ceilings.
+/// Kernels that are shown as points under the ceilings.
 const KERNELS: [Kernel; 3] = [Kernel::Update, Kernel::Axpy, Kernel::Nstream];
 
-/// Level with a set that lies in it.
+/// Memory level, with a working set that fits in this level and not in the previous one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Level {
     name: String,
     /// Size of the level per thread, as the system reports it.
     reported: Option<u64>,
-    /// Bytes of a thread's set.
+    /// Working set of a thread, bytes.
     set: u64,
 }
 
-/// Planned ceilings.
+/// Planned measurement of ceilings.
 pub(super) struct Ceilings {
     levels: Vec<Level>,
     threads: u64,
@@ -47,7 +47,7 @@ pub(super) struct Ceilings {
 }
 
 impl Ceilings {
-    /// Returns the name of a figure.
+    /// Returns the name of the figure of a kernel in a level.
     fn name(&self, level: &Level, kernel: Kernel) -> String {
         format!("{}_{kernel}{}", level.name, self.suffix)
     }
@@ -67,7 +67,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<C
     let levels = levels(&caches, sets[sets.len() - 1], &mut left_out);
     if !left_out.is_empty() {
         let text = format!(
-            "no roof for {}: a thread's share is not larger than the previous cache",
+            "no roof for {}: the share of a thread is not larger than the previous cache",
             left_out.join(", ")
         );
         notices.push(notice(NoticeId::LeftOut, text));
@@ -78,10 +78,10 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<C
     Ok(Ceilings { levels, threads, kernels: [&CEILINGS, more].concat(), suffix })
 }
 
-/// Returns a level with a set for each cache and one of `largest` bytes; adds the names of the caches without a
-/// set to `left_out`.
+/// Returns a level for each cache, and a level for main memory with a working set of `largest` bytes. Caches for which
+/// there is no suitable working set are omitted, and their names are added to `left_out`.
 fn levels(caches: &[Reported], largest: u64, left_out: &mut Vec<String>) -> Vec<Level> {
-    /// Minimum ratio of a set to the previous level's size.
+    /// Minimum ratio of a working set to the size of the previous level.
     const BEYOND: f64 = 1.25;
     let mut levels = Vec::new();
     let mut before = 0;
@@ -127,7 +127,7 @@ impl Mode for Ceilings {
         let pages = setup.pages();
         let policy = &setup.options.policy;
         let region = MemoryRegion::map(&mut pool, everyone, largest, pages, policy)?;
-        let pieces = region.pieces();
+        let buffers = region.buffers();
         run.observer.phase("choosing the fastest loops for each level");
         let all = (self.levels.len() * self.kernels.len()) as f64;
         let mut tried = 0.0;
@@ -142,21 +142,21 @@ impl Mode for Ceilings {
                 };
                 let bytes = level.set as usize;
                 let until = tried / all;
-                let fastest = run.fastest(until, &mut pool, pieces, *kernel, stores, bytes)?;
+                let fastest = run.fastest(until, &mut pool, buffers, *kernel, stores, bytes)?;
                 loops.extend(fastest.map(|variant| Traffic::new(variant, bytes)));
             }
             cells.push((level, loops));
         }
         run.observer.phase("checking every element");
         for traffic in cells.iter_mut().flat_map(|(_, loops)| loops) {
-            traffic.prepare(&mut pool, pieces)?;
+            traffic.prepare(&mut pool, buffers)?;
         }
         let turn = |(level, loops): &(&Level, Vec<Traffic>), workers: &mut WorkerPool| {
-            // Refilling also brings the set into the cache.
+            // Filling the working set again also loads it into the cache.
             if level.reported.is_some() {
-                traffic::refill(workers, pieces, level.set as usize)?;
+                traffic::refill(workers, buffers, level.set as usize)?;
             }
-            traffic::sample(loops, workers, pieces)
+            traffic::sample(loops, workers, buffers)
         };
         let first = cells.iter().map(|cell| Ok(vec![turn(cell, &mut pool)?]));
         let first = first.collect::<Result<_, ArenaError>>()?;
@@ -216,12 +216,13 @@ mod tests {
         let (sets, left_out) = of(&[cache(1, 32), cache(2, 1024), cache(3, 32 << 10)]);
         assert_eq!(sets, names(&[("L1", 16), ("L2", 180), ("L3", 5792), ("memory", 512 << 10)]));
         assert!(left_out.is_empty());
-        // With a share of 1.5 MiB after 1 MiB, the set lies between both; a share of 1 MiB gives no set.
+        // If a thread's share of the L3 cache is 1.5 MiB and L2 has 1 MiB, the working set is between the two sizes. If
+        // the share is 1 MiB, there is no working set for L3.
         let (of_three, _) = of(&[cache(1, 32), cache(2, 1024), cache(3, 1792)]);
         assert_eq!(of_three[2].1, 1352);
         let (of_equal, equal_left_out) = of(&[cache(1, 32), cache(2, 1024), cache(3, 1024)]);
         assert_eq!((of_equal.len(), equal_left_out), (3, vec!["L3".to_owned()]));
-        // Without known caches, memory is the only level.
+        // If no cache is known, memory is the only level.
         assert_eq!(of(&[]).0, names(&[("memory", 512 << 10)]));
     }
 }

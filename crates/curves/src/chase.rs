@@ -1,10 +1,11 @@
-//! Pointer chase: each line of memory holds the address of the next one, in random order, so that a load cannot
-//! begin before the previous one has ended, and no prefetcher can predict it.
+//! Pointer chase: each cache line of the memory contains the address of another line, in random order. A load therefore
+//! cannot begin before the previous load has ended, and no prefetcher can predict it.
 //!
-//! The order is one cycle through all lines. The distance of neighbours in it determines how often the chase
-//! misses the TLB. Over the whole set nearly every step needs another page. Within blocks of some pages, which
-//! are visited one after the other in random order, the TLB holds the pages of the block. Both are latencies;
-//! only figures with the same setting and page size are comparable, because they can differ by a factor.
+//! The order is one cycle through all lines. The distance between consecutive lines of the cycle determines how often
+//! the chase misses the TLB. If the order is random over the whole working set, nearly every load accesses another
+//! page. If the order is random within blocks of some pages, and the blocks are visited one after another, the TLB
+//! contains the pages of the block. Both are valid latencies. They can differ by a factor, so that only figures with
+//! the same order and page size are comparable.
 
 use crate::TIMES_LLC;
 use crate::config::CurveConfig;
@@ -23,39 +24,39 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 use std::time::Instant;
 
-/// Order in which a chase visits its memory.
+/// Order in which a pointer chase visits the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChaseOrder {
-    /// Distance of neighbouring elements in memory, bytes.
+    /// Distance between adjacent elements in memory, bytes.
     pub stride: usize,
-    /// Range in which neighbours of the order lie.
+    /// Range of memory in which the order is random.
     pub locality: Locality,
 }
 
 impl Default for ChaseOrder {
-    /// Returns an order of one element per line, over the whole set.
+    /// Returns an order with one element per cache line that is random over the whole working set.
     fn default() -> Self {
         Self { stride: LINE, locality: Locality::Whole }
     }
 }
 
 impl ChaseOrder {
-    /// Writes the order into a configuration.
+    /// Stores the order in a configuration.
     pub(crate) fn describe(self, config: &mut CurveConfig) {
         config.stride_bytes = Some(self.stride as u64);
         config.locality = Some(self.locality.to_string());
     }
 }
 
-/// Number of chains that can share the same lines: the words of a line.
+/// Number of chains that can share the same cache lines: each uses one word of every line.
 pub(crate) const SLOTS: usize = LINE / size_of::<usize>();
 
-/// Range in which neighbours of a chase lie.
+/// Range of memory in which the order of a chase is random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Locality {
-    /// Anywhere in the set.
+    /// The order is random over the whole working set.
     Whole,
-    /// Within a block of this many bytes; a block is visited completely before the next one.
+    /// The order is random within blocks of this size; each block is visited completely before the next block.
     Block(Bytes),
 }
 
@@ -78,7 +79,7 @@ impl FromStr for Locality {
         }
         let mut cursor = Cursor::new("locality", "--locality whole or --locality 256KiB", text);
         if !text.starts_with(|c: char| c.is_ascii_digit()) {
-            return Err(cursor.error("expected whole, or the size of a block"));
+            return Err(cursor.error("expected 'whole' or the size of a block"));
         }
         let bytes = read_bytes(&mut cursor)?;
         cursor.finish("expected nothing after the unit")?;
@@ -89,8 +90,8 @@ impl FromStr for Locality {
     }
 }
 
-/// Returns the order in which `elements` elements are visited, a permutation: blocks of `block` elements in
-/// random order, each visited in random order.
+/// Returns the order in which `elements` elements are visited, as a permutation. Blocks of `block` elements are visited
+/// in random order, and so are the elements of each block.
 fn order(elements: usize, block: usize, seed: u64) -> Vec<u32> {
     let mut shuffler = Shuffler::new(seed);
     let block = block.clamp(1, elements.max(1));
@@ -106,16 +107,16 @@ fn order(elements: usize, block: usize, seed: u64) -> Vec<u32> {
     order
 }
 
-/// Successor of each element of a set: one random cycle through all elements.
+/// Random cycle through all elements of a working set.
 pub(crate) struct Cycle {
     bytes: u64,
     stride: usize,
-    /// Successor of each element.
+    /// Index of the successor of each element.
     next: Vec<u32>,
 }
 
 impl Cycle {
-    /// Returns a cycle through `bytes`; the number of elements is below 2^32.
+    /// Returns a cycle through `bytes` of memory. The number of elements must be below 2^32.
     pub(crate) fn new(bytes: u64, how: ChaseOrder) -> Self {
         let elements = (bytes as usize / how.stride).max(1);
         let block = match how.locality {
@@ -123,23 +124,23 @@ impl Cycle {
             Locality::Block(block) => (block.0 as usize / how.stride).max(1),
         };
         let order = order(elements, block, bytes);
-        // The cycle is built in this small array, because in the set each step would miss the TLB.
+        // The cycle is built in this small array, because each step in the working set itself would miss the TLB.
         let mut next = vec![order[0]; elements];
         order.windows(2).for_each(|pair| next[pair[0] as usize] = pair[1]);
         Self { bytes, stride: how.stride, next }
     }
 }
 
-/// Place of a chain in a region.
+/// Position of a chain in a memory region.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ChainPlace {
-    /// Offset of its first line, a multiple of a line.
+    /// Offset of the first line in bytes, a multiple of the line size.
     pub offset: u64,
-    /// Word of each line, below eight.
+    /// Index of the word that the chain uses in each line, below eight.
     pub slot: usize,
 }
 
-/// Chain through a range of memory, with the current position of the chase.
+/// Chain of addresses in a range of memory, with the current position of the chase.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chain {
     elements: usize,
@@ -148,44 +149,44 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Writes a chain from `start` on, into word `slot` of each line.
+    /// Writes a chain into word `slot` of each line; the first line is at `start`.
     ///
     /// # Safety
-    /// The bytes of the cycle must be writable from `start`, which is a multiple of a line; no other thread may
-    /// use word `slot` of their lines; `slot` must be below eight.
+    /// The memory of the cycle must be writable from `start` on, which must be a multiple of the line size. No other
+    /// thread may use word `slot` of these lines; `slot` must be below eight.
     unsafe fn write(start: usize, slot: usize, cycle: &Cycle) -> Self {
         let address = |element: usize| start + element * cycle.stride + slot * size_of::<usize>();
         for (element, next) in cycle.next.iter().enumerate() {
-            // SAFETY: every element lies within the bytes, and its slot within its line.
+            // SAFETY: every element is within the memory of the cycle, and the slot is within the line.
             unsafe { (address(element) as *mut usize).write(address(*next as usize)) };
         }
         Self { elements: cycle.next.len(), at: address(0) }
     }
 
-    /// Returns the addresses of the next `steps` elements.
+    /// Returns the addresses of the next `steps` elements of the chain.
     ///
     /// # Safety
-    /// The requirements are those of [`Self::run`].
+    /// The conditions are those of [`Self::run`].
     unsafe fn next(mut self, steps: usize) -> Vec<usize> {
         let mut step = || {
-            // SAFETY: every element holds the address of another.
+            // SAFETY: every element contains the address of another element.
             self.at = unsafe { *(self.at as *const usize) };
             self.at
         };
         (0..steps).map(|_| step()).collect()
     }
 
-    /// Does at least `steps` steps in whole runs of unrolled loads; returns the number of steps.
+    /// Performs at least `steps` loads along the chain; returns the number of loads, a multiple of the unroll factor.
     ///
     /// # Safety
-    /// The chain's memory must be mapped, and the chain unchanged.
+    /// The memory of the chain must be mapped, and the chain must be unchanged.
     unsafe fn run(&mut self, steps: usize) -> usize {
         let runs = steps.div_ceil(UNROLLED);
         let mut at = self.at;
         macro_rules! steps {
             ($($step:literal)*) => {$({
                 let _ = $step;
-                // SAFETY: every element holds the address of another.
+                // SAFETY: every element contains the address of another element.
                 at = unsafe { *(at as *const usize) };
             })*};
         }
@@ -197,37 +198,39 @@ impl Chain {
     }
 }
 
-/// Loads per iteration of the loop, so that the loop itself costs nothing in comparison.
+/// Number of loads per iteration of the loop, so that the overhead of the loop is negligible.
 const UNROLLED: usize = 32;
-/// Relative gain below which a pass counts as equally warm as the previous one.
+/// Relative speed-up over the previous pass below which the caches count as warm.
 const WARMER: f64 = 0.02;
-/// Share of the time of a flushed step below which a cache serves a step.
+/// Time of a load divided by the time of a load of a flushed line, below which the data is in a cache.
 const NEAR: f64 = 0.85;
-/// Maximum number of flushed lines: as many as are visited in a fraction of a millisecond.
+/// Maximum number of flushed lines; a chase visits them in a fraction of a millisecond.
 const FLUSHED: usize = 2048;
-/// Time after which warming ends with the current pass, seconds.
+/// Time after which the warm-up ends with the current pass, seconds.
 const WARM_SECONDS: f64 = 0.1;
-/// Minimum number of steps of a timed stretch.
+/// Minimum number of loads of a timed stretch.
 const LEAST_STEPS: usize = 1024;
-/// Divisor of the warming steps that gives the minimum stretch through a set larger than the caches.
+/// For a working set larger than the caches: number of loads of the warm-up divided by the minimum number of loads of a
+/// timed stretch.
 const WARM_OVER_STRETCH: usize = 8;
 
-/// True if a cache serves steps of `step` seconds, where steps through flushed lines take `flushed` seconds.
+/// True if the data of loads that take `step` seconds is in a cache. Loads of flushed lines take `flushed` seconds.
 pub(crate) fn is_cached(step: f64, flushed: f64) -> bool {
     step < flushed * NEAR
 }
 
-/// Flushes the lines of these addresses, which are mapped, from all caches; returns false if the processor has
-/// no instruction for that.
+/// Flushes the lines with these addresses, which must be mapped, from all caches. Returns false if the processor has no
+/// instruction for flushing.
 fn flush(addresses: &[usize]) -> bool {
-    // SAFETY: flushing a line changes no memory, and both architectures allow programs to do it.
+    // SAFETY: flushing a line does not change memory, and both architectures allow programs to flush lines.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         use std::arch::x86_64::{_mm_clflush, _mm_mfence};
         addresses.iter().for_each(|address| _mm_clflush(*address as *const u8));
         _mm_mfence();
     }
-    // SAFETY: as above; Linux allows programs to clean and invalidate by address (SCTLR_EL1.UCI).
+    // SAFETY: flushing a line does not change memory. Linux allows programs to clean and invalidate lines by address
+    // (SCTLR_EL1.UCI).
     #[cfg(target_arch = "aarch64")]
     unsafe {
         for address in addresses {
@@ -238,30 +241,30 @@ fn flush(addresses: &[usize]) -> bool {
     !addresses.is_empty() && cfg!(any(target_arch = "x86_64", target_arch = "aarch64"))
 }
 
-/// Chain in a region with the settings of its chase.
+/// Pointer chase through a chain in a memory region, with the settings of the measurement.
 #[derive(Clone)]
 pub(crate) struct Chase<'a> {
     chain: Chain,
     region: PhantomData<&'a MemoryRegion>,
-    /// Steps of a warming pass.
+    /// Number of loads of a warm-up pass.
     warm: usize,
-    /// True if the caches can hold the set.
+    /// True if the working set fits in the caches.
     fits: bool,
-    /// True if a line is expected to stay in a cache until the chase returns to it.
+    /// True if lines are expected to stay in a cache until the chase returns to them.
     stays: bool,
-    /// Steps of a timed stretch; 0 before the first stretch.
+    /// Number of loads of a timed stretch; 0 before the first stretch.
     pub steps: usize,
 }
 
 impl<'a> Chase<'a> {
-    /// Writes a chain into a region at `place`; the caches hold `held` bytes.
+    /// Writes a chain into a region at `place`. `held` is the size of the caches in bytes.
     ///
     /// # Safety
-    /// During the life of the chase no other code may write word `slot` of these lines, except to write the
-    /// same chain; `slot` must be below eight.
+    /// As long as the chase exists, no other code may write word `slot` of these lines, except to write the same chain.
+    /// `slot` must be below eight.
     ///
     /// # Panics
-    /// Panics if the bytes do not lie in the region.
+    /// Panics if the chain does not fit in the region.
     pub(crate) unsafe fn write(
         region: &'a MemoryRegion,
         place: ChainPlace,
@@ -269,7 +272,7 @@ impl<'a> Chase<'a> {
         held: u64,
     ) -> Self {
         let start = region.mapping().at(place.offset as usize, cycle.bytes as usize).addr().get();
-        // SAFETY: the bytes lie in the mapping; the remaining conditions are the caller's promise.
+        // SAFETY: the chain is within the mapping; the caller guarantees the other conditions.
         let chain = unsafe { Chain::write(start, place.slot, cycle) };
         let held = held as usize / LINE;
         Self {
@@ -277,36 +280,37 @@ impl<'a> Chase<'a> {
             region: PhantomData,
             warm: chain.elements.min(held).max(LEAST_STEPS),
             fits: chain.elements <= held,
-            // With random eviction one line in twenty of a set four times as large as a cache survives until
-            // the chase returns, e to the power of -3; with eviction of the oldest, none.
+            // Consider a working set that is four times as large as a cache. With random eviction, one line in twenty
+            // (e to the power of -3) is still in the cache when the chase returns to it; with least-recently-used
+            // eviction, none is.
             stays: (chain.elements as u64) < TIMES_LLC * held as u64,
             steps: 0,
         }
     }
 
-    /// Returns a timed stretch of `steps` steps for one worker, which returns the new position of the chase and
-    /// the seconds per step.
+    /// Returns a timed stretch of `steps` loads as a job for one worker. The job returns the new position of the chase
+    /// and the seconds per load.
     pub(crate) fn stretch(&self, steps: usize) -> impl Fn() -> (Chain, f64) + Sync + '_ {
         move || {
             let mut chain = self.chain;
             let begun = monotonic_nanos();
-            // SAFETY: the region is borrowed, and the creator of the chase promised that the chain does not
-            // change.
+            // SAFETY: the region is borrowed, and the creator of the chase guarantees that the chain does not change.
             let taken = unsafe { chain.run(steps) };
             (chain, (monotonic_nanos() - begun) as f64 * 1e-9 / taken as f64)
         }
     }
 
-    /// Continues from the end of the worker's stretch; returns its seconds per step.
+    /// Stores the position at the end of a stretch, so that the next stretch continues there; returns the seconds per
+    /// load of the stretch.
     pub(crate) fn ended(&mut self, made: impl IntoIterator<Item = Option<(Chain, f64)>>) -> f64 {
         let Some((chain, step)) = made.into_iter().flatten().next() else { return f64::NAN };
         self.chain = chain;
         step
     }
 
-    /// Does steps that do not count, on the first worker, to fill the caches. The first call also sets the
-    /// number of steps of a timed stretch of `seconds`. A set is not warmed again if its steps take as long
-    /// immediately after a pass as with its lines flushed, because its lines do not stay in the caches.
+    /// Warms the caches with untimed loads on the first worker. The first call also determines the number of loads of a
+    /// timed stretch of `seconds`. If loads take as long after a warm-up pass as after a flush, later calls do nothing,
+    /// because the lines of the working set do not stay in the caches.
     pub(crate) fn warm(&mut self, pool: &mut WorkerPool, seconds: f64) -> Result<(), ArenaError> {
         let first = self.steps == 0;
         let flushed = if first { self.flushed(pool)? } else { None };
@@ -332,8 +336,8 @@ impl<'a> Chase<'a> {
         }
         if first {
             self.stays &= flushed.is_none_or(|flushed| is_cached(step, flushed));
-            // A set that fits needs a whole pass, because any part of it may be nearer than the rest. For a
-            // larger set, the time of warming justifies a longer stretch.
+            // A working set that fits in the caches needs a stretch over a whole pass, because parts of it may be in
+            // different caches. For a larger set, the long warm-up justifies a longer stretch.
             let least = match (self.stays, self.fits) {
                 (false, _) => LEAST_STEPS,
                 (true, true) => self.warm,
@@ -344,14 +348,14 @@ impl<'a> Chase<'a> {
         Ok(())
     }
 
-    /// Returns the seconds per step of the first worker through lines that no cache holds: they are flushed
-    /// immediately before, on the pages of the set. `None` if the processor has no such instruction.
+    /// Measures the seconds per load of the first worker through lines of the working set that were flushed from all
+    /// caches immediately before. Returns `None` if the processor has no instruction for flushing.
     pub(crate) fn flushed(&mut self, pool: &mut WorkerPool) -> Result<Option<f64>, ArenaError> {
         let chain = self.chain;
         let steps = self.chain.elements.min(FLUSHED);
         let stretch = self.stretch(steps);
         let flush_and_run = || {
-            // SAFETY: the conditions are those of the stretch.
+            // SAFETY: the conditions are the same as for a timed stretch.
             let lines = unsafe { chain.next(steps) };
             flush(&lines).then(&stretch)
         };
@@ -361,7 +365,7 @@ impl<'a> Chase<'a> {
         Ok(step.is_finite().then_some(step))
     }
 
-    /// Returns a sample of seconds per step of a stretch on the first worker only.
+    /// Returns a sample with the seconds per load of a stretch on the first worker.
     pub(crate) fn sample(&mut self, pool: &mut WorkerPool) -> Result<Sample, ArenaError> {
         pool.sample(|pool| {
             let stretch = self.stretch(self.steps);
@@ -377,7 +381,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Lines of memory.
+    /// Cache lines for the tests, aligned.
     #[repr(align(64))]
     #[derive(Clone, Copy)]
     struct Aligned([usize; 8]);
@@ -387,7 +391,7 @@ mod tests {
         let cycle = Cycle::new(bytes as u64, ChaseOrder { stride, locality });
         let mut memory = vec![Aligned([0; 8]); bytes / LINE];
         let start = memory.as_mut_ptr() as usize;
-        // SAFETY: the memory is as long as the elements need.
+        // SAFETY: the memory is long enough for all elements.
         let chain = unsafe { Chain::write(start, slot, &cycle) };
         let mut visited = Vec::new();
         let mut at = chain.at;
@@ -406,13 +410,13 @@ mod tests {
         let mut memory = vec![Aligned([0; 8]); 100];
         let start = memory.as_mut_ptr() as usize;
         let cycle = Cycle::new(6400, ChaseOrder::default());
-        // SAFETY: the memory is 100 lines.
+        // SAFETY: the memory consists of 100 lines, as the cycle requires.
         let mut chain = unsafe { Chain::write(start, 3, &cycle) };
         let first = chain.at;
-        // SAFETY: as above; 25 runs of 32 steps are eight rounds.
+        // SAFETY: the chain is unchanged. 25 iterations of 32 loads are eight rounds through the chain.
         assert_eq!(unsafe { chain.run(800) }, 800);
         assert_eq!(chain.at, first);
-        // SAFETY: as above.
+        // SAFETY: the chain is unchanged.
         assert_eq!(unsafe { chain.run(1) }, 32);
         assert_ne!(chain.at, first);
     }

@@ -1,4 +1,4 @@
-//! Gauge of the curves.
+//! The gauge that measures curves of latency and bandwidth.
 
 use crate::config::CurveConfig;
 use crate::{Curve, CurveOptions, CurvePlan, GAUGE, view};
@@ -38,7 +38,7 @@ impl Gauge for Curves {
         Ok(None)
     }
 
-    /// Plans Read and Triad in each cache and in main memory, and kernels under the roof.
+    /// Plans the measurement of Read and Triad in each cache and in main memory, and of kernels under the roof.
     fn ceilings(
         &self,
         site: &Site,
@@ -67,7 +67,7 @@ impl Gauge for Curves {
             let idle = m.test == LATENCY && m.unit == Unit::Seconds;
             idle.then(|| m.read_config::<CurveConfig>().set_bytes.unwrap_or(0) as f64)
         };
-        let what = "idle memory, of the largest set";
+        let what = "idle memory, largest working set";
         vec![Headline::of("latency", what, record, GAUGE, largest_set)]
     }
 

@@ -1,10 +1,10 @@
-//! Ladder: bandwidth of read, write, copy and triad by working set, from 4 KiB per thread to four times the
-//! last-level caches in use.
+//! Ladder: bandwidth of read, write, copy and triad as a function of the working set, from 4 KiB per thread to four
+//! times the last-level caches in use.
 //!
-//! A working set consists of all arrays of the loop, so that all four kernels are at the same step of the
-//! ladder. Every thread has its own set. A timed call makes passes over its set for some milliseconds, so that
-//! the cost of the clock and the barrier is negligible also at 4 KiB, where a pass takes a few dozen cycles.
-//! Stores are regular, because non-temporal stores bypass the caches that the ladder shows.
+//! A working set consists of all arrays of the loop, so that all four kernels use the same amount of memory at each
+//! size. Every thread has its own working set. A timed call makes passes over the working set for some milliseconds.
+//! The cost of the clock and the barrier is therefore negligible even at 4 KiB, where a pass takes a few dozen cycles.
+//! Stores are regular, because non-temporal stores bypass the caches that the ladder measures.
 
 use crate::config::CurveConfig;
 use crate::levels::{self, Dot, Named, Reported};
@@ -22,12 +22,12 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, clock};
 use nodegauge_placement::Placement;
 use std::collections::BTreeSet;
 
-/// Kernels of each step.
+/// Kernels that are measured for each working set.
 const PATTERNS: [Kernel; 4] = [Kernel::Read, Kernel::Write, Kernel::Copy, Kernel::Triad];
-/// Smallest set of a thread, bytes.
+/// Smallest working set of a thread, bytes.
 pub(crate) const SMALLEST: u64 = 4096;
-/// Returns the sets of one thread, two per octave (4, 6, 8, 12, ... KiB), up to the first that is at least
-/// `largest`, or with `cap` up to the last that does not exceed it.
+/// Returns the working-set sizes of one thread, two per octave (4, 6, 8, 12, ... KiB). The last size is the first that
+/// is at least `largest`; if `cap` is true, the last that does not exceed `largest`.
 pub(crate) fn sizes(largest: u64, cap: bool) -> Vec<u64> {
     let mut sizes = Vec::new();
     for i in 0.. {
@@ -43,8 +43,8 @@ pub(crate) fn sizes(largest: u64, cap: bool) -> Vec<u64> {
     sizes
 }
 
-/// Returns the share of each reported cache that one thread of a placement has while all threads work, level 1
-/// first; caches of unknown size are left out.
+/// Returns the share of each reported cache that one thread has while all threads of the placement run, from level 1
+/// upwards. Caches of unknown size are omitted.
 pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Reported> {
     let threads = placement.threads.len().max(1) as u64;
     let cpus = placement.cpus();
@@ -53,8 +53,8 @@ pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Report
     let used = cpus.iter().filter_map(|cpu| topology.thread(*cpu)).map(|thread| thread.core);
     let cores = used.collect::<BTreeSet<usize>>().len() as u64;
     let share = |cache: &Cache| {
-        // Number of threads that share a cache: it is known for the last level; for the others, threads are
-        // assumed to be spread evenly over their cores.
+        // Number of threads that share a cache. It is known for the last level. For other levels, threads are assumed
+        // to be distributed evenly over the cores that share the cache.
         let in_use = if Some(cache.level) == last {
             topology.llc_in_use(&cpus).map_or(1, |(_, count)| count as u64)
         } else {
@@ -67,10 +67,10 @@ pub(crate) fn reported(topology: &Topology, placement: &Placement) -> Vec<Report
     caches().filter_map(share).collect()
 }
 
-/// Returns the sets of a thread, ascending, for a run that may use `share` of the usable memory.
+/// Returns the working-set sizes of a thread, ascending, for a run that may use the share `share` of the usable memory.
 ///
 /// # Errors
-/// Fails if the requested largest set is below the smallest, or does not fit.
+/// Fails if the requested largest working set is smaller than the minimum, or does not fit in memory.
 pub(crate) fn sets(
     setup: CurveSetup<'_>,
     share: f64,
@@ -86,26 +86,26 @@ pub(crate) fn sets(
     let few = sets.iter().filter(|set| *set * threads <= usable.0).count();
     if few < sets.len() {
         if asked || few == 0 {
-            return Err(too_large("the largest set", needed, usable));
+            return Err(too_large("the largest working set", needed, usable));
         }
         sets.truncate(few);
         let end = Bytes(sets[few - 1] * threads);
         let text = format!(
-            "the largest set is {end} instead of {needed}, which exceeds the usable memory"
+            "the largest working set is {end} instead of {needed}, which exceeds the usable memory"
         );
         notices.push(notice(NoticeId::Clamped, text));
     }
     Ok(sets)
 }
 
-/// Planned ladder.
+/// Planned measurement of a ladder.
 pub(super) struct Ladder {
-    /// Sets of a thread, ascending.
+    /// Working-set sizes of a thread, ascending.
     sets: Vec<u64>,
     threads: u64,
 }
 
-/// Plans a ladder.
+/// Plans the measurement of a ladder.
 pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Ladder, Failure> {
     Ok(Ladder { sets: sets(setup, 1.0, notices)?, threads: setup.threads() })
 }
@@ -125,7 +125,7 @@ impl Mode for Ladder {
         let pages = setup.pages();
         let policy = &setup.options.policy;
         let region = MemoryRegion::map(&mut pool, everyone, largest, pages, policy)?;
-        let pieces = region.pieces();
+        let buffers = region.buffers();
 
         let caches = reported(&setup.site.topology, setup.placement);
         run.observer.phase("choosing the fastest loop for each level");
@@ -140,7 +140,7 @@ impl Mode for Ladder {
                 let until = tried as f64 / all as f64;
                 let stores = &[Stores::Regular];
                 let bytes = set as usize;
-                chosen.extend(run.fastest(until, &mut pool, pieces, kernel, stores, bytes)?);
+                chosen.extend(run.fastest(until, &mut pool, buffers, kernel, stores, bytes)?);
             }
             variants.push(chosen);
         }
@@ -150,8 +150,8 @@ impl Mode for Ladder {
             variants.map(|variant| Traffic::new(*variant, set as usize)).collect()
         };
         let turn = |candidates: &[Traffic], set: u64, team: &mut WorkerPool| {
-            traffic::refill(team, pieces, set as usize)?;
-            traffic::sample(candidates, team, pieces)
+            traffic::refill(team, buffers, set as usize)?;
+            traffic::sample(candidates, team, buffers)
         };
         run.observer.phase("checking every element");
         let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
@@ -159,7 +159,7 @@ impl Mode for Ladder {
         let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
             let mut step = loops(self.sets[i]);
             for traffic in &mut step {
-                traffic.prepare(&mut pool, pieces)?;
+                traffic.prepare(&mut pool, buffers)?;
             }
             let begun = clock::now();
             let first = turn(&step, self.sets[i], &mut pool)?;
@@ -167,12 +167,12 @@ impl Mode for Ladder {
         })?;
         let sets: Vec<u64> = taken.keys().map(|i| self.sets[*i]).collect();
         let (steps, first): (Vec<Vec<Traffic>>, Vec<_>) = taken.into_values().unzip();
-        let phase = "measuring all sets interleaved";
+        let phase = "measuring all working sets interleaved";
         let judged = run.samples_behind(policy::CURVES_BEHIND, first, phase, |i| {
             turn(&steps[i], sets[i], &mut pool)
         })?;
 
-        // All loops have the same sizes.
+        // All loops are measured with the same working-set sizes.
         let dot = |(i, set): (usize, &u64)| {
             let rate = |(part, traffic): (usize, &Traffic)| {
                 let best = judged.seconds(i, part).into_iter().reduce(f64::min)?;
@@ -197,7 +197,8 @@ impl Mode for Ladder {
                     level_reported_bytes: level.and_then(Named::share),
                     ..config.clone()
                 };
-                // Only sets much larger than the caches move through main memory.
+                // Only working sets that are much larger than the caches are read from main memory and compared with
+                // its theoretical bandwidth.
                 let limited =
                     *set == largest && level.is_some_and(|level| level.reported.is_none());
                 let figure = FigureOutline {
@@ -214,7 +215,8 @@ impl Mode for Ladder {
     }
 }
 
-/// Returns the sets at which the loop of each level is chosen: half of each cache, and the largest set.
+/// Returns the working-set sizes at which the fastest loop for each level is chosen: half of each cache, and the
+/// largest working set.
 fn trial_sets(sets: &[u64], caches: &[Reported]) -> Vec<u64> {
     let largest = sets[sets.len() - 1];
     let nearest = |target: u64| sets.iter().copied().rfind(|set| *set <= target).unwrap_or(sets[0]);

@@ -1,11 +1,12 @@
-//! Idle latency by working set: the time of one step of a chase, on base pages and on huge pages, which shows
-//! the cost of the TLB.
+//! Idle latency as a function of the working set: the time per load of a pointer chase, on base pages and on huge
+//! pages. The difference shows the cost of TLB misses.
 //!
-//! All sets on one kind of page share one region. A line has eight words, and neighbouring sizes chain through
-//! different words, so that 31 sizes need little more memory than the largest. Before each sample the chase
-//! passes through its whole set (for a larger set, through as much as the last-level caches hold) until the
-//! time per step stops falling, so that caches and TLB are in their steady state. A cache that
-//! receives lines evicted from another cache, or that is shared with other programs, needs more than one pass.
+//! All working sets on one kind of page share one memory region. A cache line has eight words, and the chains of
+//! successive sizes use different words of the same lines, so that 31 sizes need little more memory than the largest.
+//! Before each sample, the chase passes through its working set until the time per load stops falling, so that caches
+//! and TLB are in a steady state. If the working set is larger than the last-level caches, a pass covers only as much
+//! as these caches hold. A cache that receives lines evicted from another cache, or that is shared with other programs,
+//! needs more than one pass.
 
 use crate::chase::{self, ChainPlace, Chase, Cycle, SLOTS};
 use crate::config::CurveConfig;
@@ -25,15 +26,15 @@ use nodegauge_measure::{Bytes, Failure, Notice, clock, stats};
 
 /// Duration of a timed stretch of a chase, seconds.
 const CHASE_SECONDS: f64 = 1.5e-3;
-/// Maximum ratio of a region to its largest set.
+/// Maximum ratio of the size of a region to the largest working set in the region.
 const REGION_OVER_SET: f64 = 1.2;
 
-/// Returns the place of each set's chain in one region, as offset and word of a line, and the bytes of the
-/// region. Sets that use the same word lie one after the other.
+/// Returns the position of each working set's chain in a common region (offset and word of a line), and the size of the
+/// region. Chains that use the same word do not overlap and follow each other.
 fn slots(sets: &[u64]) -> (Vec<ChainPlace>, u64) {
     let mut ends = [0; SLOTS];
     let mut places = Vec::new();
-    // The largest set is placed first, so that a region is little longer than its largest set.
+    // The largest working set is placed first, so that the region is only slightly larger than this set.
     for set in sets.iter().rev() {
         let slot = places.len() % SLOTS;
         places.push(ChainPlace { offset: ends[slot], slot });
@@ -43,15 +44,15 @@ fn slots(sets: &[u64]) -> (Vec<ChainPlace>, u64) {
     (places, ends.into_iter().max().unwrap_or(0))
 }
 
-/// Planned latencies.
+/// Planned measurement of latencies.
 pub(super) struct Latency {
-    /// Sets, ascending.
+    /// Working-set sizes, ascending.
     sets: Vec<u64>,
-    /// Page sizes: as requested, or base pages and the largest that need no reservation.
+    /// Kinds of pages: as requested, or base pages and the largest pages that need no reservation.
     kinds: Vec<RequestedPages>,
 }
 
-/// Plans the latencies of one thread.
+/// Plans the measurement of latencies with one thread.
 pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Latency, Failure> {
     let threads = setup.threads();
     let options = setup.options;
@@ -67,7 +68,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<L
         (None, best) => vec![RequestedPages::Base, best],
     };
     let mut sets = ladder::sets(setup, 1.0 / (REGION_OVER_SET * kinds.len() as f64), notices)?;
-    // A set of fewer than eight elements is not a chase.
+    // A working set of fewer than eight elements is too small for a chase.
     let fewest = SMALLEST.max(8 * options.order.stride as u64);
     refuse_below(Bytes(fewest), Bytes(sets[sets.len() - 1]))?;
     sets.retain(|set| *set >= fewest);
@@ -102,7 +103,7 @@ impl Mode for Latency {
         let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
             let cycle = Cycle::new(self.sets[i], options.order);
             let write = |region| {
-                // SAFETY: sets of one slot do not overlap, and no other code uses the regions.
+                // SAFETY: chains with the same slot do not overlap, and no other code uses the regions.
                 unsafe { Chase::write(region, places[i], &cycle, setup.held()) }
             };
             let mut chases: Vec<Chase<'_>> = regions.iter().map(write).collect();
@@ -112,7 +113,7 @@ impl Mode for Latency {
             Ok::<_, ArenaError>(((chases, samples), clock::now() - begun))
         })?;
         let sets: Vec<u64> = taken.keys().map(|i| self.sets[*i]).collect();
-        // All sets on one kind of pages, then all on the next.
+        // The cells are ordered by the kind of pages, then by size.
         let mut cells = Vec::new();
         let mut samples = Vec::new();
         let mut by_set: Vec<_> =
@@ -123,12 +124,12 @@ impl Mode for Latency {
             cells.extend(chases);
             samples.extend(first);
         }
-        let phase = "chasing through all sets interleaved";
+        let phase = "chasing through all working sets interleaved";
         let judged = run.samples_behind(policy::CURVES_BEHIND, samples, phase, |i| {
             turn(&mut cells[i], &mut pool)
         })?;
         let caches = ladder::reported(&setup.site.topology, setup.placement);
-        // On base pages the limits of the TLB lie among those of the caches; huge pages show the caches only.
+        // Levels are detected on huge pages. On base pages, TLB misses cause additional steps in the curve.
         let last = (regions.len() - 1) * sets.len();
         let parts = judged.parts(last);
         let median = |cell, part| {

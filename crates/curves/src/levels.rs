@@ -1,40 +1,40 @@
-//! Levels of the memory system, detected in curves over working-set sizes, and named after the caches that the
-//! machine reports. One model serves times and rates: a ladder provides the rates of its loops, a chase its
-//! latencies.
+//! Levels of the memory system. They are detected in curves over working-set sizes and named after the caches that the
+//! machine reports. The same model is used for times and rates: a ladder provides the rates of several loops, a chase
+//! provides latencies.
 //!
-//! All curves together, in logarithms, are cut into pieces of constant height. The chosen cut minimises the sum
-//! of absolute deviations from the medians of each piece plus a price per piece (dynamic programming over all
-//! cuts; Jackson et al., "An algorithm for optimal partitioning of data on an interval", 2005). The price is
-//! that of Schwarz's criterion for Laplacian noise with the scatter of the curves between neighbouring sizes.
-//! The cost of a point is bounded, so that an outlier does not cut a level in two (Fearnhead and Rigaill,
-//! "Changepoint detection in the presence of outliers", 2019). A piece that is long and flat enough is a level;
-//! the points between levels are a slope.
+//! The curves are segmented jointly, in logarithms, into segments of constant height. The chosen segmentation minimises
+//! the sum of absolute deviations from the median of each segment plus a penalty per segment (dynamic programming over
+//! all segmentations; Jackson et al., "An algorithm for optimal partitioning of data on an interval", 2005). The
+//! penalty is that of Schwarz's criterion for Laplacian noise, with the scatter of the curves between successive sizes.
+//! The cost of a single point is bounded, so that an outlier does not split a level in two (Fearnhead and Rigaill,
+//! "Changepoint detection in the presence of outliers", 2019). A segment that is long and flat enough is a level; the
+//! points between levels form a slope.
 //!
-//! A level belongs to the cache at whose size the curves leave it. It belongs to memory if it continues beyond
-//! the last cache, or if its loads take as long as those of flushed lines; memory has several levels if the TLB
-//! has several. The reported caches provide names only. Pure: no clock, no kernel.
+//! A level belongs to the cache whose size is nearest to the end of the level. It belongs to memory if it continues
+//! beyond the last cache, or if its loads take as long as loads of flushed lines. Memory has several levels if the TLB
+//! has several levels. The reported caches are used only to name levels. All functions are pure.
 use nodegauge_measure::{Bytes, stats};
 
-/// Size with the values measured there.
+/// Point of the curves: a working-set size with the value of each curve.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Dot {
     /// Working set of one thread, bytes.
     pub bytes: u64,
-    /// Value of each curve, as many in every dot, in any unit, above zero.
+    /// Value of each curve, in any unit, above zero. All dots have the same number of values.
     pub values: Vec<f64>,
-    /// True if a cache served the set, because loads of flushed lines took longer; `None` if that was not
+    /// True if the working set was in a cache, because loads of flushed lines took longer; `None` if this was not
     /// measured.
     pub cached: Option<bool>,
 }
 
-/// Plateau of the curves.
+/// Plateau of the curves, i.e. a level of the memory system.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Level {
-    /// Index of the first dot.
+    /// Index of the first dot of the plateau.
     pub first: usize,
-    /// Index of the last dot.
+    /// Index of the last dot of the plateau.
     pub last: usize,
-    /// Logarithm of the median of the dots on each curve.
+    /// Median of the plateau on each curve, as a logarithm.
     heights: Vec<f64>,
 }
 
@@ -43,41 +43,41 @@ pub(crate) struct Level {
 pub(crate) struct Reported {
     /// Number of the level: 1, 2, 3, ...
     pub level: u32,
-    /// Size, bytes.
+    /// Total size of the cache, bytes.
     pub whole: u64,
-    /// Share of one thread while its neighbours use equal shares, bytes.
+    /// Share of one thread, if all threads that use the cache have equal shares, bytes.
     pub bytes: u64,
 }
 
-/// Level with its name.
+/// Detected level with its name.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Named {
-    /// `L1`, `L2`, ..., `memory`.
+    /// Name of the level: `L1`, `L2`, ..., `memory`.
     pub name: String,
-    /// Plateau.
+    /// Plateau of the level.
     pub level: Level,
-    /// Cache of the level; `None` for memory.
+    /// Reported cache of the level; `None` for memory.
     pub reported: Option<Reported>,
 }
 
 impl Named {
-    /// Returns one thread's share of the cache according to the machine, bytes.
+    /// Returns the share of one thread in the reported cache, bytes; `None` for memory.
     pub(crate) fn share(&self) -> Option<u64> {
         self.reported.map(|cache| cache.bytes)
     }
 }
 
-/// Factor between heights below which they are of one level.
+/// Factor between the heights of two segments, below which the segments belong to one level.
 const SAME: f64 = 1.15;
-/// Minimum number of dots of a level: with two per octave, a factor of two in size.
+/// Minimum number of dots of a level. With two dots per octave, three dots span a factor of two in size.
 const LEAST_DOTS: usize = 3;
-/// Minimum scatter in the model, in logarithms: a seventh of the difference between levels.
+/// Minimum scatter in the model, in logarithms; it is a seventh of the minimum difference between levels.
 const LEAST_SCATTER: f64 = 0.02;
-/// Maximum factor between a cache's edge and its reported size: sizes are half an octave apart, and other data
-/// always occupies part of a cache.
+/// Maximum factor between the detected end of a cache's level and the reported size of the cache. Sizes are half an
+/// octave apart, and other data always occupies part of a cache.
 const EDGE_SLACK: f64 = 1.6;
 
-/// Returns the plateaus of curves whose dots ascend in size.
+/// Returns the plateaus of curves. The dots must be in ascending order of size.
 pub(crate) fn levels(dots: &[Dot]) -> Vec<Level> {
     let curves = Curves::new(dots);
     let pieces = curves.cuts().into_iter().map(|(first, last)| curves.piece(first, last));
@@ -85,15 +85,15 @@ pub(crate) fn levels(dots: &[Dot]) -> Vec<Level> {
     curves.grown(curves.united(plateaus))
 }
 
-/// True if the mean distance over all curves is small.
+/// True if the heights of two plateaus hardly differ, on average over all curves.
 fn alike(x: &Level, y: &Level) -> bool {
     let apart = x.heights.iter().zip(&y.heights).map(|(x, y)| (x - y).abs());
     apart.sum::<f64>() < SAME.ln() * x.heights.len() as f64
 }
 
-/// Curves over common sizes.
+/// Curves over the same sizes.
 struct Curves {
-    /// Logarithms of the values, by curve.
+    /// Logarithms of the values, one list per curve.
     logs: Vec<Vec<f64>>,
     /// Mean deviation of each curve due to noise.
     scatter: Vec<f64>,
@@ -106,7 +106,8 @@ impl Curves {
         let curves = dots.first().map_or(0, |dot| dot.values.len());
         let log = |curve: usize| dots.iter().map(|dot| dot.values[curve].ln()).collect();
         let logs: Vec<Vec<f64>> = (0..curves).map(log).collect();
-        // Most neighbours are of one level, so the median step is noise of two dots.
+        // Most neighbouring dots belong to the same level, so that the median difference between neighbours is the
+        // noise of two dots.
         let scatter = |curve_logs: &Vec<f64>| {
             let steps: Vec<f64> =
                 curve_logs.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
@@ -115,11 +116,11 @@ impl Curves {
         Self { scatter: logs.iter().map(scatter).collect(), logs, dots: dots.len() }
     }
 
-    /// Returns the best cut into pieces: first and last index of each.
+    /// Returns the best segmentation, as first and last index of each segment.
     fn cuts(&self) -> Vec<(usize, usize)> {
-        // A piece has a position and a height on each curve.
+        // The number of parameters of a segment is its position plus one height per curve.
         let price = (1 + self.logs.len()) as f64 / 2.0 * (self.dots as f64).ln();
-        // best[i]: lowest cost of the first i dots, and the first index of their last piece.
+        // best[i] contains the lowest cost of the first i dots, and the first index of the last segment.
         let mut best: Vec<(f64, usize)> = vec![(0.0, 0)];
         for end in 1..=self.dots {
             let cost = |begin: usize| best[begin].0 + self.cost(begin, end, price) + price;
@@ -138,9 +139,9 @@ impl Curves {
         pieces
     }
 
-    /// Returns the deviations from the medians of a piece divided by the scatter. The cost of a dot is at most
-    /// that of noise plus half of a piece: less than a piece of its own for one dot, and more for several
-    /// together.
+    /// Returns the cost of a segment: the deviations from its medians divided by the scatter. The cost of a single dot
+    /// is bounded by the cost of noise plus half the penalty of a segment. A single outlier therefore does not form a
+    /// segment, whereas several adjacent ones do.
     fn cost(&self, begin: usize, end: usize, price: f64) -> f64 {
         let heights = self.heights(begin, end - 1);
         let of_dot = |i: usize| {
@@ -151,7 +152,7 @@ impl Curves {
         (begin..end).map(of_dot).sum()
     }
 
-    /// Returns the median logarithm of a piece on each curve.
+    /// Returns the median logarithm of a segment on each curve.
     fn heights(&self, first: usize, last: usize) -> Vec<f64> {
         self.logs.iter().map(|logs| stats::median(&logs[first..=last])).collect()
     }
@@ -160,12 +161,12 @@ impl Curves {
         Level { first, last, heights: self.heights(first, last) }
     }
 
-    /// True if a dot lies at the height of a piece.
+    /// True if a dot is at the height of a segment.
     fn is_at(&self, dot: usize, piece: &Level) -> bool {
         alike(&self.piece(dot, dot), piece)
     }
 
-    /// Joins neighbouring pieces of nearly the same height, with the few outliers between them.
+    /// Joins neighbouring segments of nearly the same height, including the few outliers between them.
     fn united(&self, pieces: impl Iterator<Item = Level>) -> Vec<Level> {
         pieces.fold(Vec::new(), |mut all: Vec<Level>, next| {
             match all.last_mut() {
@@ -178,7 +179,7 @@ impl Curves {
         })
     }
 
-    /// Extends plateaus by the adjacent dots at their height, wherever the cut is.
+    /// Extends plateaus by the adjacent dots at the same height, regardless of the segmentation.
     fn grown(&self, mut plateaus: Vec<Level>) -> Vec<Level> {
         for i in 0..plateaus.len() {
             let after = i.checked_sub(1).map_or(0, |before| plateaus[before].last + 1);
@@ -194,8 +195,8 @@ impl Curves {
         plateaus
     }
 
-    /// Returns the part of a piece between the first and the last dot at its height, if enough of its dots are
-    /// at that height.
+    /// Returns the part of a segment between the first and the last dot at its height, if enough dots of the segment
+    /// are at that height.
     fn plateau(&self, piece: &Level) -> Option<Level> {
         let flat: Vec<usize> =
             (piece.first..=piece.last).filter(|dot| self.is_at(*dot, piece)).collect();
@@ -206,13 +207,13 @@ impl Curves {
     }
 }
 
-/// Names the plateaus. A plateau that no cache served is `memory`; if that was not measured, `memory` is the
-/// plateau that continues to the end, beyond the last cache. Any other plateau has the name of the smallest
-/// cache that holds the sets up to the size where the curves leave it, or of the last cache. Of several
-/// plateaus of a cache the longest gets its name; the others are part of a slope.
+/// Names the plateaus. A plateau whose data was in no cache is `memory`. If this was not measured, `memory` is the
+/// plateau that continues to the end of the curves, beyond the last cache. Any other plateau is named after the
+/// smallest cache that holds the working sets up to the end of the plateau, or after the last cache. Of several
+/// plateaus of a cache, only the longest is named; the others are part of a slope.
 ///
-/// If the sets end within the last cache and only the reports of a hypervisor are available (`guest`), the last
-/// cache and memory cannot be distinguished.
+/// If the largest working set fits in the last cache and a hypervisor reports the cache sizes (`guest`), the last cache
+/// and memory cannot be distinguished.
 pub(crate) fn name(
     dots: &[Dot],
     levels: Vec<Level>,
@@ -253,20 +254,21 @@ pub(crate) fn name(
     named
 }
 
-/// True if a cache served most of these dots; `None` if that was not measured.
+/// True if the data of most of these dots was in a cache; `None` if this was not measured.
 fn cached(dots: &[Dot]) -> Option<bool> {
     let tried: Vec<bool> = dots.iter().filter_map(|dot| dot.cached).collect();
     let served = tried.iter().filter(|cached| **cached).count();
     (!tried.is_empty()).then_some(2 * served > tried.len())
 }
 
-/// Returns the last set of a level and the first one after it, or the last one twice at the end of the curves.
+/// Returns the last working set of a level and the first working set after the level. At the end of the curves, returns
+/// the last working set twice.
 fn leaves(dots: &[Dot], level: &Level) -> (u64, u64) {
     let end = dots[level.last].bytes;
     (end, dots.get(level.last + 1).map_or(end, |dot| dot.bytes))
 }
 
-/// Returns the level in which a dot lies.
+/// Returns the level that contains a dot.
 pub(crate) fn at(named: &[Named], dot: usize) -> Option<&Named> {
     named.iter().find(|named| (named.level.first..=named.level.last).contains(&dot))
 }
@@ -275,7 +277,7 @@ fn length(level: &Level) -> usize {
     level.last - level.first
 }
 
-/// Returns the contradictions between the curves and the reported caches, one sentence each.
+/// Returns the contradictions between the curves and the reported caches, as one sentence per contradiction.
 pub(crate) fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]) -> Vec<String> {
     let mut contradictions = Vec::new();
     let largest = dots.last().map_or(0, |dot| dot.bytes);
@@ -296,8 +298,9 @@ pub(crate) fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]
             let high = next as f64 * EDGE_SLACK;
             if (cache.bytes as f64) < low || cache.bytes as f64 > high {
                 let [end, next] = [end, next].map(Bytes);
-                contradictions
-                    .push(format!("{what}: the curve leaves it between {end} and {next}"));
+                contradictions.push(format!(
+                    "{what}: in the curve, this level ends between {end} and {next}"
+                ));
             }
             continue;
         }
@@ -306,9 +309,9 @@ pub(crate) fn disagreements(dots: &[Dot], named: &[Named], reported: &[Reported]
             let other = at(named, i)?;
             let [first, last] =
                 [other.level.first, other.level.last].map(|dot| Bytes(dots[dot].bytes));
-            Some(format!("sets of {first} to {last} have the speed of {}", other.name))
+            Some(format!("working sets of {first} to {last} have the speed of {}", other.name))
         });
-        let instead = instead.unwrap_or_else(|| "there is no plateau at its size".to_owned());
+        let instead = instead.unwrap_or_else(|| "the curve has no plateau at this size".to_owned());
         contradictions.push(format!("{what}, is not detected: {instead}"));
     }
     contradictions

@@ -1,8 +1,9 @@
 //! Curves of latency and bandwidth of the memory system.
 //!
-//! Five modes measure their cells in turn: `ladder` (bandwidth by working set), `latency` (a pointer chase by
-//! working set), `matrix` (from each NUMA node to each other node, and from CPU to CPU), `loaded` (latency
-//! under load) and `mix` (ratios of reads to writes). Each mode plans itself, and measures in a `run`.
+//! There are five modes: `ladder` (bandwidth by working set), `latency` (pointer chase by working set), `matrix` (from
+//! each NUMA node to each other node, and from CPU to CPU), `loaded` (latency under load) and `mix` (ratios of reads to
+//! writes). Each mode has a module that plans the measurement; `run` contains the code that all modes use to measure.
+//! The cells of a mode are measured alternately.
 
 mod ceilings;
 mod chase;
@@ -43,7 +44,7 @@ use std::time::Duration;
 /// Options of all curves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CurveOptions {
-    /// Page size; `None` for automatic choice.
+    /// Kind of pages; `None` for an automatic choice.
     pub pages: Option<RequestedPages>,
     /// Memory policy.
     pub policy: MemoryPolicy,
@@ -51,15 +52,15 @@ pub struct CurveOptions {
     pub largest: Option<Bytes>,
     /// Maximum share of the available memory to use, 0 to 1.
     pub memory_fraction: Fraction,
-    /// Order in which a chase visits its memory.
+    /// Order in which a pointer chase visits the memory.
     pub order: ChaseOrder,
-    /// True if ceilings include kernels under the roof.
+    /// True if kernels under the roof are measured together with the ceilings.
     pub kernels: bool,
-    /// Suffix of the names of ceilings.
+    /// Suffix of the figure names of ceilings.
     pub suffix: &'static str,
-    /// Time for the whole run.
+    /// Time budget of the whole run.
     pub budget: Duration,
-    /// Exact number of rounds after the warm-up, independent of the time.
+    /// Exact number of rounds after the warm-up, regardless of the time.
     pub samples: Option<usize>,
 }
 
@@ -79,7 +80,7 @@ impl Default for CurveOptions {
     }
 }
 
-/// Kind of measurement.
+/// Kind of curve, i.e. the mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Curve {
     /// Bandwidth of read, write, copy and triad by working set.
@@ -92,11 +93,11 @@ pub enum Curve {
     Loaded,
     /// Bandwidth by ratio of reads to writes.
     Mix,
-    /// Bandwidths of each level, for a roofline.
+    /// Bandwidths of each memory level, for a roofline.
     Ceilings,
 }
 
-/// Planned measurement of a curve on a node.
+/// Interface of a mode: a planned measurement of a curve on a node.
 trait Mode {
     /// Returns the memory that the measurement uses.
     fn memory(&self) -> Bytes;
@@ -106,11 +107,11 @@ trait Mode {
         Vec::new()
     }
 
-    /// Measures and adds the results to the run's outcome.
+    /// Measures the curve, and adds the results to the outcome of the run.
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError>;
 }
 
-/// A planned curve.
+/// Planned measurement of a curve, with the options of the run.
 pub struct CurvePlan {
     curve: Curve,
     placement: Placement,
@@ -120,14 +121,14 @@ pub struct CurvePlan {
 }
 
 impl CurvePlan {
-    /// Default time for the whole run.
+    /// Default time budget of a curve.
     pub const BUDGET: Duration = Duration::from_secs(12);
 
-    /// Plans a curve on the requested threads, with their memory policy. The latency curve has one thread unless
-    /// places are given; the matrix has threads of its own.
+    /// Plans a curve on the requested threads, with the requested memory policy. The latency curve is measured with one
+    /// thread unless places are given. The matrix chooses its threads itself.
     ///
     /// # Errors
-    /// Fails if the threads cannot be placed, and as [`Self::new`].
+    /// Fails if the threads cannot be placed, and under the same conditions as [`Self::new`].
     pub fn of(
         curve: Curve,
         site: &Site,
@@ -146,11 +147,11 @@ impl CurvePlan {
         Self::new(curve, site, placed, CurveOptions { policy: team.policy, ..options }, notices)
     }
 
-    /// Plans a curve; `notices` contains the notices of the request for the placement.
+    /// Plans a curve. `notices` contains the notices that belong to the request for the placement.
     ///
     /// # Errors
-    /// Fails if a set is below the smallest or exceeds the memory limit, or if the threads do not suit the
-    /// curve.
+    /// Fails if the largest working set is below the minimum or exceeds the memory limit, or if the number of threads
+    /// is not possible for the curve.
     pub fn new(
         curve: Curve,
         site: &Site,
@@ -218,13 +219,13 @@ impl Planned for CurvePlan {
     }
 }
 
-/// Largest working set as a multiple of the sum of the last-level caches in use.
+/// Largest working set as a multiple of the total size of the last-level caches in use.
 const TIMES_LLC: u64 = 4;
-/// Largest working set if no cache is known, and its minimum if a hypervisor reports the caches: more than four
+/// Largest working set if no cache is known; also its minimum if a hypervisor reports the caches. It is more than four
 /// times the cache of any desktop.
 const UNKNOWN_CACHE: Bytes = Bytes::mib(512);
 
-/// Node, threads and requested options.
+/// Input for the plan of a mode: node, threads and options.
 #[derive(Clone, Copy)]
 pub(crate) struct CurveSetup<'a> {
     site: &'a Site,
@@ -237,18 +238,19 @@ impl CurveSetup<'_> {
         self.placement.threads.len().max(1) as u64
     }
 
-    /// Returns the sum of the last-level caches that the threads reach, if known.
+    /// Returns the total size of the last-level caches that the threads use, if known.
     fn llc(&self) -> Option<Bytes> {
         self.site.topology.llc_in_use(&self.placement.cpus()).map(|(bytes, _)| Bytes(bytes))
     }
 
-    /// Returns the bytes that the last-level caches hold, for warming; an assumed value if no cache is known.
+    /// Returns the total size of the last-level caches, which a warm-up must fill; an assumed size if no cache is
+    /// known.
     fn held(&self) -> u64 {
         self.llc().map_or(64 << 20, |llc| llc.0)
     }
 
-    /// Returns the largest working set: as requested, or four times the last-level caches in use; adds a notice
-    /// if no cache is known.
+    /// Returns the largest working set: as requested, or four times the last-level caches in use. Adds a notice if no
+    /// cache is known.
     fn largest(&self, notices: &mut Vec<Notice>) -> Bytes {
         match (self.options.largest, self.llc()) {
             (Some(largest), _) => largest,
@@ -258,7 +260,7 @@ impl CurveSetup<'_> {
             }
             (None, None) => {
                 let text = format!(
-                    "the size of the last-level cache is unknown: the largest set is {UNKNOWN_CACHE}"
+                    "the size of the last-level cache is unknown: the largest working set is {UNKNOWN_CACHE}"
                 );
                 notices.push(notice(NoticeId::Assumed, text));
                 UNKNOWN_CACHE
@@ -271,19 +273,19 @@ impl CurveSetup<'_> {
         self.site.machine.virtualisation.is_some()
     }
 
-    /// Returns the memory that may be used.
+    /// Returns the size of the memory that may be used.
     fn usable(&self) -> Bytes {
         let options = self.options;
         let can_be_had = available(&self.site.machine, options.pages, &options.policy);
         Bytes((can_be_had.as_f64() * options.memory_fraction.0) as u64)
     }
 
-    /// Returns the page size to use.
+    /// Returns the kind of pages to use.
     fn pages(&self) -> RequestedPages {
         self.options.pages.unwrap_or_else(|| best_pages(&self.site.machine))
     }
 
-    /// Returns a CPU that the placement does not use, for the core-to-core latency of a single thread.
+    /// Returns a CPU that the placement does not use, to measure the core-to-core latency of a single thread.
     fn spare(&self) -> Option<CpuId> {
         let used = self.placement.cpus();
         self.site.topology.allowed().map(|thread| thread.cpu).find(|cpu| !used.contains(cpu))
@@ -294,7 +296,7 @@ fn notice(id: NoticeId, text: impl Into<String>) -> Notice {
     Notice::new(id, GAUGE, text)
 }
 
-/// Fails if the largest working set is below the smallest.
+/// Fails if the requested largest working set is below the minimum.
 fn refuse_below(least: Bytes, given: Bytes) -> Result<(), Failure> {
     if given >= least {
         return Ok(());
@@ -303,7 +305,7 @@ fn refuse_below(least: Bytes, given: Bytes) -> Result<(), Failure> {
     Err(Failure::usage(text).hint(format!("give --size {least} or more")))
 }
 
-/// Returns the failure for insufficient memory.
+/// Creates the failure for insufficient memory.
 fn too_large(what: &str, needed: Bytes, usable: Bytes) -> Failure {
     Failure::missing(format!("{what} needs {needed}, but only {usable} of memory may be used"))
         .hint("use a smaller --size, or a larger --memory-fraction")

@@ -1,8 +1,8 @@
-//! Core-to-core latency: the time that a cache line takes from one CPU to another, half of a round trip.
+//! Core-to-core latency: the time to transfer a cache line from one CPU to another, i.e. half of a round trip.
 //!
-//! All pairs of CPUs are measured if they are few; otherwise, pairs of each class of distance (hardware threads
-//! of a core, cores on a last-level cache, on a NUMA node, in a socket, in different sockets), spread over the
-//! machine.
+//! On a small machine all pairs of CPUs are measured. On a larger machine, random pairs of each class of distance are
+//! measured: hardware threads of a core, cores that share a last-level cache, cores of a NUMA node, of a socket, and of
+//! different sockets.
 
 use crate::config::CurveConfig;
 use crate::run::{CurveRun, FigureOutline, Value};
@@ -17,9 +17,9 @@ use nodegauge_placement::{CpuPair, Distance};
 use nodegauge_team::Team;
 use nodegauge_team::core_to_core::{self, SharedLines};
 
-/// Maximum number of pairs up to which all are measured; 48 CPUs have fewer.
+/// Number of pairs up to which all pairs are measured; 48 CPUs have fewer pairs.
 const ALL_PAIRS: usize = 1200;
-/// Pairs measured per class if there are more.
+/// Maximum number of measured pairs per class of distance on larger machines.
 pub(crate) const PAIRS_PER_CLASS: usize = 48;
 
 /// Returns the pairs to measure among the allowed CPUs, and true if these are all pairs.
@@ -34,7 +34,7 @@ pub(crate) fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
     if all.len() <= ALL_PAIRS {
         return (all, true);
     }
-    // With a fixed seed, the same machine always gives the same pairs.
+    // The seed is fixed, so that the same pairs are always selected on the same machine.
     Shuffler::new(0x7061_6972).shuffle(&mut all);
     all.sort_by_key(|pair| pair.distance);
     let mut chosen: Vec<CpuPair> = all
@@ -45,14 +45,14 @@ pub(crate) fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
     (chosen, false)
 }
 
-/// Measures the pairs in turn; a sample is half of a round trip, in seconds.
+/// Measures the pairs alternately. A sample is half of a round trip, in seconds.
 pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), ArenaError> {
     let phase = format!("core-to-core latency of {} pairs of CPUs", pairs.len());
     let judged = run.samples(policy::CURVES, pairs.len(), &phase, |i| {
         let mut team = Team::start(&[vec![pairs[i].first], vec![pairs[i].second]])?;
         let shared_lines = SharedLines::new(team.len());
         let trip = core_to_core::round_trip(&mut team, &shared_lines)?;
-        // The sample's regime is its own round trip, because a run has pairs of different distances.
+        // No regime is assigned to the sample, because the pairs of a run have different distances.
         Ok(Sample::of_times(vec![trip.0 / 2.0]))
     })?;
     for (i, pair) in pairs.iter().enumerate() {

@@ -1,15 +1,15 @@
-//! Latency under load: one thread chases through memory while all others read at growing shares of their full
-//! rate.
+//! Latency under load: one thread (the chaser) measures latency with a pointer chase while all other threads (the
+//! loaders) read memory at increasing shares of their full rate.
 //!
-//! A loader reads its memory in blocks of 4 KiB and waits after each block. The waits are multiples of the time
-//! of a block at full rate, so that the steps cover the curve on a machine of any speed: at share s an
-//! undisturbed loader would read at s of its full rate. The rate that it reaches is measured.
+//! A loader reads its memory in blocks of 4 KiB and waits after each block. The waits are computed from the time of a
+//! block at full rate, so that the loads cover the curve on a machine of any speed. With share s, an undisturbed loader
+//! would read at s times its full rate. The actual rate is measured.
 
 use crate::GAUGE;
 use crate::chase::{ChainPlace, Chase, Cycle};
 use crate::config::CurveConfig;
 use crate::pool::WorkerPool;
-use crate::region::{MemoryRegion, Pieces, SCALAR};
+use crate::region::{Buffers, MemoryRegion, SCALAR};
 use crate::run::{CurveRun, FigureOutline, Value};
 use crate::{CurveSetup, Mode, notice, refuse_below, too_large, traffic};
 use nodegauge_arena::ArenaError;
@@ -22,27 +22,28 @@ use nodegauge_os::CacheLine;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Shares of the loaders' full rate, per cent; 0 is idle.
+/// Shares of the loaders' full rate, percent; 0 means that the loaders are idle.
 ///
-/// Most are near the full rate, because a wait also delays the loads that would have overlapped.
+/// Most shares are near the full rate, because a wait also delays loads that would otherwise overlap.
 const SHARES: [u32; 11] = [0, 10, 30, 50, 65, 80, 90, 94, 97, 99, 100];
-/// Bytes that a loader reads between waits: a page, so that prefetchers detect the stride, and short compared
-/// with the time of a sample.
+/// Bytes that a loader reads between two waits. A page is long enough for prefetchers to detect the stride, and short
+/// compared with the time of a sample.
 const BLOCK: usize = 4096;
 /// Duration of a sample, seconds.
 const SAMPLE_SECONDS: f64 = 4e-3;
-/// Ratio to the idle latency at the knee.
+/// Latency at the knee of the curve, as a multiple of the idle latency.
 const KNEE: f64 = 2.0;
-/// Iterations of the wait loop that are timed to calibrate it.
+/// Number of iterations of the wait loop that are timed to calibrate the loop.
 const TURNS_TIMED: u64 = 2_000_000;
 
-/// Iterations that the chaser waits for loaders to start: some microseconds.
+/// Number of iterations of the wait loop for which the chaser waits until the loaders have started; they take some
+/// microseconds.
 const LOADERS_START_TURNS: u64 = 20_000;
 
-/// Name of the figure of the load at which latency is twice the idle one.
+/// Name of the figure for the read rate at which latency is twice the idle latency.
 const AT_KNEE: &str = "bandwidth_at_2x_idle";
 
-/// Returns `idle` or e.g. `load50`, the suffix of names that begin with `latency_` and `bandwidth_`.
+/// Returns the suffix of figure names that begin with `latency_` and `bandwidth_`: `idle`, or e.g. `load50`.
 fn step(share: u32) -> String {
     if share == 0 { "idle".to_owned() } else { format!("load{share}") }
 }
@@ -54,15 +55,15 @@ pub(super) fn names() -> Vec<String> {
     of("latency").into_iter().chain(rates).chain([AT_KNEE.to_owned()]).collect()
 }
 
-/// Planned latency under load.
+/// Planned measurement of latency under load.
 pub(super) struct Loaded {
-    /// Bytes of the chaser's memory.
+    /// Working set of the chaser, bytes.
     set: u64,
-    /// Bytes of each loader's memory.
-    piece: u64,
+    /// Buffer of each loader, bytes.
+    buffer: u64,
 }
 
-/// Plans latency under load.
+/// Plans the measurement of latency under load.
 pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Loaded, Failure> {
     let threads = setup.threads();
     if threads < 2 {
@@ -80,18 +81,18 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<L
     if needed > usable {
         return Err(too_large("loaded latency", needed, usable));
     }
-    Ok(Loaded { set: set.0, piece: (set.0 / loaders).next_multiple_of(BLOCK as u64) })
+    Ok(Loaded { set: set.0, buffer: (set.0 / loaders).next_multiple_of(BLOCK as u64) })
 }
 
-/// Work of the loaders.
+/// Data that the loaders read.
 struct Load<'a> {
-    pieces: Pieces<'a>,
+    buffers: Buffers<'a>,
     variant: Resident,
-    /// Blocks of a loader's piece.
+    /// Number of blocks in a loader's buffer.
     blocks: usize,
 }
 
-/// Waits for `turns` iterations of a loop that the compiler cannot remove.
+/// Waits for `turns` iterations of an empty loop that the compiler cannot remove.
 fn wait(turns: u64) {
     for turn in 0..turns {
         std::hint::black_box(turn);
@@ -99,17 +100,17 @@ fn wait(turns: u64) {
 }
 
 impl Load<'_> {
-    /// Reads blocks from number `block` on, waiting `turns` iterations after each, until `stop` is set; returns
-    /// the bytes read per second.
+    /// Reads blocks, beginning with number `block`, and waits `turns` iterations after each block, until `stop` is set.
+    /// Returns the bytes read per second.
     fn run(&self, worker: usize, mut block: usize, turns: u64, stop: &AtomicBool) -> f64 {
-        let piece = self.pieces.set(worker, self.blocks * BLOCK);
+        let buffer = self.buffers.set(worker, self.blocks * BLOCK);
         let begun = Instant::now();
         let mut read = 0u64;
         while !stop.load(Ordering::Relaxed) {
-            // SAFETY: the piece has this many blocks, which start on pages, belong to this worker, and are only
+            // SAFETY: the buffer has this number of blocks, which are page-aligned, belong to this worker, and are only
             // read.
             unsafe {
-                let at = [piece.add(block * BLOCK); ARRAYS];
+                let at = [buffer.add(block * BLOCK); ARRAYS];
                 let args = Args { at, n: BLOCK / size_of::<f64>(), repeats: 1, scalar: SCALAR };
                 std::hint::black_box(self.variant.run(&args));
             }
@@ -120,9 +121,9 @@ impl Load<'_> {
         read as f64 / begun.elapsed().as_secs_f64().max(1e-9)
     }
 
-    /// Returns a sample: the chaser's seconds per step, and the seconds per byte of all loaders together, which
-    /// begin at block `start` and wait `turns` iterations after each block. Without `turns` the loaders rest,
-    /// and there is no second part.
+    /// Returns a sample. The first part is the chaser's time per load, the second part the time per byte of all loaders
+    /// together, in seconds. The loaders begin at block `start` and wait `turns` iterations after each block. Without
+    /// `turns` the loaders are idle, and there is no second part.
     fn sample(
         &self,
         pool: &mut WorkerPool,
@@ -135,7 +136,7 @@ impl Load<'_> {
             let stretch = chase.stretch(chase.steps);
             let timed = pool.timed(|worker| match (worker, turns) {
                 (0, _) => {
-                    // The loaders start before the chase begins.
+                    // The chaser waits, so that the loaders run before the chase begins.
                     wait(turns.map_or(0, |_| LOADERS_START_TURNS));
                     let stretch = stretch();
                     stop.0.store(true, Ordering::Relaxed);
@@ -168,15 +169,15 @@ impl Mode for Loaded {
         let pages = run.setup.pages();
         let policy = &options.policy;
         let chased = MemoryRegion::map(&mut pool, 0..1, self.set, pages, policy)?;
-        let loaded = MemoryRegion::map(&mut pool, 1..threads, self.piece, pages, policy)?;
+        let loaded = MemoryRegion::map(&mut pool, 1..threads, self.buffer, pages, policy)?;
         let cycle = Cycle::new(self.set, options.order);
         let held = run.setup.held();
-        // SAFETY: no other code uses the region.
+        // SAFETY: no other code uses the region of the chaser.
         let mut chase = unsafe { Chase::write(&chased, ChainPlace::default(), &cycle, held) };
-        let blocks = (self.piece as usize / BLOCK).max(1);
-        let load = Load { pieces: loaded.pieces(), variant: traffic::reader(), blocks };
+        let blocks = (self.buffer as usize / BLOCK).max(1);
+        let load = Load { buffers: loaded.buffers(), variant: traffic::reader(), blocks };
         chase.warm(&mut pool, SAMPLE_SECONDS)?;
-        // Time of a block at full rate, and of an iteration of the wait loop.
+        // Calibration: time of a block at full rate, and of an iteration of the wait loop.
         let full = load.sample(&mut pool, &mut chase, Some(0), 0)?;
         let block_seconds = (BLOCK as f64 * loaders as f64 * full.seconds[1]).min(1.0);
         let begun = Instant::now();
@@ -189,7 +190,7 @@ impl Mode for Loaded {
         let mut at = 0;
         let phase = "measuring latency under all loads interleaved";
         let judged = run.samples(policy::CURVES, SHARES.len(), phase, |i| {
-            // Loaders continue elsewhere in their pieces, where no data of the last sample is cached.
+            // Loaders continue at another position of their buffers, where no data of the last sample is in a cache.
             at += blocks / 7 + 1;
             load.sample(&mut pool, &mut chase, turns(SHARES[i]), at)
         })?;
@@ -197,7 +198,7 @@ impl Mode for Loaded {
         let (mut config, doubts) = run.common(&pool, &chased);
         options.order.describe(&mut config);
         config.set_bytes = Some(self.set);
-        config.loader_bytes = Some(self.piece);
+        config.loader_bytes = Some(self.buffer);
         config.kernel = Some(load.variant.kernel().name().to_owned());
         config.isa = Some(load.variant.shape().isa.name().to_owned());
         let mut curve = Vec::new();
@@ -232,10 +233,10 @@ impl Mode for Loaded {
         let text = knee_in_words(&curve);
         run.outcome.notices.extend(text.map(|text| notice(NoticeId::Saturation, text)));
         if let Some(rate) = knee(&curve) {
-            // The figure is derived from the points of the curve and has no samples of its own.
+            // The figure is derived from the points of the curve and has no samples.
             config.engine = Some("native".to_owned());
             config.stopped = run.outcome.stop.map(|stop| stop.to_string());
-            config.basis = Some("linear interpolation between the two nearest steps".to_owned());
+            config.basis = Some("linear interpolation between the two nearest loads".to_owned());
             let test = run.curve.test();
             let unit = Unit::BytesPerSecond;
             let m = Measurement::new(GAUGE, test, AT_KNEE, unit);
@@ -245,9 +246,9 @@ impl Mode for Loaded {
     }
 }
 
-/// Returns the loaders' rate at which latency is twice the idle one, by linear interpolation between the first
-/// two steps that enclose it, or `None` if latency stays below that. The curve consists of (rate, latency),
-/// idle first.
+/// Returns the read rate of the loaders at which latency is twice the idle latency, by linear interpolation between the
+/// first two points that enclose this latency. Returns `None` if latency stays below it. The points of the curve are
+/// (rate, latency); the first is the idle point.
 fn knee(curve: &[(f64, f64)]) -> Option<f64> {
     let target = KNEE * curve.first()?.1;
     curve.windows(2).find_map(|pair| {
@@ -296,7 +297,7 @@ mod tests {
             wait(turns);
             begun.elapsed()
         };
-        // The fastest of several, so that other load does not decide.
+        // The fastest of several waits is compared, so that the load of other programs has no effect.
         let short = (0..9).map(|_| of(1_000)).min();
         assert!(Some(of(4_000_000)) > short);
     }

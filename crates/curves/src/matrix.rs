@@ -1,8 +1,8 @@
-//! Matrix of NUMA nodes: read bandwidth of all cores of a node from the memory of each node, and the latency of
-//! one of the cores; and core-to-core latency between CPUs.
+//! Matrices: between NUMA nodes, the read bandwidth of all cores of a node from the memory of each node, and the
+//! latency of one of the cores; between CPUs, the core-to-core latency.
 //!
-//! Memory is bound to its node, and the location of its pages is read back. Each node has one region to read
-//! and one to chase through, which the threads of all nodes use in turn.
+//! Memory is bound to a node, and the actual location of the pages is read from the kernel. Each node has one region
+//! for reading and one for the pointer chase. The threads of all nodes use these regions alternately.
 
 use crate::chase::{ChainPlace, Chase, Cycle};
 use crate::config::CurveConfig;
@@ -24,31 +24,31 @@ use std::collections::{BTreeMap, BTreeSet};
 const CHASE_SECONDS: f64 = 2e-3;
 /// Size of a node's region if no cache is known.
 const UNKNOWN_CACHE: u64 = 256 << 20;
-/// Share of a region on its node below which a figure is suspect.
+/// Minimum share of a region that must be on its node; with a smaller share, the figure is suspect.
 const ON_NODE_ENOUGH: f64 = 0.99;
 
-/// Node with CPUs, whose cores read.
+/// Readers: a NUMA node with CPUs, whose cores read.
 struct Readers {
     node: NodeId,
     /// One allowed CPU of each core of the node.
     cpus: Vec<CpuId>,
 }
 
-/// Planned matrix: reading nodes and the nodes whose memory they read.
+/// Planned measurement of matrices: reading nodes, and nodes whose memory is read.
 pub(super) struct Matrix {
-    /// Nodes with CPUs, by number.
+    /// Nodes with CPUs, in the order of their numbers.
     readers: Vec<Readers>,
-    /// Nodes with memory, by number, including those without CPUs.
+    /// Nodes with memory, in the order of their numbers, including nodes without CPUs.
     memories: Vec<NodeId>,
-    /// Bus address of the device for each node that is the memory of a device.
+    /// For each node that is the memory of a device, the bus address of the device.
     of_devices: BTreeMap<NodeId, String>,
-    /// Bytes of each region.
+    /// Size of each region, bytes.
     bytes: u64,
-    /// Pairs of CPUs between which a line is passed.
+    /// Pairs of CPUs between which the core-to-core latency is measured.
     pairs: Vec<CpuPair>,
 }
 
-/// Plans both matrices.
+/// Plans the measurement of both matrices.
 pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Matrix, Failure> {
     let topology = &setup.site.topology;
     let (pairs, all) = lines::pairs(topology);
@@ -76,8 +76,8 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
     Ok(matrix)
 }
 
-/// Returns the matrix of a machine's nodes, without pairs of CPUs. A machine without NUMA nodes has one node,
-/// number 0.
+/// Returns the plan for the NUMA nodes of a machine, without pairs of CPUs. A machine without NUMA nodes is treated as
+/// one node with number 0.
 fn nodes(topology: &Topology, largest: Option<Bytes>) -> Matrix {
     let one_per_core = |keep: &dyn Fn(usize) -> bool| -> Vec<CpuId> {
         let mut cores = BTreeSet::new();
@@ -119,21 +119,21 @@ impl Mode for Matrix {
     }
 }
 
-/// Regions of a node.
+/// Memory regions of a node.
 struct NodeRegions {
     read: MemoryRegion,
     chased: MemoryRegion,
 }
 
 impl Matrix {
-    /// Returns all pairs of reader and memory, as indices into both.
+    /// Returns all pairs of readers and memories, as indices.
     fn cells(&self) -> Vec<(usize, usize)> {
         let memories = self.memories.len();
         (0..self.readers.len() * memories).map(|cell| (cell / memories, cell % memories)).collect()
     }
 
-    /// Returns the index of the readers that write the memory of a node first: its own CPUs, or those of the
-    /// first node if it has none.
+    /// Returns the index of the readers that touch the memory of a node first: the CPUs of the node itself or, if it
+    /// has no CPUs, those of the first node.
     fn nearest(&self, node: NodeId) -> usize {
         self.readers.iter().position(|readers| readers.node == node).unwrap_or(0)
     }
@@ -152,11 +152,11 @@ impl Matrix {
         }
         let mut memories = Vec::new();
         for node in &self.memories {
-            // A machine without NUMA nodes has none to bind to.
+            // On a machine without NUMA nodes, memory is not bound.
             let is_known = setup.site.topology.nodes.iter().any(|known| known.id == *node);
             let policy =
                 if is_known { MemoryPolicy::Bind(vec![*node]) } else { MemoryPolicy::Default };
-            // The node's own CPUs write it, if it has some, so that no page comes over the link.
+            // The CPUs of the node itself, if there are any, touch the memory first.
             let near = self.nearest(*node);
             let mut map =
                 || MemoryRegion::map_together(&mut pools[near], self.bytes, setup.pages(), &policy);
@@ -167,23 +167,23 @@ impl Matrix {
         let held = self.bytes / TIMES_LLC;
         let mut chases = Vec::new();
         for memory in &memories {
-            // SAFETY: no other code writes the region.
+            // SAFETY: no other code writes the regions of the chase.
             chases
                 .push(unsafe { Chase::write(&memory.chased, ChainPlace::default(), &cycle, held) });
         }
         let cell = |(reader, memory): &(usize, usize)| {
             let chase = chases[*memory].clone();
-            let pieces = memories[*memory].read.shared_by(pools[*reader].workers(), self.bytes);
-            (chase, [Traffic::new(traffic::reader(), pieces.bytes())], pieces)
+            let buffers = memories[*memory].read.shared_by(pools[*reader].workers(), self.bytes);
+            (chase, [Traffic::new(traffic::reader(), buffers.bytes())], buffers)
         };
         let mut work: Vec<_> = cells.iter().map(cell).collect();
         let phase = "measuring all pairs of nodes interleaved";
         let judged = run.samples(policy::NODES, cells.len(), phase, |i| {
-            let (chase, loops, pieces) = &mut work[i];
+            let (chase, loops, buffers) = &mut work[i];
             let pool = &mut pools[cells[i].0];
             let chaser = &mut chasers[cells[i].0];
-            loops[0].prepare(pool, *pieces)?;
-            let mut sample = traffic::sample(loops, pool, *pieces)?;
+            loops[0].prepare(pool, *buffers)?;
+            let mut sample = traffic::sample(loops, pool, *buffers)?;
             chase.warm(chaser, CHASE_SECONDS)?;
             let chased = chase.sample(chaser)?;
             sample.seconds.extend(chased.seconds);
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn two_sockets_of_four_nodes_are_sixty_four_cells() {
-        // 2 x EPYC 9654 at NPS4: 8 nodes of 24 cores on 3 caches of 32 MiB.
+        // The topology is that of 2 x EPYC 9654 with NPS4: 8 nodes of 24 cores with 3 last-level caches of 32 MiB each.
         let machine = topology(
             "synthetic:Package:2 NUMANode:4(memory=96GiB) L3Cache:3(size=32MiB) \
              L2Cache:8(size=1MiB) L1dCache:1(size=32KiB) Core:1 PU:2",
@@ -261,7 +261,7 @@ mod tests {
         let mut nodes: Vec<u32> = plan.memories.iter().map(|node| node.0).collect();
         nodes.dedup();
         assert_eq!(nodes, (0..8).collect::<Vec<_>>());
-        // Each node's CPUs write its memory first; for a node without CPUs, those of the first node do.
+        // The CPUs of each node touch its memory first; for a node without CPUs, the CPUs of the first node do.
         assert_eq!((plan.nearest(NodeId(5)), plan.nearest(NodeId(99))), (5, 0));
         // No CPU belongs to two nodes.
         let mut cpus: Vec<CpuId> = plan.readers.iter().flat_map(|r| r.cpus.clone()).collect();

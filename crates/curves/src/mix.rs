@@ -1,9 +1,10 @@
-//! Mixes of reads and writes through main memory, all threads together.
+//! Bandwidth of main memory for different mixes of reads and writes, with all threads.
 //!
-//! A mix is defined by the moved lines. With regular stores the loop writes only lines that it also reads, so
-//! that no line is loaded only to be overwritten: `a = s a` moves one line in and one out, `a += s b` two and
-//! one, `a += b + s c` three and one. With non-temporal stores it writes lines that it does not read. The moved
-//! bytes are therefore the counted ones, whatever the processor does about write-allocates.
+//! A mix is defined by the cache lines that move. With regular stores the loop writes only lines that it also reads, so
+//! that no line is loaded only to be overwritten. `a = s a` reads one line and writes one line; `a += s b` reads two
+//! lines and writes one; `a += b + s c` reads three lines and writes one. With non-temporal stores, the loop writes
+//! lines that it does not read. The moved bytes therefore equal the counted bytes, whether or not the processor makes
+//! write-allocates.
 use crate::config::CurveConfig;
 use crate::pool::WorkerPool;
 use crate::region::MemoryRegion;
@@ -16,10 +17,10 @@ use nodegauge_measure::record::{Quoted, Status};
 use nodegauge_measure::schedule::{Affordable, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, clock};
 
-/// Ratio of reads to writes, with its kernel and kind of store.
+/// Mix: ratio of reads to writes, with the kernel and the kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mix {
-    /// `1:0`, `3:1`, ..., with `-nt` for non-temporal stores.
+    /// Name: `1:0`, `3:1`, ..., with the suffix `-nt` for non-temporal stores.
     name: &'static str,
     /// Kernel of the loop.
     kernel: Kernel,
@@ -27,7 +28,7 @@ struct Mix {
     stores: Stores,
 }
 
-/// All mixes.
+/// All mixes that can be measured.
 const MIXES: [Mix; 8] = {
     const fn mix(name: &'static str, kernel: Kernel, stores: Stores) -> Mix {
         Mix { name, kernel, stores }
@@ -51,20 +52,21 @@ pub(super) fn names() -> Vec<&'static str> {
 
 /// Maximum number of arrays of any mix.
 const MOST_ARRAYS: u64 = 4;
-/// Turns between refills: a turn multiplies values by at most three, and 3^512 is below the largest `f64`.
+/// Number of turns after which the arrays are filled again. A turn multiplies values by at most three, and 3^512 is
+/// below the largest `f64`.
 const TURNS_PER_REFILL: u32 = 512;
 
-/// Planned mixes.
+/// Planned measurement of mixes.
 pub(super) struct Mixes {
-    /// Bytes of an array of one thread.
+    /// Size of an array of one thread, bytes.
     array: u64,
     threads: u64,
-    /// Mixes for which this processor has stores.
+    /// Mixes that can be measured with the kinds of stores of this processor.
     mixes: Vec<Mix>,
 }
 
-/// Plans mixes on arrays of the size of STREAM's rule, four times the last-level caches in use, or of the
-/// requested size. If memory is short, the arrays are smaller, with a notice.
+/// Plans the measurement of mixes. The arrays have the requested size, or four times the size of the last-level caches
+/// in use, as STREAM's rule requires. If memory is insufficient, the arrays are smaller, and a notice reports this.
 pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Mixes, Failure> {
     let threads = setup.threads();
     let array = setup.largest(notices);
@@ -99,39 +101,40 @@ impl Mode for Mixes {
 
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
         let setup = run.setup;
-        let piece = self.array * MOST_ARRAYS;
+        let buffer = self.array * MOST_ARRAYS;
         let arrays = Bytes(self.array * self.threads);
         run.observer.phase(&format!("preparing 4 arrays of {arrays}"));
         let mut pool = run.pool()?;
         let everyone = 0..pool.workers();
         let pages = setup.pages();
         let policy = &setup.options.policy;
-        let region = MemoryRegion::map(&mut pool, everyone, piece, pages, policy)?;
-        let pieces = region.pieces();
+        let region = MemoryRegion::map(&mut pool, everyone, buffer, pages, policy)?;
+        let buffers = region.buffers();
         run.observer.phase("choosing the fastest loop for each mix");
         let mut cells = Vec::new();
         for (done, mix) in self.mixes.iter().enumerate() {
             let bytes = self.array as usize * mix.kernel.spec().arrays().count();
             let stores = &[mix.stores];
             let until = (done + 1) as f64 / self.mixes.len() as f64;
-            let fastest = run.fastest(until, &mut pool, pieces, mix.kernel, stores, bytes)?;
+            let fastest = run.fastest(until, &mut pool, buffers, mix.kernel, stores, bytes)?;
             cells.extend(fastest.map(|variant| (mix, [Traffic::new(variant, bytes)])));
         }
         let mut turns = 0;
         let mut turn = |[traffic]: &[Traffic; 1], workers: &mut WorkerPool| {
-            // Mixes write into each other's arrays, and repeated sums grow: the arrays are refilled long before
-            // values overflow.
+            // Mixes write into common arrays, and values grow with every pass. The arrays are therefore filled again
+            // long before values overflow.
             if turns % TURNS_PER_REFILL == 0 {
-                traffic::refill(workers, pieces, piece as usize)?;
+                traffic::refill(workers, buffers, buffer as usize)?;
             }
             turns += 1;
-            traffic::sample(std::slice::from_ref(traffic), workers, pieces)
+            traffic::sample(std::slice::from_ref(traffic), workers, buffers)
         };
         run.observer.phase("checking every element");
         let mut time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
         let mut first = Vec::new();
         let mut last = None;
-        // The mixes have arrays of equal length, so each takes about as long as the one before it.
+        // The mixes have arrays of equal length, so that the preparation of each mix takes about as long as the
+        // previous preparation.
         for (_, loops) in &mut cells {
             let late =
                 |(set_up, turn_time)| !time.allows(set_up, turn_time) || run.observer.interrupted();
@@ -139,7 +142,7 @@ impl Mode for Mixes {
                 break;
             }
             let begun = clock::now();
-            loops[0].prepare(&mut pool, pieces)?;
+            loops[0].prepare(&mut pool, buffers)?;
             let prepared = clock::now();
             first.push(vec![turn(loops, &mut pool)?]);
             let taken = clock::now() - prepared;
@@ -199,7 +202,7 @@ mod tests {
             let spec = mix.kernel.spec();
             let ratio = format!("{}:{}", spec.reads.len(), u32::from(spec.writes.is_some()));
             assert_eq!(mix.name.trim_end_matches("-nt"), ratio);
-            // No line is read only to be overwritten.
+            // Checks that no line is read only to be overwritten.
             let element = nodegauge_kernels::Element::F64;
             let moved = mix.kernel.moved(element, mix.stores);
             assert_eq!(moved, mix.kernel.counted(element), "{}", mix.name);

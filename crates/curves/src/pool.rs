@@ -1,5 +1,6 @@
-//! Thread pool for measurements: a team of workers. A single worker has a witness, a thread on another CPU with which
-//! it measures the core-to-core latency; otherwise the witness sleeps.
+//! Thread pool for measurements: a team of workers. If there is only a single worker, the pool has an additional thread
+//! on another CPU, called the witness. Between samples, the worker measures the core-to-core latency to the witness;
+//! otherwise the witness sleeps.
 
 use nodegauge_arena::ArenaError;
 use nodegauge_machine::CpuId;
@@ -10,30 +11,30 @@ use nodegauge_placement::display::ObservedAffinity;
 use nodegauge_team::core_to_core::{self, SharedLines};
 use nodegauge_team::{Team, timed};
 
-/// Workers and an optional witness.
+/// Pool of workers, with a witness thread if there is only one worker.
 pub(crate) struct WorkerPool {
     team: Team,
     workers: usize,
     shared_lines: SharedLines,
 }
 
-/// Result of a job that all workers started together.
+/// Result of a job that all workers started simultaneously.
 #[derive(Debug, Clone)]
 pub(crate) struct Timed<T> {
-    /// Time from the first start to the last end, seconds.
+    /// Time from the earliest start to the latest end, seconds.
     pub seconds: f64,
     /// Results of the workers, in order.
     pub made: Vec<T>,
-    /// Reasons why the result does not count; empty if it counts.
+    /// Interference, because of which the result does not count; empty if there was none.
     pub causes: Vec<Cause>,
 }
 
-/// Maximum number of runs of a disturbed job.
+/// Maximum number of attempts to run a job undisturbed.
 const TRIES: usize = 3;
 
 impl WorkerPool {
-    /// Starts a worker for each place; an empty place leaves a worker unbound. A single bound worker
-    /// gets a witness on `spare`.
+    /// Starts a worker for each place; a worker with an empty place is not bound. If there is only a single worker and
+    /// it is bound, starts a witness thread on the CPU `spare`.
     ///
     /// # Errors
     /// Fails if threads cannot be started or bound.
@@ -59,11 +60,11 @@ impl WorkerPool {
         &self.team.observed()[..self.workers]
     }
 
-    /// Returns a sample between two round trips: `measure` returns the seconds of each part and the causes of
-    /// interference.
+    /// Takes a sample, with core-to-core round trips measured before and after it. `measure` returns the seconds of
+    /// each part and the causes of interference.
     ///
     /// # Errors
-    /// Fails if a member fails.
+    /// Fails if a thread of the pool fails.
     pub(crate) fn sample(
         &mut self,
         measure: impl FnOnce(&mut Self) -> Result<(Vec<f64>, Vec<Vec<Cause>>), ArenaError>,
@@ -75,10 +76,10 @@ impl WorkerPool {
         Ok(Sample { round_trips, part_causes, ..Sample::of_times(seconds) })
     }
 
-    /// Runs `job` untimed on every worker, with the worker's number as argument.
+    /// Runs `job` on every worker without timing. The argument of the job is the number of the worker.
     ///
     /// # Errors
-    /// Fails if a member fails.
+    /// Fails if a thread of the pool fails.
     pub(crate) fn work<T: Send>(
         &mut self,
         job: impl Fn(usize) -> T + Sync,
@@ -88,10 +89,10 @@ impl WorkerPool {
         Ok(made.into_iter().flatten().collect())
     }
 
-    /// Runs `job` like [`Self::timed`], and repeats it if something interfered.
+    /// Runs `job` like [`Self::timed`], and repeats it if it was disturbed.
     ///
     /// # Errors
-    /// Fails if a member fails.
+    /// Fails if a thread of the pool fails.
     pub(crate) fn undisturbed<T: Send>(
         &mut self,
         job: impl Fn(usize) -> T + Sync,
@@ -103,16 +104,16 @@ impl WorkerPool {
         )
     }
 
-    /// Runs `job` on all workers at once and times it.
+    /// Runs `job` on all workers simultaneously, and times it.
     ///
     /// # Errors
-    /// Fails if a member fails.
+    /// Fails if a thread of the pool fails.
     pub(crate) fn timed<T: Send>(
         &mut self,
         job: impl Fn(usize) -> T + Sync,
     ) -> Result<Timed<T>, ArenaError> {
         let workers = self.workers;
-        // The witness passes the barrier too, which waits for all threads.
+        // The witness must also reach the barrier, which waits for all threads of the team.
         let together = self.team.timed(|member, laps| {
             if member.index < workers {
                 return Some(laps.time(|| job(member.index)));

@@ -1,4 +1,4 @@
-//! Memory that workers measure: one mapping with a piece per worker, which its worker touches first.
+//! Memory regions for measurements: one mapping with a buffer per worker. Each worker touches its own buffer first.
 
 use crate::pool::WorkerPool;
 use nodegauge_arena::ArenaError;
@@ -10,71 +10,71 @@ use nodegauge_placement::MemoryPolicy;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// Factor `s` of all patterns: one, so that `a = s a` can be applied any number of times.
+/// Scalar `s` of all kernels. It is one, so that `a = s a` can be repeated any number of times.
 pub(crate) const SCALAR: f64 = 1.0;
 
-/// Period of the start values in words: a prime, so that the arrays begin with different values.
+/// Period of the initial values in words. It is a prime, so that different arrays begin with different values.
 const PERIOD: usize = 61;
 
-/// Returns the start value of word `i` of a worker's piece: a multiple of 2^-20, so that sums of billions of
-/// values are exact, and never zero, because some processors skip stores of zero.
+/// Returns the initial value of word `i` of a worker's buffer. It is a multiple of 2^-20, so that sums of billions of
+/// values are exact. It is never zero, because some processors skip stores of zero.
 fn value(i: usize) -> f64 {
     (1 + i % PERIOD) as f64 / 1_048_576.0
 }
 
-/// Memory with a piece for each worker.
+/// Memory region with a buffer for each worker.
 #[derive(Debug)]
 pub(crate) struct MemoryRegion {
     mapping: PagedMapping,
-    /// Number of the first worker that has a piece.
+    /// Number of the first worker that has a buffer.
     first: usize,
-    /// Bytes from one worker's piece to the next.
-    piece: usize,
+    /// Size of a worker's buffer, bytes.
+    buffer: usize,
 }
 
-/// Division of a region among the workers of a pool.
+/// Division of a memory region into one buffer per worker.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pieces<'a> {
+pub(crate) struct Buffers<'a> {
     mapping: &'a PagedMapping,
     first: usize,
     bytes: usize,
-    /// Number of set lengths by which all sets are shifted.
+    /// Number of working-set lengths by which all working sets are shifted within their buffers.
     shift: usize,
 }
 
 impl MemoryRegion {
-    /// Maps `piece` bytes for each of `workers`; each worker writes its piece first.
+    /// Maps a buffer of `buffer` bytes for each of `workers`; each worker touches its own buffer first.
     ///
     /// # Errors
     /// Fails if the page size or the memory is unavailable, the kernel refuses the policy, or a worker fails.
     pub(crate) fn map(
         pool: &mut WorkerPool,
         workers: Range<usize>,
-        piece: u64,
+        buffer: u64,
         pages: RequestedPages,
         policy: &MemoryPolicy,
     ) -> Result<Self, ArenaError> {
-        // Pieces are whole huge pages, so that no page belongs to two workers.
+        // Buffers consist of whole huge pages, so that no page belongs to two workers.
         let granule = if pages == RequestedPages::Base { 4096 } else { 2 << 20 };
-        let piece = piece.next_multiple_of(granule);
-        let mapping = PagedMapping::map(Bytes(piece * workers.len() as u64), pages)?;
+        let buffer = buffer.next_multiple_of(granule);
+        let mapping = PagedMapping::map(Bytes(buffer * workers.len() as u64), pages)?;
         let (start, length) = mapping.range();
         policy.apply_to(start, length)?;
-        let region = Self { mapping, first: workers.start, piece: piece as usize };
+        let region = Self { mapping, first: workers.start, buffer: buffer as usize };
         pool.work(|worker| {
             if workers.contains(&worker) {
-                // SAFETY: only this worker uses the piece.
-                unsafe { region.pieces().refill(worker, region.piece) };
+                // SAFETY: only this worker uses the buffer.
+                unsafe { region.buffers().refill(worker, region.buffer) };
             }
         })?;
         Ok(region)
     }
 
-    /// Maps `bytes` of memory that belongs to no particular worker: all workers of `pool`, which are near the
-    /// memory, write equal parts of it first.
+    /// Maps a single buffer of `bytes` that is not divided among workers. All workers of `pool`, which are near the
+    /// memory, touch equal parts of the buffer first.
     ///
     /// # Errors
-    /// Fails for the reasons of [`Self::map`].
+    /// Fails for the same reasons as [`Self::map`].
     pub(crate) fn map_together(
         pool: &mut WorkerPool,
         bytes: u64,
@@ -83,8 +83,8 @@ impl MemoryRegion {
     ) -> Result<Self, ArenaError> {
         let workers = pool.workers();
         let region = Self::map(pool, 0..workers, bytes.div_ceil(workers as u64), pages, policy)?;
-        let piece = region.piece * workers;
-        Ok(Self { piece, ..region })
+        let buffer = region.buffer * workers;
+        Ok(Self { buffer, ..region })
     }
 
     /// Returns the mapping, for queries to the kernel.
@@ -92,54 +92,59 @@ impl MemoryRegion {
         &self.mapping
     }
 
-    /// Returns the pieces for which the region was mapped.
-    pub(crate) fn pieces(&self) -> Pieces<'_> {
-        Pieces { mapping: &self.mapping, first: self.first, bytes: self.piece, shift: 0 }
+    /// Returns the buffers for which the region was mapped.
+    pub(crate) fn buffers(&self) -> Buffers<'_> {
+        Buffers { mapping: &self.mapping, first: self.first, bytes: self.buffer, shift: 0 }
     }
 
-    /// Returns the first `bytes` in equal pieces of whole pages for other workers.
-    pub(crate) fn shared_by(&self, workers: usize, bytes: u64) -> Pieces<'_> {
+    /// Divides the first `bytes` of the region into equal buffers of whole pages for `workers` workers.
+    pub(crate) fn shared_by(&self, workers: usize, bytes: u64) -> Buffers<'_> {
         let bytes = (bytes as usize / workers) & !4095;
-        Pieces { mapping: &self.mapping, first: 0, bytes, shift: 0 }
+        Buffers { mapping: &self.mapping, first: 0, bytes, shift: 0 }
     }
 }
 
-impl Pieces<'_> {
-    /// Returns the bytes of a piece.
+impl Buffers<'_> {
+    /// Returns the size of a buffer in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns the same pieces with sets that are shifted by this number of their lengths.
+    /// Returns the same buffers, with working sets that are shifted by `shift` working-set lengths.
     pub(crate) fn shifted(self, shift: usize) -> Self {
         Self { shift, ..self }
     }
 
-    /// Returns the offset of a worker's set of `bytes` in the mapping.
+    /// Returns the offset in the mapping of a worker's working set of `bytes`.
     ///
-    /// Sets do not start at the starts of the pieces. Pieces are a multiple of a large power of two apart, so
-    /// sets at their starts would all map to the same part of a shared cache that is indexed by address bits.
-    /// The set of worker k begins k sets later within its piece, as far as there is room, as if the sets of all
-    /// workers were adjacent; the shift adds to that.
+    /// Working sets do not start at the beginning of the buffers. The distance between buffers is a multiple of a large
+    /// power of two. Working sets at the beginning would therefore all map to the same part of a shared cache that is
+    /// indexed by address bits. The working set of worker k begins k set lengths after the beginning of the buffer
+    /// (modulo the free space), as if the working sets of all workers were adjacent. The shift is added to k.
     fn offset(&self, worker: usize, bytes: usize) -> usize {
-        assert!(bytes <= self.bytes, "a set of {bytes} bytes in a piece of {}", self.bytes);
+        assert!(
+            bytes <= self.bytes,
+            "a working set of {bytes} bytes does not fit in a buffer of {} bytes",
+            self.bytes
+        );
         let room = self.bytes - bytes;
         let offset = if room == 0 { 0 } else { ((worker + self.shift) * bytes) % (room + 1) };
         (worker - self.first) * self.bytes + offset - offset % 4096
     }
 
-    /// Returns the set of `bytes` of a worker.
+    /// Returns the start address of a worker's working set of `bytes`.
     ///
     /// # Panics
-    /// Panics if the set does not fit into the worker's piece.
+    /// Panics if the working set does not fit in the worker's buffer.
     pub(crate) fn set(&self, worker: usize, bytes: usize) -> NonNull<u8> {
         self.mapping.at(self.offset(worker, bytes), bytes)
     }
 
-    /// Returns the arrays of `kernel` in a worker's set of `bytes`: equal, of whole lines, one after the other.
+    /// Returns the arrays of `kernel` in a worker's working set of `bytes`. The arrays are contiguous, have equal
+    /// length and consist of whole cache lines.
     ///
     /// # Panics
-    /// Panics for the reasons of [`Self::set`].
+    /// Panics for the same reasons as [`Self::set`].
     pub(crate) fn streams(
         &self,
         worker: usize,
@@ -156,30 +161,30 @@ impl Pieces<'_> {
         Args { at, n: array / size_of::<f64>(), scalar: SCALAR, repeats }
     }
 
-    /// Fills a worker's set with its start values.
+    /// Fills a worker's working set with the initial values.
     ///
     /// # Safety
-    /// No other thread uses the worker's piece.
+    /// No other thread may use the worker's buffer.
     pub(crate) unsafe fn refill(&self, worker: usize, bytes: usize) {
         let start = self.set(worker, bytes).cast();
         let n = bytes / size_of::<f64>();
         let values: [f64; PERIOD] = std::array::from_fn(value);
-        // SAFETY: the set has this many words, and the caller promises that only this worker uses it.
+        // SAFETY: the working set has this number of words, and the caller guarantees that only this worker uses it.
         let set = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), n) };
         set.chunks_mut(PERIOD).for_each(|part| part.copy_from_slice(&values[..part.len()]));
     }
 }
 
-/// Returns the bytes of each array of a kernel whose arrays share a set of `bytes`.
+/// Returns the size of each array of a kernel whose arrays together form a working set of `bytes`.
 pub(crate) fn array_bytes(bytes: usize, kernel: Kernel) -> usize {
     bytes / kernel.spec().arrays().count() / LINE * LINE
 }
 
-/// Compares every written element, or the sum, with the expected result of one pass over a freshly filled set;
-/// returns a description of the first difference.
+/// Compares every written element, or the sum, with the expected result of one pass over a newly filled working set.
+/// Fails with a description of the first difference.
 ///
 /// # Safety
-/// The streams lie in one set that no other thread uses.
+/// The arrays must belong to one working set that no other thread uses.
 pub(crate) unsafe fn check(kernel: Kernel, streams: &Args, sum: f64) -> Result<(), String> {
     let mut start = [None; ARRAYS];
     for (i, used) in kernel.spec().arrays().enumerate() {
@@ -188,9 +193,9 @@ pub(crate) unsafe fn check(kernel: Kernel, streams: &Args, sum: f64) -> Result<(
     // Arrays that the kernel does not use are ignored.
     let before = |i: usize| start.map(|first| first.map_or(0.0, |first| value(first + i)));
     let apply = |i: usize| kernel.reference(Element::F64, before(i), streams.scalar);
-    // A value that is not a number is not close.
+    // The comparison is false for NaN.
     let close = |found: f64, expected: f64| (found - expected).abs() <= 1e-12 * expected.abs();
-    // The expected values repeat like the start values.
+    // The expected values repeat with the period of the initial values.
     let expected: [f64; PERIOD] = std::array::from_fn(apply);
     let Some(written) = kernel.spec().writes else {
         let whole = (streams.n / PERIOD) as f64 * expected.iter().sum::<f64>();
@@ -200,11 +205,11 @@ pub(crate) unsafe fn check(kernel: Kernel, streams: &Args, sum: f64) -> Result<(
         }
         return Err(format!("the sum of all elements is {sum:e}, expected {expected:e}"));
     };
-    // SAFETY: the array has n elements, and the caller promises that no other thread writes them.
+    // SAFETY: the array has n elements, and the caller guarantees that no other thread writes them.
     let found = unsafe {
         std::slice::from_raw_parts(streams.at[written as usize].cast::<f64>().as_ptr(), streams.n)
     };
-    // The comparison has no early exit, so that it runs at the speed of memory.
+    // The comparison has no early exit, so that it is vectorised and limited by memory bandwidth only.
     let is_right =
         |part: &[f64]| part.iter().zip(&expected).fold(true, |right, (x, y)| right & close(*x, *y));
     let is_wrong = |part: &[f64]| !is_right(part);
@@ -228,17 +233,17 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a set of 8192 bytes in a piece of 4096")]
+    #[should_panic(expected = "a working set of 8192 bytes does not fit in a buffer of 4096 bytes")]
     fn a_set_beyond_its_piece_is_refused() {
-        let pieces = Pieces { mapping: &mapping(1 << 16), first: 0, bytes: 4096, shift: 0 };
-        pieces.streams(0, 8192, Kernel::Copy, 1);
+        let buffers = Buffers { mapping: &mapping(1 << 16), first: 0, bytes: 4096, shift: 0 };
+        buffers.streams(0, 8192, Kernel::Copy, 1);
     }
 
     #[test]
     #[should_panic(expected = "of a mapping of")]
     fn a_worker_without_a_piece_is_refused() {
-        let pieces = Pieces { mapping: &mapping(1 << 16), first: 0, bytes: 1 << 16, shift: 0 };
-        pieces.set(1 << 10, 4096);
+        let buffers = Buffers { mapping: &mapping(1 << 16), first: 0, bytes: 1 << 16, shift: 0 };
+        buffers.set(1 << 10, 4096);
     }
 
     #[test]
@@ -248,10 +253,10 @@ mod tests {
         let policy = MemoryPolicy::Default;
         let region =
             MemoryRegion::map_together(&mut pool, 20_000, RequestedPages::Base, &policy).unwrap();
-        // Two parts of three pages each; a single worker can use them as one part.
-        assert_eq!(region.pieces().bytes(), 24_576);
+        // Two workers have touched three pages each; a single worker can use all pages as one buffer.
+        assert_eq!(region.buffers().bytes(), 24_576);
         let set = region.shared_by(1, 20_000).set(0, 16_384).cast::<f64>();
-        // SAFETY: the workers have finished, and the set has this many words.
+        // SAFETY: the workers have finished, and the working set has this number of words.
         let words = unsafe { std::slice::from_raw_parts(set.as_ptr(), 2048) };
         let expected = |i: usize| value(i % (12_288 / 8));
         assert!(words.iter().enumerate().all(|(i, word)| *word == expected(i)));
@@ -264,8 +269,8 @@ mod tests {
         let policy = MemoryPolicy::Default;
         let region =
             MemoryRegion::map(&mut pool, 1..2, 5000, RequestedPages::Base, &policy).unwrap();
-        assert_eq!((region.mapping().range().1 % 4096, region.pieces().bytes()), (0, 8192));
-        let set = region.pieces().set(1, 8192).cast::<f64>();
+        assert_eq!((region.mapping().range().1 % 4096, region.buffers().bytes()), (0, 8192));
+        let set = region.buffers().set(1, 8192).cast::<f64>();
         // SAFETY: the workers have finished.
         assert_eq!(unsafe { *set.as_ptr() }, value(0));
     }
@@ -273,12 +278,12 @@ mod tests {
     #[test]
     fn a_wrong_element_is_found() {
         let mapping = mapping(1 << 16);
-        let area = Pieces { mapping: &mapping, first: 0, bytes: 1 << 16, shift: 0 };
+        let area = Buffers { mapping: &mapping, first: 0, bytes: 1 << 16, shift: 0 };
         let streams = area.streams(0, 4096, Kernel::Copy, 1);
         // SAFETY: no other thread uses this memory.
         unsafe {
             area.refill(0, 4096);
-            // Nothing was copied yet.
+            // The check must fail, because nothing has been copied yet.
             assert!(check(Kernel::Copy, &streams, 0.0).is_err());
             streams.at[2].copy_from_nonoverlapping(streams.at[0], streams.n * 8);
             assert_eq!(check(Kernel::Copy, &streams, 0.0), Ok(()));
@@ -291,18 +296,18 @@ mod tests {
     proptest! {
         #[test]
         fn sets_stay_in_their_pieces(
-            piece in 4096u64..1 << 22, workers in 1usize..9, share in 0.0f64..=1.0,
+            buffer in 4096u64..1 << 22, workers in 1usize..9, share in 0.0f64..=1.0,
             shift in 0usize..1000
         ) {
-            let piece = piece as usize & !4095;
-            let mapping = mapping((piece * workers) as u64);
-            let area = Pieces { mapping: &mapping, first: 0, bytes: piece, shift };
+            let buffer = buffer as usize & !4095;
+            let mapping = mapping((buffer * workers) as u64);
+            let area = Buffers { mapping: &mapping, first: 0, bytes: buffer, shift };
             let start = mapping.range().0;
-            let bytes = ((piece as f64 * share) as usize).max(4096);
+            let bytes = ((buffer as f64 * share) as usize).max(4096);
             for worker in 0..workers {
                 let set = area.set(worker, bytes).addr().get();
-                prop_assert!(set >= start + worker * piece);
-                prop_assert!(set + bytes <= start + (worker + 1) * piece);
+                prop_assert!(set >= start + worker * buffer);
+                prop_assert!(set + bytes <= start + (worker + 1) * buffer);
                 prop_assert_eq!(set % LINE, 0);
                 for kernel in [Kernel::Read, Kernel::Copy, Kernel::Triad, Kernel::Blend] {
                     let streams = area.streams(worker, bytes, kernel, 1);

@@ -1,10 +1,11 @@
-//! Common part of all modes: runs a schedule, and makes figures from its samples with every reason for doubt.
+//! Common code of all modes: runs a schedule, and creates figures from the samples, with all reasons why figures are
+//! suspect or invalid.
 
 use crate::GAUGE;
 use crate::config::CurveConfig;
 use crate::levels::{self, Dot, Named, Reported};
 use crate::pool::WorkerPool;
-use crate::region::{MemoryRegion, Pieces};
+use crate::region::{Buffers, MemoryRegion};
 use crate::traffic::{self, Traffic};
 use crate::{Curve, CurveSetup, notice};
 use nodegauge_arena::ArenaError;
@@ -24,14 +25,14 @@ use nodegauge_measure::{BytesPerSec, Fraction, NoticeId, Observer, Outcome, Unit
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Number of vector widths in a trial, widest first.
+/// Number of vector widths that the choice of loops tries, widest first.
 const WIDTHS: usize = 2;
-/// Bytes of the part of a worker's set that a trial uses instead of the whole, if the set is larger than the
-/// caches: much longer than a barrier takes, and a different part each time.
+/// Size of the part of a worker's working set that a trial of loops uses, if the working set is larger than the caches,
+/// bytes. A pass over the part takes much longer than a barrier; successive trials use different parts.
 const TRIAL_PART: usize = 8 << 20;
 
 impl Curve {
-    /// Returns the `test` of the figures.
+    /// Returns the test name of the figures.
     pub(crate) fn test(self) -> &'static str {
         match self {
             Self::Ceilings => roofline::BANDWIDTH,
@@ -43,49 +44,49 @@ impl Curve {
         }
     }
 
-    /// Returns the `gauge` of the figures; ceilings belong to the roofline.
+    /// Returns the gauge name of the figures; ceilings belong to the gauge of rooflines.
     fn gauge(self) -> &'static str {
         if self == Self::Ceilings { roofline::GAUGE } else { GAUGE }
     }
 }
 
-/// Run in progress.
+/// State of a run in progress.
 pub(crate) struct CurveRun<'a> {
     pub curve: Curve,
     pub setup: CurveSetup<'a>,
     pub limits: Limits,
     pub observer: &'a mut dyn Observer,
     pub outcome: Outcome,
-    /// Time from the start of the run to the start of the last samples.
+    /// Time of the setup: from the start of the run to the start of the last series of samples.
     pub setting_up: Duration,
 }
 
 /// Conversion of the seconds of a sample into a value.
 #[derive(Clone, Copy)]
 pub(crate) enum Value<'a> {
-    /// Time without conversion.
+    /// The value is the time itself.
     Seconds,
-    /// Rate of one byte in that time.
+    /// The value is the rate for which the time is the time per byte.
     Rate,
-    /// Rate of a pass of this loop by all threads, and true if it is compared with the theoretical bandwidth of
-    /// main memory.
+    /// The value is the byte rate of a pass of this loop on all threads. The flag is true if the rate is compared with
+    /// the theoretical bandwidth of main memory.
     Loop(&'a Traffic, bool),
-    /// Rate of a pass in operations, for a kernel under a roof.
+    /// The value is the rate of floating-point operations of a pass, for a kernel under a roof.
     Work(&'a Traffic),
 }
 
-/// Properties of a figure.
+/// Properties of a figure without its samples.
 pub(crate) struct FigureOutline<'a> {
     pub name: String,
     pub quoted: Quoted,
     pub value: Value<'a>,
     pub config: CurveConfig,
-    /// Reasons for doubt that are already known.
+    /// Validity so far, with the reasons that are already known.
     pub validity: Validity,
 }
 
 impl CurveRun<'_> {
-    /// Takes samples of `cells` cells in turn.
+    /// Takes samples of `cells` cells alternately.
     pub(crate) fn samples(
         &mut self,
         policy: RepetitionPolicy,
@@ -96,7 +97,7 @@ impl CurveRun<'_> {
         self.samples_behind(policy, vec![Vec::new(); cells], phase, turn)
     }
 
-    /// Takes samples of cells in turn, after the warm-up of each.
+    /// Takes samples alternately of cells that have already been warmed up.
     pub(crate) fn samples_behind(
         &mut self,
         policy: RepetitionPolicy,
@@ -139,14 +140,14 @@ impl CurveRun<'_> {
         Ok(pool)
     }
 
-    /// Returns the fastest loop of a kernel on sets of `bytes`, or the widest one without a trial. The short
-    /// trial runs two widths and all unrolls in turn until the share `until` of the time for choosing has
-    /// elapsed.
+    /// Returns the fastest loop of a kernel for working sets of `bytes`. A short trial measures loops with two vector
+    /// widths and all unroll factors alternately, until the share `until` of the time for choices has elapsed. Without
+    /// time for a trial, returns the loop with the widest vectors.
     pub(crate) fn fastest(
         &mut self,
         until: f64,
         pool: &mut WorkerPool,
-        pieces: Pieces<'_>,
+        buffers: Buffers<'_>,
         kernel: Kernel,
         stores: &[Stores],
         bytes: usize,
@@ -165,7 +166,7 @@ impl CurveRun<'_> {
         let beyond = (bytes * pool.workers()) as u64 > self.setup.held() && bytes > TRIAL_PART;
         let bytes = if beyond { TRIAL_PART } else { bytes };
         if !beyond {
-            traffic::refill(pool, pieces, bytes)?;
+            traffic::refill(pool, buffers, bytes)?;
         }
         let mut field: Vec<Traffic> =
             variants.iter().map(|variant| Traffic::new(*variant, bytes)).collect();
@@ -178,19 +179,19 @@ impl CurveRun<'_> {
         let mut trials = 0..;
         schedule.run(self.observer, None, |turn| -> Result<_, ArenaError> {
             let shift = trials.next().filter(|_| beyond);
-            let seconds = field[turn.cell].trial(pool, pieces, shift)?;
+            let seconds = field[turn.cell].trial(pool, buffers, shift)?;
             Ok(vec![Sample::of_times(vec![seconds])])
         })?;
         let best = |cell: &usize| {
             let times = schedule.samples[*cell].iter().map(|sample| sample.seconds[0]);
             times.fold(f64::INFINITY, f64::min)
         };
-        // Without any time the first loop is chosen, the widest.
+        // Without time for a trial, the first loop is chosen, which has the widest vectors.
         let fastest = (0..variants.len()).min_by(|x, y| best(x).total_cmp(&best(y)));
         Ok(fastest.map(|cell| variants[cell]))
     }
 
-    /// Returns the common configuration of the figures of a pool on a region, and their reasons for doubt.
+    /// Returns the configuration and the validity that are common to all figures of a pool on a memory region.
     pub(crate) fn common(
         &self,
         pool: &WorkerPool,
@@ -214,7 +215,7 @@ impl CurveRun<'_> {
         (config, doubts)
     }
 
-    /// Adds the figure of part number `part` of a cell, unless no sample counts.
+    /// Adds the figure for part number `part` of the samples of a cell. Adds nothing if no sample counts.
     pub(crate) fn add(
         &mut self,
         judged: &OneRegime,
@@ -270,8 +271,8 @@ impl CurveRun<'_> {
         self.outcome.measurements.push(m.config(&config).judged(validity));
     }
 
-    /// Returns the levels of a curve. If the curve is `whole` because all its sets were measured,
-    /// contradictions with the reported caches become notices.
+    /// Returns the levels of a curve. If the curve is `whole`, i.e. if all working sets were measured, contradictions
+    /// with the reported caches become notices.
     pub(crate) fn levels(
         &mut self,
         dots: &[Dot],
@@ -294,7 +295,7 @@ pub(crate) fn nodes_got(mapping: &PagedMapping) -> Option<BTreeMap<u32, Fraction
     Some(got.into_iter().map(|(node, share)| (node.0, share)).collect())
 }
 
-/// Returns the requested and the actual pages of a mapping, and a doubt if they differ.
+/// Returns the requested and the actual pages of a mapping, and the validity, which is suspect if they differ.
 pub(crate) fn pages_got(mapping: &PagedMapping) -> (PagesConfig, Validity) {
     let asked = mapping.pages_asked();
     let got = mapping.pages_got().ok();

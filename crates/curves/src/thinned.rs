@@ -1,35 +1,36 @@
-//! Selection of the sets of a curve that fit the available time. It is made while the sets are set up, from the
-//! durations of the previous ones.
+//! Selection of as many working sets of a curve as can be measured in the available time. The selection is made during
+//! the setup, from the durations of the working sets set up before.
 //!
-//! A curve needs both ends. The small sets are set up first, because they take almost no time compared with the
-//! largest. The largest set, which shows memory, is next and is always measured. One set per octave follows, smaller
-//! ones first, and then the sets between. A set that does not fit the time is left out; smaller sets after it may still
-//! fit.
+//! Both ends of a curve are important. The small working sets are set up first, because they take almost no time
+//! compared with the largest. The largest working set, which shows main memory, is next and is always measured. Then
+//! one working set per octave follows, in ascending order, and finally the working sets between these. A working set
+//! for which there is not enough time is omitted; smaller ones after it may still be measured.
 
 use nodegauge_measure::schedule::Affordable;
 use nodegauge_measure::{Bytes, Notice, NoticeId, Observer, clock};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Divisor of the largest set up to which sets are small: all of them together cost an eighth of it.
+/// Working sets up to the largest working set divided by this number count as small. All small working sets together
+/// take an eighth of the time of the largest.
 const SMALL: u64 = 32;
-/// Factor by which a set may take longer per byte than the next smaller one. At the end of a memory level a
-/// byte takes several times as long, but the rise extends over several sizes.
+/// Assumed maximum factor between the times per byte of successive working sets. At the end of a memory level the time
+/// per byte rises by a larger factor, but the rise extends over several sizes.
 const STEEPER: f64 = 1.5;
 
-/// Maximum number of sets that are listed individually.
+/// Maximum number of omitted working sets that are listed individually in the notice.
 const LISTED: usize = 6;
 
-/// Cell that is set up, with the durations of the setup and of a turn.
+/// Cell that has been set up, with the durations of the setup and of a measurement.
 struct PreparedCell<T> {
     it: T,
     set_up: Duration,
     turn: Duration,
 }
 
-/// Sets up as many of these ascending sets as `time` allows, at least one, and adds a notice of the sets that
-/// are left out. `set_up` creates the cell of a set, lets it have one turn as a warm-up, and returns the
-/// duration of that turn. Ends early if the user interrupts. Returns the cells by set number.
+/// Sets up as many of these ascending working sets as `time` allows, at least one. Adds a notice about the omitted
+/// working sets. `set_up` creates the cell of a working set, measures it once as a warm-up, and returns the duration of
+/// that measurement. Ends early if the user interrupts the run. Returns the cells, by the index of the working set.
 ///
 /// # Errors
 /// Fails with the first error of `set_up`.
@@ -64,7 +65,7 @@ pub(crate) fn set_up<T, E>(
     Ok(cells.into_iter().map(|(i, cell)| (i, cell.it)).collect())
 }
 
-/// Returns the numbers of ascending sets in the order in which they are set up.
+/// Returns the indices of the ascending working sets in the order of the setup.
 fn by_importance(sets: &[u64]) -> Vec<usize> {
     let largest = sets.last().copied().unwrap_or(0);
     let class = |set: u64| match set {
@@ -78,7 +79,7 @@ fn by_importance(sets: &[u64]) -> Vec<usize> {
     order
 }
 
-/// Returns the notice of the sets that are left out for lack of time.
+/// Returns a notice about the working sets that were omitted for lack of time; `None` if all were measured.
 fn left_out<T>(sets: &[u64], taken: &BTreeMap<usize, T>) -> Option<Notice> {
     let left_out = (0..sets.len()).filter(|i| !taken.contains_key(i));
     let left_out: Vec<Bytes> = left_out.map(|i| Bytes(sets[i])).collect();
@@ -89,8 +90,9 @@ fn left_out<T>(sets: &[u64], taken: &BTreeMap<usize, T>) -> Option<Notice> {
     };
     let some = left_out.len();
     let all = sets.len();
-    let text =
-        format!("no time was left for {some} of {all} sets ({which}): use a longer --budget");
+    let text = format!(
+        "no time was left for {some} of {all} working sets ({which}): use a longer --budget"
+    );
     Some(super::notice(NoticeId::Budget, text))
 }
 
@@ -103,9 +105,9 @@ mod tests {
     use nodegauge_measure::schedule::{Limits, Schedule, WarmUp, policy};
     use std::convert::Infallible;
 
-    /// Simulates a run of `budget` seconds on a machine whose caches hold 32 KiB, 1 MiB and 32 MiB. Setting up takes
-    /// `byte` seconds per byte, and a turn takes a multiple of that, depending on the level of the set. Returns the
-    /// measured sets and the duration of the run.
+    /// Simulates a run of `budget` seconds on a machine whose caches hold 32 KiB, 1 MiB and 32 MiB. The setup takes
+    /// `byte` seconds per byte, and a measurement takes a multiple of that, depending on the memory level of the
+    /// working set. Returns the measured working sets and the duration of the run.
     fn run(budget: f64, byte: f64) -> (Vec<u64>, f64) {
         let sets = sizes(512 << 20, false);
         let pass = |seconds: f64| clock::run_ahead(Duration::from_secs_f64(seconds));
@@ -136,7 +138,7 @@ mod tests {
         (taken, limits.elapsed().as_secs_f64())
     }
 
-    /// Returns the time of the largest set.
+    /// Returns the time that the largest working set takes.
     fn least(byte: f64) -> f64 {
         5.0 * byte * (1 << 29) as f64
     }
@@ -147,7 +149,7 @@ mod tests {
         for budget in [3.0, 5.0, 12.0, 60.0] {
             for byte in [1e-10, 1e-9, 2e-9, 3e-9] {
                 let (taken, took) = run(budget, byte);
-                // If the largest set alone exceeds the time, only it and the small sets are measured.
+                // If the largest working set alone exceeds the time, only this set and the small sets are measured.
                 let most = budget.max(least(byte)) + f64::max(1.0, 0.1 * budget);
                 assert!(took < most, "{budget} s, {byte} a byte: {took} s");
                 assert_eq!(taken.last(), Some(&(512 << 20)), "{budget} s, {byte} a byte");

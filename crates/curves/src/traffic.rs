@@ -1,38 +1,38 @@
-//! Kernels on a region: timed runs, checks, and trials of the fastest loop for a set size.
+//! Kernels on a memory region: timed calls, checks, and trials that determine the fastest loop for a working-set size.
 
 use crate::config::CurveConfig;
 use crate::pool::{Timed, WorkerPool};
-use crate::region::{self, Pieces};
+use crate::region::{self, Buffers};
 use nodegauge_arena::ArenaError;
 use nodegauge_kernels::{self as kernels, Element, Kernel, Resident, Stores};
 use nodegauge_measure::record;
 use nodegauge_measure::samples::Sample;
 
-/// Minimum duration of a timed call: the reading of the clock, the barrier and the core-to-core latency are
-/// negligible in comparison, and a round over all sizes takes much less than a second.
+/// Minimum duration of a timed call. The times of the clock reading, of the barrier and of the core-to-core transfer
+/// are negligible in comparison, and a round over all sizes still takes much less than a second.
 const CALL_SECONDS: f64 = 2e-3;
-/// Duration of a call of a trial.
+/// Duration of a call in a trial of loops.
 const TRIAL_SECONDS: f64 = 0.4e-3;
 
-/// Kernel on sets of one size, with its loop.
+/// Loop of a kernel that runs on working sets of one size.
 #[derive(Debug, Clone)]
 pub(crate) struct Traffic {
     variant: Resident,
-    /// Bytes of each worker's set.
+    /// Size of each worker's working set, bytes.
     bytes: usize,
-    /// Passes of a timed call; 0 before the first call.
+    /// Number of passes of a timed call; 0 before the first call.
     repeats: u64,
-    /// Description of an error in the first pass.
+    /// Description of a wrong value after the first pass; `None` if all values were correct.
     pub wrong: Option<String>,
 }
 
 impl Traffic {
-    /// Returns a loop on sets of `bytes`.
+    /// Creates a loop for working sets of `bytes`.
     pub(crate) fn new(variant: Resident, bytes: usize) -> Self {
         Self { variant, bytes, repeats: 0, wrong: None }
     }
 
-    /// Returns the kernel.
+    /// Returns the kernel of the loop.
     pub(crate) fn kernel(&self) -> Kernel {
         self.variant.kernel()
     }
@@ -42,18 +42,18 @@ impl Traffic {
         f64::from(self.kernel().spec().flops) / self.kernel().counted(Element::F64) as f64
     }
 
-    /// Returns the bytes of each array of one worker.
+    /// Returns the size of each array of one worker.
     pub(crate) fn array_bytes(&self) -> u64 {
         region::array_bytes(self.bytes, self.variant.kernel()) as u64
     }
 
-    /// Returns the bytes counted for a pass of one worker.
+    /// Returns the number of bytes that count for a pass of one worker.
     pub(crate) fn counted(&self) -> f64 {
         (u64::from(self.variant.kernel().spec().words()) * self.array_bytes()) as f64
     }
 
-    /// Returns the memory traffic at `rate` counted bytes per second: regular stores first load a line that the
-    /// loop does not read.
+    /// Returns the memory traffic at a rate of `rate` counted bytes per second. It includes write-allocates: regular
+    /// stores to a line that the loop does not read load the line first.
     pub(crate) fn moved(&self, rate: f64, allocates: bool) -> Option<record::Traffic> {
         let kernel = self.variant.kernel();
         let element = Element::F64;
@@ -66,7 +66,7 @@ impl Traffic {
         })
     }
 
-    /// Writes the properties of the loop into a configuration.
+    /// Stores the properties of the loop in a configuration.
     pub(crate) fn describe(&self, config: &mut CurveConfig) {
         let spec = self.variant.kernel().spec();
         let shape = self.variant.shape();
@@ -80,78 +80,80 @@ impl Traffic {
         config.repeats = Some(self.repeats);
     }
 
-    /// Checks every element and sets the passes per call, on the first call only.
+    /// Prepares the loop on the first call: checks every element, and determines the number of passes per timed call.
     pub(crate) fn prepare(
         &mut self,
         pool: &mut WorkerPool,
-        pieces: Pieces<'_>,
+        buffers: Buffers<'_>,
     ) -> Result<(), ArenaError> {
         if self.repeats == 0 {
-            self.wrong = self.check(pool, pieces)?;
-            self.calibrate(pool, pieces, CALL_SECONDS)?;
+            self.wrong = self.check(pool, buffers)?;
+            self.calibrate(pool, buffers, CALL_SECONDS)?;
         }
         Ok(())
     }
 
-    /// Returns the seconds of a pass, from a short call whose number of passes the first call sets. With
-    /// `shift` it is a single pass over a part of the pieces that no other shift covers.
+    /// Returns the seconds per pass of a short call; the first call determines the number of passes. With `shift` it is
+    /// a single pass over a part of the buffers that no other shift covers.
     pub(crate) fn trial(
         &mut self,
         pool: &mut WorkerPool,
-        pieces: Pieces<'_>,
+        buffers: Buffers<'_>,
         shift: Option<usize>,
     ) -> Result<f64, ArenaError> {
         match (shift, self.repeats) {
             (Some(shift), _) => {
                 self.repeats = 1;
-                Ok(self.run(pool, pieces.shifted(shift))?.seconds)
+                Ok(self.run(pool, buffers.shifted(shift))?.seconds)
             }
-            (None, 0) => self.calibrate(pool, pieces, TRIAL_SECONDS),
-            (None, repeats) => Ok(self.run(pool, pieces)?.seconds / repeats as f64),
+            (None, 0) => self.calibrate(pool, buffers, TRIAL_SECONDS),
+            (None, repeats) => Ok(self.run(pool, buffers)?.seconds / repeats as f64),
         }
     }
 
-    /// Runs the timed call on all workers; the time is that of all its passes.
-    fn run(&self, pool: &mut WorkerPool, pieces: Pieces<'_>) -> Result<Timed<f64>, ArenaError> {
+    /// Runs a timed call on all workers; the result contains the time of all passes.
+    fn run(&self, pool: &mut WorkerPool, buffers: Buffers<'_>) -> Result<Timed<f64>, ArenaError> {
         pool.undisturbed(|worker| {
-            let streams = pieces.streams(worker, self.bytes, self.variant.kernel(), self.repeats);
-            // SAFETY: the arrays are whole lines apart within this worker's piece, which no other thread uses.
+            let streams = buffers.streams(worker, self.bytes, self.variant.kernel(), self.repeats);
+            // SAFETY: the arrays are in this worker's buffer, which no other thread uses; they are aligned to cache
+            // lines and do not overlap.
             std::hint::black_box(unsafe { self.variant.run(&streams) })
         })
     }
 
-    /// Sets the passes of a call so that it lasts `target` seconds; returns the time of a pass in the last
+    /// Sets the number of passes of a call so that a call takes `target` seconds. Returns the time per pass of the last
     /// call.
     fn calibrate(
         &mut self,
         pool: &mut WorkerPool,
-        pieces: Pieces<'_>,
+        buffers: Buffers<'_>,
         target: f64,
     ) -> Result<f64, ArenaError> {
         self.repeats = 1;
         loop {
-            let seconds = self.run(pool, pieces)?.seconds;
+            let seconds = self.run(pool, buffers)?.seconds;
             if seconds >= target || self.repeats > 1 << 40 {
                 return Ok(seconds / self.repeats as f64);
             }
-            // A very short call is imprecise, so one step increases the passes by a factor of 32 at most.
+            // The time of a very short call is imprecise, so that the number of passes is increased by a factor of at
+            // most 32 per step.
             let factor = (target * 1.05 / seconds.max(1e-9)).clamp(1.1, 32.0);
             self.repeats = (self.repeats as f64 * factor).ceil() as u64;
         }
     }
 
-    /// Runs a pass on fresh values and compares every element with the expected result; returns a description
-    /// of an error.
+    /// Runs a pass on newly filled working sets, and compares every element with the expected result. Returns a
+    /// description of the first wrong value.
     fn check(
         &self,
         pool: &mut WorkerPool,
-        pieces: Pieces<'_>,
+        buffers: Buffers<'_>,
     ) -> Result<Option<String>, ArenaError> {
         let wrong = pool.work(|worker| {
-            let streams = pieces.streams(worker, self.bytes, self.variant.kernel(), 1);
-            // SAFETY: as in `run`; only this worker uses the set.
+            let streams = buffers.streams(worker, self.bytes, self.variant.kernel(), 1);
+            // SAFETY: the arrays are in this worker's working set, which no other thread uses.
             unsafe {
-                pieces.refill(worker, self.bytes);
+                buffers.refill(worker, self.bytes);
                 let sum = self.variant.run(&streams);
                 region::check(self.variant.kernel(), &streams, sum)
             }
@@ -160,17 +162,17 @@ impl Traffic {
     }
 }
 
-/// Returns a sample of the time of a pass of each loop.
+/// Returns a sample with the time per pass of each loop.
 pub(crate) fn sample(
     loops: &[Traffic],
     pool: &mut WorkerPool,
-    pieces: Pieces<'_>,
+    buffers: Buffers<'_>,
 ) -> Result<Sample, ArenaError> {
     pool.sample(|pool| {
         let mut seconds = Vec::with_capacity(loops.len());
         let mut causes = Vec::new();
         for each in loops {
-            let timed = each.run(pool, pieces)?;
+            let timed = each.run(pool, buffers)?;
             seconds.push(timed.seconds / each.repeats as f64);
             causes.push(timed.causes);
         }
@@ -178,23 +180,23 @@ pub(crate) fn sample(
     })
 }
 
-/// Writes start values into every worker's set, which also brings the set into the caches.
+/// Fills every worker's working set with the initial values, which also loads the set into the caches.
 pub(crate) fn refill(
     pool: &mut WorkerPool,
-    pieces: Pieces<'_>,
+    buffers: Buffers<'_>,
     bytes: usize,
 ) -> Result<(), ArenaError> {
     pool.work(|worker| {
-        // SAFETY: only this worker uses the set.
-        unsafe { pieces.refill(worker, bytes) };
+        // SAFETY: only this worker uses the working set.
+        unsafe { buffers.refill(worker, bytes) };
     })?;
     Ok(())
 }
 
-/// Returns a read loop without a trial: the widest vectors, unrolled by four. All read loops are equally fast in
-/// main memory, both local and remote.
+/// Returns a read loop without a trial: the loop with the widest vectors and an unroll factor of four. All read loops
+/// are equally fast in main memory, both local and remote.
 pub(crate) fn reader() -> Resident {
     let variants = kernels::resident(Kernel::Read, Stores::Regular);
     let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
-    *by_four.expect("reading has portable loops of every unroll")
+    *by_four.expect("the read kernel has portable loops of every unroll factor")
 }

@@ -1,4 +1,4 @@
-//! Views of latency and bandwidth curves: each with its table, its chart and its evidence.
+//! Views of latency and bandwidth curves. Each view consists of a table, a chart and the evidence.
 
 mod matrix;
 
@@ -18,12 +18,12 @@ use std::collections::BTreeSet;
 
 /// Figure with its configuration.
 type CurvesFigure<'a> = (&'a Measurement, CurveConfig);
-/// Function that returns true if a view can show a figure; other figures are in a plain table.
+/// Function that returns true if a view can show a figure; other figures are shown in a plain table.
 type Shows = fn(&CurvesFigure<'_>) -> bool;
 /// Function that adds the view of the figures of one test.
 type View = fn(&[CurvesFigure<'_>], &mut Section);
 
-/// Tests, in the order of the page.
+/// Tests in the order of the page, with their views.
 const TESTS: [(&str, Shows, View); 5] = [
     (LADDER, |(_, c)| c.set_bytes.is_some() && c.kernel.is_some(), ladder),
     (LATENCY, |(_, c)| c.set_bytes.is_some() && c.pages.is_some(), latency),
@@ -61,7 +61,7 @@ fn section(test: &'static str, shows: Shows, view: View, all: &[Measurement]) ->
     section
 }
 
-/// Returns nanoseconds with four digits.
+/// Formats a time in nanoseconds with four digits.
 fn ns(seconds: f64) -> String {
     significant(seconds * 1e9)
 }
@@ -76,7 +76,8 @@ fn number(value: f64, unit: Unit) -> TableCell {
     if unit == Unit::Seconds { time(value) } else { words::rate(Some(value)) }
 }
 
-/// Returns the value of a figure for a column of GB/s or ns, or its verdict; a dash if there is none.
+/// Returns the value of a figure for a column of GB/s or ns. Without a value, returns the status of the figure; without
+/// a figure, a dash.
 fn value(figure: Option<&CurvesFigure<'_>>) -> TableCell {
     let Some((m, _)) = figure else { return "-".into() };
     m.value.map_or_else(|| m.validity.status.name().into(), |value| number(value, m.unit))
@@ -121,11 +122,11 @@ fn evidence(section: &mut Section, of: &[CurvesFigure<'_>], what: String) {
     }
 }
 
-/// Figures by working set, with one curve per kind.
+/// Figures by working set, with one curve per kind, i.e. per loop or page size.
 struct Curves<'a> {
     figures: &'a [CurvesFigure<'a>],
     kind_of: fn(&CurveConfig) -> Option<&str>,
-    /// Kinds, in order of appearance.
+    /// Kinds of curves, in the order of appearance.
     kinds: Vec<&'a str>,
     sets: BTreeSet<u64>,
 }
@@ -148,8 +149,9 @@ impl<'a> Curves<'a> {
         self.sets.iter().filter_map(|set| self.at(*set, kind)).collect()
     }
 
-    /// Adds the table, whose rows have the set, the value of each kind and the cells of `more`; the chart of
-    /// the kinds, whose names end with `suffix`; and the levels of one kind.
+    /// Adds the table, the chart and the levels. The rows of the table contain the working set, the value of each kind,
+    /// and the cells of `more`. The chart has a curve for each kind, whose name ends with `suffix`. The levels are
+    /// those of one kind.
     fn show(
         &self,
         section: &mut Section,
@@ -180,7 +182,7 @@ impl<'a> Curves<'a> {
             ..ChartSeries::default()
         };
         let series = self.kinds.iter().map(series).collect();
-        // Ticks are powers of four times the first set.
+        // The ticks are the first working set times powers of four.
         let last = self.sets.last().copied().unwrap_or(0) as f64;
         let first = self.sets.first().map(|first| *first as f64);
         let ticks = std::iter::successors(first, |tick| Some(tick * 4.0));
@@ -193,7 +195,7 @@ impl<'a> Curves<'a> {
             marks: Vec::new(),
         });
 
-        // The levels of one kind have a line each, with the size that the machine reports.
+        // The table has a line for each level of one kind, with the size that the machine reports.
         let mut levels = Table::new(&["level", symbol, "sets per thread", "reported"]);
         for dots in self.curve(levels_of).chunk_by(|(_, x), (_, next)| x.level == next.level) {
             let config = &dots[0].1;

@@ -237,7 +237,7 @@ impl Stage<'_> {
             [device] => self.with_host(device)?,
             _ => self.together()?,
         };
-        observer.phase(&format!("{}: copying interleaved", ids.join(", ")));
+        observer.phase(&format!("{}: measuring copies alternately", ids.join(", ")));
         let mut schedule = Schedule::new(policy::LINKS, limits, rig.cells.len());
         let largest = self.sizes.last().copied().unwrap_or(SMALL);
         let is_largest = |cell: &usize| rig.cells[*cell].bytes == largest;

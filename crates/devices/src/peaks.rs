@@ -131,7 +131,7 @@ impl Planned for PeakPlan {
                 cells.extend(product.map(|product| PeakCell::new(device, Work::Product(product))));
             }
         }
-        observer.phase("computing interleaved");
+        observer.phase("measuring peaks alternately");
         let mut schedule = Schedule::new(policy::DEVICES, limits, cells.len());
         let (stop, failure) = turns::run(&mut schedule, observer, None, |turn| {
             let cell = &mut cells[turn.cell];

@@ -250,7 +250,7 @@ impl Planned for DeviceStreamPlan {
             });
         }
         let setting_up = limits.elapsed();
-        observer.phase("measuring interleaved");
+        observer.phase("measuring alternately");
         let mut schedule = Schedule::new(policy::DEVICES, limits, cells.len());
         let last: Vec<(String, f64)> = cells.iter().map(StreamCell::last).collect();
         let latest = |samples: &[Vec<Sample>]| {

@@ -15,7 +15,7 @@ pub struct MpiRequest {
     pub mpicc: Vec<CommandLine>,
     /// Launchers, one per wrapper. If empty, each wrapper's own launcher is used.
     pub launcher: Vec<CommandLine>,
-    /// Folders with a build of the OSU micro-benchmarks, one per wrapper.
+    /// Folders of OSU micro-benchmark builds that are run alternately with the probe, one per wrapper.
     pub osu: Vec<PathBuf>,
     /// Fabrics of the built-in transport, which is used instead of an MPI. If empty, an MPI is used if there is one.
     pub transport: Vec<Fabric>,

@@ -267,7 +267,7 @@ fn run_starts(
 type Turns<'a, 'b> =
     (Vec<(&'a Starter<'b>, StartReport)>, Vec<(&'a Starter<'b>, Launch, MessagesError)>);
 
-/// Returns a notice if the starts of a launch ended before their number because of the budget.
+/// Returns a notice if the budget allowed fewer starts of a launch than planned.
 fn left_out_starts(
     reports: &[(&Starter<'_>, StartReport)],
     launch: &Launch,

@@ -7,7 +7,7 @@ fn sizes(count: usize) -> impl Iterator<Item = u64> {
     (0..count).map(|i| (if i % 2 == 0 { 4096 } else { 6144 }) << (i / 2))
 }
 
-/// Returns the dots of curves over these sizes.
+/// Returns the dots of curves over the sizes of [`sizes`].
 fn curves(all: &[&[f64]]) -> Vec<Dot> {
     let values = |i: usize| all.iter().map(|curve| curve[i]).collect();
     sizes(all[0].len())
@@ -16,7 +16,7 @@ fn curves(all: &[&[f64]]) -> Vec<Dot> {
         .collect()
 }
 
-/// Returns L1 and L2 of a thread, and its share of a last-level cache.
+/// Returns L1 and L2 of a thread, and a last-level cache with the share of the thread.
 fn reported(l1_kib: u64, l2_kib: u64, whole_kib: u64, l3_kib: u64) -> [Reported; 3] {
     let cache = |level, whole, bytes| Reported { level, whole: whole << 10, bytes: bytes << 10 };
     [cache(1, l1_kib, l1_kib), cache(2, l2_kib, l2_kib), cache(3, whole_kib, l3_kib)]
@@ -28,22 +28,22 @@ fn sapphire_rapids(threads: u64) -> [Reported; 3] {
     reported(48, 2048, 105 << 10, (105 << 10) / threads)
 }
 
-/// Nanoseconds per step on that guest, huge pages, 4 KiB to 512 MiB. Lines that were evicted to L3 are lost before the
-/// chase returns to them.
+/// Nanoseconds per load on the Sapphire Rapids guest, on huge pages, for 4 KiB to 512 MiB. Lines that were evicted to
+/// L3 are lost before the chase returns to them.
 const CHASE_1: [f64; 35] = [
     2.056, 2.036, 2.046, 2.034, 2.037, 2.176, 2.049, 2.076, 6.452, 6.742, 6.828, 6.794, 6.662,
     7.686, 7.561, 7.966, 6.659, 7.276, 25.81, 156.9, 170.1, 158.3, 169.8, 152.6, 160.8, 162.3,
     174.7, 160.5, 166.6, 167.8, 171.9, 165.8, 169.5, 173.4, 189.8,
 ];
 
-/// Same curve some minutes later.
+/// The same measurement, repeated some minutes later.
 const CHASE_2: [f64; 35] = [
     2.037, 2.048, 2.038, 2.023, 2.041, 2.107, 2.485, 2.226, 6.72, 6.528, 7.053, 7.131, 6.511,
     6.582, 7.807, 6.6, 6.341, 44.59, 142.6, 50.03, 172.0, 156.2, 166.0, 154.9, 164.7, 166.9, 163.3,
     173.8, 172.3, 168.6, 170.1, 180.7, 179.3, 198.9, 186.7,
 ];
 
-/// GB/s of read, write, copy and triad on that guest, two threads, 4 KiB to 256 MiB per thread.
+/// GB/s of read, write, copy and triad on the Sapphire Rapids guest, with two threads, for 4 KiB to 256 MiB per thread.
 const LADDER_1: [[f64; 33]; 4] = [
     [
         291.0, 298.9, 296.7, 302.9, 303.3, 299.3, 308.0, 259.9, 190.4, 181.6, 191.2, 192.4, 193.1,
@@ -67,7 +67,7 @@ const LADDER_1: [[f64; 33]; 4] = [
     ],
 ];
 
-/// Same curve some minutes later.
+/// The same measurement, repeated some minutes later.
 const LADDER_2: [[f64; 33]; 4] = [
     [
         322.0, 336.8, 322.9, 310.8, 307.8, 320.8, 306.7, 245.6, 186.3, 192.3, 192.0, 181.4, 186.4,
@@ -91,15 +91,16 @@ const LADDER_2: [[f64; 33]; 4] = [
     ],
 ];
 
-/// Nanoseconds per step on a Zen 5 guest, huge pages, 4 KiB to 128 MiB. The last-level cache is shared with other
-/// guests, and the curve leaves it well below its 32 MiB.
+/// Nanoseconds per load on a Zen 5 guest, on huge pages, for 4 KiB to 128 MiB. The last-level cache is shared with
+/// other guests, so that its level ends well below the reported 32 MiB.
 const ZEN5: [f64; 31] = [
     0.93, 0.93, 0.93, 0.93, 0.93, 0.93, 0.93, 0.93, 2.1, 2.8, 3.2, 3.3, 3.3, 3.3, 3.3, 3.4, 3.9,
     6.5, 9.6, 10.4, 11.0, 11.3, 13.0, 27.0, 48.0, 66.0, 82.0, 92.0, 98.0, 101.0, 103.0,
 ];
 
-/// Nanoseconds per step on a Zen 4 guest with 32 KiB, 1 MiB and 32 MiB. The curve leaves the last cache at 5 to 12 MiB.
-/// multichase: 1.09 at 16 KiB, 3.8 at 64 KiB, 7.5 at 1 MiB, 11.3 at 4 MiB, 98 to 102 from 16 MiB on.
+/// Nanoseconds per load on a Zen 4 guest with caches of 32 KiB, 1 MiB and 32 MiB. The level of the last cache ends at 5
+/// to 12 MiB. The program multichase measured 1.09 ns at 16 KiB, 3.8 ns at 64 KiB, 7.5 ns at 1 MiB, 11.3 ns at 4 MiB,
+/// and 98 to 102 ns from 16 MiB on.
 const ZEN4: [f64; 31] = [
     1.09, 1.09, 1.09, 1.09, 1.09, 1.09, 1.1, 3.2, 3.8, 3.8, 3.8, 3.8, 3.8, 3.9, 4.0, 4.6, 7.5,
     10.6, 11.1, 11.2, 11.3, 14.0, 35.0, 70.0, 98.0, 99.0, 101.0, 102.0, 102.0, 101.0, 102.0,
@@ -131,8 +132,8 @@ fn memory_is_no_cache_however_large_that_is_said_to_be() {
         let expected = [("L1", 4, 48), ("L2", 64, l2), ("memory", memory << 10, 512 << 10)];
         has_levels(&dots, &caches, &expected);
         let l3 = format!(
-            "L3 of 105 MiB, as reported by the system, is not detected: sets of {memory} MiB to 512 MiB have the \
-             speed of memory"
+            "L3 of 105 MiB, as reported by the system, is not detected: working sets of {memory} MiB to 512 MiB \
+             have the speed of memory"
         );
         assert_eq!(said(&dots, &caches).last(), Some(&l3));
     }
@@ -153,8 +154,8 @@ fn what_a_ladder_gets_of_a_shared_cache_is_found() {
         assert_eq!(
             said(&dots, &caches),
             [
-                "L3 of 105 MiB, 52.5 MiB per thread, as reported by the system: the curve leaves it between 12 MiB \
-              and 16 MiB"
+                "L3 of 105 MiB, 52.5 MiB per thread, as reported by the system: in the curve, this level ends \
+              between 12 MiB and 16 MiB"
             ]
         );
     }
@@ -163,7 +164,7 @@ fn what_a_ladder_gets_of_a_shared_cache_is_found() {
 #[test]
 fn levels_of_zen_guests_are_found_and_named() {
     let caches = reported(48, 1024, 32 << 10, 32 << 10);
-    let l3 = "L3 of 32 MiB, as reported by the system: the curve leaves it between";
+    let l3 = "L3 of 32 MiB, as reported by the system: in the curve, this level ends between";
     let dots = curves(&[&ZEN5]);
     has_levels(
         &dots,
@@ -194,8 +195,8 @@ fn where_sets_end_within_a_cache_a_guest_does_not_know_its_name() {
     assert!(said(&dots, &caches).is_empty());
 }
 
-/// Chase in a minute with other load on that guest, nanoseconds per step. Memory has several levels, depending on how
-/// many pages the TLB holds, and the sizes of the first one match L3.
+/// Nanoseconds per load on the Sapphire Rapids guest under load from other programs. Memory has several levels,
+/// depending on how many pages the TLB covers, and the sizes of the first memory level match L3.
 const CHASE_BUSY: [f64; 35] = [
     2.46, 2.54, 2.55, 2.51, 2.5, 2.6, 2.85, 6.22, 7.02, 6.78, 6.89, 6.85, 6.91, 8.24, 17.2, 9.14,
     11.3, 145.9, 345.3, 143.3, 152.5, 438.0, 146.8, 476.5, 148.5, 148.6, 164.6, 195.0, 189.6,
@@ -216,7 +217,7 @@ fn loads_as_slow_as_those_of_flushed_lines_are_of_memory() {
     assert_eq!(names[..2], ["L1", "L2"], "{found:?}");
     assert!(names.len() > 3 && names[2..].iter().all(|name| *name == "memory"), "{found:?}");
     assert!(said(&dots, &caches).iter().any(|text| text.starts_with("L3 of 105 MiB, as reported")));
-    // A cache that is larger than the hypervisor reports is still a cache.
+    // A cache that is larger than the hypervisor reports is still named as a cache.
     let told = reported(48, 2048, 4 << 10, 4 << 10);
     let mut zen5_dots = curves(&[&ZEN5]);
     zen5_dots.iter_mut().for_each(|dot| dot.cached = Some(dot.bytes < 16 << 20));
@@ -232,7 +233,7 @@ fn one_flat_curve_is_one_level_and_a_steady_slope_none() {
     let slope: Vec<f64> = (0..20).map(|i| 1.25f64.powi(i)).collect();
     let found = levels(&curves(&[&slope]));
     assert!(found.is_empty(), "{found:?}");
-    // Without reported caches, a plateau that continues to the end is memory.
+    // If no caches are reported, a plateau that continues to the end is memory.
     assert_eq!(name(&dots, levels(&dots), &[], true)[0].name, "memory");
 }
 
@@ -243,15 +244,15 @@ fn a_cache_without_a_plateau_is_said() {
     let (dots, caches) = (curves(&[&values]), reported(48, 1024, 32 << 10, 32 << 10));
     let not_seen = |cache: &str| {
         format!(
-            "{cache}, as reported by the system, is not detected: sets of 64 KiB to 128 MiB have the speed of \
+            "{cache}, as reported by the system, is not detected: working sets of 64 KiB to 128 MiB have the speed of \
              memory"
         )
     };
     assert_eq!(said(&dots, &caches), [not_seen("L2 of 1 MiB"), not_seen("L3 of 32 MiB")]);
 }
 
-/// Returns curves with levels of these lengths, each higher than the previous one by a factor, with noise of a few per
-/// cent and some outliers in one direction, as caused by other load.
+/// Returns curves with levels of these lengths; each level is higher than the previous level by a factor. The curves
+/// have the given noise, and some outliers in one direction, as caused by the load of other programs.
 fn noisy(lengths: &[usize], factors: &[f64], noise: f64, seed: u64) -> Vec<f64> {
     let mut random: Vec<usize> = (0..1000).collect();
     Shuffler::new(seed).shuffle(&mut random);
@@ -289,7 +290,8 @@ fn levels_are_found_through_noise_and_outliers() {
 }
 
 proptest! {
-    /// Checks that steps of 50 % and more are found at their position, with noise of 3 %, in one curve and in two.
+    /// Checks that steps of 50 % and more are found at the correct position in one curve and in two curves with noise
+    /// of 3 %.
     #[test]
     fn steps_are_found_through_noise(
         lengths in proptest::collection::vec(4usize..9, 2..5),

@@ -1,4 +1,4 @@
-//! Views of matrices: from node to node, and from CPU to CPU.
+//! Views of matrices: between NUMA nodes, and between CPUs.
 
 use super::{CurvesFigure, evidence, time, value};
 use nodegauge_gauge::view::{Block, Picture, Section, Table};
@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 
 /// Maximum number of CPUs of a matrix that is shown cell by cell.
 const MOST_CPUS: usize = 12;
-/// Maximum number of nodes of a matrix; larger ones are in the record only.
+/// Maximum number of nodes of a matrix that is shown; larger matrices are only in the record.
 const MOST_NODES: usize = 16;
 
-/// Returns the two ends of a figure: `n` for nodes or `cpu`, and two numbers.
+/// Returns the two ends of a figure: the kind (`n` for nodes, or `cpu`), and the two numbers.
 pub(super) fn pair((_, config): &CurvesFigure<'_>) -> Option<(&'static str, u32, u32)> {
     if let (Some(from), Some(to)) = (config.from_node, config.to_node) {
         return Some(("n", from as u32, to as u32));
@@ -22,7 +22,7 @@ pub(super) fn pair((_, config): &CurvesFigure<'_>) -> Option<(&'static str, u32,
     }
 }
 
-/// Adds the views of both.
+/// Adds the views of both matrices.
 pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
     let some = |kind: &str, unit: Unit| -> Vec<CurvesFigure<'_>> {
         let is = |figure: &&CurvesFigure<'_>| {
@@ -67,12 +67,13 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
     }
 }
 
-/// Returns all numbers of some pairs, ascending.
+/// Returns the numbers of all nodes or CPUs in these figures, ascending.
 fn numbers(of: &[CurvesFigure<'_>]) -> BTreeSet<u32> {
     of.iter().filter_map(pair).flat_map(|(_, from, to)| [from, to]).collect()
 }
 
-/// Returns the figure from one number to another; half a round trip of CPUs is equal in both directions.
+/// Returns the figure from one node or CPU to another. The core-to-core latency between CPUs is the same in both
+/// directions.
 fn at<'a>(
     of: &'a [CurvesFigure<'a>],
     kind: &str,
@@ -87,7 +88,7 @@ fn at<'a>(
     find(from, to).or_else(|| find(to, from).filter(|_| kind == "cpu"))
 }
 
-/// Returns a heat map of every row to every column.
+/// Returns a heat map with one row per source and one column per target.
 fn map(title: &str, of: &[CurvesFigure<'_>]) -> Option<Picture> {
     let first = of.first()?;
     let numbers = numbers(of);
@@ -101,17 +102,20 @@ fn map(title: &str, of: &[CurvesFigure<'_>]) -> Option<Picture> {
     (numbers.len() > 1).then(|| Picture::between(title, first.0.unit, names, values))
 }
 
-/// Returns a table of every row to every column.
+/// Returns a table with one row per source and one column per target.
 fn grid(of: &[CurvesFigure<'_>], unit: &str) -> Block {
     let numbers = numbers(of);
     if numbers.len() > MOST_NODES {
-        return Block::Text(format!("{unit}: {} pairs, see the record", of.len()));
+        return Block::Text(format!(
+            "{unit}: the values of the {} pairs are in the record",
+            of.len()
+        ));
     }
     let kind = of.first().and_then(pair).map_or("", |(kind, ..)| kind);
     let mut titles = vec![unit.to_owned()];
     titles.extend(numbers.iter().map(|number| format!(">{kind}{number}")));
     let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
-    // Nodes without CPUs do not read.
+    // Nodes without CPUs do not read and have no row.
     let reads = |from: &&u32| numbers.iter().any(|to| at(of, kind, **from, *to).is_some());
     for from in numbers.iter().filter(reads) {
         let cell = |to: &u32| {
@@ -124,7 +128,7 @@ fn grid(of: &[CurvesFigure<'_>], unit: &str) -> Block {
     table.into()
 }
 
-/// Returns a table of the smallest, median and largest value of each class of distance, nearest first.
+/// Returns a table with the smallest, the median and the largest value of each class of distance, nearest first.
 fn by_distance(of: &[CurvesFigure<'_>]) -> Table {
     let mut classes: Vec<(&str, Vec<f64>)> = Vec::new();
     for (m, config) in of {

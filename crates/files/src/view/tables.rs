@@ -264,7 +264,7 @@ pub(super) fn comparison(own: &[&Row<'_>], others: &[&Row<'_>], section: &mut Se
         return;
     }
     section.push(table).note(
-        "beside",
+        "ratio",
         format!(
             "medians over cells with files of {} and more; the ratio is the median of the cells' ratios",
             size(COUNTED)

@@ -56,7 +56,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         section.push(Block::Heading(format!("{library}, {name} of {size}, {}", shown.name)));
         section.push(square(&cell_pairs, shown));
         section.push(map(format!("{library}, {name} of {size}"), &cell_pairs, shown.unit));
-        section.note_if("far off", outliers(&cell_pairs, shown));
+        section.note_if("outliers", outliers(&cell_pairs, shown));
     }
     evidence::how(section, all, false);
     evidence::doubts(section, all);

@@ -42,7 +42,7 @@ fn of_cores_that_differ_the_fastest_kind_is_used_unless_more_are_asked_for() {
     assert_eq!(cpus(&again), cpus(&all));
     assert_eq!(cpus(&plan(&topology, &request(Some(2), "", None)).unwrap()), ["8", "12"]);
     let six = plan(&topology, &request(Some(6), "", None)).unwrap();
-    assert!(six.notices[0].contains("the slowest cores set the time"), "{six:?}");
+    assert!(six.notices[0].contains("the slowest cores determine the time"), "{six:?}");
     let asked = plan(&topology, &request(None, "cores", None)).unwrap();
     assert_eq!((asked.threads.len(), asked.notices.len()), (8, 0));
 }
