@@ -166,7 +166,7 @@ pub struct Comparison {
     pub schema: &'static str,
     /// Runs of A; ratios are B divided by A.
     pub a: Runners,
-    /// Runs of B.
+    /// Runs of B; ratios are B divided by A.
     pub b: Runners,
     /// Differences between the settings of A and B.
     pub differences: Vec<Difference>,

@@ -92,7 +92,7 @@ pub struct Expectation {
     pub name: String,
     /// Comparison operator.
     pub comparison: Operator,
-    /// Bound, in `unit`.
+    /// Bound of the value, in `unit`.
     pub bound: f64,
     /// Unit as typed: a unit of the table `UNITS`, or `%`.
     pub unit: &'static str,

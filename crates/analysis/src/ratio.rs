@@ -38,7 +38,7 @@ pub enum Basis {
     Runs,
     /// The runs of A and B, and saved runs of the same node with the same settings.
     History,
-    /// Blocks of alternating runs.
+    /// Blocks A B B A of alternating runs.
     Blocks,
 }
 

@@ -41,7 +41,7 @@ pub struct ArraysConfig {
     pub count: usize,
     /// Number of elements per array.
     pub elements: u64,
-    /// Element type.
+    /// Type of the array elements.
     pub element: Element,
     /// Requested kind of pages.
     pub pages: RequestedPages,
@@ -84,7 +84,11 @@ impl Arrays {
     /// # Panics
     /// Panics if the number of arrays is not from 1 to [`ARRAYS`].
     pub fn map(config: ArraysConfig) -> Result<Self, ArrayError> {
-        assert!((1..=ARRAYS).contains(&config.count), "{} arrays", config.count);
+        assert!(
+            (1..=ARRAYS).contains(&config.count),
+            "the number of arrays must be 1 to {ARRAYS}, but is {}",
+            config.count
+        );
         let mapping = PagedMapping::map(config.mapped(), config.pages)?;
         let bytes = config.array_bytes() as usize;
         let starts = config.offsets().map(|offset| mapping.at(offset as usize, bytes)).collect();
@@ -161,7 +165,7 @@ impl Arrays {
     /// Returns the range of elements that belong to one part, if `elements` elements are divided into equal parts.
     fn elements_of(&self, elements: u64, part: ArrayShare) -> Range<u64> {
         let ArrayShare { index, count } = part;
-        assert!(index < count, "part {index} of {count}");
+        assert!(index < count, "the index {index} must be below the count {count}");
         range_of(elements, LINE as u64 / self.element.bytes(), part)
     }
 

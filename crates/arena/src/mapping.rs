@@ -15,7 +15,7 @@ use std::str::FromStr;
 pub enum RequestedPages {
     /// Base pages, with transparent huge pages disabled.
     Base,
-    /// Transparent huge pages.
+    /// Transparent huge pages, requested with madvise.
     Transparent,
     /// Reserved huge pages of 2 MiB.
     Huge2M,
@@ -77,7 +77,7 @@ pub enum ArrayError {
     NoHugePages {
         /// Number of bytes to map.
         wanted: Bytes,
-        /// Kind of pages.
+        /// Requested kind of pages.
         pages: RequestedPages,
         /// Size of a page.
         page: Bytes,
@@ -99,7 +99,7 @@ pub enum ArrayError {
     /// The kernel refused the requested page size.
     #[error("madvise for {pages} pages failed: {cause}")]
     Advice {
-        /// Kind of pages.
+        /// Requested kind of pages.
         pages: RequestedPages,
         /// Error of the operating system.
         cause: io::Error,

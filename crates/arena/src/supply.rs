@@ -7,8 +7,13 @@ use nodegauge_measure::record::{HugePages, Machine};
 use nodegauge_placement::{Bind, MemoryPolicy, Placement, ThreadPlace};
 
 /// Returns the memory that is available to the arrays of a run on the nodes to which a policy binds the arrays.
-/// Depending on the kind of pages, this is the size of the free reserved huge pages or the available memory.
-pub fn available(machine: &Machine, pages: Option<RequestedPages>, policy: &MemoryPolicy) -> Bytes {
+/// Depending on the kind of pages, this is the size of the free reserved huge pages or the available memory. Returns
+/// `None` if the kernel does not report the memory, e.g. without `/proc`.
+pub fn available(
+    machine: &Machine,
+    pages: Option<RequestedPages>,
+    policy: &MemoryPolicy,
+) -> Option<Bytes> {
     if let Some(page) = pages.and_then(RequestedPages::reserved) {
         let free_in = |pools: &[HugePages]| -> Option<u64> {
             pools.iter().find(|huge| huge.bytes == page.0).map(|huge| huge.free * huge.bytes)
@@ -26,14 +31,14 @@ pub fn available(machine: &Machine, pages: Option<RequestedPages>, policy: &Memo
         };
         // `ArraysConfig::check` refuses a run without any reserved pages and reports the reason.
         if let Some(free) = free.filter(|free| *free > 0) {
-            return Bytes(free);
+            return Some(Bytes(free));
         }
     }
-    let anywhere = machine.memory.available.unwrap_or(0);
-    let MemoryPolicy::Bind(nodes) = policy else { return Bytes(anywhere) };
+    let anywhere = machine.memory.available?;
+    let MemoryPolicy::Bind(nodes) = policy else { return Some(Bytes(anywhere)) };
     let of = |id: &NodeId| machine.numa_nodes.iter().find(|node| node.id == id.0)?.available;
     let there: Option<u64> = nodes.iter().map(of).sum();
-    Bytes(there.map_or(anywhere, |there| there.min(anywhere)))
+    Some(Bytes(there.map_or(anywhere, |there| there.min(anywhere))))
 }
 
 /// Returns the default pages: transparent huge pages, or base pages if they are disabled in the kernel.

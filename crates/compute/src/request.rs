@@ -163,7 +163,7 @@ fn hosts(named: &[HostList]) -> Result<Vec<String>, Failure> {
     if named.is_empty() && job_has_several_hosts() {
         return job_hosts();
     }
-    Ok(named.iter().flat_map(|HostList(names)| names.clone()).collect())
+    HostList::resolved(named)
 }
 
 #[cfg(test)]

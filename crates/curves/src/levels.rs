@@ -97,7 +97,7 @@ struct Curves {
     logs: Vec<Vec<f64>>,
     /// Mean deviation of each curve due to noise.
     scatter: Vec<f64>,
-    /// Number of dots.
+    /// Number of dots of each curve.
     dots: usize,
 }
 

@@ -46,7 +46,7 @@ use std::time::Duration;
 pub struct CurveOptions {
     /// Kind of pages; `None` for an automatic choice.
     pub pages: Option<RequestedPages>,
-    /// Memory policy.
+    /// Memory policy of the threads.
     pub policy: MemoryPolicy,
     /// Largest working set of all threads together; `None` for four times the last-level caches in use.
     pub largest: Option<Bytes>,
@@ -273,11 +273,12 @@ impl CurveSetup<'_> {
         self.site.machine.virtualisation.is_some()
     }
 
-    /// Returns the size of the memory that may be used.
+    /// Returns the size of the memory that may be used; there is no limit if the available memory is unknown.
     fn usable(&self) -> Bytes {
         let options = self.options;
-        let can_be_had = available(&self.site.machine, options.pages, &options.policy);
-        Bytes((can_be_had.as_f64() * options.memory_fraction.0) as u64)
+        let available = available(&self.site.machine, options.pages, &options.policy);
+        let usable = |bytes: Bytes| Bytes((bytes.as_f64() * options.memory_fraction.0) as u64);
+        available.map_or(Bytes(u64::MAX), usable)
     }
 
     /// Returns the kind of pages to use.

@@ -24,7 +24,7 @@ struct Mix {
     name: &'static str,
     /// Kernel of the loop.
     kernel: Kernel,
-    /// Kind of stores.
+    /// Kind of stores of the loop.
     stores: Stores,
 }
 

@@ -162,18 +162,19 @@ impl DeviceStreamPlan {
             None => info.memory,
         };
         let with_it = self.cells.iter().filter(|(at, _)| self.devices[*at].id() == info.id());
+        let available = Bytes(available.0 / with_it.count().max(1) as u64);
         let around = SizeConditions {
             gauge: GAUGE,
             arrays: self.arrays(),
             llc: info.last_cache,
             guest: info.class == Class::Cpu && site.machine.virtualisation.is_some(),
-            available: Bytes(available.0 / with_it.count().max(1) as u64),
+            available: Some(available),
             fraction: self.options.memory_fraction,
         };
         let mut chosen = size::choose(self.options.size, element, &around)?;
         let most = info.largest_allocation.0 / element.bytes();
         if self.options.size == SizeSpec::Auto {
-            let room = around.available.0 as f64 * around.fraction.0;
+            let room = available.as_f64() * around.fraction.0;
             if info.class != Class::Cpu && room >= self.arrays() as f64 * OWN_MEMORY.as_f64() {
                 chosen.elements = chosen.elements.max(OWN_MEMORY.0 / element.bytes());
             }

@@ -35,7 +35,7 @@ pub struct Page {
 pub struct Section {
     /// Stable name, e.g. `stream`; used as the anchor in HTML.
     pub id: &'static str,
-    /// Contents, in display order.
+    /// Blocks of the section, in display order.
     pub blocks: Vec<Block>,
 }
 
@@ -45,7 +45,7 @@ impl Section {
         Self { id, blocks: Vec::new() }
     }
 
-    /// Adds a block.
+    /// Adds a block to the section.
     pub fn push(&mut self, block: impl Into<Block>) -> &mut Self {
         self.blocks.push(block.into());
         self
@@ -92,7 +92,7 @@ impl Section {
         self
     }
 
-    /// Adds an empty line.
+    /// Adds an empty line between blocks.
     pub fn gap(&mut self) -> &mut Self {
         self.push(Block::Gap)
     }
@@ -125,11 +125,11 @@ pub enum Block {
     Text(String),
     /// A labelled paragraph.
     Note(Note),
-    /// A table.
+    /// A table, with or without a header.
     Table(Table),
     /// A line chart.
     Chart(Chart),
-    /// Heat maps.
+    /// One or several heat maps.
     HeatMaps(HeatMaps),
     /// A summary card with one bar per gauge.
     Card(Card),
@@ -240,7 +240,7 @@ impl Table {
         self.headings.push((self.rows.len(), heading.into()));
     }
 
-    /// Adds a row.
+    /// Adds a row to the table.
     pub fn row(&mut self, cells: impl IntoIterator<Item = TableCell>) -> &mut Self {
         self.rows.push(cells.into_iter().collect());
         self
@@ -319,7 +319,7 @@ impl TableCell {
         Self { bar: Some(share), ..Self::default() }
     }
 
-    /// Sets the emphasis.
+    /// Sets the emphasis of the cell.
     pub fn tone(mut self, tone: Tone) -> Self {
         self.tone = tone;
         self

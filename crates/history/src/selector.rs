@@ -68,6 +68,7 @@ pub fn parse(text: &str) -> Result<Record, String> {
     struct Head {
         schema: Option<String>,
     }
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let head: Head = serde_json::from_str(text).map_err(|error| error.to_string())?;
     match head.schema.as_deref() {
         // The record is parsed again from a JSON value, because this error has no line and column, which are useless in

@@ -81,6 +81,9 @@ impl Store {
         // The path is made absolute: SQLite treats the paths "" and ":memory:" as temporary databases, not as files.
         let file =
             std::path::absolute(path).map_err(|cause| HistoryError::closed(path, access, cause))?;
+        if std::fs::metadata(&file).is_ok_and(|found| !found.is_file()) {
+            return Err(HistoryError::unreadable(path, "it is not a regular file"));
+        }
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;

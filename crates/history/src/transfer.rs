@@ -28,6 +28,8 @@ pub fn records<'a>(
     path: &'a Path,
     text: &'a str,
 ) -> Option<impl Iterator<Item = Result<Record, HistoryError>> + 'a> {
+    // Editors of some systems write a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let first = text.trim_start().strip_prefix('{')?;
     if !first.trim_start().starts_with("\"schema\"") {
         return None;

@@ -59,9 +59,9 @@ pub(super) trait InlinedLoop {
 pub(super) trait VectorSet: InstructionSet {
     /// True if the vectors of the set support software prefetch.
     const PREFETCHES: bool = true;
-    /// Vectors of `f64`.
+    /// Vector type with elements of type `f64`.
     type F64: Vector<Scalar = f64> + 'static;
-    /// Vectors of `f32`.
+    /// Vector type with elements of type `f32`.
     type F32: Vector<Scalar = f32> + 'static;
     /// Runs a loop with the instruction set enabled.
     ///

@@ -30,7 +30,7 @@ impl Element {
     }
 }
 
-/// Kind of stores.
+/// Kind of stores that a loop uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Stores {
     /// Stores through the caches, for which each line is read before it is overwritten.
@@ -189,7 +189,7 @@ impl FromStr for SideBySide {
 pub struct KernelShape {
     /// Instruction set of the vectors.
     pub isa: Isa,
-    /// Kind of store.
+    /// Kind of stores that the loop uses.
     pub stores: Stores,
     /// Unroll factor: number of vectors per iteration.
     pub unroll: u8,

@@ -31,9 +31,9 @@ pub enum SizeSpec {
     Auto,
     /// Size of an array as a multiple of the total size of the last-level caches in use.
     TimesLlc(f64),
-    /// Bytes per array.
+    /// Size of an array in bytes.
     Bytes(Bytes),
-    /// Elements per array.
+    /// Number of elements of an array.
     Elements(u64),
 }
 
@@ -118,8 +118,8 @@ pub struct SizeConditions {
     pub llc: Option<Bytes>,
     /// True if a hypervisor reports the cache sizes.
     pub guest: bool,
-    /// Available memory, within all limits.
-    pub available: Bytes,
+    /// Available memory, within all limits; `None` if it is unknown.
+    pub available: Option<Bytes>,
     /// Maximum share of the available memory for the arrays, 0 to 1.
     pub fraction: Fraction,
 }
@@ -127,7 +127,7 @@ pub struct SizeConditions {
 /// Length of the arrays, and its relation to STREAM's rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArraySize {
-    /// Elements per array.
+    /// Number of elements of an array.
     pub elements: u64,
     /// Size of one array divided by the total size of the last-level caches; `None` if the caches are unknown.
     pub times_llc: Option<f64>,
@@ -139,6 +139,11 @@ pub struct ArraySize {
 
 fn unknown_cache() -> Failure {
     Failure::missing("the size of the last-level cache is unknown")
+        .hint("give a size, e.g. --size 1GiB")
+}
+
+fn unknown_memory() -> Failure {
+    Failure::missing("the available memory is unknown: /proc/meminfo cannot be read")
         .hint("give a size, e.g. --size 1GiB")
 }
 
@@ -158,8 +163,14 @@ pub fn choose(
     element: Element,
     around: &SizeConditions,
 ) -> Result<ArraySize, Failure> {
-    let allowed = around.available.as_f64() * around.fraction.0;
     let arrays = around.arrays as u64;
+    // A given size is used if the available memory is unknown.
+    let available = match around.available {
+        Some(available) => available,
+        None if spec == SizeSpec::Auto => return Err(unknown_memory()),
+        None => Bytes(u64::MAX),
+    };
+    let allowed = available.as_f64() * around.fraction.0;
     let most = (allowed / (arrays * element.bytes()) as f64) as u64;
     let mut notices = Vec::new();
     let of_bytes = |bytes: f64| (bytes / element.bytes() as f64).ceil() as u64;
@@ -201,7 +212,7 @@ pub fn choose(
             return Err(Failure::missing(format!(
                 "{arrays} arrays of {array} need {}, but only {} of memory is available{}",
                 Bytes(array.0.saturating_mul(arrays)),
-                around.available,
+                available,
                 share(around.fraction.0),
             ))
             .hint(format!("{less}{more}")));
@@ -210,7 +221,7 @@ pub fn choose(
         let text = format!(
             "arrays reduced from {array} to {} each: {} of memory is available{}",
             Bytes(elements * element.bytes()),
-            around.available,
+            available,
             share(around.fraction.0)
         );
         notices.push(Notice::new(NoticeId::Clamped, around.gauge, text));
@@ -245,7 +256,7 @@ mod tests {
             arrays: 3,
             llc: Some(Bytes::mib(llc_mib)),
             guest: false,
-            available: Bytes::mib(available_mib),
+            available: Some(Bytes::mib(available_mib)),
             fraction: Fraction(0.8),
         }
     }

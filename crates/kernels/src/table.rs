@@ -127,7 +127,7 @@ kernels! {
 pub const STREAM: [Kernel; 4] = [Kernel::Copy, Kernel::Scale, Kernel::Add, Kernel::Triad];
 
 impl Array {
-    /// All arrays.
+    /// All arrays that a pass can have.
     pub const ALL: [Self; ARRAYS] = [Self::A, Self::B, Self::C, Self::D];
 
     /// Returns the name of the array in formulas, messages and records.

@@ -42,7 +42,10 @@ impl Values {
     /// # Panics
     /// Panics if there are more than [`ARRAYS`] arrays.
     pub fn new(element: Element, arrays: usize) -> Self {
-        assert!(arrays <= ARRAYS, "{arrays} arrays");
+        assert!(
+            arrays <= ARRAYS,
+            "a pass has at most {ARRAYS} arrays, but {arrays} were requested"
+        );
         Self { element, arrays, at: [2.0, 2.0, 1.0, 1.0] }
     }
 

@@ -68,7 +68,7 @@ impl Failure {
         Self { cause: Some(Arc::from(cause.into())), ..self }
     }
 
-    /// Sets the remedy.
+    /// Sets the remedy of the failure.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         self.hint_if(Some(hint.into()))

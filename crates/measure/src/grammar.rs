@@ -16,7 +16,7 @@ use std::fmt;
 pub struct SyntaxError {
     /// Name of the syntax that the text must follow, e.g. `"places"`.
     pub what: &'static str,
-    /// Text as typed.
+    /// Complete text as the user typed it.
     pub input: String,
     /// Byte offset of the wrong character; `input.len()` if the text ended too early.
     pub at: usize,

@@ -115,7 +115,7 @@ impl Key {
             same = declared[at] == field[at];
             at += 1;
         }
-        assert!(same, "a field has the name of its key");
+        assert!(same, "a field must have the same name as its key");
         self
     }
 
@@ -287,7 +287,7 @@ macro_rules! keys {
     )*) => {
         $(
             $(#[doc = $doc])*
-            #[expect(non_camel_case_types, reason = "the name is that of the key in the record")]
+            #[expect(non_camel_case_types, reason = "the type has the name of the key in the record")]
             #[derive(Debug)]
             pub enum $name {}
 

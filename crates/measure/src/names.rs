@@ -7,7 +7,7 @@ pub struct UnknownName {
     pub what: &'static str,
     /// Name as typed.
     pub given: String,
-    /// Valid names.
+    /// Names of all variants.
     pub known: Vec<&'static str>,
 }
 

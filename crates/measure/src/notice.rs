@@ -74,7 +74,7 @@ impl Notice {
         Self { id, gauge: gauge.to_owned(), message: message.into(), hint: None }
     }
 
-    /// Sets the remedy.
+    /// Sets the remedy, which is shown as a hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }

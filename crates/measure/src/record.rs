@@ -74,7 +74,7 @@ impl Record {
 /// Program that wrote a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
-    /// Version of nodegauge.
+    /// Version of nodegauge that wrote the record.
     pub version: String,
     /// Commit from which nodegauge was built, if known.
     pub commit: Option<String>,

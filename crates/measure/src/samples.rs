@@ -62,7 +62,7 @@ impl Sample {
     }
 }
 
-/// Samples sorted by regime.
+/// Result of the assignment of samples to regimes.
 #[derive(Debug, Clone)]
 pub struct Sorted {
     /// Samples of each regime, fastest regime first.
@@ -300,9 +300,9 @@ impl Sorted {
 /// Noun for samples in a message, in singular and plural.
 #[derive(Debug, Clone, Copy)]
 pub struct Plural {
-    /// Singular: `pass`.
+    /// Singular form, e.g. `pass`.
     pub one: &'static str,
-    /// Plural: `passes`.
+    /// Plural form, e.g. `passes`.
     pub several: &'static str,
 }
 

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 /// Direction in which a value is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
-    /// Higher is better: rates.
+    /// Higher values are better, e.g. rates.
     Higher,
-    /// Lower is better: times.
+    /// Lower values are better, e.g. times.
     Lower,
 }
 

@@ -20,19 +20,19 @@ use std::fmt;
     schemars::JsonSchema,
 )]
 pub enum Unit {
-    /// Bytes per second.
+    /// Data rates, in bytes per second.
     #[serde(rename = "B/s")]
     BytesPerSecond,
-    /// Floating-point operations per second.
+    /// Rates of floating-point operations, per second.
     #[serde(rename = "FLOP/s")]
     FlopsPerSecond,
     /// Times, in seconds.
     #[serde(rename = "s")]
     Seconds,
-    /// Messages per second.
+    /// Message rates, per second.
     #[serde(rename = "msg/s")]
     MessagesPerSecond,
-    /// Operations per second.
+    /// Rates of other operations, per second.
     #[serde(rename = "op/s")]
     OperationsPerSecond,
     /// Ratio of two figures, without a unit.

@@ -15,7 +15,7 @@ use nodegauge_gauge::{Depth, Site, SummaryRequest};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 use nodegauge_placement::{CpuPair, Distance, pairs};
-use nodegauge_toolchain::mpi::{HostList, job_hosts};
+use nodegauge_toolchain::mpi::HostList;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -48,15 +48,7 @@ impl RankPairs {
     /// # Errors
     /// Fails when there are fewer than two hosts, or no Slurm job.
     pub fn hosts(lists: &[HostList]) -> Result<Self, MessagesError> {
-        let mut hosts: Vec<String> = Vec::new();
-        for HostList(names) in lists {
-            for name in names {
-                match name.as_str() {
-                    "slurm" => hosts.extend(job_hosts()?),
-                    name => hosts.push(name.to_owned()),
-                }
-            }
-        }
+        let mut hosts = HostList::resolved(lists)?;
         let mut seen = BTreeSet::new();
         hosts.retain(|host| seen.insert(host.clone()));
         match hosts.len() {

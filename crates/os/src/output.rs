@@ -9,8 +9,8 @@
 //! file only if the old file belongs to the caller. The setuid, setgid and sticky bits are not copied.
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fchmod, fstat, fstatfs, openat,
-    readlinkat, renameat, statat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fchmod, fcntl_getfl, fcntl_setfl,
+    fstat, fstatfs, openat, readlinkat, renameat, statat, unlinkat,
 };
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::geteuid;
@@ -23,7 +23,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+/// Maximum wait for a program that reads a pipe, and the interval between two attempts to open the pipe.
+const READER: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Permissions of a new file, before the umask.
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 /// Bits of a mode that are permissions. The other bits are setuid, setgid and sticky.
@@ -268,8 +272,22 @@ impl Location {
     fn open_in_place(&self) -> Result<File, OutputError> {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOCTTY | OFlags::CLOEXEC;
         let flags = if self.is_descriptor { flags } else { flags | OFlags::NOFOLLOW };
-        // Opening a pipe for writing waits for a reader.
-        let file = retry_on_intr(|| openat(&self.folder, &self.name, flags, Mode::empty()))?;
+        let open =
+            |more| retry_on_intr(|| openat(&self.folder, &self.name, flags | more, Mode::empty()));
+        // A pipe without a reader cannot be opened without waiting (ENXIO).
+        let deadline = Instant::now() + READER;
+        let file = loop {
+            match open(OFlags::NONBLOCK) {
+                Err(Errno::NXIO) if Instant::now() < deadline => std::thread::sleep(LOOK_EVERY),
+                Err(Errno::NXIO) => {
+                    let text =
+                        format!("no program has read this pipe within {} s", READER.as_secs());
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, text).into());
+                }
+                opened => break opened?,
+            }
+        };
+        fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
         let opened = fstat(&file)?;
         let is_expected = self.found.as_ref().is_some_and(|found| is_same_file(found, &opened));
         if !is_expected {

@@ -25,11 +25,11 @@ pub enum StreamSetting {
     Places(PlacesSpec),
     /// Kind of store.
     Stores(Stores),
-    /// Kind of page.
+    /// Kind of pages of the arrays.
     Pages(RequestedPages),
     /// Length of the arrays.
     Size(SizeSpec),
-    /// Prefetch distance.
+    /// Software prefetch, with its distances.
     Prefetch(Prefetch),
     /// Number of pages that a loop traverses alternately (side by side).
     SideBySide(SideBySide),

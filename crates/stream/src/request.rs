@@ -102,7 +102,7 @@ pub struct StreamRequest {
     pub samples: Option<usize>,
 }
 
-/// Mode of `stream`.
+/// Mode of `stream`, which determines what is measured.
 #[derive(Debug, Clone)]
 pub enum StreamMode {
     /// Search for the best configuration.

@@ -87,7 +87,7 @@ impl SweepCell {
     }
 }
 
-/// Planned sweep.
+/// Plan of a sweep over several configurations.
 pub struct SweepPlan {
     cells: Vec<SweepCell>,
     compilers: Vec<ChosenCompiler>,

@@ -23,7 +23,7 @@ pub struct TargetConfig {
     pub arrays: usize,
     /// Number of elements per array.
     pub elements: u64,
-    /// Element type.
+    /// Type of the array elements.
     pub element: Element,
     /// Kind of pages of the arrays.
     pub pages: RequestedPages,
@@ -171,7 +171,7 @@ pub struct Seen {
 pub struct RankSeen {
     /// Configuration of the rank for the record, without rates.
     pub config: RankConfig,
-    /// Requested memory policy.
+    /// Requested memory policy of the process.
     pub policy: MemoryPolicy,
     /// NUMA nodes on which the pages are expected; `None` if they may be on any node.
     pub expected: Option<Vec<u32>>,

@@ -6,7 +6,7 @@
 //! 1. **placements**: every team and kind of page, with the presumably best loop for each kind of store;
 //! 2. **loops**: on the best placements, every loop, for each kernel separately;
 //! 3. **final**: the best placements and the default placement with these loops, until no other placement can be faster
-//! than the leader by more than half a percent.
+//!    than the leader by more than half a percent.
 //!
 //! The kind of store is searched together with the placement, because the best kind depends most on the placement:
 //! regular stores can be better for a few threads, which gain from caches, and non-temporal stores for many threads,
@@ -224,7 +224,7 @@ impl TunePlan {
 
 /// Result of a search.
 pub struct Found {
-    /// Figures and notices.
+    /// Figures and notices of the search.
     pub outcome: Outcome,
     /// Chosen configuration; `None` if the search was interrupted.
     pub choice: Option<Choice>,

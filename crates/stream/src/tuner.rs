@@ -152,7 +152,7 @@ pub struct ChosenLoops {
     /// Kernels for which regular stores were faster, but not all loops with non-temporal stores were tried. These
     /// kernels use the best tried loop with non-temporal stores, because non-temporal stores reduce memory traffic.
     pub by_default: Vec<Kernel>,
-    /// Number of passes.
+    /// Number of passes that the choice took.
     pub passes: usize,
 }
 

@@ -44,7 +44,7 @@ pub enum TeamError {
     Failed {
         /// Number of the rank.
         rank: usize,
-        /// Reason, as text.
+        /// Reason of the failure, as text.
         why: String,
     },
     /// The process of a rank ended before the end of its job.
@@ -52,7 +52,7 @@ pub enum TeamError {
     Lost {
         /// Number of the rank.
         rank: usize,
-        /// Process identifier.
+        /// Identifier of the process of the rank.
         process: u32,
         /// Exit status of the process; `None` if the process is not a child of this process.
         how: Option<String>,
@@ -92,7 +92,7 @@ pub(crate) enum MemberBarrier<'a> {
     Gate(&'a Gate),
     /// Barrier in memory shared by processes.
     Processes(&'a ProcessBarrier),
-    /// MPI barrier.
+    /// Barrier of the MPI library.
     World(&'a mpi::World),
 }
 

@@ -90,9 +90,9 @@ struct Calls {
 pub struct Exchange {
     /// Number of the other rank.
     pub with: usize,
-    /// Numbers to send.
+    /// Numbers to send to the other rank.
     pub sent: Vec<f64>,
-    /// Received numbers.
+    /// Numbers received from the other rank.
     pub received: Vec<f64>,
 }
 

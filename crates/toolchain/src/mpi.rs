@@ -311,7 +311,14 @@ fn named_launcher(
         ))
         .hint(format!("leave out --launcher, or give the mpirun that belongs to {wrapper}")));
     }
-    Ok(MpiLauncher { command: command.clone(), kind, version })
+    // The launcher starts in a folder of the run, where a relative path of the user does not exist.
+    let command = match std::path::absolute(program) {
+        Ok(path) if program.contains('/') => {
+            CommandLine::new(path.display().to_string(), command.arguments().iter().cloned())
+        }
+        _ => command.clone(),
+    };
+    Ok(MpiLauncher { command, kind, version })
 }
 
 /// Returns the names of installed launchers that may belong to a wrapper, most likely first.

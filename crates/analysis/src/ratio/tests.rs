@@ -9,7 +9,7 @@ fn drifting(seed: u64, n: usize, centre: f64, spread: f64, memory: f64) -> Vec<f
     let mut drift = 0.0;
     (0..n)
         .map(|_| {
-            // Box-Muller transform.
+            // The Box-Muller transform converts uniform numbers to normal numbers.
             let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
             let normal = radius * (std::f64::consts::TAU * random.f64()).cos();
             drift = memory * drift + (1.0 - memory * memory).sqrt() * normal;

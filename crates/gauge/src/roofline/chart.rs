@@ -25,13 +25,13 @@ pub fn intensity(x: f64) -> String {
 /// A point of a chart. Points with the same name form one series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dot {
-    /// Letter in the chart.
+    /// Letter that represents the point in the chart.
     pub letter: char,
     /// Name of the series.
     pub name: String,
     /// Operations per byte of the memory level, FLOP/B.
     pub flops_per_byte: f64,
-    /// Rate in FLOP/s.
+    /// Rate of the point, FLOP/s.
     pub rate: f64,
 }
 

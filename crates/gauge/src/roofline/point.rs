@@ -26,7 +26,7 @@ nodegauge_measure::config! {
 pub struct RooflinePoint {
     /// Name of the program or kernel.
     pub name: String,
-    /// Rate in FLOP/s.
+    /// Rate of the program, FLOP/s.
     pub rate: f64,
     /// Configuration; contains at least the level and the operations per byte of that level.
     pub config: RooflinePointConfig,

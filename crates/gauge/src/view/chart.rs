@@ -18,7 +18,7 @@ pub enum Scale {
     Microseconds,
     /// Floating-point operations per byte: FLOP/B.
     Intensity,
-    /// Plain numbers.
+    /// Plain numbers without a unit.
     Number,
 }
 

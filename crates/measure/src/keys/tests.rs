@@ -3,10 +3,10 @@ use crate as nodegauge_measure;
 use serde_json::json;
 
 crate::config! {
-    /// A configuration.
+    /// Configuration with two keys, for tests.
     pub struct Sizes {
         array_bytes: shared::array_bytes;
-        /// Threads of each side.
+        /// Threads of the two programs.
         threads: shared::threads as Observation of Vec<u64> = "a test";
         /// Number of trials.
         trials: usize = Observation "trials";
@@ -14,7 +14,7 @@ crate::config! {
 }
 
 crate::config! {
-    /// A group of keys.
+    /// Configuration that another one includes.
     pub struct Bindings {
         bind: shared::bind;
     }
@@ -23,7 +23,7 @@ crate::config! {
 crate::config! {
     /// Keys that follow the keys of other configurations.
     pub struct Cells including sizes: Sizes, bindings: Bindings {
-        /// Cells.
+        /// Number of cells.
         cells: usize = Setting "cells";
     }
 }

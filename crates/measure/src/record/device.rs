@@ -5,7 +5,7 @@ use crate::{BytesPerSec, Hertz, TransfersPerSec, Watts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Purpose of a device.
+/// Purpose of a device: computing or networking.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -94,14 +94,14 @@ impl Device {
     }
 }
 
-/// Memory of a device.
+/// Memory of a device: size, technology and errors.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceMemory {
-    /// Size in bytes.
+    /// Size of the memory in bytes.
     pub bytes: Option<u64>,
-    /// Technology: `HBM3`, `GDDR6`, ...
+    /// Technology of the memory: `HBM3`, `GDDR6`, ...
     pub technology: Option<String>,
-    /// Theoretical bandwidth, B/s.
+    /// Theoretical bandwidth of the memory, B/s.
     pub theoretical: Option<Figure>,
     /// NUMA node of the host that consists of this memory, on machines with coherent devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -14,7 +14,7 @@ pub struct Machine {
     pub host: Option<String>,
     /// Processors of the node.
     pub processor: Processor,
-    /// Caches, level 1 first.
+    /// Caches, in ascending order of level.
     pub caches: Vec<Cache>,
     /// NUMA nodes, in the order of their numbers.
     pub numa_nodes: Vec<NumaNode>,
@@ -246,7 +246,7 @@ impl Cache {
 pub struct Cache {
     /// Level of the cache: 1, 2, 3, ...
     pub level: u32,
-    /// Kind of content.
+    /// Kind of content: data, instructions, or both.
     #[serde(rename = "type")]
     pub kind: CacheKind,
     /// Size of one cache, bytes; `null` if a description does not contain it.
@@ -260,7 +260,7 @@ pub struct Cache {
     pub line: Option<u32>,
 }
 
-/// A NUMA node.
+/// A NUMA node of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NumaNode {
     /// Number of the NUMA node in the operating system.
@@ -296,7 +296,7 @@ pub struct Memory {
     /// Lowest cgroup limit, bytes; `null` if there is none.
     #[serde(default)]
     pub cgroup_limit: Option<u64>,
-    /// Swap in use, bytes.
+    /// Swap space in use, bytes.
     #[serde(default)]
     pub swap_used: Option<u64>,
     /// Number of memory channels of all sockets.
@@ -313,14 +313,14 @@ pub struct Memory {
     pub theoretical: Option<Figure>,
 }
 
-/// One memory module.
+/// An installed memory module.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Dimm {
     /// Name of the slot that the firmware reports.
     pub slot: String,
-    /// Size in bytes.
+    /// Size of the module in bytes.
     pub bytes: u64,
-    /// Current transfers per second.
+    /// Current transfer rate of the module, transfers per second.
     pub transfers_per_s: Option<TransfersPerSec>,
     /// Technology of the module: `DDR5`, ...
     pub technology: Option<String>,
@@ -342,9 +342,9 @@ pub struct Pages {
 /// Huge pages of one size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HugePages {
-    /// Page size, bytes.
+    /// Size of a huge page, bytes.
     pub bytes: u64,
-    /// Number of reserved pages.
+    /// Number of reserved huge pages of this size.
     pub total: u64,
     /// Number of reserved pages that are free.
     pub free: u64,

@@ -20,7 +20,7 @@ pub enum Category {
     /// Figure of nodegauge's own kernels. The STREAM licence calls such a result "based on a variant of the STREAM
     /// benchmark code".
     Variant,
-    /// Figure of another program.
+    /// Figure of another (reference) program.
     Reference,
     /// Figure of messages that nodegauge sends over shared memory or sockets, without MPI.
     Transport,
@@ -285,7 +285,7 @@ impl Measurement {
         }
     }
 
-    /// Sets the category.
+    /// Sets the category of the figure.
     pub fn category(mut self, category: Category) -> Self {
         self.category = category;
         self

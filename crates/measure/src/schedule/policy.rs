@@ -44,14 +44,14 @@ pub struct RepetitionPolicy {
     pub order: RoundOrder,
     /// Seed of random orders; fixed, so that a run can be repeated.
     pub seed: u64,
-    /// Position of the warm-up.
+    /// Position of the warm-up of each cell.
     pub warm_up: WarmUp,
     /// Minimum number of rounds, which are measured even if the time is used up. With fewer rounds, the figures would
     /// not be meaningful.
     pub fewest: usize,
     /// Minimum number of samples before a figure may count as stable.
     pub least: usize,
-    /// Maximum number of rounds.
+    /// Maximum number of rounds; `None` for no limit.
     pub most: Option<usize>,
     /// Interval in rounds between checks of the stop conditions.
     pub ask_every: usize,

@@ -8,7 +8,7 @@ use nodegauge_measure::Failure;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Record, Status};
 use nodegauge_measure::{Seconds, Unit, legible};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Exporter of the format `openmetrics`.
 pub(super) struct OpenMetrics;
@@ -191,14 +191,17 @@ impl Metrics {
 fn node(record: &Record) -> Labels {
     let host = record.machine.host.iter().map(|host| ("host".to_owned(), host.clone()));
     let mut labels: Labels = host.collect();
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    // Next number of each name that several keys share.
+    let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
     for (key, value) in &record.labels {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
         let first = format!("label_{}", key.chars().map(plain).collect::<String>());
         let mut name = first.clone();
-        let mut number = 2;
-        while labels.iter().any(|(known, _)| *known == name) {
+        while !names.insert(name.clone()) {
+            let number = numbers.entry(first.clone()).or_insert(2);
             name = format!("{first}_{number}");
-            number += 1;
+            *number += 1;
         }
         labels.push((name, value.clone()));
     }

@@ -26,7 +26,7 @@ type CompiledFn = unsafe extern "C" fn(*mut u8, *mut u8, *mut u8, *mut u8, isize
 pub struct CompiledLoop {
     /// Kernel that the loop computes.
     pub kernel: Kernel,
-    /// Element type.
+    /// Type of the array elements.
     pub element: Element,
     /// Compiler that built the loop.
     pub compiler: Arc<Compiler>,

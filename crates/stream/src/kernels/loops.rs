@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Loop that is ready to run.
 #[derive(Debug, Clone)]
 pub enum Loop {
-    /// Loop of nodegauge.
+    /// Loop that is part of nodegauge.
     Native(Variant),
     /// Loop built from plain C by a compiler of this system.
     Compiled(Arc<CompiledLoop>),

@@ -56,7 +56,7 @@ pub enum Over {
     Part {
         /// Index of the part.
         index: usize,
-        /// Number of parts.
+        /// Number of parts of the arrays.
         count: usize,
     },
 }

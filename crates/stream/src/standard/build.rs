@@ -108,7 +108,7 @@ impl Source {
 pub struct Wanted {
     /// Number of elements per array.
     pub elements: u64,
-    /// Element type.
+    /// Type of the array elements.
     pub element: Element,
     /// Padding between arrays, elements.
     pub offset: u64,
@@ -141,7 +141,7 @@ impl Wanted {
 pub struct StandardBuild {
     /// Compiler that built the program.
     pub compiler: Compiler,
-    /// Compiled program.
+    /// Compiled program, ready to run.
     pub program: CompiledProgram,
     /// Source of the program.
     pub source: Source,

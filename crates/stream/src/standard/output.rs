@@ -43,7 +43,7 @@ pub enum ReportedCheck {
 /// Line of the table, for one kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KernelLine {
-    /// Best rate, B/s.
+    /// Best rate of the kernel, B/s.
     pub rate: BytesPerSec,
     /// Average, minimum and maximum time, seconds.
     pub times: [Seconds; 3],

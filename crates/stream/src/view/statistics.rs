@@ -9,13 +9,13 @@ use nodegauge_measure::{Seconds, Unit};
 /// Column of STREAM's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statistic {
-    /// Best rate.
+    /// Best rate of the passes.
     Best,
-    /// Average time.
+    /// Average time of the passes.
     Average,
-    /// Minimum time.
+    /// Minimum time of the passes.
     Minimum,
-    /// Maximum time.
+    /// Maximum time of the passes.
     Maximum,
 }
 nodegauge_measure::names!(

@@ -69,11 +69,11 @@ pub(super) enum FromRank<R> {
     Mapped,
     /// Response to a request of the gauge.
     Handled(R),
-    /// The request failed.
+    /// The rank failed to handle the request.
     Failed(Failure),
 }
 
-/// Writes one message.
+/// Sends one message as a line of JSON.
 pub(super) fn send(to: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');

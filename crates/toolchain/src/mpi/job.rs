@@ -24,3 +24,20 @@ pub fn job_hosts() -> Result<Vec<String>, Failure> {
         Err(error) => Err(Failure::from(error).of("SLURM_JOB_NODELIST")),
     }
 }
+
+impl HostList {
+    /// Returns the hosts of several lists, in order; `slurm` stands for the hosts of the Slurm job.
+    ///
+    /// # Errors
+    /// Fails if a list contains `slurm` and this process does not run in a Slurm job.
+    pub fn resolved(lists: &[Self]) -> Result<Vec<String>, Failure> {
+        let mut hosts = Vec::new();
+        for name in lists.iter().flat_map(|Self(names)| names) {
+            match name.as_str() {
+                "slurm" => hosts.extend(job_hosts()?),
+                name => hosts.push(name.to_owned()),
+            }
+        }
+        Ok(hosts)
+    }
+}
