@@ -97,7 +97,7 @@ fn a_quota_counts_as_space() {
     if outcome.code == Some(0) {
         return skip(Part::Device, "the folder is on no device of its own");
     }
-    outcome.exits(3).complains("has 2.9 MiB left (quota), files of 4 MiB do not fit");
+    outcome.exits(3).complains("has 2.9 MiB left (quota); files of 4 MiB do not fit");
 }
 
 #[test]

@@ -193,7 +193,7 @@ fn what_was_measured_until_ctrl_c_is_saved() {
     for (test, signal, code) in [("ladder", "INT", 130), ("latency", "TERM", 143)] {
         let running = harness.start(&[&["memory", test], &endless[..]].concat());
         // More steps than twice the number of sets and patterns: the first round is the warm-up.
-        let running = running.shows_times(30, "all sets interleaved");
+        let running = running.shows_times(30, "all working sets interleaved");
         running.signal(signal);
         running.end().exits(code).says("incomplete");
         let record = harness.latest();

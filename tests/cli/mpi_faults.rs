@@ -140,7 +140,7 @@ fn a_rank_that_dies_is_told_with_the_size() {
         with_fault(&harness, which, "die", &args)
             .exits(1)
             .tells("a rank or the launcher ended")
-            .tells("in latency of 1 KiB");
+            .tells("during latency of 1 KiB");
         no_orphans(&harness);
     }
 }

@@ -257,8 +257,8 @@ mod tests {
             assert_eq!(failure.kind, FailureKind::Usage);
             assert!(failure.to_string().contains(why), "{failure}");
         };
-        refused(&file, " is a file, and existing files are never touched\nhint: ");
-        refused(&base.path().join("absent"), " is not there\n");
+        refused(&file, " is a file, and existing files are never changed\nhint: ");
+        refused(&base.path().join("absent"), " is missing\n");
         refused(&file.join("below"), " is below a path that is not a folder\n");
         refused(Path::new("/dev/null"), " is not a folder\n");
         let odd = base.path().join(std::ffi::OsString::from_vec(b"a b\xff\n".to_vec()));

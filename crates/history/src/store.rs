@@ -81,7 +81,7 @@ impl Store {
         // The path is made absolute: SQLite treats the paths "" and ":memory:" as temporary databases, not as files.
         let file =
             std::path::absolute(path).map_err(|cause| HistoryError::closed(path, access, cause))?;
-        if std::fs::metadata(&file).is_ok_and(|found| !found.is_file()) {
+        if std::fs::metadata(&file).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
             return Err(HistoryError::unreadable(path, "it is not a regular file"));
         }
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -261,8 +261,8 @@ mod tests {
             doubts,
             [(
                 1 << 20,
-                "MPICH takes 3.1 times the time of nodegauge's own transport (the floor); check that its \
-                 transport is shared memory; it is pml ob1, btl tcp"
+                "MPICH takes 3.1 times the time of nodegauge's own transport (the floor); check that the \
+                 MPI uses shared memory; its transport is pml ob1, btl tcp"
                     .to_owned()
             )]
         );

@@ -231,7 +231,7 @@ mod tests {
         for named in [true, false] {
             assert_eq!(
                 of(&[Allreduce], named, &[3]).0,
-                Err("no size is valid for allreduce\nhint: use multiples of 4 B, \
+                Err("no requested size is valid for allreduce\nhint: use multiples of 4 B, \
                      e.g. --sizes 4:4096"
                     .to_owned())
             );

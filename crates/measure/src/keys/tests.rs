@@ -42,9 +42,9 @@ fn included_keys_stand_before_the_others_in_one_map() {
     let keys = schema.as_value()["properties"].as_object().unwrap();
     assert_eq!(keys.len(), 5);
     assert_eq!(keys["array_bytes"]["description"], shared::array_bytes::KEY.description);
-    assert_eq!(keys["threads"]["description"], "Threads of each side.");
+    assert_eq!(keys["threads"]["description"], "Threads of the two programs.");
     assert_eq!(keys["threads"]["type"], json!(["array", "null"]));
-    assert_eq!(keys["cells"]["description"], "Cells.");
+    assert_eq!(keys["cells"]["description"], "Number of cells.");
 }
 
 #[test]

@@ -102,12 +102,12 @@ fn when_the_regime_changes_in_every_pass_there_is_still_an_answer_and_the_reason
         sorted.doubt(samples, headline, 0, PASSES, guest).unwrap()
     };
     let changing = vec![sample(1.0, 1e-7, 4e-7, vec![]); 4];
-    assert!(doubt(&changing, true).starts_with("the hypervisor moved the CPUs in every pass: "));
+    assert!(doubt(&changing, true).starts_with("the hypervisor moved the CPUs in every pass, so "));
     assert!(!doubt(&changing, false).contains("moved"));
     // A round trip of a cache line cannot take milliseconds, so the regime of these samples is unknown.
     let scattered = vec![sample(1.0, 6e-3, 6e-3, vec![]); 4];
     for guest in [true, false] {
-        assert!(doubt(&scattered, guest).starts_with("no two round trips"));
+        assert!(doubt(&scattered, guest).starts_with("no two core-to-core round trips"));
     }
 }
 
