@@ -39,6 +39,14 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Returns the text with the characters of [`escaped`] escaped in each line; line breaks stay.
+pub fn escaped_lines(text: &str) -> Cow<'_, str> {
+    if text.chars().all(|c| is_plain(c) || c == '\n') {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.split('\n').map(escaped).collect::<Vec<_>>().join("\n"))
+}
+
 /// Returns the text. If the text has more than `most` characters, its middle is replaced with a note of the number of
 /// omitted characters.
 fn elided(text: &str, most: usize) -> Cow<'_, str> {

@@ -4,6 +4,7 @@ mod chart;
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width, presets};
 use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone, wrap};
+use nodegauge_measure::legible::{escaped, escaped_lines};
 
 /// Width of the column of labels.
 const LABEL: usize = 11;
@@ -70,7 +71,7 @@ fn escape(tone: Tone) -> &'static str {
 pub fn page(page: &Page, style: Style) -> String {
     let mut out = String::new();
     if !page.heading.is_empty() {
-        out.push_str(&format!("{}\n", style.toned(Tone::Strong, &page.heading)));
+        out.push_str(&format!("{}\n", style.toned(Tone::Strong, &escaped(&page.heading))));
     }
     for section in page.sections.iter().filter(|section| !section.blocks.is_empty()) {
         if !out.is_empty() {
@@ -88,13 +89,13 @@ pub fn section(section: &Section, style: Style) -> String {
 
 fn block(block: &Block, style: Style) -> String {
     match block {
-        Block::Heading(text) => format!("{}\n", style.toned(Tone::Strong, text)),
-        Block::Text(text) => self::text(text, style),
+        Block::Heading(text) => format!("{}\n", style.toned(Tone::Strong, &escaped(text))),
+        Block::Text(text) => self::text(&escaped_lines(text), style),
         Block::Note(note) => self::note(note, style),
-        Block::Table(table) => self::table(table, style),
+        Block::Table(table) => self::table(&legible(table), style),
         Block::Chart(chart) => chart::chart(chart, style),
         Block::HeatMaps(maps) => chart::heat_maps(maps, style),
-        Block::Card(card) => self::table(&card.table(), style),
+        Block::Card(card) => self::table(&legible(&card.table()), style),
         // Tables on the page contain the same data.
         Block::Picture(_) => String::new(),
         Block::Gap => "\n".to_owned(),
@@ -106,7 +107,8 @@ fn block(block: &Block, style: Style) -> String {
 fn note(note: &Note, style: Style) -> String {
     let indent = if note.nested { LABEL } else { 0 };
     let width = (usize::from(style.width).min(PROSE) - indent).max(40) - LABEL;
-    let text = if note.faint { style.toned(Tone::Faint, &note.text) } else { note.text.clone() };
+    let text = escaped_lines(&note.text);
+    let text = if note.faint { style.toned(Tone::Faint, &text) } else { text.into_owned() };
     let tone = if note.tone == Tone::Plain { Tone::Strong } else { note.tone };
     let mut out = String::new();
     let mut lines: Vec<String> = text.lines().flat_map(|line| wrap(line, width)).collect();
@@ -120,6 +122,21 @@ fn note(note: &Note, style: Style) -> String {
         out.push_str(&format!("{:indent$}{head}{:blanks$}{line}\n", "", ""));
     }
     out
+}
+
+/// Returns the table with control characters escaped. Cells may contain text of foreign records, which must not command
+/// the terminal or begin a new line; colours are added later.
+fn legible(table: &Table) -> Table {
+    let mut legible = table.clone();
+    let cells = legible.rows.iter_mut().flatten();
+    let headings = legible.headings.iter_mut().map(|(_, heading)| heading);
+    for cell in cells.chain(headings) {
+        cell.text = escaped(&cell.text).into_owned();
+    }
+    for column in &mut legible.columns {
+        column.title = escaped(&column.title).into_owned();
+    }
+    legible
 }
 
 fn text(text: &str, style: Style) -> String {
@@ -255,6 +272,24 @@ mod tests {
         let rows = "  rating  1.5  no\n               confidence\n  dgemm     2  faster\npeak        3  faster\n";
         let heading = "a heading that is longer than all its columns";
         assert_eq!(text, format!("hpl         A  verdict\n{heading}\n{rows}"));
+    }
+
+    #[test]
+    fn foreign_text_neither_commands_the_terminal_nor_begins_a_line() {
+        let hostile = "\x1b[31mred\x1b[8m\x1b]0;title\x07\r\nfake\u{202e}";
+        let mut cells = Table::new(&["what", ""]);
+        cells.heading(hostile);
+        cells.row([hostile.into(), hostile.into()]);
+        let blocks = vec![
+            Block::Heading(hostile.to_owned()),
+            Block::Note(Note::new("host", hostile)),
+            Block::Table(cells),
+        ];
+        let section = Section { blocks, ..Section::default() };
+        let hostile_page = Page { heading: hostile.to_owned(), sections: vec![section] };
+        let shown = super::page(&hostile_page, Style { width: 80, colour: false });
+        assert!(!shown.contains(['\x1b', '\x07', '\r', '\u{202e}']), "{shown:?}");
+        assert!(!shown.lines().any(|line| line.starts_with("fake")), "{shown}");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Destination given by an option: standard output or a file.
 
 use crate::failure::Failure;
+use nodegauge_measure::legible;
 use nodegauge_os::{OutputError, OutputFile};
 use std::fs::{File, Metadata};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -54,7 +55,14 @@ impl Sink {
         mut parts: impl Iterator<Item = Result<T, Failure>>,
     ) -> Result<(), Failure> {
         let Self::File(path) = self else {
-            return parts.try_for_each(|part| super::write(part?.as_ref()));
+            let is_terminal = io::stdout().is_terminal();
+            return parts.try_for_each(|part| {
+                let part = part?;
+                let text = part.as_ref();
+                // Text of foreign records must not command the terminal; pipes get the text unchanged.
+                let shown = if is_terminal { legible::escaped_lines(text) } else { text.into() };
+                super::write(&shown)
+            });
         };
         let mut file = OutputFile::create(path, &inputs()).map_err(|why| refusal(path, &why))?;
         for part in parts {
