@@ -16,6 +16,7 @@ pub use picture::{
     SampleSeries, Samples, Step, Steps, Trend, TrendBand, TrendDot,
 };
 
+use nodegauge_measure::legible;
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::{Fraction, Unit};
@@ -295,9 +296,19 @@ pub struct TableCell {
     pub bar: Option<Fraction>,
     /// Emphasis of the cell.
     pub tone: Tone,
+    /// True if line breaks in the text are intended. In other cells they are escaped, because they may come from a
+    /// foreign record.
+    #[serde(skip)]
+    pub has_lines: bool,
 }
 
 impl TableCell {
+    /// Creates a cell with several lines. Control characters in the lines are escaped.
+    pub fn lines(lines: &[String]) -> Self {
+        let legible: Vec<_> = lines.iter().map(|line| legible::escaped(line)).collect();
+        Self { text: legible.join("\n"), has_lines: true, ..Self::default() }
+    }
+
     /// Creates a cell with a text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }

@@ -118,7 +118,7 @@ fn comparison(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
     }
     let own_triad = of(&own, stream::TRIAD).and_then(|m| m.value);
     let row = |title: &str, all: &[&Measurement], ratio: String| {
-        let mut row = vec![TableCell::text(wrap(title, NAME).join("\n"))];
+        let mut row = vec![TableCell::lines(&wrap(title, NAME))];
         row.extend(stream::KERNELS.map(|name| match of(all, name).and_then(|m| m.value) {
             Some(value) => TableCell::figure(value, Unit::BytesPerSecond, significant(value / 1e9)),
             None => "-".into(),

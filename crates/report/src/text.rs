@@ -131,7 +131,8 @@ fn legible(table: &Table) -> Table {
     let cells = legible.rows.iter_mut().flatten();
     let headings = legible.headings.iter_mut().map(|(_, heading)| heading);
     for cell in cells.chain(headings) {
-        cell.text = escaped(&cell.text).into_owned();
+        let shown = if cell.has_lines { escaped_lines(&cell.text) } else { escaped(&cell.text) };
+        cell.text = shown.into_owned();
     }
     for column in &mut legible.columns {
         column.title = escaped(&column.title).into_owned();
