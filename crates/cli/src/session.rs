@@ -14,8 +14,7 @@ use nodegauge_history::Store;
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{self, Machine, Record, Status, Tool};
-use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::{Notice, NoticeId, Observer, Outcome, Seconds};
+use nodegauge_measure::{Notice, NoticeId, Outcome, Seconds};
 use nodegauge_published::Against;
 use nodegauge_report::{Style, run, text};
 use std::path::PathBuf;
@@ -199,13 +198,8 @@ pub(crate) fn conduct(
     let command = std::env::args().nth(1).filter(|word| !word.starts_with('-'));
     let command = command.as_deref().unwrap_or("run");
     let mut progress = Progress::new(common.quiet, session.signals.clone(), command, common.budget);
-    let mut found = match gauge(&node, &mut progress) {
-        // A setup fails when it is interrupted.
-        Err(_) if progress.interrupted() => {
-            Outcome { stop: Some(Stop::Interrupted), ..Outcome::default() }
-        }
-        ended => ended?,
-    };
+    let measured = gauge(&node, &mut progress);
+    let mut found = Outcome::of_run(measured, &progress)?;
     progress.finish();
     nodegauge_published::add_to(&mut found, &node.machine, common.against.as_ref());
     let skipped = nodegauge_toolchain::skipped_folders(|name| std::env::var_os(name));

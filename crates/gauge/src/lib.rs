@@ -94,7 +94,8 @@ impl Planned for InTurn {
         let mut found = Outcome::default();
         for plan in self.0 {
             if !found.is_interrupted() {
-                found.extend(plan.run(site, observer)?);
+                let ended = plan.run(site, observer);
+                found.extend(Outcome::of_run(ended, observer)?);
             }
         }
         Ok(found)
@@ -184,11 +185,15 @@ pub fn attempted(
         let text = format!("not measured: {}", failure.in_a_line());
         Notice::new(NoticeId::LeftOut, gauge.name(), text)
     };
-    let found =
-        planned.and_then(|planned| planned.map(|planned| planned.run(site, observer)).transpose());
+    let found = planned.and_then(|planned| match planned {
+        Some(planned) => {
+            let ended = planned.run(site, observer);
+            Outcome::of_run(ended, observer)
+        }
+        None => Ok(Outcome::default()),
+    });
     match found {
-        Ok(outcome) => {
-            let mut outcome = outcome.unwrap_or_default();
+        Ok(mut outcome) => {
             let failure = outcome.failure.take();
             outcome.notices.extend(failure.map(not_measured));
             outcome

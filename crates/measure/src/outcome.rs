@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::notice::{self, Notice};
+use crate::progress::Observer;
 use crate::record::{Finding, Measurement};
 use crate::repeat::Stop;
 
@@ -23,6 +24,22 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Returns the outcome of a run that was interrupted before anything was measured.
+    pub fn interrupted() -> Self {
+        Self { stop: Some(Stop::Interrupted), ..Self::default() }
+    }
+
+    /// Returns the result of a run. The error of an interrupted run, e.g. of a setup, is an interruption, not a failure.
+    ///
+    /// # Errors
+    /// Fails if the run failed without an interruption.
+    pub fn of_run(ended: Result<Self, Failure>, observer: &dyn Observer) -> Result<Self, Failure> {
+        match ended {
+            Err(_) if observer.interrupted() => Ok(Self::interrupted()),
+            ended => ended,
+        }
+    }
+
     /// True if the user or the system ended the run before everything was measured.
     pub fn is_interrupted(&self) -> bool {
         self.stop == Some(Stop::Interrupted)

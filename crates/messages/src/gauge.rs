@@ -21,7 +21,7 @@ use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::clock;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::schedule::{Affordable, Limits};
 use nodegauge_measure::{
     Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit, notice,
 };
@@ -66,15 +66,9 @@ impl Planned for MessagesPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        match run(*self, site, observer) {
-            Err(_) if observer.interrupted() => Ok(interrupted()),
-            ended => Ok(ended?),
-        }
+        let ended = run(*self, site, observer).map_err(Failure::from);
+        Outcome::of_run(ended, observer)
     }
-}
-
-fn interrupted() -> Outcome {
-    Outcome { stop: Some(Stop::Interrupted), ..Outcome::default() }
 }
 
 fn run(
@@ -238,7 +232,7 @@ fn run_starts(
         outcome.notices.extend(left_out_starts(&reports, launch, deadline));
         for (starter, tried, error) in errors {
             if matches!(error, MessagesError::Interrupted) {
-                outcome.extend(interrupted());
+                outcome.extend(Outcome::interrupted());
                 continue;
             }
             outcome.measurements.extend(failed(starter, &tried, &error));
@@ -325,8 +319,9 @@ fn by_turns<'a, 'b>(
             }
         }
         let now = clock::now();
-        let next_end = now + now.saturating_duration_since(round_start);
-        if deadline.is_some_and(|deadline| next_end > deadline) {
+        let round_time = now.saturating_duration_since(round_start);
+        let allows = |end| Affordable::until(end, 1).allows(Duration::ZERO, round_time);
+        if !deadline.is_none_or(allows) {
             break;
         }
     }

@@ -132,10 +132,10 @@ pub fn choose(elements: Option<[usize; 3]>, around: &MeshConstraints) -> Result<
 
 /// Returns the requested mesh if it is valid.
 fn given(elements: [usize; 3], around: &MeshConstraints) -> Result<Mesh, Failure> {
-    let told = elements.map(|n| n.to_string()).join(",");
+    let shown = elements.map(|n| n.to_string()).join(",");
     if elements.contains(&0) {
         return Err(Failure::usage(format!(
-            "invalid mesh of {told} elements: expected at least one element along each axis"
+            "invalid mesh of {shown} elements: expected at least one element along each axis"
         ))
         .hint("e.g. --elements 60,60,60"));
     }
@@ -160,7 +160,7 @@ fn given(elements: [usize; 3], around: &MeshConstraints) -> Result<Mesh, Failure
         Some(limit) if countable => format!(", but only {limit} of memory may be used"),
         _ => String::new(),
     };
-    Err(Failure::missing(format!("a mesh of {told} elements {needs}{allowed_memory}")).hint(hint))
+    Err(Failure::missing(format!("a mesh of {shown} elements {needs}{allowed_memory}")).hint(hint))
 }
 
 impl MeshSize {
@@ -192,8 +192,8 @@ pub fn grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
     grids
         .reduce(|best, next| if surface(&next) <= surface(&best) { next } else { best })
         .ok_or_else(|| {
-            let told = nodes.map(|n| n.to_string()).join(" x ");
-            Failure::beyond(format!("{ranks} ranks cannot divide a mesh of {told} nodes"))
+            let shown = nodes.map(|n| n.to_string()).join(" x ");
+            Failure::beyond(format!("{ranks} ranks cannot divide a mesh of {shown} nodes"))
                 .hint("use fewer ranks or more --elements")
         })
 }

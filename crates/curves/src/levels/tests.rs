@@ -36,7 +36,7 @@ const CHASE_1: [f64; 35] = [
     174.7, 160.5, 166.6, 167.8, 171.9, 165.8, 169.5, 173.4, 189.8,
 ];
 
-/// The same measurement, repeated some minutes later.
+/// Nanoseconds per load of a repetition of the measurement of [`CHASE_1`] some minutes later.
 const CHASE_2: [f64; 35] = [
     2.037, 2.048, 2.038, 2.023, 2.041, 2.107, 2.485, 2.226, 6.72, 6.528, 7.053, 7.131, 6.511,
     6.582, 7.807, 6.6, 6.341, 44.59, 142.6, 50.03, 172.0, 156.2, 166.0, 154.9, 164.7, 166.9, 163.3,
@@ -67,7 +67,7 @@ const LADDER_1: [[f64; 33]; 4] = [
     ],
 ];
 
-/// The same measurement, repeated some minutes later.
+/// GB/s of a repetition of the measurement of [`LADDER_1`] some minutes later.
 const LADDER_2: [[f64; 33]; 4] = [
     [
         322.0, 336.8, 322.9, 310.8, 307.8, 320.8, 306.7, 245.6, 186.3, 192.3, 192.0, 181.4, 186.4,
