@@ -1,5 +1,5 @@
-# make run: install required packages, build, and measure this node.   make test: run all tests.
-.PHONY: run build test check bench install clean
+# make run: install required packages, build, and measure this node.   make test: run the tests.
+.PHONY: run build test test-all check bench install clean
 
 run: build
 	@./target/release/nodegauge run $(ARGS)
@@ -8,9 +8,15 @@ build:
 	@./scripts/setup run
 	@cargo build --release --locked --package nodegauge
 
+# Every gauge and mode, the golden pages, the contract, real MPIs and a browser. A test of the second tier has
+# `thorough::` in its path.
 test:
 	@./scripts/setup run test
-	cargo test --workspace --locked --no-fail-fast
+	cargo test --workspace --locked --no-fail-fast -- --skip thorough::
+
+# The tests above, then faults, kills, clusters of Slurm, stand-ins, and programs of others beside ours.
+test-all: test
+	cargo test --package nodegauge --test cli --locked -- thorough::
 
 # Checks of continuous integration in addition to the tests.
 check:

@@ -173,42 +173,6 @@ fn the_table_says_what_each_compiler_made_and_history_shows_it_again() {
 }
 
 #[test]
-fn pages_side_by_side_are_rows_of_their_own_beside_the_plain_loops() {
-    let place = Place::new();
-    let more = ["--compiler", "gcc -O2", "--kernels", "triad,read", "--side-by-side", "4"];
-    let record = place.record(0, &[], &more);
-    let rows: Vec<_> = compiled(&record)
-        .into_iter()
-        .map(|m| (m["config"]["compiler"]["command"].as_str(), &m["config"]["side_by_side"]))
-        .collect();
-    let (plain, four) = ((Some("gcc -O2"), &Value::Null), (Some("gcc -O2 -DPAGES=4"), &4.into()));
-    assert_eq!(rows, [plain, plain, four, four]);
-    assert!(compiled(&record).iter().all(|m| m["value"].is_number()), "{record:#}");
-    // Presets compare flags, on plain loops.
-    let all_record = place.record(0, &[], &["--compiler", "all", "--side-by-side", "4"]);
-    assert!(compiled(&all_record).iter().all(|m| m["config"]["side_by_side"].is_null()));
-}
-
-#[test]
-fn every_kernel_in_both_precisions_is_right() {
-    let place = Place::new();
-    let passes = KERNELS.iter().filter(|spec| spec.in_passes());
-    let all: Vec<&str> = passes.map(|spec| spec.name).collect();
-    let strict = "g++ -O2 -Wall -Wextra -Werror -pedantic -DPAGES=8";
-    let compilers = ["gcc -O0", "gcc -O3 -ffast-math", strict];
-    for element in ["f64", "f32"] {
-        let kernels = all.join(",");
-        let mut args = vec!["--kernels", &kernels, "--element", element];
-        compilers.iter().for_each(|compiler| args.extend(["--compiler", compiler]));
-        let record = place.record(0, &[], &args);
-        assert_eq!(names(&record).len(), all.len() * (1 + compilers.len()));
-        for m in measurements(&record) {
-            assert!(m["value"].is_number() && m["validity"]["status"] != "invalid", "{m:#}");
-        }
-    }
-}
-
-#[test]
 fn a_compiler_that_is_not_there_is_told_before_anything_is_measured() {
     let place = Place::new();
     let outcome = place.stream(&[], &["--compiler", "gcc", "--compiler", "no-such-cc -O3"]);
@@ -222,22 +186,6 @@ fn a_compiler_that_is_not_there_is_told_before_anything_is_measured() {
     if !std::path::Path::new("/opt/AMD").exists() && !std::path::Path::new("/opt/intel").exists() {
         nowhere_outcome.complains("no supported compiler is installed: gcc, clang");
     }
-}
-
-#[test]
-fn a_compiler_that_fails_costs_the_others_nothing() {
-    let place = Place::new();
-    let args = ["--compiler", "gcc -O1 -fno-such-flag", "--compiler", "gcc -O1"];
-    let record = place.record(1, &[], &args);
-    let (bad, good) = (&compiled(&record)[..4], &compiled(&record)[4..]);
-    for m in bad {
-        assert!(reason(m).starts_with("the compiler failed (exit status 1): "), "{m:#}");
-        assert!(reason(m).contains("-fno-such-flag"), "{m:#}");
-    }
-    assert!(good.iter().chain(&native(&record)).all(|m| m["value"].is_number()), "{record:#}");
-    // Messages do not mention the private folder, which is removed.
-    assert!(!record.to_string().contains("nodegauge-"), "{record}");
-    place.stream(&[], &args).exits(1).says("\ninvalid    the compiler failed (exit status 1)");
 }
 
 #[test]
@@ -255,31 +203,6 @@ fn a_compiler_that_makes_nothing_or_junk_is_told() {
     assert!(native(&junk_record).iter().all(|m| m["value"].is_number()));
 }
 
-#[test]
-fn a_compiler_that_hangs_is_killed_with_all_that_it_started() {
-    let place = Place::new();
-    let pids = place.0.arg("pids");
-    let hangs = place.script(&format!(
-        "[ \"$1\" = --version ] && exit 0\nsleep 987 & echo $! $$ > '{pids}'; wait"
-    ));
-    let limit = [("NODEGAUGE_COMPILE_LIMIT", "0.7")];
-    let record = place.record(1, &limit, &["--compiler", &hangs, "--compiler", &hangs]);
-    let why = reason(compiled(&record)[0]);
-    assert_eq!(why, "the compiler exceeded 0.7 s and was killed");
-    assert!(native(&record).iter().all(|m| m["value"].is_number()));
-    let started = std::fs::read_to_string(&pids).unwrap();
-    let started: Vec<u32> = started.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
-    assert_eq!(started.len(), 2, "the script and its child");
-    assert!(!started.iter().any(|process| lives(*process)), "{started:?}");
-    let silent = place.script("sleep 987");
-    let silent_record = place.record(1, &limit, &["--compiler", &silent]);
-    assert!(reason(compiled(&silent_record)[0]).contains("exceeded 0.7 s and was killed"));
-    for wrong in ["0", "soon", "-1"] {
-        let outcome = place.stream(&[("NODEGAUGE_COMPILE_LIMIT", wrong)], &["--compiler", "gcc"]);
-        outcome.exits(2).complains("NODEGAUGE_COMPILE_LIMIT is");
-    }
-}
-
 /// Returns the reason why Triad has no figure; all other figures are unchanged.
 fn of_triad(statement: &str) -> String {
     let place = Place::new();
@@ -293,66 +216,6 @@ fn of_triad(statement: &str) -> String {
     assert!(native(&record).iter().all(|m| m["value"].is_number()));
     assert_eq!(made[3]["config"]["compiler"]["version"], "bad cc 1.0");
     reason(made[3]).to_owned()
-}
-
-#[test]
-fn a_kernel_that_crashes_does_so_elsewhere() {
-    let why = of_triad("*(volatile int *)0 = 0");
-    assert_eq!(why, "triad crashes: signal 11 (segmentation fault)");
-    assert_eq!(of_triad("__builtin_trap()"), "triad crashes: signal 4 (illegal instruction)");
-}
-
-#[test]
-fn a_kernel_that_is_wrong_is_told_where() {
-    let why = of_triad("a[j] = b[j] - s * c[j]");
-    assert!(why.starts_with("triad gives wrong results: "), "{why}");
-    assert!(why.contains("a[1] is 1.5, expected 4.5 (2 elements, offset 0 from"), "{why}");
-    let shifted = of_triad("a[j + 1] = b[j] + s * c[j]");
-    assert!(shifted.starts_with("triad gives wrong results: "), "{shifted}");
-    assert_eq!(of_triad("__builtin_exit(0)"), "triad terminates the program");
-}
-
-#[test]
-fn a_kernel_that_hangs_is_killed_and_the_rest_not_tried() {
-    let place = Place::new();
-    let bad = place.with_triad("while (n) __asm__ volatile(\"\")");
-    let limit = [("NODEGAUGE_COMPILE_LIMIT", "4")];
-    let kernels = ["--compiler", &bad, "--kernels", "copy,triad,write,update"];
-    let record = place.record(1, &limit, &kernels);
-    let made = compiled(&record);
-    assert!(made[0]["value"].is_number());
-    let whys: Vec<&str> = made[1..].iter().map(|m| reason(m)).collect();
-    assert_eq!(whys[0], "triad hangs: it exceeded 4 s and was killed");
-    assert_eq!(whys[1..], ["not tested: triad hangs"; 2]);
-}
-
-#[test]
-fn what_is_wrong_at_full_length_only_has_an_owner() {
-    let place = Place::new();
-    // Longer than the arrays of the first trial.
-    let bad = place.with_triad("a[j] = b[j] + s * c[j] + (j == 900000)");
-    let record = place.record(1, &[], &["--compiler", "gcc -O1", "--compiler", &bad]);
-    let (good, wrong) = (&compiled(&record)[..4], &compiled(&record)[4..]);
-    assert!(good.iter().chain(&native(&record)).all(|m| m["value"].is_number()), "{record:#}");
-    for m in wrong {
-        let why = reason(m);
-        assert!(why.contains("wrong values in the arrays: a[900000] is"), "{why}");
-    }
-}
-
-#[test]
-fn what_was_measured_until_ctrl_c_is_kept() {
-    let place = Place::new();
-    let args = ["stream", "--threads", "1", "--size", "1000000", "--samples", "1000000"];
-    let fixed = ["--stores", "regular", "--prefetch", "off", "--side-by-side", "1"];
-    let more = [&fixed[..], &["--dimms=1024x20000"]].concat();
-    let running = place.0.start(&[&args[..], &more[..], &["--compiler", "gcc -O1"]].concat());
-    let running = running.shows_times(10, "native and compiled kernels interleaved: round");
-    running.signal("INT");
-    running.end().exits(130).complains("the results so far are saved and marked incomplete");
-    let record = place.0.latest();
-    assert_eq!((native(&record).len(), compiled(&record).len()), (4, 4));
-    assert_eq!(record["complete"], false);
 }
 
 #[test]
@@ -446,4 +309,149 @@ fn wrong_usage_is_refused() {
     let outcome = place.0.run(&["explain", "--compiler", "gcc"]).exits(2);
     outcome.complains("unexpected argument '--compiler'");
     assert!(!place.0.path(".local").exists(), "a refusal opens no history");
+}
+
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
+
+    #[test]
+    fn every_kernel_in_both_precisions_is_right() {
+        let place = Place::new();
+        let passes = KERNELS.iter().filter(|spec| spec.in_passes());
+        let all: Vec<&str> = passes.map(|spec| spec.name).collect();
+        let strict = "g++ -O2 -Wall -Wextra -Werror -pedantic -DPAGES=8";
+        let compilers = ["gcc -O0", "gcc -O3 -ffast-math", strict];
+        for element in ["f64", "f32"] {
+            let kernels = all.join(",");
+            let mut args = vec!["--kernels", &kernels, "--element", element];
+            compilers.iter().for_each(|compiler| args.extend(["--compiler", compiler]));
+            let record = place.record(0, &[], &args);
+            assert_eq!(names(&record).len(), all.len() * (1 + compilers.len()));
+            for m in measurements(&record) {
+                assert!(m["value"].is_number() && m["validity"]["status"] != "invalid", "{m:#}");
+            }
+        }
+    }
+
+    #[test]
+    fn pages_side_by_side_are_rows_of_their_own_beside_the_plain_loops() {
+        let place = Place::new();
+        let more = ["--compiler", "gcc -O2", "--kernels", "triad,read", "--side-by-side", "4"];
+        let record = place.record(0, &[], &more);
+        let rows: Vec<_> = compiled(&record)
+            .into_iter()
+            .map(|m| (m["config"]["compiler"]["command"].as_str(), &m["config"]["side_by_side"]))
+            .collect();
+        let (plain, four) =
+            ((Some("gcc -O2"), &Value::Null), (Some("gcc -O2 -DPAGES=4"), &4.into()));
+        assert_eq!(rows, [plain, plain, four, four]);
+        assert!(compiled(&record).iter().all(|m| m["value"].is_number()), "{record:#}");
+        // Presets compare flags, on plain loops.
+        let all_record = place.record(0, &[], &["--compiler", "all", "--side-by-side", "4"]);
+        assert!(compiled(&all_record).iter().all(|m| m["config"]["side_by_side"].is_null()));
+    }
+
+    #[test]
+    fn a_kernel_that_is_wrong_is_told_where() {
+        let why = of_triad("a[j] = b[j] - s * c[j]");
+        assert!(why.starts_with("triad gives wrong results: "), "{why}");
+        assert!(why.contains("a[1] is 1.5, expected 4.5 (2 elements, offset 0 from"), "{why}");
+        let shifted = of_triad("a[j + 1] = b[j] + s * c[j]");
+        assert!(shifted.starts_with("triad gives wrong results: "), "{shifted}");
+        assert_eq!(of_triad("__builtin_exit(0)"), "triad terminates the program");
+    }
+
+    #[test]
+    fn a_kernel_that_hangs_is_killed_and_the_rest_not_tried() {
+        let place = Place::new();
+        let bad = place.with_triad("while (n) __asm__ volatile(\"\")");
+        let limit = [("NODEGAUGE_COMPILE_LIMIT", "4")];
+        let kernels = ["--compiler", &bad, "--kernels", "copy,triad,write,update"];
+        let record = place.record(1, &limit, &kernels);
+        let made = compiled(&record);
+        assert!(made[0]["value"].is_number());
+        let whys: Vec<&str> = made[1..].iter().map(|m| reason(m)).collect();
+        assert_eq!(whys[0], "triad hangs: it exceeded 4 s and was killed");
+        assert_eq!(whys[1..], ["not tested: triad hangs"; 2]);
+    }
+
+    #[test]
+    fn a_kernel_that_crashes_does_so_elsewhere() {
+        let why = of_triad("*(volatile int *)0 = 0");
+        assert_eq!(why, "triad crashes: signal 11 (segmentation fault)");
+        assert_eq!(of_triad("__builtin_trap()"), "triad crashes: signal 4 (illegal instruction)");
+    }
+
+    #[test]
+    fn a_compiler_that_hangs_is_killed_with_all_that_it_started() {
+        let place = Place::new();
+        let pids = place.0.arg("pids");
+        let hangs = place.script(&format!(
+            "[ \"$1\" = --version ] && exit 0\nsleep 987 & echo $! $$ > '{pids}'; wait"
+        ));
+        let limit = [("NODEGAUGE_COMPILE_LIMIT", "0.7")];
+        let record = place.record(1, &limit, &["--compiler", &hangs, "--compiler", &hangs]);
+        let why = reason(compiled(&record)[0]);
+        assert_eq!(why, "the compiler exceeded 0.7 s and was killed");
+        assert!(native(&record).iter().all(|m| m["value"].is_number()));
+        let started = std::fs::read_to_string(&pids).unwrap();
+        let started: Vec<u32> =
+            started.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+        assert_eq!(started.len(), 2, "the script and its child");
+        assert!(!started.iter().any(|process| lives(*process)), "{started:?}");
+        let silent = place.script("sleep 987");
+        let silent_record = place.record(1, &limit, &["--compiler", &silent]);
+        assert!(reason(compiled(&silent_record)[0]).contains("exceeded 0.7 s and was killed"));
+        for wrong in ["0", "soon", "-1"] {
+            let outcome =
+                place.stream(&[("NODEGAUGE_COMPILE_LIMIT", wrong)], &["--compiler", "gcc"]);
+            outcome.exits(2).complains("NODEGAUGE_COMPILE_LIMIT is");
+        }
+    }
+
+    #[test]
+    fn a_compiler_that_fails_costs_the_others_nothing() {
+        let place = Place::new();
+        let args = ["--compiler", "gcc -O1 -fno-such-flag", "--compiler", "gcc -O1"];
+        let record = place.record(1, &[], &args);
+        let (bad, good) = (&compiled(&record)[..4], &compiled(&record)[4..]);
+        for m in bad {
+            assert!(reason(m).starts_with("the compiler failed (exit status 1): "), "{m:#}");
+            assert!(reason(m).contains("-fno-such-flag"), "{m:#}");
+        }
+        assert!(good.iter().chain(&native(&record)).all(|m| m["value"].is_number()), "{record:#}");
+        // Messages do not mention the private folder, which is removed.
+        assert!(!record.to_string().contains("nodegauge-"), "{record}");
+        place.stream(&[], &args).exits(1).says("\ninvalid    the compiler failed (exit status 1)");
+    }
+
+    #[test]
+    fn what_is_wrong_at_full_length_only_has_an_owner() {
+        let place = Place::new();
+        // Longer than the arrays of the first trial.
+        let bad = place.with_triad("a[j] = b[j] + s * c[j] + (j == 900000)");
+        let record = place.record(1, &[], &["--compiler", "gcc -O1", "--compiler", &bad]);
+        let (good, wrong) = (&compiled(&record)[..4], &compiled(&record)[4..]);
+        assert!(good.iter().chain(&native(&record)).all(|m| m["value"].is_number()), "{record:#}");
+        for m in wrong {
+            let why = reason(m);
+            assert!(why.contains("wrong values in the arrays: a[900000] is"), "{why}");
+        }
+    }
+
+    #[test]
+    fn what_was_measured_until_ctrl_c_is_kept() {
+        let place = Place::new();
+        let args = ["stream", "--threads", "1", "--size", "1000000", "--samples", "1000000"];
+        let fixed = ["--stores", "regular", "--prefetch", "off", "--side-by-side", "1"];
+        let more = [&fixed[..], &["--dimms=1024x20000"]].concat();
+        let running = place.0.start(&[&args[..], &more[..], &["--compiler", "gcc -O1"]].concat());
+        let running = running.shows_times(10, "native and compiled kernels interleaved: round");
+        running.signal("INT");
+        running.end().exits(130).complains("the results so far are saved and marked incomplete");
+        let record = place.0.latest();
+        assert_eq!((native(&record).len(), compiled(&record).len()), (4, 4));
+        assert_eq!(record["complete"], false);
+    }
 }

@@ -134,92 +134,6 @@ fn with(fault: &str, args: &[&str]) -> Option<(Harness, Outcome)> {
 }
 
 #[test]
-fn bad_luck_is_a_line_with_what_to_do() {
-    let stream = [&["stream", "--device", "opencl:0"], &SMALL[..]].concat();
-    for (fault, code, told) in [
-        ("crash", 3, "the child process ended with signal"),
-        ("none", 3, "opencl: there is no device"),
-        ("build", 3, "opencl: a kernel cannot be built (clBuildProgram: -11): error: "),
-        ("memory", 3, "hint: use smaller arrays (--size)"),
-        ("busy", 3, "the device is in exclusive use by another process"),
-        ("lost=2", 3, "the device was lost during the measurement"),
-        ("wrong=12", 1, ""),
-    ] {
-        let Some((harness, outcome)) = with(fault, &stream) else { return };
-        let outcome = outcome.exits(code).complains(told);
-        // A driver may print its own messages.
-        let lines =
-            |start: &str| outcome.stderr.lines().filter(|line| line.starts_with(start)).count();
-        assert!(
-            lines("error: ") == usize::from(code == 3) && lines("hint: ") <= 1,
-            "{}",
-            outcome.stderr
-        );
-        if fault.starts_with("wrong") {
-            let record = harness.latest();
-            let wrong =
-                |m: &Value| m["validity"]["reasons"].to_string().contains("differ from the replay");
-            assert!(measurements(&record).iter().all(wrong), "{record:#}");
-        }
-    }
-}
-
-#[test]
-fn what_was_measured_before_a_device_is_lost_is_kept() {
-    let stream = ["stream", "--device", "opencl:0", "--size", "300000", "--samples", "2000"];
-    let Some((harness, outcome)) = with("lost=2000", &stream) else { return };
-    outcome.exits(3).complains("the device was lost during the measurement");
-    let record = harness.latest();
-    assert_eq!(record["complete"], false);
-    let doubted = |m: &Value| m["validity"]["reasons"].to_string().contains("were checked");
-    assert!(
-        measurements(&record).iter().all(|m| m["value"].is_number() && doubted(m)),
-        "{record:#}"
-    );
-}
-
-#[test]
-fn a_device_without_double_precision_measures_in_single() {
-    let Some((harness, outcome)) = with("single", &[&["stream"], &SMALL[..]].concat()) else {
-        return;
-    };
-    outcome.exits(0).says("opencl:0 has no double precision; only f32 is measured");
-    assert!(measurements(&harness.latest()).iter().all(|m| m["config"]["element"] == "f32"));
-    let asked = [&["stream", "--element", "f64"], &SMALL[..]].concat();
-    let Some((_, single_outcome)) = with("single", &asked) else { return };
-    single_outcome.exits(3).complains("hint: use --element f32");
-}
-
-#[test]
-fn a_driver_that_is_not_installed_is_a_line_with_what_to_install() {
-    let harness = Harness::new();
-    // The first file that the dynamic linker finds is not a library.
-    harness.write("lib/libOpenCL.so.1", "");
-    let folder = harness.arg("lib");
-    let hidden = [("LD_LIBRARY_PATH", &*folder)];
-    let missing = "opencl: the driver's library is not installed (libOpenCL.so.1)";
-    let asked = harness.run_with(&hidden, &["device", "stream", "--device", "opencl:0"]);
-    asked.exits(3).only_error(&format!(
-        "{missing}\nhint: install the driver of the device's vendor, or pocl-opencl-icd for this node's processor"
-    ));
-    // A node without devices is measured nevertheless.
-    let args = ["run", "--samples", "2", "--budget", "0.5", "--dimms", "1024x20000"];
-    harness.run_with(&hidden, &args).exits(0).quietly();
-    let record = harness.latest();
-    let notices = record["notices"].as_array().unwrap();
-    let told: Vec<&str> = notices
-        .iter()
-        .filter(|n| n["gauge"] == "device")
-        .map(|n| n["text"].as_str().unwrap())
-        .collect();
-    assert!(
-        matches!(told[..], [line] if line.contains(missing) && !line.contains('\n')),
-        "{told:#?}"
-    );
-    assert!(measurements(&record).iter().all(|m| m["gauge"] != "device"));
-}
-
-#[test]
 fn what_is_not_there_is_told_with_what_there_is() {
     let harness = Harness::new();
     if !has_opencl(&harness) {
@@ -233,39 +147,144 @@ fn what_is_not_there_is_told_with_what_there_is() {
     huge.exits(3).complains("do not fit in memory");
 }
 
-#[test]
-fn what_was_measured_until_ctrl_c_is_checked_and_saved() {
-    let harness = Harness::new();
-    if !has_opencl(&harness) {
-        return;
-    }
-    let endless =
-        ["device", "stream", "--device", "opencl:0", "--size", "300000", "--samples", "1000000"];
-    let running = harness.start(&endless).shows_times(10, "measuring alternately");
-    running.signal("INT");
-    running.end().exits(130).says("\nsaved ");
-    let record = harness.latest();
-    assert_eq!(record["complete"], false);
-    assert!(
-        measurements(&record).iter().all(|m| m["config"]["checks"].as_u64() > Some(0)),
-        "{record:#}"
-    );
-}
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
 
-#[test]
-fn kernels_of_pocl_are_in_a_private_folder_if_there_is_no_home() {
-    let harness = Harness::new();
-    if !has_opencl(&harness) {
-        return;
+    #[test]
+    fn a_driver_that_is_not_installed_is_a_line_with_what_to_install() {
+        let harness = Harness::new();
+        // The first file that the dynamic linker finds is not a library.
+        harness.write("lib/libOpenCL.so.1", "");
+        let folder = harness.arg("lib");
+        let hidden = [("LD_LIBRARY_PATH", &*folder)];
+        let missing = "opencl: the driver's library is not installed (libOpenCL.so.1)";
+        let asked = harness.run_with(&hidden, &["device", "stream", "--device", "opencl:0"]);
+        asked.exits(3).only_error(&format!(
+            "{missing}\nhint: install the driver of the device's vendor, or pocl-opencl-icd for this node's processor"
+        ));
+        // A node without devices is measured nevertheless.
+        let args = ["run", "--samples", "2", "--budget", "0.5", "--dimms", "1024x20000"];
+        harness.run_with(&hidden, &args).exits(0).quietly();
+        let record = harness.latest();
+        let notices = record["notices"].as_array().unwrap();
+        let told: Vec<&str> = notices
+            .iter()
+            .filter(|n| n["gauge"] == "device")
+            .map(|n| n["text"].as_str().unwrap())
+            .collect();
+        assert!(
+            matches!(told[..], [line] if line.contains(missing) && !line.contains('\n')),
+            "{told:#?}"
+        );
+        assert!(measurements(&record).iter().all(|m| m["gauge"] != "device"));
     }
-    let temporary = harness.path("temporary");
-    std::fs::create_dir(&temporary).unwrap();
-    let shared = Path::new("/tmp/pocl");
-    let before = std::fs::metadata(shared).and_then(|folder| folder.modified()).ok();
-    let variables = [("HOME", ""), ("XDG_CACHE_HOME", ""), ("TMPDIR", temporary.to_str().unwrap())];
-    let args = ["device", "stream", "-q", "--device", "opencl:0", "--no-save"];
-    harness.run_with(&variables, &[&args[..], &SMALL].concat()).exits(0);
-    let after = std::fs::metadata(shared).and_then(|folder| folder.modified()).ok();
-    assert_eq!(after, before, "kernels were compiled in /tmp/pocl");
-    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+
+    #[test]
+    fn bad_luck_is_a_line_with_what_to_do() {
+        let stream = [&["stream", "--device", "opencl:0"], &SMALL[..]].concat();
+        for (fault, code, told) in [
+            ("crash", 3, "the child process ended with signal"),
+            ("none", 3, "opencl: there is no device"),
+            ("build", 3, "opencl: a kernel cannot be built (clBuildProgram: -11): error: "),
+            ("memory", 3, "hint: use smaller arrays (--size)"),
+            ("busy", 3, "the device is in exclusive use by another process"),
+            ("lost=2", 3, "the device was lost during the measurement"),
+            ("wrong=12", 1, ""),
+        ] {
+            let Some((harness, outcome)) = with(fault, &stream) else { return };
+            let outcome = outcome.exits(code).complains(told);
+            // A driver may print its own messages.
+            let lines =
+                |start: &str| outcome.stderr.lines().filter(|line| line.starts_with(start)).count();
+            assert!(
+                lines("error: ") == usize::from(code == 3) && lines("hint: ") <= 1,
+                "{}",
+                outcome.stderr
+            );
+            if fault.starts_with("wrong") {
+                let record = harness.latest();
+                let wrong = |m: &Value| {
+                    m["validity"]["reasons"].to_string().contains("differ from the replay")
+                };
+                assert!(measurements(&record).iter().all(wrong), "{record:#}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_measured_before_a_device_is_lost_is_kept() {
+        let stream = ["stream", "--device", "opencl:0", "--size", "300000", "--samples", "2000"];
+        let Some((harness, outcome)) = with("lost=2000", &stream) else { return };
+        outcome.exits(3).complains("the device was lost during the measurement");
+        let record = harness.latest();
+        assert_eq!(record["complete"], false);
+        let doubted = |m: &Value| m["validity"]["reasons"].to_string().contains("were checked");
+        assert!(
+            measurements(&record).iter().all(|m| m["value"].is_number() && doubted(m)),
+            "{record:#}"
+        );
+    }
+
+    #[test]
+    fn what_was_measured_until_ctrl_c_is_checked_and_saved() {
+        let harness = Harness::new();
+        if !has_opencl(&harness) {
+            return;
+        }
+        let endless = [
+            "device",
+            "stream",
+            "--device",
+            "opencl:0",
+            "--size",
+            "300000",
+            "--samples",
+            "1000000",
+        ];
+        let running = harness.start(&endless).shows_times(10, "measuring alternately");
+        running.signal("INT");
+        running.end().exits(130).says("\nsaved ");
+        let record = harness.latest();
+        assert_eq!(record["complete"], false);
+        assert!(
+            measurements(&record).iter().all(|m| m["config"]["checks"].as_u64() > Some(0)),
+            "{record:#}"
+        );
+    }
+
+    #[test]
+    fn kernels_of_pocl_are_in_a_private_folder_if_there_is_no_home() {
+        let harness = Harness::new();
+        if !has_opencl(&harness) {
+            return;
+        }
+        let temporary = harness.path("temporary");
+        std::fs::create_dir(&temporary).unwrap();
+        let shared = Path::new("/tmp/pocl");
+        let before = std::fs::metadata(shared).and_then(|folder| folder.modified()).ok();
+        let variables = [
+            ("HOME", ""),
+            ("XDG_CACHE_HOME", ""),
+            ("POCL_CACHE_DIR", ""),
+            ("TMPDIR", temporary.to_str().unwrap()),
+        ];
+        let args = ["device", "stream", "-q", "--device", "opencl:0", "--no-save"];
+        harness.run_with(&variables, &[&args[..], &SMALL].concat()).exits(0);
+        let after = std::fs::metadata(shared).and_then(|folder| folder.modified()).ok();
+        assert_eq!(after, before, "kernels were compiled in /tmp/pocl");
+        assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_device_without_double_precision_measures_in_single() {
+        let Some((harness, outcome)) = with("single", &[&["stream"], &SMALL[..]].concat()) else {
+            return;
+        };
+        outcome.exits(0).says("opencl:0 has no double precision; only f32 is measured");
+        assert!(measurements(&harness.latest()).iter().all(|m| m["config"]["element"] == "f32"));
+        let asked = [&["stream", "--element", "f64"], &SMALL[..]].concat();
+        let Some((_, single_outcome)) = with("single", &asked) else { return };
+        single_outcome.exits(3).complains("hint: use --element f32");
+    }
 }

@@ -2,7 +2,7 @@
 //! CPUs of its threads and its memory policy.
 
 use crate::harness::{Harness, Outcome, Part, T2K, skip};
-use crate::slurm::Slurm;
+use crate::thorough::slurm::Slurm;
 use serde_json::Value;
 
 /// Prints `rank thread cpus policy` for each of its OpenMP threads.
@@ -212,13 +212,6 @@ fn mpich_binds_as_planned() {
 }
 
 #[test]
-fn slurm_binds_as_planned() {
-    let harness = Harness::new();
-    let Some(slurm) = Slurm::start(&harness) else { return };
-    check("slurm", &harness, &[("SLURM_CONF", &slurm.conf)]);
-}
-
-#[test]
 fn numactl_binds_as_planned() {
     let harness = Harness::new();
     let Some(cpus) = two_cpus(&harness) else { return };
@@ -377,4 +370,16 @@ fn devices_that_are_not_there_are_refused() {
     refused(&["--topology", T2K], 2, "cannot place ranks near devices");
     refused(&["9", "--topology", FOUR_A100], 2, "--devices 4 or fewer");
     refused(&["--topology", FOUR_A100, "--mpi-pairs"], 2, "cannot be used with");
+}
+
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
+
+    #[test]
+    fn slurm_binds_as_planned() {
+        let harness = Harness::new();
+        let Some(slurm) = Slurm::start(&harness) else { return };
+        check("slurm", &harness, &[("SLURM_CONF", &slurm.conf)]);
+    }
 }

@@ -216,44 +216,6 @@ fn processors() {
     }
 }
 
-/// Options that read a file report invalid paths before anything is measured or saved.
-#[test]
-fn what_is_no_file_of_sane_length_is_not_read() {
-    let harness = Harness::new();
-    assert_eq!(harness.run_other(&["mkfifo", &harness.arg("pipe.c")], &[]).code, Some(0));
-    std::fs::File::create(harness.path("long.c")).unwrap().set_len(1 << 40).unwrap();
-    let no_file = "it is not a regular file";
-    for (file, why) in [
-        ("/dev/zero", no_file),
-        ("/dev/null", no_file),
-        ("pipe.c", no_file),
-        ("long.c", "it is longer than "),
-        (".", "Is a directory (os error 21)"),
-    ] {
-        for option in [
-            &["stream", "--standard"][..],
-            &["machine", "--topology"],
-            &["places", "--topology"],
-            &["history", "import"],
-            &["history", "show"],
-            &["compare", "latest"],
-        ] {
-            let is_input = matches!(option[0], "history" | "compare");
-            // These options read from a pipe and wait for its writer.
-            if file == "pipe.c" && is_input {
-                continue;
-            }
-            let named = if is_input { format!("./{file}") } else { file.to_owned() };
-            let named = if file.starts_with('/') { file.to_owned() } else { named };
-            let outcome = harness.run(&[option, &[&named]].concat()).exits(2).prints_nothing();
-            if option[0] != "compare" {
-                outcome.complains(why);
-            }
-        }
-    }
-    assert!(!harness.path(".local").exists(), "nothing is saved");
-}
-
 #[test]
 fn standard_input_is_a_dash() {
     let harness = Harness::new();
@@ -335,4 +297,47 @@ fn errors_are_short_and_command_no_terminal() {
     let said = harness.run(&["stream", "--compiler", "./cc", "--budget", "1", "--size", "1000000"]);
     assert!(said.stderr.lines().count() <= 6 && !said.stderr.contains('\x1b'), "{}", said.stderr);
     assert!(!said.stdout.contains('\x1b'), "{}", said.stdout);
+}
+
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
+
+    /// Options that read a file report invalid paths before anything is measured or saved.
+    #[test]
+    fn what_is_no_file_of_sane_length_is_not_read() {
+        let harness = Harness::new();
+        assert_eq!(harness.run_other(&["mkfifo", &harness.arg("pipe.c")], &[]).code, Some(0));
+        std::fs::File::create(harness.path("long.c")).unwrap().set_len(1 << 40).unwrap();
+        let no_file = "it is not a regular file";
+        for (file, why) in [
+            ("/dev/zero", no_file),
+            ("/dev/null", no_file),
+            ("pipe.c", no_file),
+            ("long.c", "it is longer than "),
+            (".", "Is a directory (os error 21)"),
+        ] {
+            for option in [
+                &["stream", "--standard"][..],
+                &["machine", "--topology"],
+                &["places", "--topology"],
+                &["history", "import"],
+                &["history", "show"],
+                &["compare", "latest"],
+            ] {
+                let is_input = matches!(option[0], "history" | "compare");
+                // These options read from a pipe and wait for its writer.
+                if file == "pipe.c" && is_input {
+                    continue;
+                }
+                let named = if is_input { format!("./{file}") } else { file.to_owned() };
+                let named = if file.starts_with('/') { file.to_owned() } else { named };
+                let outcome = harness.run(&[option, &[&named]].concat()).exits(2).prints_nothing();
+                if option[0] != "compare" {
+                    outcome.complains(why);
+                }
+            }
+        }
+        assert!(!harness.path(".local").exists(), "nothing is saved");
+    }
 }

@@ -319,34 +319,6 @@ fn conditions_decide_the_exit_code() {
 }
 
 #[test]
-fn every_format_exports_every_golden_record_and_a_hostile_one() {
-    let harness = Harness::new();
-    let hostile_file = harness.write("hostile.json", hostile("run").to_string());
-    let mut files: Vec<String> =
-        all().iter().map(|name| golden(name).to_str().unwrap().to_owned()).collect();
-    files.push(hostile_file);
-    for exporter in nodegauge_report::export::EXPORTERS {
-        let format = exporter.name();
-        for file in &files {
-            let path = format!("written.{format}");
-            let outcome = harness.run(&["report", file, "--format", format, "--output", &path]);
-            let is_expected = match outcome.code {
-                Some(0) => true,
-                Some(1) => exporter.reports_failures(),
-                // A format of benchmarks has no place for a record without a figure that can be better or worse.
-                Some(2) => outcome
-                    .stderr
-                    .starts_with("error: no figure has a unit for which higher or lower is better"),
-                _ => false,
-            };
-            if !is_expected {
-                outcome.fail(&format!("expected a report in the format {format}"));
-            }
-        }
-    }
-}
-
-#[test]
 fn hostile_texts_stay_texts() {
     let harness = Harness::new();
     let file = harness.write("hostile.json", hostile("run").to_string());
@@ -503,4 +475,37 @@ fn benchmarks_are_a_list_for_each_direction() {
         .exits(0)
         .json();
     assert_eq!(shown[3]["name"], "stream triad");
+}
+
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
+
+    #[test]
+    fn every_format_exports_every_golden_record_and_a_hostile_one() {
+        let harness = Harness::new();
+        let hostile_file = harness.write("hostile.json", hostile("run").to_string());
+        let mut files: Vec<String> =
+            all().iter().map(|name| golden(name).to_str().unwrap().to_owned()).collect();
+        files.push(hostile_file);
+        for exporter in nodegauge_report::export::EXPORTERS {
+            let format = exporter.name();
+            for file in &files {
+                let path = format!("written.{format}");
+                let outcome = harness.run(&["report", file, "--format", format, "--output", &path]);
+                let is_expected = match outcome.code {
+                    Some(0) => true,
+                    Some(1) => exporter.reports_failures(),
+                    // A format of benchmarks has no place for a record without a figure that can be better or worse.
+                    Some(2) => outcome.stderr.starts_with(
+                        "error: no figure has a unit for which higher or lower is better",
+                    ),
+                    _ => false,
+                };
+                if !is_expected {
+                    outcome.fail(&format!("expected a report in the format {format}"));
+                }
+            }
+        }
+    }
 }

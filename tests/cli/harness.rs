@@ -9,13 +9,20 @@ use serde_json::Value;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Path of the program.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_nodegauge");
-/// Time limit of a command.
-pub const TIMEOUT: Duration = Duration::from_secs(120);
+/// Time limit of a command on an idle machine.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// Compiled probes and kernels of OpenCL, shared by all tests but those of the caches themselves.
+static PROBES: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("probes");
+    std::fs::create_dir_all(folder.join("opencl")).unwrap();
+    folder
+});
 
 /// Options for a measurement that takes a few tenths of a second. The theoretical bandwidth is far above that
 /// of any cache, so that small arrays give valid results on every machine.
@@ -33,14 +40,29 @@ pub const ROME: &str =
 pub const GENOA: &str =
     "synthetic:Package:2 NUMANode:1 L3Cache:12(size=33554432) L2Cache:8 L1dCache:1 Core:1 PU:1";
 
+/// Returns the time limit of a command now: longer by the number of processes that wait for each CPU.
+pub fn timeout() -> Duration {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: f64 = text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(1.0);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    TIMEOUT.mul_f64((load / cpus).clamp(1.0, 10.0))
+}
+
 /// Temporary folder, in which programs run without the user's variables.
 pub struct Harness {
     folder: TempDir,
+    /// Folder of compiled probes; `None`: where the program keeps them by default.
+    probes: Option<&'static Path>,
 }
 
 impl Harness {
     pub fn new() -> Self {
-        Self { folder: TempDir::new().unwrap() }
+        Self { folder: TempDir::new().unwrap(), probes: Some(&PROBES) }
+    }
+
+    /// Creates a folder in which nothing has been compiled.
+    pub fn without_probes() -> Self {
+        Self { folder: TempDir::new().unwrap(), probes: None }
     }
 
     /// Returns a path in the folder.
@@ -89,6 +111,9 @@ impl Harness {
             .env("NO_COLOR", "1")
             .current_dir(self.folder.path())
             .stdin(Stdio::null());
+        if let Some(probes) = self.probes {
+            command.env("NODEGAUGE_CACHE_DIR", probes).env("POCL_CACHE_DIR", probes.join("opencl"));
+        }
         command
     }
 
@@ -218,7 +243,7 @@ impl Harness {
         }
         command.args(["--", PROGRAM]).args(args);
         let words = words(&command);
-        let Ok(output) = assert_cmd::Command::from_std(command).timeout(TIMEOUT).output() else {
+        let Ok(output) = assert_cmd::Command::from_std(command).timeout(timeout()).output() else {
             skip(Part::Namespaces, "there is no unshare");
             return None;
         };
@@ -240,12 +265,15 @@ impl Harness {
 /// Waits until `event` returns a value, and returns it.
 #[track_caller]
 pub fn wait_for<T>(what: &str, mut event: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + TIMEOUT;
+    let start = Instant::now();
     loop {
         if let Some(found) = event() {
             return found;
         }
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        assert!(
+            start.elapsed() < TIMEOUT || start.elapsed() < timeout(),
+            "waited in vain for {what}"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -282,7 +310,7 @@ fn words(command: &Command) -> String {
 
 fn finish(command: Command) -> Outcome {
     let words = words(&command);
-    let output = assert_cmd::Command::from_std(command).timeout(TIMEOUT).output().unwrap();
+    let output = assert_cmd::Command::from_std(command).timeout(timeout()).output().unwrap();
     Outcome::new(words, &output)
 }
 

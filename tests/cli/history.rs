@@ -201,26 +201,6 @@ fn records_move_between_histories_and_keep_what_they_are() {
     assert_eq!(there(&["list", "-q"]).stdout.lines().count(), 2);
 }
 
-#[test]
-fn eight_processes_write_at_once_and_nothing_is_lost() {
-    let harness = Harness::new();
-    let lines: Vec<String> = many(80).lines().map(|line| format!("{line}\n")).collect();
-    let files: Vec<String> = lines
-        .chunks(10)
-        .enumerate()
-        .map(|(i, lines)| harness.write(&format!("{i}.jsonl"), lines.concat()))
-        .collect();
-    let running: Vec<_> =
-        files.iter().map(|file| harness.start(&["history", "import", file])).collect();
-    assert_eq!(running.len(), 8);
-    for run in running {
-        run.end().exits(0).says(": 10 runs saved");
-    }
-    let exported = harness.run(&["history", "export"]).exits(0).stdout;
-    assert_eq!(exported.lines().count(), 80);
-    assert!(exported.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
-}
-
 /// `history show` prints time and host, followed by exactly the output of the run.
 pub fn shown_as_printed(harness: &Harness, printed: &Outcome) {
     let (page, saved) = printed.stdout.split_once("\nsaved ").unwrap_or_else(|| {
@@ -444,4 +424,29 @@ fn two_runs_at_once_are_both_saved() {
     let list = harness.run(&["history", "list", "-q"]).exits(0).stdout;
     assert!(ids.iter().all(|id| list.contains(id.as_str().unwrap())), "{list}");
     assert_ne!(ids[0], ids[1]);
+}
+
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
+
+    #[test]
+    fn eight_processes_write_at_once_and_nothing_is_lost() {
+        let harness = Harness::new();
+        let lines: Vec<String> = many(80).lines().map(|line| format!("{line}\n")).collect();
+        let files: Vec<String> = lines
+            .chunks(10)
+            .enumerate()
+            .map(|(i, lines)| harness.write(&format!("{i}.jsonl"), lines.concat()))
+            .collect();
+        let running: Vec<_> =
+            files.iter().map(|file| harness.start(&["history", "import", file])).collect();
+        assert_eq!(running.len(), 8);
+        for run in running {
+            run.end().exits(0).says(": 10 runs saved");
+        }
+        let exported = harness.run(&["history", "export"]).exits(0).stdout;
+        assert_eq!(exported.lines().count(), 80);
+        assert!(exported.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
+    }
 }

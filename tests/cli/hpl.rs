@@ -149,31 +149,6 @@ fn other_commands_know_its_figures() {
 }
 
 #[test]
-fn ctrl_c_ends_at_once_without_a_rating() {
-    let harness = Harness::new();
-    let args = [
-        "hpl",
-        "--order",
-        "12000",
-        "--nb",
-        "64",
-        "--blas",
-        "builtin",
-        "--budget",
-        "1",
-        "--threads",
-        "1",
-    ];
-    let running = harness.start(&args).shows(" so far, ");
-    running.signal("INT");
-    running.end().exits(130);
-    let record = harness.latest();
-    assert_eq!(record["complete"], false);
-    assert!(named(&record, "rating").is_empty());
-    assert!(record["notices"].to_string().contains("interrupted"), "{record:#}");
-}
-
-#[test]
 fn a_control_group_limits_n() {
     let harness = Harness::new();
     let shown = control_group(&harness, 1 << 30, 0);
@@ -183,19 +158,6 @@ fn a_control_group_limits_n() {
     outcome.exits(3).complains("(the cgroup's limit is 1 GiB): the run would swap or be killed");
     let full = harness.run_where(&shown, &["hpl", "--plan", "--full"]).unwrap().exits(0);
     full.tells("N = sqrt(0.8 x 1 GiB / 8 B)");
-}
-
-#[test]
-fn memory_that_the_kernel_refuses_ends_with_a_message() {
-    let harness = Harness::new();
-    // The address space suffices for the program and its threads, but not for a matrix of 2 GB.
-    let limited = ["sh", "-c", "ulimit -v 2000000 && exec \"$@\"", "sh"];
-    let args = ["hpl", "--order", "16000", "--nb", "64", "--blas", "builtin", "--threads", "1"];
-    if harness.run(&["hpl", "--plan", "--order", "16000"]).code != Some(0) {
-        return skip(Part::Memory, "there is no memory for that here");
-    }
-    let Some(outcome) = harness.run_under(&limited, &args) else { return };
-    outcome.exits(3).complains("of memory for the matrix");
 }
 
 #[test]
@@ -217,4 +179,47 @@ fn other_work_on_the_cpus_is_in_the_record() {
     let peak = named(&record, "fma_peak")[0]["value"].as_f64().unwrap();
     let rating = named(&record, "rating")[0]["value"].as_f64().unwrap();
     assert!((config["of_fma_peak"].as_f64().unwrap() * peak / rating - 1.0).abs() < 1e-9);
+}
+
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
+
+    #[test]
+    fn ctrl_c_ends_at_once_without_a_rating() {
+        let harness = Harness::new();
+        let args = [
+            "hpl",
+            "--order",
+            "12000",
+            "--nb",
+            "64",
+            "--blas",
+            "builtin",
+            "--budget",
+            "1",
+            "--threads",
+            "1",
+        ];
+        let running = harness.start(&args).shows(" so far, ");
+        running.signal("INT");
+        running.end().exits(130);
+        let record = harness.latest();
+        assert_eq!(record["complete"], false);
+        assert!(named(&record, "rating").is_empty());
+        assert!(record["notices"].to_string().contains("interrupted"), "{record:#}");
+    }
+
+    #[test]
+    fn memory_that_the_kernel_refuses_ends_with_a_message() {
+        let harness = Harness::new();
+        // The address space suffices for the program and its threads, but not for a matrix of 2 GB.
+        let limited = ["sh", "-c", "ulimit -v 2000000 && exec \"$@\"", "sh"];
+        let args = ["hpl", "--order", "16000", "--nb", "64", "--blas", "builtin", "--threads", "1"];
+        if harness.run(&["hpl", "--plan", "--order", "16000"]).code != Some(0) {
+            return skip(Part::Memory, "there is no memory for that here");
+        }
+        let Some(outcome) = harness.run_under(&limited, &args) else { return };
+        outcome.exits(3).complains("of memory for the matrix");
+    }
 }

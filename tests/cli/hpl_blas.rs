@@ -118,39 +118,6 @@ fn cannot_run() -> CannotRun {
 }
 
 #[test]
-fn kernels_are_refused_before_they_run() {
-    // It parses an invalid number as 0, as BLIS does, and crashes if those kernels are selected.
-    const BLIS: &str = r#"
-        #include <stdlib.h>
-        static const char *names[] = {"skx", "knl", "bulldozer", "generic"};
-        const char *bli_arch_string(int id) { return names[id]; }
-        int bli_arch_query_id(void) {
-            const char *asked = getenv("BLIS_ARCH_TYPE");
-            int id = asked ? atoi(asked) : 3;
-            if (id != 3) abort();
-            return id;
-        }
-        const char *bli_info_get_version_str(void) { return "0.0-test"; }
-        void bli_thread_set_num_threads(long n) { (void)n; }"#;
-    let harness = Harness::new();
-    let blis = made(&harness, "libblis", &format!("{BLIS}\n{}", plain_blas("int")));
-    let with = |kernel: &str| {
-        let blas = format!("{blis}@{kernel}");
-        let args = ["--order", "200", "--nb", "64", "--budget", "1", "--json", "-"];
-        harness.run(&[&["hpl", "--blas", &blas][..], &args].concat())
-    };
-    let record = with("generic").exits(0).json();
-    let config = &named(&record, "rating")[0]["config"];
-    assert_eq!(config["blas"], "BLIS 0.0-test (generic kernels)");
-    assert_eq!(config["blas_setting"], "BLIS_ARCH_TYPE=3");
-    with("nonesuch")
-        .exits(3)
-        .complains("unknown kernel 'nonesuch'; known: skx, knl, bulldozer, generic");
-    let kernel = cannot_run();
-    with(kernel.name).exits(3).complains(&kernel.message());
-}
-
-#[test]
 fn a_library_that_is_no_good_is_refused_with_the_reason() {
     let harness = Harness::new();
     let with = |blas: &str| harness.run(&["hpl", "--order", "300", "--blas", blas]).exits(3);
@@ -169,19 +136,6 @@ fn a_library_that_is_no_good_is_refused_with_the_reason() {
     with(&wrong).complains("computes dgemm wrongly");
     // None of these runs is saved.
     harness.run(&["history", "list"]).exits(0).says("no saved runs");
-}
-
-#[test]
-fn libraries_of_either_integer_give_a_rating() {
-    let harness = Harness::new();
-    for (integer, bits) in [("int", 32), ("long long", 64)] {
-        let name = format!("blas{bits}");
-        let blas = made(&harness, &name, &plain_blas(integer));
-        let record =
-            record(&harness, &["--order", "200", "--nb", "64", "--budget", "1", "--blas", &blas]);
-        let config = &named(&record, "rating")[0]["config"];
-        assert_eq!(config["blas_integer_bits"], bits);
-    }
 }
 
 #[test]
@@ -207,4 +161,57 @@ fn without_any_library_the_compiled_in_kernels_serve() {
     let asked = [&args[..], &["--blas", "openblas"]].concat();
     let refused = harness.run_where(&shown, &asked).unwrap().exits(3);
     refused.complains("no BLAS library \"openblas\" was found");
+}
+
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
+
+    #[test]
+    fn libraries_of_either_integer_give_a_rating() {
+        let harness = Harness::new();
+        for (integer, bits) in [("int", 32), ("long long", 64)] {
+            let name = format!("blas{bits}");
+            let blas = made(&harness, &name, &plain_blas(integer));
+            let record = record(
+                &harness,
+                &["--order", "200", "--nb", "64", "--budget", "1", "--blas", &blas],
+            );
+            let config = &named(&record, "rating")[0]["config"];
+            assert_eq!(config["blas_integer_bits"], bits);
+        }
+    }
+
+    #[test]
+    fn kernels_are_refused_before_they_run() {
+        // It parses an invalid number as 0, as BLIS does, and crashes if those kernels are selected.
+        const BLIS: &str = r#"
+            #include <stdlib.h>
+            static const char *names[] = {"skx", "knl", "bulldozer", "generic"};
+            const char *bli_arch_string(int id) { return names[id]; }
+            int bli_arch_query_id(void) {
+                const char *asked = getenv("BLIS_ARCH_TYPE");
+                int id = asked ? atoi(asked) : 3;
+                if (id != 3) abort();
+                return id;
+            }
+            const char *bli_info_get_version_str(void) { return "0.0-test"; }
+            void bli_thread_set_num_threads(long n) { (void)n; }"#;
+        let harness = Harness::new();
+        let blis = made(&harness, "libblis", &format!("{BLIS}\n{}", plain_blas("int")));
+        let with = |kernel: &str| {
+            let blas = format!("{blis}@{kernel}");
+            let args = ["--order", "200", "--nb", "64", "--budget", "1", "--json", "-"];
+            harness.run(&[&["hpl", "--blas", &blas][..], &args].concat())
+        };
+        let record = with("generic").exits(0).json();
+        let config = &named(&record, "rating")[0]["config"];
+        assert_eq!(config["blas"], "BLIS 0.0-test (generic kernels)");
+        assert_eq!(config["blas_setting"], "BLIS_ARCH_TYPE=3");
+        with("nonesuch")
+            .exits(3)
+            .complains("unknown kernel 'nonesuch'; known: skx, knl, bulldozer, generic");
+        let kernel = cannot_run();
+        with(kernel.name).exits(3).complains(&kernel.message());
+    }
 }

@@ -303,7 +303,10 @@ fn direct_is_direct_or_refused() {
         .prints_nothing();
     assert_eq!(std::fs::read_dir(memory.path()).unwrap().count(), 0);
     // If direct access was not requested, a notice reports that it is unsupported.
-    let quick = harness.run(&["io", "--path", path, "--quick", "--no-save"]).exits(0);
+    let quick = harness
+        .run(&["io", "--path", path, "--quick", "--operations", "write", "--no-save"])
+        .exits(0);
+    harness.run(&["io", "--path", path, "--file-sizes", "1MiB", "--no-save"]).exits(0);
     quick.tells("does not support direct I/O").never_says("how        direct");
 }
 

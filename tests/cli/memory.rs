@@ -186,18 +186,23 @@ fn what_cannot_be_measured_is_refused_before() {
     harness.run(&["history", "list"]).exits(0).says("no saved runs");
 }
 
-#[test]
-fn what_was_measured_until_ctrl_c_is_saved() {
-    let harness = Harness::new();
-    let endless = ["--budget", "1", "--samples", "1000000", "--size", "8KiB"];
-    for (test, signal, code) in [("ladder", "INT", 130), ("latency", "TERM", 143)] {
-        let running = harness.start(&[&["memory", test], &endless[..]].concat());
-        // More steps than twice the number of sets and patterns: the first round is the warm-up.
-        let running = running.shows_times(30, "all working sets interleaved");
-        running.signal(signal);
-        running.end().exits(code).says("incomplete");
-        let record = harness.latest();
-        assert_eq!(record["complete"], false);
-        assert!(!measurements(&record).is_empty());
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
+
+    #[test]
+    fn what_was_measured_until_ctrl_c_is_saved() {
+        let harness = Harness::new();
+        let endless = ["--budget", "1", "--samples", "1000000", "--size", "8KiB"];
+        for (test, signal, code) in [("ladder", "INT", 130), ("latency", "TERM", 143)] {
+            let running = harness.start(&[&["memory", test], &endless[..]].concat());
+            // More steps than twice the number of sets and patterns: the first round is the warm-up.
+            let running = running.shows_times(30, "all working sets interleaved");
+            running.signal(signal);
+            running.end().exits(code).says("incomplete");
+            let record = harness.latest();
+            assert_eq!(record["complete"], false);
+            assert!(!measurements(&record).is_empty());
+        }
     }
 }

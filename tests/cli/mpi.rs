@@ -40,13 +40,18 @@ pub fn mpi(harness: &Harness, mpi: Mpi, args: &[&str]) -> Outcome {
     harness.run(&[&own[..], args].concat())
 }
 
-/// Checks that no rank is still running: the program of every rank is in the harness's folder.
+/// Checks that no rank is still running: the home of every rank is the harness's folder.
 pub fn no_orphans(harness: &Harness) {
-    let folder = harness.path("").display().to_string();
+    let home = format!("HOME={}", harness.path("").display());
+    let home = home.trim_end_matches('/');
+    let strings = |entry: &std::fs::DirEntry, name: &str| {
+        let text = std::fs::read(entry.path().join(name)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        text.split('\0').map(str::to_owned).collect::<Vec<_>>()
+    };
     let of_harness = |entry: &std::fs::DirEntry| {
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        line.contains(&folder) && line.contains("messages-")
+        strings(entry, "environ").iter().any(|variable| variable == home)
+            && strings(entry, "cmdline").iter().any(|word| word.contains("messages-"))
     };
     wait_for("the end of all ranks", || {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -75,7 +80,7 @@ fn programs(harness: &Harness) -> Vec<(PathBuf, std::time::SystemTime)> {
 
 #[test]
 fn all_patterns_are_measured_with_their_evidence_and_the_probe_is_kept() {
-    let harness = Harness::new();
+    let harness = Harness::without_probes();
     for which in installed(&harness) {
         let args = [&FAST[..], &["--patterns", "all", "-t", "1:1", "--json"]].concat();
         let record = mpi(&harness, which, &args).exits(0).json();
@@ -139,31 +144,6 @@ fn all_patterns_are_measured_with_their_evidence_and_the_probe_is_kept() {
 }
 
 #[test]
-fn where_eager_messages_end_is_asked_of_the_library() {
-    let harness = Harness::new();
-    let curve = |which: Mpi, launcher: &str| {
-        let args =
-            [&FAST[..], &["--patterns", "latency", "--launcher", launcher, "--json"]].concat();
-        of(&mpi(&harness, which, &args).exits(0).json(), "latency", 8)["config"].clone()
-    };
-    for which in installed(&harness) {
-        // MPICH with UCX does not report the size.
-        let config = curve(which, which.mpirun);
-        let device = config["mpi"]["device"].as_str().unwrap_or_default();
-        let transport = config["mpi"]["transport"].as_str().unwrap_or_default();
-        if device.ends_with("ucx") {
-            assert_eq!(config["curve"]["rendezvous_bytes"], Value::Null);
-        }
-        let Some(way) = transport.strip_prefix("pml ob1, btl ") else { continue };
-        let variable = format!("btl_{way}_eager_limit");
-        assert_eq!(config["curve"]["rendezvous_source"], variable);
-        // The size is read from the MPI, because the user may have set it.
-        let set = curve(which, &format!("{} --mca {variable} 512", which.mpirun));
-        assert_eq!(set["curve"]["rendezvous_bytes"], 512, "{transport}");
-    }
-}
-
-#[test]
 fn two_mpis_are_set_side_by_side() {
     let harness = Harness::new();
     if installed(&harness).len() < 2 {
@@ -218,4 +198,34 @@ fn pairs_of_described_machines_are_shown() {
         .run(&["places", "--mpi-pairs", "--topology", ROME])
         .exits(0)
         .tells("other socket 0 - 64");
+}
+
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
+
+    #[test]
+    fn where_eager_messages_end_is_asked_of_the_library() {
+        let harness = Harness::new();
+        let curve = |which: Mpi, launcher: &str| {
+            let args =
+                [&FAST[..], &["--patterns", "latency", "--launcher", launcher, "--json"]].concat();
+            of(&mpi(&harness, which, &args).exits(0).json(), "latency", 8)["config"].clone()
+        };
+        for which in installed(&harness) {
+            // MPICH with UCX does not report the size.
+            let config = curve(which, which.mpirun);
+            let device = config["mpi"]["device"].as_str().unwrap_or_default();
+            let transport = config["mpi"]["transport"].as_str().unwrap_or_default();
+            if device.ends_with("ucx") {
+                assert_eq!(config["curve"]["rendezvous_bytes"], Value::Null);
+            }
+            let Some(way) = transport.strip_prefix("pml ob1, btl ") else { continue };
+            let variable = format!("btl_{way}_eager_limit");
+            assert_eq!(config["curve"]["rendezvous_source"], variable);
+            // The size is read from the MPI, because the user may have set it.
+            let set = curve(which, &format!("{} --mca {variable} 512", which.mpirun));
+            assert_eq!(set["curve"]["rendezvous_bytes"], 512, "{transport}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Destinations of output: standard output, standard error, files; pipes, `--quiet`, colour.
 
 use crate::harness::{FAST, Harness, names};
-use crate::io_faults::faults;
+use crate::thorough::io_faults::faults;
 use serde_json::Value;
 use std::process::Stdio;
 

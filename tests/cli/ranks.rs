@@ -4,7 +4,7 @@ use crate::harness::{
     FAST, Harness, Outcome, Part, Running, T2K, has_keys, lives, measurements, signal, skip, texts,
     wait_for,
 };
-use crate::slurm::Slurm;
+use crate::thorough::slurm::Slurm;
 use serde_json::{Value, json};
 
 /// Options of a short run with ranks whose record goes to standard output.
@@ -142,22 +142,6 @@ fn open_mpi_and_mpich_start_ranks() {
 }
 
 #[test]
-fn srun_starts_ranks() {
-    let harness = Harness::new();
-    if !harness.has_cpus(2) {
-        return;
-    }
-    let Some(slurm) = Slurm::start(&harness) else { return };
-    let variables = [("SLURM_CONF", slurm.conf.as_str())];
-    let record = launched(&harness, &["srun", "-n2"], &variables, &["--policy", "5"]);
-    let record = record.exits(0).json();
-    is_of_ranks(&record, 2, 1);
-    assert!(texts(&record["notices"]).contains(&"Slurm has started 2 ranks"));
-    let alone = launched(&harness, &["srun", "-n1"], &variables, &[]).exits(0).json();
-    assert!(measurements(&alone)[0]["config"].get("processes").is_none());
-}
-
-#[test]
 fn a_sweep_holds_policies_against_one_rank_of_policy_5() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
@@ -199,71 +183,6 @@ fn trying(harness: &Harness) -> (Running, Vec<u32>) {
 
 fn all_end(ranks: &[u32]) {
     wait_for("the end of all ranks", || (!ranks.iter().any(|rank| lives(*rank))).then_some(()));
-}
-
-#[test]
-fn a_killed_rank_is_named_and_the_others_end() {
-    let harness = Harness::new();
-    if !harness.has_cpus(2) {
-        return;
-    }
-    let (running, ranks) = trying(&harness);
-    signal(ranks[1], "KILL");
-    let outcome = running.end().exits(3);
-    let message = format!("error: rank 1 (process {}) ended unexpectedly", ranks[1]);
-    outcome.complains(&message).complains("signal 9 (killed").prints_nothing();
-    all_end(&ranks);
-}
-
-#[test]
-fn a_sweep_keeps_what_was_measured_before_a_rank_was_killed() {
-    let harness = Harness::new();
-    if !harness.has_cpus(2) {
-        return;
-    }
-    // A million rounds last longer than any test; loops are chosen in a second.
-    let args = ["--sweep", "ranks=1,2", "--size", "100000", "--samples", "1000000"];
-    let sink = ["--budget", "4", "--json", "killed.json"];
-    let running = harness.start(&[&["stream"], &args[..], &sink].concat());
-    let running = running.shows_times(10, "configurations interleaved: round");
-    signal(children(running.process())[0], "KILL");
-    running.end().exits(3).complains("error: rank 0 (process ").says("incomplete");
-    let record: Value =
-        serde_json::from_slice(&std::fs::read(harness.path("killed.json")).unwrap()).unwrap();
-    assert_eq!(record["complete"], false);
-    assert_eq!(measurements(&record).len(), 2 * 4);
-}
-
-#[test]
-fn ranks_end_with_the_process_that_coordinates_them() {
-    let harness = Harness::new();
-    if !harness.has_cpus(2) {
-        return;
-    }
-    let (running, ranks) = trying(&harness);
-    running.signal("KILL");
-    running.end();
-    all_end(&ranks);
-    // After an interrupt, the ranks end.
-    let (second_running, second_ranks) = trying(&harness);
-    second_running.signal("INT");
-    second_running.end().exits(130);
-    assert!(!second_ranks.iter().any(|rank| lives(*rank)));
-}
-
-#[test]
-fn ranks_that_never_come_are_named() {
-    let harness = Harness::new();
-    let one = |rank: &str| {
-        let variables = [("PMI_RANK", rank), ("PMI_SIZE", "4"), ("NODEGAUGE_JOIN_SECONDS", "0.5")];
-        harness.run_with(&variables, &["stream", "--no-save"]).exits(3)
-    };
-    one("0").only_error(
-        "only 1 of 4 ranks joined within 0 s; missing: 1-3\nhint: start all ranks with the same command on one host",
-    );
-    one("2").only_error(
-        "rank 2 of 4: rank 0 has not joined within 0 s\nhint: start all ranks with the same command on one host",
-    );
 }
 
 #[test]
@@ -314,5 +233,92 @@ fn tables_of_the_lecture() {
         let args: Vec<&str> =
             ["places", "--topology", T2K].into_iter().chain(options.split(' ')).collect();
         assert_eq!(harness.run(&args).exits(0).quietly().stdout, table, "{options}");
+    }
+}
+
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
+
+    #[test]
+    fn srun_starts_ranks() {
+        let harness = Harness::new();
+        if !harness.has_cpus(2) {
+            return;
+        }
+        let Some(slurm) = Slurm::start(&harness) else { return };
+        let variables = [("SLURM_CONF", slurm.conf.as_str())];
+        let record = launched(&harness, &["srun", "-n2"], &variables, &["--policy", "5"]);
+        let record = record.exits(0).json();
+        is_of_ranks(&record, 2, 1);
+        assert!(texts(&record["notices"]).contains(&"Slurm has started 2 ranks"));
+        let alone = launched(&harness, &["srun", "-n1"], &variables, &[]).exits(0).json();
+        assert!(measurements(&alone)[0]["config"].get("processes").is_none());
+    }
+
+    #[test]
+    fn a_killed_rank_is_named_and_the_others_end() {
+        let harness = Harness::new();
+        if !harness.has_cpus(2) {
+            return;
+        }
+        let (running, ranks) = trying(&harness);
+        signal(ranks[1], "KILL");
+        let outcome = running.end().exits(3);
+        let message = format!("error: rank 1 (process {}) ended unexpectedly", ranks[1]);
+        outcome.complains(&message).complains("signal 9 (killed").prints_nothing();
+        all_end(&ranks);
+    }
+
+    #[test]
+    fn a_sweep_keeps_what_was_measured_before_a_rank_was_killed() {
+        let harness = Harness::new();
+        if !harness.has_cpus(2) {
+            return;
+        }
+        // A million rounds last longer than any test; loops are chosen in a second.
+        let args = ["--sweep", "ranks=1,2", "--size", "100000", "--samples", "1000000"];
+        let sink = ["--budget", "4", "--json", "killed.json"];
+        let running = harness.start(&[&["stream"], &args[..], &sink].concat());
+        let running = running.shows_times(10, "configurations interleaved: round");
+        signal(children(running.process())[0], "KILL");
+        running.end().exits(3).complains("error: rank 0 (process ").says("incomplete");
+        let record: Value =
+            serde_json::from_slice(&std::fs::read(harness.path("killed.json")).unwrap()).unwrap();
+        assert_eq!(record["complete"], false);
+        assert_eq!(measurements(&record).len(), 2 * 4);
+    }
+
+    #[test]
+    fn ranks_end_with_the_process_that_coordinates_them() {
+        let harness = Harness::new();
+        if !harness.has_cpus(2) {
+            return;
+        }
+        let (running, ranks) = trying(&harness);
+        running.signal("KILL");
+        running.end();
+        all_end(&ranks);
+        // After an interrupt, the ranks end.
+        let (second_running, second_ranks) = trying(&harness);
+        second_running.signal("INT");
+        second_running.end().exits(130);
+        assert!(!second_ranks.iter().any(|rank| lives(*rank)));
+    }
+
+    #[test]
+    fn ranks_that_never_come_are_named() {
+        let harness = Harness::new();
+        let one = |rank: &str| {
+            let variables =
+                [("PMI_RANK", rank), ("PMI_SIZE", "4"), ("NODEGAUGE_JOIN_SECONDS", "0.5")];
+            harness.run_with(&variables, &["stream", "--no-save"]).exits(3)
+        };
+        one("0").only_error(
+            "only 1 of 4 ranks joined within 0 s; missing: 1-3\nhint: start all ranks with the same command on one host",
+        );
+        one("2").only_error(
+            "rank 2 of 4: rank 0 has not joined within 0 s\nhint: start all ranks with the same command on one host",
+        );
     }
 }

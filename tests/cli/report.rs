@@ -113,53 +113,6 @@ pub const SERIOUS: &str = "
         .filter((one) => ['serious', 'critical'].includes(one.impact))
         .map((one) => `${one.id}: ${one.nodes[0].html}`))";
 
-#[test]
-fn reports_are_drawn_without_complaints_on_every_screen() {
-    let Some(mut browser) = browser(&[]) else { return };
-    let harness = Harness::new();
-    for name in RECORDS {
-        let page = report(&harness, golden(name).to_str().unwrap());
-        browser.media("screen", "light");
-        browser.width(1400);
-        browser.open(&page);
-        browser.evaluate(SURFACES);
-        let pictures = browser.evaluate(PICTURES);
-        for picture in pictures.as_array().unwrap() {
-            assert!(picture["drawn"].as_u64() > Some(3), "{name}: {picture}");
-        }
-        let seen = record(name)["measurements"].as_array().unwrap().len();
-        let tables = browser.evaluate("document.querySelectorAll('table').length");
-        assert!(seen == 0 || tables.as_u64() > Some(1), "{name}: {tables} tables");
-        for (width, media, scheme) in
-            [(1400, "screen", "light"), (360, "screen", "dark"), (794, "print", "light")]
-        {
-            browser.width(width);
-            browser.media(media, scheme);
-            let wide = browser.evaluate(TOO_WIDE);
-            assert_eq!(wide, json!([]), "{name} at {width} on {media}");
-        }
-        assert_eq!(browser.complaints, [""; 0], "{name}");
-    }
-}
-
-#[test]
-fn reports_are_accessible() {
-    let Some(mut browser) = browser(&[]) else { return };
-    let harness = Harness::new();
-    for name in ["run", "io", "mpi", "stream-regimes", "explain", "import-stream-c"] {
-        let page = report(&harness, golden(name).to_str().unwrap());
-        for scheme in ["light", "dark"] {
-            browser.media("screen", scheme);
-            browser.width(1400);
-            browser.open(&page);
-            browser.evaluate(DATA);
-            browser.evaluate(&format!("{AXE}; 0"));
-            let found = browser.evaluate(SERIOUS);
-            assert_eq!(found, json!([]), "{name}, {scheme}");
-        }
-    }
-}
-
 /// Returns the rows of the table of the picture with this title.
 #[track_caller]
 pub fn rows<'a>(data: &'a Value, title: &str) -> Vec<Vec<&'a str>> {
@@ -256,37 +209,6 @@ fn a_roofline_is_drawn_on_logarithmic_axes_with_every_point() {
 }
 
 #[test]
-fn surfaces_turn_and_fall_back_to_heat_maps() {
-    let Some(mut browser) = browser(&[]) else { return };
-    let harness = Harness::new();
-    let page = report(&harness, golden("io").to_str().unwrap());
-    browser.width(1400);
-    browser.open(&page);
-    assert_eq!(browser.evaluate(SURFACES), 4);
-    let picture =
-        "echarts.getInstanceByDom(document.querySelector('[data-kind=surface]')).getDataURL()";
-    let before = browser.evaluate(picture);
-    browser.evaluate(
-        "new Promise((done) => {
-            document.querySelector('button[aria-label^=\"turn right\"]').click();
-            setTimeout(done, 300);
-        })",
-    );
-    let after = browser.evaluate(picture);
-    assert!(before.as_str().unwrap().len() > 5000, "{before}");
-    assert_ne!(before, after);
-    drop(browser);
-
-    let Some(mut without) = self::browser(&["--disable-3d-apis"]) else { return };
-    without.open(&page);
-    assert_eq!(without.evaluate(SURFACES), 4);
-    let kinds = without.evaluate(PICTURES);
-    assert!(kinds.as_array().unwrap().iter().all(|one| one["drawn"].as_u64() > Some(3)), "{kinds}");
-    let told = without.evaluate("document.body.innerText.match(/no WebGL here/g).length");
-    assert_eq!(told, 4);
-}
-
-#[test]
 fn hostile_text_stays_text() {
     let harness = Harness::new();
     let mut record = record("stream-regimes");
@@ -329,28 +251,6 @@ fn hostile_text_stays_text() {
         saved.contains(&format!("'{FORMULA}")) && !saved.contains(&format!(",{FORMULA}")),
         "{saved}"
     );
-}
-
-#[test]
-fn ten_thousand_samples_are_drawn() {
-    let harness = Harness::new();
-    let mut record = record("stream");
-    for m in record["measurements"].as_array_mut().unwrap() {
-        let sample = |i: u32| json!(1e10 + f64::from(i % 97) * 1e7);
-        m["samples"] = (0..2500).map(sample).collect();
-        m["samples_at_s"] = (0..2500).map(|i| json!(f64::from(i) * 0.01)).collect();
-        m["samples_round_trip_s"] = json!([]);
-        m["disturbed"] = json!([{"value": 5e9, "reason": "steal", "at_s": 1.0}]);
-    }
-    let file = harness.write("many.json", record.to_string());
-    let page = report(&harness, &file);
-    assert!(std::fs::metadata(&page).unwrap().len() < 6 << 20);
-    let Some(mut browser) = browser(&[]) else { return };
-    browser.open(&page);
-    let pictures = browser.evaluate(PICTURES);
-    assert!(pictures[0]["drawn"].as_u64() > Some(100), "{pictures}");
-    let data = browser.evaluate(DATA);
-    assert_eq!(rows(&data, "samples over time").len(), 10_004);
 }
 
 #[test]
@@ -416,4 +316,112 @@ fn what_cannot_be_reported_is_refused_and_nothing_is_lost() {
     let printed = harness.run(&["report", record, "--output", "-"]).exits(0).quietly().stdout;
     assert!(printed.starts_with("<!doctype html>") && printed.ends_with("</html>\n"));
     assert_eq!(std::fs::read_to_string(harness.path("page.html")).unwrap(), "old");
+}
+
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
+
+    #[test]
+    fn reports_are_drawn_without_complaints_on_every_screen() {
+        let Some(mut browser) = browser(&[]) else { return };
+        let harness = Harness::new();
+        for name in RECORDS {
+            let page = report(&harness, golden(name).to_str().unwrap());
+            browser.media("screen", "light");
+            browser.width(1400);
+            browser.open(&page);
+            browser.evaluate(SURFACES);
+            let pictures = browser.evaluate(PICTURES);
+            for picture in pictures.as_array().unwrap() {
+                assert!(picture["drawn"].as_u64() > Some(3), "{name}: {picture}");
+            }
+            let seen = record(name)["measurements"].as_array().unwrap().len();
+            let tables = browser.evaluate("document.querySelectorAll('table').length");
+            assert!(seen == 0 || tables.as_u64() > Some(1), "{name}: {tables} tables");
+            for (width, media, scheme) in
+                [(1400, "screen", "light"), (360, "screen", "dark"), (794, "print", "light")]
+            {
+                browser.width(width);
+                browser.media(media, scheme);
+                let wide = browser.evaluate(TOO_WIDE);
+                assert_eq!(wide, json!([]), "{name} at {width} on {media}");
+            }
+            assert_eq!(browser.complaints, [""; 0], "{name}");
+        }
+    }
+
+    #[test]
+    fn reports_are_accessible() {
+        let Some(mut browser) = browser(&[]) else { return };
+        let harness = Harness::new();
+        for name in ["run", "io", "mpi", "stream-regimes", "explain", "import-stream-c"] {
+            let page = report(&harness, golden(name).to_str().unwrap());
+            for scheme in ["light", "dark"] {
+                browser.media("screen", scheme);
+                browser.width(1400);
+                browser.open(&page);
+                browser.evaluate(DATA);
+                browser.evaluate(&format!("{AXE}; 0"));
+                let found = browser.evaluate(SERIOUS);
+                assert_eq!(found, json!([]), "{name}, {scheme}");
+            }
+        }
+    }
+
+    #[test]
+    fn surfaces_turn_and_fall_back_to_heat_maps() {
+        let Some(mut browser) = browser(&[]) else { return };
+        let harness = Harness::new();
+        let page = report(&harness, golden("io").to_str().unwrap());
+        browser.width(1400);
+        browser.open(&page);
+        assert_eq!(browser.evaluate(SURFACES), 4);
+        let picture =
+            "echarts.getInstanceByDom(document.querySelector('[data-kind=surface]')).getDataURL()";
+        let before = browser.evaluate(picture);
+        browser.evaluate(
+            "new Promise((done) => {
+                document.querySelector('button[aria-label^=\"turn right\"]').click();
+                setTimeout(done, 300);
+            })",
+        );
+        let after = browser.evaluate(picture);
+        assert!(before.as_str().unwrap().len() > 5000, "{before}");
+        assert_ne!(before, after);
+        drop(browser);
+
+        let Some(mut without) = self::browser(&["--disable-3d-apis"]) else { return };
+        without.open(&page);
+        assert_eq!(without.evaluate(SURFACES), 4);
+        let kinds = without.evaluate(PICTURES);
+        assert!(
+            kinds.as_array().unwrap().iter().all(|one| one["drawn"].as_u64() > Some(3)),
+            "{kinds}"
+        );
+        let told = without.evaluate("document.body.innerText.match(/no WebGL here/g).length");
+        assert_eq!(told, 4);
+    }
+
+    #[test]
+    fn ten_thousand_samples_are_drawn() {
+        let harness = Harness::new();
+        let mut record = record("stream");
+        for m in record["measurements"].as_array_mut().unwrap() {
+            let sample = |i: u32| json!(1e10 + f64::from(i % 97) * 1e7);
+            m["samples"] = (0..2500).map(sample).collect();
+            m["samples_at_s"] = (0..2500).map(|i| json!(f64::from(i) * 0.01)).collect();
+            m["samples_round_trip_s"] = json!([]);
+            m["disturbed"] = json!([{"value": 5e9, "reason": "steal", "at_s": 1.0}]);
+        }
+        let file = harness.write("many.json", record.to_string());
+        let page = report(&harness, &file);
+        assert!(std::fs::metadata(&page).unwrap().len() < 6 << 20);
+        let Some(mut browser) = browser(&[]) else { return };
+        browser.open(&page);
+        let pictures = browser.evaluate(PICTURES);
+        assert!(pictures[0]["drawn"].as_u64() > Some(100), "{pictures}");
+        let data = browser.evaluate(DATA);
+        assert_eq!(rows(&data, "samples over time").len(), 10_004);
+    }
 }

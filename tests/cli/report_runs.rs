@@ -89,11 +89,6 @@ fn runs_stand_side_by_side() {
     let dgemm = cells(&mut browser, "dgemm");
     assert!(dgemm[2].ends_with(", best") && dgemm[3].ends_with(", worst"), "{dgemm:?}");
     assert!(!dgemm[1].contains(','), "{dgemm:?}");
-    // The maximum number of runs.
-    let mpi_files = nodes(&harness, "mpi", &[1.0; 16].map(|x: f64| x + 0.01));
-    let mpi_page = page_of(&harness, &mpi_files.iter().map(String::as_str).collect::<Vec<_>>());
-    assert!(std::fs::metadata(&mpi_page).unwrap().len() < 1_500_000);
-    is_sound(&mut browser, &mpi_page);
 }
 
 /// Returns the cells of the first table row that begins with a word.
@@ -121,27 +116,6 @@ fn runs_that_cannot_stand_side_by_side_say_why() {
     assert!(!page.contains(", best") && !page.contains("times as fast"));
 }
 
-#[test]
-fn hostile_runs_side_by_side_stay_text() {
-    let harness = Harness::new();
-    let hostile = |i: usize| {
-        let mut record = record("hpl");
-        record["id"] = json!(format!("{i}/../{HOSTILE}"));
-        record["machine"]["host"] = json!(format!("{FORMULA}{HOSTILE}"));
-        record["machine"]["kernel"] = json!(format!("{HOSTILE}{i}"));
-        record["labels"] = json!({HOSTILE: i.to_string()});
-        record["measurements"][0]["name"] = json!(HOSTILE);
-        record["measurements"][1]["validity"] = json!({"status": "suspect", "reasons": [HOSTILE]});
-        harness.write(&format!("{i}.json"), record.to_string())
-    };
-    let page = page_of(&harness, &[&hostile(0), &hostile(1)]);
-    let Some(mut browser) = browser(&[]) else { return };
-    is_sound(&mut browser, &page);
-    assert_eq!(browser.evaluate("window.hit === undefined && document.images.length === 0"), true);
-    let text = browser.evaluate("document.body.textContent");
-    assert!(text.as_str().unwrap().contains("<img src=x onerror=window.hit=1>"));
-}
-
 /// Saves the runs of a day, one every ten minutes, with two regimes and a gap of one hour.
 fn day(harness: &Harness, label: &str) -> Vec<f64> {
     let mut lines = String::new();
@@ -167,46 +141,98 @@ fn day(harness: &Harness, label: &str) -> Vec<f64> {
     values
 }
 
-#[test]
-fn runs_are_drawn_in_time() {
-    let harness = Harness::new();
-    let values = day(&harness, "night");
-    let page = page_of(&harness, &["--trend", "watch=night"]);
-    let text = std::fs::read_to_string(&page).unwrap();
-    assert!(text.len() < 1_500_000 && text.contains("trend of watch=night, 34 runs on n01"));
-    assert!(
-        text.contains("1 gap without runs, the longest from 2026-11-21 13:10 to 2026-11-21 14:20")
-    );
-    let only =
-        harness.run(&["report", "--trend", "night", "--since", "2026-11-21T16:00:00Z", "-o", "-"]);
-    assert!(only.exits(0).stdout.contains("4 runs on n01"));
-    let Some(mut browser) = browser(&[]) else { return };
-    is_sound(&mut browser, &page);
-    browser.open(&page);
-    let data = browser.evaluate(DATA);
-    let shown = rows(&data, "Triad, best");
-    let drawn: Vec<f64> = shown.iter().map(|row| number(row[1])).collect();
-    assert_eq!(drawn, values);
-    assert_eq!(shown[0][0], "2026-11-21T10:00:00Z");
-    let near = shown.iter().filter(|row| row[2].contains("115")).count();
-    assert_eq!(near, 10 + 4 + 5, "{shown:?}");
-    // Five bands, because a gap ends a band, and an interrupted line.
-    let option = "echarts.getInstanceByDom(document.querySelector('[data-kind=trend]')).getOption().series[0]";
-    assert_eq!(browser.evaluate(&format!("{option}.markArea.data.length")), 5);
-    assert_eq!(
-        browser.evaluate(&format!("{option}.data.filter((dot) => dot[1] === null).length")),
-        1
-    );
-}
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
 
-#[test]
-fn a_hostile_label_of_a_trend_stays_text() {
-    let harness = Harness::new();
-    day(&harness, HOSTILE);
-    let page = page_of(&harness, &["--trend", &format!("watch={HOSTILE}")]);
-    let Some(mut browser) = browser(&[]) else { return };
-    is_sound(&mut browser, &page);
-    assert_eq!(browser.evaluate("window.hit === undefined && document.images.length === 0"), true);
-    let text = browser.evaluate("document.querySelector('h1').textContent");
-    assert!(text.as_str().unwrap().contains(HOSTILE), "{text}");
+    #[test]
+    fn the_maximum_number_of_runs_is_a_sound_page() {
+        let harness = Harness::new();
+        let Some(mut browser) = browser(&[]) else { return };
+        let files = nodes(&harness, "mpi", &[1.0; 16].map(|x: f64| x + 0.01));
+        let page = page_of(&harness, &files.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(std::fs::metadata(&page).unwrap().len() < 1_500_000);
+        is_sound(&mut browser, &page);
+    }
+
+    #[test]
+    fn runs_are_drawn_in_time() {
+        let harness = Harness::new();
+        let values = day(&harness, "night");
+        let page = page_of(&harness, &["--trend", "watch=night"]);
+        let text = std::fs::read_to_string(&page).unwrap();
+        assert!(text.len() < 1_500_000 && text.contains("trend of watch=night, 34 runs on n01"));
+        assert!(
+            text.contains(
+                "1 gap without runs, the longest from 2026-11-21 13:10 to 2026-11-21 14:20"
+            )
+        );
+        let only = harness.run(&[
+            "report",
+            "--trend",
+            "night",
+            "--since",
+            "2026-11-21T16:00:00Z",
+            "-o",
+            "-",
+        ]);
+        assert!(only.exits(0).stdout.contains("4 runs on n01"));
+        let Some(mut browser) = browser(&[]) else { return };
+        is_sound(&mut browser, &page);
+        browser.open(&page);
+        let data = browser.evaluate(DATA);
+        let shown = rows(&data, "Triad, best");
+        let drawn: Vec<f64> = shown.iter().map(|row| number(row[1])).collect();
+        assert_eq!(drawn, values);
+        assert_eq!(shown[0][0], "2026-11-21T10:00:00Z");
+        let near = shown.iter().filter(|row| row[2].contains("115")).count();
+        assert_eq!(near, 10 + 4 + 5, "{shown:?}");
+        // Five bands, because a gap ends a band, and an interrupted line.
+        let option = "echarts.getInstanceByDom(document.querySelector('[data-kind=trend]')).getOption().series[0]";
+        assert_eq!(browser.evaluate(&format!("{option}.markArea.data.length")), 5);
+        assert_eq!(
+            browser.evaluate(&format!("{option}.data.filter((dot) => dot[1] === null).length")),
+            1
+        );
+    }
+
+    #[test]
+    fn hostile_runs_side_by_side_stay_text() {
+        let harness = Harness::new();
+        let hostile = |i: usize| {
+            let mut record = record("hpl");
+            record["id"] = json!(format!("{i}/../{HOSTILE}"));
+            record["machine"]["host"] = json!(format!("{FORMULA}{HOSTILE}"));
+            record["machine"]["kernel"] = json!(format!("{HOSTILE}{i}"));
+            record["labels"] = json!({HOSTILE: i.to_string()});
+            record["measurements"][0]["name"] = json!(HOSTILE);
+            record["measurements"][1]["validity"] =
+                json!({"status": "suspect", "reasons": [HOSTILE]});
+            harness.write(&format!("{i}.json"), record.to_string())
+        };
+        let page = page_of(&harness, &[&hostile(0), &hostile(1)]);
+        let Some(mut browser) = browser(&[]) else { return };
+        is_sound(&mut browser, &page);
+        assert_eq!(
+            browser.evaluate("window.hit === undefined && document.images.length === 0"),
+            true
+        );
+        let text = browser.evaluate("document.body.textContent");
+        assert!(text.as_str().unwrap().contains("<img src=x onerror=window.hit=1>"));
+    }
+
+    #[test]
+    fn a_hostile_label_of_a_trend_stays_text() {
+        let harness = Harness::new();
+        day(&harness, HOSTILE);
+        let page = page_of(&harness, &["--trend", &format!("watch={HOSTILE}")]);
+        let Some(mut browser) = browser(&[]) else { return };
+        is_sound(&mut browser, &page);
+        assert_eq!(
+            browser.evaluate("window.hit === undefined && document.images.length === 0"),
+            true
+        );
+        let text = browser.evaluate("document.querySelector('h1').textContent");
+        assert!(text.as_str().unwrap().contains(HOSTILE), "{text}");
+    }
 }

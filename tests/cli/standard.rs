@@ -171,39 +171,6 @@ fn a_program_that_prints_something_else_is_told() {
 }
 
 #[test]
-fn a_program_that_crashes_or_hangs_leaves_the_rest_as_it_is() {
-    assert_eq!(
-        reason("fprintf(stderr, \"oh\\n\"); abort();"),
-        "the program ended with signal 6 (abort):\noh"
-    );
-    let hangs = reason("for (;;) pause();");
-    assert!(hangs.starts_with("the program took longer than"), "{hangs}");
-    assert!(hangs.ends_with("s and was killed"), "{hangs}");
-}
-
-#[test]
-fn an_interrupt_kills_the_program_and_keeps_what_was_measured() {
-    let harness = Harness::new();
-    let pid = harness.arg("pid");
-    let before = format!(
-        "FILE *f = fopen({pid:?}, \"w\"); fprintf(f, \"%d\\n\", getpid()); fclose(f); for (;;) pause();"
-    );
-    let source = STAND_IN.replace("BEFORE", &before).replace("CHECK", "\"\"");
-    let source = harness.write("stream.c", source);
-    let args = ["stream", "--threads", "1", "--size", "1000000", "--compiler", "gcc"];
-    let running = harness.start(&[&args[..], &["--standard", &source]].concat());
-    let program: u32 = wait_for("the program", || {
-        let written = std::fs::read_to_string(&pid).ok()?;
-        written.strip_suffix('\n')?.parse().ok()
-    });
-    running.signal("INT");
-    running.end().exits(130);
-    assert!(!lives(program));
-    let record = harness.latest();
-    assert_eq!((&record["complete"], of(&record, "variant").len()), (&false.into(), 4));
-}
-
-#[test]
 fn the_text_of_stream_c_itself_is_printed() {
     let place = Place::new("", PASSED);
     let said = place.stream(&["--compiler", "gcc", "--stream-text"]).exits(0);
@@ -293,4 +260,42 @@ fn a_saved_output_without_a_result_is_kept_as_such_and_another_file_is_refused()
         .exits(2)
         .prints_nothing()
         .complains("is not the output of stream.c");
+}
+
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
+
+    #[test]
+    fn a_program_that_crashes_or_hangs_leaves_the_rest_as_it_is() {
+        assert_eq!(
+            reason("fprintf(stderr, \"oh\\n\"); abort();"),
+            "the program ended with signal 6 (abort):\noh"
+        );
+        let hangs = reason("for (;;) pause();");
+        assert!(hangs.starts_with("the program took longer than"), "{hangs}");
+        assert!(hangs.ends_with("s and was killed"), "{hangs}");
+    }
+
+    #[test]
+    fn an_interrupt_kills_the_program_and_keeps_what_was_measured() {
+        let harness = Harness::new();
+        let pid = harness.arg("pid");
+        let before = format!(
+            "FILE *f = fopen({pid:?}, \"w\"); fprintf(f, \"%d\\n\", getpid()); fclose(f); for (;;) pause();"
+        );
+        let source = STAND_IN.replace("BEFORE", &before).replace("CHECK", "\"\"");
+        let source = harness.write("stream.c", source);
+        let args = ["stream", "--threads", "1", "--size", "1000000", "--compiler", "gcc"];
+        let running = harness.start(&[&args[..], &["--standard", &source]].concat());
+        let program: u32 = wait_for("the program", || {
+            let written = std::fs::read_to_string(&pid).ok()?;
+            written.strip_suffix('\n')?.parse().ok()
+        });
+        running.signal("INT");
+        running.end().exits(130);
+        assert!(!lives(program));
+        let record = harness.latest();
+        assert_eq!((&record["complete"], of(&record, "variant").len()), (&false.into(), 4));
+    }
 }

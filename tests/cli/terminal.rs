@@ -1,7 +1,7 @@
 //! A terminal for a program's standard error. The program shows its progress there, so a test can wait for an
 //! event instead of a fixed time.
 
-use crate::harness::TIMEOUT;
+use crate::harness::timeout;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -65,7 +65,7 @@ impl Terminal {
     /// Waits until the program has shown `text` this many times.
     #[track_caller]
     pub fn wait_for(&self, text: &str, times: usize) {
-        let deadline = Instant::now() + TIMEOUT;
+        let deadline = Instant::now() + timeout();
         let mut screen = self.screen.text.lock().unwrap();
         while screen.0.matches(text).count() < times {
             let left = deadline.saturating_duration_since(Instant::now());

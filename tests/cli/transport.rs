@@ -1,8 +1,8 @@
 //! `mpi` without an MPI, over nodegauge's own transport, and with that transport as the baseline of an MPI.
 
 use crate::harness::{Harness, Outcome, lives, measurements, signal, wait_for};
-use crate::io_faults::faults;
 use crate::mpi::{FAST, installed};
+use crate::thorough::io_faults::faults;
 use serde_json::Value;
 
 /// Runs the command with an empty search path.
@@ -172,34 +172,6 @@ fn memory_that_cannot_be_read_leaves_the_ring() {
 }
 
 #[test]
-fn a_rank_that_dies_and_an_interrupt_leave_nothing() {
-    let harness = Harness::new();
-    if !harness.has_cpus(2) {
-        return;
-    }
-    let args = ["mpi", "--transport=shm", "--patterns", "latency", "-m", "8,16,32"];
-    let long = ["--size-limit", "2", "--samples", "1000000"];
-    for (name, code) in [("KILL", 1), ("INT", 130)] {
-        // The first size is complete.
-        let running = harness.start(&[&args[..], &long].concat()).shows("latency, 16 B");
-        let processes = wait_for("two ranks", || {
-            Some(ranks(running.process())).filter(|processes| processes.len() == 3)
-        });
-        match name {
-            "KILL" => signal(processes[1], name),
-            _ => running.signal(name),
-        }
-        let ended = running.end().exits(code);
-        if name == "KILL" {
-            ended.tells("rank 1 (process").tells("signal 9");
-        }
-        wait_for("the end of all ranks", || {
-            processes.iter().all(|process| !lives(*process)).then_some(())
-        });
-    }
-}
-
-#[test]
 fn it_needs_no_room_in_dev_shm() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
@@ -256,5 +228,38 @@ fn beside_an_mpi_it_is_the_floor() {
         let none = [&args[..], &FAST[2..], &["--no-floor"]].concat();
         harness.run(&none).exits(0);
         assert_eq!(engines(&harness.latest(), "latency"), ["probe"; 2]);
+    }
+}
+
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
+
+    #[test]
+    fn a_rank_that_dies_and_an_interrupt_leave_nothing() {
+        let harness = Harness::new();
+        if !harness.has_cpus(2) {
+            return;
+        }
+        let args = ["mpi", "--transport=shm", "--patterns", "latency", "-m", "8,16,32"];
+        let long = ["--size-limit", "2", "--samples", "1000000"];
+        for (name, code) in [("KILL", 1), ("INT", 130)] {
+            // The first size is complete.
+            let running = harness.start(&[&args[..], &long].concat()).shows("latency, 16 B");
+            let processes = wait_for("two ranks", || {
+                Some(ranks(running.process())).filter(|processes| processes.len() == 3)
+            });
+            match name {
+                "KILL" => signal(processes[1], name),
+                _ => running.signal(name),
+            }
+            let ended = running.end().exits(code);
+            if name == "KILL" {
+                ended.tells("rank 1 (process").tells("signal 9");
+            }
+            wait_for("the end of all ranks", || {
+                processes.iter().all(|process| !lives(*process)).then_some(())
+            });
+        }
     }
 }

@@ -57,17 +57,23 @@ fn the_choice_is_remembered_until_the_machine_changes() {
     assert!(notice.contains("tune again"), "{notice}");
 }
 
-#[test]
-fn an_interrupted_search_is_no_choice() {
-    let harness = Harness::new();
-    let running =
-        harness.start(&["stream", "--tune", "--budget", "20", "--size", "1000000"]).shows(" left");
-    running.signal("INT");
-    running.end().exits(130);
-    let record = harness.latest();
-    assert_eq!(record["complete"], false);
-    assert!(!names(&record).contains(&"choice"), "{record:#}");
-    let again_outcome =
-        harness.run(&["stream", "--samples", "3", "--budget", "1", "--json"]).exits(0);
-    assert_eq!(remembered(&again_outcome.json()), None);
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_search_is_no_choice() {
+        let harness = Harness::new();
+        let running = harness
+            .start(&["stream", "--tune", "--budget", "20", "--size", "1000000"])
+            .shows(" left");
+        running.signal("INT");
+        running.end().exits(130);
+        let record = harness.latest();
+        assert_eq!(record["complete"], false);
+        assert!(!names(&record).contains(&"choice"), "{record:#}");
+        let again_outcome =
+            harness.run(&["stream", "--samples", "3", "--budget", "1", "--json"]).exits(0);
+        assert_eq!(remembered(&again_outcome.json()), None);
+    }
 }

@@ -91,13 +91,14 @@ impl ProgramCache {
         }
     }
 
-    /// Stores a program under `name`. The program becomes visible only when it is complete.
+    /// Stores a program under `name`. The program becomes visible only when it is complete and its seal is there, so
+    /// that another run that looks for it meanwhile does not take it for a changed one.
     ///
     /// # Errors
     /// Fails when the program cannot be written.
     pub fn keep(&self, name: &str, key: &str, program: &[u8]) -> io::Result<()> {
         let seal_text = seal(key, program);
-        let files = [(program, name.to_owned()), (&seal_text, seal_name(name))];
+        let files = [(&seal_text[..], seal_name(name)), (program, name.to_owned())];
         for (content, file_name) in files {
             let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
             file.write_all(content)?;

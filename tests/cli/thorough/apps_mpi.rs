@@ -3,7 +3,7 @@
 use crate::apps::children;
 use crate::harness::{Harness, lives, measurements, signal, texts, wait_for};
 use crate::mpi::{MPICH, installed};
-use crate::slurm::Slurm;
+use crate::thorough::slurm::Slurm;
 use serde_json::Value;
 use std::process::Stdio;
 

@@ -1,13 +1,10 @@
 //! A Slurm cluster in a private folder, with one or several nodes that are all this one: munged, slurmctld
 //! and slurmds are child processes that end with the test. Requires root, because slurmd does.
 
-use crate::harness::{Harness, Part, skip};
+use crate::harness::{Harness, Part, skip, timeout};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// Time limit until the node is idle.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub struct Slurm {
     daemons: Vec<Child>,
@@ -60,7 +57,7 @@ impl Slurm {
             let process = slurm.daemon(daemon);
             slurm.nodes.push(process);
         }
-        let deadline = Instant::now() + TIMEOUT;
+        let deadline = Instant::now() + timeout();
         let mut said = String::new();
         while Instant::now() < deadline {
             let mut sinfo = harness.command("sinfo");

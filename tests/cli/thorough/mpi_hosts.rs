@@ -2,7 +2,7 @@
 
 use crate::harness::{Harness, make_program, measurements, texts};
 use crate::mpi::{FAST, MPICH, installed, mpi, no_orphans, of};
-use crate::slurm::Slurm;
+use crate::thorough::slurm::Slurm;
 use serde_json::Value;
 
 /// Exactly one notice reports the host that does not respond.

@@ -10,7 +10,8 @@ use std::process::Command;
 
 /// Returns launcher options that preload a fault into the ranks.
 fn preload(harness: &Harness, which: Mpi, fault: &str) -> String {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cli/mpi_faults.c");
+    let source =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cli/thorough/mpi_faults.c");
     let library = harness.arg(&format!("faults-{fault}.so"));
     let made = Command::new(which.mpicc)
         .args(["-shared", "-fPIC", "-o", &library])
@@ -287,7 +288,7 @@ fn trap(harness: &Harness, name: &str) -> String {
 
 #[test]
 fn a_planted_probe_is_not_run() {
-    let harness = Harness::new();
+    let harness = Harness::without_probes();
     let Some(which) = installed(&harness).into_iter().next() else { return };
     let args = [&FAST[..], &["--patterns", "latency"]].concat();
     let first = mpi(&harness, which, &args).exits(0);

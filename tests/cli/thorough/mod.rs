@@ -1,0 +1,18 @@
+//! Tests of the second tier: faults, kills, clusters of Slurm, stand-ins, and programs of others beside ours.
+//! `make test-all` runs them; `make test` leaves out every test with `thorough::` in its path.
+
+mod apps_mpi;
+mod current_folder;
+mod device_drivers;
+mod examples;
+mod hpl_real;
+pub mod io_faults;
+mod io_reference;
+mod leftovers;
+mod mpi_faults;
+mod mpi_hosts;
+mod mpi_means;
+mod osu;
+mod signals;
+pub mod slurm;
+mod unsaved;
