@@ -26,6 +26,7 @@ check:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
 	./scripts/memcheck
+	./scripts/processors
 	./scripts/arm
 
 # Comparisons of nodegauge with reference programs; each file under benches/ describes its variables, e.g.
