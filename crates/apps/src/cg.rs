@@ -71,13 +71,22 @@ pub(crate) struct Tolerance {
     pub iterations: usize,
 }
 
+/// Loops of a solution.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Codes {
+    /// Loops of products and of vectors.
+    pub products: Code,
+    /// Loops of the preconditioner.
+    pub preconditioner: Code,
+}
+
 /// Linear system with all data that is needed to solve it.
 pub(crate) struct Solver<'a> {
     system: &'a System,
     matrix: &'a Matrix,
     preconditioner: &'a Preconditioner,
     halo: &'a dyn Halo,
-    code: Code,
+    codes: Codes,
     sums: SharedSums,
     /// Current approximation of the solution.
     x: SharedArray<f64>,
@@ -110,7 +119,7 @@ impl<'a> Solver<'a> {
         matrix: &'a Matrix,
         preconditioner: &'a Preconditioner,
         halo: &'a dyn Halo,
-        code: Code,
+        codes: Codes,
     ) -> Result<Self, Failure> {
         let owned = 3 * system.rows.owned();
         let mut solver = Self {
@@ -118,7 +127,7 @@ impl<'a> Solver<'a> {
             matrix,
             preconditioner,
             halo,
-            code,
+            codes,
             sums: SharedSums::map(threads.count())?,
             x: SharedArray::map(owned)?,
             r: SharedArray::map(owned)?,
@@ -267,7 +276,13 @@ impl Walk<'_> {
         self.since = begun;
         // SAFETY: r and z have all rows of the rank, and a row is used only by the thread that owns it.
         unsafe {
-            solver.preconditioner.apply(context, solver.code, &system.rows, r.at(0), z.at(0))
+            solver.preconditioner.apply(
+                context,
+                solver.codes.preconditioner,
+                &system.rows,
+                r.at(0),
+                z.at(0),
+            )
         };
         self.lap(PRECONDITIONER);
         // SAFETY: these rows belong to this thread, here and below; the products, which read the rows of other threads,
@@ -284,7 +299,13 @@ impl Walk<'_> {
         let beta = if state.iterations == 0 { 0.0 } else { rho / state.rho };
         // SAFETY: both slices have the same length and belong to this thread.
         unsafe {
-            vectors::direction(solver.code, own_p.len(), beta, z.as_ptr(), own_p.as_mut_ptr())
+            vectors::direction(
+                solver.codes.products,
+                own_p.len(),
+                beta,
+                z.as_ptr(),
+                own_p.as_mut_ptr(),
+            )
         };
         self.lap(AXPY);
         // SAFETY: every thread of every rank calls this, and no other code uses the vector between these barriers.
@@ -300,7 +321,7 @@ impl Walk<'_> {
         let alpha = rho / curvature;
         let (pq, xr) = ((p.as_ptr(), q.as_ptr()), (x.as_mut_ptr(), r.as_mut_ptr()));
         // SAFETY: the slices of the four arrays have the same length and belong to this thread.
-        let squared = unsafe { vectors::update(solver.code, p.len(), alpha, pq, xr) };
+        let squared = unsafe { vectors::update(solver.codes.products, p.len(), alpha, pq, xr) };
         let squared = self.sum(squared);
         self.took(AXPY);
         (state.rho, state.iterations) = (rho, state.iterations + 1);
@@ -321,10 +342,10 @@ impl Walk<'_> {
     /// # Safety
     /// No thread writes p, which includes components of other ranks, and no other thread uses these rows of q.
     unsafe fn multiply(&self) {
-        let Solver { system, matrix, p, q, code, .. } = self.solver;
+        let Solver { system, matrix, p, q, codes, .. } = self.solver;
         // SAFETY: p has all columns, and q the rows; the caller guarantees the rest.
         unsafe {
-            matrix.multiply(&system.rows, self.context.thread, *code, p.at(0), q.at(0));
+            matrix.multiply(&system.rows, self.context.thread, codes.products, p.at(0), q.at(0));
         }
     }
 
@@ -332,7 +353,7 @@ impl Walk<'_> {
     fn dot(&self, x: &[f64], y: &[f64]) -> f64 {
         let n = x.len().min(y.len());
         // SAFETY: both vectors have `n` numbers, and the processor supports the instruction set.
-        unsafe { vectors::dot(self.solver.code, n, x.as_ptr(), y.as_ptr()) }
+        unsafe { vectors::dot(self.solver.codes.products, n, x.as_ptr(), y.as_ptr()) }
     }
 
     /// Returns the sum of `part` over all threads and ranks; all threads get the same result.

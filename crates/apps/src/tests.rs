@@ -1,6 +1,6 @@
 //! Tests that compare complete solutions with independently known results.
 
-use crate::cg::{End, Solver, State, Tolerance};
+use crate::cg::{Codes, End, Solver, State, Tolerance};
 use crate::code::Code;
 use crate::context::ThreadContext;
 use crate::elasticity::{Material, Mesh, Problem, Stretch, Subdomain};
@@ -20,6 +20,11 @@ const ORDERS: [EliminationOrder; 5] = [
     EliminationOrder::Levels,
     EliminationOrder::CyclicLevels,
 ];
+
+/// Returns loops for the widest instruction set.
+fn codes(ahead: bool) -> Codes {
+    Codes { products: Code::widest(ahead), preconditioner: Code::widest(ahead) }
+}
 
 /// Displacements as products of sines and cosines, prescribed on the whole surface, and the force that causes them.
 struct Waves;
@@ -99,8 +104,7 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> Solved {
         Storage::Sell => Matrix::sliced(&mut team, &blocks, &system.rows).unwrap(),
     };
     let mut solver =
-        Solver::new(&mut team, &system, &matrix, &preconditioner, &Alone, Code::widest(true))
-            .unwrap();
+        Solver::new(&mut team, &system, &matrix, &preconditioner, &Alone, codes(true)).unwrap();
     let mut state = solver.start();
     while state.end.is_none() {
         let timed = team.timed(|member, laps| {
@@ -284,8 +288,7 @@ fn ranks_solve_it_together() {
         let factor = Preconditioner::incomplete(&mut context, &blocks, &system.rows).unwrap();
         let matrix = Matrix::Bcsr(blocks);
         let mut solver =
-            Solver::new(&mut context, &system, &matrix, &factor, &halo, Code::widest(false))
-                .unwrap();
+            Solver::new(&mut context, &system, &matrix, &factor, &halo, codes(false)).unwrap();
         // SAFETY: the rank has one thread, and all ranks make the same calls.
         let (state, _) = unsafe { solver.advance(&context, laps, solver.start(), 1000, TIGHT) };
         let error = system.error(solver.solution(), &Stretch);

@@ -20,6 +20,8 @@ nodegauge_measure::config! {
         storage: String = Choice "storage", speaks;
         isa: shared::isa;
         prefetch: shared::prefetch;
+        /// Prefetching of the loops of the preconditioner.
+        preconditioner_prefetch: String = Choice "prefetch of the preconditioner";
         /// Best time of a product in BCSR when the storage was chosen, seconds.
         bcsr_s: Seconds = Observation "product in BCSR";
         /// Time of a product in sliced ELL.

@@ -5,7 +5,7 @@ use super::follow::{self, SolverRequest};
 use super::options::{IccgOptions, Method};
 use super::result::{Found, IccgCell, IccgEvidence};
 use super::size::{self, MeshConstraints, MeshSize};
-use super::solution::{self, Job, Products, Solution};
+use super::solution::{self, Job, Loops, Solution};
 use crate::bandwidth;
 use crate::cg::End;
 use crate::elasticity::Mesh;
@@ -201,7 +201,7 @@ impl IccgRun<'_> {
             }
             observer.phase(&format!("estimating the time with {}", workers.in_words()));
             let options = self.options.clone();
-            let job = Job { mesh: half, method: options.method, options, products: None };
+            let job = Job { mesh: half, method: options.method, options, loops: None };
             follow::tell(workers, || SolverRequest::Solve(job.clone()))?;
             let solved = solution::solve(&mut self.pool, at, workers, &job, observer)?;
             let Some((solution, samples)) = solved else { break };
@@ -219,10 +219,10 @@ impl IccgRun<'_> {
         let elements = self.size.mesh.elements.map(|n| n.to_string()).join(" x ");
         observer.phase(&format!("solving {elements} elements with {}", workers.in_words()));
         // Later solutions use the storage format and loops that the first solution chose.
-        let products = self.cells[at].solutions.first().map(|(solution, _)| solution.products);
+        let loops = self.cells[at].solutions.first().map(|(solution, _)| solution.loops);
         let Self { pool, options, size, .. } = self;
         let options = (*options).clone();
-        let job = Job { mesh: size.mesh, method: options.method, options, products };
+        let job = Job { mesh: size.mesh, method: options.method, options, loops };
         follow::tell(workers, || SolverRequest::Solve(job.clone()))?;
         let Some((solution, samples)) = solution::solve(pool, at, workers, &job, observer)? else {
             return Ok(Vec::new());
@@ -277,10 +277,10 @@ impl IccgRun<'_> {
         observer.phase("counting iterations in natural order");
         let threads = [Workers::Threads(self.cells[0].swept.workers.together())];
         let mut pool = WorkerPool::start(&threads)?;
-        let products = Some(Products { storage: Storage::Bcsr, ..last.products });
+        let loops = Some(Loops { storage: Storage::Bcsr, ..last.loops });
         let Self { size, options, .. } = *self;
         let options = options.clone();
-        let job = Job { mesh: size.mesh, options, products, method: Method::Natural };
+        let job = Job { mesh: size.mesh, options, loops, method: Method::Natural };
         let solved = solution::solve(&mut pool, 0, &threads[0], &job, observer)?;
         Ok((solved.map(|(solution, _): (Solution, _)| solution.iterations), None))
     }

@@ -8,7 +8,7 @@ use super::solution::{self, Solution};
 use crate::GAUGE;
 use crate::bandwidth;
 use crate::cg::{End, PARTS};
-use crate::code::{self, Code};
+use crate::code;
 use crate::config::WorkersConfig;
 use crate::sweep::Swept;
 use nodegauge_kernels::{Kernel, Variant};
@@ -181,7 +181,7 @@ impl IccgEvidence<'_> {
         let Found { options, size, natural, stop } = self.found;
         let setups: Vec<f64> = cell.solutions.iter().map(|(each, _)| each.setup_s.0).collect();
         let [bcsr_s, sell_s] = solution.product_s;
-        let code = Code::widest(solution.products.ahead);
+        let codes = solution.loops.codes();
         IccgConfig {
             on: WorkersConfig::of(&cell.swept.workers),
             elements: Some(size.mesh.elements.map(|n| n.to_string()).join("x")),
@@ -189,9 +189,10 @@ impl IccgEvidence<'_> {
             preconditioner: Some(options.method.name().to_owned()),
             halo_by: cell.swept.workers.transport(),
             tolerance: Some(options.tolerance),
-            storage: Some(solution.products.storage.name().to_owned()),
-            prefetch: Some(code::prefetch(code.ahead).to_string()),
-            isa: Some(code.isa().name().to_owned()),
+            storage: Some(solution.loops.storage.name().to_owned()),
+            prefetch: Some(code::prefetch(codes.products.ahead).to_string()),
+            preconditioner_prefetch: Some(code::prefetch(codes.preconditioner.ahead).to_string()),
+            isa: Some(codes.products.isa().name().to_owned()),
             bcsr_s,
             sell_s,
             colours: (options.method != Method::Diagonal).then_some(solution.colours as u64),

@@ -3,7 +3,7 @@
 use super::options::{IccgOptions, Method};
 use super::size;
 use crate::array::SharedArray;
-use crate::cg::{End, PARTS, Solver, State, Times, Tolerance, Work};
+use crate::cg::{Codes, End, PARTS, Solver, State, Times, Tolerance, Work};
 use crate::code::Code;
 use crate::context::{ThreadContext, Threads};
 use crate::elasticity::{Mesh, Stretch, Subdomain};
@@ -30,12 +30,24 @@ const TURNS: usize = 5;
 /// Number of products over which the time of creating a storage format is distributed when formats are compared.
 const WORTH: f64 = 100.0;
 
-/// Method of matrix-vector products: storage format and loops.
+/// Storage format of the matrix, and prefetching of the loops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Products {
+pub(super) struct Loops {
     pub storage: Storage,
-    /// True if the loops prefetch.
+    /// True if the loops of products prefetch.
     pub ahead: bool,
+    /// True if the loops of the preconditioner prefetch.
+    pub preconditioner_ahead: bool,
+}
+
+impl Loops {
+    /// Returns the variants of the loops for this processor.
+    pub fn codes(self) -> Codes {
+        Codes {
+            products: Code::widest(self.ahead),
+            preconditioner: Code::widest(self.preconditioner_ahead),
+        }
+    }
 }
 
 /// Description of a solution to compute: problem, size and method.
@@ -43,8 +55,8 @@ pub(super) struct Products {
 pub(super) struct Job {
     pub mesh: Mesh,
     pub options: IccgOptions,
-    /// Method of products; with `None`, the fastest method is chosen by measurement.
-    pub products: Option<Products>,
+    /// Storage format and loops; with `None`, the fastest are chosen by measurement.
+    pub loops: Option<Loops>,
     /// Preconditioner, which may differ from the preconditioner in the options.
     pub method: Method,
 }
@@ -66,7 +78,7 @@ pub(super) struct Solution {
     pub error: Option<f64>,
     /// Time in seconds for numbering, assembly, factorisation and creation of the storage format.
     pub setup_s: Seconds,
-    pub products: Products,
+    pub loops: Loops,
     /// Time in seconds of a product in BCSR and in sliced ELL, if the format was chosen by measurement.
     pub product_s: [Option<Seconds>; 2],
     pub colours: usize,
@@ -310,14 +322,14 @@ fn samples_of(all: &Sample, times: &[Times], work: &Work) -> Vec<Sample> {
     times.iter().enumerate().map(of).collect()
 }
 
-/// Assembled system for which the method of products is not yet chosen.
+/// Assembled system for which storage format and loops are not yet chosen.
 struct Unstored {
     system: System,
     preconditioner: Preconditioner,
     /// Matrix in every candidate storage format, with the seconds for creating the format in addition to `setup_s`.
     matrices: Vec<(Matrix, f64)>,
-    /// Method of products from an earlier solution.
-    chosen: Option<Products>,
+    /// Storage format and loops of an earlier solution.
+    chosen: Option<Loops>,
     setup_s: f64,
     /// Vectors for measuring products; `None` if nothing must be chosen.
     vectors: Option<[SharedArray<f64>; 2]>,
@@ -328,7 +340,7 @@ struct Prepared {
     system: System,
     preconditioner: Preconditioner,
     matrix: Matrix,
-    products: Products,
+    loops: Loops,
     setup_s: f64,
     product_s: [Option<f64>; 2],
 }
@@ -339,8 +351,8 @@ impl Prepared {
         threads: &mut impl Threads,
         halo: &'a dyn Halo,
     ) -> Result<Solver<'a>, Failure> {
-        let code = Code::widest(self.products.ahead);
-        Solver::new(threads, &self.system, &self.matrix, &self.preconditioner, halo, code)
+        let codes = self.loops.codes();
+        Solver::new(threads, &self.system, &self.matrix, &self.preconditioner, halo, codes)
     }
 
     fn solution(&self, solver: &mut Solver<'_>, state: State, residual: f64) -> Solution {
@@ -352,7 +364,7 @@ impl Prepared {
             residual: finite(residual),
             error: finite(self.system.error(solver.solution(), &Stretch)),
             setup_s: Seconds(self.setup_s),
-            products: self.products,
+            loops: self.loops,
             product_s: self.product_s.map(|time| time.map(Seconds)),
             colours: self.system.rows.colour_count(),
             shift: self.preconditioner.shift,
@@ -379,7 +391,7 @@ impl Unstored {
             _ => Preconditioner::incomplete(threads, &blocks, &system.rows)?,
         };
         let setup_s = since(begun);
-        let wanted = job.products.map(|chosen| chosen.storage).or(job.options.storage);
+        let wanted = job.loops.map(|chosen| chosen.storage).or(job.options.storage);
         let mut matrices = Vec::new();
         if wanted != Some(Storage::Bcsr) {
             let product_begun = monotonic_nanos();
@@ -389,52 +401,116 @@ impl Unstored {
         if wanted != Some(Storage::Sell) {
             matrices.push((Matrix::Bcsr(blocks), 0.0));
         }
-        let vectors = match job.products {
+        let vectors = match job.loops {
             Some(_) => None,
             None => Some([
                 SharedArray::map(3 * system.rows.nodes.len())?,
                 SharedArray::map(3 * system.rows.owned())?,
             ]),
         };
-        let chosen = job.products;
+        let chosen = job.loops;
         Ok((Self { system, preconditioner, matrices, chosen, setup_s, vectors }, halo))
     }
 
-    /// Uses the method of products from an earlier solution, or else chooses the fastest method by measurement. All
-    /// ranks choose the same method.
+    /// Uses storage format and loops of an earlier solution, or else chooses the fastest by measurement. All ranks
+    /// choose the same.
     fn choose(mut self, threads: &mut impl Threads, halo: &dyn Halo) -> Result<Prepared, Failure> {
         let mut product_s = [None; 2];
-        let mut best = self.chosen.map(|chosen| (chosen, 0.0));
-        if let Some(vectors) = &self.vectors {
-            let ways: Vec<(&Matrix, bool, f64)> = self
-                .matrices
-                .iter()
-                .flat_map(|(matrix, more_s)| [false, true].map(|ahead| (matrix, ahead, *more_s)))
-                .collect();
-            let turns = |context: &ThreadContext<'_>| {
-                // SAFETY: all threads have different contexts, and no other code uses the vectors.
-                unsafe { products(context, &self.system.rows, halo, &ways, vectors) }
-            };
-            let all = threads.map(turns)?;
-            for ((matrix, ahead, _), [seconds, cost]) in ways.iter().zip(&all[0]) {
-                let products = Products { storage: matrix.storage(), ahead: *ahead };
-                let of_storage = &mut product_s[products.storage as usize];
-                *of_storage = Some(of_storage.map_or(*seconds, |least: f64| least.min(*seconds)));
-                if best.is_none_or(|(_, best)| *cost < best) {
-                    best = Some((products, *cost));
-                }
-            }
-        }
-        let Some((products, _)) = best else {
-            unreachable!("products were chosen in an earlier run or by this measurement")
+        let loops = match (self.chosen, &self.vectors) {
+            (Some(chosen), _) => chosen,
+            (None, Some(vectors)) => self.fastest(threads, halo, vectors, &mut product_s)?,
+            (None, None) => unreachable!("vectors are mapped if loops must be chosen"),
         };
-        let at = self.matrices.iter().position(|(each, _)| each.storage() == products.storage);
+        let at = self.matrices.iter().position(|(each, _)| each.storage() == loops.storage);
         let Some(at) = at else { unreachable!("the matrix in the chosen storage format exists") };
         let (matrix, more_s) = self.matrices.swap_remove(at);
         let Self { system, preconditioner, setup_s, .. } = self;
         let setup_s = setup_s + more_s;
-        Ok(Prepared { system, preconditioner, matrix, products, setup_s, product_s })
+        Ok(Prepared { system, preconditioner, matrix, loops, setup_s, product_s })
     }
+
+    /// Measures storage formats and loops, and returns the fastest. `product_s` gets the best time of a product in each
+    /// storage format.
+    fn fastest(
+        &self,
+        threads: &mut impl Threads,
+        halo: &dyn Halo,
+        vectors: &[SharedArray<f64>; 2],
+        product_s: &mut [Option<f64>; 2],
+    ) -> Result<Loops, Failure> {
+        let ways: Vec<(&Matrix, bool, f64)> = self
+            .matrices
+            .iter()
+            .flat_map(|(matrix, more_s)| [false, true].map(|ahead| (matrix, ahead, *more_s)))
+            .collect();
+        let rows = &self.system.rows;
+        let trial = |context: &ThreadContext<'_>| {
+            // SAFETY: all threads have different contexts, and no other code uses the vectors.
+            unsafe {
+                TrialTimes {
+                    products: products(context, rows, halo, &ways, vectors),
+                    preconditioners: preconditioners(
+                        context,
+                        rows,
+                        halo,
+                        &self.preconditioner,
+                        vectors,
+                    ),
+                }
+            }
+        };
+        let times = threads.map(trial)?.swap_remove(0);
+        let mut best = None;
+        for ((matrix, ahead, _), [seconds, cost]) in ways.iter().zip(times.products) {
+            let of_storage = &mut product_s[matrix.storage() as usize];
+            *of_storage = Some(of_storage.map_or(seconds, |least: f64| least.min(seconds)));
+            if best.is_none_or(|(_, _, least)| cost < least) {
+                best = Some((matrix.storage(), *ahead, cost));
+            }
+        }
+        let Some((storage, ahead, _)) = best else {
+            unreachable!("there is at least one storage format")
+        };
+        let [plain_s, ahead_s] = times.preconditioners;
+        Ok(Loops { storage, ahead, preconditioner_ahead: ahead_s < plain_s })
+    }
+}
+
+/// Times of the loops that are compared, in seconds; equal on all threads and ranks.
+struct TrialTimes {
+    /// Results of [`products`].
+    products: Vec<[f64; 2]>,
+    /// Results of [`preconditioners`].
+    preconditioners: [f64; 2],
+}
+
+/// Measures the preconditioner with loops that do not prefetch and with loops that do, alternately. Returns the best time
+/// of each, as the mean over the ranks.
+///
+/// # Safety
+/// All threads of all ranks must call this function, with different contexts. No other code may use the vectors during
+/// the call.
+unsafe fn preconditioners(
+    context: &ThreadContext<'_>,
+    rows: &Numbering,
+    halo: &dyn Halo,
+    preconditioner: &Preconditioner,
+    [z, r]: &[SharedArray<f64>; 2],
+) -> [f64; 2] {
+    let mut best = [f64::INFINITY; 2];
+    for _ in 0..TURNS {
+        for (ahead, least) in [false, true].into_iter().zip(&mut best) {
+            let code = Code::widest(ahead);
+            context.barrier_of_all();
+            let begun = monotonic_nanos();
+            // SAFETY: both vectors have the rows of the rank, and every thread writes its own rows.
+            unsafe { preconditioner.apply(context, code, rows, r.at(0), z.at(0)) };
+            context.barrier_of_all();
+            *least = least.min((monotonic_nanos() - begun) as f64 * 1e-9);
+        }
+    }
+    let ranks = halo.sum(context, 1.0);
+    best.map(|seconds| halo.sum(context, seconds) / ranks)
 }
 
 /// Measures the methods of products alternately. Returns two times per method: the best time, and the best time plus a

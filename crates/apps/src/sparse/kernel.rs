@@ -23,7 +23,9 @@ pub(crate) struct Rows {
     pub values: *const f64,
 }
 
-/// Returns the product of row `i` and `x`; `BACKWARD` is the direction in which rows are visited. Lane 3 is undefined.
+/// Returns the product of row `i` and `x`. `BACKWARD` is the direction in which rows and their blocks are visited, so that
+/// the addresses rise or fall throughout: hardware prefetchers follow such a stream, and the block that needs the row
+/// solved before comes last in the sums. Lane 3 is undefined.
 #[inline(always)]
 unsafe fn row_product<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
     rows: &Rows,
@@ -36,7 +38,8 @@ unsafe fn row_product<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
     // has the columns of the row.
     unsafe {
         let (first, end) = (*rows.starts.add(i), *rows.starts.add(i + 1));
-        for block in first..end {
+        for step in 0..end - first {
+            let block = if BACKWARD { end - 1 - step } else { first + step };
             let x = x.add(3 * *rows.columns.add(block) as usize);
             let values = rows.values.add(9 * block);
             // A block is longer than a cache line, so two lines are prefetched.
