@@ -99,15 +99,15 @@ pub const TRY_BLAS: &str = "try-blas";
 /// Duration of one measurement in a trial: one or two products of the size of the later DGEMM measurement.
 const TURN: Duration = Duration::from_millis(30);
 /// Rules of the comparison of candidates. Every candidate has been measured once when the search begins. Every
-/// candidate is measured at least four times, even if the time is over, because fewer measurements cannot distinguish
-/// candidates. No candidate is measured more than ten times; the candidates that then remain count as equally fast.
+/// candidate is measured at least five times, even if the time is over, because fewer measurements cannot distinguish
+/// candidates. No candidate is measured more than twenty times; the fastest of the candidates that then remain is used.
 const RULES: Rules = Rules {
     seed: 0x626C_6173,
     passes: Passes::One,
     leave: RoundRule::SignificantlySlower,
     least_rounds: 0,
-    most_rounds: Some(9),
-    whole_rounds: 3,
+    most_rounds: Some(19),
+    whole_rounds: 4,
     check: DeadlineCheck::Round,
 };
 
@@ -151,7 +151,7 @@ pub(crate) fn look_for(requests: &[BlasRequest]) -> Result<(), ToolchainError> {
 pub(crate) struct Trial<'a> {
     pub root: &'a SysRoot,
     pub places: TrialPlaces,
-    /// Time for all measurements except the first four of every candidate.
+    /// Time for all measurements except the first five of every candidate.
     pub time: Duration,
     pub interrupted: &'a dyn Fn() -> bool,
 }
@@ -265,10 +265,7 @@ fn words(all: &[Tried], alike: usize, threads: usize) -> Option<Notice> {
     let list = rates.collect::<Vec<_>>().join("; ");
     let undecided = match alike {
         0 | 1 => String::new(),
-        _ => format!(
-            "; not distinguishable, the first one is used: {}",
-            names(&all[..alike]).join(", ")
-        ),
+        _ => format!("; not distinguishable: {}", names(&all[..alike]).join(", ")),
     };
     let on = nodegauge_measure::quantity::counted(threads, "thread");
     let text =
@@ -279,8 +276,8 @@ fn words(all: &[Tried], alike: usize, threads: usize) -> Option<Notice> {
 /// Result of a search among libraries.
 #[derive(Debug, PartialEq)]
 struct Ranked {
-    /// Numbers of the candidates with the median rates. The candidates that cannot be distinguished from the fastest
-    /// one come first, in the given order. The other candidates follow, fastest first.
+    /// Numbers of the candidates, fastest first, with the rate that represents each: the upper decile of its
+    /// measurements. The candidates that cannot be distinguished from the fastest one come first.
     order: Vec<(usize, f64)>,
     /// Number of candidates that cannot be distinguished from the fastest one, including the fastest one.
     alike: usize,
@@ -336,12 +333,12 @@ fn rank_by_turns<E>(
     halving::choose(&mut turns, &mut groups, &RULES, deadline)?;
     let [halved] = groups;
     let alike = halved.len();
-    let mut front: Vec<usize> = (0..alike).map(|place| *halved.get(place)).collect();
-    front.sort_unstable();
-    let mut rest: Vec<usize> = (0..first.len()).filter(|number| !front.contains(number)).collect();
-    let median = |number: &usize| stats::median(&turns.rates[*number]);
-    rest.sort_by(|a, b| median(b).total_cmp(&median(a)));
-    let order = front.into_iter().chain(rest).map(|number| (number, median(&number))).collect();
+    let front: Vec<usize> = (0..alike).map(|place| *halved.get(place)).collect();
+    let mut order: Vec<(usize, f64)> = (0..first.len())
+        .map(|number| (number, stats::quantile(&turns.rates[number], halving::TYPICAL)))
+        .collect();
+    let is_left = |number: usize| front.contains(&number);
+    order.sort_by(|a, b| is_left(b.0).cmp(&is_left(a.0)).then(b.1.total_cmp(&a.1)));
     Ok(Ranked { order, alike })
 }
 
@@ -364,7 +361,7 @@ mod tests {
     /// `noise`. Returns the chosen candidate of every search, and the number of candidates that are not distinguishable
     /// from the chosen one.
     fn races(rates: &[f64], noise: f64) -> Vec<(usize, usize)> {
-        let mut numbers = vec![0.0; 200 * 8 * rates.len()];
+        let mut numbers = vec![0.0; 200 * 20 * rates.len()];
         Sequence::new(7).fill(0, &mut numbers);
         let mut numbers = numbers.into_iter();
         let mut turn =
@@ -390,13 +387,42 @@ mod tests {
     }
 
     #[test]
-    fn of_those_that_cannot_be_told_apart_the_first_is_taken_and_that_is_said() {
+    fn candidates_of_equal_rate_are_said_not_to_be_distinguishable() {
         let races = races(&[60.0, 100.0, 100.0, 70.0], 0.1);
-        let said = races.iter().filter(|(winner, alike)| *winner == 1 && *alike == 2).count();
-        let wrong = races.iter().filter(|(winner, alike)| *winner == 2 && *alike == 1).count();
+        let said = races.iter().filter(|(_, alike)| *alike == 2).count();
         assert!(races.iter().all(|(winner, _)| [1, 2].contains(winner)));
         // In a few of the searches, the result is random.
-        assert!(said >= 170 && wrong <= 15, "{said} said, {wrong} wrong");
+        assert!(said >= 170, "{said} said");
+    }
+
+    #[test]
+    fn the_faster_of_two_is_chosen_in_99_of_100_searches_though_others_disturb_most_turns() {
+        const SEARCHES: usize = 500;
+        let mut uniform = vec![0.0; 4 * 20 * 2 * SEARCHES];
+        let hour = Instant::now() + Duration::from_secs(3600);
+        for (disturbed, seed) in [(0.0, 1), (0.2, 2), (0.4, 3), (0.6, 4)] {
+            for gap in [0.1, 0.25, 0.5] {
+                Sequence::new(seed).fill(0, &mut uniform);
+                let mut numbers = uniform.iter().map(|number| number + 0.5);
+                let mut next = || numbers.next().unwrap();
+                // A turn is slower by up to 2 %. A turn that another program disturbs has 30 to 100 % of the rate.
+                let mut turn = |number: usize| {
+                    let rate = if number == 0 { 1.0 / (1.0 + gap) } else { 1.0 };
+                    let undisturbed = rate * (1.0 - 0.02 * next());
+                    let is_disturbed = next() < disturbed;
+                    let left = 0.3 + 0.7 * next();
+                    if is_disturbed { undisturbed * left } else { undisturbed }
+                };
+                let mut right = 0;
+                for _ in 0..SEARCHES {
+                    let first = [turn(0), turn(1)];
+                    let ranked =
+                        rank_by_turns(&first, hour, |number| Ok::<_, ()>(turn(number))).unwrap();
+                    right += usize::from(ranked.order[0].0 == 1);
+                }
+                assert!(right * 100 >= SEARCHES * 99, "{gap} {disturbed}: {right}");
+            }
+        }
     }
 
     #[test]
