@@ -44,6 +44,7 @@ pub use numa::{
 pub use output::{OutputError, OutputFile};
 pub use process_memory::{let_others_read, read_process_memory};
 pub use ring::{Arrival, Ring, RingReader, RingWriter, WrongLength};
+pub use signal_delay::SignalDelay;
 pub use spin::Spin;
 pub use status::{describe, describe_launched};
 pub use system::{
