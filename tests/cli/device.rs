@@ -263,17 +263,21 @@ mod thorough {
         std::fs::create_dir(&temporary).unwrap();
         let shared = Path::new("/tmp/pocl");
         let before = std::fs::metadata(shared).and_then(|folder| folder.modified()).ok();
-        let variables = [
-            ("HOME", ""),
-            ("XDG_CACHE_HOME", ""),
-            ("POCL_CACHE_DIR", ""),
-            ("TMPDIR", temporary.to_str().unwrap()),
-        ];
         let args = ["device", "stream", "-q", "--device", "opencl:0", "--no-save"];
-        harness.run_with(&variables, &[&args[..], &SMALL].concat()).exits(0);
-        let after = std::fs::metadata(shared).and_then(|folder| folder.modified()).ok();
-        assert_eq!(after, before, "kernels were compiled in /tmp/pocl");
-        assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+        // An empty value of the harness removes the variable; a relative folder depends on the current one.
+        for cache in ["", "relative"] {
+            let variables = [
+                ("HOME", ""),
+                ("XDG_CACHE_HOME", cache),
+                ("POCL_CACHE_DIR", ""),
+                ("TMPDIR", temporary.to_str().unwrap()),
+            ];
+            harness.run_with(&variables, &[&args[..], &SMALL].concat()).exits(0);
+            let after = std::fs::metadata(shared).and_then(|folder| folder.modified()).ok();
+            assert_eq!(after, before, "kernels were compiled in /tmp/pocl");
+            assert!(!harness.path("relative").exists());
+            assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+        }
     }
 
     #[test]

@@ -219,6 +219,8 @@ fn what_is_no_regular_file_is_written_and_stays() {
         assert!(reader.join().unwrap().len() > 40, "{output:?}");
         assert!(std::fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
     }
+    let alone = harness.run(&["places", "--json", pipe.as_str()]).exits(3);
+    alone.complains(&format!("cannot write {pipe}: no program has read this pipe within 10 s"));
     harness
         .run(&["places", "--json", "/dev/full"])
         .exits(3)

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Identifier of a user other than the one that runs the tests.
 const NOBODY: u32 = 65_534;
-/// Every option that names an output, with its file. `saved` is a run of the history.
+/// Options that name an output, at least one of each way of writing, with the file.
 const OUTPUTS: [(&[&str], &str); 13] = [
     (&["machine", "--json"], "out"),
     (&["places", "--json"], "out"),
@@ -24,6 +24,93 @@ const OUTPUTS: [(&[&str], &str); 13] = [
     (&["report", "latest", "--format", "openmetrics", "--output"], "out"),
     (&["compare", "latest", "latest", "--json"], "out"),
 ];
+
+/// Options that name a file or folder that is not written, or that is the history.
+const NO_OUTPUTS: [&str; 3] = ["--db", "--osu", "--path"];
+/// Arguments that commands require.
+const REQUIRED: [(&str, &[&str]); 3] =
+    [("history show", &["latest"]), ("compare", &["latest", "latest"]), ("report", &["latest"])];
+
+/// Returns the words of all commands, from their help.
+fn commands(harness: &Harness, parent: &[String]) -> Vec<Vec<String>> {
+    let mut all = vec![parent.to_vec()];
+    let help = help(harness, parent);
+    let list = help.split("\nCommands:\n").nth(1).unwrap_or_default();
+    for line in list.lines().take_while(|line| !line.is_empty()) {
+        let Some(entry) = line.strip_prefix("  ").filter(|entry| !entry.starts_with(' ')) else {
+            continue;
+        };
+        let name = entry.split(' ').next().unwrap();
+        if name != "help" {
+            all.extend(commands(harness, &[parent, &[name.to_owned()]].concat()));
+        }
+    }
+    all
+}
+
+fn help(harness: &Harness, command: &[String]) -> String {
+    let mut words: Vec<&str> = command.iter().map(String::as_str).collect();
+    words.push("--help");
+    harness.run(&words).exits(0).stdout
+}
+
+/// Returns the options of a command whose value is a file or folder.
+fn file_options(harness: &Harness, command: &[String]) -> Vec<String> {
+    let mut options = Vec::new();
+    for line in help(harness, command).lines() {
+        let line = line.trim();
+        let names_a_file = ["<FILE>", "<DIR>"].iter().any(|value| line.contains(value));
+        if line.starts_with('-') && names_a_file {
+            options.extend(line.split(' ').find(|word| word.starts_with("--")).map(str::to_owned));
+        }
+    }
+    options
+}
+
+#[test]
+fn every_option_of_every_command_that_names_an_output_refuses_a_foreign_link() {
+    let harness = with_a_run();
+    let victim = harness.write("victim", "OLD CONTENT");
+    symlink(&victim, harness.path("shared/out")).unwrap();
+    set_mode(&harness.path("shared"), 0o1777);
+    let has_device =
+        harness.run(&["device", "peaks", "--budget", "1", "--no-save"]).code != Some(3);
+    if !has_device {
+        skip(Part::Opencl, "no device can be used");
+    }
+    let has_two_cpus = harness.has_cpus(2);
+    let mut outputs = 0;
+    for command in commands(&harness, &[]) {
+        let name = command.join(" ");
+        let runs_here = match command.first().map(String::as_str) {
+            Some("device") => has_device,
+            Some("mpi" | "memory") => has_two_cpus,
+            // `man --output` names a folder; see `man_pages_are_outputs`.
+            Some("man") => false,
+            _ => true,
+        };
+        if !runs_here {
+            continue;
+        }
+        for option in file_options(&harness, &command) {
+            if NO_OUTPUTS.contains(&option.as_str()) {
+                continue;
+            }
+            let required = REQUIRED.iter().find(|(known, _)| *known == name);
+            let mut args: Vec<&str> = command.iter().map(String::as_str).collect();
+            args.extend(required.map(|(_, words)| *words).unwrap_or_default());
+            args.push(&option);
+            let complaint = "is a symbolic link in a folder that other users can write\nhint: ";
+            write(&harness, &args, "out").exits(3).complains(complaint);
+            assert_eq!(fs::read_to_string(&victim).unwrap(), "OLD CONTENT", "{args:?}");
+            let option_is_tested = |(tested, _): &(&[&str], &str)| tested.contains(&&*option);
+            assert!(OUTPUTS.iter().any(option_is_tested), "add {option} of '{name}' to OUTPUTS");
+            outputs += 1;
+        }
+    }
+    assert!(outputs > 25, "{outputs}");
+    assert_eq!(names(&harness), ["out"]);
+}
 
 /// Creates a folder with a history of one run.
 fn with_a_run() -> Harness {
@@ -182,10 +269,14 @@ fn an_output_is_neither_the_history_nor_an_input() {
         &["stream", "--db", "new.db", "--csv", "new.db"],
     ];
     for args in commands {
-        harness
-            .run(args)
-            .exits(3)
-            .complains(": this command reads that file\nhint: give another file\n");
+        harness.run(args).exits(3).complains(
+            ": it is the history, or an input of this command\nhint: give another file\n",
+        );
+    }
+    // The default history is no output either, of a command that does not read it.
+    for command in ["machine", "doctor", "places"] {
+        let refused = harness.run_with(&[("NODEGAUGE_DB", "h.db")], &[command, "--json", "h.db"]);
+        refused.exits(3).complains(": it is the history, or an input of this command\n");
     }
     let now = ["h.db", "run.json"].map(|name| fs::read(harness.path(name)).unwrap());
     assert!(kept == now, "the history and the record stay as they were");

@@ -12,6 +12,7 @@ mod exceptions;
 mod graph;
 mod names;
 mod policy;
+mod security;
 mod tokens;
 
 use std::path::{Path, PathBuf};

@@ -61,7 +61,7 @@ fn declarations(source: &str) -> Vec<Declaration> {
 }
 
 /// Returns the words without modules for tests.
-fn without_tests(words: &[String]) -> Vec<String> {
+pub fn without_tests(words: &[String]) -> Vec<String> {
     const TESTS: [&str; 8] = ["#", "[", "cfg", "(", "test", ")", "]", "mod"];
     let mut left = Vec::new();
     let mut i = 0;

@@ -23,9 +23,14 @@ mod watch;
 
 use crate::args::{Args, Command};
 use crate::failure::{Exit, Failure};
+use crate::output;
 
 /// Runs the given command; without a command, runs `run`.
 pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
+    // Also the outputs of commands that do not read the history must not replace it.
+    if let Some(history) = nodegauge_history::default_path(nodegauge_os::variable) {
+        output::protect(&history);
+    }
     match &args.command {
         None => run::execute(&args.run),
         Some(Command::Run(run)) => run::execute(run),

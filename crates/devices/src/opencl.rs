@@ -10,7 +10,8 @@ use api::{Object, OpenClApi, check};
 use device::OpenClDevice;
 use nodegauge_measure::{Bytes, Hertz};
 use nodegauge_toolchain::Scratch;
-use std::ffi::c_void;
+use std::ffi::{OsString, c_void};
+use std::path::Path;
 use std::ptr::{null, null_mut};
 use std::rc::Rc;
 
@@ -21,23 +22,36 @@ pub struct OpenCl {
     kernels: Option<Rc<Scratch>>,
 }
 
-/// Environment variables from which PoCL takes the folder of its compiled kernels. PoCL uses the first variable that is
-/// set.
-const KERNEL_FOLDERS: [&str; 3] = ["POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME"];
+/// Environment variable with the folder of PoCL's compiled kernels.
+const KERNEL_FOLDER: &str = "POCL_CACHE_DIR";
+
+/// True if PoCL's compiled kernels are in a folder that the user's variables specify by an absolute path. PoCL uses
+/// `POCL_CACHE_DIR`, or else `XDG_CACHE_HOME`, or else `HOME`. A relative path depends on the current folder, in which
+/// other users may have placed kernels.
+fn has_kernel_folder(variable: impl Fn(&str) -> Option<OsString>) -> bool {
+    let is_absolute = |path: OsString| Path::new(&path).is_absolute();
+    if let Some(folder) = variable(KERNEL_FOLDER) {
+        return is_absolute(folder);
+    }
+    match variable("XDG_CACHE_HOME").filter(|folder| !folder.is_empty()) {
+        Some(folder) => is_absolute(folder),
+        None => variable("HOME").is_some(),
+    }
+}
 
 /// Creates a private folder for PoCL's compiled kernels if no variable specifies a folder. By default, PoCL would load
 /// these kernels from /tmp/pocl, where any user may have placed other kernels. Returns `None` if a variable is set.
 fn kernel_folder() -> Result<Option<Rc<Scratch>>, DeviceError> {
-    if KERNEL_FOLDERS.iter().any(|name| nodegauge_os::variable(name).is_some()) {
+    if has_kernel_folder(nodegauge_os::variable) {
         return Ok(None);
     }
     let folder = Scratch::new().map_err(|error| {
-        DeviceError::new(FailureClass::Other, api::NAME, KERNEL_FOLDERS[0], 0)
+        DeviceError::new(FailureClass::Other, api::NAME, KERNEL_FOLDER, 0)
             .with_detail(error.to_string())
     })?;
     // SAFETY: this is called before the driver and its threads start. The only other thread of the program waits for
     // signals and reads no variables.
-    unsafe { std::env::set_var(KERNEL_FOLDERS[0], folder.path()) };
+    unsafe { std::env::set_var(KERNEL_FOLDER, folder.path()) };
     Ok(Some(Rc::new(folder)))
 }
 

@@ -1,6 +1,7 @@
 //! Errors of the history: messages for errors of SQLite and of the file system.
 
 use nodegauge_measure::Failure;
+use nodegauge_os::OutputError;
 use std::fmt::{self, Display};
 use std::io;
 use std::path::Path;
@@ -87,6 +88,12 @@ impl HistoryError {
             ))
             .hint("try again when that program has ended, or use --db FILE"),
         )
+    }
+
+    /// Returns the error for a path with a link that another user may have created.
+    pub(crate) fn untrusted(path: &Path, access: Access, why: &OutputError) -> Self {
+        let problem = format!("cannot {access} history database {}: {why}", path.display());
+        Failure::missing(problem).hint(why.hint()).into()
     }
 
     /// Returns the error for a file that cannot be read.

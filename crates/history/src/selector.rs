@@ -3,6 +3,7 @@
 
 use crate::error::HistoryError;
 use nodegauge_measure::Failure;
+use nodegauge_measure::legible::escaped;
 use nodegauge_measure::record::{Record, SCHEMA};
 use serde::Deserialize;
 use std::path::Path;
@@ -62,21 +63,23 @@ pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
 /// that schema.
 ///
 /// # Errors
-/// Fails with a message that describes the problem.
+/// Fails with a message of one line that describes the problem.
 pub fn parse(text: &str) -> Result<Record, String> {
     #[derive(Deserialize)]
     struct Head {
         schema: Option<String>,
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let head: Head = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    // Messages contain text of the record, which must not begin a line.
+    let message = |error: serde_json::Error| escaped(&error.to_string()).into_owned();
+    let head: Head = serde_json::from_str(text).map_err(message)?;
     match head.schema.as_deref() {
         // The record is parsed again from a JSON value, because this error has no line and column, which are useless in
         // generated text.
         Some(SCHEMA) => serde_json::from_str(text)
             .or_else(|_| serde_json::from_str(text).and_then(serde_json::from_value))
-            .map_err(|error| error.to_string()),
-        Some(other) => Err(format!("found schema {other}, required is {SCHEMA}")),
+            .map_err(message),
+        Some(other) => Err(format!("found schema {}, required is {SCHEMA}", escaped(other))),
         None => Err(format!("found no schema, required is {SCHEMA}")),
     }
 }

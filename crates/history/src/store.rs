@@ -6,6 +6,7 @@ use crate::schema::{self, DatabaseKind};
 use crate::selector;
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::Record;
+use nodegauge_os::OutputError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -84,7 +85,17 @@ impl Store {
         if std::fs::metadata(&file).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
             return Err(HistoryError::unreadable(path, "it is not a regular file"));
         }
-        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        // The history can be in a folder that other users can write. SQLite would follow their links, and create a
+        // database at a place that they select.
+        let file = match nodegauge_os::without_links(&file) {
+            Ok(file) => file,
+            Err(why @ OutputError::UntrustedLink { .. }) => {
+                return Err(HistoryError::untrusted(path, access, &why));
+            }
+            // SQLite reports why the file cannot be opened.
+            Err(_) => file,
+        };
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;

@@ -44,11 +44,15 @@ pub struct Probe {
     _folder: Scratch,
 }
 
-/// Returns the folder of compiled probes: `NODEGAUGE_CACHE_DIR`, else the XDG cache folder.
+/// Returns the folder of compiled probes: `NODEGAUGE_CACHE_DIR`, else the XDG cache folder. A relative `XDG_CACHE_HOME`
+/// is ignored, as the XDG specification requires.
 pub fn cache_folder(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Option<PathBuf> {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("NODEGAUGE_CACHE_DIR")
-        .or_else(|| set("XDG_CACHE_HOME").map(|folder| folder.join("nodegauge")))
+        .or_else(|| {
+            let folder = set("XDG_CACHE_HOME").filter(|folder| folder.is_absolute())?;
+            Some(folder.join("nodegauge"))
+        })
         .or_else(|| set("HOME").map(|home| home.join(".cache/nodegauge")))
 }
 
@@ -157,6 +161,8 @@ mod tests {
         assert_eq!(folder(&[("NODEGAUGE_CACHE_DIR", "/a"), ("HOME", "/h")]), path("/a"));
         assert_eq!(folder(&[("XDG_CACHE_HOME", "/x"), ("HOME", "/h")]), path("/x/nodegauge"));
         assert_eq!(folder(&[("HOME", "/h")]), path("/h/.cache/nodegauge"));
+        let relative = [("XDG_CACHE_HOME", "here"), ("HOME", "/h")];
+        assert_eq!(folder(&relative), path("/h/.cache/nodegauge"));
         assert_eq!(folder(&[]), None);
     }
 }

@@ -41,9 +41,10 @@ pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
 pub use numa::{
     PolicyMode, mbind, nodes_of_pages, policy_at, policy_of_thread, set_policy_of_thread,
 };
-pub use output::{OutputError, OutputFile};
+pub use output::{OutputError, OutputFile, without_links};
 pub use process_memory::{let_others_read, read_process_memory};
 pub use ring::{Arrival, Ring, RingReader, RingWriter, WrongLength};
+pub use signal_delay::SignalDelay;
 pub use spin::Spin;
 pub use status::{describe, describe_launched};
 pub use system::{

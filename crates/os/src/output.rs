@@ -57,8 +57,8 @@ pub enum OutputError {
         /// Path of the link.
         link: PathBuf,
     },
-    /// The output file is also an input file of the command.
-    #[error("this command reads that file")]
+    /// The output file is the history or an input file of the command.
+    #[error("it is the history, or an input of this command")]
     IsInput,
 }
 
@@ -136,6 +136,16 @@ impl OutputFile {
     }
 }
 
+/// Returns the path of a file after all symbolic links have been followed, for a file that another library opens.
+///
+/// # Errors
+/// Fails if the path contains a link that another user may have created, if a folder of the path is missing, or if the
+/// path denotes a folder.
+pub fn without_links(path: &Path) -> Result<PathBuf, OutputError> {
+    let location = Location::resolve(path)?;
+    Ok(std::path::absolute(location.target)?)
+}
+
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.0 {
@@ -155,6 +165,8 @@ impl Write for OutputFile {
 struct Location {
     folder: OwnedFd,
     name: OsString,
+    /// Path of the folder and the name, without the links that were followed.
+    target: PathBuf,
     /// Properties of the file that currently has the name; `None` if there is no such file.
     found: Option<Stat>,
     /// True if the name is a link of procfs to an open descriptor, such as `/proc/self/fd/2`.
@@ -184,7 +196,14 @@ impl Location {
             let stat = match statat(&folder, &part, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => stat,
                 Err(Errno::NOENT) if is_last => {
-                    return Ok(Self { folder, name: part, found: None, is_descriptor: false });
+                    let target = walked.join(&part);
+                    return Ok(Self {
+                        folder,
+                        name: part,
+                        target,
+                        found: None,
+                        is_descriptor: false,
+                    });
                 }
                 Err(errno) => return Err(errno.into()),
             };
@@ -200,7 +219,7 @@ impl Location {
                     // The text of such a link may not be a path, so that only the kernel can follow it.
                     let is_of_procfs = fstatfs(&folder)?.f_type == PROC_SUPER_MAGIC;
                     if is_of_procfs && is_last {
-                        return Self::of_descriptor(folder, part);
+                        return Self::of_descriptor(folder, part, &walked);
                     }
                     if is_of_procfs {
                         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -221,7 +240,8 @@ impl Location {
                 }
                 _ if is_last => {
                     let found = Some(stat);
-                    return Ok(Self { folder, name: part, found, is_descriptor: false });
+                    let target = walked.join(&part);
+                    return Ok(Self { folder, name: part, target, found, is_descriptor: false });
                 }
                 _ => return Err(Errno::NOTDIR.into()),
             }
@@ -229,11 +249,14 @@ impl Location {
         Err(Errno::ISDIR.into())
     }
 
-    fn of_descriptor(folder: OwnedFd, name: OsString) -> Result<Self, OutputError> {
+    fn of_descriptor(folder: OwnedFd, name: OsString, walked: &Path) -> Result<Self, OutputError> {
         let stat = statat(&folder, &name, AtFlags::empty())?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => Err(Errno::ISDIR.into()),
-            _ => Ok(Self { folder, name, found: Some(stat), is_descriptor: true }),
+            _ => {
+                let target = walked.join(&name);
+                Ok(Self { folder, name, target, found: Some(stat), is_descriptor: true })
+            }
         }
     }
 
@@ -446,8 +469,13 @@ mod tests {
         symlink("loop", at("loop")).unwrap();
         let refused = write(&at("loop"), "").unwrap_err();
         assert_eq!(refused.to_string(), "Too many levels of symbolic links (os error 40)");
+        let top = folder.path().canonicalize().unwrap();
+        let direct = without_links(&at("to-folder/absolute")).unwrap();
+        assert_eq!(direct, top.join("below/../below/new"));
+        assert_eq!(without_links(&at("to-folder/none")).unwrap(), top.join("below/none"));
         for mode in [0o1777, 0o770, 0o702] {
             set_mode(&at("below"), mode);
+            assert!(without_links(&at("below/absolute")).is_err());
             let absolute_refused = write(&at("to-folder/absolute"), "").unwrap_err();
             let said = absolute_refused.to_string();
             assert!(

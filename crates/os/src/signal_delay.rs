@@ -18,11 +18,17 @@ static DELAYS: Mutex<usize> = Mutex::new(0);
 
 /// Active delay, which ends when this value is dropped.
 #[derive(Debug)]
-pub(crate) struct SignalDelay(());
+pub struct SignalDelay(());
+
+impl Default for SignalDelay {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl SignalDelay {
     /// Starts a delay of those signals that have their default action.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let mut delays = DELAYS.lock().unwrap_or_else(PoisonError::into_inner);
         if *delays == 0 {
             exchange_handlers(libc::SIG_DFL, catch as *const () as libc::sighandler_t);

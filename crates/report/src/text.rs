@@ -90,7 +90,7 @@ pub fn section(section: &Section, style: Style) -> String {
 fn block(block: &Block, style: Style) -> String {
     match block {
         Block::Heading(text) => format!("{}\n", style.toned(Tone::Strong, &escaped(text))),
-        Block::Text(text) => self::text(&escaped_lines(text), style),
+        Block::Text(text) => self::text(&escaped(text), style),
         Block::Note(note) => self::note(note, style),
         Block::Table(table) => self::table(&legible(table), style),
         Block::Chart(chart) => chart::chart(chart, style),

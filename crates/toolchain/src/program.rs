@@ -9,7 +9,7 @@ use crate::job::{self, Job, OUTPUT_LIMIT};
 use crate::mpi::MpiLaunch;
 use crate::{ChildEnd, CommandLine, KillReason, Scratch, ToolchainError};
 use nodegauge_measure::{Failure, Seconds};
-use nodegauge_os::{LONGEST_TEXT, describe, describe_launched, last_lines, read_file};
+use nodegauge_os::{LONGEST_TEXT, SignalDelay, describe, describe_launched, last_lines, read_file};
 use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -148,6 +148,8 @@ pub fn listen(
     run: &ProgramJob<'_>,
     listen: &mut dyn FnMut(&str) -> Option<KillReason>,
 ) -> Result<ProgramOutput, ToolchainError> {
+    // A signal that would end this process takes effect when the folders of the run have been removed.
+    let _delay = SignalDelay::new();
     let prepared = Prepared::new(run)?;
     let ended = job::listen(&prepared.job, GRACE_PERIOD, listen)?;
     let files = prepared.written_files();

@@ -48,3 +48,22 @@ impl Scratch {
         self.folder.path()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn the_folder_is_private_and_removed_with_its_content() {
+        let scratch = Scratch::new().unwrap();
+        let path = scratch.path().to_owned();
+        let folder = std::fs::symlink_metadata(&path).unwrap();
+        assert_eq!(folder.mode() & 0o7777, 0o700);
+        assert_eq!(folder.uid(), nodegauge_os::effective_user());
+        assert_ne!(Scratch::new().unwrap().path(), path);
+        std::fs::write(path.join("file"), "").unwrap();
+        drop(scratch);
+        assert!(!path.exists());
+    }
+}

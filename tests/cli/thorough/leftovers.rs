@@ -85,14 +85,19 @@ fn a_question_that_is_interrupted_leaves_no_process() {
     let harness = Harness::new();
     let hangs = harness.write("hangs", HANGS);
     make_program(&hangs);
-    for args in [["mpi", "--mpicc", &hangs], ["mpi", "--launcher", &hangs]] {
-        let running = harness.start(&args);
+    let temporary = harness.path("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    let variables = [("TMPDIR", temporary.to_str().unwrap())];
+    for args in [["mpi", "--mpicc", &hangs], ["mpi", "--launcher", &hangs], ["io", "--fio", &hangs]]
+    {
+        let running = harness.start_with(&variables, &args);
         let processes = processes(&harness, 2);
         // Ctrl-C has the same effect, but is ignored where a shell has started the tests in the background.
         running.signal("TERM");
         let outcome = running.end();
         assert_eq!(outcome.code, None, "ended by the signal: {}", outcome.stderr);
         assert_ended(&processes);
+        assert_eq!(entries(&temporary), [""; 0], "{args:?}");
         std::fs::remove_file(harness.path("processes")).unwrap();
     }
 }
@@ -123,4 +128,37 @@ fn a_write_beyond_the_limit_of_file_sizes_is_an_error_and_leaves_nothing() {
     let report = ["report", record.as_str(), "-o", "pages/page.html"];
     harness.run_under(&limited, &report).unwrap().exits(3).complains("File too large");
     assert_eq!(entries(&harness.path("pages")), [""; 0]);
+}
+
+#[test]
+fn a_killed_compiler_leaves_no_file() {
+    let harness = Harness::new();
+    // A compiler that writes a temporary file, as gcc does, and then takes long.
+    let compiler = r#"#!/bin/sh
+case "$*" in
+    *--showme:version*) echo "mpicc: Open MPI 4.1.4 (Language: C)"; exit ;;
+    *--version*) echo "slow 1.0"; exit ;;
+esac
+echo half >"$(mktemp "$TMPDIR/ccXXXXXX")"
+echo $$ >>"$HOME/processes"
+exec sleep 300
+"#;
+    let compiler = harness.write("slow-cc", compiler);
+    make_program(&compiler);
+    let temporary = harness.path("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    let variables = [("TMPDIR", temporary.to_str().unwrap())];
+    let launcher = harness.write("mpirun", "#!/bin/sh\necho 'mpirun (Open MPI) 4.1.4'\n");
+    make_program(&launcher);
+    let stream = ["stream", "--size", "1000000", "--compiler", &compiler];
+    let mpi = ["mpi", "--launcher", &launcher, "--mpicc", &compiler];
+    for (args, signal, code) in [(stream, "HUP", 129), (stream, "TERM", 143), (mpi, "HUP", 129)] {
+        let running = harness.start_with(&variables, &args);
+        let processes = processes(&harness, 1);
+        running.signal(signal);
+        running.end().exits(code);
+        assert_ended(&processes);
+        assert_eq!(entries(&temporary), [""; 0], "{args:?}");
+        std::fs::remove_file(harness.path("processes")).unwrap();
+    }
 }

@@ -10,6 +10,7 @@ use crate::gauges;
 use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_history::{HistoryError, RunFilter, Store};
+use nodegauge_measure::legible::escaped;
 use nodegauge_measure::record::Record;
 use nodegauge_report::export::json_line;
 use nodegauge_stream::Stream;
@@ -38,9 +39,9 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
         HistoryCommand::Label { run, label: (key, value), db } => {
             let id = session::open_store(db)?.set_label(run, key, value)?;
             output::print(&if value.is_empty() {
-                format!("{id}: label {key} removed\n")
+                format!("{id}: label {} removed\n", escaped(key))
             } else {
-                format!("{id}: {key}={value}\n")
+                format!("{id}: {}={}\n", escaped(key), escaped(value))
             });
         }
         HistoryCommand::Remove { runs, db } => {

@@ -49,3 +49,23 @@ fn what_is_filled_is_what_the_check_finds() {
         assert_eq!(counts.iter().sum::<u64>(), count);
     }
 }
+
+#[test]
+fn kernels_are_kept_only_below_absolute_paths_of_the_user() {
+    let has = |set: &[(&str, &str)]| {
+        has_kernel_folder(|name| {
+            set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
+        })
+    };
+    assert!(has(&[("POCL_CACHE_DIR", "/k"), ("XDG_CACHE_HOME", ".")]));
+    assert!(has(&[("XDG_CACHE_HOME", "/c")]) && has(&[("XDG_CACHE_HOME", ""), ("HOME", "/h")]));
+    for set in [
+        &[][..],
+        &[("XDG_CACHE_HOME", "")],
+        &[("XDG_CACHE_HOME", "here"), ("HOME", "/h")],
+        &[("POCL_CACHE_DIR", ""), ("HOME", "/h")],
+        &[("POCL_CACHE_DIR", "here"), ("XDG_CACHE_HOME", "/c")],
+    ] {
+        assert!(!has(set), "{set:?}");
+    }
+}

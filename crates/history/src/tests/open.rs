@@ -1,6 +1,7 @@
 //! Tests of opening databases: rejected files, missing files, earlier versions.
 
 use super::*;
+use std::os::unix::fs::PermissionsExt;
 
 /// Returns the error of opening a path for writing, and the error of opening it for reading.
 fn refusals(path: &Path) -> [HistoryError; 2] {
@@ -176,6 +177,33 @@ fn a_folder_that_cannot_be_made_is_an_environment_error() {
         proc_error.to_string().contains(": the folder of the database cannot be written\n"),
         "{proc_error}"
     );
+}
+
+#[test]
+fn a_link_that_another_user_may_have_made_is_not_followed() {
+    let (folder, store, ..) = two_runs();
+    let history = store.path().to_owned();
+    drop(store);
+    let shared = folder.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    std::os::unix::fs::symlink(&history, shared.join("h.db")).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("new.db"), shared.join("new.db")).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
+    for error in refusals(&shared.join("h.db")) {
+        assert!(is_environment(&error));
+        let reason = "/shared/h.db is a symbolic link in a folder that other users can write\n";
+        assert!(text(&error, &folder).contains(reason), "{error}");
+    }
+    assert!(Store::open(&shared.join("new.db")).is_err());
+    assert!(!folder.path().join("new.db").exists());
+    Store::open(&shared.join("own.db")).unwrap();
+    // Links are followed if only the caller can create them.
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
+    for link in ["h.db", "new.db"] {
+        Store::open(&shared.join(link)).unwrap();
+        assert!(Store::open_to_read(&shared.join(link)).unwrap().is_some());
+    }
+    assert!(folder.path().join("new.db").exists());
 }
 
 #[test]

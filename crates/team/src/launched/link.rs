@@ -78,3 +78,45 @@ fn is_own(stream: &UnixStream) -> bool {
     };
     done == 0 && peer.uid == nodegauge_os::effective_user()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    /// Another user.
+    const NOBODY: libc::uid_t = 65_534;
+
+    /// Changes the effective user of the calling thread only. The C library would change that of all threads.
+    fn become_user(user: libc::uid_t) -> bool {
+        // SAFETY: the call changes only the user of this thread; -1 leaves the other user IDs unchanged.
+        unsafe { libc::syscall(libc::SYS_setresuid, -1, user, -1) == 0 }
+    }
+
+    #[test]
+    fn processes_of_another_user_are_neither_accepted_nor_joined() {
+        let name = format!("nodegauge-test-{}", nodegauge_os::monotonic_nanos());
+        let far = || Instant::now() + Duration::from_secs(30);
+        let listener = listen(&name).unwrap();
+        let own = name.clone();
+        let visitor = std::thread::spawn(move || {
+            // Without the permission to change the user, nothing is connected.
+            let foreign = become_user(NOBODY).then(|| join_unchecked(&own));
+            let came = foreign.is_some();
+            drop(foreign);
+            if came {
+                assert!(join(&own, Instant::now()).is_none(), "joined the run of another user");
+                assert!(become_user(0));
+            }
+            join(&own, far()).unwrap().write_all(b"own").unwrap();
+        });
+        let mut text = String::new();
+        accept(&listener, far()).unwrap().read_to_string(&mut text).unwrap();
+        visitor.join().unwrap();
+        assert_eq!(text, "own");
+    }
+
+    fn join_unchecked(name: &str) -> UnixStream {
+        UnixStream::connect_addr(&address(name).unwrap()).unwrap()
+    }
+}

@@ -8,6 +8,7 @@ use nodegauge_apps::hpcg::output::HpcgOutput;
 use nodegauge_devices::babelstream::BabelStreamOutput;
 use nodegauge_devices::nvbandwidth::NvbandwidthOutput;
 use nodegauge_history::{Imported, records};
+use nodegauge_measure::legible;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Machine, MachineSource, Measurement, Record, Status};
 use nodegauge_measure::{Notice, NoticeId};
@@ -59,12 +60,12 @@ pub(super) fn execute(
         let all = || records(file, text).into_iter().flatten().map(labelled);
         let Imported { saved, known } = store.import(all)?;
         let known = if known > 0 { format!(", {known} already saved") } else { String::new() };
-        output::print(&format!("{}: {} saved{known}\n", file.display(), counted(saved, "run")));
+        output::print(&format!("{}: {} saved{known}\n", shown(file), counted(saved, "run")));
     }
     let mut exit = Exit::Success;
     for (file, record) in &outputs {
         store.save(record)?;
-        output::print(&format!("{} {}\n", record.id, file.display()));
+        output::print(&format!("{} {}\n", record.id, shown(file)));
         let invalid = record.measurements.iter().find(|m| m.validity.status == Status::Invalid);
         if let Some(reason) = invalid.and_then(|m| m.validity.reasons.first()) {
             output::error(&format!("{}: saved without a result: {reason}", file.display()));
@@ -162,4 +163,9 @@ fn imported_record(
         measurements,
         ..session::description(Machine { host, source, ..Machine::default() }, Vec::new())
     }
+}
+
+/// Returns a path for the terminal, because another user may have named the file.
+fn shown(file: &Path) -> String {
+    legible::escaped(&file.to_string_lossy()).into_owned()
 }

@@ -1,0 +1,241 @@
+//! Checks of docs/security.md: the tests that it names exist, it lists every environment variable that the program
+//! reads, and the lists of modules that start programs, use the network and write files are complete.
+
+use crate::names::without_tests;
+use crate::tokens::tokens;
+use crate::{crates, files, root};
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+/// Functions that read environment variables. Every name in capitals in a file with one of them is a variable.
+const READERS: [&str; 4] = ["var", "var_os", "variable", "lookup"];
+/// Prefixes of names in capitals that are not environment variables: constants of MPI and NVML, macros of C, variables
+/// of the build and of tests.
+const NO_VARIABLES: [&str; 21] = [
+    "CARGO_",
+    "COMMIT",
+    "FAILED",
+    "FUZZ_CASES",
+    "MPICH",
+    "MPIR_CVAR_",
+    "MPI_",
+    "MVAPICH",
+    "NODEGAUGE_COMMIT",
+    "NODEGAUGE_ORACLE",
+    "OUT_DIR",
+    "O_",
+    "PALS",
+    "PASSED",
+    "PROBE_FLAGS",
+    "STREAM_ARRAY_SIZE",
+    "STREAM_TYPE",
+    "UPDATE_GOLDEN",
+    "OMPI_",
+    "PRTE_",
+    "ALLOW_RUN_AS_ROOT",
+];
+
+fn chapter() -> String {
+    std::fs::read_to_string(root().join("docs/security.md")).unwrap()
+}
+
+/// Source file of a crate, with its tokens outside of tests.
+struct Source {
+    name: String,
+    tokens: Vec<String>,
+}
+
+/// Returns the sources of the crates without tests, which are read once.
+fn sources() -> &'static [Source] {
+    static SOURCES: OnceLock<Vec<Source>> = OnceLock::new();
+    SOURCES.get_or_init(read_sources)
+}
+
+fn read_sources() -> Vec<Source> {
+    let root = root();
+    let mut sources = Vec::new();
+    for folder in crates() {
+        for file in files(&folder.join("src"), &["rs"]) {
+            let name = file.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+            if name.contains("/tests") || name.ends_with("_tests.rs") {
+                continue;
+            }
+            let tokens = without_tests(&tokens(&std::fs::read_to_string(&file).unwrap()));
+            sources.push(Source { name, tokens });
+        }
+    }
+    sources
+}
+
+/// Returns the texts in backquotes.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+#[test]
+fn the_tests_of_the_chapter_exist() {
+    let mut count = 0;
+    let mut wrong = String::new();
+    for reference in quoted(&chapter()) {
+        let Some((file, test)) = reference.split_once(".rs: ") else { continue };
+        let path = root().join(format!("{file}.rs"));
+        let source = tokens(&std::fs::read_to_string(&path).unwrap_or_default());
+        let declares = |words: &[String]| words[0] == "fn" && words[1] == test && words[2] == "(";
+        let at = source.windows(3).position(declares);
+        // The attribute precedes the function and perhaps other attributes.
+        let is_test = at.is_some_and(|at| {
+            source[at.saturating_sub(12)..at].windows(3).any(|words| words == ["[", "test", "]"])
+        });
+        if !is_test {
+            wrong += &format!("{reference}: no such test\n");
+        }
+        count += 1;
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+    assert!(count > 50, "{count} tests");
+}
+
+/// True if a text can be the name of an environment variable, or the beginning of several names (`OMP_`).
+fn is_name(text: &str) -> bool {
+    // Open MPI's variables end with the name of a parameter.
+    let capitals = text.strip_prefix("OMPI_MCA_").map_or(text, |_| "OMPI_MCA_");
+    capitals.len() > 1
+        && capitals.starts_with(|c: char| c.is_ascii_uppercase())
+        && capitals.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+}
+
+/// Returns the names of environment variables in a source. A name without `_` counts only if the source reads variables.
+fn variables(source: &Source) -> BTreeSet<String> {
+    let reads = source.tokens.iter().any(|word| READERS.contains(&word.as_str()));
+    let texts = source.tokens.iter().filter_map(|word| word.strip_prefix('"')?.strip_suffix('"'));
+    let names =
+        texts.filter(|text| is_name(text) && (text.contains('_') || (reads && text.len() > 3)));
+    let excluded = |name: &&str| NO_VARIABLES.iter().any(|prefix| name.starts_with(prefix));
+    let is_launchers = source.name.ends_with("launchers.rs") || source.name.ends_with("visible.rs");
+    let excluded_here = |name: &&str| {
+        // Launchers set variables that begin like constants.
+        let of_launcher = is_launchers && name.contains('_');
+        let folder_of_open_mpi = name.starts_with("OMPI_MCA_");
+        excluded(name) && !of_launcher && !folder_of_open_mpi
+    };
+    names.filter(|name| !excluded_here(name)).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_chapter_lists_every_variable_that_is_read() {
+    let chapter = chapter();
+    let listed: BTreeSet<&str> = quoted(&chapter).collect();
+    let mut wrong = String::new();
+    let mut read = BTreeSet::new();
+    for source in sources() {
+        for name in variables(source) {
+            let pattern = format!("{name}*");
+            if !listed.contains(name.as_str()) && !listed.contains(pattern.as_str()) {
+                wrong += &format!("{}: {name} is missing in docs/security.md\n", source.name);
+            }
+            read.insert(name);
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+    assert!(read.len() > 60, "{read:?}");
+}
+
+#[test]
+fn names_of_variables_are_found() {
+    let call = r#"let a = variable("HOME"); g("OMPI_MCA_btl_x", "MPI_BYTE", "O_SYNC", "text");"#;
+    let source = |text: &str| Source { name: "f.rs".to_owned(), tokens: tokens(text) };
+    let names = |text: &str| variables(&source(text)).into_iter().collect::<Vec<String>>();
+    assert_eq!(names(call), ["HOME", "OMPI_MCA_btl_x"]);
+    assert_eq!(
+        names(r#"const NAMES: [&str; 3] = ["HOME", "XDG_HOME", "OMP_"];"#),
+        ["OMP_", "XDG_HOME"]
+    );
+}
+
+/// Returns the sources that contain one of the sequences of tokens, separated by spaces.
+fn with_any(sequences: &[&str]) -> Vec<String> {
+    let is_there = |source: &Source| {
+        sequences.iter().any(|sequence| {
+            let words: Vec<&str> = sequence.split(' ').collect();
+            source.tokens.windows(words.len()).any(|here| here == words)
+        })
+    };
+    let found = sources().iter().filter(|source| is_there(source));
+    found.map(|source| source.name.clone()).collect()
+}
+
+#[test]
+fn programs_are_started_in_two_places_and_never_by_a_shell() {
+    let starts = ["Command :: new", "libc :: execv", "libc :: system", "libc :: popen"];
+    let expected = ["crates/team/src/launched/coordinator.rs", "crates/toolchain/src/job.rs"];
+    assert_eq!(with_any(&starts), expected);
+    let shells = [r#""sh""#, r#""/bin/sh""#, r#""bash""#, r#""/bin/bash""#];
+    assert_eq!(with_any(&shells), [] as [String; 0]);
+}
+
+#[test]
+fn no_module_changes_the_user() {
+    let calls = ["setuid", "seteuid", "setreuid", "setresuid", "setgid", "setresgid", "setgroups"];
+    assert_eq!(with_any(&calls), [] as [String; 0]);
+    assert_eq!(with_any(&["capset", "daemon", "setcap"]), [] as [String; 0]);
+}
+
+#[test]
+fn only_the_transport_uses_the_network() {
+    let expected = ["/link.rs", "/ranks.rs", ".rs"];
+    let expected = expected.map(|file| format!("crates/messages/src/transport{file}"));
+    let sockets = ["TcpListener", "TcpStream", "UdpSocket", "libc :: socket", "libc :: connect"];
+    assert_eq!(with_any(&sockets), expected);
+    let ports = ["Ipv4Addr :: UNSPECIFIED", "Ipv6Addr :: UNSPECIFIED"];
+    assert_eq!(with_any(&ports), [] as [String; 0], "only the loopback interface is used");
+}
+
+#[test]
+fn files_are_written_in_these_modules_only() {
+    let writes = [
+        "fs :: write",
+        "File :: create",
+        "File :: options",
+        "OpenOptions :: new",
+        "OFlags :: CREATE",
+        "create_dir_all",
+        "DirBuilder :: new",
+        "mkdirat",
+        "NamedTempFile :: new_in",
+        "tempfile :: Builder",
+        "memfd_create",
+        "mknodat",
+        "symlink",
+        "hard_link",
+        "libc :: open",
+        "libc :: shm_open",
+        "SQLITE_OPEN_CREATE",
+    ];
+    assert_eq!(
+        with_any(&writes),
+        [
+            // Folder of `man --output`.
+            "crates/cli/src/commands/documents.rs",
+            // Files that `io` measures, in its own folder.
+            "crates/files/src/engine/mod.rs",
+            "crates/files/src/pass.rs",
+            "crates/files/src/scratch.rs",
+            // The history. `error.rs` opens it to find the reason of an error.
+            "crates/history/src/error.rs",
+            "crates/history/src/store.rs",
+            // The compiled probe, in a private folder.
+            "crates/messages/src/probe.rs",
+            // Shared memory without a name, /dev/null, outputs. `input.rs` only reads.
+            "crates/os/src/barrier.rs",
+            "crates/os/src/fork.rs",
+            "crates/os/src/input.rs",
+            "crates/os/src/output.rs",
+            // Sources in a private folder.
+            "crates/stream/src/compiled/build.rs",
+            // The cache of compiled probes, private folders, input files of programs.
+            "crates/toolchain/src/cache.rs",
+            "crates/toolchain/src/program.rs",
+            "crates/toolchain/src/scratch.rs",
+        ]
+    );
+}
