@@ -14,6 +14,10 @@ fn every_line_holds() {
         let harness = Harness::new();
         let args = words(args);
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        // On one CPU, `mpi` is refused for that reason before it looks for anything else.
+        if (args.first(), code) == (Some(&"mpi"), "3") && !harness.has_cpus(2) {
+            continue;
+        }
         let outcome = harness.run(&args).exits(code.parse().unwrap());
         if !outcome.stdout.contains(text) && !outcome.stderr.contains(text) {
             outcome.fail(&format!("expected on standard output or standard error:\n{text}"));

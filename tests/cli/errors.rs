@@ -249,6 +249,9 @@ fn programs_that_are_none() {
         (&["hpl", "--blas", "./text"], "cannot load "),
         (&["mpi", "--osu", "."], "there is no osu_latency"),
     ] {
+        if args[0] == "mpi" && !harness.has_cpus(2) {
+            continue;
+        }
         let outcome = harness.run(args).prints_nothing().complains(missing);
         let refused = matches!(outcome.code, Some(2 | 3));
         assert!(refused && outcome.stderr.contains("\nhint: "), "{}", outcome.stderr);
@@ -258,8 +261,10 @@ fn programs_that_are_none() {
 #[test]
 fn what_does_not_fit_the_machine_is_refused() {
     let harness = Harness::new();
-    let ranks = harness.run(&["mpi", "--ranks", "65536"]).exits(2).prints_nothing();
-    ranks.complains("error: 65536 ranks are too many for ").complains("\nhint: use at most ");
+    if harness.has_cpus(2) {
+        let ranks = harness.run(&["mpi", "--ranks", "65536"]).exits(2).prints_nothing();
+        ranks.complains("error: 65536 ranks are too many for ").complains("\nhint: use at most ");
+    }
     harness
         .run(&["io", "--cache", "direct", "--block-sizes", "3B", "--file-sizes", "64KiB"])
         .exits(2)

@@ -257,8 +257,18 @@ impl Harness {
 
     /// Returns the number of CPUs that the program may use.
     pub fn cpus(&self) -> usize {
+        self.threads().len()
+    }
+
+    /// Returns the number of the first CPU that the program may use.
+    pub fn first_cpu(&self) -> String {
+        self.threads()[0]["cpus"][0].to_string()
+    }
+
+    /// Returns the planned threads, one per CPU that the program may use.
+    fn threads(&self) -> Vec<Value> {
         let places = self.run(&["places", "--places", "threads", "--json"]).exits(0).json();
-        places["threads"].as_array().unwrap().len()
+        places["threads"].as_array().unwrap().clone()
     }
 }
 

@@ -144,7 +144,11 @@ fn a_pass_has_a_fourth_array_only_for_a_kernel_that_uses_it() {
 #[test]
 fn ranks_have_a_fourth_array_too() {
     let args = ["--no-save", "--ranks", "2", "--threads", "1", "--kernels", "triad,vector_triad"];
-    let record = Harness::new().stream_record(&args);
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let record = harness.stream_record(&args);
     assert_eq!(names(&record), ["triad", "vector_triad"]);
     for m in measurements(&record) {
         assert_ne!(m["validity"]["status"], "invalid", "{m:#}");
@@ -392,14 +396,17 @@ fn variables_are_honoured_and_said() {
     let harness = Harness::new();
     let args = ["stream", "--samples", "1", "--size", "1000000", "--budget", "0.3"];
     let args = [&args[..], &["--dimms", "1024x20000", "--no-save"]].concat();
-    let one = [("OMP_NUM_THREADS", "1"), ("OMP_PLACES", "{0}"), ("OMP_PROC_BIND", "close")];
-    let mut outcome =
-        harness.run_with(&one, &args).exits(0).tells("1 thread bound to cpus 0 (close)");
+    let cpu = harness.first_cpu();
+    let places = format!("{{{cpu}}}");
+    let one = [("OMP_NUM_THREADS", "1"), ("OMP_PLACES", &*places), ("OMP_PROC_BIND", "close")];
+    let bound = format!("1 thread bound to cpus {cpu} (close)");
+    let mut outcome = harness.run_with(&one, &args).exits(0).tells(&bound);
     for (name, value) in one {
         outcome = outcome.tells(&format!("note {name}={value} honoured"));
     }
     let record = harness.run_with(&one, &[&args[..], &["--json", "-"]].concat()).exits(0).json();
-    assert!(texts(&record["notices"]).contains(&"OMP_PLACES={0} honoured"), "{record:#}");
+    let honoured = format!("OMP_PLACES={places} honoured");
+    assert!(texts(&record["notices"]).contains(&&*honoured), "{record:#}");
     harness
         .run_with(&[("OMP_NUM_THREADS", "500")], &[&args[..], &["--threads", "1"]].concat())
         .exits(0)
