@@ -90,6 +90,9 @@ fn a_question_that_is_interrupted_leaves_no_process() {
     let variables = [("TMPDIR", temporary.to_str().unwrap())];
     for args in [["mpi", "--mpicc", &hangs], ["mpi", "--launcher", &hangs], ["io", "--fio", &hangs]]
     {
+        if args[0] == "mpi" && !harness.has_cpus(2) {
+            continue;
+        }
         let running = harness.start_with(&variables, &args);
         let processes = processes(&harness, 2);
         // Ctrl-C has the same effect, but is ignored where a shell has started the tests in the background.

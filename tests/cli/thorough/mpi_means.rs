@@ -83,6 +83,9 @@ fn a_wrapper_without_a_compiler_beneath_is_stepped_over() {
 #[test]
 fn every_mpi_that_is_named_is_tried() {
     let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
     for which in installed(&harness).into_iter().take(1) {
         let args = [&["--mpicc", "mpicc-of-nobody", "--patterns", "latency"], &FAST[..]].concat();
         mpi(&harness, which, &args)
