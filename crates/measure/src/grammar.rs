@@ -186,4 +186,13 @@ mod tests {
         let error = cursor.number("expected a number").unwrap_err();
         assert!(error.to_string().contains("expected a number, but the text ends here"));
     }
+
+    #[test]
+    fn blanks_are_spaces_and_tabs() {
+        let mut cursor = Cursor::new("size", "--size 2GiB", " \t 2 GiB");
+        cursor.skip_blanks();
+        assert_eq!((cursor.position(), cursor.rest()), (3, "2 GiB"));
+        cursor.skip_blanks();
+        assert_eq!(cursor.position(), 3);
+    }
 }

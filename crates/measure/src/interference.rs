@@ -211,4 +211,29 @@ mod tests {
         std::hint::black_box(&touched);
         assert!((ThreadCounts::now() - before).faults > 0);
     }
+
+    #[test]
+    fn the_time_of_a_new_thread_is_counted_from_its_start() {
+        let started = std::time::Instant::now();
+        let (first, last) = std::thread::spawn(|| {
+            let first = ThreadCounts::now();
+            while ThreadCounts::now().cpu_nanos == first.cpu_nanos {}
+            (first, ThreadCounts::now())
+        })
+        .join()
+        .unwrap();
+        assert!((last - first).cpu_nanos > 0);
+        // Some kernels count in ticks.
+        let most = started.elapsed() + std::time::Duration::from_millis(500);
+        assert!(u128::from(last.cpu_nanos) <= most.as_nanos(), "{last:?}");
+    }
+
+    #[test]
+    fn a_cpu_is_busy_for_at_most_the_time_since_boot() {
+        let uptime = std::fs::read_to_string("/proc/uptime").unwrap_or_default();
+        let since_boot = uptime.split(' ').next().and_then(|seconds| seconds.parse::<f64>().ok());
+        let (Some(since_boot), Some(work)) = (since_boot, Work::now(&[0])) else { return };
+        // The clocks of the two files may differ slightly.
+        assert!((0.0..=2.0 * since_boot).contains(&work.all), "{work:?} {since_boot}");
+    }
 }

@@ -161,6 +161,8 @@ mod tests {
             page("\x1b[1;31mbad\x1b[0m\n\x1b[2J\u{9b}2J"),
             "\x1b[1;31mbad\x1b[0m\n\\u{1b}[2J\\u{9b}2J"
         );
+        assert_eq!(escaped_lines("a\nb"), "a\nb");
+        assert_eq!(escaped_lines("a\tb\n\n\x1b[1mc"), "a\\tb\n\n\\u{1b}[1mc");
     }
 
     #[test]
@@ -168,6 +170,10 @@ mod tests {
         let shown = message(&format!("invalid value '{}' for N", "9".repeat(10_000)));
         assert!(shown.len() < 2 * WORD && shown.contains("...(98") && shown.ends_with("' for N"));
         assert!(message(&"word ".repeat(10_000)).len() < 2 * LINE);
+        let text = format!("{}!{}", "a".repeat(1000), "b".repeat(1000));
+        let (line, column) = around(&text, 1000);
+        assert!(line.len() < WORD && line.starts_with("...a") && line.ends_with("b..."), "{line}");
+        assert_eq!(line.find('!'), Some(column));
     }
 
     proptest! {

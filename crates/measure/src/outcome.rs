@@ -61,3 +61,29 @@ impl Outcome {
         self.failure = self.failure.take().or(more.failure);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::Silent;
+
+    /// Observer of a run that the user has interrupted.
+    struct Interrupted;
+
+    impl Observer for Interrupted {
+        fn phase(&mut self, _: &str) {}
+        fn progress(&mut self, _: f64, _: &str) {}
+        fn interrupted(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn the_error_of_an_interrupted_run_is_an_interruption() {
+        let failed = || Err(Failure::missing("no memory"));
+        assert!(Outcome::of_run(failed(), &Interrupted).unwrap().is_interrupted());
+        assert_eq!(Outcome::of_run(failed(), &Silent).unwrap_err().message, "no memory");
+        let complete = Outcome::of_run(Ok(Outcome::default()), &Interrupted).unwrap();
+        assert!(complete.is_complete());
+    }
+}

@@ -447,6 +447,7 @@ mod tests {
         assert_eq!(Fraction(0.1234).to_string(), "12.3 %");
         assert_eq!(Fraction(0.1234).in_whole_percent(), "12 %");
         assert_eq!((Joules(350.4) / Seconds(0.5)).to_string(), "701 W");
+        assert_eq!(FlopsPerSec(6e9) / Watts(300.0), 2e7);
         assert_eq!(TransfersPerSec(4800e6).to_string(), "4800 MT/s");
     }
 
@@ -455,6 +456,7 @@ mod tests {
         assert_eq!("2GiB".parse(), Ok(Bytes::gib(2)));
         assert_eq!("2GB".parse(), Ok(Bytes(2_000_000_000)));
         assert_eq!("1.5KiB".parse(), Ok(Bytes(1536)));
+        assert_eq!("3KiB".parse(), Ok(Bytes::kib(3)));
         assert_eq!("4096".parse(), Ok(Bytes(4096)));
     }
 

@@ -149,3 +149,31 @@ pub fn time_of(text: &str) -> Option<SystemTime> {
 pub fn now_rfc3339() -> String {
     rfc3339(SystemTime::now()).unwrap_or_else(|| "1970-01-01T00:00:00Z".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_of_a_run_is_in_seconds_since_1970() {
+        let mut record = Record {
+            schema: SCHEMA.to_owned(),
+            id: new_id(),
+            started: "1970-01-02T00:00:01Z".to_owned(),
+            seconds: Seconds(2.0),
+            complete: true,
+            tool: Tool { version: "0.1.0".to_owned(), commit: None },
+            command: Vec::new(),
+            labels: BTreeMap::new(),
+            machine: Machine::default(),
+            findings: Vec::new(),
+            notices: Vec::new(),
+            measurements: Vec::new(),
+        };
+        assert_eq!(record.started_s(), Some(Seconds(86_401.0)));
+        for unknown in ["", "yesterday", "1969-12-31T23:59:59Z"] {
+            record.started = unknown.to_owned();
+            assert_eq!(record.started_s(), None, "{unknown}");
+        }
+    }
+}

@@ -1,6 +1,6 @@
 use super::*;
 use nodegauge_measure::record::{
-    Category, Machine, Measurement, Quoted, RegimeSamples, Status, Tool,
+    Category, Finding, Machine, Measurement, Quoted, RegimeSamples, Severity, Status, Tool,
 };
 use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{Fraction, Seconds};
@@ -201,6 +201,15 @@ fn regimes_of_a_virtual_machine_are_never_held_against_each_other() {
         pair_moved.reasons[0].contains("12 samples of other regimes are left out"),
         "{pair_moved:?}"
     );
+    // Of two regimes in which both ran, that with most samples is compared; in case of a tie, that with the shortest
+    // round trips.
+    let both = || in_regime(115e-9, 48e9, Some((390e-9, 82e9)));
+    let mut longer = both();
+    longer.regimes[1].samples.push(82e9);
+    for (m, value) in [(both(), 48e9), (longer, 82e9)] {
+        let tied = one(m.clone(), m);
+        assert_eq!((tied.a.value, tied.b.value), (Some(value), Some(value)));
+    }
     // On bare metal, round trips depend on the setting and do not identify regimes.
     let mut bare = sides(in_regime(115e-9, 48e9, None), in_regime(390e-9, 82e9, None));
     for side in &mut bare {
@@ -272,7 +281,8 @@ fn what_was_chosen_on_the_way_pairs_nothing_and_is_listed() {
         comparison.differences
     );
     // If no other key distinguishes the figures, as in a sweep, the key of the choice does.
-    let sweep = ["regular", "nontemporal"].map(|stores| of(json!({"stores": stores})));
+    let sweep = ["regular", "nontemporal"]
+        .map(|stores| of(json!({"stores": stores, "engine": "native", "threads": 2})));
     let sweep = side(vec![record("S", sweep.to_vec())]);
     assert_eq!(compare(&sweep, &sweep).pairs[1].title(), "triad, stores nontemporal");
     // Two MPIs are distinguished by library and version.
@@ -320,9 +330,10 @@ fn what_differs_is_listed_and_evidence_is_not() {
     let config = &mut b.measurements[0].config;
     config.insert("pages".to_owned(), json!({"asked": "thp", "got": {"2097152": 0.41}}));
     config.insert("passes".to_owned(), json!(31));
-    a.measurements[0]
-        .config
-        .insert("pages".to_owned(), json!({"asked": "thp", "got": {"2097152": 0.98}}));
+    config.insert("numa".to_owned(), json!({"asked": "local", "got": {"0": 0.52, "1": 0.48}}));
+    let config_of_a = &mut a.measurements[0].config;
+    config_of_a.insert("pages".to_owned(), json!({"asked": "thp", "got": {"2097152": 0.98}}));
+    config_of_a.insert("numa".to_owned(), json!({"asked": "local", "got": {"0": 0.99, "1": 0.01}}));
     let told: Vec<String> = compare(&side(vec![a]), &side(vec![b]))
         .differences
         .iter()
@@ -334,9 +345,55 @@ fn what_differs_is_listed_and_evidence_is_not() {
         [
             "label nps: 1 | 4",
             "kernel: Linux 6.1 | Linux 6.12",
-            "pages: thp, 100 % huge | thp, 40 % huge"
+            "pages: thp, 100 % huge | thp, 40 % huge",
+            "numa: local, 100 % on node 0 | local, 50 % on node 0, 50 % on node 1"
         ]
     );
+}
+
+#[test]
+fn a_finding_is_listed_with_the_number_of_runs_that_have_it() {
+    let finding = Finding {
+        id: "thp-never".to_owned(),
+        severity: Severity::Warning,
+        text: "transparent huge pages are off".to_owned(),
+        remedy: "switch them on".to_owned(),
+        cost: None,
+    };
+    let of = |found: &[usize]| {
+        let run = |n: &usize| Record {
+            findings: vec![finding.clone(); *n],
+            ..record(&format!("{found:?} {n}"), vec![triad(&[1e9; 8])])
+        };
+        side(found.iter().map(run).collect())
+    };
+    let listed = |a: &[usize], b: &[usize]| {
+        let differences = compare(&of(a), &of(b)).differences;
+        differences.into_iter().map(|d| (d.what, d.sides)).collect::<Vec<_>>()
+    };
+    let expected = |sides: [&str; 2]| {
+        vec![("finding thp-never".to_owned(), sides.map(str::to_owned).to_vec())]
+    };
+    assert_eq!(listed(&[0, 1], &[0]), expected(["1 of 2 runs", "no"]));
+    assert_eq!(listed(&[1, 1], &[0, 0]), expected(["yes", "no"]));
+    assert!(listed(&[1, 1], &[1]).is_empty());
+}
+
+#[test]
+fn options_that_do_not_affect_the_measurement_do_not_change_the_question() {
+    let asked = |command: &str| {
+        let words = command.split(' ').map(str::to_owned).collect();
+        let run = Record { command: words, ..record("A", Vec::new()) };
+        settings::question(&run).unwrap().join(" ")
+    };
+    assert_eq!(asked("stream triad --threads 2"), "stream triad --threads 2");
+    for aside in ["--label a=b", "--label=a=b", "--json -", "-q", "--no-save", "--csv"] {
+        assert_eq!(asked(&format!("stream {aside} --threads 2")), "stream --threads 2", "{aside}");
+    }
+    for aside in ["--json=file", "--accept-suspect", "-v"] {
+        assert_eq!(asked(&format!("stream {aside} triad")), "stream triad", "{aside}");
+    }
+    assert_eq!(asked("stream --labels a"), "stream --labels a");
 }
 
 #[test]

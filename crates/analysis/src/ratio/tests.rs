@@ -51,6 +51,11 @@ fn several_runs_speak_for_themselves() {
     // The spread within each run is a lower bound, even if the figures of the runs agree by chance.
     let agreeing = SideRuns { within: 0.05, ..near };
     assert!(interval(&agreeing, &agreeing).unwrap().ci95[1] > 1.05);
+    // By Welch's formula, nearly all degrees of freedom are those of the setting with the larger spread.
+    let wide = [80.0, 125.0, 80.0, 125.0, 80.0, 125.0];
+    let welch = interval(&runs(&[100.0, 100.001, 99.999], &[]), &runs(&wide, &[])).unwrap();
+    let half = stats::student(TWO_SIDED, 5.0) * 1.25f64.ln() / 5f64.sqrt();
+    assert!((welch.ci95[1].ln() - half).abs() < 1e-4, "{welch:?}");
 }
 
 #[test]
@@ -83,7 +88,8 @@ fn the_deviation_within_a_run_knows_that_samples_are_alike() {
     assert!(block_length(&drifting(3, 200, 1.0, 0.01, 0.9)) > 6);
     assert_eq!(block_length(&[1.0; 50]), 1);
     assert_eq!(block_length(&[]), 1);
-    assert_eq!(within(&[1.0], Quoted::Best, unit), 0.0);
+    assert_eq!(within(&[1.0], Quoted::Mean, unit), 0.0);
+    assert!(within(&[1.0, 1.1], Quoted::Mean, unit) > 0.0);
     assert_eq!(unit.direction(), Some(Better::Higher));
 }
 

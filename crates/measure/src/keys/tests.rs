@@ -73,6 +73,22 @@ fn columns_come_in_their_order() {
     let registry = Registry::new([ConfigKind::of::<Sizes>("memory", &["stream"])]);
     let names: Vec<&str> = registry.columns().iter().map(|key| key.name).collect();
     assert_eq!(names, ["threads", "array_bytes"]);
+    let columns: Vec<Option<&str>> =
+        Sizes::KEYS.iter().map(|key| Some(COLUMNS[key.column()?])).collect();
+    assert_eq!(columns, [Some("array_bytes"), Some("threads"), None]);
     assert_eq!(registry.key("memory", "stream", "trials").unwrap().role, Role::Observation);
     assert_eq!(registry.key("memory", "stream", "more"), None);
+}
+
+#[test]
+fn the_place_of_a_key_is_that_in_its_own_kind_of_figure() {
+    let registry = Registry::new([
+        ConfigKind::of::<Sizes>("memory", &["stream"]),
+        ConfigKind::of::<Cells>("files", &["io"]),
+    ]);
+    assert_eq!(registry.place("memory", "stream", "trials"), 2);
+    assert_eq!(registry.place("files", "io", "cells"), 4);
+    for (gauge, test) in [("memory", "stream"), ("memory", "io"), ("files", "stream")] {
+        assert_eq!(registry.place(gauge, test, "cells"), usize::MAX);
+    }
 }

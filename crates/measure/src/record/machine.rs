@@ -349,3 +349,21 @@ pub struct HugePages {
     /// Number of reserved pages that are free.
     pub free: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_source_of_a_clock_reads_back_from_its_text() {
+        let known =
+            [ClockBasis::Measured, ClockBasis::Catalog, ClockBasis::Name, ClockBasis::Kernel];
+        for basis in known {
+            assert!(basis.as_str().contains(": "), "{basis:?}");
+            assert_eq!(ClockBasis::from(String::from(basis.clone())), basis);
+        }
+        let other = ClockBasis::Other("another source".to_owned());
+        assert_eq!(ClockBasis::from("another source".to_owned()), other);
+        assert_eq!(other.as_str(), "another source");
+    }
+}

@@ -82,6 +82,23 @@ fn a_fast_regime_seen_once_gives_no_headline() {
     let mut samples = vec![sample(2.0, NEAR, NEAR, vec![]); 30];
     samples.push(sample(1.0, FAR, FAR, vec![]));
     assert_eq!(sort(&samples).headline().unwrap().all.len(), 29);
+    // Two samples are too few for statistics, even if they are a fifth of all samples.
+    let mut few = vec![sample(2.0, NEAR, NEAR, vec![]); 9];
+    few.extend(vec![sample(1.0, FAR, FAR, vec![]); 2]);
+    let sorted = sort(&few);
+    assert_eq!((sorted.groups.len(), sorted.headline().unwrap().all.len()), (2, 8));
+}
+
+#[test]
+fn round_trips_of_other_runs_separate_regimes_of_few_samples() {
+    let samples = vec![
+        sample(9.0, 90e-9, 90e-9, vec![]),
+        sample(2.0, 90e-9, 120e-9, vec![]),
+        sample(1.0, 250e-9, 350e-9, vec![]),
+    ];
+    let known = [[90e-9, 250e-9], [100e-9, 300e-9], [120e-9, 350e-9]].concat().repeat(10);
+    let groups = |of_others: &[f64]| sort_beside(&samples, of_others).groups.len();
+    assert_eq!((groups(&[]), groups(&known)), (1, 2));
 }
 
 #[test]

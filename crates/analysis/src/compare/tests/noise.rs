@@ -42,3 +42,77 @@ fn recorded_runs_that_are_pooled_are_told_from_a_faster_setting() {
     let slower = compare(&pooled(b, 1.06, "B"), &pooled(a, 1.0, "A"));
     assert_eq!(slower.pairs[0].verdict, Verdict::Slower, "{:?}", slower.pairs[0].ci95);
 }
+
+/// Returns a setting with one run per rate.
+fn runs(name: &str, rates: impl IntoIterator<Item = f64>) -> Side {
+    let run = |(i, rate): (usize, f64)| record(&format!("{name}{i}"), vec![triad(&[rate])]);
+    side(rates.into_iter().enumerate().map(run).collect())
+}
+
+#[test]
+fn runs_with_equal_figures_are_within_noise() {
+    let pair = compare(&runs("A", [1e9; 3]), &runs("B", [1e9; 3])).pairs.remove(0);
+    assert_eq!((pair.verdict, pair.ci95), (Verdict::WithinNoise, Some([1.0, 1.0])));
+}
+
+#[test]
+fn blocks_of_alternating_runs_are_compared_by_their_ratios() {
+    let design = Design { blocks: true, ..Design::default() };
+    // All rates decrease by 2 % from run to run, in the order A B B A; B is 10 % faster.
+    let rate = |turn: &usize| 1e9 * 0.98f64.powi(*turn as i32);
+    let compared = |turns_of_a: &[usize], turns_of_b: &[usize]| {
+        let a = runs("A", turns_of_a.iter().map(rate));
+        let b = runs("B", turns_of_b.iter().map(|turn| 1.1 * rate(turn)));
+        super::super::compare(&a, &b, design, &registry()).pairs.remove(0)
+    };
+    // The last run of A belongs to an incomplete block.
+    let pair = compared(&[0, 3, 4, 7, 8, 11, 12], &[1, 2, 5, 6, 9, 10]);
+    assert_eq!((pair.verdict, pair.basis), (Verdict::Faster, Some(Basis::Blocks)));
+    let [low, high] = pair.ci95.unwrap();
+    assert!((low - 1.1).abs() < 1e-9 && (high - 1.1).abs() < 1e-9, "{low} {high}");
+    assert!((pair.ratio.unwrap() - 1.1).abs() < 1e-9, "{:?}", pair.ratio);
+    let two_blocks = compared(&[0, 3, 4, 7], &[1, 2, 5, 6]);
+    assert_eq!((two_blocks.verdict, two_blocks.ci95), (Verdict::CannotTell, None));
+}
+
+#[test]
+fn only_other_runs_of_the_same_setting_give_the_spread() {
+    let basis = |change: &dyn Fn(&mut Record)| {
+        let [mut a, mut b] = sides(triad(&[1e9; 8]), triad(&[1.1e9; 8]));
+        a.others.iter_mut().chain(&mut b.others).for_each(change);
+        compare(&a, &b).pairs[0].basis
+    };
+    assert_eq!(basis(&|_| ()), Some(Basis::History));
+    assert_eq!(basis(&|run| run.command.push("--label=x".to_owned())), Some(Basis::History));
+    assert_eq!(basis(&|run| run.command.push("--threads=4".to_owned())), None);
+    assert_eq!(basis(&|run| run.tool.version = "0.2.0".to_owned()), None);
+    assert_eq!(basis(&|run| run.machine.kernel = Some("Linux 6.12".to_owned())), None);
+    assert_eq!(basis(&|run| run.id = "A".to_owned()), None);
+}
+
+#[test]
+fn suspect_runs_are_left_out_unless_all_are_suspect_or_they_are_accepted() {
+    let suspect = |rate: f64| {
+        let mut m = triad(&[rate]);
+        m.validity.suspect("the clock fell");
+        vec![m]
+    };
+    let b = runs("B", [1.1e9; 3]);
+    let compared = |a: &Side, accept_suspect| {
+        let design = Design { accept_suspect, ..Design::default() };
+        super::super::compare(a, &b, design, &registry()).pairs.remove(0)
+    };
+    let mut some = runs("A", [1e9; 4]);
+    some.runs[3].measurements = suspect(2e9);
+    let pair = compared(&some, false);
+    assert_eq!((pair.verdict, pair.a.runs), (Verdict::Faster, 3));
+    assert_eq!(pair.reasons, ["1 of 4 runs of A are suspect and left out: the clock fell"]);
+    let accepted = compared(&some, true);
+    assert_eq!((accepted.a.runs, accepted.suspect), (4, None));
+    assert_eq!(accepted.reasons, ["A is suspect: the clock fell"]);
+    let mut all = some;
+    all.runs.iter_mut().for_each(|run| run.measurements = suspect(1e9));
+    let doubted = compared(&all, false);
+    assert_eq!((doubted.verdict, doubted.a.runs), (Verdict::CannotTell, 4));
+    assert_eq!(doubted.suspect.as_deref(), Some("A is suspect: the clock fell"));
+}
