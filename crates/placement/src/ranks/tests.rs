@@ -75,6 +75,27 @@ fn each_policy_says_its_cpus_and_its_memory() {
 }
 
 #[test]
+fn the_description_of_a_policy_says_what_it_does() {
+    for number in 0..=5 {
+        let policy = LecturePolicy::new(number).unwrap();
+        let plan = planned(T2K, lecture(16, number, RankMap::Block));
+        let bound = plan.ranks[5].bound_cpus().is_some();
+        let memory = match &plan.ranks[5].memory {
+            MemoryPolicy::Default => "no memory policy",
+            MemoryPolicy::Local => "local allocation",
+            MemoryPolicy::Interleave(nodes) if nodes.len() == 4 => {
+                "memory interleaved over all nodes"
+            }
+            MemoryPolicy::Interleave(_) => "memory interleaved over its own nodes",
+            MemoryPolicy::Bind(_) => "memory bound to its own nodes",
+            MemoryPolicy::Preferred(_) => panic!("no policy prefers a node"),
+        };
+        let cpus = if bound { "CPUs of the socket" } else { "any CPU" };
+        assert_eq!(policy.describe(), format!("{cpus}, {memory}"), "policy {policy}");
+    }
+}
+
+#[test]
 fn a_socket_of_several_nodes_owns_all_of_them() {
     let plan = planned(ROME, lecture(2, 3, RankMap::Spread));
     assert_eq!(plan.ranks[1].memory.to_string(), "bind:4-7");
