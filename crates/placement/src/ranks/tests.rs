@@ -123,6 +123,31 @@ fn without_a_policy_every_thread_has_a_cpu_of_its_own() {
 }
 
 #[test]
+fn places_or_a_binding_of_all_threads_replace_the_map() {
+    let default = PlacementRequest::default;
+    for (together, words, cpus) in [
+        (default(), "spread", [0, 64]),
+        (
+            PlacementRequest { places: "{3},{5}".parse().ok(), ..default() },
+            "places {3},{5}",
+            [3, 5],
+        ),
+        (PlacementRequest { bind: Some(Bind::Close), ..default() }, "places cores", [0, 1]),
+        (PlacementRequest { per_cache: Some(1), ..default() }, "places per-cache 1", [0, 64]),
+        (
+            PlacementRequest { kmp: "compact".parse().ok(), ..default() },
+            "places KMP_AFFINITY=compact",
+            [0, 1],
+        ),
+    ] {
+        let plan = planned(ROME, RankRequest { ranks: 2, together, ..RankRequest::default() });
+        assert_eq!(plan.words, words);
+        let expected = cpus.map(|cpu| Some(vec![CpuId(cpu)]));
+        assert_eq!(plan.ranks.iter().map(RankPlace::bound_cpus).collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
 fn a_list_of_cpus_goes_by_thread_or_by_rank() {
     let cpus = |list: &str, ranks, threads| {
         let request = RankRequest {
