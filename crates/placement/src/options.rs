@@ -316,6 +316,7 @@ mod tests {
         assert_eq!(counts, [1, 2, 4]);
         let honoured = |notice: &&String| notice.contains("OMP_PLACES=cores honoured");
         assert_eq!(placed.notices.iter().filter(honoured).count(), 1);
+        assert_eq!((swept.single_count(), options("4").single_count()), (None, Some(4)));
         let refusal = swept.team(&topology(), "memory").unwrap_err();
         assert_eq!(refusal.reason(), "memory requires a single thread count");
         assert_eq!(options("4").team(&topology(), "memory").unwrap().request.threads, Some(4));

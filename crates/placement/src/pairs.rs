@@ -245,6 +245,20 @@ mod tests {
     }
 
     #[test]
+    fn a_partner_has_the_same_number_within_its_core_if_there_is_one() {
+        let of = |allowed: &[u32]| {
+            let mut smt = machine("Package:1 NUMANode:1 Core:3 PU:2");
+            smt.threads
+                .iter_mut()
+                .for_each(|thread| thread.allowed = allowed.contains(&thread.cpu.0));
+            let [pair] = by_distance(&smt)[..] else { panic!("one pair is expected") };
+            (pair.distance, pair.first.0, pair.second.0)
+        };
+        assert_eq!(of(&[0, 3, 4]), (Distance::Node, 0, 4));
+        assert_eq!(of(&[0, 3]), (Distance::Node, 0, 3));
+    }
+
+    #[test]
     fn a_matrix_has_one_rank_a_core() {
         let smt = machine("Package:1 Core:3 PU:2");
         let cpus: Vec<u32> = one_a_core(&smt).iter().map(|cpu| cpu.0).collect();

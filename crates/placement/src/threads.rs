@@ -111,6 +111,7 @@ mod tests {
         assert_eq!(parse("4,2,1").unwrap().counts(), [4, 2, 1]);
         assert_eq!(parse("1,2-32:2").unwrap().to_string(), "1,2-32:2");
         assert_eq!(parse("1-4").unwrap().to_string(), "1-4");
+        assert_eq!(parse("4,4,4,6-8,6").unwrap().to_string(), "4,4,4,6-8,6");
     }
 
     #[test]

@@ -126,3 +126,42 @@ impl From<ToolchainError> for Failure {
         Self::from(&error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_has_the_hint_of_its_error() {
+        let hint = |error: ToolchainError| Failure::from(error).hint;
+        let command = || "prog --size 1".to_owned();
+        let start = |text| ToolchainError::Start {
+            command: command(),
+            cause: io::Error::from(io::ErrorKind::PermissionDenied),
+            hint: text,
+        };
+        assert_eq!(hint(start("chmod +x it")).as_deref(), Some("chmod +x it"));
+        let ended = |text| ToolchainError::Ended {
+            command: command(),
+            status: "exit status 1".to_owned(),
+            last_words: "no input".to_owned(),
+            hint: text,
+        };
+        assert_eq!(hint(ended("give an input")).as_deref(), Some("give an input"));
+        assert_eq!(hint(ended("")), None);
+        let missing = Failure::missing("no library").hint("install it");
+        assert_eq!(hint(ToolchainError::Missing(missing)).as_deref(), Some("install it"));
+        for error in [
+            ToolchainError::NoCompiler { program: "cc".to_owned() },
+            ToolchainError::TooMuchOutput { command: command(), limit: 1 << 20 },
+            ToolchainError::Compile {
+                command: command(),
+                status: "exit status 1".to_owned(),
+                errors: "an error".to_owned(),
+            },
+        ] {
+            assert!(error.hint().is_some_and(|words| !words.is_empty()), "{error}");
+        }
+        assert_eq!(hint(ToolchainError::Interrupted), None);
+    }
+}

@@ -355,3 +355,78 @@ fn output_of(
     job.status(&output)?;
     Ok(output.stdout + "\n" + &output.stderr)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    const OPEN_MPI: &str = "mpirun (Open MPI) 4.1.4";
+    const HYDRA: &str = "HYDRA build details:\n    Version: 4.0.2";
+
+    /// Makes a launcher whose `--version` prints these words, and returns its path. A child process writes the file: a
+    /// file that this process writes cannot be executed while a child of another test has inherited it.
+    fn launcher(folder: &Path, name: &str, words: &str) -> String {
+        let path = folder.join(name).display().to_string();
+        let text = format!("#!/bin/sh\necho '{words}'\n");
+        let write = r#"printf %s "$2" >"$1" && chmod 755 "$1""#;
+        let command = CommandLine::new("/bin/sh", ["-c", write, "sh", &path, &text]);
+        let job = Job::new(command, VERSION_LIMIT);
+        job.success(run(&job, &|| false).unwrap()).unwrap();
+        path
+    }
+
+    fn library(family: LauncherKind) -> MpiLibrary {
+        MpiLibrary { family, name: "MPI".to_owned(), version: None }
+    }
+
+    #[test]
+    fn a_library_is_started_by_its_own_launcher_or_by_slurm() {
+        let by = |kind| library(LauncherKind::Hydra).started_by(kind);
+        assert!(by(LauncherKind::Hydra) && by(LauncherKind::Slurm) && !by(LauncherKind::OpenMpi));
+    }
+
+    #[test]
+    fn the_launchers_of_a_wrapper_are_those_along_its_links() {
+        let root = tempfile::tempdir().unwrap();
+        let expected =
+            ["mpirun.openmpi", "mpiexec.openmpi"].map(|name| launcher(root.path(), name, ""));
+        launcher(root.path(), "mpirun.mpich", "");
+        std::fs::write(root.path().join("mpirun"), "not a program").unwrap();
+        launcher(root.path(), "mpicc.openmpi", "");
+        let wrapper = root.path().join("mpicc");
+        symlink("mpicc.openmpi", &wrapper).unwrap();
+        let found = candidates(&wrapper);
+        let beside = |path: &&String| Path::new(path.as_str()).starts_with(root.path());
+        assert_eq!(found.iter().filter(beside).cloned().collect::<Vec<_>>(), expected);
+        assert_eq!(found[..2], expected);
+    }
+
+    #[test]
+    fn a_launcher_of_another_library_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let open = launcher(root.path(), "mpirun", OPEN_MPI);
+        let hydra = launcher(root.path(), "mpiexec", HYDRA);
+        let wrapper = root.path().join("mpicc");
+        let find = |family, named: Option<&str>| {
+            let named = named.map(|program| CommandLine::new(program, ["-v"]));
+            launcher_for(&wrapper, Some(&library(family)), named.as_ref(), &|| false)
+        };
+        // The wrapper is missing, but its name leads to the launchers in its folder.
+        let found = find(LauncherKind::Hydra, None).unwrap();
+        assert_eq!((found.command.program(), found.major()), (hydra.as_str(), Some(4)));
+        let named = find(LauncherKind::OpenMpi, Some(&open)).unwrap();
+        assert_eq!(
+            (named.kind, named.command.arguments()),
+            (LauncherKind::OpenMpi, &["-v".into()][..])
+        );
+        let refused = find(LauncherKind::OpenMpi, Some(&hydra)).unwrap_err().to_string();
+        assert!(refused.contains("mpiexec starts programs of MPICH, not of MPI"), "{refused}");
+        let unknown = launcher(root.path(), "other", "other 1.0");
+        let not_known = find(LauncherKind::Hydra, Some(&unknown)).unwrap_err().to_string();
+        assert!(not_known.contains("its --version prints \"other 1.0\""), "{not_known}");
+        let none = root.path().join("none").display().to_string();
+        let missing = find(LauncherKind::Hydra, Some(&none)).unwrap_err().to_string();
+        assert!(missing.starts_with("there is no launcher "), "{missing}");
+    }
+}

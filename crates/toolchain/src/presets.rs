@@ -253,4 +253,15 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn each_vendor_has_a_folder_of_its_own() {
+        let root = tempfile::tempdir().unwrap();
+        for place in FAMILIES.iter().flat_map(|family| family.places) {
+            program(root.path(), place.replace('*', "1.0").trim_start_matches('/'));
+        }
+        let found = installed("".as_ref(), root.path());
+        let names: Vec<&str> = found.iter().map(|installed| installed.family.name).collect();
+        assert_eq!(names, ["aocc", "icx", "icc", "nvc", "armclang"]);
+    }
 }

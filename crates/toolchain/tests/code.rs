@@ -156,10 +156,16 @@ fn the_hot_loop_is_told_from_heads_and_tails_in_plain_assembly() {
             " add $64,%rsi\n add $64,%rdi\n sub $64,%r8\n jg 2b\n"
             "3: movsd (%rsi),%xmm0\n movsd %xmm0,(%rdi)\n add $8,%rsi\n dec %r9\n jnz 3b\n"
             " sfence\n ret\n.size by_hand,.-by_hand\n"
+            ".globl nested\n.type nested,@function\nnested:\n"
+            "1: vmovupd (%rsi),%zmm0\n mov %r8,%rcx\n"
+            "2: vmovupd (%rdx),%ymm1\n vmovupd %ymm1,(%rdi)\n add $32,%rdi\n dec %rcx\n jnz 2b\n"
+            " dec %r9\n jnz 1b\n ret\n.size nested,.-nested\n"
             ".globl no_size\n.type no_size,@function\nno_size:\n rep movsq\n jmp away@PLT\n"
             ".globl through\n.type through,@function\nthrough:\n call *%rax\n ret\n.size through,.-through\n");"#;
     let (_scratch, object) = compiled("gcc -O1", assembly).unwrap();
     assert_eq!(of(&object, "by_hand"), (Some(256), true, true));
+    // The outer loop moves more bytes per iteration, but only the inner loop is hot.
+    assert_eq!(of(&object, "nested"), (Some(256), false, false));
     let no_size = code(&object, "no_size");
     assert_eq!(
         (no_size.calls, no_size.vector_bits),

@@ -293,7 +293,15 @@ mod tests {
         two.cut();
         let lead = two.lead().unwrap();
         assert!(lead.is_told() && (lead.ratio - 101.6 / 60.8).abs() < 1e-9, "{lead:?}");
+        // The median deviation is 1/60; the standard error is that of a difference of two scores of three samples.
+        let noise = ERRORS_APART * SIGMA_OVER_MAD / 60.0 * (2.0f64 / 3.0).sqrt();
+        assert!((lead.noise - noise).abs() < 1e-9, "{lead:?}");
         assert_eq!((two.len(), Halving::new([0]).lead()), (1, None));
+        // A single sample does not show the noise.
+        let mut single = Halving::new([0, 1]);
+        single.record(0, 100.0, f64::NAN);
+        single.record(1, 60.0, f64::NAN);
+        assert_eq!((single.lead(), single.is_settled(1.0)), (None, false));
     }
 
     #[test]

@@ -38,6 +38,40 @@ fn the_reference_is_measured_before_each_other_cell() {
 }
 
 #[test]
+fn cells_are_measured_in_the_order_of_the_policy() {
+    let cells = |policy| {
+        let (seen, ..) = turns(policy, Limits::new(FOREVER, Some(4)), 5);
+        seen.iter().map(|turn| turn.cell).collect::<Vec<usize>>()
+    };
+    for policy in [policy::STREAM, policy::FILES, policy::OSU, policy::ICCG] {
+        let order = cells(policy);
+        assert!(order.chunks(5).all(|round| round == [0, 1, 2, 3, 4]), "{policy:?} {order:?}");
+    }
+    for policy in [policy::SWEEP, policy::EXPLAIN, policy::CURVES, policy::APPS] {
+        let order = cells(policy);
+        let mut rounds: Vec<&[usize]> = order.chunks(5).collect();
+        rounds.dedup();
+        assert!(rounds.len() > 1, "{policy:?} {order:?}");
+    }
+}
+
+#[test]
+fn a_shuffler_gives_all_orders_equally_often() {
+    for seed in [0, 1, policy::SWEEP.seed] {
+        let mut shuffler = Shuffler::new(seed);
+        let mut times = std::collections::BTreeMap::new();
+        for _ in 0..2400 {
+            let mut items = [0, 1, 2, 3];
+            shuffler.shuffle(&mut items);
+            *times.entry(items).or_insert(0) += 1;
+        }
+        // A deviation of five standard deviations is 49.
+        assert_eq!(times.len(), 24);
+        assert!(times.values().all(|n| (50..150).contains(n)), "{times:?}");
+    }
+}
+
+#[test]
 fn without_time_the_fewest_rounds_are_measured_all_the_same() {
     for (policy, rounds) in [(policy::STREAM, 4), (policy::SWEEP, 4), (policy::CURVES, 4)] {
         let (_, schedule, stop) = turns(policy, Limits::new(Duration::ZERO, None), 2);

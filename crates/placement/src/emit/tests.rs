@@ -117,3 +117,32 @@ fn srun_gets_numbers_or_masks() {
     );
     assert_eq!(hex_mask([0, 5, 64]), "0x10000000000000021");
 }
+
+#[test]
+fn a_script_of_variables_selects_them_by_rank_where_they_differ() {
+    let head = "#!/bin/sh\n# 2 ranks, 4 threads in all: cyclic\n\
+                # use: . ./FILE, in the shell that starts the program\n";
+    let expected = "case ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${SLURM_PROCID:?no rank is set}}} in\n\
+                    0) export OMP_NUM_THREADS='2' OMP_PLACES='{0},{1}' OMP_PROC_BIND='close' ;;\n\
+                    1) export OMP_NUM_THREADS='2' OMP_PLACES='{4},{5}' OMP_PROC_BIND='close' ;;\nesac\n";
+    assert_eq!(script::omp(&hybrid(T2K)), head.to_owned() + expected);
+    let free = script::omp(&t2k(5));
+    let remark = "# memory policy: not available as an OpenMP variable; see --emit numactl\n";
+    let variables = "export OMP_NUM_THREADS='1'\nexport OMP_PROC_BIND='false'\n";
+    assert!(free.ends_with(&(remark.to_owned() + variables)), "{free}");
+}
+
+#[test]
+fn a_wrapper_has_a_command_for_each_rank_of_a_node() {
+    let text = script::wrapper(&t2k(3));
+    let commands: Vec<&str> = text.lines().filter(|line| line.contains(") exec ")).collect();
+    assert_eq!(commands.len(), 4);
+    let variables = "OMP_NUM_THREADS='1' OMP_PROC_BIND='false'";
+    let words = "numactl --physcpubind=4-7 --membind=1";
+    assert_eq!(commands[2], format!("2) exec env {variables} {words} \"$@\" ;;"));
+    assert!(
+        text.starts_with("#!/bin/sh\n# 4 ranks, 4 threads in all: policy 3 spread\n"),
+        "{text}"
+    );
+    assert!(text.contains(" % 4)) in\n") && text.ends_with("esac\n"), "{text}");
+}

@@ -95,6 +95,31 @@ fn a_policy_is_what_the_kernel_reports_afterwards() {
 }
 
 #[test]
+fn the_policy_of_a_thread_is_inherited_if_it_has_nodes() {
+    let node = Topology::load(&nodegauge_machine::TopologySource::Live).unwrap().nodes[0].id;
+    let inherited = |policy: MemoryPolicy| {
+        // The test uses a separate thread, because the policy belongs to the thread.
+        std::thread::spawn(move || policy.apply_to_thread().map(|()| MemoryPolicy::inherited()))
+            .join()
+            .unwrap()
+    };
+    let bind = MemoryPolicy::Bind(vec![node]);
+    for (policy, expected) in [(bind.clone(), Some(bind)), (MemoryPolicy::Local, None)] {
+        match inherited(policy) {
+            Ok(found) => assert_eq!(found, expected),
+            // Some containers forbid the call.
+            Err(error) => assert!(
+                matches!(
+                    error,
+                    SysError { call: "set_mempolicy", errno: libc::EPERM | libc::ENOSYS }
+                ),
+                "{error}"
+            ),
+        }
+    }
+}
+
+#[test]
 fn touched_pages_are_on_a_node_and_others_are_not() {
     let (mut memory, address, bytes) = untouched(64);
     let before = match pages_by_node(address, bytes, 16) {

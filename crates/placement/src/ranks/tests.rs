@@ -75,6 +75,27 @@ fn each_policy_says_its_cpus_and_its_memory() {
 }
 
 #[test]
+fn the_description_of_a_policy_says_what_it_does() {
+    for number in 0..=5 {
+        let policy = LecturePolicy::new(number).unwrap();
+        let plan = planned(T2K, lecture(16, number, RankMap::Block));
+        let bound = plan.ranks[5].bound_cpus().is_some();
+        let memory = match &plan.ranks[5].memory {
+            MemoryPolicy::Default => "no memory policy",
+            MemoryPolicy::Local => "local allocation",
+            MemoryPolicy::Interleave(nodes) if nodes.len() == 4 => {
+                "memory interleaved over all nodes"
+            }
+            MemoryPolicy::Interleave(_) => "memory interleaved over its own nodes",
+            MemoryPolicy::Bind(_) => "memory bound to its own nodes",
+            MemoryPolicy::Preferred(_) => panic!("no policy prefers a node"),
+        };
+        let cpus = if bound { "CPUs of the socket" } else { "any CPU" };
+        assert_eq!(policy.describe(), format!("{cpus}, {memory}"), "policy {policy}");
+    }
+}
+
+#[test]
 fn a_socket_of_several_nodes_owns_all_of_them() {
     let plan = planned(ROME, lecture(2, 3, RankMap::Spread));
     assert_eq!(plan.ranks[1].memory.to_string(), "bind:4-7");
@@ -99,6 +120,31 @@ fn without_a_policy_every_thread_has_a_cpu_of_its_own() {
     // All cores are used before second hardware threads.
     assert_eq!(cpus(10, None, Some(RankMap::Core))[8..], [[1], [3]]);
     assert_eq!(cpus(8, Some(2), Some(RankMap::Core))[4..6], [[1, 3], [5, 7]]);
+}
+
+#[test]
+fn places_or_a_binding_of_all_threads_replace_the_map() {
+    let default = PlacementRequest::default;
+    for (together, words, cpus) in [
+        (default(), "spread", [0, 64]),
+        (
+            PlacementRequest { places: "{3},{5}".parse().ok(), ..default() },
+            "places {3},{5}",
+            [3, 5],
+        ),
+        (PlacementRequest { bind: Some(Bind::Close), ..default() }, "places cores", [0, 1]),
+        (PlacementRequest { per_cache: Some(1), ..default() }, "places per-cache 1", [0, 64]),
+        (
+            PlacementRequest { kmp: "compact".parse().ok(), ..default() },
+            "places KMP_AFFINITY=compact",
+            [0, 1],
+        ),
+    ] {
+        let plan = planned(ROME, RankRequest { ranks: 2, together, ..RankRequest::default() });
+        assert_eq!(plan.words, words);
+        let expected = cpus.map(|cpu| Some(vec![CpuId(cpu)]));
+        assert_eq!(plan.ranks.iter().map(RankPlace::bound_cpus).collect::<Vec<_>>(), expected);
+    }
 }
 
 #[test]

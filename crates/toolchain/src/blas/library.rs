@@ -409,3 +409,63 @@ fn threads(symbols: &Symbols, vendor: Vendor) -> Option<Threads> {
         Vendor::ArmPl | Vendor::Other => int("omp_set_num_threads"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the dot product of `n` elements.
+    unsafe fn product(n: i64, x: *const f64, y: *const f64) -> f64 {
+        let at = |i: i64| i as usize;
+        // SAFETY: the vectors have `n` elements.
+        (0..n).map(|i| unsafe { *x.add(at(i)) * *y.add(at(i)) }).sum()
+    }
+
+    unsafe extern "C" fn of_32_bits(
+        n: *const Int,
+        x: *const f64,
+        _: *const Int,
+        y: *const f64,
+        _: *const Int,
+    ) -> f64 {
+        // SAFETY: the first half of a 64-bit integer on x86-64 and Arm is its lower half.
+        unsafe { product((*n.cast::<i32>()).into(), x, y) }
+    }
+
+    unsafe extern "C" fn of_64_bits(
+        n: *const Int,
+        x: *const f64,
+        _: *const Int,
+        y: *const f64,
+        _: *const Int,
+    ) -> f64 {
+        // SAFETY: the caller passes a valid length.
+        unsafe { product(*n, x, y) }
+    }
+
+    unsafe extern "C" fn wrong_product(
+        _: *const Int,
+        _: *const f64,
+        _: *const Int,
+        _: *const f64,
+        _: *const Int,
+    ) -> f64 {
+        75.0
+    }
+
+    #[test]
+    fn a_library_reports_its_version_as_text() {
+        // The C library of the system stands for a BLAS library.
+        let Ok(symbols) = Symbols::open(Path::new("libc.so.6")) else { return };
+        let version = symbols.text("gnu_get_libc_version").unwrap();
+        assert!(version.starts_with("2."), "{version}");
+        assert_eq!(symbols.text("no_such_function"), None);
+    }
+
+    #[test]
+    fn the_width_of_integers_is_detected() {
+        assert_eq!(integer_bits(of_32_bits), Some(32));
+        assert_eq!(integer_bits(of_64_bits), Some(64));
+        assert_eq!(integer_bits(wrong_product), None);
+    }
+}

@@ -132,3 +132,28 @@ impl MpiLaunch<'_> {
         RankWords { words, rankfile: content }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_open_mpi_needs_an_option_to_run_as_root() {
+        let hosts = ["a".to_owned()];
+        let words = |kind, as_root| {
+            let launcher =
+                MpiLauncher { command: CommandLine::new("mpirun", []), kind, version: None };
+            let ranks = RankPlaces::Hosts(HostRanks { hosts: &hosts, each: 2, threads: None });
+            let options = vec!["--quiet".to_owned()];
+            let launch = MpiLaunch { launcher: &launcher, as_root, options, ranks };
+            launch.words_in("file", false).words
+        };
+        let open = words(LauncherKind::OpenMpi, true);
+        assert_eq!(open[..3], [OpenMpi::AS_ROOT, "--quiet", "-np"]);
+        assert_eq!(words(LauncherKind::OpenMpi, false), open[1..]);
+        for kind in [LauncherKind::Hydra, LauncherKind::Slurm] {
+            assert_eq!(words(kind, true)[0], "--quiet");
+            assert_eq!(words(kind, true), words(kind, false));
+        }
+    }
+}
