@@ -66,6 +66,12 @@ impl TargetConfig {
     pub(crate) fn check_pages(&self, processes: u64) -> Result<(), ArenaError> {
         Ok(self.arrays_config().check(processes)?)
     }
+
+    /// Checks that the nodes to which the arrays are bound have enough huge pages for `processes` processes that are
+    /// bound to them.
+    pub(crate) fn check_bound_pages(&self, processes: usize) -> Result<(), ArenaError> {
+        Ok(self.arrays_config().check_bound(&self.policy, processes as u64)?)
+    }
 }
 
 /// Configuration that is set up and can be measured. Every method fails if a thread of a team or a process fails.
