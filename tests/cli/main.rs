@@ -41,6 +41,7 @@ mod mpi_faults;
 mod mpi_hosts;
 mod mpi_means;
 mod osu;
+mod outcome;
 mod output;
 mod outputs;
 mod places;
