@@ -8,15 +8,18 @@ build:
 	@./scripts/setup run
 	@cargo build --release --locked --package nodegauge
 
-# Every gauge and mode, the golden pages, the contract, real MPIs and a browser. A test of the second tier has
-# `thorough::` in its path.
+# Every gauge and mode, the golden pages, the contract, real MPIs, a browser, and two virtual machines. A test of the
+# second tier has `thorough::` in its path.
 test:
 	@./scripts/setup run test
 	cargo test --workspace --locked --no-fail-fast -- --skip thorough::
+	cargo test --package nodegauge --test machines --locked -- two t2k
 
-# The tests above, then faults, kills, clusters of Slurm, stand-ins, and programs of others beside ours.
+# The tests above, then faults, kills, clusters of Slurm, stand-ins, programs of others beside ours, and more virtual
+# machines.
 test-all: test
 	cargo test --package nodegauge --test cli --locked -- thorough::
+	cargo test --package nodegauge --test machines --locked -- --skip two --skip t2k
 
 # Checks of continuous integration in addition to the tests.
 check:

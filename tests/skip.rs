@@ -27,6 +27,8 @@ pub enum Part {
     Hwloc,
     /// jq.
     Jq,
+    /// Virtual machines: qemu, busybox, numactl, and a kernel that apt-get downloads.
+    Machines,
     /// Enough memory; also skipped if the memory limit is unknown.
     Memory,
     /// Open MPI and MPICH.
@@ -60,7 +62,7 @@ pub enum Part {
 }
 
 impl Part {
-    const ALL: [Self; 24] = [
+    const ALL: [Self; 25] = [
         Self::Blas,
         Self::Chromium,
         Self::Compilers,
@@ -70,6 +72,7 @@ impl Part {
         Self::Hpcc,
         Self::Hwloc,
         Self::Jq,
+        Self::Machines,
         Self::Memory,
         Self::Mpi,
         Self::Namespaces,

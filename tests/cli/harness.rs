@@ -1,8 +1,8 @@
 //! Runs the program in a separate folder and a clean environment. Expectations read as a sentence; a failed one
 //! prints the command, its status and its complete output.
 
-use crate::fields::{faults, is_record};
 pub use crate::fields::{has_keys, measurements, names, texts};
+pub use crate::outcome::Outcome;
 pub use crate::skip::{Part, skip};
 use crate::terminal::Terminal;
 use serde_json::Value;
@@ -247,7 +247,7 @@ impl Harness {
             skip(Part::Namespaces, "there is no unshare");
             return None;
         };
-        let outcome = Outcome::new(words, &output);
+        let outcome = Outcome::of_output(words, &output);
         if outcome.code == Some(77) || outcome.stderr.starts_with("unshare: ") {
             skip(Part::Namespaces, outcome.stderr.trim());
             return None;
@@ -321,7 +321,7 @@ fn words(command: &Command) -> String {
 fn finish(command: Command) -> Outcome {
     let words = words(&command);
     let output = assert_cmd::Command::from_std(command).timeout(timeout()).output().unwrap();
-    Outcome::new(words, &output)
+    Outcome::of_output(words, &output)
 }
 
 /// Started program; it is killed if the test does not wait for it.
@@ -400,129 +400,6 @@ impl Running {
         let status = self.ended();
         let stderr = self.terminal.take().unwrap().rest().into_bytes();
         let output = Output { status, stdout: reader.join().unwrap(), stderr };
-        Outcome::new(std::mem::take(&mut self.words), &output)
-    }
-}
-
-/// Result of a command.
-#[derive(Clone)]
-pub struct Outcome {
-    words: String,
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
-}
-
-impl Outcome {
-    fn new(words: String, output: &Output) -> Self {
-        Self {
-            words,
-            code: output.status.code(),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
-    }
-
-    /// Fails the test and prints the command, its status and its output.
-    #[track_caller]
-    pub fn fail(&self, why: &str) -> ! {
-        let Self { words, code, stdout, stderr } = self;
-        let status = code.map_or("killed by a signal".to_owned(), |code| code.to_string());
-        panic!(
-            "{why}\n--- command\n{words}\n--- status {status}\n--- stdout\n{stdout}--- stderr\n{stderr}---"
-        )
-    }
-
-    /// Checks the exit code. A panic is always a failure.
-    #[track_caller]
-    pub fn exits(self, code: i32) -> Self {
-        if self.stderr.contains("panicked at") {
-            self.fail("the program panicked");
-        }
-        if self.code != Some(code) {
-            self.fail(&format!("expected exit code {code}"));
-        }
-        self
-    }
-
-    /// Checks that standard output contains `text`.
-    #[track_caller]
-    pub fn says(self, text: &str) -> Self {
-        if !self.stdout.contains(text) {
-            self.fail(&format!("expected on standard output:\n{text}"));
-        }
-        self
-    }
-
-    /// Checks that standard output contains these words in sequence, regardless of line breaks and padding.
-    #[track_caller]
-    pub fn tells(self, words: &str) -> Self {
-        let said = self.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-        if !said.contains(words) {
-            self.fail(&format!("expected on standard output, in words:\n{words}"));
-        }
-        self
-    }
-
-    /// Checks that standard output does not contain `text`.
-    #[track_caller]
-    pub fn never_says(self, text: &str) -> Self {
-        if self.stdout.contains(text) {
-            self.fail(&format!("not expected on standard output:\n{text}"));
-        }
-        self
-    }
-
-    /// Checks that standard error contains `text`.
-    #[track_caller]
-    pub fn complains(self, text: &str) -> Self {
-        if !self.stderr.contains(text) {
-            self.fail(&format!("expected on standard error:\n{text}"));
-        }
-        self
-    }
-
-    /// Checks that standard error is exactly this error, and that standard output is empty.
-    #[track_caller]
-    pub fn only_error(self, message: &str) -> Self {
-        if self.stderr != format!("error: {message}\n") {
-            self.fail(&format!("expected on standard error, alone:\nerror: {message}"));
-        }
-        self.prints_nothing()
-    }
-
-    /// Checks that standard output is empty.
-    #[track_caller]
-    pub fn prints_nothing(self) -> Self {
-        if !self.stdout.is_empty() {
-            self.fail("expected nothing on standard output");
-        }
-        self
-    }
-
-    /// Checks that standard error is empty.
-    #[track_caller]
-    pub fn quietly(self) -> Self {
-        // On a busy machine, any command may take more than 30 s and then prints a progress line.
-        let is_progress = |line: &str| {
-            let time = line.split_once(": ").and_then(|(_, rest)| rest.split_once(" s"));
-            time.is_some_and(|(time, _)| time.parse::<u32>().is_ok_and(|seconds| seconds >= 30))
-        };
-        if !self.stderr.lines().all(is_progress) {
-            self.fail("expected nothing on standard error");
-        }
-        self
-    }
-
-    /// Parses standard output as one JSON document; a record must follow the schema.
-    #[track_caller]
-    pub fn json(&self) -> Value {
-        let document: Value = serde_json::from_str(&self.stdout)
-            .unwrap_or_else(|error| self.fail(&format!("standard output is not JSON: {error}")));
-        let faults = if is_record(&document) { faults(&document) } else { Vec::new() };
-        if !faults.is_empty() {
-            self.fail(&format!("the record does not follow the schema: {}", faults.join("; ")));
-        }
-        document
+        Outcome::of_output(std::mem::take(&mut self.words), &output)
     }
 }

@@ -30,6 +30,7 @@ mod io_folders;
 mod machine;
 mod memory;
 mod mpi;
+mod outcome;
 mod output;
 mod outputs;
 mod places;

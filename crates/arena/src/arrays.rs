@@ -5,9 +5,10 @@
 //! access the arrays only through [`Arrays::share`]; the shares of different threads are disjoint.
 
 use crate::mapping::PagedMapping;
-use crate::{ArrayError, RequestedPages};
+use crate::{ArenaError, ArrayError, RequestedPages, supply};
 use nodegauge_kernels::{ARRAYS, Args, Element, LINE, SCALAR};
 use nodegauge_measure::{Bytes, Fraction};
+use nodegauge_placement::MemoryPolicy;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -126,6 +127,14 @@ impl Arrays {
         self.starts.iter().map(|start| (start.addr().get(), bytes)).collect()
     }
 
+    /// Sets the memory policy of the arrays, which are touched later.
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses the policy, or if the nodes of the policy have too few reserved pages.
+    pub fn place(&self, policy: &MemoryPolicy) -> Result<(), ArenaError> {
+        supply::place(&self.mapping, policy)
+    }
+
     /// Returns the start address and the length of the whole mapping.
     pub fn mapping(&self) -> (usize, usize) {
         self.mapping.range()
@@ -189,6 +198,14 @@ impl ArraysConfig {
     /// Fails if fewer huge pages are reserved.
     pub fn check(self, processes: u64) -> Result<(), ArrayError> {
         PagedMapping::check(self.mapped(), self.pages, processes)
+    }
+
+    /// Checks that the nodes to which `policy` binds the arrays of `processes` processes have enough reserved pages.
+    ///
+    /// # Errors
+    /// Fails if fewer huge pages are free on these nodes.
+    pub fn check_bound(self, policy: &MemoryPolicy, processes: u64) -> Result<(), ArrayError> {
+        PagedMapping::check_bound(self.mapped(), self.pages, policy, processes)
     }
 
     /// Returns the size of one array in bytes.

@@ -40,7 +40,7 @@ pub struct PagesConfig {
 /// Requested and actual NUMA nodes of memory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NumaConfig {
-    /// Requested memory policy, e.g. `bind:1`.
+    /// Requested memory policy, e.g. `bind:1`; for ranks with different policies, those of all ranks.
     pub asked: String,
     /// Share of the memory on each node, 0 to 1; `null` if unknown.
     pub got: Option<BTreeMap<u32, Fraction>>,
@@ -50,6 +50,9 @@ pub struct NumaConfig {
     /// Share of the pages on the nodes that the policy specifies; absent if it specifies no nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Fraction>,
+    /// Reason why the pages cannot be compared with the policy although it specifies nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unchecked: Option<String>,
     /// Threads for which most pages are on other nodes than the policy specifies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub threads_astray: Vec<usize>,

@@ -5,7 +5,8 @@ use crate::NumaConfig;
 use crate::arrays::{ArrayShare, Arrays};
 use nodegauge_kernels::Array;
 use nodegauge_machine::NodeId;
-use nodegauge_measure::Fraction;
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::{Bytes, Fraction};
 use nodegauge_placement::{MemoryPolicy, numa};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -90,8 +91,7 @@ pub fn config(
     nodes_of_machine: usize,
 ) -> NumaConfig {
     let got = fractions(&sum(shares, |_| true));
-    let of_array = |array: usize| Some(fractions(&sum(shares, |share| share.array == array)));
-    let arrays: Vec<Option<Shares>> = (0..arrays).map(of_array).collect();
+    let arrays: Vec<Option<Shares>> = (0..arrays).map(|array| of_array(shares, array)).collect();
     let wanted = |thread: usize| match policy {
         MemoryPolicy::Default | MemoryPolicy::Local => thread_nodes[thread].clone(),
         MemoryPolicy::Interleave(_) => Vec::new(),
@@ -116,7 +116,10 @@ pub fn config(
         all += total;
     }
     let held = match policy {
-        MemoryPolicy::Interleave(nodes) => Some(evenness(&got, nodes)),
+        MemoryPolicy::Interleave(nodes) => {
+            let nodes: Vec<u32> = nodes.iter().map(|node| node.0).collect();
+            Some(evenness(&numbered(&got), &nodes))
+        }
         _ => (all > 0).then(|| Fraction(there as f64 / all as f64)),
     };
     let config = of_arrays(policy, &arrays, nodes_of_machine);
@@ -135,21 +138,22 @@ pub fn of_arrays(
     arrays: &[Option<Shares>],
     nodes_of_machine: usize,
 ) -> NumaConfig {
-    let arrays: Vec<Shares> = arrays.iter().cloned().map(Option::unwrap_or_default).collect();
+    let known = arrays.iter().flatten().count() as f64;
     let mut got = Shares::new();
-    for (node, share) in arrays.iter().flatten() {
-        *got.entry(*node).or_default() += *share / arrays.len() as f64;
+    for (node, share) in arrays.iter().flatten().flatten() {
+        *got.entry(*node).or_default() += *share / known;
     }
+    let named = Array::ALL.into_iter().zip(arrays);
+    let named = named.filter_map(|(array, shares)| Some((array.name(), shares.as_ref()?)));
     let differs = |array: &Shares| {
         let of = |shares: &Shares, node| shares.get(node).copied().unwrap_or_default();
         array.keys().chain(got.keys()).any(|node| (of(array, node) - of(&got, node)).0.abs() > 0.01)
     };
-    let named = Array::ALL.into_iter().zip(&arrays);
-    let each = named.map(|(array, shares)| (array.name().to_owned(), numbered(shares)));
+    let each = named.map(|(array, shares)| (array.to_owned(), numbered(shares)));
     NumaConfig {
         asked: policy.to_string(),
         got: (!got.is_empty()).then(|| numbered(&got)),
-        arrays: arrays.iter().any(differs).then(|| each.collect()),
+        arrays: arrays.iter().flatten().any(differs).then(|| each.collect()),
         nodes: Some(nodes_of_machine),
         ..NumaConfig::default()
     }
@@ -166,9 +170,24 @@ fn numbered(shares: &Shares) -> BTreeMap<u32, Fraction> {
 
 /// Returns the evenness of pages over the nodes, 0 to 1: the share of pages that would not have to be moved for an even
 /// distribution.
-fn evenness(got: &Shares, nodes: &[NodeId]) -> Fraction {
+pub fn evenness(got: &BTreeMap<u32, Fraction>, nodes: &[u32]) -> Fraction {
     let each = Fraction(1.0 / nodes.len().max(1) as f64);
     nodes.iter().map(|node| got.get(node).copied().unwrap_or_default().min(each)).sum()
+}
+
+/// Returns the reason why `bytes` of memory on pages of these sizes are too few to judge if they are interleaved over
+/// `nodes` nodes; `None` if they can be judged. Pages are placed as a whole, so a node may have one page of each size
+/// more than another. These pages must not exceed the tolerated share of a node's pages.
+pub fn too_few_pages(bytes: u64, pages: &BTreeMap<u64, Fraction>, nodes: usize) -> Option<String> {
+    let on = |share: &Fraction| share.0 * bytes as f64;
+    let unequal: f64 = pages.iter().map(|(size, share)| on(share).min(*size as f64)).sum();
+    let each = bytes as f64 / nodes.max(1) as f64;
+    if nodes < 2 || unequal <= (1.0 - HELD) * each {
+        return None;
+    }
+    let (size, share) = pages.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
+    let count = counted((on(share) / *size as f64).ceil() as usize, "page");
+    Some(format!("too few pages for {nodes} nodes ({count} of {})", Bytes(*size)))
 }
 
 /// Returns the reason why the pages do not follow the policy; `None` if they do.
@@ -289,6 +308,41 @@ mod tests {
         );
         let far = truth(&alike(&[&[(3, 10)]]), &both, &thread_nodes(&[&[0]]));
         assert_eq!(far.held, Some(Fraction(0.0)));
+    }
+
+    #[test]
+    fn unknown_arrays_do_not_count() {
+        let on = |node| Some(Shares::from([(NodeId(node), Fraction(1.0))]));
+        let numa = of_arrays(&MemoryPolicy::Default, &[None, on(0), on(1)], 2);
+        assert_eq!(numa.got, Some(BTreeMap::from([(0, Fraction(0.5)), (1, Fraction(0.5))])));
+        assert_eq!(numa.arrays.unwrap().into_keys().collect::<Vec<_>>(), ["b", "c"]);
+        let unknown = of_arrays(&MemoryPolicy::Default, &[None, None], 2);
+        assert_eq!((unknown.got, unknown.arrays), (None, None));
+    }
+
+    #[test]
+    fn a_few_pages_cannot_be_judged_even() {
+        let sizes = |pairs: &[(u64, f64)]| {
+            pairs.iter().map(|(size, share)| (*size, Fraction(*share))).collect::<BTreeMap<_, _>>()
+        };
+        let (huge, base) = (sizes(&[(2 << 20, 1.0)]), sizes(&[(4096, 1.0)]));
+        assert_eq!(
+            too_few_pages(4 << 20, &huge, 4).as_deref(),
+            Some("too few pages for 4 nodes (2 pages of 2 MiB)")
+        );
+        assert_eq!(
+            too_few_pages(1 << 20, &huge, 2).as_deref(),
+            Some("too few pages for 2 nodes (1 page of 2 MiB)")
+        );
+        // More than ten pages per node are enough, as are base pages, and a single node needs none.
+        assert_eq!(too_few_pages(42 << 20, &huge, 2), None);
+        assert!(too_few_pages(38 << 20, &huge, 2).is_some());
+        assert_eq!(too_few_pages(4 << 20, &base, 4), None);
+        assert_eq!(too_few_pages(2 << 20, &huge, 1), None);
+        // Base pages at the ends of huge pages count with their bytes.
+        let mixed = sizes(&[(4096, 0.01), (2 << 20, 0.99)]);
+        assert_eq!(too_few_pages(400 << 20, &mixed, 4), None);
+        assert!(too_few_pages(40 << 20, &mixed, 4).is_some());
     }
 
     #[test]

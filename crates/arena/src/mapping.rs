@@ -1,8 +1,12 @@
 //! Memory mappings for arrays, on pages of a chosen kind. [`Mapping::pages_got`] reads the actual page sizes from the
 //! kernel.
 
+use nodegauge_machine::{NodeId, SysRoot, memory};
+use nodegauge_measure::record::HugePages;
 use nodegauge_measure::{Bytes, Failure, Fraction};
 use nodegauge_os::{MapError, Mapping, PageSize, page_bytes};
+use nodegauge_placement::MemoryPolicy;
+use nodegauge_placement::cpus::number_ranges;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -72,7 +76,8 @@ impl FromStr for RequestedPages {
 pub enum ArrayError {
     /// There are too few reserved huge pages.
     #[error(
-        "cannot put {wanted} on {pages} pages: {free} of the {total} reserved pages of {page} are free, {needed} are needed"
+        "cannot put {wanted} on {pages} pages: {free} of the {total} reserved pages of {page}{} are free, {needed} are needed",
+        on(nodes)
     )]
     NoHugePages {
         /// Number of bytes to map.
@@ -87,6 +92,8 @@ pub enum ArrayError {
         free: u64,
         /// Number of required pages.
         needed: u64,
+        /// Nodes to which the memory is bound; empty if the pages may be on any node.
+        nodes: Vec<NodeId>,
     },
     /// The kernel refused the mapping.
     #[error("cannot map {wanted} of memory: {cause}")]
@@ -110,10 +117,17 @@ impl ArrayError {
     /// Returns the remedy as a hint.
     fn hint(&self) -> String {
         match self {
-            Self::NoHugePages { page, needed, .. } => format!(
-                "as root, echo {needed} > /sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages; or use --pages thp",
-                page.0 >> 10
-            ),
+            Self::NoHugePages { page, needed, nodes, .. } => {
+                let system = match nodes.first() {
+                    Some(node) => format!("devices/system/node/node{node}"),
+                    None => "kernel/mm".to_owned(),
+                };
+                let kib = page.0 >> 10;
+                format!(
+                    "as root, echo {needed} > /sys/{system}/hugepages/hugepages-{kib}kB/nr_hugepages; or use \
+                     --pages thp"
+                )
+            }
             Self::Map { .. } => "use a smaller --size".to_owned(),
             Self::Advice { .. } => format!("use --pages {}", RequestedPages::Base),
         }
@@ -175,9 +189,48 @@ impl PagedMapping {
             .map_err(refused(wanted, pages))
     }
 
+    /// Checks that the nodes to which a policy binds memory have enough free reserved pages for `count` mappings of
+    /// `wanted` bytes. When memory is mapped, the kernel checks the pages of all nodes and ignores the policy. If a page
+    /// is then missing on these nodes, the kernel ends the program at first touch.
+    ///
+    /// # Errors
+    /// Fails if these nodes have fewer free pages.
+    pub fn check_bound(
+        wanted: Bytes,
+        pages: RequestedPages,
+        policy: &MemoryPolicy,
+        count: u64,
+    ) -> Result<(), ArrayError> {
+        let (Some(page), MemoryPolicy::Bind(nodes)) = (pages.reserved(), policy) else {
+            return Ok(());
+        };
+        let root = SysRoot::live();
+        let pools = nodes.iter().flat_map(|node| memory::huge_pages_of_node(&root, *node));
+        let pools: Vec<HugePages> = pools.filter(|pool| pool.bytes == page.0).collect();
+        let total = pools.iter().map(|pool| pool.total).sum();
+        let free = pools.iter().map(|pool| pool.free).sum();
+        let needed = count * wanted.0.div_ceil(page.0);
+        if pools.len() < nodes.len() || free >= needed {
+            return Ok(());
+        }
+        let wanted = Bytes(count * wanted.0.next_multiple_of(page.0));
+        let nodes = nodes.clone();
+        Err(ArrayError::NoHugePages { wanted, pages, page, total, free, needed, nodes })
+    }
+
     /// Returns the requested kind of pages.
     pub fn pages_asked(&self) -> RequestedPages {
         self.pages
+    }
+}
+
+/// Returns the words for nodes to which memory is bound.
+fn on(nodes: &[NodeId]) -> String {
+    let numbers = number_ranges(nodes.iter().map(|node| node.0));
+    match nodes.len() {
+        0 => String::new(),
+        1 => format!(" on node {numbers}"),
+        _ => format!(" on nodes {numbers}"),
     }
 }
 
@@ -186,7 +239,8 @@ fn refused(wanted: Bytes, pages: RequestedPages) -> impl Fn(MapError) -> ArrayEr
     move |error| match error {
         MapError::NoReservedPages { total, free, needed, .. } => {
             let page = pages.reserved().unwrap_or(Bytes(page_bytes() as u64));
-            ArrayError::NoHugePages { wanted, pages, page, total, free, needed }
+            let nodes = Vec::new();
+            ArrayError::NoHugePages { wanted, pages, page, total, free, needed, nodes }
         }
         MapError::Refused(cause) if cause.call == "madvise" => {
             ArrayError::Advice { pages, cause: cause.into() }
@@ -199,5 +253,43 @@ impl Deref for PagedMapping {
     type Target = Mapping;
     fn deref(&self) -> &Mapping {
         &self.mapping
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_pages_are_said_with_the_nodes_that_lack_them() {
+        let error = |nodes: &[u32]| {
+            let nodes = nodes.iter().copied().map(NodeId).collect();
+            let (wanted, page) = (Bytes::mib(4), Bytes::mib(2));
+            let pages = RequestedPages::Huge2M;
+            let (total, free, needed) = (8, 1, 2);
+            let error = ArrayError::NoHugePages { wanted, pages, page, total, free, needed, nodes };
+            Failure::from(error).to_string()
+        };
+        assert_eq!(
+            error(&[]),
+            "cannot put 4 MiB on 2m pages: 1 of the 8 reserved pages of 2 MiB are free, 2 are needed\n\
+             hint: as root, echo 2 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages; or use --pages thp"
+        );
+        let bound = error(&[1, 2]);
+        assert!(bound.contains("reserved pages of 2 MiB on nodes 1-2 are free"), "{bound}");
+        assert!(bound.contains("/sys/devices/system/node/node1/hugepages/"), "{bound}");
+    }
+
+    #[test]
+    fn only_bound_memory_requires_pages_of_certain_nodes() {
+        let check = |pages, policy: &MemoryPolicy| {
+            PagedMapping::check_bound(Bytes::mib(1 << 30), pages, policy, 1)
+        };
+        let node = NodeId(0);
+        assert!(check(RequestedPages::Huge2M, &MemoryPolicy::Preferred(node)).is_ok());
+        assert!(check(RequestedPages::Transparent, &MemoryPolicy::Bind(vec![node])).is_ok());
+        // A node that is not there is refused elsewhere.
+        let far = MemoryPolicy::Bind(vec![NodeId(9999)]);
+        assert!(check(RequestedPages::Huge2M, &far).is_ok());
     }
 }

@@ -1,6 +1,6 @@
 //! Memory and CPUs that are available to a run: memory under a policy, kinds of pages, CPU masks of threads.
 
-use crate::RequestedPages;
+use crate::{ArenaError, PagedMapping, RequestedPages};
 use nodegauge_machine::{CpuId, NodeId, SysRoot};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{HugePages, Machine};
@@ -39,6 +39,16 @@ pub fn available(
     let of = |id: &NodeId| machine.numa_nodes.iter().find(|node| node.id == id.0)?.available;
     let there: Option<u64> = nodes.iter().map(of).sum();
     Some(Bytes(there.map_or(anywhere, |there| there.min(anywhere))))
+}
+
+/// Sets the memory policy of the pages of a mapping, which are touched later.
+///
+/// # Errors
+/// Fails if the kernel refuses the policy, or if the nodes of the policy have too few reserved pages.
+pub fn place(mapping: &PagedMapping, policy: &MemoryPolicy) -> Result<(), ArenaError> {
+    let (start, length) = mapping.range();
+    PagedMapping::check_bound(Bytes(length as u64), mapping.pages_asked(), policy, 1)?;
+    Ok(policy.apply_to(start, length)?)
 }
 
 /// Returns the default pages: transparent huge pages, or base pages if they are disabled in the kernel.

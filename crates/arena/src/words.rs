@@ -29,9 +29,10 @@ pub fn numa(numa: &NumaConfig) -> Option<String> {
     let shares: Vec<String> = (numa.got.as_ref()?.iter())
         .map(|(node, share)| format!("{} on node {node}", share))
         .collect();
-    let held = match held {
-        Some(held) => format!("{} of the pages on the nodes of the policy", held),
-        None => "not checked because the threads are not bound".to_owned(),
+    let held = match (held, &numa.unchecked) {
+        (Some(held), _) => format!("{} of the pages on the nodes of the policy", held),
+        (None, Some(why)) => format!("not checked: {why}"),
+        (None, None) => "not checked because the threads are not bound".to_owned(),
     };
     let apart = if numa.arrays.is_some() {
         "; the nodes differ between arrays, see the record"
@@ -62,5 +63,14 @@ mod tests {
         );
         let unbound = json!({"asked": "default", "got": {"0": 1.0}, "held": null, "nodes": 2});
         assert!(words(unbound).unwrap().contains("not bound"));
+        let few = json!({
+            "asked": "interleave:0-1", "got": {"0": 1.0}, "nodes": 2,
+            "unchecked": "too few pages for 2 nodes (1 page of 2 MiB)",
+        });
+        assert_eq!(
+            words(few).unwrap(),
+            "requested interleave:0-1: not checked: too few pages for 2 nodes (1 page of 2 MiB); \
+             100 % on node 0"
+        );
     }
 }

@@ -174,8 +174,8 @@ impl HplPlan {
         let mut outcome =
             hpl::run(site, &self.placement, &libraries, &options, multiple, end, observer)?;
         outcome.notices.splice(0..0, notices);
-        // The budget does not limit the time of the solution for a requested order.
-        if self.options.order == OrderSpec::Quick {
+        // The default budget does not apply to a requested order.
+        if self.options.order == OrderSpec::Quick || self.options.budget_asked {
             outcome.notices.extend(limits.overrun(GAUGE, tried));
         }
         if let (Some(reference), false) = (&self.reference, outcome.is_interrupted()) {

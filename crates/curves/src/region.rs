@@ -1,9 +1,7 @@
 //! Memory regions for measurements: one mapping with a buffer per worker. Each worker touches its own buffer first.
 
 use crate::pool::WorkerPool;
-use nodegauge_arena::ArenaError;
-use nodegauge_arena::PagedMapping;
-use nodegauge_arena::RequestedPages;
+use nodegauge_arena::{ArenaError, PagedMapping, RequestedPages, supply};
 use nodegauge_kernels::{ARRAYS, Args, Element, Kernel, LINE};
 use nodegauge_measure::Bytes;
 use nodegauge_placement::MemoryPolicy;
@@ -58,8 +56,7 @@ impl MemoryRegion {
         let granule = if pages == RequestedPages::Base { 4096 } else { 2 << 20 };
         let buffer = buffer.next_multiple_of(granule);
         let mapping = PagedMapping::map(Bytes(buffer * workers.len() as u64), pages)?;
-        let (start, length) = mapping.range();
-        policy.apply_to(start, length)?;
+        supply::place(&mapping, policy)?;
         let region = Self { mapping, first: workers.start, buffer: buffer as usize };
         pool.work(|worker| {
             if workers.contains(&worker) {

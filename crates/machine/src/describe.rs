@@ -193,7 +193,8 @@ fn memory_of(
     let limits = if live { cgroup::limits(root) } else { cgroup::CgroupLimits::default() };
     // In a guest, the firmware's list of modules does not describe real modules.
     let firmware = if live && !guest { dimms::modules(root) } else { None };
-    let sockets = topology.sockets.len() as u32;
+    let sockets =
+        if guest { dimms::sockets_behind_guest(topology) } else { topology.sockets.len() as u32 };
     let known = entry.and_then(|entry| {
         let of = match &entry.model {
             Some(model) => model.clone(),

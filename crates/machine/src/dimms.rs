@@ -7,6 +7,7 @@
 
 use crate::catalog::SocketMemory;
 use crate::root::SysRoot;
+use crate::topology::Topology;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::record::{Dimm, Figure, Machine, Memory};
 use nodegauge_measure::{SyntaxError, TransfersPerSec};
@@ -249,8 +250,8 @@ fn channel_in_slot(slot: &DimmSlot) -> Option<String> {
 }
 
 /// Determines the channels, the speed and the theoretical bandwidth of a node's memory from the first available source:
-/// the option, the firmware, or the catalog's entry for a socket. For a `guest`, the catalog's value of one socket is
-/// an upper limit, regardless of the number of sockets that the guest reports.
+/// the option, the firmware, or the catalog's entry for a socket. For a `guest`, the catalog's value is an upper limit;
+/// `sockets` is then that of [`sockets_behind_guest`].
 pub fn bandwidth(
     option: Option<DimmSpec>,
     firmware: Option<&Modules>,
@@ -275,11 +276,10 @@ pub fn bandwidth(
         basis = "DMI";
         detail = format!("{channels} channels x {speed} x {bytes} B ({counted})");
     } else if let Some((memory, of)) = catalog {
-        // Hypervisors often report one socket per core.
-        let (sockets, part) = if guest {
-            (1, "one whole socket, of which the guest has only a part")
-        } else {
-            (sockets, "every channel populated")
+        let part = match (guest, sockets) {
+            (false, _) => "every channel populated",
+            (true, 1) => "one whole socket, of which the guest has only a part",
+            (true, _) => "whole sockets, of which the guest has only a part",
         };
         at_most = guest || memory.at_most;
         let note = memory.note.as_ref().map_or_else(String::new, |note| format!("; {note}"));
@@ -308,6 +308,14 @@ pub fn bandwidth(
         }),
         ..Memory::default()
     }
+}
+
+/// Returns the number of sockets whose memory a guest may use. It is one if the hypervisor reports one socket per core,
+/// as many do, or fewer NUMA nodes with CPUs than sockets.
+pub fn sockets_behind_guest(topology: &Topology) -> u32 {
+    let sockets = topology.sockets.len();
+    let nodes = topology.host_nodes().filter(|node| !node.cpus.is_empty()).count();
+    if topology.cores.len() <= sockets { 1 } else { sockets.min(nodes).max(1) as u32 }
 }
 
 /// Returns the theoretical bandwidth of the NUMA nodes in `holding`, which contain the data. In three cases it is the

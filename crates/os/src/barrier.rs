@@ -8,11 +8,16 @@ use std::io;
 use std::ops::Deref;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Value that occupies its own cache line and the neighbouring line, which prefetchers load together with it.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct CacheLine<T>(pub T);
+
+/// Time in which a waiting thread yields before it sleeps. If all members have a CPU, they arrive much earlier, unless
+/// their work differs; then the repeated round makes up for the sleep.
+const AWAKE: Duration = Duration::from_millis(1);
 
 /// Size in bytes of a cache line that processes share.
 const LINE: usize = size_of::<CacheLine<AtomicU64>>();
@@ -31,34 +36,68 @@ pub struct Poisoned;
 #[repr(C)]
 pub struct Gate {
     arrived: CacheLine<AtomicUsize>,
+    /// Counter of the rounds times two; odd if a waiter slept in the last round.
     round: CacheLine<AtomicUsize>,
     poisoned: CacheLine<AtomicU32>,
+    /// 1 if a waiter has slept in the current round.
+    slept: CacheLine<AtomicU32>,
 }
 
 // SAFETY: the structure contains only atomic integers.
 unsafe impl SharedBytes for Gate {}
 
+/// State of the waiters of a round before they were released.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    Awake,
+    /// At least one waiter slept.
+    Asleep,
+}
+
+impl Waited {
+    /// Decodes [`Gate::round`].
+    fn of(round: usize) -> Self {
+        if round & 1 == 0 { Self::Awake } else { Self::Asleep }
+    }
+}
+
 impl Gate {
-    /// Spins until `count` threads or processes have called this function.
+    /// Spins until `count` threads or processes have called this function. After a long wait, it sleeps in between.
+    /// In that case all wait for each other a second time, so that no thread starts late because it woke late.
     ///
     /// # Errors
     /// Fails if the barrier is poisoned.
     #[inline]
     pub fn wait(&self, count: usize) -> Result<(), Poisoned> {
+        if self.meet(count)? == Waited::Asleep {
+            self.meet(count)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for one round.
+    #[inline]
+    fn meet(&self, count: usize) -> Result<Waited, Poisoned> {
         let round = self.round.0.load(Ordering::Acquire);
         if self.arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == count {
+            let slept = self.slept.0.swap(0, Ordering::Relaxed) as usize & 1;
+            let next = (round & !1).wrapping_add(2) | slept;
             self.arrived.0.store(0, Ordering::Relaxed);
-            self.round.0.store(round.wrapping_add(1), Ordering::Release);
-            return Ok(());
+            self.round.0.store(next, Ordering::Release);
+            return Ok(Waited::of(next));
         }
         let mut spin = Spin::default();
-        while self.round.0.load(Ordering::Acquire) == round {
+        loop {
+            let seen = self.round.0.load(Ordering::Acquire);
+            if seen != round {
+                return Ok(Waited::of(seen));
+            }
             if self.is_poisoned() {
                 return Err(Poisoned);
             }
-            spin.pause();
+            // A mark that the last member no longer sees only repeats the following round.
+            spin.pause_or_sleep(AWAKE, || self.slept.0.store(1, Ordering::Relaxed));
         }
-        Ok(())
     }
 
     /// True if the barrier is poisoned.
@@ -179,6 +218,32 @@ mod tests {
         assert!(barrier.is_poisoned() && other.is_poisoned());
         assert!(barrier.line(1).is_some() && other.line(2).is_none());
         assert!(ProcessBarrier::open("/dev/null").is_err());
+    }
+
+    #[test]
+    fn rounds_stay_in_step_if_waiters_sleep() {
+        let gate = Gate::default();
+        let passed = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for member in 0..3 {
+                let (gate, passed) = (&gate, &passed);
+                scope.spawn(move || {
+                    for round in 0..12 {
+                        if round % 3 == member {
+                            // Longer than waiters stay awake.
+                            std::thread::sleep(AWAKE * 4);
+                        }
+                        gate.wait(3).unwrap();
+                        passed.fetch_add(1, Ordering::AcqRel);
+                        gate.wait(3).unwrap();
+                        assert_eq!(passed.load(Ordering::Acquire), 3 * (round + 1));
+                    }
+                });
+            }
+        });
+        assert_eq!(gate.arrived.0.load(Ordering::Relaxed), 0);
+        // Every round advances the counter by two, and a round after a sleep was repeated.
+        assert!(gate.round.0.load(Ordering::Relaxed) >= 2 * 24);
     }
 
     #[test]

@@ -1,14 +1,20 @@
 //! Spin loops that wait for another CPU.
 
+use std::time::{Duration, Instant};
+
 /// Number of checks of the condition before a waiting thread yields. Threads may share a CPU, and then the thread for
 /// which this thread waits needs the CPU. At about 40 cycles per check, this is about 100 us.
 const CHECKS_BEFORE_YIELD: u32 = 10_000;
+/// Duration of one sleep of [`Spin::pause_or_sleep`]. The kernel adds its timer slack, which is as long.
+const SLEEP: Duration = Duration::from_micros(50);
 
 /// Pause in a loop that waits for another CPU. The loop first spins, and yields after a number of checks.
 #[derive(Debug)]
 pub struct Spin {
     checks: u32,
     before_yield: u32,
+    /// Time of the first yield of [`Spin::pause_or_sleep`].
+    yields_since: Option<Instant>,
 }
 
 impl Default for Spin {
@@ -22,24 +28,46 @@ impl Spin {
     /// Creates a pause that yields after `before_yield` checks.
     #[inline]
     pub fn new(before_yield: u32) -> Self {
-        Self { checks: 0, before_yield }
+        Self { checks: 0, before_yield, yields_since: None }
     }
 
     /// Pauses between two checks of the condition.
     #[inline]
     pub fn pause(&mut self) {
-        self.pause_or(|_| std::thread::yield_now());
+        self.pause_or(std::thread::yield_now);
     }
 
-    /// Pauses like [`Spin::pause`], but calls `idle` with the number of previous checks instead of yielding.
+    /// Pauses like [`Spin::pause`], but calls `idle` instead of yielding. The instruction for spin loops precedes the
+    /// call, because a hypervisor passes the CPU on when it sees this instruction, and not when a guest yields.
     #[inline]
-    pub fn pause_or(&mut self, idle: impl FnOnce(u32)) {
+    pub fn pause_or(&mut self, idle: impl FnOnce()) {
         self.checks = self.checks.saturating_add(1);
-        if self.checks < self.before_yield {
-            std::hint::spin_loop();
-        } else {
-            idle(self.checks);
+        std::hint::spin_loop();
+        if self.checks >= self.before_yield {
+            idle();
         }
+    }
+
+    /// Pauses like [`Spin::pause`], but sleeps instead of yielding after the thread has yielded for the time `awake`.
+    /// Returns the time that it slept, and calls `before` before it sleeps. If the awaited thread has no CPU because a hypervisor runs other CPUs or because
+    /// the CPU quota of a cgroup is used up, yielding does not give it one, but sleeping does.
+    #[inline]
+    pub fn pause_or_sleep(&mut self, awake: Duration, before: impl FnOnce()) -> Duration {
+        let mut slept = Duration::ZERO;
+        let mut yields_since = self.yields_since;
+        self.pause_or(|| {
+            let begun = *yields_since.get_or_insert_with(Instant::now);
+            if begun.elapsed() < awake {
+                std::thread::yield_now();
+            } else {
+                before();
+                let asleep = Instant::now();
+                std::thread::sleep(SLEEP);
+                slept = asleep.elapsed();
+            }
+        });
+        self.yields_since = yields_since;
+        slept
     }
 }
 
@@ -50,10 +78,21 @@ mod tests {
     #[test]
     fn it_spins_before_it_idles() {
         let mut spin = Spin::new(3);
-        let mut idled = Vec::new();
+        let mut idled = 0;
         for _ in 0..4 {
-            spin.pause_or(|looks| idled.push(looks));
+            spin.pause_or(|| idled += 1);
         }
-        assert_eq!(idled, [3, 4]);
+        assert_eq!(idled, 2);
+    }
+
+    #[test]
+    fn it_sleeps_after_it_has_yielded_for_a_time() {
+        let mut spin = Spin::new(2);
+        let mut announced = 0;
+        assert_eq!(spin.pause_or_sleep(Duration::ZERO, || announced += 1), Duration::ZERO);
+        assert!(spin.pause_or_sleep(Duration::ZERO, || announced += 1) >= SLEEP);
+        assert_eq!(announced, 1);
+        let mut awake = Spin::new(1);
+        assert_eq!(awake.pause_or_sleep(Duration::from_secs(3600), || {}), Duration::ZERO);
     }
 }

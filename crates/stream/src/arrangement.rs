@@ -67,6 +67,7 @@ impl Arrangement {
         notice::add_new(&mut notices, environment(&placement.notices));
         notice::add_new(&mut notices, size.notices.iter().cloned());
         config.check_pages(1)?;
+        config.check_bound_pages(1)?;
         Ok(Self { placement, ranks: None, options, size, configs: vec![config], notices })
     }
 
@@ -101,6 +102,10 @@ impl Arrangement {
         };
         let configs: Vec<TargetConfig> = ranks.ranks.iter().map(each).collect();
         configs[0].check_pages(count)?;
+        for rank in &configs {
+            let alike = configs.iter().filter(|other| other.policy == rank.policy).count();
+            rank.check_bound_pages(alike)?;
+        }
         let mut notices: Vec<Notice> = environment(&ranks.notices).collect();
         notices.extend(size.notices.iter().cloned());
         Ok(Self { placement, ranks: Some(ranks), options, size, configs, notices })

@@ -46,8 +46,7 @@ impl StreamPoint {
         let loops = native_loops(&config.kernels, config.element)?;
         check_arrays(&loops, config.arrays)?;
         let arrays = Arrays::map(config.arrays_config())?;
-        let (start, length) = arrays.mapping();
-        config.policy.apply_to(start, length)?;
+        arrays.place(&config.policy)?;
         let team = Team::start(&config.places)?;
         let mut point = Self {
             shared_lines: SharedLines::of_places(&config.places),

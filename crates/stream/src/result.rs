@@ -284,8 +284,8 @@ fn above_limit(evidence: &StreamEvidence<'_>, best: f64, limit: &Limit) -> Strin
     )
 }
 
-/// Returns the NUMA nodes of the arrays' pages. With several processes, these are the nodes of all processes together,
-/// because each process has its own policy.
+/// Returns the NUMA nodes of the arrays' pages, compared with the policy; with several processes, each process is
+/// compared with its own policy.
 fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
     let policy = &evidence.target.config().policy;
     let nodes = evidence.site.topology.nodes.len();
@@ -295,11 +295,27 @@ fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
         if bound { thread.nodes(&evidence.site.topology) } else { Vec::new() }
     };
     let thread_nodes: Vec<Vec<NodeId>> = threads.iter().map(home).collect();
+    let together = location::of_arrays(policy, &evidence.seen.nodes, nodes);
+    if !evidence.seen.ranks.is_empty() {
+        return ranks::numa(&evidence.seen.ranks, together);
+    }
     if evidence.seen.shares.is_empty() {
-        location::of_arrays(policy, &evidence.seen.nodes, nodes)
+        return together;
+    }
+    let config = evidence.target.config();
+    let numa = location::config(&evidence.seen.shares, config.arrays, policy, &thread_nodes, nodes);
+    match config.too_few_pages(evidence.seen.pages.as_ref()) {
+        Some(why) => NumaConfig { held: None, unchecked: Some(why), ..numa },
+        None => numa,
+    }
+}
+
+/// Returns the reasons why figures are suspect because pages are not on the requested nodes.
+fn misplaced(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Vec<String> {
+    if evidence.seen.ranks.is_empty() {
+        location::broken(numa, &evidence.target.config().policy).into_iter().collect()
     } else {
-        let arrays = evidence.target.config().arrays;
-        location::config(&evidence.seen.shares, arrays, policy, &thread_nodes, nodes)
+        ranks::doubts(&evidence.seen.ranks)
     }
 }
 
@@ -325,10 +341,7 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
     if let Some(doubt) = got.and_then(|got| small_pages(asked, got, "arrays")) {
         validity.suspect(doubt);
     }
-    if let Some(broken) = location::broken(numa, &evidence.target.config().policy) {
-        validity.suspect(broken);
-    }
-    ranks::doubts(&evidence.seen.ranks).into_iter().for_each(|doubt| validity.suspect(doubt));
+    misplaced(evidence, numa).into_iter().for_each(|doubt| validity.suspect(doubt));
     validity
 }
 
@@ -365,7 +378,10 @@ pub(crate) fn findings(evidence: &StreamEvidence<'_>) -> Vec<Finding> {
 /// Returns a finding if pages are not on the NUMA nodes of the policy.
 fn memory_elsewhere(evidence: &StreamEvidence<'_>) -> Option<Finding> {
     let policy = &evidence.target.config().policy;
-    let text = location::broken(&numa(evidence), policy)?;
+    let doubts = misplaced(evidence, &numa(evidence));
+    if doubts.is_empty() {
+        return None;
+    }
     let remedy = match policy {
         MemoryPolicy::Default | MemoryPolicy::Local => {
             "free memory on each node (numactl --hardware shows it), and disable NUMA balancing \
@@ -379,7 +395,7 @@ fn memory_elsewhere(evidence: &StreamEvidence<'_>) -> Option<Finding> {
     Some(Finding {
         id: "memory-elsewhere".to_owned(),
         severity: Severity::Warning,
-        text,
+        text: doubts.join("; "),
         remedy: remedy.to_owned(),
         cost: None,
     })

@@ -4,7 +4,7 @@
 use crate::config::RankConfig;
 use crate::kernels::{Element, Kernel, KernelShape, Loop};
 use crate::traffic::Counted;
-use nodegauge_arena::location::Share;
+use nodegauge_arena::location::{self, Share};
 use nodegauge_arena::{ArenaError, ArrayLayout, ArrayShare, ArraysConfig, RequestedPages};
 use nodegauge_machine::{CpuId, NodeId, Unavailable};
 use nodegauge_measure::Fraction;
@@ -54,10 +54,23 @@ impl TargetConfig {
         self.arrays as u64 * self.elements * self.element.bytes()
     }
 
+    /// Returns the reason why the interleaving of the arrays over the nodes of the policy cannot be judged if the arrays
+    /// are on pages of these sizes; `None` if it can, or if the arrays are not interleaved.
+    pub(crate) fn too_few_pages(&self, pages: Option<&BTreeMap<u64, Fraction>>) -> Option<String> {
+        let MemoryPolicy::Interleave(nodes) = &self.policy else { return None };
+        location::too_few_pages(self.bytes(), pages?, nodes.len())
+    }
+
     /// Checks that enough huge pages are reserved for the arrays of `processes` processes, if the arrays require huge
     /// pages.
     pub(crate) fn check_pages(&self, processes: u64) -> Result<(), ArenaError> {
         Ok(self.arrays_config().check(processes)?)
+    }
+
+    /// Checks that the nodes to which the arrays are bound have enough huge pages for `processes` processes that are
+    /// bound to them.
+    pub(crate) fn check_bound_pages(&self, processes: usize) -> Result<(), ArenaError> {
+        Ok(self.arrays_config().check_bound(&self.policy, processes as u64)?)
     }
 }
 
@@ -175,4 +188,7 @@ pub struct RankSeen {
     pub policy: MemoryPolicy,
     /// NUMA nodes on which the pages are expected; `None` if they may be on any node.
     pub expected: Option<Vec<u32>>,
+    /// Reason why the interleaving of the pages cannot be judged.
+    #[serde(default)]
+    pub unchecked: Option<String>,
 }

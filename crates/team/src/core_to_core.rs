@@ -126,7 +126,7 @@ fn wait_until(line: &AtomicU64, idle: &dyn Fn(), done: impl Fn(u64) -> bool) -> 
         if done(seen) {
             return seen;
         }
-        spin.pause_or(|_| idle());
+        spin.pause_or(idle);
     }
 }
 

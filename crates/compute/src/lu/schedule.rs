@@ -28,6 +28,9 @@ const LEAST_ROWS: usize = 512;
 const DEPTH: usize = 2;
 /// Number of checks for new work before a waiting thread yields the CPU.
 const SPINS_BEFORE_YIELD: u32 = 2_000;
+/// Time in which a waiting thread yields before it sleeps. It is much longer than a piece takes: threads share CPUs, or
+/// other programs run.
+const AWAKE: Duration = Duration::from_millis(100);
 
 /// Update of neighbouring blocks with one panel, identified by the first block.
 #[derive(Debug)]
@@ -299,15 +302,7 @@ fn wait_for_change(shared: &LuShared<'_>, version: u64, index: usize, joined: us
     let mut slept = 0.0;
     let over = || shared.stopped() && (index == 0 || index >= shared.group.size);
     while schedule.version.load(Ordering::Acquire) == version && !over() && !called() {
-        spin.pause_or(|looks| match looks {
-            // The thread has waited much longer than a piece takes: threads share CPUs, or other programs run.
-            1_000_000.. => {
-                let start = Instant::now();
-                std::thread::sleep(Duration::from_micros(50));
-                slept += start.elapsed().as_secs_f64();
-            }
-            _ => std::thread::yield_now(),
-        });
+        slept += spin.pause_or_sleep(AWAKE, || {}).as_secs_f64();
     }
     slept
 }

@@ -2,6 +2,7 @@
 //! sources.
 
 use super::*;
+use crate::topology::TopologySource;
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Measurement, NumaNode, Quoted};
 use proptest::prelude::*;
@@ -173,6 +174,29 @@ fn the_catalog_answers_last_and_says_what_it_takes_for_granted() {
     assert_eq!(bandwidth(None, None, None, 2, false), Memory::default());
 }
 
+#[test]
+fn the_limit_of_a_guest_is_that_of_all_sockets_on_which_its_memory_may_be() {
+    let sockets = |text: &str| {
+        let source = TopologySource::Synthetic(text.to_owned());
+        sockets_behind_guest(&Topology::load(&source).unwrap())
+    };
+    assert_eq!(sockets("Package:2 NUMANode:1 Core:2 PU:1"), 2);
+    assert_eq!(sockets("Package:1 NUMANode:4 Core:2 PU:1"), 1);
+    // One socket per core, and more sockets than nodes.
+    assert_eq!(sockets("Package:4 NUMANode:1 Core:1 PU:1"), 1);
+    assert_eq!(sockets("NUMANode:1 Package:4 Core:2 PU:1"), 1);
+    let memory = crate::catalog::named("EPYC 9654").unwrap().memory.unwrap();
+    let figure = bandwidth(None, None, Some((&memory, "EPYC 9654")), 2, true).theoretical.unwrap();
+    assert_eq!((figure.value, figure.at_most), (921.6e9, true));
+    assert_eq!(
+        figure.detail.as_deref(),
+        Some(
+            "catalog: EPYC 9654, 2 x 12 channels of DDR5-4800, \
+             whole sockets, of which the guest has only a part"
+        )
+    );
+}
+
 /// Returns a machine with eight NUMA nodes and this total number of channels.
 fn of_eight_nodes(channels: u32, guest: bool) -> Machine {
     let node = |id| NumaNode {
@@ -231,18 +255,6 @@ fn a_figure_above_what_is_at_most_has_no_limit_and_is_not_invalid() {
     assert_eq!(limit(400e9, true), None);
     let broken = limit(400e9, false).unwrap();
     assert!(broken.fraction.0 > 1.0 && broken.basis == "catalog");
-}
-
-#[test]
-fn sockets_of_a_guest_are_not_multiplied() {
-    let genoa = crate::catalog::named("EPYC 9654").unwrap().memory.unwrap();
-    let of = |sockets, guest| {
-        let known = bandwidth(None, None, Some((&genoa, "EPYC 9654")), sockets, guest);
-        let figure = known.theoretical.unwrap();
-        (figure.value, figure.at_most)
-    };
-    assert_eq!((of(2, false), of(2, true)), ((921.6e9, false), (460.8e9, true)));
-    assert_eq!(of(96, true), of(1, true));
 }
 
 proptest! {

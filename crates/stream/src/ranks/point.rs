@@ -184,7 +184,8 @@ impl RanksPoint {
                 memory_got: got.map(|got| got.iter().map(|(node, x)| (node.0, *x)).collect()),
                 ..RankConfig::default()
             };
-            RankSeen { config, policy, expected: self.expected[rank].clone() }
+            let unchecked = self.configs[rank].too_few_pages(part.pages.as_ref());
+            RankSeen { config, policy, expected: self.expected[rank].clone(), unchecked }
         };
         let array = |i: usize| mean(&parts.iter().map(|part| &part.nodes[i]).collect::<Vec<_>>());
         let wrong = parts.iter().enumerate().find_map(|(number, part)| {

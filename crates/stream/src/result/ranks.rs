@@ -4,6 +4,8 @@
 use super::StreamEvidence;
 use crate::config::{RankConfig, StreamConfig};
 use crate::target::RankSeen;
+use nodegauge_arena::{NumaConfig, location};
+use nodegauge_measure::Fraction;
 use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_placement::cpus::number_ranges;
@@ -36,24 +38,69 @@ pub(crate) fn describe(evidence: &StreamEvidence<'_>, i: usize, config: &mut Str
     config.ranks = Some(seen.iter().map(rank).collect());
 }
 
-/// Returns the reasons why figures are suspect because pages of ranks are not on the requested nodes.
-pub(crate) fn doubts(ranks: &[RankSeen]) -> Vec<String> {
-    let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
-    for rank in ranks {
-        let (Some(doubt), number) = (doubt(rank), rank.config.rank) else { continue };
-        match groups.iter_mut().find(|(known, _)| *known == doubt) {
-            Some((_, numbers)) => numbers.push(number),
-            None => groups.push((doubt, vec![number])),
+/// Compares the pages of each rank with the rank's own request. `together` has the nodes of the pages of all ranks.
+pub(crate) fn numa(ranks: &[RankSeen], together: NumaConfig) -> NumaConfig {
+    let held: Vec<Fraction> = ranks.iter().filter_map(held).collect();
+    let mean = held.iter().copied().sum::<Fraction>() / held.len() as f64;
+    let unchecked = ranks.iter().find_map(|rank| rank.unchecked.clone());
+    NumaConfig {
+        asked: asked(ranks),
+        held: (!held.is_empty()).then_some(mean),
+        unchecked: unchecked.filter(|_| held.is_empty()),
+        ..together
+    }
+}
+
+/// Returns the policies of the ranks: the common one, or each with its ranks.
+fn asked(ranks: &[RankSeen]) -> String {
+    let policies = ranks.iter().map(|rank| (rank.policy.to_string(), rank.config.rank));
+    let groups = grouped(policies);
+    match &groups[..] {
+        [(policy, _)] => policy.clone(),
+        several => {
+            let words = several
+                .iter()
+                .map(|(policy, numbers)| format!("{policy} ({})", ranks_in_words(numbers)));
+            words.collect::<Vec<_>>().join(", ")
         }
     }
+}
+
+/// Returns the share of a rank's pages that are where its policy requires them; `None` if this cannot be judged.
+fn held(rank: &RankSeen) -> Option<Fraction> {
+    let (expected, got) = (rank.expected.as_ref()?, rank.config.memory_got.as_ref()?);
+    match rank.policy {
+        _ if rank.unchecked.is_some() => None,
+        MemoryPolicy::Interleave(_) => Some(location::evenness(got, expected)),
+        _ => Some(expected.iter().filter_map(|node| got.get(node)).copied().sum()),
+    }
+}
+
+/// Groups numbers of ranks by a text, in order of appearance.
+fn grouped(texts: impl Iterator<Item = (String, u32)>) -> Vec<(String, Vec<u32>)> {
+    let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
+    for (text, number) in texts {
+        match groups.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, numbers)) => numbers.push(number),
+            None => groups.push((text, vec![number])),
+        }
+    }
+    groups
+}
+
+/// Returns numbers of ranks as text, e.g. `ranks 0-3`.
+fn ranks_in_words(numbers: &[u32]) -> String {
+    let several = if numbers.len() > 1 { "ranks" } else { "rank" };
+    format!("{several} {}", number_ranges(numbers.iter().copied()))
+}
+
+/// Returns the reasons why figures are suspect because pages of ranks are not on the requested nodes.
+pub(crate) fn doubts(ranks: &[RankSeen]) -> Vec<String> {
+    let doubts = ranks.iter().filter_map(|rank| Some((doubt(rank)?, rank.config.rank)));
     let words = |(doubt, numbers): (String, Vec<u32>)| {
-        let several = if numbers.len() > 1 { "ranks" } else { "rank" };
-        format!(
-            "pages are not on the requested nodes: {several} {}: {doubt}",
-            number_ranges(numbers)
-        )
+        format!("pages are not on the requested nodes: {}: {doubt}", ranks_in_words(&numbers))
     };
-    groups.into_iter().map(words).collect()
+    grouped(doubts).into_iter().map(words).collect()
 }
 
 fn doubt(rank: &RankSeen) -> Option<String> {
@@ -67,7 +114,8 @@ fn doubt(rank: &RankSeen) -> Option<String> {
     }
     let even = 1.0 / expected.len() as f64;
     let uneven = |node: &&u32| (on(node) - even).abs() > UNEVEN;
-    let interleaved = matches!(rank.policy, MemoryPolicy::Interleave(_));
+    let interleaved =
+        matches!(rank.policy, MemoryPolicy::Interleave(_)) && rank.unchecked.is_none();
     let node = expected.iter().find(uneven).filter(|_| interleaved)?;
     let share = on(node) * 100.0;
     Some(format!("node {node} has {share:.0} % of pages interleaved over {nodes}"))
@@ -77,7 +125,6 @@ fn doubt(rank: &RankSeen) -> Option<String> {
 mod tests {
     use super::*;
     use nodegauge_machine::NodeId;
-    use nodegauge_measure::Fraction;
 
     fn rank(number: u32, policy: MemoryPolicy, expected: &[u32], got: &[(u32, f64)]) -> RankSeen {
         let memory_got = Some(got.iter().map(|(node, share)| (*node, Fraction(*share))).collect());
@@ -85,7 +132,37 @@ mod tests {
             config: RankConfig { rank: number, memory_got, ..RankConfig::default() },
             policy,
             expected: Some(expected.to_vec()),
+            unchecked: None,
         }
+    }
+
+    #[test]
+    fn each_rank_is_compared_with_its_own_request() {
+        let bind = |node| MemoryPolicy::Bind(vec![NodeId(node)]);
+        let together = || NumaConfig { asked: "bind:0".to_owned(), ..NumaConfig::default() };
+        let ranks = [
+            rank(0, bind(0), &[0], &[(0, 1.0)]),
+            rank(1, bind(0), &[0], &[(0, 1.0)]),
+            rank(2, bind(1), &[1], &[(1, 1.0)]),
+        ];
+        let right = numa(&ranks, together());
+        assert_eq!(right.asked, "bind:0 (ranks 0-1), bind:1 (rank 2)");
+        assert_eq!(right.held, Some(Fraction(1.0)));
+        let crossed = [ranks[0].clone(), rank(1, bind(1), &[1], &[(0, 1.0)])];
+        assert_eq!(numa(&crossed, together()).held, Some(Fraction(0.5)));
+        // Ranks that are not bound and have no nodes are not compared.
+        let free = RankSeen { expected: None, ..rank(0, MemoryPolicy::Local, &[], &[(1, 1.0)]) };
+        let free = numa(&[free], together());
+        assert_eq!((free.asked.as_str(), free.held, free.unchecked), ("local", None, None));
+        // Two pages cannot be even on four nodes.
+        let nodes = MemoryPolicy::Interleave((0..4).map(NodeId).collect());
+        let few = RankSeen {
+            unchecked: Some("too few pages".to_owned()),
+            ..rank(0, nodes, &[0, 1, 2, 3], &[(0, 0.5), (1, 0.5)])
+        };
+        assert_eq!(doubts(std::slice::from_ref(&few)), [""; 0]);
+        let few = numa(&[few], together());
+        assert_eq!((few.held, few.unchecked.as_deref()), (None, Some("too few pages")));
     }
 
     #[test]

@@ -1,0 +1,355 @@
+//! Virtual machines: a shape, its start, and the results of the commands that run in it.
+//!
+//! The guest's file system contains the program, numactl, busybox and one file per command. Each command writes its
+//! output and its exit code to the second serial line, between marks; the first one is the kernel's.
+
+use crate::archive::Archive;
+use crate::outcome::Outcome;
+use crate::skip::{Part, skip};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{LazyLock, OnceLock};
+use std::time::Duration;
+
+/// Time limit of a machine with all its commands, and of a command in it. They only end what hangs.
+const TIMEOUT: Duration = Duration::from_secs(900);
+const COMMAND_SECONDS: u32 = 300;
+/// Emulation of all CPUs of a guest by one thread. It needs one CPU, and a CPU that spins passes it on to the next one.
+/// With a thread per CPU, spinning CPUs take the time of those that work.
+const ACCELERATOR: &str = "tcg,thread=single";
+/// Beginning of a line that is not output of a command.
+const MARK: &str = "@@ ";
+/// Names of the commands that describe the guest before the first and after the last command of a shape.
+const BEFORE: &str = "before";
+const AFTER: &str = "after";
+
+/// First process of a guest.
+const INIT: &str = r#"#!/bin/busybox sh
+/bin/busybox --install -s /bin
+mount -t proc none /proc
+mount -t sysfs none /sys
+mount -t devtmpfs none /dev
+mkdir -p /dev/shm /tmp /root
+mount -t tmpfs none /dev/shm
+hostname guest
+export HOME=/root PATH=/bin LC_ALL=C NO_COLOR=1
+stty -F /dev/ttyS1 raw
+cd /root
+sh /commands/all >/dev/ttyS1
+poweroff -f
+"#;
+
+/// Functions of the commands.
+const FUNCTIONS: &str = r##"
+# Runs a command of /commands and prints its results between marks.
+report() {
+    from=$(cut -d ' ' -f 1 /proc/uptime)
+    timeout -s KILL "$2" sh "/commands/$1" >/tmp/out 2>/tmp/err </dev/null
+    code=$?
+    printf '\n@@ %s stdout\n' "$1"; cat /tmp/out
+    printf '\n@@ %s stderr\n' "$1"; cat /tmp/err
+    printf '\n@@ %s exit %s %s %s\n' "$1" $code "$from" "$(cut -d ' ' -f 1 /proc/uptime)"
+}
+
+# Prints the state that commands must leave as it was: reserved pages, shared memory, temporary files, processes.
+state() {
+    grep HugePages_ /proc/meminfo
+    ls -A /dev/shm
+    ls -A /tmp | grep -v -E '^(out|err|look)$'
+    ps -o comm | grep -E 'nodegauge|hwloc'
+    true
+}
+
+# Prints the mappings of 8 MiB or more of each process of the program that no file fills, with the path of their
+# numa_maps. Smaller ones may be those of the allocator.
+mappings() {
+    for process in $(pidof nodegauge); do
+        awk -v path="/proc/$process/numa_maps" '
+            / N[0-9]+=/ && (/ huge / || $0 !~ / (file=|heap|stack)/) {
+                pages = 0
+                for (i = 3; i <= NF; i++) {
+                    if ($i ~ /^N[0-9]+=/) { split($i, part, "="); pages += part[2] }
+                    if ($i ~ /^kernelpagesize_kB=/) { split($i, part, "="); size = part[2] }
+                }
+                if (pages * size >= 8192) print path, $0, "KiB=" pages * size
+            }' "/proc/$process/numa_maps"
+    done 2>/dev/null
+}
+
+# Runs a command; as soon as $1 processes have touched $2 MiB each and touch no more, writes to /tmp/look what the
+# kernel reports of them.
+look() {
+    count=$1
+    mib=$2
+    shift 2
+    echo "never: fewer than $count processes had $mib MiB" >/tmp/look
+    "$@" &
+    program=$!
+    before=0
+    while kill -0 $program 2>/dev/null; do
+        mappings >/tmp/mappings
+        total=$(awk -v count="$count" -v mib="$mib" '
+            { split($NF, part, "="); sum[$1] += part[2]; total += part[2] }
+            END {
+                for (path in sum) if (sum[path] >= mib * 1024) full++
+                print (full >= count) ? total : 0
+            }' /tmp/mappings)
+        if [ "$total" != 0 ] && [ "$total" = "$before" ]; then
+            {
+                cat /tmp/mappings
+                for path in $(cut -d ' ' -f 1 /tmp/mappings | uniq); do
+                    for task in "${path%numa_maps}"task/*; do
+                        echo "$path $(taskset -p "${task##*/}")"
+                    done
+                done
+            } >/tmp/look
+            break
+        fi
+        before=$total
+        usleep 20000
+    done
+    rm -f /tmp/mappings
+    wait $program
+}
+"##;
+
+/// Described machine.
+pub struct Shape {
+    pub name: &'static str,
+    /// Options of qemu for processors, memory and NUMA nodes.
+    pub qemu: &'static [&'static str],
+    /// Options of the kernel.
+    pub kernel: &'static str,
+    /// Shell commands before the first command, e.g. to switch a CPU off.
+    pub setup: &'static str,
+    /// Names and shell commands, in order.
+    pub commands: &'static [(&'static str, &'static str)],
+}
+
+/// Machine of a shape after its end: the results of all commands.
+pub struct Guest {
+    outcomes: BTreeMap<String, Outcome>,
+}
+
+/// Guest of a shape, which all tests of the shape share.
+pub type Shared = OnceLock<Result<Guest, Missing>>;
+
+/// Reason why no machine can be started: a program or the kernel is missing.
+#[derive(Clone)]
+pub struct Missing(String);
+
+impl Shape {
+    /// Returns the guest of this shape, which is started if it was not yet; skips the test if that is impossible.
+    #[track_caller]
+    pub fn guest(&'static self, shared: &'static Shared) -> Option<&'static Guest> {
+        match shared.get_or_init(|| self.run()) {
+            Ok(guest) => Some(guest),
+            Err(missing) => {
+                skip(Part::Machines, &missing.0);
+                None
+            }
+        }
+    }
+
+    /// Starts a machine, runs all commands and waits for its end.
+    fn run(&self) -> Result<Guest, Missing> {
+        let files = BASE.as_ref().map_err(Missing::clone)?;
+        let folder = tempfile::tempdir().unwrap();
+        let [initrd, console, results] =
+            ["initrd", "console", "results"].map(|name| folder.path().join(name));
+        fs::write(&initrd, [&files.archive[..], &self.archive()].concat()).unwrap();
+        let serial = |path: &Path| format!("file:{}", path.display());
+        let mut qemu = Command::new("qemu-system-x86_64");
+        qemu.args(["-nodefaults", "-display", "none", "-no-reboot"])
+            .args(["-accel", ACCELERATOR])
+            .args(self.qemu)
+            .args(["-serial", &serial(&console), "-serial", &serial(&results)])
+            .args(["-append", &format!("console=ttyS0 quiet panic=-1 {}", self.kernel)])
+            .arg("-kernel")
+            .arg(&files.kernel)
+            .arg("-initrd")
+            .arg(&initrd);
+        let ended = assert_cmd::Command::from_std(qemu).timeout(TIMEOUT).output().unwrap();
+        let results = fs::read(&results).unwrap_or_default();
+        let outcomes = parse(&String::from_utf8_lossy(&results), self.commands);
+        assert!(
+            outcomes.contains_key(AFTER),
+            "the machine {} ended early: {}\n--- stderr\n{}--- console\n{}--- results\n{}",
+            self.name,
+            ended.status,
+            String::from_utf8_lossy(&ended.stderr),
+            fs::read_to_string(&console).unwrap_or_default(),
+            String::from_utf8_lossy(&results),
+        );
+        Ok(Guest { outcomes })
+    }
+
+    /// Returns the archive with the commands of this shape.
+    fn archive(&self) -> Vec<u8> {
+        let mut archive = Archive::default();
+        archive.folder("commands");
+        let mut all = format!(". /commands/functions\n{}\n", self.setup);
+        for (name, command) in
+            [(BEFORE, "state")].iter().chain(self.commands).chain(&[(AFTER, "state")])
+        {
+            let text = format!(". /commands/functions\n{command}\n");
+            archive.file(&format!("commands/{name}"), text.as_bytes());
+            all += &format!("report {name} {COMMAND_SECONDS}\n");
+        }
+        archive.file("commands/functions", FUNCTIONS.as_bytes());
+        archive.file("commands/all", all.as_bytes());
+        archive.finish()
+    }
+}
+
+impl Guest {
+    /// Returns the result of a command.
+    #[track_caller]
+    pub fn of(&self, name: &str) -> Outcome {
+        self.outcomes.get(name).unwrap_or_else(|| panic!("there is no command {name}")).clone()
+    }
+
+    /// Checks that the commands left nothing: the same reserved pages, no shared memory, no files, no processes.
+    #[track_caller]
+    pub fn is_left_as_it_was(&self) {
+        let before = self.of(BEFORE).exits(0).stdout;
+        let after = self.of(AFTER).exits(0);
+        if after.stdout != before {
+            after.fail(&format!("expected the state before the first command:\n{before}"));
+        }
+    }
+}
+
+/// Files of every guest.
+struct Files {
+    kernel: PathBuf,
+    /// Archive of the programs.
+    archive: Vec<u8>,
+}
+
+static BASE: LazyLock<Result<Files, Missing>> = LazyLock::new(files);
+
+/// Collects the kernel and the programs with their libraries.
+fn files() -> Result<Files, Missing> {
+    find("qemu-system-x86_64")?;
+    let busybox = find("busybox")?;
+    let numactl = find("numactl")?;
+    let kernel = kernel()?;
+    let mut archive = Archive::default();
+    for folder in ["bin", "proc", "sys", "dev", "root"] {
+        archive.folder(folder);
+    }
+    archive.file("init", INIT.as_bytes());
+    archive.file("bin/busybox", &fs::read(&busybox).unwrap());
+    archive.file("bin/numactl", &fs::read(&numactl).unwrap());
+    archive.file("bin/nodegauge", &without_debug_information(Path::new(PROGRAM)));
+    let mut folders = Vec::new();
+    let mut libraries = libraries(Path::new(PROGRAM));
+    libraries.extend(self::libraries(&numactl));
+    libraries.sort();
+    libraries.dedup();
+    for library in &libraries {
+        let ancestors: Vec<&Path> = library.ancestors().skip(1).collect();
+        for folder in ancestors.into_iter().rev().filter(|folder| folder.parent().is_some()) {
+            if !folders.contains(&folder) {
+                archive.folder(folder.to_str().unwrap());
+                folders.push(folder);
+            }
+        }
+        archive.file(library.to_str().unwrap(), &fs::read(library).unwrap());
+    }
+    Ok(Files { kernel, archive: archive.finish() })
+}
+
+/// Path of the program.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_nodegauge");
+
+/// Returns the path of an installed program.
+fn find(program: &str) -> Result<PathBuf, Missing> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file());
+    found.ok_or_else(|| Missing(format!("there is no {program}")))
+}
+
+/// Returns the kernel of the guests, which is downloaded once and kept in the build folder.
+fn kernel() -> Result<PathBuf, Missing> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/guest-kernel");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("machines");
+    let output = Command::new(script).arg(folder).output().unwrap();
+    let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if output.status.success() && !path.is_empty() {
+        return Ok(PathBuf::from(path));
+    }
+    let why = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+    Err(Missing(format!("no kernel: {why}")))
+}
+
+/// Returns a program without debug information, which is most of it, if `strip` is installed.
+fn without_debug_information(program: &Path) -> Vec<u8> {
+    let stripped = tempfile::NamedTempFile::new().unwrap();
+    let strip =
+        Command::new("strip").arg("-g").arg("-o").arg(stripped.path()).arg(program).status();
+    let done = strip.is_ok_and(|status| status.success());
+    fs::read(if done { stripped.path() } else { program }).unwrap()
+}
+
+/// Returns the shared libraries of a program, and its interpreter.
+fn libraries(program: &Path) -> Vec<PathBuf> {
+    let output = Command::new("ldd").arg(program).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let words = text.split_whitespace().filter(|word| word.starts_with('/'));
+    words.map(PathBuf::from).collect()
+}
+
+/// Parses the results of the commands.
+fn parse(results: &str, commands: &[(&str, &str)]) -> BTreeMap<String, Outcome> {
+    let mut outcomes = BTreeMap::new();
+    let mut parts: BTreeMap<&str, String> = BTreeMap::new();
+    let mut current = None;
+    for line in results.lines() {
+        let Some(mark) = line.strip_prefix(MARK) else {
+            if let Some(text) = current.and_then(|stream| parts.get_mut(stream)) {
+                text.push_str(line);
+                text.push('\n');
+            }
+            continue;
+        };
+        let words: Vec<&str> = mark.split(' ').collect();
+        if let [name, "exit", code, from, to] = words[..] {
+            let command = commands.iter().find(|(known, _)| *known == name);
+            let command = command.map_or("state", |(_, command)| command);
+            let took = to.parse::<f64>().unwrap() - from.parse::<f64>().unwrap();
+            eprintln!("{took:6.1} s {name}");
+            let words = format!("{command}\n({name}, {took:.1} s in the guest)");
+            let [stdout, stderr] = ["stdout", "stderr"].map(|stream| output(parts.remove(stream)));
+            let outcome = Outcome::new(words, code.parse().ok(), stdout, stderr);
+            outcomes.insert(name.to_owned(), outcome);
+            current = None;
+        } else {
+            current = words.get(1).copied();
+            parts.extend(current.map(|stream| (stream, String::new())));
+        }
+    }
+    outcomes
+}
+
+/// Returns the text of a stream without the line break that precedes the next mark.
+fn output(text: Option<String>) -> String {
+    let text = text.unwrap_or_default();
+    text.strip_suffix('\n').unwrap_or(&text).to_owned()
+}
+
+#[test]
+fn results_are_parsed_as_they_were_printed() {
+    let text = "\n@@ nodes stdout\na\n\nb\n\n@@ nodes stderr\n\n@@ nodes exit 3 1.5 4.0\n\n@@ after stdout\n";
+    let outcomes = parse(text, &[("nodes", "numactl --hardware")]);
+    let nodes = &outcomes["nodes"];
+    assert_eq!(
+        (nodes.code, nodes.stdout.as_str(), nodes.stderr.as_str()),
+        (Some(3), "a\n\nb\n", "")
+    );
+    assert_eq!(outcomes.len(), 1);
+}

@@ -1,0 +1,71 @@
+//! One CPU of 2008: SSE 4.2 and no AVX.
+
+use crate::fields::measurements;
+use crate::guest::{Guest, Shape, Shared};
+use serde_json::json;
+
+static SHARED: Shared = Shared::new();
+static OLD: Shape = Shape {
+    name: "old",
+    qemu: &["-cpu", "Nehalem", "-smp", "1", "-m", "1536"],
+    kernel: "",
+    setup: "",
+    commands: &[
+        ("machine", "nodegauge machine --json"),
+        ("stream", "nodegauge stream --size 300000 --samples 2 --json -"),
+        ("hpl", "nodegauge hpl -N 128 --nb 32 --samples 1 --budget 1 --json -"),
+        ("matrix", "nodegauge memory matrix --size 1MiB --samples 1 --json -"),
+        ("no-ranks", "nodegauge stream --ranks 2"),
+        ("no-threads", "nodegauge stream -t 2"),
+        ("no-node", "nodegauge stream --numa interleave:0-1"),
+    ],
+};
+
+fn guest() -> Option<&'static Guest> {
+    OLD.guest(&SHARED)
+}
+
+#[test]
+fn old_processors_have_their_own_loops() {
+    let Some(guest) = guest() else { return };
+    let machine = guest.of("machine").exits(0).json()["machine"].clone();
+    assert_eq!(machine["processor"]["isa"], json!(["sse2", "sse4.2"]));
+    assert_eq!(machine["processor"]["threads"], 1);
+    let record = guest.of("stream").exits(0).json();
+    for m in measurements(&record) {
+        let isa = m["config"]["isa"].as_str().unwrap();
+        assert!(["portable", "sse2"].contains(&isa), "{m:#}");
+        assert_eq!(m["config"]["threads"], 1);
+        assert!(m["value"].as_f64().unwrap() > 0.0, "{m:#}");
+    }
+}
+
+#[test]
+fn old_processors_solve_a_system() {
+    let Some(guest) = guest() else { return };
+    let record = guest.of("hpl").exits(0).json();
+    let rating = measurements(&record).iter().find(|m| m["name"] == "rating").unwrap();
+    assert_ne!(rating["validity"]["status"], "invalid", "{rating:#}");
+    assert!(rating["value"].as_f64().unwrap() > 0.0, "{rating:#}");
+}
+
+#[test]
+fn old_machines_have_a_matrix_of_one_node() {
+    let Some(guest) = guest() else { return };
+    let record = guest.of("matrix").exits(0).json();
+    assert!(measurements(&record).iter().all(|m| m["name"] == "n0->n0"), "{record:#}");
+}
+
+#[test]
+fn old_machines_refuse_a_second_cpu_and_node() {
+    let Some(guest) = guest() else { return };
+    guest.of("no-ranks").exits(2).complains("cannot place 2 ranks").prints_nothing();
+    guest.of("no-threads").exits(2).complains("error: ").prints_nothing();
+    guest.of("no-node").exits(2).complains("NUMA node 1 does not exist").prints_nothing();
+}
+
+#[test]
+fn old_is_left_as_it_was() {
+    let Some(guest) = guest() else { return };
+    guest.is_left_as_it_was();
+}

@@ -1,0 +1,225 @@
+//! A node of the T2K cluster: four sockets of four cores without AVX, a NUMA node each.
+
+use crate::fields::measurements;
+use crate::guest::{Guest, Shape, Shared};
+use crate::look::{Hardware, Mapping, mappings, processes};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+static SHARED: Shared = Shared::new();
+static T2K: Shape = Shape {
+    name: "t2k",
+    qemu: &[
+        "-cpu",
+        "Opteron_G3",
+        "-smp",
+        "16,sockets=4,cores=4",
+        "-m",
+        "4096",
+        "-object",
+        "memory-backend-ram,id=m0,size=1024M",
+        "-numa",
+        "node,nodeid=0,memdev=m0,cpus=0-3",
+        "-object",
+        "memory-backend-ram,id=m1,size=1024M",
+        "-numa",
+        "node,nodeid=1,memdev=m1,cpus=4-7",
+        "-object",
+        "memory-backend-ram,id=m2,size=1024M",
+        "-numa",
+        "node,nodeid=2,memdev=m2,cpus=8-11",
+        "-object",
+        "memory-backend-ram,id=m3,size=1024M",
+        "-numa",
+        "node,nodeid=3,memdev=m3,cpus=12-15",
+    ],
+    kernel: "",
+    setup: "",
+    commands: &[
+        ("numactl", "numactl --hardware"),
+        ("machine", "nodegauge machine --json"),
+        ("places", "nodegauge places --ranks 16 --policy 3 --rank-map cyclic --json"),
+        // The arrays of all policies exist at the same time.
+        (
+            "policies",
+            "look 4 84 nodegauge stream --ranks 4 --rank-map cyclic --sweep policy=0-5 --size 600000 \
+             --kernels triad --samples 2 --json -",
+        ),
+        ("policies-look", "cat /tmp/look"),
+        (
+            "bound",
+            "nodegauge stream --ranks 4 --rank-map cyclic --policy 3 --size 300000 --kernels triad \
+             --samples 2",
+        ),
+        (
+            "iccg",
+            "nodegauge apps iccg --ranks 4 --rank-map cyclic --policy 3 --elements 6,6,6 --samples 1 --json -",
+        ),
+        ("no-pages", "nodegauge stream --pages 2m --size 100000"),
+        ("no-map", "nodegauge stream --ranks 17 --policy 3"),
+        ("no-policy", "nodegauge stream --ranks 4 --policy 6"),
+    ],
+};
+
+fn guest() -> Option<&'static Guest> {
+    T2K.guest(&SHARED)
+}
+
+/// Policy of the lecture, with what the kernel should report of a rank on a socket.
+struct Policy {
+    number: u64,
+    /// Policy of the mapping; `N` stands for the number of the socket.
+    kernel: &'static str,
+    /// True if the pages are on the node of the socket only.
+    own_node: bool,
+}
+
+/// Size of the arrays of a rank under one policy: three times 600,000 elements.
+const ARRAYS_KIB: u64 = 3 * 600_000 * 8 / 1024;
+
+/// Policies 0 and 5 bind no CPUs, so nothing is known of their pages.
+const POLICIES: [Policy; 4] = [
+    Policy { number: 1, kernel: "interleave:0-3", own_node: false },
+    Policy { number: 2, kernel: "interleave:N", own_node: true },
+    Policy { number: 3, kernel: "bind:N", own_node: true },
+    Policy { number: 4, kernel: "local", own_node: true },
+];
+
+#[test]
+fn t2k_is_what_numactl_prints() {
+    let Some(guest) = guest() else { return };
+    let hardware = Hardware::parse(&guest.of("numactl").exits(0));
+    let machine = guest.of("machine").exits(0).json()["machine"].clone();
+    hardware.is_that_of(&machine);
+    assert_eq!(machine["processor"]["sockets"], 4);
+    assert_eq!(machine["processor"]["isa"], json!(["sse2"]));
+    assert_eq!(machine["numa_nodes"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn t2k_policies_bind_processes_and_memory_as_the_kernel_reports() {
+    let Some(guest) = guest() else { return };
+    let mut ranks = processes(&guest.of("policies-look").exits(0));
+    // The process that coordinates the ranks may have memory, but none with a policy.
+    ranks.retain(|rank| rank.mappings.iter().any(|mapping| mapping.policy != "default"));
+    assert_eq!(ranks.len(), 4, "{ranks:?}");
+    let sockets: BTreeSet<u64> = (0..4).map(|socket| 0xf << (4 * socket)).collect();
+    for policy in POLICIES {
+        let mut seen = BTreeSet::new();
+        for rank in &ranks {
+            // Each rank has threads on its socket, and threads of policies 0 and 5 on any CPU.
+            let own: Vec<u64> = rank.masks.intersection(&sockets).copied().collect();
+            assert_eq!(own.len(), 1, "{rank:?}");
+            let socket = own[0].trailing_zeros() / 4;
+            let name = policy.kernel.replace('N', &socket.to_string());
+            let of = |mapping: &&Mapping| mapping.policy == name;
+            let placed: Vec<&Mapping> = rank.mappings.iter().filter(of).collect();
+            assert!(!placed.is_empty(), "no memory with {name}: {rank:?}");
+            let kib = |node: u32| placed.iter().filter_map(|of| of.nodes.get(&node)).sum::<u64>();
+            // Local memory of policy 5, which is on any node, looks like that of policy 4.
+            let elsewhere: u64 = (0..4).filter(|node| *node != socket).map(kib).sum();
+            if policy.own_node {
+                assert!(kib(socket) >= ARRAYS_KIB, "policy {}: {placed:?}", policy.number);
+                assert!(elsewhere == 0 || name == "local", "policy {}: {placed:?}", policy.number);
+            } else {
+                assert!((0..4).all(|node| kib(node) > 0), "policy {}: {placed:?}", policy.number);
+            }
+            seen.insert(socket);
+        }
+        assert_eq!(seen.len(), 4, "policy {}", policy.number);
+    }
+    // Memory of policy 0.
+    assert!(mappings(&ranks).any(|mapping| mapping.policy == "default"));
+    assert!(ranks.iter().all(|rank| rank.masks.contains(&0xffff)), "{ranks:?}");
+}
+
+#[test]
+fn t2k_policies_are_read_back_per_rank() {
+    let Some(guest) = guest() else { return };
+    let record = guest.of("policies").exits(0).json();
+    for policy in POLICIES {
+        let config = config_of(&record, policy.number);
+        let ranks = config["ranks"].as_array().unwrap();
+        assert_eq!(ranks.len(), 4);
+        for (socket, rank) in ranks.iter().enumerate() {
+            let cpus: Vec<usize> = (4 * socket..4 * socket + 4).collect();
+            assert_eq!(rank["cpus"], json!(cpus), "policy {}", policy.number);
+            let on_own = rank["memory_got"][socket.to_string()].as_f64().unwrap_or(0.0);
+            assert_eq!(on_own > 0.98, policy.own_node, "policy {}: {rank}", policy.number);
+        }
+        if policy.own_node {
+            assert!(config["numa"]["held"].as_f64().unwrap() > 0.98, "{}", config["numa"]);
+        }
+    }
+    for number in [0, 5] {
+        let config = config_of(&record, number);
+        assert_eq!(config["ranks"][3]["cpus"], json!((0..16).collect::<Vec<u32>>()));
+        assert_eq!(config["numa"]["held"], Value::Null);
+    }
+    assert_eq!(
+        config_of(&record, 3)["numa"]["asked"],
+        "bind:0 (rank 0), bind:1 (rank 1), bind:2 (rank 2), bind:3 (rank 3)"
+    );
+}
+
+#[test]
+fn t2k_page_says_that_the_memory_of_each_rank_is_where_it_was_bound() {
+    let Some(guest) = guest() else { return };
+    guest
+        .of("bound")
+        .exits(0)
+        .tells("4 ranks of 1 thread (policy 3 cyclic) bound to cpus {0-3}, {4-7}, {8-11}, {12-15}")
+        .tells("100 % of the pages on the nodes of the policy")
+        .never_says("not bound");
+}
+
+#[test]
+fn t2k_solver_binds_its_ranks() {
+    let Some(guest) = guest() else { return };
+    let record = guest.of("iccg").exits(0).json();
+    assert!(
+        measurements(&record).iter().any(|m| m["config"]["policy"] == 3 && m["value"].is_number()),
+        "{record:#}"
+    );
+}
+
+#[test]
+fn t2k_places_sixteen_ranks_on_four_sockets() {
+    let Some(guest) = guest() else { return };
+    let places = guest.of("places").exits(0).json();
+    let ranks = places["threads"].as_array().unwrap();
+    assert_eq!(ranks.len(), 16);
+    for (number, rank) in ranks.iter().enumerate() {
+        let socket = number % 4;
+        let cpus: Vec<usize> = (4 * socket..4 * socket + 4).collect();
+        assert_eq!((&rank["sockets"], &rank["cpus"]), (&json!([socket]), &json!(cpus)));
+        assert_eq!(rank["memory"]["nodes"], json!([socket]), "{rank:#}");
+    }
+}
+
+#[test]
+fn t2k_refuses_what_it_lacks() {
+    let Some(guest) = guest() else { return };
+    guest
+        .of("no-pages")
+        .exits(3)
+        .complains("0 of the 0 reserved pages of 2 MiB are free, 3 are needed")
+        .complains("nr_hugepages")
+        .prints_nothing();
+    guest.of("no-map").exits(2).complains("cannot place 17 ranks").prints_nothing();
+    guest.of("no-policy").exits(2).prints_nothing();
+}
+
+#[test]
+fn t2k_is_left_as_it_was() {
+    let Some(guest) = guest() else { return };
+    guest.is_left_as_it_was();
+}
+
+/// Returns the configuration of Triad with a policy.
+fn config_of(record: &Value, policy: u64) -> &Value {
+    let sweep = json!({"policy": policy.to_string(), "ranks": "4"});
+    let of = |m: &&Value| m["config"]["sweep"] == sweep;
+    let found = measurements(record).iter().find(of);
+    &found.unwrap_or_else(|| panic!("no figure of policy {policy}: {record:#}"))["config"]
+}

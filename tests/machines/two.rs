@@ -1,0 +1,217 @@
+//! Two sockets of two cores with a NUMA node each, and reserved pages: 32 of 2 MiB, one of 1 GiB on node 1.
+
+use crate::fields::{measurements, texts};
+use crate::guest::{Guest, Shape, Shared};
+use crate::look::{Hardware, mappings, masks, processes};
+use serde_json::{Value, json};
+
+static SHARED: Shared = Shared::new();
+static TWO: Shape = Shape {
+    name: "two",
+    qemu: &[
+        "-cpu",
+        "Haswell-v4,+pdpe1gb",
+        "-smp",
+        "4,sockets=2,cores=2",
+        "-m",
+        "5120",
+        "-object",
+        "memory-backend-ram,id=m0,size=1536M",
+        "-numa",
+        "node,nodeid=0,memdev=m0,cpus=0-1",
+        "-object",
+        "memory-backend-ram,id=m1,size=3584M",
+        "-numa",
+        "node,nodeid=1,memdev=m1,cpus=2-3",
+        "-numa",
+        "dist,src=0,dst=1,val=21",
+    ],
+    kernel: "hugepagesz=1G hugepages=1 hugepagesz=2M hugepages=32",
+    setup: "",
+    commands: &[
+        ("numactl", "numactl --hardware"),
+        ("machine", "nodegauge machine --json"),
+        (
+            "local",
+            "look 1 20 nodegauge stream --pages 4k --size 1000000 --kernels triad --samples 5 --json -",
+        ),
+        ("local-look", "cat /tmp/look"),
+        (
+            "bound",
+            "look 1 20 nodegauge stream --numa bind:1 --size 1000000 --kernels triad --samples 5 --json -",
+        ),
+        ("bound-look", "cat /tmp/look"),
+        (
+            "huge",
+            "look 1 40 nodegauge stream --numa interleave --pages 2m --size 2000000 --kernels copy \
+             --samples 5 --json -",
+        ),
+        ("huge-look", "cat /tmp/look"),
+        (
+            "gigantic",
+            "look 1 20 nodegauge stream --numa bind:1 --pages 1g --size 1000000 --kernels copy --samples 5 \
+             --json -",
+        ),
+        ("gigantic-look", "cat /tmp/look"),
+        (
+            "few-pages",
+            "nodegauge stream --numa interleave --pages 2m --size 200000 --kernels copy --samples 2",
+        ),
+        (
+            "ranks",
+            "nodegauge stream --ranks 4 --policy 3 --size 300000 --kernels triad --samples 2",
+        ),
+        (
+            "inherited",
+            "numactl --interleave=all taskset 4 nodegauge stream --size 300000 --kernels copy --samples 2 \
+             --json -",
+        ),
+        ("matrix", "nodegauge memory matrix --size 8MiB --samples 1 --json -"),
+        ("no-node", "nodegauge stream --numa bind:7"),
+        ("no-pages", "nodegauge stream --pages 2m --size 10000000"),
+        ("no-gigantic", "nodegauge stream --numa bind:0 --pages 1g --size 1000000"),
+        ("no-cpu", "taskset 1 nodegauge stream --cpus 2 --size 1000000"),
+    ],
+};
+
+fn guest() -> Option<&'static Guest> {
+    TWO.guest(&SHARED)
+}
+
+#[test]
+fn two_sockets_are_those_that_numactl_prints() {
+    let Some(guest) = guest() else { return };
+    let hardware = Hardware::parse(&guest.of("numactl").exits(0));
+    let machine = guest.of("machine").exits(0).json()["machine"].clone();
+    hardware.is_that_of(&machine);
+    assert_eq!(machine["processor"]["sockets"], 2);
+    assert_eq!(machine["numa_nodes"][0]["distances"], json!([10, 21]));
+    let pages = machine["pages"]["huge"].as_array().unwrap();
+    let total = |bytes: u64| &pages.iter().find(|pages| pages["bytes"] == bytes).unwrap()["total"];
+    assert_eq!((total(2 << 20), total(1 << 30)), (&json!(32), &json!(1)));
+}
+
+#[test]
+fn two_nodes_have_the_memory_of_their_threads() {
+    let Some(guest) = guest() else { return };
+    let record = guest.of("local").exits(0).json();
+    let numa = numa(&record);
+    assert!(numa["held"].as_f64().unwrap() > 0.95, "{numa}");
+    assert_eq!(measurements(&record)[0]["config"]["places"], json!([[0], [1], [2], [3]]));
+    let local = processes(&guest.of("local-look").exits(0));
+    // Threads of one CPU each, beside those that do not measure.
+    assert!([1, 2, 4, 8].iter().all(|mask| masks(&local).contains(mask)), "{local:?}");
+    for mapping in mappings(&local) {
+        assert_eq!((mapping.policy.as_str(), mapping.page_kib), ("default", 4));
+        assert!((mapping.share(0) - 0.5).abs() < 0.05, "{mapping:?}");
+    }
+}
+
+#[test]
+fn two_nodes_have_the_memory_that_is_bound_to_them() {
+    let Some(guest) = guest() else { return };
+    let record = guest.of("bound").exits(0).json();
+    assert_eq!(numa(&record)["got"], json!({"1": 1.0}));
+    let bound = processes(&guest.of("bound-look").exits(0));
+    for mapping in mappings(&bound) {
+        assert_eq!((mapping.policy.as_str(), mapping.share(1)), ("bind:1", 1.0));
+    }
+}
+
+#[test]
+fn two_kinds_of_reserved_pages_are_taken_from_the_nodes_of_the_policy() {
+    let Some(guest) = guest() else { return };
+    let record = guest.of("huge").exits(0).json();
+    assert_eq!(measurements(&record)[0]["config"]["pages"]["got"], json!({"2097152": 1.0}));
+    assert!(numa(&record)["held"].as_f64().unwrap() > 0.9, "{}", numa(&record));
+    for mapping in mappings(&processes(&guest.of("huge-look").exits(0))) {
+        assert_eq!((mapping.policy.as_str(), mapping.page_kib), ("interleave:0-1", 2048));
+        assert!((mapping.share(0) - 0.5).abs() < 0.05, "{mapping:?}");
+    }
+    let record = guest.of("gigantic").exits(0).json();
+    assert_eq!(measurements(&record)[0]["config"]["pages"]["got"], json!({"1073741824": 1.0}));
+    for mapping in mappings(&processes(&guest.of("gigantic-look").exits(0))) {
+        assert_eq!((mapping.policy.as_str(), mapping.page_kib), ("bind:1", 1 << 20));
+        assert_eq!(mapping.share(1), 1.0);
+    }
+}
+
+#[test]
+fn two_nodes_cannot_share_three_pages_evenly() {
+    let Some(guest) = guest() else { return };
+    let page = guest.of("few-pages").exits(0);
+    page.tells(
+        "requested interleave:0-1: not checked: too few pages for 2 nodes (3 pages of 2 MiB)",
+    )
+    .never_says("not evenly distributed");
+}
+
+#[test]
+fn two_sockets_have_ranks_with_memory_of_their_own() {
+    let Some(guest) = guest() else { return };
+    guest
+        .of("ranks")
+        .exits(0)
+        .tells("4 ranks of 1 thread (policy 3 block) bound to cpus {0-1}, {0-1}, {2-3}, {2-3}")
+        .tells(
+            "requested bind:0 (ranks 0-1), bind:1 (ranks 2-3): 100 % of the pages on the nodes of the \
+             policy; 50 % on node 0, 50 % on node 1",
+        );
+}
+
+#[test]
+fn two_nodes_and_one_cpu_are_inherited_from_numactl_and_taskset() {
+    let Some(guest) = guest() else { return };
+    let record = guest.of("inherited").exits(0).json();
+    let inherited = &record["machine"]["circumstances"]["inherited"];
+    assert_eq!(inherited["policy"], "interleave");
+    assert_eq!((&inherited["nodes"], &inherited["cpus"]), (&json!([0, 1]), &json!([2])));
+    assert_eq!(measurements(&record)[0]["config"]["places"], json!([[2]]));
+}
+
+#[test]
+fn two_nodes_make_a_matrix_of_four_pairs() {
+    let Some(guest) = guest() else { return };
+    let record = guest.of("matrix").exits(0).json();
+    let pairs = measurements(&record).iter().filter(|m| m["config"]["from_node"].is_number());
+    let mut names: Vec<&str> = pairs.map(|m| m["name"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names, ["n0->n0", "n0->n1", "n1->n0", "n1->n1"], "{record:#}");
+    let on_node = |m: &Value| m["config"]["on_node"].as_f64().is_none_or(|share| share > 0.98);
+    assert!(measurements(&record).iter().all(on_node), "{record:#}");
+}
+
+#[test]
+fn two_nodes_refuse_what_they_lack() {
+    let Some(guest) = guest() else { return };
+    guest
+        .of("no-node")
+        .exits(2)
+        .only_error("NUMA node 7 does not exist: this machine has nodes 0-1");
+    guest
+        .of("no-pages")
+        .exits(3)
+        .complains("need 228.9 MiB, but only 64 MiB of memory is available")
+        .prints_nothing();
+    guest
+        .of("no-gigantic")
+        .exits(3)
+        .complains("0 of the 0 reserved pages of 1 GiB on node 0 are free, 1 are needed")
+        .complains("/sys/devices/system/node/node0/hugepages/hugepages-1048576kB/nr_hugepages")
+        .prints_nothing();
+    guest.of("no-cpu").exits(2).complains("error: ").prints_nothing();
+    let notes = guest.of("bound").json();
+    assert!(texts(&notes["notices"]).iter().all(|note| !note.contains("cannot")), "{notes:#}");
+}
+
+#[test]
+fn two_is_left_as_it_was() {
+    let Some(guest) = guest() else { return };
+    guest.is_left_as_it_was();
+}
+
+/// Returns the location of the memory of the first figure.
+fn numa(record: &Value) -> &Value {
+    &measurements(record)[0]["config"]["numa"]
+}
