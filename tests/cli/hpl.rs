@@ -151,19 +151,7 @@ fn other_commands_know_its_figures() {
 #[test]
 fn ctrl_c_ends_at_once_without_a_rating() {
     let harness = Harness::new();
-    let args = [
-        "hpl",
-        "--order",
-        "12000",
-        "--nb",
-        "64",
-        "--blas",
-        "builtin",
-        "--budget",
-        "1",
-        "--threads",
-        "1",
-    ];
+    let args = ["hpl", "--order", "12000", "--nb", "64", "--blas", "builtin", "--threads", "1"];
     let running = harness.start(&args).shows(" so far, ");
     running.signal("INT");
     running.end().exits(130);
@@ -196,6 +184,32 @@ fn memory_that_the_kernel_refuses_ends_with_a_message() {
     }
     let Some(outcome) = harness.run_under(&limited, &args) else { return };
     outcome.exits(3).complains("of memory for the matrix");
+}
+
+#[test]
+fn a_limit_of_the_process_limits_n_and_every_allocation() {
+    let harness = Harness::new();
+    let limited = ["sh", "-c", "ulimit -d 100000 && exec \"$@\"", "sh"];
+    let args = ["hpl", "--order", "4000", "--nb", "64", "--blas", "builtin", "--threads", "1"];
+    let Some(outcome) = harness.run_under(&limited, &args) else { return };
+    outcome.exits(3).complains("(the limit of a process is 97.7 MiB): the run would swap");
+    // A file of 256 MiB does not fit either.
+    let file = std::fs::File::create(harness.path("large.json")).unwrap();
+    file.set_len(256 << 20).unwrap();
+    let outcome = harness.run_under(&limited, &["history", "import", "large.json"]).unwrap();
+    outcome.exits(3).complains(" B of memory\nhint: raise the memory limit (ulimit -v");
+}
+
+#[test]
+fn a_budget_in_which_the_solution_does_not_fit_is_refused() {
+    let harness = Harness::new();
+    // A solution of this order takes minutes on one core of any processor.
+    let args = ["hpl", "--order", "30000", "--blas", "builtin", "--threads", "1", "--budget", "2"];
+    if harness.run(&["hpl", "--plan", "--order", "30000"]).code != Some(0) {
+        return skip(Part::Memory, "there is no memory for that here");
+    }
+    harness.run(&args).exits(2).complains("--budget 2 is too short: the run takes at least ");
+    harness.run(&["history", "list"]).exits(0);
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn kernels_are_taken_as_asked_or_refused() {
     }
     let with = |blas: &str| {
         harness.run(&[
-            "hpl", "--order", "300", "--nb", "32", "--budget", "1", "--json", "-", "--blas", blas,
+            "hpl", "--order", "300", "--nb", "32", "--budget", "5", "--json", "-", "--blas", blas,
         ])
     };
     let record = with("blis@generic").exits(0).json();
@@ -200,7 +200,7 @@ fn without_any_library_the_compiled_in_kernels_serve() {
         .collect();
     let shown: Vec<(&str, &str)> =
         folders.iter().map(|folder| ("tmpfs:ro", folder.as_str())).collect();
-    let args = ["hpl", "--order", "300", "--nb", "32", "--budget", "1", "--json", "-"];
+    let args = ["hpl", "--order", "300", "--nb", "32", "--budget", "5", "--json", "-"];
     let Some(outcome) = harness.run_where(&shown, &args) else { return };
     let record = outcome.exits(0).json();
     assert_eq!(named(&record, "rating")[0]["config"]["blas"], "built-in (gemm crate)");

@@ -49,7 +49,7 @@ pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
         .map_err(|cause| HistoryError::of_file(path, &cause))?;
     String::from_utf8(bytes)
         .map_err(|_| "the file is not UTF-8 text".to_owned())
-        .and_then(|text| parse(&text))
+        .and_then(|text| parse(without_mark(&text)))
         .map_err(|cause| -> HistoryError {
             Failure::usage(format!("{shown} is not a nodegauge record"))
                 .cause(cause)
@@ -58,8 +58,12 @@ pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
         })
 }
 
-/// Parses a record from JSON. The schema is checked first, so that the error for a newer schema contains the name of
-/// that schema.
+/// Returns the text of a file without the byte order mark that editors of some systems write.
+pub(crate) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+/// Parses a record from JSON. The error for a newer schema contains the name of that schema.
 ///
 /// # Errors
 /// Fails with a message that describes the problem.
@@ -68,13 +72,17 @@ pub fn parse(text: &str) -> Result<Record, String> {
     struct Head {
         schema: Option<String>,
     }
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if let Ok(record) = serde_json::from_str::<Record>(text)
+        && record.schema == SCHEMA
+    {
+        return Ok(record);
+    }
     let head: Head = serde_json::from_str(text).map_err(|error| error.to_string())?;
     match head.schema.as_deref() {
         // The record is parsed again from a JSON value, because this error has no line and column, which are useless in
         // generated text.
         Some(SCHEMA) => serde_json::from_str(text)
-            .or_else(|_| serde_json::from_str(text).and_then(serde_json::from_value))
+            .and_then(serde_json::from_value)
             .map_err(|error| error.to_string()),
         Some(other) => Err(format!("found schema {other}, required is {SCHEMA}")),
         None => Err(format!("found no schema, required is {SCHEMA}")),

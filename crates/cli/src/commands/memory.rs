@@ -6,6 +6,7 @@ use crate::failure::{Exit, Failure};
 use crate::session;
 use nodegauge_curves::{Curve, CurveOptions, CurvePlan, Curves};
 use nodegauge_measure::Fraction;
+use nodegauge_measure::schedule::Budget;
 
 pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
     let (curve, args, placement, order) = match command {
@@ -26,7 +27,7 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
         largest: args.size,
         memory_fraction: Fraction(args.memory_fraction),
         order: order.map(OrderArgs::order).unwrap_or_default(),
-        budget: args.common.budget.unwrap_or(CurvePlan::BUDGET),
+        budget: Budget::of(args.common.budget, CurvePlan::BUDGET),
         samples: args.common.samples.map(|n| n as usize),
         ..CurveOptions::default()
     };

@@ -6,6 +6,7 @@ use crate::gauges::GAUGES;
 use crate::progress::Progress;
 use crate::session::{self, Shown};
 use nodegauge_gauge::{Planned, Site};
+use nodegauge_measure::schedule::Budget;
 use nodegauge_roofline::{RooflineGauge, RooflineOptions, RooflinePlan};
 use nodegauge_toolchain::CommandLine;
 
@@ -27,7 +28,7 @@ pub(crate) fn execute(args: &RooflineArgs) -> Result<Exit, Failure> {
         let options = RooflineOptions {
             placement: args.placement.options(),
             largest: args.size,
-            budget: common.budget.unwrap_or(RooflinePlan::BUDGET),
+            budget: Budget::of(common.budget, RooflinePlan::BUDGET),
             samples: common.samples.map(|n| n as usize),
             given: &args.point,
             program,

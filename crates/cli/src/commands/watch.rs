@@ -40,8 +40,9 @@ pub(crate) fn execute(args: &WatchArgs) -> Result<Exit, Failure> {
     let least = (args.budget + START) * COMMANDS.len() as u32;
     if args.every < least {
         return Err(Failure::usage(format!(
-            "--every {} is shorter than a sample: stream and memory latency take {} each",
+            "--every {} is shorter than a sample of {}: a run of stream and a run of memory latency, {} each",
             format_duration(args.every),
+            format_duration(least),
             format_duration(args.budget + START),
         ))
         .hint(format!(
