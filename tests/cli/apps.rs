@@ -29,6 +29,19 @@ fn sums_by_threads_and_ranks_are_pi_and_say_what_placement_costs() {
 }
 
 #[test]
+fn a_long_sum_is_refused_for_a_short_budget_and_can_be_interrupted() {
+    let harness = Harness::new();
+    // This sum takes minutes on one core of any processor.
+    let long = ["apps", "trapezoid", "--n", "1e12", "--threads", "1"];
+    let short = [&long[..], &["--budget", "1"]].concat();
+    harness.run(&short).exits(2).complains("--budget 1 is too short: the run takes at least ");
+    let running = harness.start(&long).shows("measuring sums");
+    running.signal("INT");
+    running.end().exits(130);
+    assert_eq!(harness.latest()["complete"], false);
+}
+
+#[test]
 fn hpcg_has_its_rating_its_parts_and_its_tests() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {

@@ -5,7 +5,7 @@ use nodegauge_measure::keys::{self, Registry, Role, scalar};
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Bytes, Unit};
 use serde_json::{Map, Value};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A measurement with the number of its run among the runs of A or B.
 pub(crate) type Numbered<'a> = (usize, &'a Measurement);
@@ -111,11 +111,16 @@ pub(crate) fn entries<'a>(
     all: Vec<&'a Measurement>,
     keys: &[&String],
 ) -> Vec<(FigureKeys, Numbered<'a>)> {
-    let mut entries: Vec<(FigureKeys, Numbered<'a>)> = Vec::new();
+    let mut entries: Vec<(FigureKeys, Numbered<'a>)> = Vec::with_capacity(all.len());
+    // Number of earlier measurements whose place begins with these keys.
+    let mut counts: HashMap<FigureKeys, usize> = HashMap::new();
     for m in all {
         let place = keys.iter().filter_map(|key| Some(((*key).clone(), entry(m, key)?)));
         let mut at: FigureKeys = place.collect();
-        let before = entries.iter().filter(|(known, _)| known.starts_with(&at)).count();
+        let before = counts.get(&at).copied().unwrap_or_default();
+        for length in 0..=at.len() {
+            *counts.entry(at[..length].to_vec()).or_default() += 1;
+        }
         if before > 0 {
             at.push(("number".to_owned(), (before + 1).to_string()));
         }

@@ -29,7 +29,7 @@ use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
-use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::schedule::{Budget, Limits, Schedule, policy};
 use nodegauge_measure::{
     Bytes, Failure, FlopsPerSec, Fraction, Notice, Observer, Outcome, Unit, stats,
 };
@@ -57,10 +57,8 @@ pub struct HpcgOptions {
     pub grid: GridPoints,
     /// Maximum share of the available memory, 0 to 1.
     pub memory_fraction: Fraction,
-    /// Time for the whole run.
-    pub budget: Duration,
-    /// True if the user set the budget. A run that would exceed such a budget is refused.
-    pub budget_asked: bool,
+    /// Time for the whole run, if the user set it; a run that would exceed it is refused.
+    pub budget: Option<Duration>,
     /// Exact number of sets after the warm-up, independent of the time.
     pub samples: Option<usize>,
     /// Reference program to run in addition.
@@ -158,7 +156,10 @@ fn bytes(layout: &DomainLayout) -> u64 {
 impl Planned for HpcgPlan {
     fn foreseen(&self) -> Foreseen {
         let most = self.swept.iter().map(|swept| bytes(&swept.layout(self.options.grid))).max();
-        Foreseen { time: Some(self.options.budget), memory: most.map(Bytes) }
+        Foreseen {
+            time: Some(self.options.budget.unwrap_or(Self::BUDGET)),
+            memory: most.map(Bytes),
+        }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -171,8 +172,7 @@ impl Planned for HpcgPlan {
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { swept, options, notices, xhpcg } = *self;
-        let limits = Limits::new(options.budget, options.samples);
-        let limits = Limits { asked: options.budget_asked, ..limits };
+        let limits = Limits::of(Budget::of(options.budget, Self::BUDGET), options.samples);
         let mut pool = WorkerPool::start(swept.iter().map(|swept| &swept.workers))?;
         let cells = swept.iter().map(|swept| HpcgCell::new(swept, options.grid));
         let mut run = HpcgRun {

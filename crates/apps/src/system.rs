@@ -8,6 +8,7 @@ use crate::elasticity::{Assembler, Problem, Subdomain};
 use crate::order::Numbering;
 use crate::sparse::{Blocks, SharedBlocks, Sliced, Storage};
 use nodegauge_measure::Failure;
+use nodegauge_os::is_end_requested;
 
 /// Matrix in one of the storage formats.
 #[derive(Debug)]
@@ -84,6 +85,17 @@ pub(crate) struct System {
     pub blocks: usize,
 }
 
+/// Number of rows that a thread assembles between two checks if the user ends the run; they take milliseconds.
+const ROWS_UNCHECKED: usize = 4096;
+
+/// Returns an error if the user requested the end of the run.
+///
+/// # Errors
+/// Fails if the run is to end.
+pub(crate) fn check_end_request() -> Result<(), Failure> {
+    if is_end_requested() { Err(Failure::missing("interrupted")) } else { Ok(()) }
+}
+
 impl System {
     /// Numbers the rows and fills the matrix and the right-hand side.
     ///
@@ -103,6 +115,9 @@ impl System {
         let rhs = SharedArray::map(3 * rows.owned())?;
         threads.map(|context| {
             for row in rows.of_thread(context.thread) {
+                if row.is_multiple_of(ROWS_UNCHECKED) && is_end_requested() {
+                    return;
+                }
                 let node = subdomain.node(rows.nodes[row] as usize);
                 let made = assembler.row(node);
                 // SAFETY: the row belongs to this thread.
@@ -118,6 +133,7 @@ impl System {
                 unsafe { rhs.part_mut(3 * row..3 * row + 3) }.copy_from_slice(&made.rhs);
             }
         })?;
+        check_end_request()?;
         let blocks = blocks.into_blocks();
         let rhs = rhs.into_array();
         Ok((Self { subdomain, rows, rhs, blocks: blocks.count() }, blocks))

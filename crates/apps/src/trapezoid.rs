@@ -8,16 +8,18 @@ use crate::config::{TrapezoidConfig, WorkersConfig};
 use crate::{GAUGE, WorkerPool, Workers, WorkersOptions, paired};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
-use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::schedule::{Budget, Limits, Schedule, policy};
 use nodegauge_measure::{Failure, FlopsPerSec, Notice, Observer, Outcome, Seconds, Unit};
-use nodegauge_team::Interrupt;
+use nodegauge_team::{Interrupt, TeamError};
 use rule::Rule;
 use std::f64::consts::PI;
 use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Name of the test in records.
@@ -33,8 +35,8 @@ pub const MOST_POINTS: u64 = 1 << 50;
 pub struct TrapezoidOptions {
     /// Numbers of intervals of the sums; all numbers are at least 1.
     pub points: Vec<u64>,
-    /// Time for the whole run.
-    pub budget: Duration,
+    /// Time for the whole run, if the user set it; a run that would exceed it is refused.
+    pub budget: Option<Duration>,
     /// Exact number of rounds after the warm-up, independent of the time.
     pub samples: Option<usize>,
 }
@@ -84,7 +86,7 @@ impl TrapezoidPlan {
 
 impl Planned for TrapezoidPlan {
     fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.options.budget), memory: None }
+        Foreseen { time: Some(self.options.budget.unwrap_or(Self::BUDGET)), memory: None }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -96,8 +98,8 @@ impl Planned for TrapezoidPlan {
         let Self { workers, options, notices } = *self;
         let rule = Rule::detect();
         observer.phase("starting threads");
+        let limits = Limits::of(Budget::of(options.budget, Self::BUDGET), options.samples);
         let mut pool = WorkerPool::start(&workers)?;
-        let limits = Limits::new(options.budget, options.samples);
         let cells: Vec<TrapezoidCell<'_>> = options
             .points
             .iter()
@@ -105,15 +107,24 @@ impl Planned for TrapezoidPlan {
             .map(|(points, at)| TrapezoidCell { points, at, workers: &workers[at], error: 0.0 })
             .collect();
         let mut run = TrapezoidRun { rule, cells, first: workers.len() };
+        let shared = SharedObserver::new(observer);
+        let interrupted = || (&shared).interrupted();
+        if limits.asked && limits.samples.is_none() {
+            let rounds = run.predicted(&mut pool, &interrupted)?;
+            limits.beforehand(limits.elapsed() + rounds, "fewer intervals (--n)")?;
+        }
         let mut schedule = Schedule::new(policy::APPS, limits, run.cells.len());
-        observer.phase("measuring sums interleaved");
+        (&mut &shared).phase("measuring sums interleaved");
         let rate = |sample: &Sample| run_rate(options.points.last(), sample);
         let latest = |samples: &[Vec<Sample>]| {
             let last = samples.iter().rev().find_map(|cell| cell.last());
             last.and_then(rate).map_or_else(String::new, |rate| rate.to_string())
         };
-        let ended = schedule.run(observer, Some(&latest), |turn| run.turn(&mut pool, turn.cell));
+        let ended = schedule
+            .run(&mut &shared, Some(&latest), |turn| run.turn(&mut pool, turn.cell, &interrupted));
         let (stop, failure) = match ended {
+            // A sum that is interrupted is not a sample.
+            _ if interrupted() => (Some(Stop::Interrupted), None),
             Ok(stop) => (Some(stop), None),
             Err(failure) if schedule.samples.iter().all(Vec::is_empty) => return Err(failure),
             Err(failure) => (None, Some(failure)),
@@ -156,30 +167,88 @@ struct TrapezoidRun<'a> {
     first: usize,
 }
 
-impl TrapezoidRun<'_> {
-    /// Measures a sample: consecutive sums; a sum ends when all workers have synchronised.
-    fn turn(&mut self, pool: &mut WorkerPool<'_>, cell: usize) -> Result<Vec<Sample>, Failure> {
-        let (rule, cell) = (self.rule, &mut self.cells[cell]);
-        let (points, sums) = (cell.points, cell.sums());
-        // SAFETY: the job computes and synchronises only at the barrier of the workers.
-        let (mut sample, timed) = unsafe {
-            pool.sample(cell.at, Interrupt::never(), |member, laps| {
-                laps.time(|| {
-                    let mut share = 0.0;
-                    for _ in 0..sums {
-                        share = rule.share(black_box(points), member.index, member.count);
-                        member.barrier();
-                    }
-                    // The bits of the number are sent, because JSON has no NaN.
-                    share.to_bits()
-                })
+/// Measures a sample: consecutive sums; a sum ends when all workers have synchronised. Returns the time of a sum, and the
+/// last sum; `None` if interrupted.
+fn sampled(
+    rule: Rule,
+    pool: &mut WorkerPool<'_>,
+    cell: &TrapezoidCell<'_>,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Option<(Sample, f64)>, Failure> {
+    let points = cell.points;
+    let sums = cell.sums();
+    let stop = AtomicBool::new(false);
+    // Threads stop when they next check `stop`.
+    let mut ask = || {
+        let end = interrupted();
+        if end {
+            stop.store(true, Ordering::Relaxed);
+        }
+        end
+    };
+    // SAFETY: the job computes and synchronises only at the barrier of the workers.
+    let made = unsafe {
+        pool.sample(cell.at, Interrupt::when(&mut ask), |member, laps| {
+            laps.time(|| {
+                let mut share = 0.0;
+                for _ in 0..sums {
+                    share = rule.share_unless(&stop, black_box(points), member.index, member.count);
+                    member.barrier();
+                }
+                // The bits of the number are sent, because JSON has no NaN.
+                share.to_bits()
             })
-        }?;
-        let sum: f64 = timed.made.into_iter().map(f64::from_bits).sum();
+        })
+    };
+    let (mut sample, timed) = match made {
+        Err(TeamError::Interrupted) => return Ok(None),
+        made => made?,
+    };
+    if stop.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    sample.seconds.iter_mut().for_each(|seconds| *seconds /= sums as f64);
+    let sum = timed.made.into_iter().map(f64::from_bits).sum();
+    Ok(Some((sample, sum)))
+}
+
+impl TrapezoidRun<'_> {
+    /// Measures a sample of a cell; returns no sample if interrupted.
+    fn turn(
+        &mut self,
+        pool: &mut WorkerPool<'_>,
+        cell: usize,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Vec<Sample>, Failure> {
+        let cell = &mut self.cells[cell];
+        let Some((sample, sum)) = sampled(self.rule, pool, cell, interrupted)? else {
+            return Ok(Vec::new());
+        };
         let error = (sum - PI).abs();
         cell.error = [cell.error, error].into_iter().max_by(f64::total_cmp).unwrap_or(error);
-        sample.seconds.iter_mut().for_each(|seconds| *seconds /= sums as f64);
         Ok(vec![sample])
+    }
+
+    /// Returns the predicted time of the warm-up and of one round of all cells, from one short sum by each kind of
+    /// workers.
+    fn predicted(
+        &self,
+        pool: &mut WorkerPool<'_>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Duration, Failure> {
+        let mut round = 0.0;
+        for at in 0..self.first {
+            let points = self.cells[at].points.min(POINTS_A_SAMPLE);
+            let trial = TrapezoidCell { points, error: 0.0, ..self.cells[at] };
+            // The first sum raises the clock frequency and is not counted.
+            sampled(self.rule, pool, &trial, interrupted)?;
+            let Some((sample, _)) = sampled(self.rule, pool, &trial, interrupted)? else { break };
+            let a_point = sample.seconds[0] / points as f64;
+            let same = self.cells.iter().filter(|cell| cell.at == at);
+            let of_round: f64 = same.map(|cell| (cell.points * cell.sums()) as f64).sum();
+            round += a_point * of_round;
+        }
+        Ok(Duration::from_secs_f64(2.0 * round))
     }
 
     fn figures(

@@ -23,6 +23,9 @@ pub enum ArenaError {
     /// One of several processes that measure together failed.
     #[error(transparent)]
     Rank(#[from] Failure),
+    /// The user requested the end of the run during a setup.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 impl From<ArenaError> for Failure {
@@ -32,6 +35,7 @@ impl From<ArenaError> for Failure {
             ArenaError::Team(error) => error.into(),
             ArenaError::Arrays(error) => error.into(),
             ArenaError::Policy(error) => Self::missing(error),
+            ArenaError::Interrupted => Self::missing(error),
         }
     }
 }

@@ -32,6 +32,7 @@ use nodegauge_analysis::expect::Expectation;
 use nodegauge_kernels::{Element, Kernel};
 use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::Bytes;
+use nodegauge_measure::schedule::Budget;
 use nodegauge_placement::{
     Bind, Environment, NumaSpec, PlacementOptions, PlacesSpec, Started, ThreadList,
 };
@@ -233,6 +234,9 @@ pub(crate) struct Common {
     /// Total time in seconds, including set-up and checks
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "How long")]
     pub(crate) budget: Option<Duration>,
+    /// Exceed a budget that is too short instead of refusing it, where the setup decides; for `watch`
+    #[arg(long, hide = true)]
+    pub(crate) exceed_budget: bool,
     /// Take exactly this many samples, regardless of the time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "How long")]
     pub(crate) samples: Option<u32>,
@@ -265,6 +269,14 @@ pub(crate) struct Common {
     /// Processor, if it does not report its name, e.g. 'EPYC 9654'
     #[arg(long, value_name = "NAME", help_heading = "Rarely needed")]
     pub(crate) processor: Option<String>,
+}
+
+impl Common {
+    /// Returns the budget of the user, otherwise `usual`.
+    pub(crate) fn budget(&self, usual: Duration) -> Budget {
+        let budget = Budget::of(self.budget, usual);
+        Budget { asked: budget.asked && !self.exceed_budget, ..budget }
+    }
 }
 
 /// Options for conditions that the measured figures must meet.

@@ -22,7 +22,7 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// Returns the exit code.
-    pub(crate) fn number(self) -> u8 {
+    pub(crate) const fn number(self) -> u8 {
         match self {
             Self::Success => 0,
             Self::Unmet => 1,

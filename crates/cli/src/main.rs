@@ -16,11 +16,17 @@ mod started;
 use clap::FromArgMatches;
 use failure::{Exit, Failure};
 use nodegauge_measure::SyntaxError;
+use nodegauge_os::ExitingAllocator;
 use nodegauge_published::UnknownNode;
+
+/// Allocator of the program: without memory, the program ends like any other run that misses something.
+#[global_allocator]
+static ALLOCATOR: ExitingAllocator = ExitingAllocator::new(Exit::Missing.number());
 
 fn main() {
     // This call sets time zero of all samples.
     nodegauge_measure::clock::since_start();
+    nodegauge_os::share_arena_if_limited();
     signals::survive_file_size_limit();
     let matches = args::command().try_get_matches().unwrap_or_else(|error| refuse(error));
     let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| refuse(error));

@@ -1,7 +1,7 @@
 //! Ctrl-C, SIGTERM and SIGHUP: the first signal ends the measurement, and the results until then are saved; a second
 //! Ctrl-C or SIGTERM ends the program immediately.
 
-use nodegauge_os::hangup_is_ignored;
+use nodegauge_os::{end_request, hangup_is_ignored};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,6 +24,7 @@ impl Signals {
         let number = Arc::new(AtomicUsize::new(0));
         let again = Arc::new(AtomicBool::new(false));
         let listen = |signal| {
+            signal_hook::flag::register(signal, Arc::clone(end_request()))?;
             signal_hook::flag::register_usize(signal, Arc::clone(&number), signal as usize)
         };
         for signal in [SIGINT, SIGTERM] {

@@ -46,6 +46,14 @@ const PEAKS: TimeShare =
 /// Time for DGEMM; an interruption takes effect after the measurement.
 const DGEMM: TimeShare =
     TimeShare { share: 0.06, least: Duration::from_millis(50), most: Duration::from_secs(1) };
+/// Returns the least time of everything that follows the comparison of `libraries` libraries, without a requested
+/// solution: peaks and DGEMM take half of it, the search for NB and a small solution the other half.
+pub(crate) fn least(libraries: usize) -> Duration {
+    let peaks = PEAKS.least * peak::loops().len() as u32;
+    let around = DGEMM.least + PEAKS.least;
+    2 * (peaks + (DGEMM.least + around) * libraries as u32)
+}
+
 /// Share of the budget for the NB search.
 const SEARCH: f64 = 0.25;
 /// Maximum time of the NB search, as a multiple of the planned time.

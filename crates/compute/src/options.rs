@@ -114,6 +114,7 @@ impl HplOptions {
         SizeConstraints {
             available: Bytes(memory.available.unwrap_or(unknown)),
             cgroup_limit: limit.map(Bytes),
+            process_limit: memory.process_limit.map(Bytes),
             fraction: self.fraction,
             dgemm,
             threads,

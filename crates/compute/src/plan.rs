@@ -1,7 +1,7 @@
 //! Plan of an `hpl` run: checks that can refuse the run, and the N, the time and the memory predicted from known
 //! properties of the node. Planning measures nothing.
 
-use crate::choose::{self, Trial, TrialPlaces};
+use crate::choose::{self, Trial, TrialPlaces, Tried};
 use crate::config::RatingConfig;
 use crate::dat;
 use crate::hpl;
@@ -14,14 +14,19 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::record::{Figure, Machine};
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::schedule::{Budget, Limits};
 use nodegauge_measure::{
     Bytes, Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Unit, notice,
 };
 use nodegauge_placement::Placement;
+use std::time::Duration;
 
 /// Share of the peak that DGEMM is assumed to reach if no DGEMM rate of this node is known.
 const USUAL_DGEMM: f64 = 0.9;
+/// Remedy for a budget that is too short.
+const SMALLER: &str = "a smaller --order, one library (--blas)";
+/// Share of the predicted time of a solution that generating and checking the matrix adds at most.
+const AROUND_SOLUTION: f64 = 0.25;
 /// Share of the budget in which libraries and kernels are compared, in addition to the first four measurements of every
 /// candidate.
 const CHOOSE: f64 = 0.15;
@@ -44,6 +49,8 @@ pub struct HplPlan {
     /// Theoretical peak of the cores in use; `None` if unknown.
     pub(crate) peak: Option<Figure>,
     reference: Option<PlacedReference>,
+    /// Budget that the user set; a run that would exceed it is refused.
+    asked: Option<Duration>,
     /// Notices about the places of the threads.
     notices: Vec<Notice>,
 }
@@ -54,11 +61,12 @@ impl HplPlan {
     /// # Errors
     /// Fails if the threads cannot be placed, if the hosts of a job are unknown, and as [`Self::new`].
     pub fn of(site: &Site, request: HplRequest<'_>) -> Result<Self, Failure> {
+        let asked = request.budget;
         let placed = request.place(site)?;
         let options = request.options(site, placed.placement.threads.len())?;
         let of_places = |text| Notice::new(NoticeId::Other, "", text);
         let notices = placed.notices.into_iter().map(of_places).collect();
-        Ok(Self { notices, ..Self::new(site, placed.placement, options)? })
+        Ok(Self { notices, asked, ..Self::new(site, placed.placement, options)? })
     }
 
     /// Plans a run on the threads of `placement`.
@@ -102,6 +110,7 @@ impl HplPlan {
             available,
             peak,
             reference,
+            asked: None,
             notices,
         })
     }
@@ -148,7 +157,7 @@ impl Planned for HplPlan {
 impl HplPlan {
     /// Runs the native solution, then the reference program.
     fn measure(&self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let limits = Limits::new(self.options.budget, None);
+        let limits = Limits::of(Budget::of(self.asked, self.options.budget), None);
         let mut notices = Vec::new();
         observer.phase("comparing BLAS libraries");
         let trial = Trial {
@@ -166,16 +175,22 @@ impl HplPlan {
         };
         // The time spent on comparing libraries is subtracted from the budget, but a minimum remains.
         let tried = limits.elapsed();
+        let solutions = self.requested_solutions(&libraries);
+        let least = hpl::least(libraries.len());
+        limits.beforehand(tried + solutions + least, SMALLER)?;
         let left = self.options.budget.saturating_sub(tried);
-        let budget = left.max(self.options.budget.mul_f64(1.0 - 2.0 * CHOOSE));
+        let budget = match self.asked {
+            Some(_) => left.saturating_sub(solutions).max(least),
+            None => left.max(self.options.budget.mul_f64(1.0 - 2.0 * CHOOSE)),
+        };
         let options = HplOptions { budget, ..self.options.clone() };
         let end = limits.at(Fraction(1.0));
         let multiple = multiple(&self.options, &self.layout);
         let mut outcome =
             hpl::run(site, &self.placement, &libraries, &options, multiple, end, observer)?;
         outcome.notices.splice(0..0, notices);
-        // The default budget does not apply to a requested order.
-        if self.options.order == OrderSpec::Quick || self.options.budget_asked {
+        // The default budget does not limit the time of the solution for a requested order.
+        if self.options.order == OrderSpec::Quick || limits.asked {
             outcome.notices.extend(limits.overrun(GAUGE, tried));
         }
         if let (Some(reference), false) = (&self.reference, outcome.is_interrupted()) {
@@ -188,6 +203,22 @@ impl HplPlan {
             reference.measure(site, &reference_options, &mut outcome, observer)?;
         }
         Ok(outcome)
+    }
+}
+
+impl HplPlan {
+    /// Returns the predicted time of all solutions with the requested order; zero if the order depends on the time. The
+    /// prediction is based on the rates in the comparison of the libraries.
+    fn requested_solutions(&self, libraries: &[Tried]) -> Duration {
+        if self.options.order == OrderSpec::Quick {
+            return Duration::ZERO;
+        }
+        let one =
+            |library: &Tried| size::seconds(self.order.order, self.options.half, library.rate);
+        let all = libraries.iter().map(one).map(|seconds| seconds.0).sum::<f64>();
+        let samples = self.options.samples.max(1) as f64;
+        Duration::try_from_secs_f64(samples * all * (1.0 + AROUND_SOLUTION))
+            .unwrap_or(Duration::MAX)
     }
 }
 

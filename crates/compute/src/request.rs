@@ -155,6 +155,7 @@ pub fn plan_for_memory(site: &mut Site, given: Option<Bytes>) {
     if let Some(planned) = given.map(|Bytes(bytes)| bytes).or(all) {
         memory.available = Some(planned);
         memory.cgroup_limit = None;
+        memory.process_limit = None;
     }
 }
 

@@ -23,6 +23,8 @@ pub struct SizeConstraints {
     pub available: Bytes,
     /// Memory limit of the control group, if the limit determines the available memory.
     pub cgroup_limit: Option<Bytes>,
+    /// Limit of the memory of the process (`ulimit`), if there is one.
+    pub process_limit: Option<Bytes>,
     /// Share of the available memory for the matrix.
     pub fraction: Fraction,
     /// Rate of DGEMM on all threads, FLOP/s.
@@ -115,16 +117,18 @@ fn by_root(bytes: f64) -> usize {
 /// Fails if N does not fit into memory.
 pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOrder, Failure> {
     let SizeConstraints { available, fraction, threads, multiple, dgemm, half, .. } = *constraints;
-    let limit = constraints
-        .cgroup_limit
-        .map_or(String::new(), |limit| format!(" (the cgroup's limit is {limit})"));
+    let of_cgroup =
+        constraints.cgroup_limit.map(|limit| format!(" (the cgroup's limit is {limit})"));
+    let of_process =
+        constraints.process_limit.map(|limit| format!(" (the limit of a process is {limit})"));
+    let limit = of_process.or(of_cgroup).unwrap_or_default();
     let down = |order: usize| order / multiple * multiple;
     let most = largest_order(available, threads);
     if most < multiple.max(16) {
         return Err(Failure::missing(format!(
             "only {available} of memory is available{limit}, too little for any useful N"
         ))
-        .hint("free memory, or raise the limit"));
+        .hint("free memory, or raise the limit (ulimit -v, ulimit -d, the control group)"));
     }
     let by_memory = down(by_root(fraction.0 * available.as_f64()).min(most));
     let (order, formula) = match spec {
@@ -213,6 +217,7 @@ mod tests {
         SizeConstraints {
             available: Bytes::gib(64),
             cgroup_limit: None,
+            process_limit: None,
             fraction: Fraction(0.8),
             dgemm: FlopsPerSec(100e9),
             threads: 2,

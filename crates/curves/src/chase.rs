@@ -90,9 +90,15 @@ impl FromStr for Locality {
     }
 }
 
+/// Number of steps of a shuffle between two checks if the user ends the run; they take some milliseconds.
+const STEPS_UNCHECKED: usize = 1 << 18;
+
 /// Returns the order in which `elements` elements are visited, as a permutation. Blocks of `block` elements are visited
 /// in random order, and so are the elements of each block.
-fn order(elements: usize, block: usize, seed: u64) -> Vec<u32> {
+///
+/// # Errors
+/// Fails if the user ends the run.
+fn order(elements: usize, block: usize, seed: u64) -> Result<Vec<u32>, ArenaError> {
     let mut shuffler = Shuffler::new(seed);
     let block = block.clamp(1, elements.max(1));
     let mut blocks: Vec<usize> = (0..elements.div_ceil(block)).collect();
@@ -102,9 +108,16 @@ fn order(elements: usize, block: usize, seed: u64) -> Vec<u32> {
         let first = number * block;
         let from = order.len();
         order.extend((first..(first + block).min(elements)).map(|element| element as u32));
-        shuffler.shuffle(&mut order[from..]);
+        let mut steps = 0;
+        let is_whole = shuffler.shuffle_while(&mut order[from..], || {
+            steps += 1;
+            steps % STEPS_UNCHECKED > 0 || !nodegauge_os::is_end_requested()
+        });
+        if !is_whole {
+            return Err(ArenaError::Interrupted);
+        }
     }
-    order
+    Ok(order)
 }
 
 /// Random cycle through all elements of a working set.
@@ -117,17 +130,20 @@ pub(crate) struct Cycle {
 
 impl Cycle {
     /// Returns a cycle through `bytes` of memory. The number of elements must be below 2^32.
-    pub(crate) fn new(bytes: u64, how: ChaseOrder) -> Self {
+    ///
+    /// # Errors
+    /// Fails if the user ends the run.
+    pub(crate) fn new(bytes: u64, how: ChaseOrder) -> Result<Self, ArenaError> {
         let elements = (bytes as usize / how.stride).max(1);
         let block = match how.locality {
             Locality::Whole => elements,
             Locality::Block(block) => (block.0 as usize / how.stride).max(1),
         };
-        let order = order(elements, block, bytes);
+        let order = order(elements, block, bytes)?;
         // The cycle is built in this small array, because each step in the working set itself would miss the TLB.
         let mut next = vec![order[0]; elements];
         order.windows(2).for_each(|pair| next[pair[0] as usize] = pair[1]);
-        Self { bytes, stride: how.stride, next }
+        Ok(Self { bytes, stride: how.stride, next })
     }
 }
 
@@ -388,7 +404,7 @@ mod tests {
 
     fn walk(elements: usize, stride: usize, slot: usize, locality: Locality) -> Vec<usize> {
         let bytes = elements * stride;
-        let cycle = Cycle::new(bytes as u64, ChaseOrder { stride, locality });
+        let cycle = Cycle::new(bytes as u64, ChaseOrder { stride, locality }).unwrap();
         let mut memory = vec![Aligned([0; 8]); bytes / LINE];
         let start = memory.as_mut_ptr() as usize;
         // SAFETY: the memory is long enough for all elements.
@@ -409,7 +425,7 @@ mod tests {
     fn a_run_takes_the_steps_it_says() {
         let mut memory = vec![Aligned([0; 8]); 100];
         let start = memory.as_mut_ptr() as usize;
-        let cycle = Cycle::new(6400, ChaseOrder::default());
+        let cycle = Cycle::new(6400, ChaseOrder::default()).unwrap();
         // SAFETY: the memory consists of 100 lines, as the cycle requires.
         let mut chain = unsafe { Chain::write(start, 3, &cycle) };
         let first = chain.at;
@@ -446,7 +462,7 @@ mod tests {
         fn blocks_are_visited_one_after_the_other(
             elements in 1usize..3000, block in 1usize..500, seed: u64
         ) {
-            let order = order(elements, block, seed);
+            let order = order(elements, block, seed).unwrap();
             let mut blocks: Vec<usize> = order.iter().map(|e| *e as usize / block).collect();
             blocks.dedup();
             prop_assert_eq!(blocks.len(), elements.div_ceil(block));
@@ -455,7 +471,7 @@ mod tests {
 
     #[test]
     fn neighbours_are_no_stride() {
-        let order = order(4096, 4096, 11);
+        let order = order(4096, 4096, 11).unwrap();
         let mut strides: Vec<i64> =
             order.windows(2).map(|pair| i64::from(pair[1]) - i64::from(pair[0])).collect();
         strides.sort_unstable();

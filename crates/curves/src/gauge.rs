@@ -50,7 +50,7 @@ impl Gauge for Curves {
                 largest: ask.largest,
                 kernels: part.kernels,
                 suffix: part.suffix,
-                budget: ask.budget.mul_f64(part.share),
+                budget: ask.budget.mul_f64(part.share).into(),
                 samples: ask.samples,
                 ..CurveOptions::default()
             };

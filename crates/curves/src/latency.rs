@@ -101,7 +101,7 @@ impl Mode for Latency {
         let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
         let notices = &mut run.outcome.notices;
         let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
-            let cycle = Cycle::new(self.sets[i], options.order);
+            let cycle = Cycle::new(self.sets[i], options.order)?;
             let write = |region| {
                 // SAFETY: chains with the same slot do not overlap, and no other code uses the regions.
                 unsafe { Chase::write(region, places[i], &cycle, setup.held()) }

@@ -33,7 +33,7 @@ use nodegauge_arena::RequestedPages;
 use nodegauge_arena::supply::{available, best_pages};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::CpuId;
-use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::schedule::{Budget, Limits};
 use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_placement::{
     MemoryPolicy, Placement, PlacementOptions, PlacementRequest, TeamRequest,
@@ -59,7 +59,7 @@ pub struct CurveOptions {
     /// Suffix of the figure names of ceilings.
     pub suffix: &'static str,
     /// Time budget of the whole run.
-    pub budget: Duration,
+    pub budget: Budget,
     /// Exact number of rounds after the warm-up, regardless of the time.
     pub samples: Option<usize>,
 }
@@ -74,7 +74,7 @@ impl Default for CurveOptions {
             order: ChaseOrder::default(),
             kernels: false,
             suffix: "",
-            budget: Duration::ZERO,
+            budget: Budget::default(),
             samples: None,
         }
     }
@@ -178,7 +178,7 @@ impl CurvePlan {
 
 impl Planned for CurvePlan {
     fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.options.budget), memory: Some(self.mode.memory()) }
+        Foreseen { time: Some(self.options.budget.time), memory: Some(self.mode.memory()) }
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
@@ -208,7 +208,7 @@ impl Planned for CurvePlan {
         let mut run = CurveRun {
             curve,
             setup: CurveSetup { site, placement: &placement, options: &options },
-            limits: Limits::new(options.budget, options.samples),
+            limits: Limits::of(options.budget, options.samples),
             observer,
             outcome: Outcome { notices, ..Outcome::default() },
             setting_up: Duration::ZERO,

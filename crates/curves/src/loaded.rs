@@ -170,7 +170,7 @@ impl Mode for Loaded {
         let policy = &options.policy;
         let chased = MemoryRegion::map(&mut pool, 0..1, self.set, pages, policy)?;
         let loaded = MemoryRegion::map(&mut pool, 1..threads, self.buffer, pages, policy)?;
-        let cycle = Cycle::new(self.set, options.order);
+        let cycle = Cycle::new(self.set, options.order)?;
         let held = run.setup.held();
         // SAFETY: no other code uses the region of the chaser.
         let mut chase = unsafe { Chase::write(&chased, ChainPlace::default(), &cycle, held) };

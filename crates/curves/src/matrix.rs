@@ -163,7 +163,7 @@ impl Matrix {
             memories.push(NodeRegions { read: map()?, chased: map()? });
         }
         let cells = self.cells();
-        let cycle = Cycle::new(self.bytes, order);
+        let cycle = Cycle::new(self.bytes, order)?;
         let held = self.bytes / TIMES_LLC;
         let mut chases = Vec::new();
         for memory in &memories {

@@ -14,6 +14,9 @@ pub(crate) const SCALAR: f64 = 1.0;
 /// Period of the initial values in words. It is a prime, so that different arrays begin with different values.
 const PERIOD: usize = 61;
 
+/// Number of periods between two checks if the user ends the run; 16 MB.
+const PERIODS: usize = 1 << 15;
+
 /// Returns the initial value of word `i` of a worker's buffer. It is a multiple of 2^-20, so that sums of billions of
 /// values are exact. It is never zero, because some processors skip stores of zero.
 fn value(i: usize) -> f64 {
@@ -44,7 +47,8 @@ impl MemoryRegion {
     /// Maps a buffer of `buffer` bytes for each of `workers`; each worker touches its own buffer first.
     ///
     /// # Errors
-    /// Fails if the page size or the memory is unavailable, the kernel refuses the policy, or a worker fails.
+    /// Fails if the page size or the memory is unavailable, the kernel refuses the policy, a worker fails, or the user
+    /// ends the run.
     pub(crate) fn map(
         pool: &mut WorkerPool,
         workers: Range<usize>,
@@ -60,10 +64,14 @@ impl MemoryRegion {
         let region = Self { mapping, first: workers.start, buffer: buffer as usize };
         pool.work(|worker| {
             if workers.contains(&worker) {
+                let is_ended = &nodegauge_os::is_end_requested;
                 // SAFETY: only this worker uses the buffer.
-                unsafe { region.buffers().refill(worker, region.buffer) };
+                unsafe { region.buffers().refill_unless(is_ended, worker, region.buffer) };
             }
         })?;
+        if nodegauge_os::is_end_requested() {
+            return Err(ArenaError::Interrupted);
+        }
         Ok(region)
     }
 
@@ -163,12 +171,26 @@ impl Buffers<'_> {
     /// # Safety
     /// No other thread may use the worker's buffer.
     pub(crate) unsafe fn refill(&self, worker: usize, bytes: usize) {
+        // SAFETY: the caller guarantees the condition.
+        unsafe { self.refill_unless(&|| false, worker, bytes) }
+    }
+
+    /// Fills a worker's working set like [`Self::refill`], until it is full or `is_ended` returns true.
+    ///
+    /// # Safety
+    /// The condition is that of [`Self::refill`].
+    unsafe fn refill_unless(&self, is_ended: &dyn Fn() -> bool, worker: usize, bytes: usize) {
         let start = self.set(worker, bytes).cast();
         let n = bytes / size_of::<f64>();
         let values: [f64; PERIOD] = std::array::from_fn(value);
         // SAFETY: the working set has this number of words, and the caller guarantees that only this worker uses it.
         let set = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), n) };
-        set.chunks_mut(PERIOD).for_each(|part| part.copy_from_slice(&values[..part.len()]));
+        for part in set.chunks_mut(PERIOD * PERIODS) {
+            if is_ended() {
+                return;
+            }
+            part.chunks_mut(PERIOD).for_each(|words| words.copy_from_slice(&values[..words.len()]));
+        }
     }
 }
 

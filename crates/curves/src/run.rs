@@ -107,6 +107,7 @@ impl CurveRun<'_> {
     ) -> Result<OneRegime, ArenaError> {
         self.observer.phase(phase);
         self.setting_up = self.limits.elapsed();
+        self.limits.beforehand(self.setting_up, "a smaller working set (--size)")?;
         let mut schedule = Schedule::new(policy, self.limits, warm_up.len());
         schedule.samples = warm_up;
         let stop = schedule.run(self.observer, None, |of| turn(of.cell).map(|one| vec![one]))?;

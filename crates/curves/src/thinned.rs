@@ -55,7 +55,11 @@ pub(crate) fn set_up<T, E>(
             }
         }
         let begun = clock::now();
-        let (it, turn) = set_up(i)?;
+        let (it, turn) = match set_up(i) {
+            // The cells that were set up before are kept.
+            Err(_) if done > 0 && observer.interrupted() => break,
+            result => result?,
+        };
         cells.insert(i, PreparedCell { it, set_up: clock::now() - begun, turn });
         time.take(turn);
     }

@@ -173,6 +173,10 @@ impl Bench {
             elements,
             device,
         };
+        DeviceError::check_end_request()?;
+        let source = bench.plain().source(element);
+        bench.build(source, FILL)?;
+        DeviceError::check_end_request()?;
         bench.fill()?;
         Ok(bench)
     }

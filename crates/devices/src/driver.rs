@@ -341,6 +341,18 @@ impl DeviceError {
         Self { kind, driver: driver.to_owned(), call: call.into(), code, detail: String::new() }
     }
 
+    /// Returns an error if the user requested the end of the run. A setup calls this function before each of its long
+    /// steps: some drivers compile or map memory for seconds.
+    ///
+    /// # Errors
+    /// Fails if the run is to end.
+    pub(crate) fn check_end_request() -> Result<(), Self> {
+        if nodegauge_os::is_end_requested() {
+            return Err(Self::new(FailureClass::Other, "", "interrupted", 0));
+        }
+        Ok(())
+    }
+
     /// Returns the failure with further information.
     pub fn with_detail(mut self, detail: impl fmt::Display) -> Self {
         self.detail = detail.to_string();

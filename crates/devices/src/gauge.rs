@@ -36,7 +36,7 @@ pub fn all_parts(
     samples: Option<usize>,
     notices: Vec<Notice>,
 ) -> Result<InTurn, Failure> {
-    let links = LinkOptions { sizes: Vec::new(), budget: budget.mul_f64(0.4), samples };
+    let links = LinkOptions { sizes: Vec::new(), budget: budget.mul_f64(0.4).into(), samples };
     let links = LinkPlan::new(devices.clone(), links, Vec::new());
     let mut parts = roof_parts(devices, budget.mul_f64(0.6), samples, notices)?;
     parts.0.insert(1, Box::new(links));
@@ -56,10 +56,10 @@ pub fn roof_parts(
     let of_stream = budget.mul_f64(2.0 / 3.0);
     let of_peaks = budget.mul_f64(1.0 / 3.0);
     let stream =
-        DeviceStreamOptions { budget: of_stream, samples, ..DeviceStreamOptions::default() };
+        DeviceStreamOptions { budget: of_stream.into(), samples, ..DeviceStreamOptions::default() };
     Ok(InTurn(vec![
         Box::new(DeviceStreamPlan::new(devices.clone(), stream, notices)?),
-        Box::new(PeakPlan::new(devices, Vec::new(), of_peaks, samples, Vec::new())),
+        Box::new(PeakPlan::new(devices, Vec::new(), of_peaks.into(), samples, Vec::new())),
     ]))
 }
 

@@ -16,7 +16,7 @@ use nodegauge_machine::{CpuId, NodeId};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
-use nodegauge_measure::schedule::{Limits, Schedule, Turn, policy};
+use nodegauge_measure::schedule::{Budget, Limits, Schedule, Turn, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, clock};
 use rig::{CopyCell, End, Leg, Rig};
 use std::rc::Rc;
@@ -48,7 +48,7 @@ pub struct LinkOptions {
     /// Sizes of copies in bytes. If empty, the sizes in [`SIZES`] that fit into memory are used.
     pub sizes: Vec<u64>,
     /// Time limit of the whole run.
-    pub budget: Duration,
+    pub budget: Budget,
     /// Exact number of samples, regardless of the time limit.
     pub samples: Option<usize>,
 }
@@ -154,7 +154,7 @@ fn near(site: &Site, info: &DeviceInfo, nodes: &[Node]) -> usize {
 
 impl Planned for LinkPlan {
     fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.options.budget), memory: None }
+        Foreseen { time: Some(self.options.budget.time), memory: None }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -175,7 +175,7 @@ impl Planned for LinkPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let mut limits = Limits::new(self.options.budget, self.options.samples);
+        let mut limits = Limits::of(self.options.budget, self.options.samples);
         let devices = drivers::open(&self.devices)?;
         let nodes = nodes(site);
         let sizes = self.sizes(site, &devices, nodes.len())?;

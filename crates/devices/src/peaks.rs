@@ -18,7 +18,7 @@ use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::halving::{
     self, Candidates, DeadlineCheck, Halving, Passes, Prepared, RoundRule, Rules, TurnRate,
 };
-use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::schedule::{Budget, Limits, Schedule, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Unit, clock};
 use product::Product;
 use std::rc::Rc;
@@ -39,7 +39,7 @@ const CHOOSE: f64 = 0.5;
 pub struct PeakPlan {
     devices: Vec<DeviceInfo>,
     elements: Vec<Element>,
-    budget: Duration,
+    budget: Budget,
     samples: Option<usize>,
     notices: Vec<Notice>,
 }
@@ -53,7 +53,7 @@ impl PeakPlan {
     pub fn new(
         devices: Vec<DeviceInfo>,
         elements: Vec<Element>,
-        budget: Duration,
+        budget: Budget,
         samples: Option<usize>,
         notices: Vec<Notice>,
     ) -> Self {
@@ -99,7 +99,7 @@ impl PeakCell {
 
 impl Planned for PeakPlan {
     fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.budget), memory: None }
+        Foreseen { time: Some(self.budget.time), memory: None }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -107,7 +107,7 @@ impl Planned for PeakPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let limits = Limits::new(self.budget, self.samples);
+        let limits = Limits::of(self.budget, self.samples);
         let mut notices = self.notices;
         let devices = drivers::open(&self.devices)?;
         let mut cells: Vec<PeakCell> = Vec::new();
@@ -131,6 +131,7 @@ impl Planned for PeakPlan {
                 cells.extend(product.map(|product| PeakCell::new(device, Work::Product(product))));
             }
         }
+        limits.beforehand(limits.elapsed(), "one precision (--element)")?;
         observer.phase("measuring peaks alternately");
         let mut schedule = Schedule::new(policy::DEVICES, limits, cells.len());
         let (stop, failure) = turns::run(&mut schedule, observer, None, |turn| {

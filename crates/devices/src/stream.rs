@@ -14,11 +14,12 @@ use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::size::{self, SizeConditions, SizeSpec};
 use nodegauge_kernels::{Element, KERNELS, Kernel, STREAM_ARRAYS, arrays_of};
 use nodegauge_machine::devices::catalog;
+use nodegauge_machine::process_limits;
 use nodegauge_measure::interference::{Cause, stolen_ticks};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
-use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::schedule::{Budget, Limits, Schedule, policy};
 use nodegauge_measure::{
     Bytes, BytesPerSec, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit, clock, stats,
 };
@@ -43,7 +44,7 @@ pub struct DeviceStreamOptions {
     /// Kernels, in the order in which a pass runs them.
     pub kernels: Vec<Kernel>,
     /// Time limit of the whole run.
-    pub budget: Duration,
+    pub budget: Budget,
     /// Exact number of passes after the warm-up, regardless of the time limit.
     pub samples: Option<usize>,
 }
@@ -64,6 +65,11 @@ pub fn element_types(asked: &[Element]) -> Vec<Element> {
     Element::ALL.iter().copied().filter(|element| asked.contains(element)).collect()
 }
 
+impl DeviceStreamOptions {
+    /// Default time limit.
+    pub const BUDGET: Duration = Duration::from_secs(15);
+}
+
 impl Default for DeviceStreamOptions {
     fn default() -> Self {
         let mut kernels = nodegauge_kernels::STREAM.to_vec();
@@ -73,7 +79,7 @@ impl Default for DeviceStreamOptions {
             memory_fraction: Fraction(0.8),
             elements: Vec::new(),
             kernels,
-            budget: Duration::from_secs(15),
+            budget: Self::BUDGET.into(),
             samples: None,
         }
     }
@@ -154,11 +160,12 @@ impl DeviceStreamPlan {
         let info = device.info();
         let available = match device.free_memory()? {
             Some(free) => free,
-            None if info.shares_host_memory => site
-                .machine
-                .memory
-                .available
-                .map_or(info.memory, |bytes| info.memory.min(Bytes(bytes))),
+            None if info.shares_host_memory => {
+                // The driver has mapped memory since the node was described.
+                let left = process_limits::limits(&site.root).memory_left;
+                let available = site.machine.memory.available.into_iter().chain(left).min();
+                available.map_or(info.memory, |bytes| info.memory.min(Bytes(bytes)))
+            }
             None => info.memory,
         };
         let with_it = self.cells.iter().filter(|(at, _)| self.devices[*at].id() == info.id());
@@ -212,7 +219,7 @@ struct StreamCell {
 
 impl Planned for DeviceStreamPlan {
     fn foreseen(&self) -> Foreseen {
-        Foreseen { time: Some(self.options.budget), memory: None }
+        Foreseen { time: Some(self.options.budget.time), memory: None }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -221,7 +228,7 @@ impl Planned for DeviceStreamPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let limits = Limits::new(self.options.budget, self.options.samples);
+        let limits = Limits::of(self.options.budget, self.options.samples);
         let mut notices = self.notices.clone();
         let opened = drivers::open(&self.devices)?;
         let mut cells: Vec<StreamCell> = Vec::new();
@@ -235,6 +242,7 @@ impl Planned for DeviceStreamPlan {
             observer.phase(&format!("{id}: {} arrays of {array}, trying loops", self.arrays()));
             let watched = Watched::new(device.state());
             let kernels = &self.options.kernels;
+            observer.check_interrupt()?;
             let mut bench = Bench::new(device.clone(), kernels, *element, elements)?;
             // The deadline is set after the set-up, which may take long if a driver compiles, so that the choice of
             // loops has its full time.
@@ -251,6 +259,7 @@ impl Planned for DeviceStreamPlan {
             });
         }
         let setting_up = limits.elapsed();
+        limits.beforehand(setting_up, "smaller arrays (--size)")?;
         observer.phase("measuring alternately");
         let mut schedule = Schedule::new(policy::DEVICES, limits, cells.len());
         let last: Vec<(String, f64)> = cells.iter().map(StreamCell::last).collect();
@@ -280,7 +289,8 @@ impl Planned for DeviceStreamPlan {
             let behind = schedule.again(&all, BEHIND, |turn| cells[turn.cell].turn());
             failure = failure.or(behind.err().map(Failure::from));
         }
-        if failure.is_none() {
+        let is_measured = schedule.samples.iter().any(|samples| !samples.is_empty());
+        if failure.is_none() && is_measured {
             let checked = cells.iter_mut().try_for_each(|cell| cell.bench.check());
             failure = checked.err().map(Failure::from);
         }

@@ -51,14 +51,16 @@ pub fn choose(
         kernels.iter().map(|kernel| LoopShape::of(*kernel, device)).collect();
     let late = || clock::now() >= deadline || stop();
     // The first pass of a loop includes building the loop.
-    let mut first_turn =
-        |group: usize, shape: &LoopShape| match bench.pass(&[(kernels[group], *shape)]) {
+    let mut first_turn = |group: usize, shape: &LoopShape| {
+        DeviceError::check_end_request()?;
+        match bench.pass(&[(kernels[group], *shape)]) {
             Ok(times) => Ok(Prepared::Works((*shape, device_rate(&times[0])))),
             Err(error) if matches!(error.kind, FailureClass::Build | FailureClass::Unsupported) => {
                 Ok(Prepared::Refused(error))
             }
             Err(error) => Err(error),
-        };
+        }
+    };
     let working = halving::prepared(&shapes, &late, &mut first_turn)?;
     let tried = working.iter().map(Vec::len).max().unwrap_or(0);
     let mut groups: Vec<Halving<LoopShape>> = working.into_iter().map(without_hopeless).collect();

@@ -50,7 +50,7 @@ pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
         .map_err(|cause| HistoryError::of_file(path, &cause))?;
     String::from_utf8(bytes)
         .map_err(|_| "the file is not UTF-8 text".to_owned())
-        .and_then(|text| parse(&text))
+        .and_then(|text| parse(without_mark(&text)))
         .map_err(|cause| -> HistoryError {
             Failure::usage(format!("{shown} is not a nodegauge record"))
                 .cause(cause)
@@ -59,8 +59,12 @@ pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
         })
 }
 
-/// Parses a record from JSON. The schema is checked first, so that the error for a newer schema contains the name of
-/// that schema.
+/// Returns the text of a file without the byte order mark that editors of some systems write.
+pub(crate) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+/// Parses a record from JSON. The error for a newer schema contains the name of that schema.
 ///
 /// # Errors
 /// Fails with a message of one line that describes the problem.
@@ -69,16 +73,20 @@ pub fn parse(text: &str) -> Result<Record, String> {
     struct Head {
         schema: Option<String>,
     }
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if let Ok(record) = serde_json::from_str::<Record>(text)
+        && record.schema == SCHEMA
+    {
+        return Ok(record);
+    }
     // Messages contain text of the record, which must not begin a line.
     let message = |error: serde_json::Error| escaped(&error.to_string()).into_owned();
     let head: Head = serde_json::from_str(text).map_err(message)?;
     match head.schema.as_deref() {
         // The record is parsed again from a JSON value, because this error has no line and column, which are useless in
         // generated text.
-        Some(SCHEMA) => serde_json::from_str(text)
-            .or_else(|_| serde_json::from_str(text).and_then(serde_json::from_value))
-            .map_err(message),
+        Some(SCHEMA) => {
+            serde_json::from_str(text).and_then(serde_json::from_value).map_err(message)
+        }
         Some(other) => Err(format!("found schema {}, required is {SCHEMA}", escaped(other))),
         None => Err(format!("found no schema, required is {SCHEMA}")),
     }

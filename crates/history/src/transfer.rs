@@ -28,8 +28,7 @@ pub fn records<'a>(
     path: &'a Path,
     text: &'a str,
 ) -> Option<impl Iterator<Item = Result<Record, HistoryError>> + 'a> {
-    // Editors of some systems write a byte order mark.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = selector::without_mark(text);
     let first = text.trim_start().strip_prefix('{')?;
     if !first.trim_start().starts_with("\"schema\"") {
         return None;
@@ -60,8 +59,8 @@ pub fn records<'a>(
 
 impl Store {
     /// Saves records of another history with unchanged identifiers, marked as runs that were not measured on this node.
-    /// A record that is already saved is not changed and keeps its labels. `records` is read twice: if one record is
-    /// refused, no record is saved. The records are committed in portions, so that other programs can save runs between
+    /// A record that is already saved is not changed and keeps its labels. Several `records` are read twice: if one record
+    /// is refused, no record is saved. The records are committed in portions, so that other programs can save runs between
     /// two portions.
     ///
     /// # Errors
@@ -83,9 +82,14 @@ impl Store {
     where
         R: Iterator<Item = Result<Record, HistoryError>>,
     {
+        let mut imported = Imported::default();
+        let mut first_two = records().take(2);
+        if let (Some(only), None) = (first_two.next(), first_two.next()) {
+            self.import_portion(std::iter::once(only), portion, &mut imported)?;
+            return Ok(imported);
+        }
         self.check(records())?;
         let mut records = records().peekable();
-        let mut imported = Imported::default();
         while records.peek().is_some() {
             if imported != Imported::default() {
                 std::thread::sleep(PAUSE);

@@ -201,7 +201,8 @@ pub fn choose(
         let array = Bytes(elements.saturating_mul(element.bytes()));
         if !clamps {
             let less = match (most * element.bytes()) >> 20 {
-                0 => "end other programs to free memory".to_owned(),
+                0 => "free memory, or raise the limit (ulimit -v, ulimit -d, the control group)"
+                    .to_owned(),
                 fits => format!("use --size {fits}MiB or less"),
             };
             let more = if around.fraction < Fraction(0.95) {

@@ -10,7 +10,7 @@ use crate::ids::CpuId;
 use crate::processor::{self, Chip, ProcessorIdentity};
 use crate::root::SysRoot;
 use crate::topology::{Topology, TopologySource};
-use crate::{cgroup, clock, devices, host, memory};
+use crate::{cgroup, clock, devices, host, memory, process_limits};
 use nodegauge_measure::Hertz;
 use nodegauge_measure::record::{ClockBasis, Figure, Machine, Memory, NumaNode, Processor};
 use std::collections::BTreeMap;
@@ -191,6 +191,7 @@ fn memory_of(
     let live = matches!(topology.source, TopologySource::Live);
     let info = if live { memory::info(root) } else { memory::MemInfo::default() };
     let limits = if live { cgroup::limits(root) } else { cgroup::CgroupLimits::default() };
+    let own = if live { process_limits::limits(root) } else { Default::default() };
     // In a guest, the firmware's list of modules does not describe real modules.
     let firmware = if live && !guest { dimms::modules(root) } else { None };
     let sockets =
@@ -217,11 +218,12 @@ fn memory_of(
     let total = info.total.map(|total| total.saturating_sub(of_devices));
     Memory {
         bytes: if live { total } else { described().filter(|bytes| *bytes > 0) },
-        available: match (info.available, limits.memory_left) {
-            (Some(all), Some(left)) => Some(all.min(left)),
-            (all, left) => all.or(left),
-        },
+        available: [info.available, limits.memory_left, own.memory_left]
+            .into_iter()
+            .flatten()
+            .min(),
         cgroup_limit: limits.memory,
+        process_limit: own.memory,
         swap_used: info.swap_used,
         dimms: firmware.map(|modules| modules.dimms).unwrap_or_default(),
         ..bandwidth

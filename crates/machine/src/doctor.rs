@@ -60,7 +60,7 @@ fn found(text: impl Into<String>, remedy: impl Into<String>) -> Found {
 type DoctorCheck = (&'static str, Severity, fn(&Examined<'_>) -> Option<Found>);
 
 /// Checks of the node on which the program runs. Findings of the same severity are reported in this order.
-const LIVE: [DoctorCheck; 31] = {
+const LIVE: [DoctorCheck; 32] = {
     use Severity::{Critical, Info, Warning};
     [
         (OTHER_LOAD, Warning, load::other_load),
@@ -76,6 +76,7 @@ const LIVE: [DoctorCheck; 31] = {
         ("turbo-off", Info, cpus::turbo),
         ("smt-siblings", Info, cpus::siblings),
         ("memory-limit", Warning, memory::limit),
+        ("process-memory-limit", Warning, memory::process_limit),
         ("thp-never", Warning, memory::huge_pages_off),
         ("swap-in-use", Info, memory::swap),
         ("numa-balancing", Warning, memory::balancing),

@@ -19,6 +19,7 @@ mod ids;
 pub mod memory;
 pub mod pci;
 pub mod power;
+pub mod process_limits;
 mod processor;
 mod root;
 mod synthetic;

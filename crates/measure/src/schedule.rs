@@ -26,6 +26,29 @@ use crate::stats::Better;
 use shuffle::Shuffler;
 use std::time::{Duration, Instant};
 
+/// Time budget of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Budget {
+    /// Time for the whole run.
+    pub time: Duration,
+    /// True if the user set the budget. A run that cannot keep such a budget is refused.
+    pub asked: bool,
+}
+
+impl Budget {
+    /// Returns the budget of the user, otherwise `usual`.
+    pub fn of(user: Option<Duration>, usual: Duration) -> Self {
+        Self { time: user.unwrap_or(usual), asked: user.is_some() }
+    }
+}
+
+/// A budget that the user did not set, such as the share of a part.
+impl From<Duration> for Budget {
+    fn from(time: Duration) -> Self {
+        Self { time, asked: false }
+    }
+}
+
 /// Limits of a run: time and number of samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
@@ -45,6 +68,11 @@ impl Limits {
     /// Returns limits of a run that starts now.
     pub fn new(budget: Duration, samples: Option<usize>) -> Self {
         Self { started: clock::now(), budget, samples, reserve: Duration::ZERO, asked: false }
+    }
+
+    /// Returns limits of a run that starts now, with a budget of the user or a default budget.
+    pub fn of(budget: Budget, samples: Option<usize>) -> Self {
+        Self { asked: budget.asked, ..Self::new(budget.time, samples) }
     }
 
     /// Returns the time since the start of the run.
@@ -214,10 +242,12 @@ impl Schedule {
             if !(late || asked) {
                 continue;
             }
-            let share = match self.limits.samples.or(self.policy.most) {
+            let spent = if self.exactly() { 0.0 } else { elapsed().as_secs_f64() / time };
+            let done = match self.limits.samples.or(self.policy.most) {
                 Some(n) => self.taken() as f64 / n.max(1) as f64,
-                None => elapsed().as_secs_f64() / time,
+                None => 0.0,
             };
+            let share = done.max(spent);
             let words = latest.map_or_else(|| format!("round {round}"), |of| of(&self.samples));
             observer.progress(share.min(1.0), &words);
             if let Some(stop) = self.stop(&rule, elapsed(), late) {

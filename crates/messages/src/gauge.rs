@@ -79,7 +79,7 @@ fn run(
     let limits = plan
         .options
         .budget
-        .map(|budget| Limits::new(budget, plan.options.samples.map(|n| n as usize)));
+        .map(|budget| Limits::of(budget, plan.options.samples.map(|n| n as usize)));
     let plays = plan.own_plays();
     let mut choice = plan.choice;
     let probes = probes(&mut choice, !plan.osu.is_empty(), observer)?;
@@ -230,6 +230,11 @@ fn run_starts(
         let deadline = limits.map(|limits| limits.at(up_to_this));
         let (reports, errors) = by_turns(starters, launch, &words, deadline, observer);
         outcome.notices.extend(left_out_starts(&reports, launch, deadline));
+        if let (Some(limits), false) = (limits, observer.interrupted()) {
+            // The remaining sizes take at least as long as the sizes so far.
+            let least = limits.elapsed().div_f64(up_to_this.0);
+            limits.beforehand(least, "fewer --sizes or --patterns")?;
+        }
         for (starter, tried, error) in errors {
             if matches!(error, MessagesError::Interrupted) {
                 outcome.extend(Outcome::interrupted());

@@ -2,6 +2,7 @@
 
 use crate::pattern::{Participants, Pattern};
 use crate::{GAUGE, MessagesError};
+use nodegauge_measure::schedule::Budget;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, names};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -88,7 +89,7 @@ pub struct MessageOptions {
     /// Time limit per size, for all starts together.
     pub size_limit: Duration,
     /// Time limit for all sizes, patterns, pairs and transports; the limit per size is shortened if necessary.
-    pub budget: Option<Duration>,
+    pub budget: Option<Budget>,
     /// Number of starts of the ranks on this node, if neither samples nor iterations are fixed. Libraries allocate
     /// their buffers at different addresses in each start, which changes the latency of small messages by about 10 %.
     pub starts: u32,

@@ -13,6 +13,7 @@ use crate::transport::{self, Fabric};
 use crate::{GAUGE, MessagesError};
 use nodegauge_gauge::{Depth, Site, SummaryRequest};
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::schedule::Budget;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 use nodegauge_placement::{CpuPair, Distance, pairs};
 use nodegauge_toolchain::mpi::HostList;
@@ -146,7 +147,7 @@ impl MessagesPlan {
         let mut options = MessageOptions {
             patterns: vec![Pattern::Latency, Pattern::Bw],
             named: true,
-            budget: ask.budget,
+            budget: ask.budget.map(Budget::from),
             ..MessageOptions::default()
         };
         if ask.depth == Depth::Quick {
@@ -236,7 +237,7 @@ impl MessagesPlan {
 
     fn keep_budget(&mut self) {
         if let Some(budget) = self.options.budget {
-            let share = budget.div_f64(self.turns().max(1) as f64);
+            let share = budget.time.div_f64(self.turns().max(1) as f64);
             let limit = &mut self.options.size_limit;
             *limit = share.min(*limit).max(Duration::from_millis(1));
         }

@@ -140,7 +140,14 @@ impl Supervised {
         let mut child = command.spawn().map_err(ChildError::Start)?;
         let stdout = Collector::new(child.stdout.take(), output_limit);
         let stderr = Collector::new(child.stderr.take(), output_limit);
-        Ok(Self { child, started, stdout, stderr })
+        match (stdout, stderr) {
+            (Ok(stdout), Ok(stderr)) => Ok(Self { child, started, stdout, stderr }),
+            (Err(cause), _) | (_, Err(cause)) => {
+                let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+                let _ = child.wait();
+                Err(ChildError::Watch(cause))
+            }
+        }
     }
 
     /// Waits for the child, kills it if it reaches a limit, and reaps it. The process group is killed before its leader
@@ -273,21 +280,25 @@ impl Kept {
 }
 
 impl Collector {
-    fn new(pipe: Option<impl Read + Send + 'static>, limit: u64) -> Self {
+    /// Starts to read a pipe.
+    ///
+    /// # Errors
+    /// Fails if the system cannot start a thread.
+    fn new(pipe: Option<impl Read + Send + 'static>, limit: u64) -> io::Result<Self> {
         let kept = Kept { text: Vec::new(), left: limit, overflowed: false };
         let kept = Arc::new(Mutex::new(kept));
         let (finished, done) = mpsc::channel();
         if let Some(mut pipe) = pipe {
             let kept = Arc::clone(&kept);
-            std::thread::spawn(move || {
+            std::thread::Builder::new().spawn(move || {
                 let mut buffer = [0; 8192];
                 while let Ok(n @ 1..) = pipe.read(&mut buffer) {
                     kept.lock().unwrap_or_else(PoisonError::into_inner).add(&buffer[..n]);
                 }
                 let _ = finished.send(());
-            });
+            })?;
         }
-        Self { kept, done }
+        Ok(Self { kept, done })
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {

@@ -7,10 +7,12 @@
 //! of the call and its error number.
 
 mod affinity;
+mod allocator;
 mod barrier;
 mod bus_error;
 mod call;
 mod child;
+mod end_request;
 mod fork;
 mod input;
 mod library;
@@ -27,6 +29,7 @@ mod status;
 mod system;
 
 pub use affinity::{affinity, set_affinity, set_affinity_to_all};
+pub use allocator::{ExitingAllocator, share_arena_if_limited};
 pub use barrier::{Barrier, CacheLine, Gate, Poisoned, ProcessBarrier};
 pub use bus_error::BusErrorGuard;
 pub use call::{SysError, check};
@@ -34,6 +37,7 @@ pub use child::{
     ChildEnd, ChildError, ChildLimits, ChildOutput, KillOnDrop, KillReason, first_errors,
     last_lines, run_child,
 };
+pub use end_request::{end_request, is_end_requested};
 pub use fork::{ChildAnswer, ForkedChild, ask_child, check_alone, fork, receive};
 pub use input::{LONGEST_TEXT, read_file, read_input};
 pub use library::{LoadError, SharedLibrary};

@@ -131,6 +131,9 @@ fn memory(machine: &Machine) -> String {
     if let Some(limit) = m.cgroup_limit {
         parts.push(format!("limited to {} by the control group", Bytes(limit)));
     }
+    if let Some(limit) = m.process_limit {
+        parts.push(format!("limited to {} per process (ulimit)", Bytes(limit)));
+    }
     if let Some(swap) = m.swap_used.filter(|swap| *swap > 0) {
         parts.push(format!("{} of swap in use", Bytes(swap)));
     }

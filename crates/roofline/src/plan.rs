@@ -6,6 +6,7 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{CeilingsAsk, CeilingsPart, GAUGE, ONE_THREAD, RooflinePoint};
 use nodegauge_gauge::{Foreseen, Gauge, Planned, Site, attempted};
 use nodegauge_measure::record::Record;
+use nodegauge_measure::schedule::{Budget, Limits};
 use nodegauge_measure::{Bytes, Failure, Notice, Observer, Outcome, figure_names};
 use nodegauge_placement::{PlacementOptions, PlacementRequest};
 use nodegauge_toolchain::CommandLine;
@@ -22,7 +23,7 @@ pub struct RooflineOptions<'a> {
     /// Total working set of all threads in main memory; `None` for the default size.
     pub largest: Option<Bytes>,
     /// Time for the whole run.
-    pub budget: Duration,
+    pub budget: Budget,
     /// Exact number of samples, independent of the time.
     pub samples: Option<usize>,
     /// Points given by the user.
@@ -45,6 +46,8 @@ pub struct RooflinePlan {
     parts: Vec<GaugeCeilings>,
     points: Vec<RooflinePoint>,
     program: Option<CommandLine>,
+    budget: Budget,
+    samples: Option<usize>,
     notices: Vec<Notice>,
 }
 
@@ -86,7 +89,7 @@ impl RooflinePlan {
             parts: &parts_asked,
             policy: &team.policy,
             largest: options.largest,
-            budget: options.budget,
+            budget: options.budget.time,
             samples: options.samples,
         };
         let parts = parts_with_equal_time(gauges, site, ask)?;
@@ -98,7 +101,8 @@ impl RooflinePlan {
             }
         }
         let notices = team.notices_of(figure_names::stream::GAUGE);
-        Ok(Self { parts, points, program: options.program, notices })
+        let RooflineOptions { program, budget, samples, .. } = options;
+        Ok(Self { parts, points, program, budget, samples, notices })
     }
 }
 
@@ -124,11 +128,20 @@ impl Planned for RooflinePlan {
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let mut points = self.points;
         let mut found = Outcome { notices: self.notices, ..Outcome::default() };
-        for GaugeCeilings { gauge, planned } in self.parts {
+        let limits = Limits::of(self.budget, self.samples);
+        let count = self.parts.len() as u32;
+        for (done, GaugeCeilings { gauge, planned }) in self.parts.into_iter().enumerate() {
             if found.is_interrupted() {
                 break;
             }
+            let before = limits.elapsed();
             found.extend(attempted(gauge, Ok(Some(planned)), site, observer));
+            let elapsed = limits.elapsed();
+            let left = limits.budget * (count - 1 - done as u32) / count;
+            if elapsed + left > limits.budget + limits.grace() {
+                // All parts have the same time, which must suffice for this part.
+                limits.beforehand(count * (elapsed - before), "smaller working sets (--size)")?;
+            }
         }
         if let Some(program) = self.program.filter(|_| !found.is_interrupted()) {
             observer.phase(&format!("running {program}"));

@@ -131,7 +131,7 @@ impl Arrangement {
     /// Returns the expected time and memory if `copies` sets of the arrays exist.
     pub(crate) fn foreseen(&self, copies: u64) -> Foreseen {
         let each: u64 = self.configs.iter().map(TargetConfig::bytes).sum();
-        Foreseen { time: Some(self.options.budget), memory: Some(Bytes(copies * each)) }
+        Foreseen { time: Some(self.options.budget.time), memory: Some(Bytes(copies * each)) }
     }
 
     /// Returns STREAM's figures for the planned kernels.
@@ -141,8 +141,7 @@ impl Arrangement {
 
     /// Returns the limits of time and samples; the time starts now.
     pub(crate) fn limits(&self) -> Limits {
-        let limits = Limits::new(self.options.budget, self.options.samples);
-        Limits { asked: self.options.budget_asked, ..limits }
+        Limits::of(self.options.budget, self.options.samples)
     }
 
     /// Sets up the configuration in this process.

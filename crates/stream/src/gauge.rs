@@ -60,7 +60,7 @@ impl Gauge for Stream {
         notices.extend(honoured.map(notice));
         let usual = if ask.depth == Depth::Full { FULL } else { StreamPlan::BUDGET };
         let mut options = StreamOptions {
-            budget: ask.budget.unwrap_or(usual),
+            budget: ask.budget.unwrap_or(usual).into(),
             samples: ask.samples,
             policy: policy.unwrap_or_default(),
             ..StreamOptions::default()

@@ -9,11 +9,14 @@ use crate::values::{Values, WrongValue};
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::{ArrayShare, Arrays, location};
 use nodegauge_machine::Unavailable;
-use nodegauge_measure::Failure;
 use nodegauge_measure::samples::Sample;
+use nodegauge_measure::{Bytes, Failure};
 use nodegauge_team::core_to_core::{self, SharedLines};
 use nodegauge_team::{Laps, Member, Span, Team};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Size of the part of an array that a thread fills between two checks if the user ends the run.
+const FILLED_PART: Bytes = Bytes::mib(16);
 
 /// Time span of each kernel of a pass, from the start on the first thread to the end on the last thread.
 pub(crate) type Spans = Vec<Span>;
@@ -59,7 +62,7 @@ impl StreamPoint {
             team,
             arrays,
         };
-        point.fill()?;
+        point.fill_unless(&nodegauge_os::is_end_requested)?;
         Ok(point)
     }
 
@@ -96,13 +99,28 @@ impl StreamPoint {
     /// # Errors
     /// Fails if a thread of the team fails.
     pub fn fill(&mut self) -> Result<(), ArenaError> {
+        self.fill_unless(&|| false)
+    }
+
+    /// Fills the arrays in parts, until all are filled or `is_ended` returns true.
+    fn fill_unless(&mut self, is_ended: &(dyn Fn() -> bool + Sync)) -> Result<(), ArenaError> {
         let values = Values::new(self.config.element, self.config.arrays);
         let arrays = &self.arrays;
+        let each = arrays.array_bytes().0 / self.config.places.len() as u64;
+        let count = each.div_ceil(FILLED_PART.0).max(1) as usize;
         self.team.run(|member| {
-            let args = arrays.share(share_of(member));
-            // SAFETY: the shares of different threads are disjoint parts of the arrays.
-            unsafe { values.fill(&args) }
+            for index in 0..count {
+                if is_ended() {
+                    return;
+                }
+                let args = arrays.part(share_of(member), ArrayShare { index, count });
+                // SAFETY: the shares of different threads are disjoint parts of the arrays.
+                unsafe { values.fill(&args) }
+            }
         })?;
+        if is_ended() {
+            return Err(ArenaError::Interrupted);
+        }
         self.values = values;
         self.trials = 0;
         Ok(())

@@ -18,6 +18,7 @@ use nodegauge_arena::RequestedPages;
 use nodegauge_gauge::{Planned, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::Record;
+use nodegauge_measure::schedule::Budget;
 use nodegauge_measure::{Failure, FailureKind, Fraction};
 use nodegauge_placement::{
     MemoryPolicy, PlacementOptions, RankPlacementOptions, RankPlan, Started,
@@ -211,8 +212,7 @@ impl StreamRequest {
             prefetch: arrays.prefetch,
             side_by_side: arrays.side_by_side,
             policy,
-            budget: self.budget.unwrap_or(budget),
-            budget_asked: self.budget.is_some(),
+            budget: Budget::of(self.budget, budget),
             loops: Vec::new(),
             samples: self.samples,
         }

@@ -147,7 +147,7 @@ mod tests {
         let mut machine = Machine::default();
         machine.memory.available = Some(1 << 40);
         let site = Site::new(topology, machine, SysRoot::live());
-        let budget = Duration::from_secs_f64(budget);
+        let budget = Duration::from_secs_f64(budget).into();
         let options = StreamOptions { size, budget, ..StreamOptions::default() };
         let arrangement =
             Arrangement::new(&site, &PlacementRequest::default(), options, Vec::new()).unwrap();

@@ -236,7 +236,7 @@ pub struct Found {
 impl Planned for TunePlan {
     fn foreseen(&self) -> Foreseen {
         let bytes = self.configs.iter().map(TargetConfig::bytes).sum();
-        Foreseen { time: Some(self.options.budget), memory: Some(Bytes(bytes)) }
+        Foreseen { time: Some(self.options.budget.time), memory: Some(Bytes(bytes)) }
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
@@ -252,7 +252,7 @@ impl Planned for TunePlan {
     ) -> Result<Outcome, Failure> {
         let notices = std::mem::take(&mut self.notices);
         let mut outcome = Outcome { notices, ..Outcome::default() };
-        let limits = Limits::new(self.options.budget, self.options.samples);
+        let limits = Limits::of(self.options.budget, self.options.samples);
         let Found { outcome: found, choice, target, setting_up } = self.search(limits, observer)?;
         outcome.extend(found);
         let Some(choice) = choice else { return Ok(outcome) };

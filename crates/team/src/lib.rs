@@ -176,7 +176,7 @@ impl Team {
                 .map_err(|cause| {
                     Failure::missing(format!("cannot start thread {index} of {count}"))
                         .cause(cause)
-                        .hint("raise the limit of processes (ulimit -u), or use fewer threads")
+                        .hint("raise the limit of processes (ulimit -u) or of memory (ulimit -v), or use fewer threads")
                 })?;
             team.members.push(member);
             team.jobs.push(job);

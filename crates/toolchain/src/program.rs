@@ -22,6 +22,10 @@ const SHARED_MEMORY: &str = "/dev/shm";
 /// leave these files behind.
 const SHARED_MEMORY_FOLDER: [&str; 2] =
     ["OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"];
+/// Environment variables for the time in seconds that Open MPI's launcher waits, after SIGTERM, until it kills its ranks,
+/// for versions 4 and 5. By default, an interrupted run lasts one second longer.
+const KILL_DELAY: [&str; 2] =
+    ["OMPI_MCA_odls_base_sigkill_timeout", "PRTE_MCA_odls_base_sigkill_timeout"];
 /// Time between SIGTERM and SIGKILL, in which a launcher can end its ranks on other machines.
 const GRACE_PERIOD: Duration = Duration::from_millis(1500);
 
@@ -247,6 +251,9 @@ fn session_variables(
     // Slurm passes variables to other hosts, on which this folder does not exist.
     if launch.is_local() || !MpiLaunch::is_in_job() {
         variables.push(("TMPDIR".to_owned(), value(private)));
+    }
+    for name in KILL_DELAY {
+        variables.push((name.to_owned(), Some("0".to_owned())));
     }
     if let Some(folder) = shared_memory {
         let unset = SHARED_MEMORY_FOLDER.iter().filter(|name| std::env::var_os(name).is_none());

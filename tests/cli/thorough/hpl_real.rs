@@ -197,7 +197,7 @@ fn widths_and_grids_are_searched_with_the_real_hpl() {
     let launcher = launcher(&harness, "mpirun", "mpirun (Open MPI) 4.1.4");
     let names: Vec<String> = (0..8).map(|i| format!("host{i}")).collect();
     let args = ["hpl", "--xhpl", &program, "--launcher", &launcher, "--hosts", &names.join(",")];
-    let more = ["--ranks", "1", "--order", "600", "--blas", "builtin", "--budget", "1"];
+    let more = ["--ranks", "1", "--order", "600", "--blas", "builtin", "--budget", "3"];
     harness.run(&[&args[..], &more].concat()).exits(0);
     let words = std::fs::read_to_string(harness.path("words")).unwrap();
     assert_eq!(words.lines().count(), 2, "a search and the run itself: {words}");

@@ -11,6 +11,7 @@ use nodegauge_measure::keys::{Registry, scalar};
 use nodegauge_measure::record::{Category, Measurement, Record};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
+use std::collections::{BTreeMap, HashMap};
 
 /// A measurement, with the runs of A and B (or of several runs) that have it.
 #[derive(Debug, Clone)]
@@ -87,46 +88,60 @@ pub(super) fn points<'a>(
     sides: &[&'a [Record]],
     registry: &Registry,
 ) -> Vec<PairedMeasurement<'a>> {
-    let mut groups: Vec<Group<'a>> = Vec::new();
-    for m in sides.iter().copied().flatten().flat_map(own) {
-        if !groups.contains(&group_of(m)) {
-            groups.push(group_of(m));
-        }
-    }
     let mut points = Vec::new();
-    for group in groups {
-        let of = |record: &'a Record| own(record).filter(|m| group_of(m) == group).collect();
-        let of_sides: Vec<Vec<Vec<&Measurement>>> =
-            sides.iter().map(|side| side.iter().map(of).collect()).collect();
+    for (group, of_sides) in groups(sides) {
         let all: Vec<&Vec<&Measurement>> = of_sides.iter().flatten().collect();
         let keys = telling(group, &all, registry);
         let placed = |side: Vec<Vec<&'a Measurement>>| -> Vec<(FigureKeys, Numbered<'a>)> {
             let runs = side.into_iter().enumerate();
             runs.flat_map(|(run, measurements)| entries(run, measurements, &keys)).collect()
         };
-        let of_sides: Vec<Vec<(FigureKeys, Numbered<'a>)>> =
-            of_sides.into_iter().map(placed).collect();
-        let mut places: Vec<&FigureKeys> = Vec::new();
-        for (at, _) in of_sides.iter().flatten() {
-            if !places.contains(&at) {
-                places.push(at);
+        // Measurements at each place, in the order of first appearance of the places.
+        let mut found: Vec<(FigureKeys, Vec<Vec<Numbered<'a>>>)> = Vec::new();
+        let mut indices: HashMap<FigureKeys, usize> = HashMap::new();
+        for (side, measurements) in of_sides.into_iter().enumerate() {
+            for (place, m) in placed(measurements) {
+                let index = *indices.entry(place.clone()).or_insert_with(|| {
+                    found.push((place, vec![Vec::new(); sides.len()]));
+                    found.len() - 1
+                });
+                found[index].1[side].push(m);
             }
         }
-        for place in places {
-            let here = |entries: &Vec<(FigureKeys, Numbered<'a>)>| -> Vec<Numbered<'a>> {
-                entries.iter().filter(|(at, _)| at == place).map(|(_, m)| *m).collect()
-            };
-            let found: Vec<Vec<Numbered<'a>>> = of_sides.iter().map(here).collect();
-            let first = found.iter().flatten().next();
-            let at = first.map(|(_, m)| values(place, m)).unwrap_or_default();
+        for (place, of_place) in found {
+            let first = of_place.iter().flatten().next();
+            let at = first.map(|(_, m)| values(&place, m)).unwrap_or_default();
             points.push(PairedMeasurement {
                 place: in_words(group, &at, registry),
                 at,
-                sides: found,
+                sides: of_place,
             });
         }
     }
     points
+}
+
+/// Measurements of one group: those of each run of each side.
+type OfSides<'a> = Vec<Vec<Vec<&'a Measurement>>>;
+
+/// Returns the measurements by group, in the order of first appearance of the groups.
+fn groups<'a>(sides: &[&'a [Record]]) -> Vec<(Group<'a>, OfSides<'a>)> {
+    let mut groups: Vec<(Group<'a>, OfSides<'a>)> = Vec::new();
+    let mut indices: BTreeMap<Group<'a>, usize> = BTreeMap::new();
+    for (side, runs) in sides.iter().enumerate() {
+        for (run, record) in runs.iter().enumerate() {
+            for m in own(record) {
+                let index = *indices.entry(group_of(m)).or_insert_with(|| {
+                    let none =
+                        sides.iter().map(|of_side| vec![Vec::new(); of_side.len()]).collect();
+                    groups.push((group_of(m), none));
+                    groups.len() - 1
+                });
+                groups[index].1[side][run].push(m);
+            }
+        }
+    }
+    groups
 }
 
 /// Returns the figures of a record except published ones.

@@ -46,7 +46,7 @@ impl Difference {
 type Fact = (&'static str, bool, fn(&Machine) -> Option<String>);
 
 /// Properties of machines, in the order in which differences are listed.
-const FACTS: [Fact; 23] = [
+const FACTS: [Fact; 24] = [
     ("host", true, |m| m.host.clone()),
     ("processor", true, |m| m.processor.model.clone()),
     ("sockets", true, |m| count(m.processor.sockets)),
@@ -63,6 +63,9 @@ const FACTS: [Fact; 23] = [
     ("NUMA nodes", true, |m| count(m.numa_nodes.len() as u32)),
     ("memory", false, |m| m.memory.bytes.map(|bytes| Bytes(bytes).to_string())),
     ("memory limit", false, |m| m.memory.cgroup_limit.map(|bytes| Bytes(bytes).to_string())),
+    ("memory limit per process", false, |m| {
+        m.memory.process_limit.map(|bytes| Bytes(bytes).to_string())
+    }),
     ("memory channels", true, |m| m.memory.channels.map(|n| n.to_string())),
     ("memory speed", false, |m| m.memory.transfers_per_s.map(|rate| rate.to_string())),
     ("theoretical bandwidth", false, |m| {
@@ -269,9 +272,11 @@ fn configurations(
             let sides = point.sides.iter().map(value).collect();
             let Some(difference) = Difference::between(what.clone(), sides) else { continue };
             let title = point.title();
-            match alike.iter_mut().find(|(known, _)| *known == difference) {
-                Some((_, titles)) => titles.push(title),
-                None => alike.push((difference, vec![title])),
+            match alike.iter().position(|(known, _)| *known == difference) {
+                Some(index) => alike[index].1.push(title),
+                // One more than the lines that are listed shows that there are more.
+                None if alike.len() <= EACH => alike.push((difference, vec![title])),
+                None => {}
             }
         }
         let many = alike.len() > EACH;

@@ -277,12 +277,13 @@ impl Domain {
 
     /// Runs HPCG's convergence test. With a diagonal of 10^6 and more, conjugate gradients need about ten iterations
     /// without the preconditioner, and one or two iterations with it. Returns the maximum numbers of iterations without
-    /// and with preconditioner.
+    /// and with preconditioner. The test ends early if `stop` is set.
     pub fn spectral_test(
         &mut self,
         place: &DomainExchangePoint<'_>,
         layout: &DomainLayout,
         number: usize,
+        stop: &AtomicBool,
     ) -> [usize; 2] {
         let global = layout.global();
         let first = layout.place(number).map(|at| at as isize);
@@ -295,9 +296,8 @@ impl Domain {
         let before = self.levels[0].matrix.diagonal.to_vec();
         self.levels[0].matrix.scale_diagonal(factor);
         self.set_right_hand_side(&factor, layout, number);
-        let stop = AtomicBool::new(false);
         let most = [false, true].map(|preconditioned| {
-            let until = Until { iterations: 50, tolerance: 1e-12, preconditioned, stop: &stop };
+            let until = Until { iterations: 50, tolerance: 1e-12, preconditioned, stop };
             self.solve(place, until).map_or(usize::MAX, |solved| solved.iterations)
         });
         self.levels[0].matrix.set_diagonal(&before);

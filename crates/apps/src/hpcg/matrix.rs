@@ -8,7 +8,9 @@
 
 use super::problem::{DomainLayout, GridPoints};
 use crate::array::Array;
+use crate::system::check_end_request;
 use nodegauge_measure::Failure;
+use nodegauge_os::is_end_requested;
 
 /// Number of rows of a slice.
 pub(crate) const LANES: usize = 8;
@@ -82,6 +84,9 @@ impl VectorShape {
     }
 }
 
+/// Number of slices between two checks if the user ends the run; they take milliseconds.
+const SLICES_UNCHECKED: usize = 1024;
+
 /// Matrix rows of a domain on one grid.
 #[derive(Debug)]
 pub(crate) struct Matrix {
@@ -101,7 +106,7 @@ impl Matrix {
     /// Creates the rows of a domain; must be called by the thread that uses the rows, which then touches them first.
     ///
     /// # Errors
-    /// Fails if memory cannot be mapped.
+    /// Fails if memory cannot be mapped, or if the user ends the run.
     pub fn new(layout: &DomainLayout, domain: usize) -> Result<Self, Failure> {
         let shape = VectorShape::new(layout.local);
         let slices = shape.all_slices();
@@ -115,6 +120,7 @@ impl Matrix {
             above: Array::map(slices * OUTER)?,
         };
         matrix.fill(layout, domain);
+        check_end_request()?;
         Ok(matrix)
     }
 
@@ -128,6 +134,9 @@ impl Matrix {
             })
         };
         for slice in 0..shape.all_slices() {
+            if slice.is_multiple_of(SLICES_UNCHECKED) && is_end_requested() {
+                return;
+            }
             let (line, first) = (slice / shape.slices(), slice % shape.slices() * LANES);
             let [y, z] = [line % lines, line / lines].map(|at| at as isize);
             for (side, sign) in [(&mut self.lower, 1), (&mut self.upper, -1)] {

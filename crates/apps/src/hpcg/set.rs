@@ -81,7 +81,7 @@ impl Set {
         }
         let tests = (!request.tested).then(|| Tests {
             departures: domain.symmetry_test(&place, member.index).map(finite),
-            iterations: domain.spectral_test(&place, layout, member.index),
+            iterations: domain.spectral_test(&place, layout, member.index, request.until.stop),
         });
         let solved = laps.time(|| domain.solve(&place, request.until));
         Ok(Self {

@@ -63,12 +63,16 @@ pub struct IccgOptions {
     pub iterations: usize,
     /// Maximum share of the available memory, 0 to 1.
     pub memory_fraction: Fraction,
-    /// Time for the whole run; at least one solution is computed.
-    pub budget: Duration,
-    /// True if the user set the budget. A run that would exceed such a budget is refused.
-    pub budget_asked: bool,
+    /// Time for the whole run, if the user set it; a run that would exceed it is refused. At least one solution is
+    /// computed.
+    pub budget: Option<Duration>,
     /// Exact number of solutions, independent of the time.
     pub samples: Option<usize>,
+}
+
+impl IccgOptions {
+    /// Default time for the whole run.
+    pub const BUDGET: Duration = Duration::from_secs(60);
 }
 
 impl Default for IccgOptions {
@@ -80,8 +84,7 @@ impl Default for IccgOptions {
             tolerance: 1e-8,
             iterations: 10_000,
             memory_fraction: Fraction(0.8),
-            budget: Duration::from_secs(60),
-            budget_asked: false,
+            budget: None,
             samples: None,
         }
     }

@@ -19,7 +19,7 @@ use nodegauge_machine::CpuId;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
-use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, Turn, policy};
+use nodegauge_measure::schedule::{Budget, Limits, RepetitionPolicy, Schedule, Turn, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
 use nodegauge_team::Interrupt;
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl IccgPlan {
 impl Planned for IccgPlan {
     fn foreseen(&self) -> Foreseen {
         let memory = Some(size::needed(self.size.mesh));
-        Foreseen { time: Some(self.options.budget), memory }
+        Foreseen { time: Some(self.options.budget.unwrap_or(IccgOptions::BUDGET)), memory }
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
@@ -111,12 +111,11 @@ impl Planned for IccgPlan {
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { swept, options, size, notices } = *self;
         observer.phase("starting threads");
-        let limits = Limits::new(options.budget, options.samples);
-        let limits = Limits { asked: options.budget_asked, ..limits };
+        let limits = Limits::of(Budget::of(options.budget, IccgOptions::BUDGET), options.samples);
         // If the user requests a number of samples, a sample is a solution; otherwise a sample is an iteration.
         let (rule, time) = match options.samples {
             Some(n) => (RepetitionPolicy { fewest: n, tolerance: None, ..policy::ICCG }, NO_LIMIT),
-            None => (policy::ICCG, options.budget),
+            None => (policy::ICCG, limits.budget),
         };
         let time = Limits { budget: time, samples: None, ..limits };
         let mut run = IccgRun {

@@ -11,7 +11,7 @@ use crate::halo::{Alone, Halo, MpiRanks, Ranks, SharedHalo};
 use crate::order::Numbering;
 use crate::precondition::Preconditioner;
 use crate::sparse::Storage;
-use crate::system::{Matrix, System};
+use crate::system::{Matrix, System, check_end_request};
 use crate::{WorkerPool, Workers};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Failure, Observer, Seconds};
@@ -386,11 +386,13 @@ impl Unstored {
         let rows = Numbering::new(&subdomain, job.method.order(), threads.count());
         let halo = halo(&subdomain, &rows);
         let (system, blocks) = System::assemble(threads, subdomain, rows, &Stretch)?;
+        check_end_request()?;
         let preconditioner = match job.method {
             Method::Diagonal => Preconditioner::diagonal(threads, &blocks, &system.rows)?,
             _ => Preconditioner::incomplete(threads, &blocks, &system.rows)?,
         };
         let setup_s = since(begun);
+        check_end_request()?;
         let wanted = job.loops.map(|chosen| chosen.storage).or(job.options.storage);
         let mut matrices = Vec::new();
         if wanted != Some(Storage::Bcsr) {

@@ -3,6 +3,7 @@
 use nodegauge_kernels::isa::InstructionSet;
 use nodegauge_kernels::{Isa, dispatched};
 use std::array::from_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Operations per point: two multiplications, two additions, one division.
 pub const FLOPS: f64 = 5.0;
@@ -44,10 +45,15 @@ impl Rule {
 
     /// Returns the part of the integral over `points` intervals that worker `index` of `count` computes.
     pub fn share(self, points: u64, index: usize, count: usize) -> f64 {
+        self.share_unless(&AtomicBool::new(false), points, index, count)
+    }
+
+    /// Returns the same as [`Self::share`], or an incomplete sum as soon as `stop` is set.
+    pub fn share_unless(self, stop: &AtomicBool, points: u64, index: usize, count: usize) -> f64 {
         let at = |piece: usize| (u128::from(points - 1) * piece as u128 / count as u128) as u64 + 1;
         let h = 1.0 / points as f64;
         // SAFETY: `available` lists only loops that this processor supports.
-        let inner = unsafe { sum(self.isa, at(index), at(index + 1), h) };
+        let inner = unsafe { sum(self.isa, at(index), at(index + 1), h, stop) };
         // The first worker adds half of f(0) = 4 and half of f(1) = 2.
         let ends = if index == 0 { 3.0 } else { 0.0 };
         (inner + ends) * h
@@ -55,20 +61,20 @@ impl Rule {
 }
 
 dispatched! {
-    /// Returns the sum of f at the points from `first` to `end`.
+    /// Returns the sum of f at the points from `first` to `end`, or of the first of these points if `stop` is set.
     ///
     /// # Safety
     /// The processor must support the instruction set.
-    unsafe fn sum(first: u64, end: u64, h: f64) -> f64 = sum_body;
+    unsafe fn sum(first: u64, end: u64, h: f64, stop: &AtomicBool) -> f64 = sum_body;
 }
 
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters, reason = "every dispatched body has one")]
-unsafe fn sum_body<S: InstructionSet>(first: u64, end: u64, h: f64) -> f64 {
+unsafe fn sum_body<S: InstructionSet>(first: u64, end: u64, h: f64, stop: &AtomicBool) -> f64 {
     // This is Kahan summation: the rounding error of an addition is added in the next addition.
     let (mut total, mut lost) = (0.0, 0.0);
     let mut at = first;
-    while at < end {
+    while at < end && !stop.load(Ordering::Relaxed) {
         let next = end.min(at + BLOCK);
         let part = block(at, next - at, h) - lost;
         let more = total + part;

@@ -21,7 +21,7 @@ fn workers(site: &Site) -> Vec<Workers> {
 }
 
 fn options() -> TrapezoidOptions {
-    let budget = Duration::from_secs(1);
+    let budget = Some(Duration::from_secs(1));
     TrapezoidOptions { points: vec![1000, 100_000], budget, samples: Some(3) }
 }
 

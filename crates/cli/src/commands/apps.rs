@@ -57,7 +57,7 @@ fn trapezoid(args: &TrapezoidArgs) -> Result<Exit, Failure> {
             [] => TrapezoidPlan::POINTS.to_vec(),
             points => points.to_vec(),
         },
-        budget: args.common.budget.unwrap_or(TrapezoidPlan::BUDGET),
+        budget: args.common.budget,
         samples: args.common.samples.map(|n| n as usize),
     };
     let plan = TrapezoidPlan::new(&site, &workers(&args.placement, &args.ranks, None), options)?;
@@ -70,8 +70,7 @@ fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
     let options = HpcgOptions {
         grid: args.grid.unwrap_or(HpcgPlan::GRID),
         memory_fraction: Fraction(args.memory_fraction),
-        budget: args.common.budget.unwrap_or(HpcgPlan::BUDGET),
-        budget_asked: args.common.budget.is_some(),
+        budget: args.common.budget,
         samples: args.common.samples.map(|n| n as usize),
         xhpcg: args.xhpcg.as_ref().map(|program| XhpcgOptions {
             program: program.clone(),
@@ -87,7 +86,6 @@ fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
 fn iccg(args: &IccgArgs, joined: Option<&MpiRanks>) -> Result<Exit, Failure> {
     let site = session::site(&args.common)?;
     let requested = workers(&args.placement, &args.ranks, Some(&args.sweep));
-    let defaults = IccgOptions::default();
     let options = IccgOptions {
         elements: args.elements,
         method: args.preconditioner,
@@ -95,8 +93,7 @@ fn iccg(args: &IccgArgs, joined: Option<&MpiRanks>) -> Result<Exit, Failure> {
         tolerance: args.tolerance,
         iterations: args.iterations,
         memory_fraction: Fraction(args.memory_fraction),
-        budget: args.common.budget.unwrap_or(defaults.budget),
-        budget_asked: args.common.budget.is_some(),
+        budget: args.common.budget,
         samples: args.common.samples.map(|n| n as usize),
     };
     let plan = IccgPlan::new(&site, &requested, joined, options)?;

@@ -30,7 +30,7 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
             let FoundDevices { devices, notices } = drivers::find(&of.which.devices)?;
             let options = LinkOptions {
                 sizes: of.sizes.iter().map(|size| size.0).collect(),
-                budget: of.common.budget.unwrap_or(LinkPlan::BUDGET),
+                budget: of.common.budget(LinkPlan::BUDGET),
                 samples: samples(&of.common),
             };
             let beside = program(of.nvbandwidth.as_deref(), "an nvbandwidth")?;
@@ -39,7 +39,7 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
         }
         Some(DeviceCommand::Peaks(of)) => {
             let FoundDevices { devices, notices } = drivers::find(&of.which.devices)?;
-            let budget = of.common.budget.unwrap_or(PeakPlan::BUDGET);
+            let budget = of.common.budget(PeakPlan::BUDGET);
             let samples = samples(&of.common);
             let elements = element_types(&of.element);
             let plan = PeakPlan::new(devices, elements, budget, samples, notices);
@@ -86,7 +86,7 @@ fn stream_plan(args: &DeviceStreamArgs) -> Result<Box<dyn Planned>, Failure> {
         size: args.size,
         memory_fraction: Fraction(args.memory_fraction),
         elements: element_types(&args.element),
-        budget: args.common.budget.unwrap_or(defaults.budget),
+        budget: args.common.budget(DeviceStreamOptions::BUDGET),
         samples: samples(&args.common),
         ..defaults
     }

@@ -26,7 +26,7 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
         largest: args.size,
         memory_fraction: Fraction(args.memory_fraction),
         order: order.map(OrderArgs::order).unwrap_or_default(),
-        budget: args.common.budget.unwrap_or(CurvePlan::BUDGET),
+        budget: args.common.budget(CurvePlan::BUDGET),
         samples: args.common.samples.map(|n| n as usize),
         ..CurveOptions::default()
     };

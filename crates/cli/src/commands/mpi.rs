@@ -4,6 +4,7 @@ use crate::args::MpiArgs;
 use crate::failure::{Exit, Failure};
 use crate::session::{self, Shown};
 use nodegauge_gauge::Planned;
+use nodegauge_measure::schedule::Budget;
 use nodegauge_messages::{MessageOptions, MessageRequest, Messages, MessagesPlan, MpiRequest, osu};
 use nodegauge_report::{run, text};
 
@@ -56,7 +57,7 @@ fn options(args: &MpiArgs) -> MessageOptions {
         timing: args.timing,
         memory_limit: args.mem_limit.map_or(usual.memory_limit, |limit| limit.0),
         as_root: args.allow_run_as_root,
-        budget: args.common.budget,
+        budget: args.common.budget.map(|time| Budget { time, asked: true }),
         ..usual
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn execute(args: &RooflineArgs) -> Result<Exit, Failure> {
         let options = RooflineOptions {
             placement: args.placement.options(),
             largest: args.size,
-            budget: common.budget.unwrap_or(RooflinePlan::BUDGET),
+            budget: common.budget(RooflinePlan::BUDGET),
             samples: common.samples.map(|n| n as usize),
             given: &args.point,
             program,

@@ -40,8 +40,9 @@ pub(crate) fn execute(args: &WatchArgs) -> Result<Exit, Failure> {
     let least = (args.budget + START) * COMMANDS.len() as u32;
     if args.every < least {
         return Err(Failure::usage(format!(
-            "--every {} is shorter than a sample: stream and memory latency take {} each",
+            "--every {} is shorter than a sample of {}: a run of stream and a run of memory latency, {} each",
             format_duration(args.every),
+            format_duration(least),
             format_duration(args.budget + START),
         ))
         .hint(format!(
@@ -163,7 +164,12 @@ impl<'a> Watch<'a> {
         labels: Vec<(String, String)>,
     ) -> Result<Self, Failure> {
         let limit = (args.budget * HANGS).max(HANGS_AFTER);
-        let budget = ["--budget".to_owned(), args.budget.as_secs_f64().to_string()];
+        // A sample that takes longer than planned, e.g. on a busy machine, is better than no sample.
+        let budget = [
+            "--budget".to_owned(),
+            args.budget.as_secs_f64().to_string(),
+            "--exceed-budget".to_owned(),
+        ];
         let of = |words: &&[&str]| {
             let rest = words[1..].iter().map(|word| (*word).to_owned()).chain(budget.clone());
             let command = CommandLine::new(words[0].to_owned(), rest);

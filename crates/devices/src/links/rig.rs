@@ -105,6 +105,7 @@ impl Rig {
 
     /// Allocates a buffer in the memory of a device and returns the index of the buffer.
     pub(super) fn memory(&mut self, device: usize, bytes: usize) -> Result<usize, DeviceError> {
+        DeviceError::check_end_request()?;
         self.memories.push((device, self.devices[device].allocate(bytes)?));
         Ok(self.memories.len() - 1)
     }
@@ -120,6 +121,7 @@ impl Rig {
         pinned: bool,
     ) -> Result<usize, DeviceError> {
         let _binding = NodeBinding::new(node, !only);
+        DeviceError::check_end_request()?;
         let memory = self.devices[device].host(bytes, pinned)?;
         let at = memory.start.as_ptr() as usize;
         let pages = pages_by_node(at, bytes, PAGES_ASKED).ok();

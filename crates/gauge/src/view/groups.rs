@@ -1,5 +1,8 @@
 //! Distinct items, and groups of items by key, in the order of first appearance.
 
+use std::collections::HashMap;
+use std::hash::Hash;
+
 /// Returns the distinct items, in the order of first appearance.
 pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut seen: Vec<T> = Vec::new();
@@ -12,14 +15,16 @@ pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
 }
 
 /// Groups items by key, in the order of first appearance of the keys.
-pub fn grouped<T, K: PartialEq>(
+pub fn grouped<T, K: Clone + Eq + Hash>(
     items: impl IntoIterator<Item = T>,
     key: impl Fn(&T) -> K,
 ) -> Vec<(K, Vec<T>)> {
     let mut groups: Vec<(K, Vec<T>)> = Vec::new();
+    let mut indices: HashMap<K, usize> = HashMap::new();
     for item in items {
         let key = key(&item);
-        match groups.iter_mut().find(|(known, _)| *known == key) {
+        let index = *indices.entry(key.clone()).or_insert(groups.len());
+        match groups.get_mut(index) {
             Some((_, group)) => group.push(item),
             None => groups.push((key, vec![item])),
         }

@@ -23,6 +23,18 @@ const NODES_DIFFER: f64 = 0.02;
 /// Ratio of the memory speed to the supported speed below which the difference cannot be a rounded number (2666, 2667).
 const SLOWER: f64 = 0.98;
 
+pub(super) fn process_limit(node: &Examined<'_>) -> Option<Found> {
+    let memory = &node.machine.memory;
+    let limit = memory.process_limit?;
+    let all = memory.bytes?;
+    (limit < all).then(|| {
+        found(
+            format!("a process is limited to {} of the node's {}", Bytes(limit), Bytes(all)),
+            "ulimit -v unlimited -d unlimited; ask the administrator if the hard limit prevents it",
+        )
+    })
+}
+
 pub(super) fn limit(node: &Examined<'_>) -> Option<Found> {
     let memory = &node.machine.memory;
     let limit = memory.cgroup_limit?;

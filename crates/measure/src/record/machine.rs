@@ -291,11 +291,14 @@ pub struct NumaNode {
 pub struct Memory {
     /// Installed memory, bytes; in a virtual machine, the memory of the guest.
     pub bytes: Option<u64>,
-    /// Memory that a process can allocate now, within the limit of its cgroup, bytes.
+    /// Memory that a process can allocate now, within the limits of its cgroup and of the process, bytes.
     pub available: Option<u64>,
     /// Lowest cgroup limit, bytes; `null` if there is none.
     #[serde(default)]
     pub cgroup_limit: Option<u64>,
+    /// Lowest limit of the memory of a process (`ulimit -v`, `ulimit -d`), bytes; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_limit: Option<u64>,
     /// Swap space in use, bytes.
     #[serde(default)]
     pub swap_used: Option<u64>,

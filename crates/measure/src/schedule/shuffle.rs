@@ -12,12 +12,22 @@ impl Shuffler {
 
     /// Puts `items` into a random order (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        self.shuffle_while(items, || true);
+    }
+
+    /// Puts `items` into a random order, as long as `goes_on` returns true, which is called for every item. Returns
+    /// false if the order is incomplete.
+    pub fn shuffle_while<T>(&mut self, items: &mut [T], mut goes_on: impl FnMut() -> bool) -> bool {
         for i in (1..items.len()).rev() {
+            if !goes_on() {
+                return false;
+            }
             self.0 ^= self.0 >> 12;
             self.0 ^= self.0 << 25;
             self.0 ^= self.0 >> 27;
             let random = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D);
             items.swap(i, (random % (i as u64 + 1)) as usize);
         }
+        true
     }
 }

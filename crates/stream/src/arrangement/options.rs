@@ -5,6 +5,7 @@ use crate::size::SizeSpec;
 use crate::tuner::Constraints;
 use nodegauge_arena::RequestedPages;
 use nodegauge_measure::Fraction;
+use nodegauge_measure::schedule::Budget;
 use nodegauge_placement::MemoryPolicy;
 use std::time::Duration;
 
@@ -32,9 +33,7 @@ pub struct StreamOptions {
     /// Memory policy of the arrays.
     pub policy: MemoryPolicy,
     /// Time budget of the whole run.
-    pub budget: Duration,
-    /// True if the user set the budget. A run that would exceed such a budget is refused.
-    pub budget_asked: bool,
+    pub budget: Budget,
     /// Loops that an earlier [`tune`](crate::tune) chose for some kernels; these kernels use them.
     pub loops: Vec<(Kernel, KernelShape)>,
     /// Exact number of passes after the warm-up, regardless of the time.
@@ -67,8 +66,7 @@ impl Default for StreamOptions {
             prefetch: None,
             side_by_side: None,
             policy: MemoryPolicy::Default,
-            budget: Duration::from_secs(10),
-            budget_asked: false,
+            budget: Duration::from_secs(10).into(),
             loops: Vec::new(),
             samples: None,
         }
