@@ -125,9 +125,20 @@ impl Harness {
 
     /// Starts the program with variables.
     pub fn start_with(&self, variables: &[(&str, &str)], args: &[&str]) -> Running {
+        self.start_under(&[], variables, args)
+    }
+
+    /// Starts the program with variables, under another one that executes it in its own process.
+    pub fn start_under(
+        &self,
+        under: &[&str],
+        variables: &[(&str, &str)],
+        args: &[&str],
+    ) -> Running {
         let (terminal, theirs) = Terminal::open();
-        let mut command = self.command(PROGRAM);
-        command.args(args).env("TERM", "xterm").envs(variables.iter().copied());
+        let words: Vec<&str> = [under, &[PROGRAM], args].concat();
+        let mut command = self.command(words[0]);
+        command.args(&words[1..]).env("TERM", "xterm").envs(variables.iter().copied());
         command.stdout(Stdio::piped()).stderr(theirs);
         Running::start(command, terminal)
     }

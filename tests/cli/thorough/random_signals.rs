@@ -1,0 +1,122 @@
+//! Signals at arbitrary moments over all commands that take time: each ends soon, and no process, no shared memory and
+//! no file remains.
+
+use crate::harness::{Harness, Outcome, Part, skip};
+use crate::mpi::no_orphans;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Commands that take longer than [`LATEST`] or, in part, less.
+const COMMANDS: [&[&str]; 25] = [
+    &["run"],
+    &["machine"],
+    &["doctor"],
+    &["stream"],
+    &["stream", "--ranks", "2", "--samples", "100000"],
+    &["stream", "--sweep", "pages=4k,thp"],
+    &["stream", "--tune"],
+    &["stream", "--compiler", "gcc", "--compiler", "clang"],
+    &["explain"],
+    &["memory", "ladder"],
+    &["memory", "latency"],
+    &["memory", "matrix"],
+    &["memory", "loaded"],
+    &["memory", "mix"],
+    &["roofline"],
+    &["mpi", "--allow-run-as-root"],
+    &["hpl"],
+    &["io"],
+    &["device", "stream"],
+    &["device", "links"],
+    &["device", "peaks"],
+    &["apps", "trapezoid"],
+    &["apps", "iccg"],
+    &["apps", "hpcg"],
+    &["watch", "--every", "10s"],
+];
+
+/// Number of signals.
+const SIGNALS: usize = 100;
+
+/// Signals and the exit codes after them.
+const NAMES: [(&str, i32); 3] = [("INT", 130), ("TERM", 143), ("HUP", 129)];
+
+/// Latest moment of a signal after the start of the program.
+const LATEST: Duration = Duration::from_secs(3);
+
+/// Mounts a folder of the test as shared memory, so that entries of other programs do not matter.
+const OWN_SHARED_MEMORY: &str = r#"mount --bind "$HOME/shared" /dev/shm && exec "$@""#;
+
+/// Returns the moment of a signal. The moments of successive signals are spread evenly, and half of them are in the
+/// first quarter of the time, where programs are prepared and children start.
+fn moment(signal: usize) -> Duration {
+    const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
+    let share = (signal as f64 * GOLDEN_RATIO).fract();
+    LATEST.mul_f64(share * share)
+}
+
+/// Returns the files of a folder and its folders.
+fn files(folder: &Path) -> Vec<String> {
+    std::fs::read_dir(folder)
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+/// Starts a command in separate folders, sends a signal, and checks that it ends without leftovers. Returns the time
+/// from the signal to the end.
+fn interrupt(number: usize) -> Duration {
+    let harness = Harness::new();
+    for folder in ["shared", "temporary", "files"] {
+        std::fs::create_dir(harness.path(folder)).unwrap();
+    }
+    let command = COMMANDS[number % COMMANDS.len()];
+    let (name, code) = NAMES[number % NAMES.len()];
+    let path = harness.arg("files");
+    let of_io: &[&str] = if command[0] == "io" { &["--path", &path] } else { &[] };
+    let under = ["unshare", "--mount", "sh", "-c", OWN_SHARED_MEMORY, "sh"];
+    let temporary = harness.arg("temporary");
+    let variables = [("TMPDIR", temporary.as_str())];
+    let running = harness.start_under(&under, &variables, &[command, of_io].concat());
+    std::thread::sleep(moment(number));
+    let begun = Instant::now();
+    running.signal(name);
+    let outcome = running.end();
+    let took = begun.elapsed();
+    let leftovers = ["shared", "temporary", "files"].map(|folder| files(&harness.path(folder)));
+    let which = format!("SIG{name} after {:.3} s", moment(number).as_secs_f64());
+    if leftovers.iter().any(|of_folder| !of_folder.is_empty()) {
+        outcome.fail(&format!(
+            "nothing left in shared, temporary, files after {which}: {leftovers:?}"
+        ));
+    }
+    check_code(&outcome, code, &which);
+    no_orphans(&harness);
+    took
+}
+
+/// Checks that a command was ended by the signal, by default before it handles signals, or that it ended before.
+#[track_caller]
+fn check_code(outcome: &Outcome, code: i32, which: &str) {
+    let is_ended = outcome.code.is_none() || outcome.code == Some(code);
+    let is_complete = outcome.code == Some(0) || outcome.stdout.contains("\nsummary ");
+    if !is_ended && !is_complete {
+        outcome.fail(&format!("exit code {code} after {which}"));
+    }
+}
+
+#[test]
+fn a_hundred_signals_leave_nothing() {
+    let harness = Harness::new();
+    let outcome = harness.run_other(&["unshare", "--mount", "true"], &[]);
+    if outcome.code != Some(0) {
+        return skip(Part::Namespaces, outcome.stderr.trim());
+    }
+    let mut times: Vec<(Duration, usize)> = (0..SIGNALS).map(|i| (interrupt(i), i)).collect();
+    times.sort();
+    for (time, number) in times.iter().rev().take(10) {
+        println!("{:.3} s {}", time.as_secs_f64(), COMMANDS[number % COMMANDS.len()].join(" "));
+    }
+    println!("median {:.3} s", times[SIGNALS / 2].0.as_secs_f64());
+}
