@@ -12,8 +12,10 @@ use crate::context::{ThreadContext, Threads};
 use crate::elasticity::element::invert;
 use crate::order::Numbering;
 use crate::sparse::{self, BLOCK, Blocks, SharedBlocks, add_product, transpose};
+use crate::system::{ROWS_UNCHECKED, check_end_request};
 use nodegauge_kernels::isa::InstructionSet;
 use nodegauge_measure::Failure;
+use nodegauge_os::is_end_requested;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -116,6 +118,7 @@ impl Preconditioner {
             shift: 0.0,
         };
         while !factor.try_shift(threads)? {
+            check_end_request()?;
             factor.shift = SHIFT.0.max(factor.shift * SHIFT.1);
             if factor.shift > MOST_SHIFT {
                 return Err(not_definite());
@@ -206,7 +209,8 @@ impl Factorisation<'_> {
         Ok(good.load(Ordering::Relaxed))
     }
 
-    /// Runs the part of one thread in the factorisation.
+    /// Runs the part of one thread in the factorisation. If the user ends the run, some rows are left out; the caller
+    /// must check this.
     ///
     /// # Safety
     /// All threads must call this function, with different contexts. No other code may use `self` during the call.
@@ -216,6 +220,9 @@ impl Factorisation<'_> {
         let (mut scratch, code) = (RowScratch::new(rows.owned()), Code::widest(false));
         for stage in rows.stages(context.thread) {
             for row in stage.clone() {
+                if row.is_multiple_of(ROWS_UNCHECKED) && is_end_requested() {
+                    break;
+                }
                 let at = Elimination { factor: self, own: &own, row };
                 // SAFETY: the processor supports the instruction set; the row belongs to this thread, and the rows that
                 // it needs are complete.
@@ -224,6 +231,9 @@ impl Factorisation<'_> {
             context.barrier();
         }
         for row in own.clone() {
+            if row.is_multiple_of(ROWS_UNCHECKED) && is_end_requested() {
+                break;
+            }
             // SAFETY: the row belongs to this thread, and no thread reads upper rows yet.
             let (columns, values) = unsafe { upper.row_mut(row) };
             let is_above =

@@ -85,8 +85,9 @@ pub(crate) struct System {
     pub blocks: usize,
 }
 
-/// Number of rows that a thread assembles between two checks if the user ends the run; they take milliseconds.
-const ROWS_UNCHECKED: usize = 4096;
+/// Number of rows that a thread assembles or eliminates between two checks if the user ends the run; they take
+/// milliseconds.
+pub(crate) const ROWS_UNCHECKED: usize = 4096;
 
 /// Returns an error if the user requested the end of the run.
 ///

@@ -280,7 +280,7 @@ impl HostMemory {
     /// Maps anonymous memory and touches its pages.
     ///
     /// # Errors
-    /// Fails if the operating system has too little memory.
+    /// Fails if the operating system has too little memory, or if the user ends the run.
     pub fn pageable(bytes: usize) -> Result<Self, DeviceError> {
         let no_memory = |error| {
             DeviceError::new(FailureClass::OutOfMemory, "host", "mmap", 0).with_detail(error)
@@ -288,9 +288,29 @@ impl HostMemory {
         let pages = Mapping::anonymous(bytes, PageSize::PreferHuge).map_err(no_memory)?;
         let start = pages.at(0, bytes);
         // SAFETY: the mapping is new and `bytes` long.
-        unsafe { start.write_bytes(0, bytes) };
+        unsafe { clear(start, bytes)? };
         Ok(Self { start, bytes, pin: None, pages: Some(pages) })
     }
+}
+
+/// Size of the part of host memory that is cleared between two checks if the user ends the run.
+const CLEARED_PART: usize = 16 << 20;
+
+/// Sets host memory to zero.
+///
+/// # Errors
+/// Fails if the user ends the run; then only a part of the memory is zero.
+///
+/// # Safety
+/// The memory must be writable, `bytes` long, and not shared.
+pub(crate) unsafe fn clear(start: NonNull<u8>, bytes: usize) -> Result<(), DeviceError> {
+    for from in (0..bytes).step_by(CLEARED_PART) {
+        DeviceError::check_end_request()?;
+        let length = CLEARED_PART.min(bytes - from);
+        // SAFETY: the part lies in the memory.
+        unsafe { start.add(from).write_bytes(0, length) };
+    }
+    Ok(())
 }
 
 /// Class of a failure, which alone determines the reaction of a command.

@@ -15,11 +15,12 @@ use crate::system::{Matrix, System, check_end_request};
 use crate::{WorkerPool, Workers};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Failure, Observer, Seconds};
-use nodegauge_os::monotonic_nanos;
+use nodegauge_os::{is_end_requested, monotonic_nanos};
 use nodegauge_team::mpi::{self, World};
 use nodegauge_team::{Interrupt, Laps, Member, TeamError, Timed};
 use serde::{Deserialize, Serialize};
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Approximate time between two checks for an interruption, and between two measurements of the core-to-core round
@@ -446,22 +447,25 @@ impl Unstored {
             .flat_map(|(matrix, more_s)| [false, true].map(|ahead| (matrix, ahead, *more_s)))
             .collect();
         let rows = &self.system.rows;
+        let end = EndCheck::default();
         let trial = |context: &ThreadContext<'_>| {
             // SAFETY: all threads have different contexts, and no other code uses the vectors.
             unsafe {
                 TrialTimes {
-                    products: products(context, rows, halo, &ways, vectors),
+                    products: products(context, rows, halo, &ways, vectors, &end),
                     preconditioners: preconditioners(
                         context,
                         rows,
                         halo,
                         &self.preconditioner,
                         vectors,
+                        &end,
                     ),
                 }
             }
         };
         let times = threads.map(trial)?.swap_remove(0);
+        check_end_request()?;
         let mut best = None;
         for ((matrix, ahead, _), [seconds, cost]) in ways.iter().zip(times.products) {
             let of_storage = &mut product_s[matrix.storage() as usize];
@@ -486,8 +490,25 @@ struct TrialTimes {
     preconditioners: [f64; 2],
 }
 
+/// Check of a trial if the user ends the run.
+#[derive(Debug, Default)]
+struct EndCheck(AtomicBool);
+
+impl EndCheck {
+    /// True if the user ends the run. All threads of all ranks must call this function, and get the same answer.
+    fn is_ended(&self, context: &ThreadContext<'_>, halo: &dyn Halo) -> bool {
+        if context.thread == 0 {
+            self.0.store(is_end_requested(), Ordering::Relaxed);
+        }
+        // The measurement between two calls contains a barrier as well, so that no thread reads the next answer.
+        context.barrier_of_all();
+        let of_rank = self.0.load(Ordering::Relaxed);
+        halo.sum(context, f64::from(of_rank)) > 0.0
+    }
+}
+
 /// Measures the preconditioner with loops that do not prefetch and with loops that do, alternately. Returns the best time
-/// of each, as the mean over the ranks.
+/// of each, as the mean over the ranks; infinity if the user ends the run.
 ///
 /// # Safety
 /// All threads of all ranks must call this function, with different contexts. No other code may use the vectors during
@@ -498,9 +519,13 @@ unsafe fn preconditioners(
     halo: &dyn Halo,
     preconditioner: &Preconditioner,
     [z, r]: &[SharedArray<f64>; 2],
+    end: &EndCheck,
 ) -> [f64; 2] {
     let mut best = [f64::INFINITY; 2];
     for _ in 0..TURNS {
+        if end.is_ended(context, halo) {
+            return best;
+        }
         for (ahead, least) in [false, true].into_iter().zip(&mut best) {
             let code = Code::widest(ahead);
             context.barrier_of_all();
@@ -516,7 +541,8 @@ unsafe fn preconditioners(
 }
 
 /// Measures the methods of products alternately. Returns two times per method: the best time, and the best time plus a
-/// share of the time for creating the storage format. The times are means over the ranks.
+/// share of the time for creating the storage format. The times are means over the ranks; infinity if the user ends the
+/// run.
 ///
 /// # Safety
 /// All threads of all ranks must call this function, with different contexts. No other code may use the vectors during
@@ -527,12 +553,16 @@ unsafe fn products(
     halo: &dyn Halo,
     ways: &[(&Matrix, bool, f64)],
     [x, y]: &[SharedArray<f64>; 2],
+    end: &EndCheck,
 ) -> Vec<[f64; 2]> {
     let own = rows.of_thread(context.thread);
     // SAFETY: the rows belong to this thread; x is read after the first barrier.
     unsafe { x.part_mut(3 * own.start..3 * own.end) }.fill(1.0);
     let mut best = vec![f64::INFINITY; ways.len()];
     for _ in 0..TURNS {
+        if end.is_ended(context, halo) {
+            break;
+        }
         for ((matrix, ahead, _), least) in ways.iter().zip(&mut best) {
             let code = Code::widest(*ahead);
             context.barrier_of_all();

@@ -5,7 +5,7 @@ use super::queue::OpenClQueue;
 use super::{NO_EVENTS, words};
 use crate::driver::{
     DeviceBuffer, DeviceError, DeviceKernel, DeviceProgram, FailureClass, Handle, HostMemory,
-    OpenDevice, Queue,
+    OpenDevice, Queue, clear,
 };
 use crate::info::DeviceInfo;
 use crate::kernels::KernelSource;
@@ -190,8 +190,6 @@ impl OpenDevice for OpenClDevice {
         let start = made("clEnqueueMapBuffer", start, code)?;
         let start = NonNull::new(start.cast::<u8>())
             .ok_or_else(|| DeviceError::new(FailureClass::Other, NAME, "clEnqueueMapBuffer", 0))?;
-        // SAFETY: the memory is mapped, `bytes` long, and not shared.
-        unsafe { start.write_bytes(0, bytes) };
         let unmap = move |raw: usize| {
             // SAFETY: the buffer is mapped at this address and released after this call.
             unsafe {
@@ -207,6 +205,8 @@ impl OpenDevice for OpenClDevice {
             let _ = queue.wait();
         };
         let pin = Handle::new(start.as_ptr() as usize, unmap);
+        // SAFETY: the memory is mapped, `bytes` long, and not shared.
+        unsafe { clear(start, bytes)? };
         Ok(HostMemory { start, bytes, pin: Some(pin), pages: None })
     }
 
