@@ -61,8 +61,20 @@ fn libraries_are_set_side_by_side_with_version_and_kernels() {
     let harness = Harness::new();
     let (Some(openblas), Some(blis)) = (library("openblas"), library("blis")) else { return };
     let (openblas, blis) = (openblas.display().to_string(), blis.display().to_string());
-    let args =
-        ["--order", "500", "--nb", "48", "--budget", "10", "--blas", &openblas, "--blas", &blis];
+    let args = [
+        "--order",
+        "500",
+        "--nb",
+        "48",
+        "--budget",
+        "1",
+        "--samples",
+        "1",
+        "--blas",
+        &openblas,
+        "--blas",
+        &blis,
+    ];
     let record = record(&harness, &args);
     let ratings = named(&record, "rating");
     assert_eq!(ratings.len(), 2);
@@ -81,7 +93,19 @@ fn kernels_are_taken_as_asked_or_refused() {
     }
     let with = |blas: &str| {
         harness.run(&[
-            "hpl", "--order", "300", "--nb", "32", "--budget", "10", "--json", "-", "--blas", blas,
+            "hpl",
+            "--order",
+            "300",
+            "--nb",
+            "32",
+            "--budget",
+            "1",
+            "--samples",
+            "1",
+            "--json",
+            "-",
+            "--blas",
+            blas,
         ])
     };
     let record = with("blis@generic").exits(0).json();
@@ -154,7 +178,8 @@ fn without_any_library_the_compiled_in_kernels_serve() {
         .collect();
     let shown: Vec<(&str, &str)> =
         folders.iter().map(|folder| ("tmpfs:ro", folder.as_str())).collect();
-    let args = ["hpl", "--order", "300", "--nb", "32", "--budget", "5", "--json", "-"];
+    let args =
+        ["hpl", "--order", "300", "--nb", "32", "--budget", "1", "--samples", "1", "--json", "-"];
     let Some(outcome) = harness.run_where(&shown, &args) else { return };
     let record = outcome.exits(0).json();
     assert_eq!(named(&record, "rating")[0]["config"]["blas"], "built-in (gemm crate)");
@@ -175,7 +200,18 @@ mod thorough {
             let blas = made(&harness, &name, &plain_blas(integer));
             let record = record(
                 &harness,
-                &["--order", "200", "--nb", "64", "--budget", "10", "--blas", &blas],
+                &[
+                    "--order",
+                    "200",
+                    "--nb",
+                    "64",
+                    "--budget",
+                    "1",
+                    "--samples",
+                    "1",
+                    "--blas",
+                    &blas,
+                ],
             );
             let config = &named(&record, "rating")[0]["config"];
             assert_eq!(config["blas_integer_bits"], bits);
@@ -201,7 +237,8 @@ mod thorough {
         let blis = made(&harness, "libblis", &format!("{BLIS}\n{}", plain_blas("int")));
         let with = |kernel: &str| {
             let blas = format!("{blis}@{kernel}");
-            let args = ["--order", "200", "--nb", "64", "--budget", "10", "--json", "-"];
+            let args =
+                ["--order", "200", "--nb", "64", "--budget", "1", "--samples", "1", "--json", "-"];
             harness.run(&[&["hpl", "--blas", &blas][..], &args].concat())
         };
         let record = with("generic").exits(0).json();

@@ -51,6 +51,8 @@ pub struct HplPlan {
     reference: Option<PlacedReference>,
     /// Budget that the user set; a run that would exceed it is refused.
     asked: Option<Duration>,
+    /// Number of solutions that the user set; it decides instead of the budget.
+    samples: Option<usize>,
     /// Notices about the places of the threads.
     notices: Vec<Notice>,
 }
@@ -62,11 +64,12 @@ impl HplPlan {
     /// Fails if the threads cannot be placed, if the hosts of a job are unknown, and as [`Self::new`].
     pub fn of(site: &Site, request: HplRequest<'_>) -> Result<Self, Failure> {
         let asked = request.budget;
+        let samples = request.samples;
         let placed = request.place(site)?;
         let options = request.options(site, placed.placement.threads.len())?;
         let of_places = |text| Notice::new(NoticeId::Other, "", text);
         let notices = placed.notices.into_iter().map(of_places).collect();
-        Ok(Self { notices, asked, ..Self::new(site, placed.placement, options)? })
+        Ok(Self { notices, asked, samples, ..Self::new(site, placed.placement, options)? })
     }
 
     /// Plans a run on the threads of `placement`.
@@ -111,6 +114,7 @@ impl HplPlan {
             peak,
             reference,
             asked: None,
+            samples: None,
             notices,
         })
     }
@@ -157,7 +161,7 @@ impl Planned for HplPlan {
 impl HplPlan {
     /// Runs the native solution, then the reference program.
     fn measure(&self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let limits = Limits::of(Budget::of(self.asked, self.options.budget), None);
+        let limits = Limits::of(Budget::of(self.asked, self.options.budget), self.samples);
         let mut notices = Vec::new();
         observer.phase("comparing BLAS libraries");
         let trial = Trial {

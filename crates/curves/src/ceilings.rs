@@ -1,5 +1,6 @@
-//! Bandwidths for a roofline: Read and Triad in each cache and in main memory, and kernels with known operations per
-//! byte.
+//! Bandwidths for a roofline: Read, Triad and kernels with known operations per byte, in each cache and in main memory.
+//! The fastest of them is the roof of a level: some processors write lines back beside the loads, so that a kernel that
+//! writes what it reads moves more bytes per second than Read or Triad.
 //!
 //! Each memory level is measured with a working set of a certain size per thread. For the first cache, the working set
 //! is half as large as the cache. For any other cache, its size is the geometric mean of the sizes per thread of the
@@ -24,8 +25,9 @@ use nodegauge_measure::schedule::policy;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Unit};
 
 /// Kernels that measure the ceilings.
-const CEILINGS: [Kernel; 2] = [Kernel::Read, Kernel::Triad];
-/// Kernels that are shown as points under the ceilings.
+const CEILINGS: [Kernel; 5] =
+    [Kernel::Read, Kernel::Triad, Kernel::Update, Kernel::Axpy, Kernel::Nstream];
+/// Kernels that are also shown as points under the ceilings.
 const KERNELS: [Kernel; 3] = [Kernel::Update, Kernel::Axpy, Kernel::Nstream];
 
 /// Memory level, with a working set that fits in this level and not in the previous one.
@@ -42,7 +44,8 @@ struct Level {
 pub(super) struct Ceilings {
     levels: Vec<Level>,
     threads: u64,
-    kernels: Vec<Kernel>,
+    /// Kernels that are also points.
+    points: &'static [Kernel],
     suffix: &'static str,
 }
 
@@ -59,7 +62,7 @@ impl Ceilings {
     }
 }
 
-/// Plans ceilings, and kernels under them if requested.
+/// Plans ceilings, and kernels as points under them if requested.
 pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Ceilings, Failure> {
     let sets = ladder::sets(setup, 1.0, notices)?;
     let caches = ladder::reported(&setup.site.topology, setup.placement);
@@ -72,10 +75,10 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<C
         );
         notices.push(notice(NoticeId::LeftOut, text));
     }
-    let more: &[Kernel] = if setup.options.kernels { &KERNELS } else { &[] };
+    let points: &[Kernel] = if setup.options.kernels { &KERNELS } else { &[] };
     let threads = setup.threads();
     let suffix = setup.options.suffix;
-    Ok(Ceilings { levels, threads, kernels: [&CEILINGS, more].concat(), suffix })
+    Ok(Ceilings { levels, threads, points, suffix })
 }
 
 /// Returns a level for each cache, and a level for main memory with a working set of `largest` bytes. Caches for which
@@ -109,12 +112,11 @@ impl Mode for Ceilings {
     }
 
     fn figures(&self) -> Vec<Figures> {
-        let (ceilings, kernels) = self.kernels.split_at(CEILINGS.len());
         let of =
             |test, names, units| Figures::new(GAUGE, test, self.names(names), units).limited(true);
         vec![
-            of(BANDWIDTH, ceilings, &[Unit::BytesPerSecond]),
-            of(KERNEL, kernels, &[Unit::FlopsPerSecond]),
+            of(BANDWIDTH, &CEILINGS, &[Unit::BytesPerSecond]),
+            of(KERNEL, self.points, &[Unit::FlopsPerSecond]),
         ]
     }
 
@@ -129,12 +131,12 @@ impl Mode for Ceilings {
         let region = MemoryRegion::map(&mut pool, everyone, largest, pages, policy)?;
         let buffers = region.buffers();
         run.observer.phase("choosing the fastest loops for each level");
-        let all = (self.levels.len() * self.kernels.len()) as f64;
+        let all = (self.levels.len() * CEILINGS.len()) as f64;
         let mut tried = 0.0;
         let mut cells: Vec<(&Level, Vec<Traffic>)> = Vec::new();
         for level in &self.levels {
             let mut loops = Vec::new();
-            for kernel in &self.kernels {
+            for kernel in CEILINGS {
                 tried += 1.0;
                 let stores: &[Stores] = match (level.reported, kernel) {
                     (None, Kernel::Triad) => &[Stores::Regular, Stores::NonTemporal],
@@ -142,7 +144,7 @@ impl Mode for Ceilings {
                 };
                 let bytes = level.set as usize;
                 let until = tried / all;
-                let fastest = run.fastest(until, &mut pool, buffers, *kernel, stores, bytes)?;
+                let fastest = run.fastest(until, &mut pool, buffers, kernel, stores, bytes)?;
                 loops.extend(fastest.map(|variant| Traffic::new(variant, bytes)));
             }
             cells.push((level, loops));
@@ -166,7 +168,6 @@ impl Mode for Ceilings {
         let (config, doubts) = run.common(&pool, &region);
         for (i, (level, loops)) in cells.iter().enumerate() {
             for (part, traffic) in loops.iter().enumerate() {
-                let is_ceiling = CEILINGS.contains(&traffic.kernel());
                 let config = CurveConfig {
                     element: Some("f64".to_owned()),
                     array_bytes: Some(traffic.array_bytes()),
@@ -174,22 +175,31 @@ impl Mode for Ceilings {
                     thread_bytes: Some(level.set),
                     level: Some(level.name.clone()),
                     level_reported_bytes: level.reported,
-                    flops_per_byte: (!is_ceiling).then(|| traffic.flops_per_byte()),
                     ..config.clone()
                 };
                 let limited = level.reported.is_none();
-                let figure = FigureOutline {
+                let bandwidth = FigureOutline {
                     name: self.name(level, traffic.kernel()),
                     quoted: Quoted::Best,
-                    value: if is_ceiling {
-                        Value::Loop(traffic, limited)
-                    } else {
-                        Value::Work(traffic)
-                    },
-                    config,
+                    value: Value::Loop(traffic, limited),
+                    config: config.clone(),
                     validity: doubts.clone(),
                 };
-                run.add(&judged, i, part, figure);
+                run.add(&judged, i, part, bandwidth);
+                if !self.points.contains(&traffic.kernel()) {
+                    continue;
+                }
+                let point = FigureOutline {
+                    name: self.name(level, traffic.kernel()),
+                    quoted: Quoted::Best,
+                    value: Value::Work(traffic),
+                    config: CurveConfig {
+                        flops_per_byte: Some(traffic.flops_per_byte()),
+                        ..config
+                    },
+                    validity: doubts.clone(),
+                };
+                run.add(&judged, i, part, point);
             }
         }
         Ok(())

@@ -38,7 +38,7 @@ impl Gauge for Curves {
         Ok(None)
     }
 
-    /// Plans the measurement of Read and Triad in each cache and in main memory, and of kernels under the roof.
+    /// Plans the measurement of bandwidths in each cache and in main memory, and of kernels under the roof.
     fn ceilings(
         &self,
         site: &Site,

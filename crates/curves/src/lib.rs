@@ -54,7 +54,7 @@ pub struct CurveOptions {
     pub memory_fraction: Fraction,
     /// Order in which a pointer chase visits the memory.
     pub order: ChaseOrder,
-    /// True if kernels under the roof are measured together with the ceilings.
+    /// True if kernels are reported as points under the ceilings, too.
     pub kernels: bool,
     /// Suffix of the figure names of ceilings.
     pub suffix: &'static str,

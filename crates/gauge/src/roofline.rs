@@ -26,7 +26,7 @@ pub const GAUGE: &str = "roofline";
 pub const BANDWIDTH: &str = "bandwidth";
 /// Test name of peaks. The figure names are listed in [`PEAKS`].
 pub const PEAK: &str = "peak";
-/// Test name of kernels that were measured together with the ceilings. The figure names have the same form as the names
+/// Test name of kernels as points: operations per second of loops that also measure bandwidths. The figure names have the same form as the names
 /// of bandwidths.
 pub const KERNEL: &str = "kernel";
 /// Test name of all other points, e.g. of points that the user gives.
@@ -47,7 +47,7 @@ pub struct CeilingsPart<'a> {
     pub suffix: &'static str,
     /// Share of the time budget for this group, 0 to 1.
     pub share: f64,
-    /// True if kernels are also measured and shown as points under the ceilings.
+    /// True if kernels are also shown as points under the ceilings.
     pub kernels: bool,
 }
 

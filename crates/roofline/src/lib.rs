@@ -15,16 +15,19 @@ pub use point::GivenPoint;
 
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{
-    GAUGE, KERNEL, POINT, Roofline, RooflinePoint, RooflinePointConfig, intensity,
+    BANDWIDTH, GAUGE, KERNEL, ONE_THREAD, PEAK, POINT, Roofline, RooflinePoint,
+    RooflinePointConfig, intensity,
 };
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::keys::{ConfigKind, shared};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Failure, Unit};
+use std::collections::HashMap;
 
 /// Maximum relative excess of a rate above the roof that measurement noise can explain. Above it, bytes or operations
-/// were counted incorrectly, or a cache served bytes that were attributed to another level.
+/// were counted incorrectly, or a cache served bytes that were attributed to another level. Ceilings of all threads may
+/// be lower than those of one thread by as much.
 const ABOVE: f64 = 0.03;
 
 /// Returns the memory level of a figure and its operations per byte, which determine the roof.
@@ -36,6 +39,7 @@ fn place_of(m: &Measurement) -> Option<(String, f64)> {
 /// Appends the points to the measured figures, and compares every point and kernel with the roof at its operations per
 /// byte.
 pub fn place(measured: Vec<Measurement>, points: Vec<RooflinePoint>) -> Vec<Measurement> {
+    let measured = doubt_low_ceilings(measured);
     let roofline = Roofline::of(&measured, false);
     let points = points.into_iter().map(RooflinePoint::measurement);
     let under_the_roof = |m: Measurement| {
@@ -53,6 +57,30 @@ pub fn place(measured: Vec<Measurement>, points: Vec<RooflinePoint>) -> Vec<Meas
         m.judged(validity)
     };
     measured.into_iter().chain(points).map(under_the_roof).collect()
+}
+
+/// Marks ceilings of all threads that are lower than those of one thread as suspect.
+fn doubt_low_ceilings(measured: Vec<Measurement>) -> Vec<Measurement> {
+    let of_one: HashMap<String, f64> = measured
+        .iter()
+        .filter_map(|m| Some((m.name.strip_suffix(ONE_THREAD)?.to_owned(), m.value?)))
+        .collect();
+    let doubt = |m: Measurement| {
+        let is_ceiling = [BANDWIDTH, PEAK].contains(&m.test.as_str());
+        let one = of_one.get(&m.name).filter(|_| is_ceiling).copied();
+        let (Some(all), Some(one)) = (m.value, one) else { return m };
+        if all * (1.0 + ABOVE) >= one {
+            return m;
+        }
+        let mut validity = m.validity.clone();
+        validity.suspect(format!(
+            "lower than the {} of one thread: other programs used the node, or threads share what one thread has \
+             alone",
+            m.unit.in_words(one)
+        ));
+        m.judged(validity)
+    };
+    measured.into_iter().map(doubt).collect()
 }
 
 /// Returns the figures of the points; `--expect` is checked against this list.

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Share of the time for all threads, if a single-thread roofline is measured too.
-const SHARE_OF_ALL: f64 = 0.62;
+const SHARE_OF_ALL: f64 = 0.5;
 
 /// Options of a roofline.
 pub struct RooflineOptions<'a> {
