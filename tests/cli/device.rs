@@ -145,6 +145,10 @@ fn what_is_not_there_is_told_with_what_there_is() {
     large.exits(3).complains("of memory is available").complains("hint: use --size");
     let huge = harness.run(&["device", "links", "--sizes", "1TiB", "--device", "opencl:0"]);
     huge.exits(3).complains("do not fit in memory");
+    let empty = harness.arg("");
+    let none = [("OCL_ICD_VENDORS", empty.as_str())];
+    let unregistered = harness.run_with(&none, &["device", "peaks", "--device", "opencl:0"]);
+    unregistered.exits(3).complains("no OpenCL driver is registered").complains("OCL_ICD_VENDORS");
 }
 
 /// Tests of the second tier.
@@ -185,7 +189,7 @@ mod thorough {
         let stream = [&["stream", "--device", "opencl:0"], &SMALL[..]].concat();
         for (fault, code, told) in [
             ("crash", 3, "the child process ended with signal"),
-            ("none", 3, "opencl: there is no device"),
+            ("none", 3, "opencl: no OpenCL driver is registered"),
             ("build", 3, "opencl: a kernel cannot be built (clBuildProgram: -11): error: "),
             ("memory", 3, "hint: use smaller arrays (--size)"),
             ("busy", 3, "the device is in exclusive use by another process"),

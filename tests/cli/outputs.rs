@@ -253,7 +253,7 @@ fn an_output_is_neither_the_history_nor_an_input() {
     harness.write("topology.xml", fs::read(topology.unwrap()).unwrap());
     let kept = ["h.db", "run.json"].map(|name| fs::read(harness.path(name)).unwrap());
     let fast = ["stream", "-q", "--samples", "1", "--size", "100000", "--db", "h.db"];
-    let commands: [&[&str]; 13] = [
+    let commands: [&[&str]; 14] = [
         &["places", "--topology", "topology.xml", "--json", "topology.xml"],
         &["machine", "--topology", "topology.xml", "--json", "./topology.xml"],
         &["history", "export", "--db", "h.db", "-o", "h.db"],
@@ -262,6 +262,7 @@ fn an_output_is_neither_the_history_nor_an_input() {
         &["history", "export", "--db", "h.db", "run.json", "-o", "link.json"],
         &["history", "show", "run.json", "--db", "h.db", "--csv", "run.json"],
         &["history", "list", "--db", "h.db", "--json", "h.db"],
+        &["history", "list", "--db", "h.db", "--json", "h.db-journal"],
         &["report", "run.json", "--db", "h.db", "-o", "run.json"],
         &["compare", "run.json", "run.json", "--db", "h.db", "--csv", "run.json"],
         &["report", "latest", "--db", "h.db", "--format", "jsonl", "-o", "h.db"],

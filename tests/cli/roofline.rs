@@ -16,6 +16,13 @@ fn named<'a>(record: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
+fn a_point_needs_a_memory_level_of_this_node() {
+    let harness = Harness::new();
+    let refused = harness.run(&["roofline", "--point", "x,1e9,1e9,1,L7"]).exits(2);
+    refused.complains("--point x: this node has no L7 cache").complains("levels of this node are ");
+}
+
+#[test]
 fn a_roofline_has_ceilings_kernels_and_points_held_against_their_roof() {
     let harness = Harness::new();
     // Eight operations per byte at a rate below the bandwidth limit of every machine.

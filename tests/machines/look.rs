@@ -1,7 +1,8 @@
-//! What the guest's kernel reports: the NUMA nodes (`numactl --hardware`), and of processes that measure the policies
-//! and NUMA nodes of their memory (`/proc/PID/numa_maps`) and the CPUs of their threads (`taskset`). The program has no
-//! part in it.
+//! Reports of the guest's kernel, independent of nodegauge: the NUMA nodes (`numactl --hardware`), the policies and NUMA
+//! nodes of the memory of measuring processes (`/proc/PID/numa_maps`), and the CPUs of their threads (`taskset`).
 
+use crate::fields::measurements;
+use crate::guest::Guest;
 use crate::outcome::Outcome;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,9 +44,24 @@ pub fn masks(processes: &[Process]) -> BTreeSet<u64> {
     processes.iter().flat_map(|process| process.masks.clone()).collect()
 }
 
+/// Returns the machine that nodegauge describes, and compares its NUMA nodes with the output of numactl.
+#[track_caller]
+pub fn machine_of(guest: &Guest) -> Value {
+    let hardware = Hardware::parse(&guest.of("numactl").exits(0));
+    let machine = guest.of("machine").exits(0).json()["machine"].clone();
+    hardware.is_that_of(&machine);
+    machine
+}
+
+/// Returns the names of the pairs of NUMA nodes that `memory matrix` measured, sorted.
+pub fn pairs_of_nodes(record: &Value) -> BTreeSet<&str> {
+    let pairs = measurements(record).iter().filter(|m| m["config"]["from_node"].is_number());
+    pairs.map(|m| m["name"].as_str().unwrap()).collect()
+}
+
 /// NUMA nodes as `numactl --hardware` prints them.
 #[derive(Debug)]
-pub struct Hardware {
+struct Hardware {
     /// CPUs of each node.
     cpus: Vec<Vec<u32>>,
     /// Memory of each node in MiB.
@@ -57,7 +73,7 @@ pub struct Hardware {
 impl Hardware {
     /// Parses the output of numactl.
     #[track_caller]
-    pub fn parse(numactl: &Outcome) -> Self {
+    fn parse(numactl: &Outcome) -> Self {
         fn numbers<T: std::str::FromStr>(text: &str) -> Vec<T> {
             text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
         }
@@ -82,7 +98,7 @@ impl Hardware {
 
     /// Checks that the machine of a record has the same nodes.
     #[track_caller]
-    pub fn is_that_of(&self, machine: &Value) {
+    fn is_that_of(&self, machine: &Value) {
         let nodes = machine["numa_nodes"].as_array().unwrap();
         assert_eq!(nodes.len(), self.cpus.len(), "{self:?}");
         for (number, node) in nodes.iter().enumerate() {

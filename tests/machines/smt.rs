@@ -2,7 +2,7 @@
 
 use crate::fields::measurements;
 use crate::guest::{Guest, Shape, Shared};
-use crate::look::{Hardware, masks, processes};
+use crate::look::{machine_of, masks, processes};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -70,8 +70,7 @@ fn single(guest: &Guest, look: &str) -> Vec<u64> {
 #[test]
 fn smt_is_what_the_kernel_reports() {
     let Some(guest) = guest() else { return };
-    let machine = guest.of("machine").exits(0).json()["machine"].clone();
-    Hardware::parse(&guest.of("numactl").exits(0)).is_that_of(&machine);
+    let machine = machine_of(guest);
     let processor = &machine["processor"];
     assert_eq!((&processor["cores"], &processor["threads"]), (&json!(4), &json!(8)));
     assert_eq!(processor["threads_per_core"], 2);

@@ -33,12 +33,12 @@ use nodegauge_measure::schedule::{Budget, Limits, Schedule, policy};
 use nodegauge_measure::{
     Bytes, Failure, FlopsPerSec, Fraction, Notice, Observer, Outcome, Unit, stats,
 };
-use nodegauge_team::{Interrupt, TeamError};
+use nodegauge_team::{Interrupt, TeamError, stopping};
 use problem::{DomainLayout, GridPoints, ITERATIONS, LEAST, MULTIPLE, Operations, PARTS};
 use reference::PlacedXhpcg;
 pub use reference::XhpcgOptions;
 use set::{DomainPlan, Set, SetRequest, Tests};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Name of the test in records.
@@ -206,6 +206,7 @@ impl Planned for HpcgPlan {
             let all: Vec<usize> = (0..run.cells.len()).collect();
             schedule.again(&all, BEHIND, |turn| run.set(&mut pool, turn.cell, &interrupted))?;
         }
+        let stop = if interrupted() { Stop::Interrupted } else { stop };
         let known = site.round_trips.between(&pool.places());
         let judged = OneRegime::new(schedule.samples.clone(), &known);
         let evidence = HpcgEvidence { site, run: &run, judged, samples: &schedule.samples, stop };
@@ -300,14 +301,7 @@ impl<'a> HpcgRun<'a> {
         };
         let made_of = DomainPlan { layout: &cell.layout, exchange: &cell.exchange, codes };
         let asked = SetRequest { tested: cell.tests.is_some(), until };
-        // Threads stop when they next check `stop`.
-        let mut ask = || {
-            let end = interrupted();
-            if end {
-                stop.store(true, Ordering::Relaxed);
-            }
-            end
-        };
+        let mut ask = stopping(interrupted, &stop);
         // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
         let made = unsafe {
             pool.sample(at, Interrupt::when(&mut ask).every(LOOK_EVERY), |member, laps| {

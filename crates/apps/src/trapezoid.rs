@@ -15,7 +15,7 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Budget, Limits, Schedule, policy};
 use nodegauge_measure::{Failure, FlopsPerSec, Notice, Observer, Outcome, Seconds, Unit};
-use nodegauge_team::{Interrupt, TeamError};
+use nodegauge_team::{Interrupt, TeamError, stopping};
 use rule::Rule;
 use std::f64::consts::PI;
 use std::hint::black_box;
@@ -178,14 +178,7 @@ fn sampled(
     let points = cell.points;
     let sums = cell.sums();
     let stop = AtomicBool::new(false);
-    // Threads stop when they next check `stop`.
-    let mut ask = || {
-        let end = interrupted();
-        if end {
-            stop.store(true, Ordering::Relaxed);
-        }
-        end
-    };
+    let mut ask = stopping(interrupted, &stop);
     // SAFETY: the job computes and synchronises only at the barrier of the workers.
     let made = unsafe {
         pool.sample(cell.at, Interrupt::when(&mut ask), |member, laps| {

@@ -264,10 +264,15 @@ mod tests {
     fn missing_pages_are_said_with_the_nodes_that_lack_them() {
         let error = |nodes: &[u32]| {
             let nodes = nodes.iter().copied().map(NodeId).collect();
-            let (wanted, page) = (Bytes::mib(4), Bytes::mib(2));
-            let pages = RequestedPages::Huge2M;
-            let (total, free, needed) = (8, 1, 2);
-            let error = ArrayError::NoHugePages { wanted, pages, page, total, free, needed, nodes };
+            let error = ArrayError::NoHugePages {
+                wanted: Bytes::mib(4),
+                pages: RequestedPages::Huge2M,
+                page: Bytes::mib(2),
+                total: 8,
+                free: 1,
+                needed: 2,
+                nodes,
+            };
             Failure::from(error).to_string()
         };
         assert_eq!(

@@ -102,6 +102,8 @@ struct Log {
 impl Log {
     /// Time between two lines, and before the first line.
     const INTERVAL: Duration = Duration::from_secs(30);
+    /// Minimum completed share of a phase from which the total time is estimated.
+    const LEAST_SHARE: f64 = 0.02;
 
     /// Returns the line that is due at this time, if any, e.g. `stream: 40 s of 60 s, triad 33.1 GB/s`.
     fn line(&self, elapsed: Duration) -> Option<String> {
@@ -110,10 +112,12 @@ impl Log {
             return None;
         }
         let seconds = |time: Duration| time.as_secs_f64().round();
-        let rest = (elapsed - self.began).div_f64(self.share.max(1e-6)).mul_f64(1.0 - self.share);
+        let rest = |share: f64| (elapsed - self.began).mul_f64((1.0 - share) / share);
         let end = match self.budget.filter(|budget| *budget > elapsed) {
             Some(budget) => format!(" of {} s", seconds(budget)),
-            None if self.share > 0.0 => format!(" of about {} s", seconds(elapsed + rest)),
+            None if self.share >= Self::LEAST_SHARE => {
+                format!(" of about {} s", seconds(elapsed + rest(self.share)))
+            }
             None => String::new(),
         };
         Some(format!("{}: {} s{end}, {}", self.command, seconds(elapsed), self.latest))
@@ -145,6 +149,8 @@ mod tests {
             at(&log(None, 0.5), 40.0).unwrap(),
             "stream: 40 s of about 60 s, triad 33.1 GB/s"
         );
-        assert_eq!(at(&log(None, 0.0), 90.0).unwrap(), "stream: 90 s, triad 33.1 GB/s");
+        for share in [0.0, 0.001] {
+            assert_eq!(at(&log(None, share), 90.0).unwrap(), "stream: 90 s, triad 33.1 GB/s");
+        }
     }
 }

@@ -23,8 +23,6 @@ pub struct HplOptions {
     pub seed: u64,
     /// Time for the whole run.
     pub budget: Duration,
-    /// True if the user set the budget.
-    pub budget_asked: bool,
     /// Number of times that the system is solved.
     pub samples: usize,
     /// Requested BLAS libraries; if empty, the fastest installed library is used.
@@ -84,7 +82,6 @@ impl Default for HplOptions {
             grid_multiple: false,
             seed: 1,
             budget: BUDGET,
-            budget_asked: false,
             samples: 1,
             libraries: Vec::new(),
             triad: None,

@@ -96,7 +96,6 @@ impl HplRequest<'_> {
             grid_multiple: self.grid_multiple,
             seed: self.seed,
             budget: self.budget.unwrap_or(BUDGET),
-            budget_asked: self.budget.is_some(),
             samples: self.samples.unwrap_or(1),
             triad: triad.map(|saved| (BytesPerSec(saved.value), saved.source)),
             dgemm: dgemm.map(|saved| (FlopsPerSec(saved.value), saved.source)),

@@ -318,6 +318,8 @@ pub(crate) unsafe fn clear(start: NonNull<u8>, bytes: usize) -> Result<(), Devic
 pub enum FailureClass {
     /// The driver's library is not installed.
     NoDriver,
+    /// The OpenCL loader is installed, but no driver is registered with it.
+    NoPlatform,
     /// The driver is too old for a requested function or for the device.
     TooOld,
     /// The driver has no device, or none that is visible to this process.
@@ -388,6 +390,12 @@ impl DeviceError {
     fn meaning_and_hint(&self) -> (&'static str, Option<&'static str>) {
         match self.kind {
             FailureClass::NoDriver => ("the driver's library is not installed", None),
+            FailureClass::NoPlatform => (
+                "no OpenCL driver is registered with the loader",
+                Some(
+                    "install an OpenCL driver, e.g. pocl-opencl-icd, and check that its .icd file is in /etc/OpenCL/vendors or in the folder of OCL_ICD_VENDORS",
+                ),
+            ),
             FailureClass::TooOld => ("the driver is too old", Some("update the driver")),
             FailureClass::NoDevice => (
                 "there is no device",

@@ -26,8 +26,8 @@ pub const GAUGE: &str = "roofline";
 pub const BANDWIDTH: &str = "bandwidth";
 /// Test name of peaks. The figure names are listed in [`PEAKS`].
 pub const PEAK: &str = "peak";
-/// Test name of kernels as points: operations per second of loops that also measure bandwidths. The figure names have the same form as the names
-/// of bandwidths.
+/// Test name of kernels as points: operations per second of loops that also measure bandwidths. The figure names have
+/// the same form as the names of bandwidths.
 pub const KERNEL: &str = "kernel";
 /// Test name of all other points, e.g. of points that the user gives.
 pub const POINT: &str = "point";

@@ -93,12 +93,10 @@ impl Limits {
             return None;
         }
         let text = format!(
-            "budget exceeded: {:.1} s instead of {:.1} s ({:.1} s for setup); the shortest sufficient budget on \
-             this machine is --budget {:.0}",
+            "budget exceeded: {:.1} s instead of {:.1} s ({:.1} s for setup)",
             elapsed.as_secs_f64(),
             self.budget.as_secs_f64(),
             setting_up.as_secs_f64(),
-            elapsed.as_secs_f64().ceil()
         );
         Some(Notice::new(NoticeId::Budget, gauge, text))
     }

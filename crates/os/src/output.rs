@@ -8,6 +8,7 @@
 //! links of other users are not followed, and files of other users are refused. The new file gets the mode of an old
 //! file only if the old file belongs to the caller. The setuid, setgid and sticky bits are not copied.
 
+use crate::end_request::is_end_requested;
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fchmod, fcntl_getfl, fcntl_setfl,
     fstat, fstatfs, openat, readlinkat, renameat, statat, unlinkat,
@@ -27,6 +28,8 @@ use std::time::{Duration, Instant};
 
 /// Maximum wait for a program that reads a pipe, and the interval between two attempts to open the pipe.
 const READER: Duration = Duration::from_secs(10);
+/// Maximum wait if the user requested the end of the run.
+const READER_AT_END: Duration = Duration::from_millis(500);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Permissions of a new file, before the umask.
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
@@ -34,6 +37,8 @@ const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 const PERMISSIONS: u32 = 0o777;
 /// Permission bits that allow users other than the owner to change a folder.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
+/// Suffixes of the files that SQLite creates next to a database.
+const SQLITE_SUFFIXES: [&[u8]; 3] = [b"-journal", b"-wal", b"-shm"];
 /// Maximum number of symbolic links in a path, as in the kernel.
 const MAX_LINKS: usize = 40;
 /// Maximum number of attempts to find an unused name for the new file.
@@ -279,6 +284,11 @@ impl Location {
     }
 
     fn refuse_inputs(&self, inputs: &[PathBuf]) -> Result<(), OutputError> {
+        for input in inputs {
+            if self.is_companion_of(input)? {
+                return Err(OutputError::IsInput);
+            }
+        }
         let Some(found) = &self.found else { return Ok(()) };
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
             return Ok(());
@@ -292,19 +302,36 @@ impl Location {
         Ok(())
     }
 
+    /// True if the location has the name of a file that SQLite creates next to the database `input`.
+    fn is_companion_of(&self, input: &Path) -> Result<bool, OutputError> {
+        let Some(name) = input.file_name() else { return Ok(false) };
+        let name = name.as_bytes();
+        let suffix = self.name.as_bytes().strip_prefix(name);
+        if !suffix.is_some_and(|suffix| SQLITE_SUFFIXES.contains(&suffix)) {
+            return Ok(false);
+        }
+        let folder = input.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let Ok(folder) = std::fs::metadata(folder.unwrap_or(Path::new("."))) else {
+            return Ok(false);
+        };
+        let own = fstat(&self.folder)?;
+        Ok((folder.dev(), folder.ino()) == (own.st_dev, own.st_ino))
+    }
+
     fn open_in_place(&self) -> Result<File, OutputError> {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOCTTY | OFlags::CLOEXEC;
         let flags = if self.is_descriptor { flags } else { flags | OFlags::NOFOLLOW };
         let open =
             |more| retry_on_intr(|| openat(&self.folder, &self.name, flags | more, Mode::empty()));
         // A pipe without a reader cannot be opened without waiting (ENXIO).
-        let deadline = Instant::now() + READER;
+        let start = Instant::now();
         let file = loop {
+            let longest = if is_end_requested() { READER_AT_END } else { READER };
             match open(OFlags::NONBLOCK) {
-                Err(Errno::NXIO) if Instant::now() < deadline => std::thread::sleep(LOOK_EVERY),
+                Err(Errno::NXIO) if start.elapsed() < longest => std::thread::sleep(LOOK_EVERY),
                 Err(Errno::NXIO) => {
-                    let text =
-                        format!("no program has read this pipe within {} s", READER.as_secs());
+                    let seconds = longest.as_secs_f64();
+                    let text = format!("no program has read this pipe within {seconds} s");
                     return Err(io::Error::new(io::ErrorKind::TimedOut, text).into());
                 }
                 opened => break opened?,
@@ -524,7 +551,14 @@ mod tests {
             let refused = OutputFile::create(path, &inputs).unwrap_err();
             assert!(matches!(refused, OutputError::IsInput));
         }
-        OutputFile::check(&folder.path().join("other"), &inputs).unwrap();
+        for suffix in ["-journal", "-wal", "-shm"] {
+            let companion = folder.path().join(format!("input{suffix}"));
+            let refused = OutputFile::check(&companion, &inputs).unwrap_err();
+            assert!(matches!(refused, OutputError::IsInput));
+        }
+        for other in ["other", "input-log", "inputs-wal"] {
+            OutputFile::check(&folder.path().join(other), &inputs).unwrap();
+        }
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use crate::counted::{Counters, counted};
 use crate::{GivenPoint, figures, place};
 use nodegauge_analysis::expect::Figures;
-use nodegauge_gauge::roofline::{CeilingsAsk, CeilingsPart, GAUGE, ONE_THREAD, RooflinePoint};
+use nodegauge_gauge::roofline::{
+    CeilingsAsk, CeilingsPart, GAUGE, MEMORY, ONE_THREAD, RooflinePoint,
+};
 use nodegauge_gauge::{Foreseen, Gauge, Planned, Site, attempted};
 use nodegauge_measure::record::Record;
 use nodegauge_measure::schedule::{Budget, Limits};
@@ -58,14 +60,15 @@ impl RooflinePlan {
     /// Plans the ceilings that `gauges` can measure, and the points in the roofline.
     ///
     /// # Errors
-    /// Fails if a point is given twice, counters are unavailable, or a gauge rejects the options.
+    /// Fails if a point is given twice or has a memory level that this node lacks, if counters are unavailable, or if a
+    /// gauge rejects the options.
     pub fn new(
         gauges: &[&'static dyn Gauge],
         site: &Site,
         options: RooflineOptions<'_>,
     ) -> Result<Self, Failure> {
         let team = options.placement.team(&site.topology, GAUGE)?;
-        let mut points = given_points(options.given)?;
+        let mut points = given_points(site, options.given)?;
         if options.program.is_some() {
             // Checks that the counters are available before anything is measured.
             Counters::start()?;
@@ -152,8 +155,18 @@ impl Planned for RooflinePlan {
     }
 }
 
-/// Returns the points given by the user; their names must be different.
-fn given_points(points: &[GivenPoint]) -> Result<Vec<RooflinePoint>, Failure> {
+/// Returns the points given by the user; their names must be different, and this node must have their memory levels.
+fn given_points(site: &Site, points: &[GivenPoint]) -> Result<Vec<RooflinePoint>, Failure> {
+    let mut levels: Vec<String> =
+        site.topology.caches.iter().map(|cache| format!("L{}", cache.level)).collect();
+    levels.push(MEMORY.to_owned());
+    if let Some(point) = points.iter().find(|point| !levels.contains(&point.level)) {
+        return Err(Failure::usage(format!(
+            "--point {}: this node has no {} cache",
+            point.name, point.level
+        ))
+        .hint(format!("the levels of this node are {}", levels.join(", "))));
+    }
     let mut names = BTreeSet::new();
     if let Some(again) = points.iter().find(|point| !names.insert(&point.name)) {
         return Err(Failure::usage(format!(

@@ -2,11 +2,27 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 /// Default interval between two checks for an interrupt.
 const INTERVAL: Duration = Duration::from_millis(20);
+
+/// Returns a check for [`Interrupt::when`] that also sets `stop` if the run is interrupted. The threads of the job read
+/// `stop` and end early.
+pub fn stopping<'a>(
+    interrupted: &'a dyn Fn() -> bool,
+    stop: &'a AtomicBool,
+) -> impl FnMut() -> bool + 'a {
+    move || {
+        let is_interrupted = interrupted();
+        if is_interrupted {
+            stop.store(true, Ordering::Relaxed);
+        }
+        is_interrupted
+    }
+}
 
 /// Check for interrupts by the user while a job runs.
 pub struct Interrupt<'a> {

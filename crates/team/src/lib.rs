@@ -13,7 +13,7 @@ pub mod ranks;
 pub mod timed;
 pub mod workers;
 
-pub use interrupt::Interrupt;
+pub use interrupt::{Interrupt, stopping};
 pub use timed::{Laps, Span, Timed};
 pub use workers::{WorkerPool, Workers};
 

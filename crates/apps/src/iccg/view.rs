@@ -337,7 +337,7 @@ fn memory(config: &IccgConfig) -> Option<String> {
 
 /// Returns the closing sentence, which compares the solver with the memory bandwidth.
 fn closing((m, config): &IccgFigure<'_>) -> Option<String> {
-    let limit = m.limit.as_ref()?;
+    let limit = m.limit.as_ref().filter(|_| m.value.is_some())?;
     Some(format!(
         "the solver runs at {}, {:.0} % of the rate permitted by the bandwidth of this node ({} per iteration)",
         m.in_words(),

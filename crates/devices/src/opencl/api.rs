@@ -85,8 +85,10 @@ pub fn check(call: &str, code: i32) -> Result<(), DeviceError> {
     // queues and contexts are created by this program and are not released before their last use.
     let kind = match code {
         0 => return Ok(()),
-        // CL_DEVICE_NOT_FOUND, CL_PLATFORM_NOT_FOUND_KHR
-        -1 | -1001 => FailureClass::NoDevice,
+        // CL_DEVICE_NOT_FOUND
+        -1 => FailureClass::NoDevice,
+        // CL_PLATFORM_NOT_FOUND_KHR
+        -1001 => FailureClass::NoPlatform,
         // CL_DEVICE_NOT_AVAILABLE
         -2 => FailureClass::InUse,
         // CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY, CL_INVALID_BUFFER_SIZE

@@ -217,18 +217,14 @@ fn budgets_are_kept_with_setting_up_and_ending_and_however_slow_turns_are() {
 }
 
 #[test]
-fn where_the_least_takes_longer_it_is_said_with_what_works() {
+fn an_exceeded_budget_is_reported_and_a_sufficient_one_is_given_beforehand() {
     let limits = Limits::new(Duration::from_secs(5), None);
     clock::run_ahead(Duration::from_secs_f64(5.9));
     assert_eq!(limits.overrun("memory", Duration::ZERO), None);
     clock::run_ahead(Duration::from_secs_f64(6.4));
     let said = limits.overrun("memory", Duration::from_secs(9)).unwrap();
     assert_eq!(said.id, NoticeId::Budget);
-    assert_eq!(
-        said.message,
-        "budget exceeded: 12.3 s instead of 5.0 s (9.0 s for setup); the shortest sufficient \
-         budget on this machine is --budget 13"
-    );
+    assert_eq!(said.message, "budget exceeded: 12.3 s instead of 5.0 s (9.0 s for setup)");
     assert_eq!(Limits { samples: Some(3), ..limits }.overrun("memory", Duration::ZERO), None);
     // A run that will exceed its budget is refused if the user set the budget; otherwise the announcement contains the
     // expected time.
