@@ -13,13 +13,13 @@ build:
 test:
 	@./scripts/setup run test
 	cargo test --workspace --locked --no-fail-fast -- --skip thorough::
-	cargo test --package nodegauge --test machines --locked -- two t2k
+	cargo test --workspace --test machines --locked -- two t2k
 
 # The tests above, then faults, kills, clusters of Slurm, stand-ins, programs of others beside ours, and more virtual
 # machines.
 test-all: test
-	cargo test --package nodegauge --test cli --locked -- thorough::
-	cargo test --package nodegauge --test machines --locked -- --skip two --skip t2k
+	cargo test --workspace --test cli --locked -- thorough::
+	cargo test --workspace --test machines --locked -- --skip two --skip t2k
 
 # Checks of continuous integration in addition to the tests.
 check:
