@@ -15,10 +15,10 @@ test:
 	cargo test --workspace --locked --no-fail-fast -- --skip thorough::
 	cargo test --workspace --test machines --locked -- two t2k
 
-# The tests above, then faults, kills, clusters of Slurm, stand-ins, programs of others beside ours, and more virtual
-# machines.
+# The tests above, then faults, kills, clusters of Slurm, stand-ins, reference programs, and more virtual machines. Tests
+# of the second tier mostly wait, so there are more of them at a time than CPUs.
 test-all: test
-	cargo test --workspace --test cli --locked -- thorough::
+	cargo test --workspace --test cli --locked -- --test-threads=$$((2 * $$(nproc))) thorough::
 	cargo test --workspace --test machines --locked -- --skip two --skip t2k
 
 # Checks of continuous integration in addition to the tests.

@@ -76,13 +76,15 @@ nodegauge_measure::config! {
         n: shared::n;
         /// Domains in each direction.
         domains: Vec<usize> = Setting "domains";
+        /// Stored column indices: one per `coefficient`, as HPCG's rules require, or one per `slot` of eight rows.
+        columns: String = Setting "column index per";
         isa: shared::isa;
         prefetch: shared::prefetch;
         /// Iterations of a set.
         iterations: keys::iterations;
         /// Residual behind them over that before.
         residual: shared::residual;
-        /// Sets, the warm-up among them.
+        /// Sets, including the warm-up.
         sets: u64 = Observation "sets";
         /// Departure from symmetry of the product and of the multigrid cycle, by HPCG's scale; 1 is allowed.
         symmetry: Vec<f64> = Observation "departure from symmetry";

@@ -1,9 +1,9 @@
 //! `apps hpcg`: the 27-point problem of HPCG with a multigrid preconditioner, one domain per worker.
 //!
 //! The program is a variant of HPCG: only the reference code, tuned by the rules of HPCG, gives HPCG results. Every
-//! coefficient is stored and read. The variant saves memory traffic by compressed indices, by reading only half of a
-//! matrix after a forward sweep, and by computing residuals only at points of the coarser grid; see `loops` and
-//! `domain`.
+//! coefficient is stored and read. The variant saves memory traffic by reading only half of a matrix after a forward
+//! sweep, by computing residuals only at points of the coarser grid, and with [`ColumnIndices::PerSlot`] by one column index
+//! for eight rows; see `loops` and `domain`.
 
 mod domain;
 mod exchange;
@@ -21,6 +21,7 @@ use crate::sweep::Swept;
 use crate::{GAUGE, TIMES_LLC, WorkerPool, WorkersOptions, paired};
 use domain::{Domain, Until};
 use exchange::DomainExchange;
+pub use matrix::ColumnIndices;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::Isa;
@@ -55,6 +56,8 @@ const ALLOWED: [usize; 2] = [12, 2];
 pub struct HpcgOptions {
     /// Number of points of a domain in each direction.
     pub grid: GridPoints,
+    /// True if only matrices with a column index for each coefficient are measured.
+    pub rules: bool,
     /// Maximum share of the available memory, 0 to 1.
     pub memory_fraction: Fraction,
     /// Time for the whole run, if the user set it; a run that would exceed it is refused.
@@ -63,6 +66,18 @@ pub struct HpcgOptions {
     pub samples: Option<usize>,
     /// Reference program to run in addition.
     pub xhpcg: Option<XhpcgOptions>,
+}
+
+impl HpcgOptions {
+    /// Returns the kinds of matrices to measure. The reference program is compared with both: its rules require an index
+    /// for each coefficient.
+    fn columns(&self) -> &'static [ColumnIndices] {
+        match (self.rules, &self.xhpcg) {
+            (true, _) => &[ColumnIndices::PerCoefficient],
+            (false, Some(_)) => &[ColumnIndices::PerCoefficient, ColumnIndices::PerSlot],
+            (false, None) => &[ColumnIndices::PerSlot],
+        }
+    }
 }
 
 /// Planned run of `apps hpcg`.
@@ -113,13 +128,15 @@ impl HpcgPlan {
         let Some(layout) = layouts.max_by_key(DomainLayout::count) else {
             return Err(Failure::usage("expected workers"));
         };
-        let needed = Domain::bytes(&layout).saturating_mul(layout.count() as u64);
+        // The first kind of matrices is the largest.
+        let columns = options.columns()[0];
+        let needed = bytes(&layout, columns);
         let usable =
             site.machine.memory.available.map(|bytes| bytes as f64 * options.memory_fraction.0);
         if let Some(usable) = usable.filter(|usable| *usable < needed as f64) {
             let fits = (LEAST..=most).step_by(MULTIPLE).filter(|points| {
                 let layout = DomainLayout::new([*points; 3], layout.count());
-                Domain::bytes(&layout) as f64 * layout.count() as f64 <= usable
+                bytes(&layout, columns) as f64 <= usable
             });
             let remedy = match fits.last() {
                 Some(points) => format!("--grid {points} fits"),
@@ -149,13 +166,15 @@ impl Swept {
 }
 
 /// Returns the size of the matrix and vectors of all domains, bytes.
-fn bytes(layout: &DomainLayout) -> u64 {
-    Domain::bytes(layout) * layout.count() as u64
+fn bytes(layout: &DomainLayout, columns: ColumnIndices) -> u64 {
+    Domain::bytes(layout, columns).saturating_mul(layout.count() as u64)
 }
 
 impl Planned for HpcgPlan {
     fn foreseen(&self) -> Foreseen {
-        let most = self.swept.iter().map(|swept| bytes(&swept.layout(self.options.grid))).max();
+        let columns = self.options.columns()[0];
+        let layouts = self.swept.iter().map(|swept| swept.layout(self.options.grid));
+        let most = layouts.map(|layout| bytes(&layout, columns)).max();
         Foreseen {
             time: Some(self.options.budget.unwrap_or(Self::BUDGET)),
             memory: most.map(Bytes),
@@ -174,11 +193,13 @@ impl Planned for HpcgPlan {
         let Self { swept, options, notices, xhpcg } = *self;
         let limits = Limits::of(Budget::of(options.budget, Self::BUDGET), options.samples);
         let mut pool = WorkerPool::start(swept.iter().map(|swept| &swept.workers))?;
-        let cells = swept.iter().map(|swept| HpcgCell::new(swept, options.grid));
-        let mut run = HpcgRun {
-            codes: [false, true].map(Code::widest),
-            cells: cells.collect::<Result<_, _>>()?,
-        };
+        let mut cells = Vec::new();
+        for columns in options.columns() {
+            for (at, of_workers) in swept.iter().enumerate() {
+                cells.push(HpcgCell::new(of_workers, at, *columns, options.grid)?);
+            }
+        }
+        let mut run = HpcgRun { codes: [false, true].map(Code::widest), cells };
         observer.phase(&format!("tests, then sets of {ITERATIONS} iterations"));
         let flops: Vec<f64> = run.cells.iter().map(HpcgCell::operations).collect();
         let latest = |samples: &[Vec<Sample>]| {
@@ -189,7 +210,8 @@ impl Planned for HpcgPlan {
         let shared = SharedObserver::new(observer);
         let interrupted = || (&shared).interrupted();
         if limits.asked && limits.samples.is_none() {
-            let first_sets = run.predicted(&mut pool, options.grid, &interrupted)?;
+            let ended = || interrupted() || limits.is_exceeded();
+            let first_sets = run.predicted(&mut pool, options.grid, &ended)?;
             limits.beforehand(limits.elapsed() + first_sets, "smaller domains (--grid)")?;
         }
         let mut schedule = Schedule::new(policy::APPS, limits, run.cells.len());
@@ -225,9 +247,12 @@ impl Planned for HpcgPlan {
     }
 }
 
-/// One kind of workers, with the results of the sets that they ran.
+/// One kind of workers and matrices, with the results of the sets that they ran.
 struct HpcgCell<'a> {
     swept: &'a Swept,
+    /// Index of the workers.
+    workers: usize,
+    columns: ColumnIndices,
     layout: DomainLayout,
     exchange: DomainExchange,
     /// Results of the tests in the first set.
@@ -236,15 +261,27 @@ struct HpcgCell<'a> {
 }
 
 impl<'a> HpcgCell<'a> {
-    fn new(swept: &'a Swept, grid: GridPoints) -> Result<Self, Failure> {
+    fn new(
+        swept: &'a Swept,
+        workers: usize,
+        columns: ColumnIndices,
+        grid: GridPoints,
+    ) -> Result<Self, Failure> {
         let layout = swept.layout(grid);
         Ok(Self {
             swept,
+            workers,
+            columns,
             layout,
             exchange: DomainExchange::new(layout)?,
             tests: None,
             sets: Vec::new(),
         })
+    }
+
+    /// Returns the size of matrix and vectors, bytes.
+    fn bytes(&self) -> u64 {
+        bytes(&self.layout, self.columns)
     }
 
     /// Returns the number of operations of a set, as counted by HPCG.
@@ -272,7 +309,9 @@ impl<'a> HpcgRun<'a> {
     ) -> Result<Duration, Failure> {
         let half = grid.map(|points| (points / 2).next_multiple_of(MULTIPLE).max(LEAST));
         let points = |domain: GridPoints| domain.iter().product::<usize>() as f64;
-        let cells = self.cells.iter().map(|cell| HpcgCell::new(cell.swept, half));
+        let smaller =
+            |cell: &HpcgCell<'a>| HpcgCell::new(cell.swept, cell.workers, cell.columns, half);
+        let cells = self.cells.iter().map(smaller);
         let mut trial = HpcgRun { codes: self.codes, cells: cells.collect::<Result<_, _>>()? };
         let start = clock::now();
         for at in 0..trial.cells.len() {
@@ -299,14 +338,21 @@ impl<'a> HpcgRun<'a> {
             Some(set) => std::slice::from_ref(&codes[usize::from(set.ahead)]),
             None => &codes[..],
         };
-        let made_of = DomainPlan { layout: &cell.layout, exchange: &cell.exchange, codes };
+        let made_of = DomainPlan {
+            layout: &cell.layout,
+            exchange: &cell.exchange,
+            columns: cell.columns,
+            codes,
+        };
         let asked = SetRequest { tested: cell.tests.is_some(), until };
         let mut ask = stopping(interrupted, &stop);
         // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
         let made = unsafe {
-            pool.sample(at, Interrupt::when(&mut ask).every(LOOK_EVERY), |member, laps| {
-                Set::of_member(member, laps, made_of, asked)
-            })
+            pool.sample(
+                cell.workers,
+                Interrupt::when(&mut ask).every(LOOK_EVERY),
+                |member, laps| Set::of_member(member, laps, made_of, asked),
+            )
         };
         let (sample, timed) = match made {
             Err(TeamError::Interrupted) => return Ok(Vec::new()),
@@ -364,7 +410,10 @@ impl HpcgEvidence<'_> {
     fn relative(&self, at: usize, config: HpcgConfig) -> Option<Measurement> {
         let cells = &self.run.cells;
         let wanted = &cells[at].swept.reference;
-        let of = cells.iter().position(|other| other.swept.settings == *wanted)?;
+        let columns = cells[at].columns;
+        let is_reference =
+            |other: &HpcgCell<'_>| other.columns == columns && other.swept.settings == *wanted;
+        let of = cells.iter().position(is_reference)?;
         let base = cells.get(of).filter(|_| of != at)?;
         let (mut ratios, enough) = paired::ratios(self.samples, of, at);
         let work = cells[at].operations() / base.operations();
@@ -385,7 +434,7 @@ impl HpcgEvidence<'_> {
         let (layout, sets) = (cell.layout, &cell.sets);
         let last = sets.last();
         let seconds: f64 = sets.iter().map(|set| set.seconds.iter().sum::<f64>()).sum();
-        let moved = Domain::moved(&layout) * layout.count() as u64;
+        let moved = Domain::moved(&layout, cell.columns) * layout.count() as u64;
         let per_second = moved as f64 * (ITERATIONS * sets.len()) as f64 / seconds;
         let setups: Vec<f64> = sets.iter().map(|set| set.setup_s.0).collect();
         let departures = cell.tests.and_then(|Tests { departures: [x, y], .. }| Some(vec![x?, y?]));
@@ -395,6 +444,7 @@ impl HpcgEvidence<'_> {
             grid: Some(layout.local.to_vec()),
             n: Some(layout.rows() as u64),
             domains: Some(layout.domains.to_vec()),
+            columns: Some(cell.columns.name().to_owned()),
             isa: Some(isa_name(self.run.codes[0].isa()).to_owned()),
             prefetch: sets.first().map(|set| code::prefetch(set.ahead).to_string()),
             iterations: last.and_then(|set| Some(set.iterations? as u64)),
@@ -403,7 +453,7 @@ impl HpcgEvidence<'_> {
             symmetry: departures,
             spectral_iterations: cell.tests.map(|all| all.iterations.map(|n| n as u64).to_vec()),
             setup_s: Some(stats::median(&setups)).filter(|median| median.is_finite()),
-            matrix_bytes: Some(bytes(&layout)),
+            matrix_bytes: Some(cell.bytes()),
             moved_bytes: Some(moved),
             moved_bytes_per_s: Some(per_second).filter(|rate| rate.is_finite()),
             sweep: cell.swept.coordinates(),
@@ -445,7 +495,7 @@ impl HpcgEvidence<'_> {
         }
         let cpus: Vec<_> = cell.swept.workers.cpus();
         let held = self.site.topology.llc_in_use(&cpus).map_or(0, |(bytes, _)| bytes);
-        let bytes = bytes(&cell.layout);
+        let bytes = cell.bytes();
         if (bytes as f64) < TIMES_LLC * held as f64 {
             validity.suspect(format!(
                 "matrix and vectors ({}) are smaller than four times the last-level caches in use ({}), so caches hold part of the data",

@@ -110,7 +110,8 @@ impl Planned for TrapezoidPlan {
         let shared = SharedObserver::new(observer);
         let interrupted = || (&shared).interrupted();
         if limits.asked && limits.samples.is_none() {
-            let rounds = run.predicted(&mut pool, &interrupted)?;
+            let ended = || interrupted() || limits.is_exceeded();
+            let rounds = run.predicted(&mut pool, &ended)?;
             limits.beforehand(limits.elapsed() + rounds, "fewer intervals (--n)")?;
         }
         let mut schedule = Schedule::new(policy::APPS, limits, run.cells.len());
@@ -167,16 +168,16 @@ struct TrapezoidRun<'a> {
     first: usize,
 }
 
-/// Measures a sample: consecutive sums; a sum ends when all workers have synchronised. Returns the time of a sum, and the
-/// last sum; `None` if interrupted.
+/// Measures a sample of `sums` consecutive sums; a sum ends when all workers have synchronised. Returns the time of a
+/// sum, and the last sum; `None` if interrupted.
 fn sampled(
     rule: Rule,
     pool: &mut WorkerPool<'_>,
     cell: &TrapezoidCell<'_>,
+    sums: u64,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Option<(Sample, f64)>, Failure> {
     let points = cell.points;
-    let sums = cell.sums();
     let stop = AtomicBool::new(false);
     let mut ask = stopping(interrupted, &stop);
     // SAFETY: the job computes and synchronises only at the barrier of the workers.
@@ -214,7 +215,7 @@ impl TrapezoidRun<'_> {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<Sample>, Failure> {
         let cell = &mut self.cells[cell];
-        let Some((sample, sum)) = sampled(self.rule, pool, cell, interrupted)? else {
+        let Some((sample, sum)) = sampled(self.rule, pool, cell, cell.sums(), interrupted)? else {
             return Ok(Vec::new());
         };
         let error = (sum - PI).abs();
@@ -222,24 +223,24 @@ impl TrapezoidRun<'_> {
         Ok(vec![sample])
     }
 
-    /// Returns the predicted time of the warm-up and of one round of all cells, from one short sum by each kind of
-    /// workers.
+    /// Returns the predicted time of the warm-up and of one round of all cells, from one sum of each cell. All sums of a
+    /// sample may take much longer: where workers share CPUs, the time of a sum is that of the synchronisation.
     fn predicted(
         &self,
         pool: &mut WorkerPool<'_>,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Duration, Failure> {
         let mut round = 0.0;
-        for at in 0..self.first {
-            let points = self.cells[at].points.min(POINTS_A_SAMPLE);
-            let trial = TrapezoidCell { points, error: 0.0, ..self.cells[at] };
+        for cell in &self.cells {
+            let points = cell.points.min(POINTS_A_SAMPLE);
+            let trial = TrapezoidCell { points, error: 0.0, ..*cell };
             // The first sum raises the clock frequency and is not counted.
-            sampled(self.rule, pool, &trial, interrupted)?;
-            let Some((sample, _)) = sampled(self.rule, pool, &trial, interrupted)? else { break };
-            let a_point = sample.seconds[0] / points as f64;
-            let same = self.cells.iter().filter(|cell| cell.at == at);
-            let of_round: f64 = same.map(|cell| (cell.points * cell.sums()) as f64).sum();
-            round += a_point * of_round;
+            sampled(self.rule, pool, &trial, 1, interrupted)?;
+            let Some((sample, _)) = sampled(self.rule, pool, &trial, 1, interrupted)? else {
+                break;
+            };
+            let longer = cell.points as f64 / points as f64;
+            round += sample.seconds[0] * longer * cell.sums() as f64;
         }
         Ok(Duration::from_secs_f64(2.0 * round))
     }

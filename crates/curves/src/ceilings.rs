@@ -12,7 +12,6 @@
 use crate::config::CurveConfig;
 use crate::levels::Reported;
 use crate::pool::WorkerPool;
-use crate::region::MemoryRegion;
 use crate::run::{CurveRun, FigureOutline, Value};
 use crate::traffic::{self, Traffic};
 use crate::{CurveSetup, Mode, ladder, notice};
@@ -121,15 +120,13 @@ impl Mode for Ceilings {
     }
 
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
-        let setup = run.setup;
         let largest = self.levels[self.levels.len() - 1].set;
         run.observer.phase(&format!("preparing {} for each thread", Bytes(largest)));
         let mut pool = run.pool()?;
         let everyone = 0..pool.workers();
-        let pages = setup.pages();
-        let policy = &setup.options.policy;
-        let region = MemoryRegion::map(&mut pool, everyone, largest, pages, policy)?;
+        let region = run.map(&mut pool, everyone, largest)?;
         let buffers = region.buffers();
+        run.refuse_too_large(&mut pool, buffers, largest, CEILINGS.len())?;
         run.observer.phase("choosing the fastest loops for each level");
         let all = (self.levels.len() * CEILINGS.len()) as f64;
         let mut tried = 0.0;

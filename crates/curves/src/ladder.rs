@@ -9,7 +9,6 @@
 use crate::config::CurveConfig;
 use crate::levels::{self, Dot, Named, Reported};
 use crate::pool::WorkerPool;
-use crate::region::MemoryRegion;
 use crate::run::{CurveRun, FigureOutline, Value};
 use crate::traffic::{self, Traffic};
 use crate::{CurveSetup, Mode, notice, refuse_below, thinned, too_large};
@@ -122,10 +121,9 @@ impl Mode for Ladder {
         run.observer.phase(&format!("preparing {} for each of {workers} threads", Bytes(largest)));
         let mut pool = run.pool()?;
         let everyone = 0..pool.workers();
-        let pages = setup.pages();
-        let policy = &setup.options.policy;
-        let region = MemoryRegion::map(&mut pool, everyone, largest, pages, policy)?;
+        let region = run.map(&mut pool, everyone, largest)?;
         let buffers = region.buffers();
+        run.refuse_too_large(&mut pool, buffers, largest, PATTERNS.len())?;
 
         let caches = reported(&setup.site.topology, setup.placement);
         run.observer.phase("choosing the fastest loop for each level");

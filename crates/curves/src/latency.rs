@@ -23,6 +23,7 @@ use nodegauge_measure::record::Quoted;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Affordable, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, clock, stats};
+use std::time::Duration;
 
 /// Duration of a timed stretch of a chase, seconds.
 const CHASE_SECONDS: f64 = 1.5e-3;
@@ -90,6 +91,7 @@ impl Mode for Latency {
         let mut regions = Vec::new();
         for pages in &self.kinds {
             regions.push(MemoryRegion::map(&mut pool, 0..1, bytes, *pages, &options.policy)?);
+            run.refuse_if_late(Duration::ZERO)?;
         }
         let turn =
             |chase: &mut Chase<'_>, workers: &mut WorkerPool| -> Result<Sample, ArenaError> {

@@ -9,7 +9,7 @@ use crate::GAUGE;
 use crate::chase::{ChainPlace, Chase, Cycle};
 use crate::config::CurveConfig;
 use crate::pool::WorkerPool;
-use crate::region::{Buffers, MemoryRegion, SCALAR};
+use crate::region::{Buffers, SCALAR};
 use crate::run::{CurveRun, FigureOutline, Value};
 use crate::{CurveSetup, Mode, notice, refuse_below, too_large, traffic};
 use nodegauge_arena::ArenaError;
@@ -166,10 +166,8 @@ impl Mode for Loaded {
         let loaders = threads - 1;
         run.observer.phase(&format!("preparing one chaser and {loaders} loaders"));
         let mut pool = run.pool()?;
-        let pages = run.setup.pages();
-        let policy = &options.policy;
-        let chased = MemoryRegion::map(&mut pool, 0..1, self.set, pages, policy)?;
-        let loaded = MemoryRegion::map(&mut pool, 1..threads, self.buffer, pages, policy)?;
+        let chased = run.map(&mut pool, 0..1, self.set)?;
+        let loaded = run.map(&mut pool, 1..threads, self.buffer)?;
         let cycle = Cycle::new(self.set, options.order)?;
         let held = run.setup.held();
         // SAFETY: no other code uses the region of the chaser.

@@ -19,6 +19,7 @@ use nodegauge_measure::schedule::policy;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 use nodegauge_placement::{CpuPair, MemoryPolicy};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// Duration of a timed stretch of a chase, seconds.
 const CHASE_SECONDS: f64 = 2e-3;
@@ -161,6 +162,7 @@ impl Matrix {
             let mut map =
                 || MemoryRegion::map_together(&mut pools[near], self.bytes, setup.pages(), &policy);
             memories.push(NodeRegions { read: map()?, chased: map()? });
+            run.refuse_if_late(Duration::ZERO)?;
         }
         let cells = self.cells();
         let cycle = Cycle::new(self.bytes, order)?;

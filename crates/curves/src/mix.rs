@@ -7,7 +7,6 @@
 //! write-allocates.
 use crate::config::CurveConfig;
 use crate::pool::WorkerPool;
-use crate::region::MemoryRegion;
 use crate::run::{CurveRun, FigureOutline, Value};
 use crate::traffic::{self, Traffic};
 use crate::{CurveSetup, Mode, TIMES_LLC, notice, refuse_below, too_large};
@@ -106,9 +105,7 @@ impl Mode for Mixes {
         run.observer.phase(&format!("preparing 4 arrays of {arrays}"));
         let mut pool = run.pool()?;
         let everyone = 0..pool.workers();
-        let pages = setup.pages();
-        let policy = &setup.options.policy;
-        let region = MemoryRegion::map(&mut pool, everyone, buffer, pages, policy)?;
+        let region = run.map(&mut pool, everyone, buffer)?;
         let buffers = region.buffers();
         run.observer.phase("choosing the fastest loop for each mix");
         let mut cells = Vec::new();

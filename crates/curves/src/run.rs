@@ -21,12 +21,15 @@ use nodegauge_machine::CpuId;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
-use nodegauge_measure::{BytesPerSec, Fraction, NoticeId, Observer, Outcome, Unit};
+use nodegauge_measure::{BytesPerSec, Failure, Fraction, NoticeId, Observer, Outcome, Unit, clock};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Number of vector widths that the choice of loops tries, widest first.
 const WIDTHS: usize = 2;
+/// Ways to a shorter run, for the hint of a refusal.
+const SMALLER: &str = "a smaller working set (--size)";
 /// Size of the part of a worker's working set that a trial of loops uses, if the working set is larger than the caches,
 /// bytes. A pass over the part takes much longer than a barrier; successive trials use different parts.
 const TRIAL_PART: usize = 8 << 20;
@@ -107,7 +110,7 @@ impl CurveRun<'_> {
     ) -> Result<OneRegime, ArenaError> {
         self.observer.phase(phase);
         self.setting_up = self.limits.elapsed();
-        self.limits.beforehand(self.setting_up, "a smaller working set (--size)")?;
+        self.refuse_if_late(Duration::ZERO)?;
         let mut schedule = Schedule::new(policy, self.limits, warm_up.len());
         schedule.samples = warm_up;
         let stop = schedule.run(self.observer, None, |of| turn(of.cell).map(|one| vec![one]))?;
@@ -139,6 +142,49 @@ impl CurveRun<'_> {
         let pool = WorkerPool::start(places, spare)?;
         self.outcome.details.extend(pool.observed().iter().map(ToString::to_string));
         Ok(pool)
+    }
+
+    /// Fails if the user set the budget, and the run takes longer: the time so far and at least `more`. Called during
+    /// the setup, so that the refusal does not wait for the end of the setup.
+    pub(crate) fn refuse_if_late(&self, more: Duration) -> Result<(), Failure> {
+        self.limits.beforehand(self.limits.elapsed() + more, SMALLER)?;
+        Ok(())
+    }
+
+    /// Maps a buffer of `bytes` for each of `workers`, on the pages and with the policy of the options.
+    pub(crate) fn map(
+        &self,
+        pool: &mut WorkerPool,
+        workers: Range<usize>,
+        bytes: u64,
+    ) -> Result<MemoryRegion, ArenaError> {
+        let policy = &self.setup.options.policy;
+        let region = MemoryRegion::map(pool, workers, bytes, self.setup.pages(), policy)?;
+        self.refuse_if_late(Duration::ZERO)?;
+        Ok(region)
+    }
+
+    /// Fails like [`Self::refuse_if_late`] if the largest working set, of `bytes` per worker, cannot be filled, checked
+    /// and measured often enough with each of `loops` loops. A part of the set is filled to predict the time.
+    pub(crate) fn refuse_too_large(
+        &self,
+        pool: &mut WorkerPool,
+        buffers: Buffers<'_>,
+        bytes: u64,
+        loops: usize,
+    ) -> Result<(), ArenaError> {
+        if !self.limits.asked {
+            return Ok(());
+        }
+        let part = (bytes as usize).min(TRIAL_PART);
+        let started = clock::now();
+        traffic::refill(pool, buffers, part)?;
+        let filled = (clock::now() - started).mul_f64(bytes as f64 / part as f64);
+        // Each loop fills the set before its check; each turn fills it and makes a pass with each loop. A pass takes at
+        // least about as long as the stores of a fill.
+        let turns = 1 + policy::CURVES_BEHIND.fewest;
+        let fills = loops + turns * (1 + loops);
+        Ok(self.refuse_if_late(filled * fills as u32)?)
     }
 
     /// Returns the fastest loop of a kernel for working sets of `bytes`. A short trial measures loops with two vector
@@ -187,6 +233,7 @@ impl CurveRun<'_> {
             let times = schedule.samples[*cell].iter().map(|sample| sample.seconds[0]);
             times.fold(f64::INFINITY, f64::min)
         };
+        self.refuse_if_late(Duration::ZERO)?;
         // Without time for a trial, the first loop is chosen, which has the widest vectors.
         let fastest = (0..variants.len()).min_by(|x, y| best(x).total_cmp(&best(y)));
         Ok(fastest.map(|cell| variants[cell]))

@@ -71,8 +71,9 @@ impl Section {
         self
     }
 
-    /// Adds the reasons why figures are suspect or invalid, each reason once. The decisive reason is labelled with the
-    /// status. Of reasons that differ only in a leading number, only the first is added.
+    /// Adds the reasons why figures are suspect or invalid, each reason once. The decisive reason of an invalid figure is
+    /// labelled with the status, its other reasons with "also", because records do not have a status of each reason. Of
+    /// reasons that differ only in a leading number, only the first is added.
     pub fn doubts(&mut self, measurements: &[&Measurement]) -> &mut Self {
         let mut seen: Vec<&str> = Vec::new();
         for m in measurements {
@@ -84,6 +85,7 @@ impl Section {
                 seen.push(kind);
                 let (label, tone) = match (m.validity.status, i) {
                     (Status::Invalid, 0) => ("invalid", Tone::Bad),
+                    (Status::Invalid, _) => ("also", Tone::Warning),
                     (Status::Valid, _) => ("remark", Tone::Plain),
                     _ => ("suspect", Tone::Warning),
                 };

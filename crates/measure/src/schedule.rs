@@ -85,6 +85,11 @@ impl Limits {
         self.budget.div_f64(10.0).max(Duration::from_secs(1))
     }
 
+    /// True if the user set the budget and the run exceeds it, so that it is refused.
+    pub fn is_exceeded(&self) -> bool {
+        self.asked && self.samples.is_none() && self.elapsed() > self.budget + self.grace()
+    }
+
     /// Returns a notice if the run exceeded its budget by more than the grace time; `None` if it did not, or if the
     /// user requested a number of samples. `setting_up` is the time that the setup took.
     pub fn overrun(&self, gauge: &str, setting_up: Duration) -> Option<Notice> {
@@ -127,6 +132,31 @@ impl Limits {
     /// Returns the point in time at which `share` (0 to 1) of the budget is used up.
     pub fn at(&self, share: Fraction) -> Instant {
         self.started + self.budget.mul_f64(share.0)
+    }
+}
+
+/// Observer of a prediction, which it also interrupts as soon as the run is certain to be refused.
+pub struct PredictionObserver<'a> {
+    observer: &'a mut dyn Observer,
+    limits: Limits,
+}
+
+impl<'a> PredictionObserver<'a> {
+    /// Returns an observer of a prediction for a run with these limits.
+    pub fn new(observer: &'a mut dyn Observer, limits: Limits) -> Self {
+        Self { observer, limits }
+    }
+}
+
+impl Observer for PredictionObserver<'_> {
+    fn phase(&mut self, what: &str) {
+        self.observer.phase(what);
+    }
+    fn progress(&mut self, share: f64, latest: &str) {
+        self.observer.progress(share, latest);
+    }
+    fn interrupted(&self) -> bool {
+        self.observer.interrupted() || self.limits.is_exceeded()
     }
 }
 

@@ -5,8 +5,13 @@ use std::time::{Duration, Instant};
 /// Number of checks of the condition before a waiting thread yields. Threads may share a CPU, and then the thread for
 /// which this thread waits needs the CPU. At about 40 cycles per check, this is about 100 us.
 const CHECKS_BEFORE_YIELD: u32 = 10_000;
-/// Duration of one sleep of [`Spin::pause_or_sleep`]. The kernel adds its timer slack, which is as long.
-const SLEEP: Duration = Duration::from_micros(50);
+/// Shortest sleep of [`Spin::pause_or_sleep`]. The kernel adds its timer slack, which is as long.
+const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
+/// Longest sleep of [`Spin::pause_or_sleep`].
+const LONGEST_SLEEP: Duration = Duration::from_millis(10);
+/// Time that a thread has waited, divided by the duration of its next sleep. Many waiters that wake often would take
+/// the CPU time that the awaited thread needs.
+const WAITED_PER_SLEEP: u32 = 8;
 
 /// Pause in a loop that waits for another CPU. The loop first spins, and yields after a number of checks.
 #[derive(Debug)]
@@ -49,22 +54,25 @@ impl Spin {
     }
 
     /// Pauses like [`Spin::pause`], but sleeps instead of yielding after the thread has yielded for the time `awake`.
-    /// Returns the time that it slept, and calls `before` before it sleeps. If the awaited thread has no CPU because a hypervisor runs other CPUs or because
-    /// the CPU quota of a cgroup is used up, yielding does not give it one, but sleeping does.
+    /// Returns the time that it slept, and calls `before` before it sleeps. If the awaited thread has no CPU because a
+    /// hypervisor runs other CPUs or because the CPU quota of a cgroup is used up, yielding does not give it one, but
+    /// sleeping does. Sleeps become longer with the time waited.
     #[inline]
     pub fn pause_or_sleep(&mut self, awake: Duration, before: impl FnOnce()) -> Duration {
         let mut slept = Duration::ZERO;
         let mut yields_since = self.yields_since;
         self.pause_or(|| {
             let begun = *yields_since.get_or_insert_with(Instant::now);
-            if begun.elapsed() < awake {
+            let waited = begun.elapsed();
+            if waited < awake {
                 std::thread::yield_now();
-            } else {
-                before();
-                let asleep = Instant::now();
-                std::thread::sleep(SLEEP);
-                slept = asleep.elapsed();
+                return;
             }
+            before();
+            let asleep = Instant::now();
+            let duration = (waited / WAITED_PER_SLEEP).clamp(SHORTEST_SLEEP, LONGEST_SLEEP);
+            std::thread::sleep(duration);
+            slept = asleep.elapsed();
         });
         self.yields_since = yields_since;
         slept
@@ -90,7 +98,7 @@ mod tests {
         let mut spin = Spin::new(2);
         let mut announced = 0;
         assert_eq!(spin.pause_or_sleep(Duration::ZERO, || announced += 1), Duration::ZERO);
-        assert!(spin.pause_or_sleep(Duration::ZERO, || announced += 1) >= SLEEP);
+        assert!(spin.pause_or_sleep(Duration::ZERO, || announced += 1) >= SHORTEST_SLEEP);
         assert_eq!(announced, 1);
         let mut awake = Spin::new(1);
         assert_eq!(awake.pause_or_sleep(Duration::from_secs(3600), || {}), Duration::ZERO);

@@ -21,6 +21,11 @@ const TRIPS_A_LOOK: u64 = 16;
 const BATCHES: u64 = 8;
 /// Maximum time for one pair. If the two members share a CPU, each round trip takes a time slice of the scheduler.
 const TIMEOUT: Duration = Duration::from_millis(2);
+/// Time in which a waiting member yields before it sleeps. An answer of a partner that runs arrives much earlier.
+const AWAKE: Duration = Duration::from_millis(1);
+/// Maximum number of waits in which a member slept. Then the partner has no CPU for most of the time, as on a virtual
+/// machine with fewer CPUs than it shows, and no round trip can be measured.
+const SLEEPS: u32 = 3;
 /// Value of the cache line that ends the loop of the partner.
 const END: u64 = u64::MAX;
 
@@ -51,7 +56,7 @@ pub fn have_cpus_of_their_own(places: &[Vec<CpuId>]) -> bool {
 }
 
 /// Returns the core-to-core latency of `team`: the median round trip over its pairs, in seconds; NaN for a team of
-/// one thread.
+/// one thread, and if no pair runs simultaneously.
 ///
 /// # Errors
 /// Fails if a thread of the team fails.
@@ -60,7 +65,7 @@ pub fn round_trip(team: &mut Team, lines: &SharedLines) -> Result<Seconds, TeamE
         return Ok(Seconds(f64::NAN));
     }
     let trips = team.map(|member| ping_pong(member, lines))?;
-    let trips: Vec<f64> = trips.into_iter().flatten().collect();
+    let trips: Vec<f64> = trips.into_iter().flatten().filter(|trip| trip.is_finite()).collect();
     Ok(Seconds(stats::median(&trips)))
 }
 
@@ -74,18 +79,20 @@ fn ping_pong(member: &Member<'_>, lines: &SharedLines) -> Option<f64> {
     member.barrier();
     let line = &line?.0;
     if pings {
-        return Some(ping(line, &std::thread::yield_now));
+        return Some(ping(line, &|| {}));
     }
-    pong(line, &std::thread::yield_now);
+    pong(line, &|| {});
     None
 }
 
-/// Runs the active member of a pair; returns the round trip in seconds. The cache line must contain 0 when both members
-/// start. `idle` is called if the partner takes long to answer.
+/// Runs the active member of a pair; returns the round trip in seconds, or infinity if the partner does not run at the
+/// same time. The cache line must contain 0 when both members start. `idle` is called repeatedly if the partner takes
+/// long to answer.
 pub fn ping(line: &AtomicU64, idle: &dyn Fn()) -> f64 {
     let start = Instant::now();
     let mut best = f64::INFINITY;
     let mut ping = 1;
+    let mut sleeps = 0;
     for number in 0..BATCHES {
         let batch = Instant::now();
         let mut trips = 0;
@@ -93,8 +100,13 @@ pub fn ping(line: &AtomicU64, idle: &dyn Fn()) -> f64 {
         while trips < TRIPS && (start.elapsed() < TIMEOUT || number < 2 && trips == 0) {
             for _ in 0..TRIPS_A_LOOK {
                 line.store(ping, Ordering::Release);
-                wait_until(line, idle, |seen| seen == ping + 1);
+                let answer = wait_until(line, idle, |seen| seen == ping + 1);
                 ping += 2;
+                sleeps += u32::from(answer.slept);
+                if sleeps >= SLEEPS {
+                    line.store(END, Ordering::Release);
+                    return best;
+                }
             }
             trips += TRIPS_A_LOOK;
         }
@@ -110,7 +122,7 @@ pub fn ping(line: &AtomicU64, idle: &dyn Fn()) -> f64 {
 pub fn pong(line: &AtomicU64, idle: &dyn Fn()) {
     loop {
         // Odd values are pings; the pong is the following even value.
-        let ping = wait_until(line, idle, |seen| seen % 2 == 1);
+        let ping = wait_until(line, idle, |seen| seen % 2 == 1).value;
         if ping == END {
             return;
         }
@@ -118,15 +130,26 @@ pub fn pong(line: &AtomicU64, idle: &dyn Fn()) {
     }
 }
 
-/// Spins until `done` returns true for the value of the line; returns the value.
-fn wait_until(line: &AtomicU64, idle: &dyn Fn(), done: impl Fn(u64) -> bool) -> u64 {
+/// Value of a cache line after a wait.
+struct Answer {
+    value: u64,
+    /// True if the member slept while it waited.
+    slept: bool,
+}
+
+/// Waits until `done` returns true for the value of the line.
+fn wait_until(line: &AtomicU64, idle: &dyn Fn(), done: impl Fn(u64) -> bool) -> Answer {
     let mut spin = Spin::default();
+    let mut slept = false;
     loop {
-        let seen = line.load(Ordering::Acquire);
-        if done(seen) {
-            return seen;
+        let value = line.load(Ordering::Acquire);
+        if done(value) {
+            return Answer { value, slept };
         }
-        spin.pause_or(idle);
+        spin.pause_or_sleep(AWAKE, || {
+            slept = true;
+            idle();
+        });
     }
 }
 

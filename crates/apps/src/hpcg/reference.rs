@@ -106,26 +106,48 @@ impl PlacedXhpcg {
     }
 }
 
-/// Compares the ratings of both programs, and their residuals after the same number of iterations.
+/// Compares the native ratings with that of xhpcg, and the residuals after the same number of iterations.
 pub(crate) fn compare(measurements: &[Measurement]) -> Option<Notice> {
-    let rating = |engine: &str| {
-        let is_of =
-            |m: &&Measurement| m.read_config::<HpcgConfig>().engine.as_deref() == Some(engine);
-        let own = |m: &&Measurement| m.test == TEST && m.name == "rating";
-        let found = measurements.iter().filter(own).find(is_of)?;
-        Some((found.value?, found.read_config::<HpcgConfig>()))
-    };
-    let ((native, config), (theirs, of_theirs)) = (rating("native")?, rating("xhpcg")?);
-    let apart = (config.residual? / of_theirs.residual? - 1.0).abs();
-    let same = config.iterations == of_theirs.iterations && apart <= ALIKE;
+    let mut natives = Vec::new();
+    let mut reference = None;
+    for m in measurements.iter().filter(|m| m.test == TEST && m.name == "rating") {
+        let config: HpcgConfig = m.read_config();
+        let rating = Rating { value: m.value?, config };
+        match rating.config.engine.as_deref() {
+            Some("native") => natives.push(rating),
+            Some("xhpcg") => reference = Some(rating),
+            _ => {}
+        }
+    }
+    let reference = reference?;
+    let native = natives.first()?;
+    let apart = (native.config.residual? / reference.config.residual? - 1.0).abs();
+    let iterations = native.config.iterations?;
+    let same = native.config.iterations == reference.config.iterations && apart <= ALIKE;
     let residuals = if same {
-        format!("residuals after {} iterations agree within {apart:.0e}", config.iterations?)
+        format!("residuals after {iterations} iterations agree within {apart:.0e}")
     } else {
         format!(
-            "residuals after {} and {} iterations differ: {:.3e} and {:.3e}",
-            config.iterations?, of_theirs.iterations?, config.residual?, of_theirs.residual?
+            "residuals after {iterations} and {} iterations differ: {:.3e} and {:.3e}",
+            reference.config.iterations?, native.config.residual?, reference.config.residual?
         )
     };
-    let text = format!("native rating / xhpcg rating: {:.3}; {residuals}", native / theirs);
+    // Other ratings than the first are those of matrices with other column indices, or of other workers.
+    let of_same_workers = natives.iter().filter(|other| other.config.sweep == native.config.sweep);
+    let ratio = |rating: &Rating| {
+        let columns = rating.config.columns.as_deref().unwrap_or("?");
+        format!("{:.3} with a column index per {columns}", rating.value / reference.value)
+    };
+    let ratios: Vec<String> = of_same_workers.map(ratio).collect();
+    let text = format!(
+        "native rating / xhpcg rating, the reference code without tuning: {}; {residuals}",
+        ratios.join(", ")
+    );
     Some(Notice::new(NoticeId::Reference, GAUGE, text))
+}
+
+/// Rating of a program.
+struct Rating {
+    value: f64,
+    config: HpcgConfig,
 }

@@ -1,7 +1,7 @@
 //! View of `apps hpcg`: the rating with its parts, the tests, and the reference program for comparison.
 
 use super::problem::PARTS;
-use super::{TEST, variant};
+use super::{ColumnIndices, TEST, variant};
 use crate::GAUGE;
 use crate::config::HpcgConfig;
 use crate::sweep;
@@ -27,7 +27,9 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
         let config: HpcgConfig = rating.read_config();
         let engine = config.engine.clone().unwrap_or_else(|| "?".to_owned());
         let name = config.sweep.as_ref().map(|swept| sweep::label(&config.on, Some(swept)));
-        let mut row = vec![TableCell::text(name.unwrap_or(engine)), rate(rating)];
+        let by_rules = if is_by_rules(&config) { ", rules" } else { "" };
+        let name = name.unwrap_or(engine) + by_rules;
+        let mut row = vec![TableCell::text(name), rate(rating)];
         for part in PARTS {
             let same = |m: &&&Measurement| m.name == part && m.config == rating.config;
             row.push(all.iter().find(same).map_or_else(TableCell::default, |m| rate(m)));
@@ -39,7 +41,10 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
         );
         if relative.is_some() {
             let own = |m: &&&Measurement| {
-                m.name == "relative" && m.read_config::<HpcgConfig>().sweep == config.sweep
+                let of_ratio: HpcgConfig = m.read_config();
+                m.name == "relative"
+                    && of_ratio.sweep == config.sweep
+                    && of_ratio.columns == config.columns
             };
             let ratio = all.iter().find(own).and_then(|m| m.value);
             let cell = |value| TableCell::figure(value, Unit::Factor, format!("{value:.3}"));
@@ -50,14 +55,16 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     }
     section.push(table).gap();
     let config: HpcgConfig = first.read_config();
-    let sets = config.sets.unwrap_or(0) as usize;
+    let summary = first.summary.as_ref();
+    let sets = counted(summary.map_or(0, |summary| summary.n), "set");
     let how = [
-        Some(counted(sets, "set") + &format!(" of {} iterations", config.iterations.unwrap_or(0))),
+        Some(format!("{sets} of {} iterations after a warm-up", config.iterations.unwrap_or(0))),
         config.on.threads.map(|_| config.on.in_words()),
         config.on.bind.as_ref().map(|bind| format!("bound {bind}")),
         config.isa.as_ref().map(|isa| format!("{isa} loops")),
     ];
     section.note("how", how.into_iter().flatten().collect::<Vec<_>>().join(", "));
+    section.note_if("columns", stored_columns(&ratings));
     if detail == Detail::Full {
         if let (Some([product, cycle]), Some([alone, preconditioned])) =
             (config.symmetry.as_deref(), config.spectral_iterations.as_deref())
@@ -104,6 +111,28 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
         section.note("name", variant());
     }
     Some(section)
+}
+
+/// True if the matrix has a column index for each coefficient, as the rules of HPCG require.
+fn is_by_rules(config: &HpcgConfig) -> bool {
+    config.columns.as_deref() == Some(ColumnIndices::PerCoefficient.name())
+}
+
+/// Describes the column indices of the native figures; `None` for figures of other programs.
+fn stored_columns(ratings: &[&&Measurement]) -> Option<String> {
+    const EACH: &str =
+        "one index per coefficient, as the rules of HPCG require of indirect access to vectors";
+    const SLOT: &str = "one index for eight rows, which are neighbours in the regular grid; the \
+                        rules of HPCG prohibit the use of this regularity (see --rules)";
+    let configs: Vec<HpcgConfig> = ratings.iter().map(|rating| rating.read_config()).collect();
+    let is_slot =
+        |config: &HpcgConfig| config.columns.as_deref() == Some(ColumnIndices::PerSlot.name());
+    match (configs.iter().any(is_by_rules), configs.iter().any(is_slot)) {
+        (true, true) => Some(format!("with \"rules\": {EACH}; otherwise: {SLOT}")),
+        (true, false) => Some(EACH.to_owned()),
+        (false, true) => Some(SLOT.to_owned()),
+        (false, false) => None,
+    }
 }
 
 /// Returns the cell for a rate in GFLOP/s, or for the reason why there is no rate.

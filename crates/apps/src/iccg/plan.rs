@@ -19,7 +19,9 @@ use nodegauge_machine::CpuId;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
-use nodegauge_measure::schedule::{Budget, Limits, RepetitionPolicy, Schedule, Turn, policy};
+use nodegauge_measure::schedule::{
+    Budget, Limits, PredictionObserver, RepetitionPolicy, Schedule, Turn, policy,
+};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
 use nodegauge_team::Interrupt;
 use std::time::Duration;
@@ -128,7 +130,9 @@ impl Planned for IccgPlan {
         let mut schedule = Schedule::new(rule, time, 2 * swept.len());
         let shared = SharedObserver::new(observer);
         if limits.asked && limits.samples.is_none() {
-            let first_solutions = run.predicted(&mut &shared)?;
+            let mut observed = &shared;
+            let first_solutions =
+                run.predicted(&mut PredictionObserver::new(&mut observed, limits))?;
             limits.beforehand(limits.elapsed() + first_solutions, "a smaller mesh (--elements)")?;
         }
         let enough = |turn: &Turn| options.samples.is_some_and(|n| turn.round >= n);

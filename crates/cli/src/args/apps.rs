@@ -103,6 +103,9 @@ pub(crate) struct HpcgArgs {
     /// Points of the domain of each thread or rank: N or NX,NY,NZ, multiples of 8 [default: 104]
     #[arg(long, value_name = "POINTS", value_parser = grid, help_heading = "What")]
     pub(crate) grid: Option<GridPoints>,
+    /// Store a column index for each coefficient, as the rules of HPCG require; with --xhpcg, measure both kinds
+    #[arg(long, help_heading = "What")]
+    pub(crate) rules: bool,
     /// Maximum share of the available memory to use
     #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = fraction, help_heading = "What")]
     pub(crate) memory_fraction: f64,

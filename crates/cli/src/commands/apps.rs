@@ -69,6 +69,7 @@ fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
     let requested = workers(&args.placement, &args.ranks, Some(&args.sweep));
     let options = HpcgOptions {
         grid: args.grid.unwrap_or(HpcgPlan::GRID),
+        rules: args.rules,
         memory_fraction: Fraction(args.memory_fraction),
         budget: args.common.budget,
         samples: args.common.samples.map(|n| n as usize),

@@ -224,10 +224,10 @@ impl<L: Link> Participant<'_, L> {
         }
         self.meet()?;
         if index != 0 {
-            pong(line, &std::thread::yield_now);
+            pong(line, &|| {});
             return Ok(0.0);
         }
-        let trip = ping(line, &std::thread::yield_now);
+        let trip = ping(line, &|| {});
         Ok(if trip.is_finite() { trip } else { 0.0 })
     }
 

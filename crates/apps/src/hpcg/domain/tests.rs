@@ -10,11 +10,22 @@ fn each<T: Send>(
     code: Code,
     job: impl Fn(&mut Domain, &DomainExchangePoint<'_>, &DomainLayout, usize) -> T + Sync,
 ) -> Vec<T> {
+    each_with(ColumnIndices::PerSlot, local, count, code, job)
+}
+
+/// Runs a job like [`each`], with these column indices.
+fn each_with<T: Send>(
+    columns: ColumnIndices,
+    local: GridPoints,
+    count: usize,
+    code: Code,
+    job: impl Fn(&mut Domain, &DomainExchangePoint<'_>, &DomainLayout, usize) -> T + Sync,
+) -> Vec<T> {
     let layout = DomainLayout::new(local, count);
     let exchange = DomainExchange::new(layout).unwrap();
     let mut team = Team::start(&vec![Vec::new(); count]).unwrap();
     team.map(|member| {
-        let mut domain = Domain::new(&layout, member.index, code).unwrap();
+        let mut domain = Domain::new(&layout, member.index, columns, code).unwrap();
         job(&mut domain, &DomainExchangePoint::new(&exchange, member), &layout, member.index)
     })
     .unwrap()
@@ -29,8 +40,13 @@ fn set(domain: &mut Domain, place: &DomainExchangePoint<'_>) -> Solved {
 /// Compares with the residuals that the reference code of HPCG 3.1 printed after 50 iterations.
 #[test]
 fn residuals_are_those_of_xhpcg() {
-    for (local, count, printed) in [([64; 3], 1, 1.13589e-11), ([32; 3], 2, 1.26595e-16)] {
-        let solved = each(local, count, Code::widest(true), |domain, place, _, _| {
+    use ColumnIndices::{PerCoefficient, PerSlot};
+    for (columns, local, count, printed) in [
+        (PerSlot, [64; 3], 1, 1.13589e-11),
+        (PerSlot, [32; 3], 2, 1.26595e-16),
+        (PerCoefficient, [32; 3], 2, 1.26595e-16),
+    ] {
+        let solved = each_with(columns, local, count, Code::widest(true), |domain, place, _, _| {
             let solved = set(domain, place);
             (solved, domain.distance())
         });
@@ -100,13 +116,16 @@ fn rows(matrix: &Matrix) -> Vec<(usize, Vec<(usize, f64)>)> {
             let (slice, lane) = (line * shape.slices() + point / 8, point % 8);
             let at = first + point;
             let mut row = vec![(at, matrix.diagonal[slice * 8 + lane])];
-            for slot in 0..12 {
+            for slot in 0..13 {
                 let of = (slice * 13 + slot) * 8 + lane;
-                row.push((matrix.below[slice * 12 + slot] as usize + lane, matrix.lower[of]));
-                row.push((matrix.above[slice * 12 + slot] as usize + lane, matrix.upper[of]));
+                let column = |columns: &[u32], beside: usize| match (matrix.columns, slot) {
+                    (ColumnIndices::PerCoefficient, _) => columns[of] as usize,
+                    (ColumnIndices::PerSlot, 12) => beside,
+                    (ColumnIndices::PerSlot, _) => columns[slice * 12 + slot] as usize + lane,
+                };
+                row.push((column(&matrix.below, at - 1), matrix.lower[of]));
+                row.push((column(&matrix.above, at + 1), matrix.upper[of]));
             }
-            row.push((at - 1, matrix.lower[(slice * 13 + 12) * 8 + lane]));
-            row.push((at + 1, matrix.upper[(slice * 13 + 12) * 8 + lane]));
             rows.push((at, row));
         }
     }
@@ -127,10 +146,12 @@ fn plain_sweep<'a>(
 
 #[test]
 fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
+    let kinds = [ColumnIndices::PerSlot, ColumnIndices::PerCoefficient];
+    let grids = [[16, 16, 16], [24, 16, 8], [2, 2, 2], [13, 6, 4]];
     for code in Code::available() {
-        for grid in [[16, 16, 16], [24, 16, 8], [2, 2, 2], [13, 6, 4]] {
+        for (columns, grid) in kinds.iter().flat_map(|kind| grids.map(|grid| (*kind, grid))) {
             let layout = DomainLayout { local: grid, domains: [1; 3] };
-            let mut matrix = Matrix::new(&layout, 0).unwrap();
+            let mut matrix = Matrix::new(&layout, 0, columns).unwrap();
             let mut state = 7;
             for side in [&mut matrix.lower, &mut matrix.upper] {
                 side.iter_mut().filter(|a| **a != 0.0).for_each(|a| *a *= random(&mut state));
@@ -149,7 +170,10 @@ fn every_set_of_loops_does_what_is_defined_for_any_coefficients() {
             let close = |got: &[f64], expected: &[f64], what: &str| {
                 for (at, _) in &rows {
                     let difference = (got[*at] - expected[*at]).abs();
-                    assert!(difference < 1e-13, "{code:?} {grid:?} {what}: {difference:e}");
+                    assert!(
+                        difference < 1e-13,
+                        "{code:?} {columns:?} {grid:?} {what}: {difference:e}"
+                    );
                 }
             };
             // SAFETY: three vectors of this shape; this processor supports the loops.
