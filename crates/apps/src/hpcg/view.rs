@@ -55,10 +55,20 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     }
     section.push(table).gap();
     let config: HpcgConfig = first.read_config();
-    let summary = first.summary.as_ref();
-    let sets = counted(summary.map_or(0, |summary| summary.n), "set");
+    let iterations = config.iterations.unwrap_or(0);
+    let sets = match &first.summary {
+        Some(summary) => {
+            let sets = counted(summary.n, "set");
+            format!("{sets} of {iterations} iterations after a warm-up")
+        }
+        // Outputs of xhpcg have no samples.
+        None => {
+            let sets = counted(config.sets.unwrap_or(0) as usize, "set");
+            format!("{sets} of {iterations} iterations")
+        }
+    };
     let how = [
-        Some(format!("{sets} of {} iterations after a warm-up", config.iterations.unwrap_or(0))),
+        Some(sets),
         config.on.threads.map(|_| config.on.in_words()),
         config.on.bind.as_ref().map(|bind| format!("bound {bind}")),
         config.isa.as_ref().map(|isa| format!("{isa} loops")),
