@@ -4,6 +4,7 @@ use crate::call::{SysError, check};
 use crate::system::die_with_parent;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -116,8 +117,17 @@ pub fn check_alone() -> Result<(), SysError> {
 pub enum ChildAnswer {
     /// Bytes that the child sent before it ended; incomplete or empty if the child crashed.
     Said(Vec<u8>),
-    /// The child was killed because it reached its time limit.
+    /// The child was killed because it reached a limit.
     TimedOut,
+}
+
+/// Limits of a child process of [`ask_child`].
+#[derive(Debug, Clone, Copy)]
+pub struct AnswerLimits {
+    /// Maximum elapsed time.
+    pub elapsed: Duration,
+    /// Maximum CPU time, whole seconds; `None` for no limit. Other load on the machine does not use it up.
+    pub cpu_seconds: Option<u64>,
 }
 
 /// Runs `body` in a forked child process and returns the bytes that `body` returns. This is for code that may crash or
@@ -129,7 +139,7 @@ pub enum ChildAnswer {
 /// # Safety
 /// The requirements are those of [`fork`].
 pub unsafe fn ask_child(
-    limit: Duration,
+    limits: AnswerLimits,
     body: impl FnOnce() -> Vec<u8>,
 ) -> Result<ChildAnswer, SysError> {
     let started = Instant::now();
@@ -139,19 +149,27 @@ pub unsafe fn ask_child(
             if let Ok(nowhere) = File::options().write(true).open("/dev/null") {
                 libc::dup2(nowhere.as_raw_fd(), libc::STDERR_FILENO);
             }
+            if let Some(seconds) = limits.cpu_seconds {
+                let limit = Rlimit { current: Some(seconds), maximum: Some(seconds + 1) };
+                // A failure is ignored, because the elapsed time is limited, too.
+                let _ = setrlimit(Resource::Cpu, limit);
+            }
             // A failure is ignored, because the parent may have ended.
             let _ = pipe.write_all(&body());
         })
     }?;
     let mut children = [child];
     while children[0].open {
-        if started.elapsed() > limit {
+        if started.elapsed() > limits.elapsed {
             return Ok(ChildAnswer::TimedOut);
         }
         receive(&mut children, Duration::from_millis(100));
     }
-    let [mut grandchild] = children;
-    Ok(ChildAnswer::Said(std::mem::take(&mut grandchild.received)))
+    let [mut finished] = children;
+    if finished.wait().signal() == Some(libc::SIGXCPU) {
+        return Ok(ChildAnswer::TimedOut);
+    }
+    Ok(ChildAnswer::Said(std::mem::take(&mut finished.received)))
 }
 
 /// Receives bytes from the child processes. Waits at most `timeout`, which must be less than a second.
@@ -180,9 +198,10 @@ mod tests {
 
     #[test]
     fn a_child_answers_crashes_or_is_killed_at_its_limit() {
-        let ask = |limit, body: fn() -> Vec<u8>| {
+        let ask = |elapsed, body: fn() -> Vec<u8>| {
+            let limits = AnswerLimits { elapsed, cpu_seconds: None };
             // SAFETY: the bodies use only the allocator and system calls.
-            unsafe { ask_child(limit, body) }.unwrap()
+            unsafe { ask_child(limits, body) }.unwrap()
         };
         let long = Duration::from_secs(60);
         assert_eq!(ask(long, || vec![7; 100_000]), ChildAnswer::Said(vec![7; 100_000]));
@@ -192,6 +211,17 @@ mod tests {
             std::thread::park();
         };
         assert_eq!(ask(Duration::from_millis(150), endless), ChildAnswer::TimedOut);
+    }
+
+    #[test]
+    fn a_child_that_computes_is_killed_at_its_limit_of_cpu_time() {
+        let hour = Duration::from_secs(3600);
+        let limits = AnswerLimits { elapsed: hour, cpu_seconds: Some(1) };
+        let busy = || loop {
+            std::hint::spin_loop();
+        };
+        // SAFETY: the body makes no calls.
+        assert_eq!(unsafe { ask_child(limits, busy) }.unwrap(), ChildAnswer::TimedOut);
     }
 
     #[test]

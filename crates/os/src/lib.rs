@@ -38,7 +38,7 @@ pub use child::{
     last_lines, run_child,
 };
 pub use end_request::{end_request, is_end_requested};
-pub use fork::{ChildAnswer, ForkedChild, ask_child, check_alone, fork, receive};
+pub use fork::{AnswerLimits, ChildAnswer, ForkedChild, ask_child, check_alone, fork, receive};
 pub use input::{LONGEST_TEXT, read_file, read_input};
 pub use library::{LoadError, SharedLibrary};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};

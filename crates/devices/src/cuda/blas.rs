@@ -4,7 +4,7 @@
 use super::api::{VendorApi, text_of};
 use super::context::Context;
 use crate::driver::{Blas, DeviceBuffer, DeviceError, FailureClass, Queue};
-use nodegauge_os::{ChildAnswer, SharedLibrary};
+use nodegauge_os::{AnswerLimits, ChildAnswer, SharedLibrary};
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const LIBRARIES: [&[&str]; 2] = [
     &["librocblas.so.5", "librocblas.so.4", "librocblas.so.3", "librocblas.so"],
 ];
 /// Timeout for loading the library. It is long because cuBLAS contains hundreds of megabytes of kernels.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMITS: AnswerLimits = AnswerLimits { elapsed: Duration::from_secs(60), cpu_seconds: None };
 
 type Create = unsafe extern "C" fn(*mut usize) -> c_int;
 type Destroy = unsafe extern "C" fn(usize) -> c_int;
@@ -56,7 +56,7 @@ impl VendorBlas {
         let libraries = LIBRARIES[dialect as usize];
         // SAFETY: the child process only loads the library and exits.
         let answer = unsafe {
-            nodegauge_os::ask_child(LIMIT, || {
+            nodegauge_os::ask_child(LIMITS, || {
                 vec![u8::from(SharedLibrary::first_of(libraries).is_ok())]
             })
         };

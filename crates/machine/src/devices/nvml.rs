@@ -3,7 +3,7 @@
 //! library that does not match the driver may crash or hang.
 
 use nodegauge_measure::{Hertz, Watts};
-use nodegauge_os::{ChildAnswer, SharedLibrary};
+use nodegauge_os::{AnswerLimits, ChildAnswer, SharedLibrary};
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::ptr::null_mut;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Name of the library for the dynamic linker.
 const LIBRARY: &str = "libnvidia-ml.so.1";
 /// Timeout of a reading. It is long because a driver that does not stay loaded first initialises every GPU.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMITS: AnswerLimits = AnswerLimits { elapsed: Duration::from_secs(60), cpu_seconds: None };
 
 /// Reason why NVML returned no reading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -39,7 +39,7 @@ pub enum NvmlError {
     #[error("{LIBRARY} crashed")]
     Crashed,
     /// The library did not return within the timeout.
-    #[error("{LIBRARY} did not respond within {} s", LIMIT.as_secs())]
+    #[error("{LIBRARY} did not respond within {} s", LIMITS.elapsed.as_secs())]
     TimedOut,
 }
 
@@ -167,7 +167,7 @@ impl GpuState {
 pub fn read() -> Result<NvmlReading, NvmlError> {
     // SAFETY: the child process uses only the allocator and the library, which this process has not loaded.
     let answer = unsafe {
-        nodegauge_os::ask_child(LIMIT, || {
+        nodegauge_os::ask_child(LIMITS, || {
             let reading = Nvml::open().and_then(|nvml| nvml.reading());
             serde_json::to_vec(&reading).unwrap_or_default()
         })

@@ -13,7 +13,7 @@ use hwlocality::object::types::{CacheType, ObjectType};
 use hwlocality::topology::builder::{BuildFlags, TypeFilter};
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::{Cache, CacheKind};
-use nodegauge_os::ChildAnswer;
+use nodegauge_os::{AnswerLimits, ChildAnswer};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fmt::Display;
@@ -23,10 +23,16 @@ use std::time::Duration;
 
 mod io_objects;
 
-/// Timeout for reading a description, which is thousands of times longer than the largest machine needs.
-const LIMIT: Duration = Duration::from_secs(5);
-/// Timeout of one day for the live machine, which hwloc reads file by file.
-const LIMIT_LIVE: Duration = Duration::from_secs(24 * 3600);
+/// Limits for reading a description. The CPU time is thousands of times longer than the largest machine needs, and
+/// independent of other load.
+const LIMITS: AnswerLimits =
+    AnswerLimits { elapsed: Duration::from_secs(60), cpu_seconds: Some(5) };
+/// Limits for the live machine, which hwloc reads file by file: one day.
+const LIMITS_LIVE: AnswerLimits =
+    AnswerLimits { elapsed: Duration::from_secs(24 * 3600), cpu_seconds: None };
+
+/// Cause of a failure at one of the limits.
+const TOO_LONG: &str = "hwloc takes too long to read it";
 
 /// Environment variable with a list of plug-ins that hwloc must not load. Disabling components with
 /// `hwloc_topology_set_components` would be too late, because hwloc loads all plug-ins when it creates a topology.
@@ -61,8 +67,12 @@ pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
         }
         TopologySource::Synthetic(description) => {
             crate::synthetic::check(description)?;
-            described(source, description)
-                .map_err(|cause| crate::synthetic::refused(description, &cause).into())
+            described(source, description).map_err(|cause| match cause.as_str() {
+                TOO_LONG => {
+                    Failure::usage(format!("synthetic topology \"{description}\"")).cause(cause)
+                }
+                _ => crate::synthetic::refused(description, &cause).into(),
+            })
         }
     }
 }
@@ -74,11 +84,11 @@ fn read(path: &Path) -> io::Result<String> {
 
 /// Returns the topology of the live machine or of a description, which hwloc determines in a child process.
 fn described(source: &TopologySource, text: &str) -> Result<Topology, String> {
-    let limit = if *source == TopologySource::Live { LIMIT_LIVE } else { LIMIT };
+    let limits = if *source == TopologySource::Live { LIMITS_LIVE } else { LIMITS };
     // SAFETY: in the child process, hwloc reads the kernel's files or text in memory and uses the allocator; the parent
     // process never uses hwloc. The child has its own copy of the environment, which no thread of the parent changes.
     let answer = unsafe {
-        nodegauge_os::ask_child(limit, || {
+        nodegauge_os::ask_child(limits, || {
             libc::setenv(BLACKLIST.as_ptr(), OF_VENDORS.as_ptr(), 1);
             serde_json::to_vec(&built(source, text)).unwrap_or_default()
         })
@@ -86,7 +96,7 @@ fn described(source: &TopologySource, text: &str) -> Result<Topology, String> {
     let output = match answer.map_err(|cause| cause.to_string())? {
         ChildAnswer::Said(output) => output,
         ChildAnswer::TimedOut => {
-            return Err(format!("hwloc did not finish within {} s", limit.as_secs()));
+            return Err(TOO_LONG.to_owned());
         }
     };
     let crashed = |_| Err("hwloc crashed".to_owned());
