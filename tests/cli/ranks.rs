@@ -22,7 +22,7 @@ fn launched(
 ) -> Outcome {
     let args = short(args);
     let program = env!("CARGO_BIN_EXE_nodegauge");
-    let words: Vec<&str> = ["timeout", "50"]
+    let words: Vec<&str> = ["timeout", "200"]
         .iter()
         .chain(launcher)
         .copied()

@@ -263,11 +263,23 @@ pub fn bandwidth(
     let (channels, bytes, transfers, technology, basis, detail);
     let mut at_most = false;
     if let Some(spec) = option {
-        (channels, bytes) = (spec.channels, CHANNEL_BYTES);
+        let all = possible_sockets(sockets, guest);
+        let known = catalog.map(|(memory, of)| (memory.channels * all, of));
+        // If there are more modules than any board has, the catalog's entry does not describe this machine.
+        let is_of_modules =
+            |most: u32| (most + 1..=most * MODULES_A_CHANNEL as u32).contains(&spec.channels);
+        let exceeded = known.filter(|(most, _)| is_of_modules(*most));
+        (channels, bytes) = (exceeded.map_or(spec.channels, |(most, _)| most), CHANNEL_BYTES);
         transfers = TransfersPerSec(f64::from(spec.mts) * 1e6);
         technology = firmware.and_then(|modules| modules.technology.clone());
         basis = "option";
-        detail = format!("{channels} channels x {} MT/s x {bytes} B, from --dimms", spec.mts);
+        let limited = exceeded.map_or_else(String::new, |(most, of)| {
+            format!("; {of} has {most}, each with several modules")
+        });
+        detail = format!(
+            "{channels} channels x {} MT/s x {bytes} B, from --dimms {spec}{limited}",
+            spec.mts
+        );
     } else if let Some((modules, speed)) = by_firmware {
         let counted;
         (channels, counted) = populated(modules, catalog.map(|(memory, _)| memory), sockets);
@@ -316,6 +328,12 @@ pub fn sockets_behind_guest(topology: &Topology) -> u32 {
     let sockets = topology.sockets.len();
     let nodes = topology.host_nodes().filter(|node| !node.cpus.is_empty()).count();
     if topology.cores.len() <= sockets { 1 } else { sockets.min(nodes).max(1) as u32 }
+}
+
+/// Returns the number of sockets whose channels a user may have counted. A guest may see only a part of a node with two
+/// sockets.
+fn possible_sockets(sockets: u32, guest: bool) -> u32 {
+    if guest { sockets.max(2) } else { sockets.max(1) }
 }
 
 /// Returns the theoretical bandwidth of the NUMA nodes in `holding`, which contain the data. In three cases it is the

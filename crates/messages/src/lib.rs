@@ -38,7 +38,7 @@ use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::Failure;
 use nodegauge_measure::keys::ConfigKind;
-use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::record::{Category, Measurement, Record};
 
 /// The gauge's name in records.
 pub const GAUGE: &str = "messages";
@@ -68,10 +68,14 @@ impl Gauge for Messages {
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
-        let small = |m: &Measurement| {
+        let is_small = |m: &Measurement| {
             let of_8_bytes = m.read_config::<MessageConfig>().message_bytes == Some(8);
-            (m.name == Pattern::Latency.name() && of_8_bytes).then_some(-m.value?)
+            m.gauge == GAUGE && m.name == Pattern::Latency.name() && of_8_bytes && m.value.is_some()
         };
+        let by_mpi = |m: &Measurement| m.category != Category::Transport;
+        // The transport without an MPI is the figure only of a run without an MPI.
+        let any_mpi = record.measurements.iter().any(|m| is_small(m) && by_mpi(m));
+        let small = |m: &Measurement| (is_small(m) && (by_mpi(m) || !any_mpi)).then_some(-m.value?);
         vec![Headline::of("messages", "8 B latency of the nearest pair", record, GAUGE, small)]
     }
 

@@ -208,6 +208,7 @@ impl TrendFigure {
         for (kind, name) in kinds.chain(all) {
             let of_kind = |part: &&RegimeFigures| of_part(part, regimes) == kind;
             let parts = self.runs.iter().flat_map(|run| run.parts.iter().filter(of_kind));
+            let runs = self.runs.iter().filter(|run| run.parts.iter().any(|part| of_kind(&part)));
             let mut values: Vec<f64> = parts.map(|part| part.value).collect();
             if values.is_empty() {
                 continue;
@@ -218,7 +219,7 @@ impl TrendFigure {
             }
             let cell = |value: f64| TableCell::figure(value, self.unit, self.unit.in_words(value));
             let ends = [values[0], stats::median(&values), values[values.len() - 1]].map(cell);
-            let count = values.len().to_string();
+            let count = runs.count().to_string();
             table.row([name.into(), count.into()].into_iter().chain(ends));
         }
         table

@@ -287,7 +287,9 @@ impl<'a> Watch<'a> {
             _ => format!("{n} {what}"),
         });
         let tallied = tallied.collect::<Vec<_>>().join(", ");
-        self.say(&format!("{:11}{tallied}: nodegauge report --trend '{key}={value}'\n", "watched"));
+        let page = format!(": nodegauge report --trend '{key}={value}'");
+        let page = if self.samples > 0 { page.as_str() } else { "" };
+        self.say(&format!("{:11}{tallied}{page}\n", "watched"));
         if !self.unsaved.is_empty()
             && let Err(failure) = self.save_all()
         {
@@ -302,6 +304,13 @@ impl<'a> Watch<'a> {
         }
         Ok(match self.signals.received() {
             Some(signal) => Exit::Signal(signal),
+            None if self.samples == 0 && self.failed == 0 => {
+                let skipped = counted(self.skipped, "sample");
+                let text = format!(
+                    "no sample was taken: {skipped} skipped because other programs used the node"
+                );
+                return Err(Failure::unmet(text).hint("--when-busy measure"));
+            }
             None if self.invalid || self.failed > 0 => Exit::Unmet,
             None => Exit::Success,
         })

@@ -46,7 +46,41 @@ fn the_option_is_channels_times_transfers() {
     let known = bandwidth(Some(spec), None, None, 2, false);
     let figure = known.theoretical.unwrap();
     assert_eq!((figure.value, figure.basis.as_str()), (409.6e9, "option"));
-    assert_eq!(figure.detail.as_deref(), Some("16 channels x 3200 MT/s x 8 B, from --dimms"));
+    assert_eq!(
+        figure.detail.as_deref(),
+        Some("16 channels x 3200 MT/s x 8 B, from --dimms 16x3200")
+    );
+}
+
+#[test]
+fn more_modules_than_channels_do_not_add_bandwidth() {
+    let rome = SocketMemory {
+        channels: 8,
+        channel_bytes: CHANNEL_BYTES,
+        transfers_per_s: TransfersPerSec(3200e6),
+        technology: "DDR4".to_owned(),
+        at_most: false,
+        note: None,
+    };
+    let of = |text: &str, sockets, guest| {
+        let known = Some((&rome, "EPYC 7F52"));
+        let memory = bandwidth(Some(text.parse().unwrap()), None, known, sockets, guest);
+        let figure = memory.theoretical.unwrap();
+        ((figure.value / 1e8).round() / 10.0, figure.detail.unwrap())
+    };
+    let (gbs, detail) = of("24x2666", 2, false);
+    assert_eq!(gbs, 341.2);
+    assert!(
+        detail.ends_with("--dimms 24x2666; EPYC 7F52 has 16, each with several modules"),
+        "{detail}"
+    );
+    assert_eq!(of("24x2666", 1, false).0, 170.6);
+    // A guest that sees one socket may run on a node with two.
+    assert_eq!(of("24x2666", 1, true).0, 341.2);
+    assert_eq!(of("16x3200", 1, true).0, 409.6);
+    assert_eq!(of("12x2666", 2, false).0, 255.9);
+    // No board has four modules per channel.
+    assert_eq!(of("64x3200", 2, false).0, 1638.4);
 }
 
 #[test]

@@ -21,6 +21,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         lines.retain(|(_, own)| !own[0].is_own());
     }
     let several = lines.len() > 1;
+    let several_curves = grouped(all.iter().copied(), |figure| figure.line()).len() > 1;
     for (number, ((library, between), own)) in lines.into_iter().enumerate() {
         if number > 0 {
             section.gap();
@@ -39,7 +40,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         section.note_if("curve", first.and_then(|figure| evidence::curve(figure)));
     }
     pictures(section, all, |figure| {
-        if several {
+        if several_curves {
             let (library, between) = (figure.library(), distance(figure.config.distance));
             format!("{}, {library}, {between}", figure.m.name)
         } else {
@@ -246,7 +247,11 @@ fn bar(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::bar;
+    use super::*;
+    use crate::GAUGE;
+    use crate::config::MessageConfig;
+    use nodegauge_gauge::view::Drawing;
+    use nodegauge_measure::record::{Category, Measurement, Quoted};
 
     #[test]
     fn a_bar_is_as_long_as_its_share() {
@@ -254,5 +259,33 @@ mod tests {
         assert_eq!(bar(0.5), "██████████");
         assert_eq!(bar(0.0), "");
         assert_eq!(bar(0.01), "▎");
+    }
+
+    #[test]
+    fn an_mpi_and_the_transport_without_mpi_are_different_curves() {
+        let figure = |category, seconds| {
+            let m = Measurement::new(GAUGE, "mpi", "latency", Unit::Seconds);
+            m.category(category).value(Quoted::Median, seconds)
+        };
+        let by_mpi = figure(Category::Variant, 200e-9);
+        let own = figure(Category::Transport, 80e-9);
+        let shown: Vec<ShownFigure<'_>> = [8, 16]
+            .into_iter()
+            .flat_map(|bytes| [(&by_mpi, bytes), (&own, bytes)])
+            .map(|(m, bytes)| ShownFigure {
+                m,
+                config: MessageConfig { message_bytes: Some(bytes), ..Default::default() },
+                pattern: Some(Pattern::Latency),
+            })
+            .collect();
+        let mut section = Section::new("mpi");
+        add(&mut section, &shown.iter().collect::<Vec<_>>());
+        let mut charts = section.blocks.iter().filter_map(|block| match block {
+            Block::Picture(Picture { drawing: Drawing::Chart(chart), .. }) => Some(chart),
+            _ => None,
+        });
+        let values = |series: &ChartSeries| series.dots.iter().map(|dot| dot.1).collect::<Vec<_>>();
+        let series: Vec<Vec<f64>> = charts.next().unwrap().series.iter().map(values).collect();
+        assert_eq!(series, [[200e-9; 2], [80e-9; 2]]);
     }
 }
