@@ -78,6 +78,27 @@ fn latency_is_of_one_thread_on_base_and_huge_pages() {
 }
 
 #[test]
+fn latency_of_memory_is_measured_in_the_same_way_by_all_commands() {
+    let harness = Harness::new();
+    let mut settings = Vec::new();
+    for (curve, name) in [("latency", "16777216"), ("matrix", "n0->n0"), ("loaded", "latency_idle")]
+    {
+        if curve == "loaded" && !harness.has_cpus(2) {
+            continue;
+        }
+        let record = record(&harness, curve, &["--size", "16MiB", "--pages", "4k"]);
+        let all = all_of(&record, curve, &["s", "B/s"]);
+        let m = all.iter().find(|m| m["name"] == name && m["unit"] == "s").unwrap();
+        assert_eq!(m["value"], m["summary"]["median"], "{m:#}");
+        assert!(m["config"]["flushed_s"].as_f64().unwrap() > 0.0, "{m:#}");
+        let keys = ["set_bytes", "stride_bytes", "locality", "pages"];
+        settings.push(keys.map(|key| m["config"][key].clone()));
+        harness.run(&["history", "show", "latest"]).exits(0).says("a chase through 16 MiB on 4k");
+    }
+    assert!(settings.windows(2).all(|pair| pair[0] == pair[1]), "{settings:#?}");
+}
+
+#[test]
 fn the_order_of_the_chase_is_in_the_record() {
     let harness = Harness::new();
     let order = ["--size", "64KiB", "--stride", "256", "--locality", "16KiB", "--pages", "4k"];

@@ -220,8 +220,9 @@ const UNROLLED: usize = 32;
 const WARMER: f64 = 0.02;
 /// Time of a load divided by the time of a load of a flushed line, below which the data is in a cache.
 const NEAR: f64 = 0.85;
-/// Maximum number of flushed lines; a chase visits them in a fraction of a millisecond.
-const FLUSHED: usize = 2048;
+/// Maximum number of flushed lines. The second level of the TLB holds their pages, which has at least 512 entries since
+/// Intel's Nehalem of 2008.
+const FLUSHED: usize = 256;
 /// Time after which the warm-up ends with the current pass, seconds.
 const WARM_SECONDS: f64 = 0.1;
 /// Minimum number of loads of a timed stretch.

@@ -58,7 +58,7 @@ config! {
         repeats: u64 = Observation "repeats";
         /// Loads of a timed call.
         steps: u64 = Observation "steps";
-        /// Time of a load of a line that was flushed from all caches, seconds.
+        /// Time of a load of a line that was flushed from all caches, on a page that the TLB holds, seconds.
         flushed_s: f64 = Observation "flushed";
         /// Level of the memory hierarchy that the figure belongs to.
         level: shared::level;

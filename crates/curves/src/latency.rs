@@ -12,21 +12,17 @@ use crate::chase::{self, ChainPlace, Chase, Cycle, SLOTS};
 use crate::config::CurveConfig;
 use crate::ladder::{self, SMALLEST};
 use crate::levels::{self, Dot, Named};
-use crate::pool::WorkerPool;
 use crate::region::MemoryRegion;
 use crate::run::{CurveRun, FigureOutline, Value};
-use crate::{CurveSetup, Mode, refuse_below, thinned};
+use crate::{CurveSetup, Mode, memory_chase, refuse_below, thinned};
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::RequestedPages;
 use nodegauge_arena::supply::best_pages;
 use nodegauge_measure::record::Quoted;
-use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Affordable, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, clock, stats};
 use std::time::Duration;
 
-/// Duration of a timed stretch of a chase, seconds.
-const CHASE_SECONDS: f64 = 1.5e-3;
 /// Maximum ratio of the size of a region to the largest working set in the region.
 const REGION_OVER_SET: f64 = 1.2;
 
@@ -93,13 +89,6 @@ impl Mode for Latency {
             regions.push(MemoryRegion::map(&mut pool, 0..1, bytes, *pages, &options.policy)?);
             run.refuse_if_late(Duration::ZERO)?;
         }
-        let turn =
-            |chase: &mut Chase<'_>, workers: &mut WorkerPool| -> Result<Sample, ArenaError> {
-                chase.warm(workers, CHASE_SECONDS)?;
-                let mut sample = chase.sample(workers)?;
-                sample.seconds.extend(chase.flushed(workers)?);
-                Ok(sample)
-            };
         let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
         let notices = &mut run.outcome.notices;
         let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
@@ -110,7 +99,8 @@ impl Mode for Latency {
             };
             let mut chases: Vec<Chase<'_>> = regions.iter().map(write).collect();
             let begun = clock::now();
-            let turns = chases.iter_mut().map(|chase| Ok(vec![turn(chase, &mut pool)?]));
+            let turns =
+                chases.iter_mut().map(|chase| Ok(vec![memory_chase::sample(chase, &mut pool)?]));
             let samples = turns.collect::<Result<Vec<_>, ArenaError>>()?;
             Ok::<_, ArenaError>(((chases, samples), clock::now() - begun))
         })?;
@@ -128,19 +118,19 @@ impl Mode for Latency {
         }
         let phase = "chasing through all working sets interleaved";
         let judged = run.samples_behind(policy::CURVES_BEHIND, samples, phase, |i| {
-            turn(&mut cells[i], &mut pool)
+            memory_chase::sample(&mut cells[i], &mut pool)
         })?;
         let caches = ladder::reported(&setup.site.topology, setup.placement);
         // Levels are detected on huge pages. On base pages, TLB misses cause additional steps in the curve.
         let last = (regions.len() - 1) * sets.len();
-        let parts = judged.parts(last);
-        let median = |cell, part| {
-            let seconds = if part < parts { judged.seconds(cell, part) } else { Vec::new() };
-            Some(stats::median(&seconds)).filter(|seconds| seconds.is_finite())
+        let flushed = |cell| memory_chase::flushed(&judged, cell, 1);
+        let median = |cell| {
+            let seconds = stats::median(&judged.seconds(cell, 0));
+            Some(seconds).filter(|seconds| seconds.is_finite())
         };
         let dot = |(i, set): (usize, &u64)| {
-            let step = median(last + i, 0)?;
-            let cached = median(last + i, 1).map(|flushed| chase::is_cached(step, flushed));
+            let step = median(last + i)?;
+            let cached = flushed(last + i).map(|flushed| chase::is_cached(step, flushed));
             Some(Dot { bytes: *set, values: vec![step], cached })
         };
         let dots: Vec<Dot> = sets.iter().enumerate().map_while(dot).collect();
@@ -155,7 +145,7 @@ impl Mode for Latency {
                     set_bytes: Some(*set),
                     thread_bytes: Some(*set),
                     steps: Some(cells[first + i].steps as u64),
-                    flushed_s: median(first + i, 1),
+                    flushed_s: flushed(first + i),
                     level: level.map(|level_name| level_name.name.clone()),
                     level_reported_bytes: level.and_then(Named::share),
                     ..config.clone()

@@ -15,6 +15,7 @@ mod levels;
 mod lines;
 mod loaded;
 mod matrix;
+mod memory_chase;
 mod mix;
 mod pool;
 mod region;
@@ -224,6 +225,15 @@ const TIMES_LLC: u64 = 4;
 /// Largest working set if no cache is known; also its minimum if a hypervisor reports the caches. It is more than four
 /// times the cache of any desktop.
 const UNKNOWN_CACHE: Bytes = Bytes::mib(512);
+/// Minimum of the largest working set of a machine with small caches.
+const LEAST_LARGEST: Bytes = Bytes::mib(16);
+
+/// Returns a working set that is larger than last-level caches of the total size `llc`, as reported by the system or by
+/// the hypervisor of a `guest`.
+fn beyond(llc: Option<Bytes>, guest: bool) -> Bytes {
+    let least = if guest { UNKNOWN_CACHE } else { LEAST_LARGEST };
+    llc.map_or(UNKNOWN_CACHE, |llc| Bytes(llc.0 * TIMES_LLC).max(least))
+}
 
 /// Input for the plan of a mode: node, threads and options.
 #[derive(Clone, Copy)]
@@ -249,23 +259,20 @@ impl CurveSetup<'_> {
         self.llc().map_or(64 << 20, |llc| llc.0)
     }
 
-    /// Returns the largest working set: as requested, or four times the last-level caches in use. Adds a notice if no
+    /// Returns the largest working set: as requested, or one beyond the last-level caches in use. Adds a notice if no
     /// cache is known.
     fn largest(&self, notices: &mut Vec<Notice>) -> Bytes {
-        match (self.options.largest, self.llc()) {
-            (Some(largest), _) => largest,
-            (None, Some(llc)) => {
-                let least = if self.guest() { UNKNOWN_CACHE } else { Bytes::mib(4) };
-                Bytes((llc.0 * TIMES_LLC).max(least.0))
-            }
-            (None, None) => {
-                let text = format!(
-                    "the size of the last-level cache is unknown: the largest working set is {UNKNOWN_CACHE}"
-                );
-                notices.push(notice(NoticeId::Assumed, text));
-                UNKNOWN_CACHE
-            }
+        if let Some(largest) = self.options.largest {
+            return largest;
         }
+        let llc = self.llc();
+        if llc.is_none() {
+            let text = format!(
+                "the size of the last-level cache is unknown: the largest working set is {UNKNOWN_CACHE}"
+            );
+            notices.push(notice(NoticeId::Assumed, text));
+        }
+        beyond(llc, self.guest())
     }
 
     /// True if a hypervisor reports the caches.
@@ -310,4 +317,19 @@ fn refuse_below(least: Bytes, given: Bytes) -> Result<(), Failure> {
 fn too_large(what: &str, needed: Bytes, usable: Bytes) -> Failure {
     Failure::missing(format!("{what} needs {needed}, but only {usable} of memory may be used"))
         .hint("use a smaller --size, or a larger --memory-fraction")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_set_is_beyond_the_caches_that_a_hypervisor_may_hide() {
+        let llc = |mib| Some(Bytes::mib(mib));
+        assert_eq!(beyond(llc(32), false), Bytes::mib(128));
+        assert_eq!(beyond(llc(32), true), Bytes::mib(512));
+        assert_eq!(beyond(llc(384), true), Bytes::mib(4 * 384));
+        assert_eq!(beyond(llc(1), false), LEAST_LARGEST);
+        assert_eq!(beyond(None, false), UNKNOWN_CACHE);
+    }
 }

@@ -6,8 +6,9 @@
 //! would read at s times its full rate. The actual rate is measured.
 
 use crate::GAUGE;
-use crate::chase::{ChainPlace, Chase, Cycle};
+use crate::chase::Chase;
 use crate::config::CurveConfig;
+use crate::memory_chase::{self, ChasedMemory, SetRange};
 use crate::pool::WorkerPool;
 use crate::region::{Buffers, SCALAR};
 use crate::run::{CurveRun, FigureOutline, Value};
@@ -18,9 +19,9 @@ use nodegauge_measure::record::{Measurement, Quoted};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::policy;
 use nodegauge_measure::{Bytes, BytesPerSec, Failure, Notice, NoticeId, Seconds, Unit, stats};
-use nodegauge_os::CacheLine;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use nodegauge_os::{CacheLine, Spin};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// Shares of the loaders' full rate, percent; 0 means that the loaders are idle.
 ///
@@ -36,9 +37,11 @@ const KNEE: f64 = 2.0;
 /// Number of iterations of the wait loop that are timed to calibrate the loop.
 const TURNS_TIMED: u64 = 2_000_000;
 
-/// Number of iterations of the wait loop for which the chaser waits until the loaders have started; they take some
-/// microseconds.
-const LOADERS_START_TURNS: u64 = 20_000;
+/// Maximum time for which the chaser waits until all loaders have read a block. A loader that has no CPU for so long
+/// disturbs the sample.
+const LOADERS_START: Duration = Duration::from_millis(100);
+/// Number of checks by the waiting chaser before it yields its CPU.
+const CHECKS: u32 = 1 << 12;
 
 /// Name of the figure for the read rate at which latency is twice the idle latency.
 const AT_KNEE: &str = "bandwidth_at_2x_idle";
@@ -57,8 +60,8 @@ pub(super) fn names() -> Vec<String> {
 
 /// Planned measurement of latency under load.
 pub(super) struct Loaded {
-    /// Working set of the chaser, bytes.
-    set: u64,
+    /// Working set of the chaser.
+    chased: SetRange,
     /// Buffer of each loader, bytes.
     buffer: u64,
 }
@@ -81,7 +84,8 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<L
     if needed > usable {
         return Err(too_large("loaded latency", needed, usable));
     }
-    Ok(Loaded { set: set.0, buffer: (set.0 / loaders).next_multiple_of(BLOCK as u64) })
+    let chased = SetRange::of(setup, set, Bytes(usable.0 - set.0));
+    Ok(Loaded { chased, buffer: (set.0 / loaders).next_multiple_of(BLOCK as u64) })
 }
 
 /// Data that the loaders read.
@@ -92,6 +96,26 @@ struct Load<'a> {
     blocks: usize,
 }
 
+/// Progress of a sample, which chaser and loaders share.
+#[derive(Default)]
+struct Progress {
+    /// Number of loaders that have read a block.
+    reading: CacheLine<AtomicUsize>,
+    /// True after the chaser has ended its stretch.
+    ended: CacheLine<AtomicBool>,
+}
+
+impl Progress {
+    /// Waits until `loaders` loaders read, at most [`LOADERS_START`].
+    fn wait_for(&self, loaders: usize) {
+        let begun = Instant::now();
+        let mut spin = Spin::new(CHECKS);
+        while self.reading.0.load(Ordering::Relaxed) < loaders && begun.elapsed() < LOADERS_START {
+            spin.pause();
+        }
+    }
+}
+
 /// Waits for `turns` iterations of an empty loop that the compiler cannot remove.
 fn wait(turns: u64) {
     for turn in 0..turns {
@@ -100,13 +124,13 @@ fn wait(turns: u64) {
 }
 
 impl Load<'_> {
-    /// Reads blocks, beginning with number `block`, and waits `turns` iterations after each block, until `stop` is set.
-    /// Returns the bytes read per second.
-    fn run(&self, worker: usize, mut block: usize, turns: u64, stop: &AtomicBool) -> f64 {
+    /// Reads blocks, beginning with number `block`, and waits `turns` iterations after each block, until the chaser ends.
+    /// Reads at least one block. Returns the bytes read per second.
+    fn run(&self, worker: usize, mut block: usize, turns: u64, progress: &Progress) -> f64 {
         let buffer = self.buffers.set(worker, self.blocks * BLOCK);
         let begun = Instant::now();
         let mut read = 0u64;
-        while !stop.load(Ordering::Relaxed) {
+        loop {
             // SAFETY: the buffer has this number of blocks, which are page-aligned, belong to this worker, and are only
             // read.
             unsafe {
@@ -115,8 +139,14 @@ impl Load<'_> {
                 std::hint::black_box(self.variant.run(&args));
             }
             block = (block + 1) % self.blocks;
+            if read == 0 {
+                progress.reading.0.fetch_add(1, Ordering::Relaxed);
+            }
             read += BLOCK as u64;
             wait(turns);
+            if progress.ended.0.load(Ordering::Relaxed) {
+                break;
+            }
         }
         read as f64 / begun.elapsed().as_secs_f64().max(1e-9)
     }
@@ -131,19 +161,19 @@ impl Load<'_> {
         turns: Option<u64>,
         start: usize,
     ) -> Result<Sample, ArenaError> {
-        let stop = CacheLine(AtomicBool::new(false));
+        let progress = Progress::default();
+        let loaders = pool.workers() - 1;
         pool.sample(|pool| {
             let stretch = chase.stretch(chase.steps);
             let timed = pool.timed(|worker| match (worker, turns) {
                 (0, _) => {
-                    // The chaser waits, so that the loaders run before the chase begins.
-                    wait(turns.map_or(0, |_| LOADERS_START_TURNS));
+                    progress.wait_for(turns.map_or(0, |_| loaders));
                     let stretch = stretch();
-                    stop.0.store(true, Ordering::Relaxed);
+                    progress.ended.0.store(true, Ordering::Relaxed);
                     (Some(stretch), 0.0)
                 }
                 (_, None) => (None, 0.0),
-                (_, Some(turns)) => (None, self.run(worker, start % self.blocks, turns, &stop.0)),
+                (_, Some(turns)) => (None, self.run(worker, start % self.blocks, turns, &progress)),
             })?;
             drop(stretch);
             let (stretches, rates): (Vec<_>, Vec<f64>) = timed.made.into_iter().unzip();
@@ -157,7 +187,7 @@ impl Load<'_> {
 
 impl Mode for Loaded {
     fn memory(&self) -> Bytes {
-        Bytes(2 * self.set)
+        self.chased.first * 2
     }
 
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
@@ -166,12 +196,10 @@ impl Mode for Loaded {
         let loaders = threads - 1;
         run.observer.phase(&format!("preparing one chaser and {loaders} loaders"));
         let mut pool = run.pool()?;
-        let chased = run.map(&mut pool, 0..1, self.set)?;
+        let mut map = |with: &mut WorkerPool, bytes| run.map(with, 0..1, bytes);
+        let chased = ChasedMemory::beyond_caches(run, self.chased, &mut pool, &mut map)?;
         let loaded = run.map(&mut pool, 1..threads, self.buffer)?;
-        let cycle = Cycle::new(self.set, options.order)?;
-        let held = run.setup.held();
-        // SAFETY: no other code uses the region of the chaser.
-        let mut chase = unsafe { Chase::write(&chased, ChainPlace::default(), &cycle, held) };
+        let mut chase = chased.chase();
         let blocks = (self.buffer as usize / BLOCK).max(1);
         let load = Load { buffers: loaded.buffers(), variant: traffic::reader(), blocks };
         chase.warm(&mut pool, SAMPLE_SECONDS)?;
@@ -190,15 +218,20 @@ impl Mode for Loaded {
         let judged = run.samples(policy::CURVES, SHARES.len(), phase, |i| {
             // Loaders continue at another position of their buffers, where no data of the last sample is in a cache.
             at += blocks / 7 + 1;
-            load.sample(&mut pool, &mut chase, turns(SHARES[i]), at)
+            match turns(SHARES[i]) {
+                None => memory_chase::sample(&mut chase, &mut pool),
+                turns => load.sample(&mut pool, &mut chase, turns, at),
+            }
         })?;
 
-        let (mut config, doubts) = run.common(&pool, &chased);
+        let (mut config, doubts) = run.common(&pool, &chased.region);
         options.order.describe(&mut config);
-        config.set_bytes = Some(self.set);
+        config.set_bytes = Some(chased.bytes());
         config.loader_bytes = Some(self.buffer);
         config.kernel = Some(load.variant.kernel().name().to_owned());
         config.isa = Some(load.variant.shape().isa.name().to_owned());
+        let idle = SHARES.iter().position(|share| *share == 0).unwrap_or(0);
+        let flushed = memory_chase::flushed(&judged, idle, 1);
         let mut curve = Vec::new();
         for (i, share) in SHARES.into_iter().enumerate() {
             config.loaders = Some(if share > 0 { loaders as u64 } else { 0 });
@@ -211,6 +244,7 @@ impl Mode for Loaded {
                     quoted: Quoted::Median,
                     value,
                     config: CurveConfig {
+                        flushed_s: if share == 0 { flushed } else { None },
                         load_share: Some(f64::from(share) / 100.0),
                         wait_s: turns(share).map(|turns| turns as f64 * turn_seconds),
                         ..config.clone()

@@ -4,13 +4,14 @@
 //! Memory is bound to a node, and the actual location of the pages is read from the kernel. Each node has one region
 //! for reading and one for the pointer chase. The threads of all nodes use these regions alternately.
 
-use crate::chase::{ChainPlace, Chase, Cycle};
+use crate::chase::Chase;
 use crate::config::CurveConfig;
+use crate::memory_chase::{self, ChasedMemory, SetRange};
 use crate::pool::WorkerPool;
 use crate::region::MemoryRegion;
 use crate::run::{self, CurveRun, FigureOutline, Value};
 use crate::traffic::{self, Traffic};
-use crate::{CurveSetup, Mode, TIMES_LLC, lines, notice, refuse_below, too_large};
+use crate::{CurveSetup, Mode, TIMES_LLC, beyond, lines, notice, refuse_below, too_large};
 use nodegauge_arena::ArenaError;
 use nodegauge_machine::topology::TopologyNode;
 use nodegauge_machine::{CpuId, NodeId, Topology};
@@ -21,10 +22,8 @@ use nodegauge_placement::{CpuPair, MemoryPolicy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Duration of a timed stretch of a chase, seconds.
-const CHASE_SECONDS: f64 = 2e-3;
-/// Size of a node's region if no cache is known.
-const UNKNOWN_CACHE: u64 = 256 << 20;
+/// Granularity of a size that is limited by the memory, bytes.
+const ROUND: u64 = 1 << 20;
 /// Minimum share of a region that must be on its node; with a smaller share, the figure is suspect.
 const ON_NODE_ENOUGH: f64 = 0.99;
 
@@ -43,8 +42,10 @@ pub(super) struct Matrix {
     memories: Vec<NodeId>,
     /// For each node that is the memory of a device, the bus address of the device.
     of_devices: BTreeMap<NodeId, String>,
-    /// Size of each region, bytes.
+    /// Size of each region for reading, bytes.
     bytes: u64,
+    /// Working set of each chase.
+    chased: SetRange,
     /// Pairs of CPUs between which the core-to-core latency is measured.
     pairs: Vec<CpuPair>,
 }
@@ -53,10 +54,31 @@ pub(super) struct Matrix {
 pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Matrix, Failure> {
     let topology = &setup.site.topology;
     let (pairs, all) = lines::pairs(topology);
-    let matrix = Matrix { pairs, ..nodes(topology, setup.options.largest) };
-    let most = matrix.readers.iter().map(|readers| readers.cpus.len()).max().unwrap_or(1);
-    refuse_below(Bytes(most as u64 * 4096), Bytes(matrix.bytes))?;
+    let mut matrix = Matrix { pairs, ..nodes(topology) };
+    let least = matrix.readers.iter().map(|readers| readers.cpus.len() as u64 * 4096).max();
+    let least = Bytes(least.unwrap_or(4096));
+    let reach =
+        |node_readers: &Readers| topology.llc_in_use(&node_readers.cpus).map(|(bytes, _)| bytes);
+    let llc = matrix.readers.iter().filter_map(reach).max().map(Bytes);
     let usable = setup.usable();
+    let regions = 2 * matrix.memories.len() as u64;
+    let room = Bytes(usable.0 / regions / ROUND * ROUND);
+    let wanted = setup.options.largest.unwrap_or_else(|| beyond(llc, setup.guest()));
+    let size = match setup.options.largest {
+        None if wanted > room && room >= llc.map_or(wanted, |llc| Bytes(llc.0 * TIMES_LLC)) => {
+            let text = format!(
+                "{regions} regions of {wanted} do not fit in the {usable} of memory that may be used: {room} each"
+            );
+            notices.push(notice(NoticeId::Assumed, text));
+            room
+        }
+        _ => wanted,
+    };
+    refuse_below(least, size)?;
+    matrix.bytes = size.0;
+    let for_reading = Bytes(size.0 * matrix.memories.len() as u64);
+    let for_chases = Bytes(usable.0.saturating_sub(for_reading.0) / matrix.memories.len() as u64);
+    matrix.chased = SetRange::of(setup, size, for_chases);
     let needed = matrix.memory();
     if needed > usable {
         return Err(too_large("two regions per node", needed, usable));
@@ -77,9 +99,9 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
     Ok(matrix)
 }
 
-/// Returns the plan for the NUMA nodes of a machine, without pairs of CPUs. A machine without NUMA nodes is treated as
-/// one node with number 0.
-fn nodes(topology: &Topology, largest: Option<Bytes>) -> Matrix {
+/// Returns the plan for the NUMA nodes of a machine, without sizes and pairs of CPUs. A machine without NUMA nodes is
+/// treated as one node with number 0.
+fn nodes(topology: &Topology) -> Matrix {
     let one_per_core = |keep: &dyn Fn(usize) -> bool| -> Vec<CpuId> {
         let mut cores = BTreeSet::new();
         let here = topology.allowed().filter(|thread| keep(thread.node.unwrap_or(0)));
@@ -96,19 +118,15 @@ fn nodes(topology: &Topology, largest: Option<Bytes>) -> Matrix {
         let with_memory = topology.nodes.iter().filter(|node| node.bytes != Some(0));
         (readers, with_memory.map(|node| node.id).collect())
     };
-    let reach =
-        |node_readers: &Readers| topology.llc_in_use(&node_readers.cpus).map(|(bytes, _)| bytes);
-    let llc = readers.iter().filter_map(reach).max();
-    let auto = llc.map_or(UNKNOWN_CACHE, |llc| (llc * TIMES_LLC).max(16 << 20));
-    let bytes = largest.map_or(auto, |largest| largest.0);
     let of_device = |node: &TopologyNode| Some((node.id, node.device.clone()?));
     let of_devices = topology.nodes.iter().filter_map(of_device).collect();
-    Matrix { readers, memories, of_devices, bytes, pairs: Vec::new() }
+    let none = SetRange { first: Bytes(0), most: Bytes(0) };
+    Matrix { readers, memories, of_devices, bytes: 0, chased: none, pairs: Vec::new() }
 }
 
 impl Mode for Matrix {
     fn memory(&self) -> Bytes {
-        Bytes(2 * self.bytes * self.memories.len() as u64)
+        Bytes((self.bytes + self.chased.first.0) * self.memories.len() as u64)
     }
 
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
@@ -123,7 +141,7 @@ impl Mode for Matrix {
 /// Memory regions of a node.
 struct NodeRegions {
     read: MemoryRegion,
-    chased: MemoryRegion,
+    chased: ChasedMemory,
 }
 
 impl Matrix {
@@ -141,7 +159,6 @@ impl Matrix {
 
     fn nodes(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
         let setup = run.setup;
-        let order = run.setup.options.order;
         run.observer.phase(&format!("preparing {} on each node", Bytes(2 * self.bytes)));
         let mut pools = Vec::new();
         let mut chasers = Vec::new();
@@ -151,7 +168,7 @@ impl Matrix {
             let other = readers.cpus.get(1).copied().or_else(|| setup.spare());
             chasers.push(WorkerPool::start(&places[..1], other)?);
         }
-        let mut memories = Vec::new();
+        let mut memories: Vec<NodeRegions> = Vec::new();
         for node in &self.memories {
             // On a machine without NUMA nodes, memory is not bound.
             let is_known = setup.site.topology.nodes.iter().any(|known| known.id == *node);
@@ -159,20 +176,21 @@ impl Matrix {
                 if is_known { MemoryPolicy::Bind(vec![*node]) } else { MemoryPolicy::Default };
             // The CPUs of the node itself, if there are any, touch the memory first.
             let near = self.nearest(*node);
-            let mut map =
-                || MemoryRegion::map_together(&mut pools[near], self.bytes, setup.pages(), &policy);
-            memories.push(NodeRegions { read: map()?, chased: map()? });
+            let chaser = &mut chasers[near];
+            let mut map = |_: &mut WorkerPool, bytes| {
+                MemoryRegion::map_together(&mut pools[near], bytes, setup.pages(), &policy)
+            };
+            let read = map(chaser, self.bytes)?;
+            // All nodes have the working set that is sufficient for the first.
+            let chased = match memories.first() {
+                None => ChasedMemory::beyond_caches(run, self.chased, chaser, &mut map)?,
+                Some(first) => ChasedMemory::new(setup, chaser, first.chased.bytes(), &mut map)?,
+            };
+            memories.push(NodeRegions { read, chased });
             run.refuse_if_late(Duration::ZERO)?;
         }
         let cells = self.cells();
-        let cycle = Cycle::new(self.bytes, order)?;
-        let held = self.bytes / TIMES_LLC;
-        let mut chases = Vec::new();
-        for memory in &memories {
-            // SAFETY: no other code writes the regions of the chase.
-            chases
-                .push(unsafe { Chase::write(&memory.chased, ChainPlace::default(), &cycle, held) });
-        }
+        let chases: Vec<Chase<'_>> = memories.iter().map(|memory| memory.chased.chase()).collect();
         let cell = |(reader, memory): &(usize, usize)| {
             let chase = chases[*memory].clone();
             let buffers = memories[*memory].read.shared_by(pools[*reader].workers(), self.bytes);
@@ -186,8 +204,7 @@ impl Matrix {
             let chaser = &mut chasers[cells[i].0];
             loops[0].prepare(pool, *buffers)?;
             let mut sample = traffic::sample(loops, pool, *buffers)?;
-            chase.warm(chaser, CHASE_SECONDS)?;
-            let chased = chase.sample(chaser)?;
+            let chased = memory_chase::sample(chase, chaser)?;
             sample.seconds.extend(chased.seconds);
             sample.part_causes.extend(chased.part_causes);
             Ok(sample)
@@ -198,9 +215,15 @@ impl Matrix {
             let memory = &memories[*memory];
             let [traffic] = &work[i].1;
             for part in [0, 1] {
-                let (region, cpus, value) = match part {
-                    0 => (&memory.read, readers.cpus.as_slice(), Value::Loop(traffic, true)),
-                    _ => (&memory.chased, &readers.cpus[..1], Value::Seconds),
+                let (region, cpus, value, quoted) = match part {
+                    0 => {
+                        let value = Value::Loop(traffic, true);
+                        (&memory.read, readers.cpus.as_slice(), value, Quoted::Best)
+                    }
+                    _ => {
+                        let region = &memory.chased.region;
+                        (region, &readers.cpus[..1], Value::Seconds, Quoted::Median)
+                    }
                 };
                 let (pages, mut validity) = run::pages_got(region.mapping());
                 let got = run::nodes_got(region.mapping());
@@ -223,11 +246,13 @@ impl Matrix {
                     ..CurveConfig::default()
                 };
                 if part == 1 {
-                    order.describe(&mut config);
+                    setup.options.order.describe(&mut config);
+                    config.set_bytes = Some(memory.chased.bytes());
+                    config.flushed_s = memory_chase::flushed(&judged, i, 2);
                 }
                 let figure = FigureOutline {
                     name: format!("n{}->n{node}", readers.node),
-                    quoted: Quoted::Best,
+                    quoted,
                     value,
                     config,
                     validity,
@@ -256,10 +281,9 @@ mod tests {
             "synthetic:Package:2 NUMANode:4(memory=96GiB) L3Cache:3(size=32MiB) \
              L2Cache:8(size=1MiB) L1dCache:1(size=32KiB) Core:1 PU:2",
         );
-        let plan = nodes(&machine, None);
+        let plan = nodes(&machine);
         assert_eq!(plan.cells().len(), 64);
         assert!(plan.readers.iter().all(|readers| readers.cpus.len() == 24));
-        assert_eq!(plan.bytes, 4 * 3 * (32 << 20));
         let mut nodes: Vec<u32> = plan.memories.iter().map(|node| node.0).collect();
         nodes.dedup();
         assert_eq!(nodes, (0..8).collect::<Vec<_>>());
@@ -270,14 +294,13 @@ mod tests {
         cpus.sort_unstable();
         cpus.dedup();
         assert_eq!(cpus.len(), 192);
-        assert_eq!(super::nodes(&machine, Some(Bytes::mib(64))).bytes, 64 << 20);
     }
 
     #[test]
     fn memory_of_a_device_is_a_column_and_empty_nodes_are_none() {
         let path = "../machine/tests/topologies/gh200.xml";
         let gh200 = topology(&format!("{}/{path}", env!("CARGO_MANIFEST_DIR")));
-        let plan = nodes(&gh200, Some(Bytes::mib(64)));
+        let plan = nodes(&gh200);
         assert_eq!((plan.readers.len(), plan.readers[0].cpus.len()), (1, 72));
         assert_eq!(plan.memories, [NodeId(0), NodeId(1)]);
         assert_eq!(plan.of_devices, [(NodeId(1), "0009:01:00.0".to_owned())].into());
@@ -286,9 +309,8 @@ mod tests {
     #[test]
     fn a_machine_of_one_node_has_one_cell() {
         let machine = topology("synthetic:Package:1 L3Cache:1(size=8MiB) Core:4 PU:1");
-        let plan = nodes(&machine, None);
+        let plan = nodes(&machine);
         assert_eq!(plan.cells(), [(0, 0)]);
         assert_eq!(plan.readers[0].cpus.len(), 4);
-        assert_eq!(plan.bytes, 32 << 20);
     }
 }

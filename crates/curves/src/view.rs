@@ -3,7 +3,9 @@
 mod matrix;
 
 use crate::GAUGE;
+use crate::chase;
 use crate::config::CurveConfig;
+use crate::memory_chase::SAME;
 use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
 use nodegauge_arena::words::pages as pages_in_words;
 use nodegauge_gauge::view::words::{self, several};
@@ -120,6 +122,28 @@ fn evidence(section: &mut Section, of: &[CurvesFigure<'_>], what: String) {
         };
         section.note("regime", text);
     }
+}
+
+/// Describes the idle latency of memory in words: the time per load of the chase and of flushed lines, with the cause of
+/// the difference. Returns `None` if the processor cannot flush lines.
+fn memory_latency((m, config): &CurvesFigure<'_>) -> Option<String> {
+    let (step, flushed) = (m.value?, config.flushed_s?);
+    let set = Bytes(config.set_bytes?);
+    let pages = config.pages.as_ref().map_or("", |pages| pages.asked.as_str());
+    let measured = format!("a chase through {set} on {pages} pages: {}", Seconds(step));
+    Some(if chase::is_cached(step, flushed) {
+        format!(
+            "{measured}, because caches hold part of the set; memory: {} (flushed lines)",
+            Seconds(flushed)
+        )
+    } else if flushed < step * SAME {
+        format!(
+            "{measured}; without TLB misses: {} (flushed lines on pages that the TLB holds)",
+            Seconds(flushed)
+        )
+    } else {
+        format!("{measured}; flushed lines: {}", Seconds(flushed))
+    })
 }
 
 /// Figures by working set, with one curve per kind, i.e. per loop or page size.
@@ -262,6 +286,10 @@ fn latency(of: &[CurvesFigure<'_>], section: &mut Section) {
         format!("levels: {last} pages")
     };
     section.push(Block::Text(text));
+    let largest = |kind: &&str| curves.sets.last().and_then(|set| curves.at(*set, kind));
+    for line in curves.kinds.iter().filter_map(largest).filter_map(memory_latency) {
+        section.push(Block::Text(line));
+    }
     let config = &of[0].1;
     let stride = config.stride_bytes.unwrap_or(0);
     let locality = match config.locality.as_deref().map(str::parse) {
@@ -316,6 +344,9 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
     if let Some(figure) = rate(None) {
         let text = format!("{} GB/s at twice the idle latency", value(Some(figure)).text);
         section.gap().push(Block::Text(text));
+    }
+    if let Some(text) = find(Unit::Seconds, Some(0.0)).and_then(memory_latency) {
+        section.gap().push(Block::Text(format!("idle: {text}")));
     }
     let loaders = of.iter().filter_map(|(_, config)| config.loaders).max().unwrap_or(0);
     let what =

@@ -1,8 +1,8 @@
 //! Views of matrices: between NUMA nodes, and between CPUs.
 
-use super::{CurvesFigure, evidence, time, value};
-use nodegauge_gauge::view::{Block, Picture, Section, Table};
-use nodegauge_measure::{Unit, stats};
+use super::{CurvesFigure, evidence, memory_latency, time, value};
+use nodegauge_gauge::view::{Block, Picture, Section, Table, TableCell};
+use nodegauge_measure::{Bytes, Unit, stats};
 use nodegauge_placement::Distance;
 use std::collections::BTreeSet;
 
@@ -34,14 +34,27 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
     let cpus = some("cpu", Unit::Seconds);
     if !rates.is_empty() {
         let times = some("n", Unit::Seconds);
-        section.push(grid(&rates, "GB/s")).picture(map("bandwidth from node to node", &rates));
+        section
+            .push(grid(&rates, "GB/s", shown))
+            .picture(map("bandwidth from node to node", &rates));
         section
             .gap()
-            .push(grid(&times, "ns"))
+            .push(grid(&times, "ns", shown))
             .picture(map("latency from node to node", &times))
             .gap();
         let text = "row: node whose cores read, column: node of the memory; latency of one core";
         section.push(Block::Text(text.to_owned()));
+        if let [only] = times.as_slice() {
+            section.push(Block::Text(memory_latency(only).unwrap_or_default()));
+        } else if times.iter().any(|(_, config)| config.flushed_s.is_some()) {
+            let flushed = |figure: &CurvesFigure<'_>| time(figure.1.flushed_s.unwrap_or(f64::NAN));
+            section.gap().push(grid(&times, "ns, flushed", flushed)).gap();
+            let set = times.iter().find_map(|(_, config)| config.set_bytes).unwrap_or(0);
+            section.push(Block::Text(format!(
+                "ns: a chase through {}, with its TLB misses; flushed: lines flushed from all caches, on pages that the TLB holds",
+                Bytes(set)
+            )));
+        }
         let devices = rates
             .iter()
             .filter_map(|figure| Some((pair(figure)?.2, figure.1.device_memory.as_deref()?)));
@@ -58,7 +71,7 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
     }
     if numbers(&cpus).len() <= MOST_CPUS {
         let text = "core-to-core latency, half of a round trip of a cache line".to_owned();
-        section.push(grid(&cpus, "ns")).gap().push(Block::Text(text));
+        section.push(grid(&cpus, "ns", shown)).gap().push(Block::Text(text));
     }
     section.picture(map("core-to-core latency", &cpus));
     let classes = by_distance(&cpus);
@@ -102,8 +115,17 @@ fn map(title: &str, of: &[CurvesFigure<'_>]) -> Option<Picture> {
     (numbers.len() > 1).then(|| Picture::between(title, first.0.unit, names, values))
 }
 
-/// Returns a table with one row per source and one column per target.
-fn grid(of: &[CurvesFigure<'_>], unit: &str) -> Block {
+/// Returns the cell with the value of a figure.
+fn shown(figure: &CurvesFigure<'_>) -> TableCell {
+    value(Some(figure))
+}
+
+/// Returns a table with one row per source and one column per target. `cell_of` returns the cell of a figure.
+fn grid(
+    of: &[CurvesFigure<'_>],
+    unit: &str,
+    cell_of: impl Fn(&CurvesFigure<'_>) -> TableCell,
+) -> Block {
     let numbers = numbers(of);
     if numbers.len() > MOST_NODES {
         return Block::Text(format!(
@@ -120,7 +142,7 @@ fn grid(of: &[CurvesFigure<'_>], unit: &str) -> Block {
     for from in numbers.iter().filter(reads) {
         let cell = |to: &u32| {
             let found = at(of, kind, *from, *to);
-            found.map_or_else(|| "".into(), |figure| value(Some(figure)))
+            found.map_or_else(|| "".into(), &cell_of)
         };
         let title = format!("{kind}{from}").into();
         table.row(std::iter::once(title).chain(numbers.iter().map(cell)));

@@ -1,0 +1,138 @@
+//! Idle latency of memory: the working set and the sample that `latency`, `matrix` and `loaded` have in common, so that
+//! their figures have the same meaning.
+//!
+//! A sample consists of two times. One is the time per load of a random chase through a set that is larger than the
+//! caches. Nearly every load of such a chase accesses another page, and on small pages, or on a virtual machine whose
+//! host uses small pages, it misses the TLB. The other is the time per load of lines that were flushed from all caches
+//! immediately before, on pages that the TLB holds. The difference is the cost of TLB misses.
+
+use crate::CurveSetup;
+use crate::chase::{ChainPlace, Chase, Cycle};
+use crate::pool::WorkerPool;
+use crate::region::MemoryRegion;
+use crate::run::CurveRun;
+use nodegauge_arena::ArenaError;
+use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_measure::{Bytes, clock, stats};
+
+/// Duration of a timed stretch of a chase, seconds.
+const STRETCH_SECONDS: f64 = 2e-3;
+/// Number of pairs of a stretch and flushed loads that decide whether a cache serves a part of the loads.
+const PAIRS: usize = 3;
+/// Minimum ratio of the time of a load in a chase to that of a load of a flushed line if no cache serves the chase. One
+/// load in twenty hits a cache that is a quarter of the set and evicts lines at random.
+pub(crate) const SAME: f64 = 0.95;
+/// Maximum share of the budget for the search for a sufficient working set.
+const SEARCH: f64 = 0.25;
+
+/// Takes a sample of an idle chase: the time per load and, if the processor can flush lines, the time per load of
+/// flushed lines. The first worker of the pool performs the loads.
+pub(crate) fn sample(chase: &mut Chase<'_>, pool: &mut WorkerPool) -> Result<Sample, ArenaError> {
+    chase.warm(pool, STRETCH_SECONDS)?;
+    let mut sample = chase.sample(pool)?;
+    sample.seconds.extend(chase.flushed(pool)?);
+    Ok(sample)
+}
+
+/// Returns the median time per load of flushed lines, which is part number `part` of the samples of a cell.
+pub(crate) fn flushed(judged: &OneRegime, cell: usize, part: usize) -> Option<f64> {
+    let seconds = if part < judged.parts(cell) { judged.seconds(cell, part) } else { Vec::new() };
+    Some(stats::median(&seconds)).filter(|seconds| seconds.is_finite())
+}
+
+/// Smallest and largest working set of a chase through memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SetRange {
+    pub first: Bytes,
+    pub most: Bytes,
+}
+
+impl SetRange {
+    /// Returns the range of a set that may grow from `first` to `room`; the size that the user requests does not grow.
+    pub(crate) fn of(setup: CurveSetup<'_>, first: Bytes, room: Bytes) -> Self {
+        let most = if setup.options.largest.is_some() { first } else { room.max(first) };
+        Self { first, most }
+    }
+}
+
+/// Function that maps a region of a given size. The pool is that of the worker that chases through it.
+pub(crate) type MapSet<'a> =
+    dyn FnMut(&mut WorkerPool, u64) -> Result<MemoryRegion, ArenaError> + 'a;
+
+/// Memory that a chase visits in a random cycle.
+pub(crate) struct ChasedMemory {
+    pub region: MemoryRegion,
+    cycle: Cycle,
+    bytes: u64,
+    held: u64,
+}
+
+impl ChasedMemory {
+    /// Maps a region of `bytes` with `map` and determines a cycle through it; `pool` performs the loads.
+    ///
+    /// # Errors
+    /// Fails if the memory cannot be mapped, or the user ends the run.
+    pub(crate) fn new(
+        setup: CurveSetup<'_>,
+        pool: &mut WorkerPool,
+        bytes: u64,
+        map: &mut MapSet<'_>,
+    ) -> Result<Self, ArenaError> {
+        let region = map(pool, bytes)?;
+        let cycle = Cycle::new(bytes, setup.options.order)?;
+        Ok(Self { region, cycle, bytes, held: setup.held() })
+    }
+
+    /// Like [`Self::new`], with a working set that is doubled until no cache serves a noticeable part of the loads,
+    /// i.e. until they take as long as those of flushed lines. `chaser` performs the loads.
+    ///
+    /// # Errors
+    /// Fails if memory cannot be mapped, a worker fails, or the user ends the run.
+    pub(crate) fn beyond_caches(
+        run: &CurveRun<'_>,
+        sets: SetRange,
+        chaser: &mut WorkerPool,
+        map: &mut MapSet<'_>,
+    ) -> Result<Self, ArenaError> {
+        let end = run.limits.budget.mul_f64(SEARCH);
+        let mut bytes = sets.first.0;
+        loop {
+            let began = clock::now();
+            let memory = Self::new(run.setup, chaser, bytes, map)?;
+            let grown = bytes.saturating_mul(2);
+            // The next set takes twice as long.
+            let late = run.limits.elapsed() + (clock::now() - began) * 2 > end;
+            if grown > sets.most.0 || late || !memory.is_cached(chaser)? {
+                return Ok(memory);
+            }
+            bytes = grown;
+        }
+    }
+
+    /// Returns the size of the working set, bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Writes the chain, and returns a chase through it.
+    pub(crate) fn chase(&self) -> Chase<'_> {
+        // SAFETY: the chain of this cycle is the only data that is written to the region after it was mapped.
+        unsafe { Chase::write(&self.region, ChainPlace::default(), &self.cycle, self.held) }
+    }
+
+    /// True if loads of the chase take less time than those of flushed lines.
+    fn is_cached(&self, pool: &mut WorkerPool) -> Result<bool, ArenaError> {
+        let mut chase = self.chase();
+        let mut steps = Vec::new();
+        let mut flushed = Vec::new();
+        for _ in 0..PAIRS {
+            let [step, of_flushed] = sample(&mut chase, pool)?.seconds[..] else {
+                // The processor cannot flush lines.
+                return Ok(false);
+            };
+            steps.push(step);
+            flushed.push(of_flushed);
+        }
+        Ok(stats::median(&steps) < stats::median(&flushed) * SAME)
+    }
+}
