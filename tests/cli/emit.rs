@@ -86,7 +86,7 @@ fn started(
     let emitted = harness.run(&[&["places", "--emit", emit], args].concat()).exits(0);
     let script = harness.write("run.sh", &emitted.stdout);
     let program = harness.arg("where");
-    let words = ["timeout", "50", "sh", &script, &program];
+    let words = ["timeout", "200", "sh", &script, &program];
     let outcome = harness.run_other(&words, variables).exits(0);
     (emitted.stdout, outcome)
 }

@@ -18,6 +18,8 @@ unsafe impl Number for u32 {}
 // SAFETY: all-zero bytes are the value 0.
 unsafe impl Number for usize {}
 
+/// Smallest size of a page, bytes.
+const SMALLEST_PAGE: usize = 4096;
 /// Number of readable bytes after the last number, so that loops can read a whole vector at the end.
 const READABLE_BEHIND: usize = 64;
 
@@ -118,6 +120,11 @@ impl<T: Number> SharedArray<T> {
         self.0.address(index)
     }
 
+    /// Returns the number of numbers.
+    pub fn len(&self) -> usize {
+        self.0.length
+    }
+
     /// Returns a part of the numbers for one thread to write.
     ///
     /// # Safety
@@ -133,6 +140,24 @@ impl<T: Number> SharedArray<T> {
         assert!(range.start <= range.end && range.end <= self.0.length, "{range:?}");
         // SAFETY: the range lies within the mapping; the caller guarantees the rest.
         unsafe { std::slice::from_raw_parts_mut(self.at(range.start), range.len()) }
+    }
+
+    /// Writes zero to each page of a part of the numbers, which have not been written yet, so that the kernel provides
+    /// the memory.
+    ///
+    /// # Safety
+    /// No other code reads or writes these numbers during the call.
+    ///
+    /// # Panics
+    /// Panics if the range ends beyond the array.
+    pub unsafe fn touch(&self, range: Range<usize>) {
+        // SAFETY: the caller meets the requirements of this function.
+        let part: *mut [T] = unsafe { self.part_mut(range) };
+        let (start, bytes) = (part.cast::<u8>(), part.len() * size_of::<T>());
+        for offset in (0..bytes).step_by(SMALLEST_PAGE).chain(bytes.checked_sub(1)) {
+            // SAFETY: the byte is within the part, and zero bytes are valid numbers.
+            unsafe { start.add(offset).write_volatile(0) };
+        }
     }
 
     /// Returns a part of the numbers for reading.

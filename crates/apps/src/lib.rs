@@ -22,6 +22,7 @@ pub mod order;
 mod paired;
 mod points;
 mod precondition;
+mod setup_clock;
 pub mod sparse;
 mod sums;
 pub mod sweep;

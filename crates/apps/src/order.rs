@@ -141,15 +141,6 @@ fn first_free(used: u64, first: usize, cycle: usize) -> u32 {
     free.unwrap_or(0) as u32
 }
 
-/// Returns the local numbers of those neighbours of a node that the rank owns.
-fn beside(subdomain: &Subdomain, local: u32) -> impl Iterator<Item = usize> {
-    let node = subdomain.node(local as usize);
-    let others = subdomain.neighbours(node).map(|(_, other)| other);
-    others
-        .filter(move |other| *other != node && subdomain.owns(*other))
-        .map(|other| subdomain.local(other))
-}
-
 /// Colours the nodes in sequence; `choose` returns the colour for a node, given the set of colours of the neighbours.
 fn coloured(
     subdomain: &Subdomain,
@@ -158,9 +149,12 @@ fn coloured(
 ) -> Vec<u32> {
     let mut colours = vec![NONE; subdomain.known_nodes()];
     for node in sequence {
-        let taken = beside(subdomain, *node).map(|other| colours[other]);
-        let used =
-            taken.filter(|colour| *colour != NONE).fold(0, |used, colour| used | 1 << colour);
+        let mut used = 0;
+        subdomain.visit_owned_neighbours(*node as usize, |other| {
+            if colours[other] != NONE {
+                used |= 1 << colours[other];
+            }
+        });
         colours[*node as usize] = choose(*node as usize, used);
     }
     colours
@@ -171,9 +165,13 @@ fn coloured(
 fn levels(subdomain: &Subdomain, sequence: &[u32]) -> Vec<u32> {
     let mut levels = vec![NONE; subdomain.known_nodes()];
     for node in sequence {
-        let before = beside(subdomain, *node).map(|other| levels[other]);
-        let last = before.filter(|level| *level != NONE).max();
-        levels[*node as usize] = last.map_or(0, |level| level + 1);
+        let mut level = 0;
+        subdomain.visit_owned_neighbours(*node as usize, |other| {
+            if levels[other] != NONE {
+                level = level.max(levels[other] + 1);
+            }
+        });
+        levels[*node as usize] = level;
     }
     levels
 }
@@ -191,9 +189,13 @@ fn reverse_cuthill_mckee(subdomain: &Subdomain, natural: &[u32]) -> Vec<u32> {
     while let Some(node) = queue.pop_front() {
         sequence.push(node);
         next.clear();
-        next.extend(beside(subdomain, node).filter(|other| !found[*other]));
-        next.sort_by_cached_key(|other| (beside(subdomain, *other as u32).count(), *other));
-        for other in &next {
+        subdomain.visit_owned_neighbours(node as usize, |other| {
+            if !found[other] {
+                next.push((subdomain.owned_neighbour_count(subdomain.node(other)), other));
+            }
+        });
+        next.sort_unstable();
+        for (_, other) in &next {
             found[*other] = true;
             queue.push_back(*other as u32);
         }
@@ -214,6 +216,13 @@ mod tests {
         EliminationOrder::Levels,
         EliminationOrder::CyclicLevels,
     ];
+
+    /// Returns the local numbers of those neighbours of a node that the rank owns.
+    fn neighbours(subdomain: &Subdomain, local: usize) -> std::vec::IntoIter<usize> {
+        let mut all = Vec::new();
+        subdomain.visit_owned_neighbours(local, |other| all.push(other));
+        all.into_iter()
+    }
 
     #[test]
     fn every_node_has_a_row_and_nodes_of_a_colour_do_not_couple() {
@@ -240,7 +249,7 @@ mod tests {
                 assert_eq!(end, owned.len());
                 let colour = |local: usize| numbering.colours[numbering.rows[local] as usize];
                 let couple = |local: &usize| {
-                    beside(&part, *local as u32).any(|other| colour(other) == colour(*local))
+                    neighbours(&part, *local).any(|other| colour(other) == colour(*local))
                 };
                 assert_eq!(
                     owned.iter().any(couple),
@@ -267,7 +276,7 @@ mod tests {
         let mut place = vec![0; natural.len()];
         sequence.iter().enumerate().for_each(|(at, node)| place[*node as usize] = at);
         for node in natural {
-            for other in beside(&whole, node) {
+            for other in neighbours(&whole, node as usize) {
                 let earlier = place[other] < place[node as usize];
                 assert_eq!(levels[other] < levels[node as usize], earlier);
             }

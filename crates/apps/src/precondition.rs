@@ -11,6 +11,7 @@ use crate::code::{Code, compiled};
 use crate::context::{ThreadContext, Threads};
 use crate::elasticity::element::invert;
 use crate::order::Numbering;
+use crate::setup_clock::SetupClock;
 use crate::sparse::{self, BLOCK, Blocks, SharedBlocks, add_product, transpose};
 use crate::system::{ROWS_UNCHECKED, check_end_request};
 use nodegauge_kernels::isa::InstructionSet;
@@ -67,8 +68,14 @@ impl Preconditioner {
         threads: &mut impl Threads,
         matrix: &Blocks,
         rows: &Numbering,
+        clock: &mut SetupClock,
     ) -> Result<Self, Failure> {
-        let inverse = SharedArray::map(BLOCK * rows.owned())?;
+        let inverse = SharedArray::<f64>::map(BLOCK * rows.owned())?;
+        clock.provide(threads, |context| {
+            let own = rows.of_thread(context.thread);
+            // SAFETY: the rows belong to this thread.
+            unsafe { inverse.touch(BLOCK * own.start..BLOCK * own.end) };
+        })?;
         let good = AtomicBool::new(true);
         threads.map(|context| {
             for row in rows.of_thread(context.thread) {
@@ -92,6 +99,7 @@ impl Preconditioner {
         threads: &mut impl Threads,
         matrix: &Blocks,
         rows: &Numbering,
+        clock: &mut SetupClock,
     ) -> Result<Self, Failure> {
         let lengths = threads.map(|context| {
             let own = rows.of_thread(context.thread);
@@ -117,6 +125,15 @@ impl Preconditioner {
             upper: SharedBlocks::map(lengths.iter().map(|both| both[1]))?,
             shift: 0.0,
         };
+        clock.provide(threads, |context| {
+            let own = rows.of_thread(context.thread);
+            // SAFETY: the rows belong to this thread.
+            unsafe {
+                factor.inverse.touch(BLOCK * own.start..BLOCK * own.end);
+                factor.lower.touch(&own);
+                factor.upper.touch(&own);
+            }
+        })?;
         while !factor.try_shift(threads)? {
             check_end_request()?;
             factor.shift = SHIFT.0.max(factor.shift * SHIFT.1);

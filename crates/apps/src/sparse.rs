@@ -10,7 +10,7 @@ pub(crate) mod sliced;
 pub(crate) use blocks::{BLOCK, Blocks, SharedBlocks, add_product, transpose};
 pub(crate) use kernel::{backward, forward, scale};
 use serde::{Deserialize, Serialize};
-pub(crate) use sliced::Sliced;
+pub(crate) use sliced::{EmptySlices, Sliced};
 
 nodegauge_measure::names!(Storage, "storage", Bcsr = "bcsr", Sell = "sell");
 

@@ -6,7 +6,8 @@ use crate::code::Code;
 use crate::context::Threads;
 use crate::elasticity::{Assembler, Problem, Subdomain};
 use crate::order::Numbering;
-use crate::sparse::{Blocks, SharedBlocks, Sliced, Storage};
+use crate::setup_clock::SetupClock;
+use crate::sparse::{Blocks, EmptySlices, SharedBlocks, Sliced, Storage};
 use nodegauge_measure::Failure;
 use nodegauge_os::is_end_requested;
 
@@ -35,9 +36,16 @@ impl Matrix {
         threads: &mut impl Threads,
         blocks: &Blocks,
         rows: &Numbering,
+        clock: &mut SetupClock,
     ) -> Result<Self, Failure> {
-        let parts = threads.map(|context| Sliced::of(blocks, rows.of_thread(context.thread)))?;
-        Ok(Self::Sell(parts.into_iter().collect::<Result<_, _>>()?))
+        let parts =
+            (0..rows.threads()).map(|thread| EmptySlices::map(blocks, rows.of_thread(thread)));
+        let parts = parts.collect::<Result<Vec<_>, Failure>>()?;
+        // SAFETY: each thread uses its own slices only.
+        clock.provide(threads, |context| unsafe { parts[context.thread].touch() })?;
+        // SAFETY: as above.
+        threads.map(|context| unsafe { parts[context.thread].fill(blocks) })?;
+        Ok(Self::Sell(parts.into_iter().map(EmptySlices::into_sliced).collect()))
     }
 
     /// Computes `y = A x` on the rows of a thread.
@@ -107,13 +115,21 @@ impl System {
         subdomain: Subdomain,
         rows: Numbering,
         problem: &dyn Problem,
+        clock: &mut SetupClock,
     ) -> Result<(Self, Blocks), Failure> {
         let assembler = Assembler::new(&subdomain, problem).map_err(Failure::usage)?;
         let owned = &rows.nodes[..rows.owned()];
-        let neighbours =
-            |local: &u32| subdomain.neighbours(subdomain.node(*local as usize)).count();
+        let neighbours = |local: &u32| subdomain.neighbour_count(subdomain.node(*local as usize));
         let blocks = SharedBlocks::map(owned.iter().map(neighbours))?;
-        let rhs = SharedArray::map(3 * rows.owned())?;
+        let rhs = SharedArray::<f64>::map(3 * rows.owned())?;
+        clock.provide(threads, |context| {
+            let own = rows.of_thread(context.thread);
+            // SAFETY: the rows belong to this thread.
+            unsafe {
+                blocks.touch(&own);
+                rhs.touch(3 * own.start..3 * own.end);
+            }
+        })?;
         threads.map(|context| {
             for row in rows.of_thread(context.thread) {
                 if row.is_multiple_of(ROWS_UNCHECKED) && is_end_requested() {

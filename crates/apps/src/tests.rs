@@ -7,6 +7,7 @@ use crate::elasticity::{Material, Mesh, Problem, Stretch, Subdomain};
 use crate::halo::{Alone, Halo, Ranks, SharedHalo};
 use crate::order::{EliminationOrder, Numbering};
 use crate::precondition::Preconditioner;
+use crate::setup_clock::SetupClock;
 use crate::sparse::Storage;
 use crate::system::{Matrix, System};
 use nodegauge_team::{Interrupt, Team};
@@ -93,15 +94,17 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> Solved {
     let mut team = Team::start(&vec![Vec::new(); case.threads]).unwrap();
     let whole = Subdomain::whole(Mesh { elements: case.elements });
     let rows = Numbering::new(&whole, case.order.unwrap_or(EliminationOrder::Domain), case.threads);
-    let (system, blocks) = System::assemble(&mut team, whole, rows, case.problem).unwrap();
+    let mut clock = SetupClock::start();
+    let (system, blocks) =
+        System::assemble(&mut team, whole, rows, case.problem, &mut clock).unwrap();
     let preconditioner = match case.order {
-        None => Preconditioner::diagonal(&mut team, &blocks, &system.rows),
-        Some(_) => Preconditioner::incomplete(&mut team, &blocks, &system.rows),
+        None => Preconditioner::diagonal(&mut team, &blocks, &system.rows, &mut clock),
+        Some(_) => Preconditioner::incomplete(&mut team, &blocks, &system.rows, &mut clock),
     };
     let preconditioner = preconditioner.unwrap();
     let matrix = match case.storage {
         Storage::Bcsr => Matrix::Bcsr(blocks),
-        Storage::Sell => Matrix::sliced(&mut team, &blocks, &system.rows).unwrap(),
+        Storage::Sell => Matrix::sliced(&mut team, &blocks, &system.rows, &mut clock).unwrap(),
     };
     let mut solver =
         Solver::new(&mut team, &system, &matrix, &preconditioner, &Alone, codes(true)).unwrap();
@@ -283,9 +286,11 @@ fn ranks_solve_it_together() {
         let rows = Numbering::new(&part, EliminationOrder::Multicolour, 1);
         let ranks = shared.of_rank(member.index);
         let halo = ranks.halo(&part, &rows);
-        let made = System::assemble(&mut context, part, rows, &Stretch);
+        let mut clock = SetupClock::start();
+        let made = System::assemble(&mut context, part, rows, &Stretch, &mut clock);
         let (system, blocks) = made.unwrap();
-        let factor = Preconditioner::incomplete(&mut context, &blocks, &system.rows).unwrap();
+        let factor =
+            Preconditioner::incomplete(&mut context, &blocks, &system.rows, &mut clock).unwrap();
         let matrix = Matrix::Bcsr(blocks);
         let mut solver =
             Solver::new(&mut context, &system, &matrix, &factor, &halo, codes(false)).unwrap();

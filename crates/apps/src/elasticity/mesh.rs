@@ -126,6 +126,36 @@ impl Subdomain {
         (0..self.known_nodes()).filter(|local| self.owns(self.node(*local)))
     }
 
+    /// Returns the number of nodes that share an element with a node, including the node itself.
+    pub fn neighbour_count(&self, node: [usize; 3]) -> usize {
+        let nodes = self.mesh.nodes();
+        (0..3).map(|axis| around(node[axis], &(0..nodes[axis])).len()).product()
+    }
+
+    /// Returns the number of nodes of the rank that share an element with a node of the rank, including the node itself.
+    pub fn owned_neighbour_count(&self, node: [usize; 3]) -> usize {
+        (0..3).map(|axis| around(node[axis], &self.owned[axis]).len()).product()
+    }
+
+    /// Calls `visit` with the local number of each node of the rank that shares an element with a node of the rank, in
+    /// ascending order; the node itself is left out.
+    #[inline]
+    pub fn visit_owned_neighbours(&self, local: usize, mut visit: impl FnMut(usize)) {
+        let node = self.node(local);
+        let [xs, ys, zs]: [Range<usize>; 3] =
+            std::array::from_fn(|axis| around(node[axis], &self.owned[axis]));
+        for z in zs {
+            for y in ys.clone() {
+                let first = self.local([xs.start, y, z]);
+                for other in first..first + xs.len() {
+                    if other != local {
+                        visit(other);
+                    }
+                }
+            }
+        }
+    }
+
     /// Returns the nodes that share an element with a node of the rank, with their positions among the 27 neighbours.
     /// The position of the node itself is [`SELF`].
     pub fn neighbours(&self, node: [usize; 3]) -> impl Iterator<Item = (usize, [usize; 3])> {
@@ -142,6 +172,11 @@ impl Subdomain {
             Some((place, other))
         })
     }
+}
+
+/// Returns the numbers in `range` that differ from `at` by at most one.
+fn around(at: usize, range: &Range<usize>) -> Range<usize> {
+    at.saturating_sub(1).max(range.start)..(at + 2).min(range.end)
 }
 
 #[cfg(test)]
@@ -176,6 +211,17 @@ mod tests {
                 for (_, other) in part.neighbours(node) {
                     assert_eq!(part.node(part.local(other)), other);
                 }
+                let all: Vec<_> = part.neighbours(node).map(|(_, other)| other).collect();
+                assert_eq!(part.neighbour_count(node), all.len());
+                let own: Vec<usize> = all
+                    .into_iter()
+                    .filter(|other| *other != node && part.owns(*other))
+                    .map(|other| part.local(other))
+                    .collect();
+                assert_eq!(part.owned_neighbour_count(node), own.len() + 1);
+                let mut visited = Vec::new();
+                part.visit_owned_neighbours(local, |other| visited.push(other));
+                assert_eq!(visited, own);
             }
         }
         assert!(owners.iter().all(|owners| *owners == 1));

@@ -40,8 +40,10 @@ nodegauge_measure::config! {
         error: keys::error;
         /// Solutions.
         solutions: u64 = Observation "solutions";
-        /// Time to number, assemble and factorise, seconds: median.
+        /// Time to number, assemble and factorise, seconds: median. It excludes `memory_s`.
         setup_s: keys::setup_s;
+        /// Time in which the kernel provided fresh memory during the setup, seconds: median.
+        memory_s: f64 = Observation "fresh memory";
         /// The MPI that carries halos and sums between ranks; absent where they share memory.
         halo_by: String = Setting "halo by";
         /// Bytes that an iteration, or this part of it, moves by the count of the storage.

@@ -212,7 +212,8 @@ impl IccgRun<'_> {
             let iterations = samples.iter().map(|sample| sample.seconds[0]);
             let fastest = iterations.reduce(f64::min).unwrap_or(0.0);
             let iterating = fastest * samples.len() as f64 * ratio.cbrt();
-            predicted += Duration::from_secs_f64((solution.setup_s.0 + iterating) * ratio);
+            let setup = solution.setup_s.0 + solution.memory_s.0;
+            predicted += Duration::from_secs_f64((setup + iterating) * ratio);
         }
         Ok(predicted)
     }
@@ -268,7 +269,7 @@ impl IccgRun<'_> {
         if known.is_some() || last.end != End::Converged {
             return Ok((known, None));
         }
-        let needed = Duration::from_secs_f64(last.setup_s.0 + seconds);
+        let needed = Duration::from_secs_f64(last.setup_s.0 + last.memory_s.0 + seconds);
         let late = limits.elapsed() + needed > limits.budget + limits.grace();
         if late && limits.samples.is_none() {
             let text = format!(

@@ -180,6 +180,7 @@ impl IccgEvidence<'_> {
     fn config(&self, cell: &IccgCell<'_>, solution: &Solution) -> IccgConfig {
         let Found { options, size, natural, stop } = self.found;
         let setups: Vec<f64> = cell.solutions.iter().map(|(each, _)| each.setup_s.0).collect();
+        let memory: Vec<f64> = cell.solutions.iter().map(|(each, _)| each.memory_s.0).collect();
         let [bcsr_s, sell_s] = solution.product_s;
         let codes = solution.loops.codes();
         IccgConfig {
@@ -203,6 +204,7 @@ impl IccgEvidence<'_> {
             error: solution.error,
             solutions: Some(cell.solutions.len() as u64),
             setup_s: Some(stats::median(&setups)),
+            memory_s: Some(stats::median(&memory)),
             matrix_bytes: Some(size.matrix.0),
             times_llc: size.times_llc,
             sweep: cell.swept.coordinates(),

@@ -10,6 +10,7 @@ use crate::elasticity::{Mesh, Stretch, Subdomain};
 use crate::halo::{Alone, Halo, MpiRanks, Ranks, SharedHalo};
 use crate::order::Numbering;
 use crate::precondition::Preconditioner;
+use crate::setup_clock::SetupClock;
 use crate::sparse::Storage;
 use crate::system::{Matrix, System, check_end_request};
 use crate::{WorkerPool, Workers};
@@ -77,8 +78,10 @@ pub(super) struct Solution {
     pub residual: Option<f64>,
     /// Largest difference from the exact displacements, divided by the largest displacement.
     pub error: Option<f64>,
-    /// Time in seconds for numbering, assembly, factorisation and creation of the storage format.
+    /// Time in seconds for numbering, assembly, factorisation and creation of the storage format, without `memory_s`.
     pub setup_s: Seconds,
+    /// Time in seconds in which the kernel provided memory during the setup.
+    pub memory_s: Seconds,
     pub loops: Loops,
     /// Time in seconds of a product in BCSR and in sliced ELL, if the format was chosen by measurement.
     pub product_s: [Option<Seconds>; 2],
@@ -295,6 +298,7 @@ fn together(solutions: &[Solution]) -> Solution {
     Solution {
         error: greatest(&|each| each.error),
         setup_s: Seconds(greatest(&|each| Some(each.setup_s.0)).unwrap_or(f64::NAN)),
+        memory_s: Seconds(greatest(&|each| Some(each.memory_s.0)).unwrap_or(f64::NAN)),
         shift: greatest(&|each| Some(each.shift)).unwrap_or(f64::NAN),
         colours: solutions.iter().map(|each| each.colours).max().unwrap_or(0),
         work,
@@ -323,15 +327,30 @@ fn samples_of(all: &Sample, times: &[Times], work: &Work) -> Vec<Sample> {
     times.iter().enumerate().map(of).collect()
 }
 
+/// Times of a setup, seconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct SetupSeconds {
+    /// Time without that in which the kernel provided memory.
+    computed: f64,
+    /// Time in which the kernel provided memory.
+    provided: f64,
+}
+
+impl SetupSeconds {
+    fn of(clock: &SetupClock) -> Self {
+        Self { computed: clock.seconds(), provided: clock.provided_seconds() }
+    }
+}
+
 /// Assembled system for which storage format and loops are not yet chosen.
 struct Unstored {
     system: System,
     preconditioner: Preconditioner,
-    /// Matrix in every candidate storage format, with the seconds for creating the format in addition to `setup_s`.
-    matrices: Vec<(Matrix, f64)>,
+    /// Matrix in every candidate storage format, with the time for creating the format in addition to `setup`.
+    matrices: Vec<(Matrix, SetupSeconds)>,
     /// Storage format and loops of an earlier solution.
     chosen: Option<Loops>,
-    setup_s: f64,
+    setup: SetupSeconds,
     /// Vectors for measuring products; `None` if nothing must be chosen.
     vectors: Option<[SharedArray<f64>; 2]>,
 }
@@ -342,7 +361,7 @@ struct Prepared {
     preconditioner: Preconditioner,
     matrix: Matrix,
     loops: Loops,
-    setup_s: f64,
+    setup: SetupSeconds,
     product_s: [Option<f64>; 2],
 }
 
@@ -364,7 +383,8 @@ impl Prepared {
             end: state.end.unwrap_or(End::Limit),
             residual: finite(residual),
             error: finite(self.system.error(solver.solution(), &Stretch)),
-            setup_s: Seconds(self.setup_s),
+            setup_s: Seconds(self.setup.computed),
+            memory_s: Seconds(self.setup.provided),
             loops: self.loops,
             product_s: self.product_s.map(|time| time.map(Seconds)),
             colours: self.system.rows.colour_count(),
@@ -382,27 +402,28 @@ impl Unstored {
         job: &Job,
         halo: impl FnOnce(&Subdomain, &Numbering) -> H,
     ) -> Result<(Self, H), Failure> {
-        let begun = monotonic_nanos();
-        let since = |since_nanos: u64| (monotonic_nanos() - since_nanos) as f64 * 1e-9;
+        let mut clock = SetupClock::start();
         let rows = Numbering::new(&subdomain, job.method.order(), threads.count());
         let halo = halo(&subdomain, &rows);
-        let (system, blocks) = System::assemble(threads, subdomain, rows, &Stretch)?;
+        let (system, blocks) = System::assemble(threads, subdomain, rows, &Stretch, &mut clock)?;
         check_end_request()?;
         let preconditioner = match job.method {
-            Method::Diagonal => Preconditioner::diagonal(threads, &blocks, &system.rows)?,
-            _ => Preconditioner::incomplete(threads, &blocks, &system.rows)?,
+            Method::Diagonal => {
+                Preconditioner::diagonal(threads, &blocks, &system.rows, &mut clock)?
+            }
+            _ => Preconditioner::incomplete(threads, &blocks, &system.rows, &mut clock)?,
         };
-        let setup_s = since(begun);
+        let setup = SetupSeconds::of(&clock);
         check_end_request()?;
         let wanted = job.loops.map(|chosen| chosen.storage).or(job.options.storage);
         let mut matrices = Vec::new();
         if wanted != Some(Storage::Bcsr) {
-            let product_begun = monotonic_nanos();
-            let sliced = Matrix::sliced(threads, &blocks, &system.rows)?;
-            matrices.push((sliced, since(product_begun)));
+            let mut of_slices = SetupClock::start();
+            let sliced = Matrix::sliced(threads, &blocks, &system.rows, &mut of_slices)?;
+            matrices.push((sliced, SetupSeconds::of(&of_slices)));
         }
         if wanted != Some(Storage::Sell) {
-            matrices.push((Matrix::Bcsr(blocks), 0.0));
+            matrices.push((Matrix::Bcsr(blocks), SetupSeconds::default()));
         }
         let vectors = match job.loops {
             Some(_) => None,
@@ -412,7 +433,7 @@ impl Unstored {
             ]),
         };
         let chosen = job.loops;
-        Ok((Self { system, preconditioner, matrices, chosen, setup_s, vectors }, halo))
+        Ok((Self { system, preconditioner, matrices, chosen, setup, vectors }, halo))
     }
 
     /// Uses storage format and loops of an earlier solution, or else chooses the fastest by measurement. All ranks
@@ -426,10 +447,11 @@ impl Unstored {
         };
         let at = self.matrices.iter().position(|(each, _)| each.storage() == loops.storage);
         let Some(at) = at else { unreachable!("the matrix in the chosen storage format exists") };
-        let (matrix, more_s) = self.matrices.swap_remove(at);
-        let Self { system, preconditioner, setup_s, .. } = self;
-        let setup_s = setup_s + more_s;
-        Ok(Prepared { system, preconditioner, matrix, loops, setup_s, product_s })
+        let (matrix, more) = self.matrices.swap_remove(at);
+        let Self { system, preconditioner, mut setup, .. } = self;
+        setup.computed += more.computed;
+        setup.provided += more.provided;
+        Ok(Prepared { system, preconditioner, matrix, loops, setup, product_s })
     }
 
     /// Measures storage formats and loops, and returns the fastest. `product_s` gets the best time of a product in each
@@ -444,7 +466,7 @@ impl Unstored {
         let ways: Vec<(&Matrix, bool, f64)> = self
             .matrices
             .iter()
-            .flat_map(|(matrix, more_s)| [false, true].map(|ahead| (matrix, ahead, *more_s)))
+            .flat_map(|(matrix, more)| [false, true].map(|ahead| (matrix, ahead, more.computed)))
             .collect();
         let rows = &self.system.rows;
         let end = EndCheck::default();

@@ -307,7 +307,11 @@ fn solution(m: &Measurement, config: &IccgConfig) -> String {
     let natural =
         config.natural_iterations.map_or_else(String::new, |n| format!(" ({n} in natural order)"));
     let number = |x: Option<f64>| x.map_or_else(|| "?".to_owned(), |x| format!("{x:.1e}"));
-    let setup = config.setup_s.map_or_else(String::new, |s| format!(", setup {}", Seconds(s)));
+    let memory = config.memory_s.map_or_else(String::new, |s| {
+        format!(" (and {} for the kernel to provide memory)", Seconds(s))
+    });
+    let setup =
+        config.setup_s.map_or_else(String::new, |s| format!(", setup {}{memory}", Seconds(s)));
     format!(
         "{method}: {} iterations{natural}, {}{setup}; residual {}, deviation from the exact displacements {}",
         config.iterations.unwrap_or(0),

@@ -57,6 +57,20 @@ impl SharedBlocks {
         unsafe { (self.columns.part_mut(blocks), self.values.part_mut(numbers).as_chunks_mut().0) }
     }
 
+    /// Writes zero to each page of a range of rows, which have not been written yet.
+    ///
+    /// # Safety
+    /// No other code uses the rows during the call.
+    pub unsafe fn touch(&self, rows: &Range<usize>) {
+        let blocks = self.starts[rows.start]..self.starts[rows.end];
+        let numbers = BLOCK * blocks.start..BLOCK * blocks.end;
+        // SAFETY: the caller meets the requirements of this function.
+        unsafe {
+            self.columns.touch(blocks);
+            self.values.touch(numbers);
+        }
+    }
+
     /// Returns columns and blocks of a row.
     ///
     /// # Safety

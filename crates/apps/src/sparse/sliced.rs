@@ -3,7 +3,7 @@
 
 use super::blocks::{BLOCK, Blocks};
 use super::kernel::{self, LANES, Slices};
-use crate::array::Array;
+use crate::array::{Array, SharedArray};
 use crate::code::Code;
 use nodegauge_measure::Failure;
 use std::ops::Range;
@@ -17,12 +17,21 @@ pub(crate) struct Sliced {
     values: Array<f64>,
 }
 
-impl Sliced {
-    /// Creates the slices for the rows of a thread; must be called by that thread, which touches the memory first.
+/// [`Sliced`] before it is filled.
+#[derive(Debug)]
+pub(crate) struct EmptySlices {
+    rows: Range<usize>,
+    starts: Vec<usize>,
+    columns: SharedArray<u32>,
+    values: SharedArray<f64>,
+}
+
+impl EmptySlices {
+    /// Maps memory for the rows of a thread; the memory is not touched.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped.
-    pub fn of(blocks: &Blocks, rows: Range<usize>) -> Result<Self, Failure> {
+    pub fn map(blocks: &Blocks, rows: Range<usize>) -> Result<Self, Failure> {
         let mut starts = vec![0];
         for slice in rows.clone().step_by(LANES) {
             let of_slice = slice..(slice + LANES).min(rows.end);
@@ -30,29 +39,64 @@ impl Sliced {
             starts.push(starts[starts.len() - 1] + width);
         }
         let places = starts[starts.len() - 1];
-        let mut columns = Array::map(places * LANES)?;
-        let mut values = Array::map(places * LANES * BLOCK)?;
-        for (slice, row) in rows.clone().step_by(LANES).enumerate() {
-            for place in starts[slice]..starts[slice + 1] {
-                for lane in 0..LANES {
-                    // A missing block of a short row is stored as a block of zeros in the first column of the row.
-                    let own = row + lane;
-                    let (own_columns, own_blocks) =
-                        if own < rows.end { blocks.row(own) } else { Default::default() };
-                    let block = place - starts[slice];
-                    let column = own_columns.get(block).or(own_columns.first()).copied();
-                    let column = column.unwrap_or(0);
-                    let value = own_blocks.get(block).copied().unwrap_or([0.0; BLOCK]);
+        let columns = SharedArray::map(places * LANES)?;
+        let values = SharedArray::map(places * LANES * BLOCK)?;
+        Ok(Self { rows, starts, columns, values })
+    }
+
+    /// Writes zero to each page; must be called by the thread of the rows, which touches the memory first.
+    ///
+    /// # Safety
+    /// No other code uses the slices during the call.
+    pub unsafe fn touch(&self) {
+        // SAFETY: the caller meets the requirements of these functions.
+        unsafe {
+            self.columns.touch(0..self.columns.len());
+            self.values.touch(0..self.values.len());
+        }
+    }
+
+    /// Copies the blocks; must be called by the thread of the rows.
+    ///
+    /// # Safety
+    /// No other code uses the slices during the call.
+    pub unsafe fn fill(&self, blocks: &Blocks) {
+        // SAFETY: the caller meets the requirements of these functions.
+        let (columns, values) = unsafe {
+            (
+                self.columns.part_mut(0..self.columns.len()),
+                self.values.part_mut(0..self.values.len()),
+            )
+        };
+        for (slice, first) in self.rows.clone().step_by(LANES).enumerate() {
+            let places = self.starts[slice]..self.starts[slice + 1];
+            for lane in 0..LANES {
+                let row = first + lane;
+                let (own_columns, own_blocks) =
+                    if row < self.rows.end { blocks.row(row) } else { Default::default() };
+                // A missing block of a short row is stored as a block of zeros in the first column of the row.
+                let spare = own_columns.first().copied().unwrap_or(0);
+                for (block, place) in places.clone().enumerate() {
+                    let column = own_columns.get(block).copied().unwrap_or(spare);
                     columns[LANES * place + lane] = 3 * column;
-                    for (element, component) in value.into_iter().enumerate() {
-                        values[LANES * (BLOCK * place + element) + lane] = component;
+                    let value = own_blocks.get(block).unwrap_or(&[0.0; BLOCK]);
+                    let of_place = &mut values[LANES * BLOCK * place..][..LANES * BLOCK];
+                    for (element, component) in value.iter().enumerate() {
+                        of_place[LANES * element + lane] = *component;
                     }
                 }
             }
         }
-        Ok(Self { rows, starts, columns, values })
     }
 
+    /// Converts to [`Sliced`] after the slices were filled.
+    pub fn into_sliced(self) -> Sliced {
+        let Self { rows, starts, columns, values } = self;
+        Sliced { rows, starts, columns: columns.into_array(), values: values.into_array() }
+    }
+}
+
+impl Sliced {
     /// Computes `y = A x` on the rows of the thread.
     ///
     /// # Safety

@@ -103,7 +103,8 @@ pub(crate) struct HpcgArgs {
     /// Points of the domain of each thread or rank: N or NX,NY,NZ, multiples of 8 [default: 104]
     #[arg(long, value_name = "POINTS", value_parser = grid, help_heading = "What")]
     pub(crate) grid: Option<GridPoints>,
-    /// Store a column index for each coefficient, as the rules of HPCG require; with --xhpcg, measure both kinds
+    /// Store only matrices with a column index for each coefficient, as the rules of HPCG require; without this option,
+    /// --xhpcg is compared with both kinds
     #[arg(long, help_heading = "What")]
     pub(crate) rules: bool,
     /// Maximum share of the available memory to use

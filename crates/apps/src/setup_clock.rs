@@ -1,0 +1,46 @@
+//! Time of a setup without the time in which the kernel provides fresh memory. That time depends on what ran before on
+//! the machine, and on a virtual machine also on the host, and can exceed the time of the computation.
+
+use crate::context::{ThreadContext, Threads};
+use nodegauge_measure::Failure;
+use nodegauge_os::monotonic_nanos;
+
+/// Clock of a setup.
+#[derive(Debug)]
+pub(crate) struct SetupClock {
+    begun_nanos: u64,
+    provided_nanos: u64,
+}
+
+impl SetupClock {
+    /// Starts the clock.
+    pub fn start() -> Self {
+        Self { begun_nanos: monotonic_nanos(), provided_nanos: 0 }
+    }
+
+    /// Runs `touch`, which writes to each page of the memory of a thread, on each thread. The clock does not count the
+    /// time.
+    ///
+    /// # Errors
+    /// Fails if a thread fails.
+    pub fn provide(
+        &mut self,
+        threads: &mut impl Threads,
+        touch: impl Fn(&ThreadContext<'_>) + Sync,
+    ) -> Result<(), Failure> {
+        let begun = monotonic_nanos();
+        threads.map(touch)?;
+        self.provided_nanos += monotonic_nanos() - begun;
+        Ok(())
+    }
+
+    /// Returns the seconds since the start that count.
+    pub fn seconds(&self) -> f64 {
+        (monotonic_nanos() - self.begun_nanos - self.provided_nanos) as f64 * 1e-9
+    }
+
+    /// Returns the seconds in which memory was provided.
+    pub fn provided_seconds(&self) -> f64 {
+        self.provided_nanos as f64 * 1e-9
+    }
+}
