@@ -1,5 +1,5 @@
 # make run: install required packages, build, and measure this node.   make test: run the tests.
-.PHONY: run build test test-all check bench install release deb rpm wheel archive packages check-release book clean
+.PHONY: run build test test-all check bench install release deb rpm wheel archive packages check-release deny book clean
 
 run: build
 	@./target/release/nodegauge run $(ARGS)
@@ -62,6 +62,14 @@ packages: release
 check-release: packages
 	@./scripts/release --arm
 	@./scripts/package --check
+
+# Licences and sources of all crates, by deny.toml; `make deny CHECKS=advisories` needs the database of RustSec.
+CHECKS = licenses bans sources
+DENY = 0.20.2
+deny:
+	@[ -x target/release-build/cargo-deny-$(DENY)/bin/cargo-deny ] || \
+		cargo install cargo-deny --version $(DENY) --locked --root target/release-build/cargo-deny-$(DENY)
+	target/release-build/cargo-deny-$(DENY)/bin/cargo-deny check $(CHECKS)
 
 # The documentation as a book: target/book/html/index.html
 book:

@@ -117,7 +117,7 @@ fn links(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn every_link_of_the_documentation_leads_to_a_file_and_the_book_has_every_chapter() {
+fn every_link_of_the_documentation_leads_to_a_file() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let chapters = chapters();
     let mut wrong = String::new();
@@ -131,13 +131,4 @@ fn every_link_of_the_documentation_leads_to_a_file_and_the_book_has_every_chapte
         }
     }
     assert!(wrong.is_empty(), "links to nothing:\n{wrong}");
-    let summary = &chapters.iter().find(|(name, _)| name == "docs/SUMMARY.md").unwrap().1;
-    let listed = links(summary);
-    for (chapter, _) in &chapters {
-        let name = chapter.strip_prefix("docs/").map_or(format!("../{chapter}"), str::to_owned);
-        assert!(
-            name == "SUMMARY.md" || listed.contains(&name.as_str()),
-            "{chapter} is not in SUMMARY.md"
-        );
-    }
 }
