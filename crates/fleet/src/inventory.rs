@@ -137,15 +137,15 @@ impl Inventory {
     /// node first. A property that is unknown on one side is not a difference.
     pub fn differences(&self, found: &Self) -> Vec<InventoryDifference> {
         let mut all = Vec::new();
-        let mut count = |word, what: &str, expected: Option<u32>, found: Option<u32>| {
-            let (Some(expected), Some(found)) = (expected, found) else { return };
-            if expected != found {
+        let mut count = |word, what: &str, expected: Option<u32>, here: Option<u32>| {
+            let (Some(expected), Some(here)) = (expected, here) else { return };
+            if expected != here {
                 all.push(InventoryDifference {
                     word,
                     what: what.to_owned(),
                     expected: expected.to_string(),
-                    found: found.to_string(),
-                    is_less: found < expected,
+                    found: here.to_string(),
+                    is_less: here < expected,
                 });
             }
         };
@@ -156,20 +156,20 @@ impl Inventory {
         count("cores", "cores", self.cores, found.cores);
         count("SMT", "hardware threads", self.threads, found.threads);
         for (name, expected) in &self.devices {
-            let here = found.devices.get(name);
-            let n = here.map_or(0, |device| device.count);
+            let present = found.devices.get(name);
+            let n = present.map_or(0, |device| device.count);
             let word = if expected.computes { "GPU" } else { "NIC" };
             count(word, name, Some(expected.count), Some(n));
-            let width = here.and_then(|device| device.link_width);
+            let width = present.and_then(|device| device.link_width);
             count("link", &format!("{name}: PCIe lanes"), expected.link_width, width);
         }
         let memory = self.memory_bytes.zip(found.memory_bytes).filter(|(a, b)| a != b);
-        all.extend(memory.map(|(expected, found)| InventoryDifference {
+        all.extend(memory.map(|(expected, here)| InventoryDifference {
             word: "DIMM",
             what: "memory".to_owned(),
             expected: Bytes(expected).to_string(),
-            found: Bytes(found).to_string(),
-            is_less: found < expected,
+            found: Bytes(here).to_string(),
+            is_less: here < expected,
         }));
         all
     }
