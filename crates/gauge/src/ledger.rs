@@ -91,7 +91,7 @@ mod tests {
     }
 
     fn figure(gauge: &str) -> Measurement {
-        Measurement::new(gauge, "test", "name", Unit::BytesPerSec).value(Quoted::Single, 1e9)
+        Measurement::new(gauge, "test", "name", Unit::BytesPerSecond).value(Quoted::Single, 1e9)
     }
 
     /// Gauge of which only the name and the use of links matter.
