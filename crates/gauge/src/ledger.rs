@@ -165,7 +165,7 @@ mod tests {
         let all = event(HardwareEvent::MemoryCorrected, 5);
         let part = event(HardwareEvent::MemoryCorrected, 2);
         assert_eq!(beyond(&all, &[part.clone(), part.clone()]).map(|left| left.events), Some(1));
-        assert_eq!(beyond(&all, &[all.clone()]), None);
+        assert_eq!(beyond(&all, std::slice::from_ref(&all)), None);
         let other = event(HardwareEvent::MemoryUncorrected, 5);
         assert_eq!(beyond(&all, &[other]), Some(all.clone()));
     }
