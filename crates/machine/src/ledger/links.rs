@@ -7,9 +7,9 @@ use nodegauge_measure::record::{HardwareEvent, NarrowLink};
 
 /// Files of Advanced Error Reporting, with the line that contains the sum.
 const FILES: [(&str, &str, HardwareEvent); 3] = [
-    ("aer_dev_fatal", "TOTAL_ERR_FATAL", HardwareEvent::PcieFatal),
-    ("aer_dev_nonfatal", "TOTAL_ERR_NONFATAL", HardwareEvent::PcieNonfatal),
-    ("aer_dev_correctable", "TOTAL_ERR_COR", HardwareEvent::PcieCorrected),
+    ("aer_dev_fatal", "TOTAL_ERR_FATAL ", HardwareEvent::PcieFatal),
+    ("aer_dev_nonfatal", "TOTAL_ERR_NONFATAL ", HardwareEvent::PcieNonfatal),
+    ("aer_dev_correctable", "TOTAL_ERR_COR ", HardwareEvent::PcieCorrected),
 ];
 
 /// PCI base classes of devices whose links matter to figures: storage, networks, displays, processors, accelerators.
