@@ -7,6 +7,7 @@
 mod against;
 mod apps;
 mod browser;
+mod check;
 mod compare;
 mod compilers;
 mod contract;

@@ -2,6 +2,7 @@
 //! result to a renderer.
 
 mod apps;
+mod check;
 mod children;
 mod compare;
 mod device;
@@ -25,6 +26,8 @@ use crate::args::{Args, Command};
 use crate::failure::{Exit, Failure};
 use crate::output;
 
+pub(crate) use check::COMMAND as EXAMINE_NODE;
+
 /// Runs the given command; without a command, runs `run`.
 pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
     // Also the outputs of commands that do not read the history must not replace it.
@@ -47,6 +50,8 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Device(device)) => device::execute(device),
         Some(Command::Apps(apps)) => apps::execute(apps),
         Some(Command::Watch(args)) => watch::execute(args),
+        Some(Command::Check(args)) => check::execute(args),
+        Some(Command::ExamineNode { since }) => check::print_examination(*since),
         Some(Command::History(history)) => history::execute(history),
         Some(Command::Compare(args)) => compare::execute(args),
         Some(Command::Report(args)) => report::execute(args),

@@ -2,6 +2,8 @@
 //! `make test-all` runs them; `make test` leaves out every test with `thorough::` in its path.
 
 mod apps_mpi;
+mod check_faults;
+mod check_slurm;
 mod current_folder;
 mod device_drivers;
 mod examples;
