@@ -83,10 +83,24 @@ pub fn errors(events: &[EventCount], interval: Option<Duration>) -> Vec<Remark> 
             HardwareEvent::MemoryCorrected if is_storm(event.events, interval) => "mem CE",
             _ => continue,
         };
-        let reason = format!("{word}: {}", event.place());
+        let reason = format!("{word}: {}", short_place(event));
         remarks.push(Remark::new(NodeVerdict::Bad, reason, event.to_string()));
     }
     remarks
+}
+
+/// Maximum number of characters of a label in a reason.
+const LONGEST_LABEL: usize = 12;
+
+/// Returns the place of an event for a reason: the slot, the driver's label of the module if it is short, otherwise the
+/// module's number.
+fn short_place(event: &EventCount) -> &str {
+    let place = event.place();
+    match place.split_once(", ") {
+        Some((_, label)) if label.chars().count() <= LONGEST_LABEL => label,
+        Some((module, _)) => module,
+        None => place,
+    }
 }
 
 /// True if so many corrected errors mean a defective module.

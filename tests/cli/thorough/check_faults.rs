@@ -55,9 +55,9 @@ fn errors_since_the_last_check_make_the_node_bad() {
     let quiet = run();
     assert!(!quiet.stdout.contains("corrected memory error"), "{}", quiet.stdout);
     edac(&harness, 203, 0);
-    run().exits(1).says("mem CE: mc0 dimm0, D; bad: 200 corrected memory errors");
+    run().exits(1).says("mem CE: DIMM_A1; bad: 200 corrected memory errors");
     edac(&harness, 203, 1);
-    run().exits(1).says("mem UE: mc0 dimm0, D; bad: 1 uncorrected memory error");
+    run().exits(1).says("mem UE: DIMM_A1; bad: 1 uncorrected memory error");
     // The error has been reported; the node is not bad for ever.
     let after = run();
     assert!(!after.stdout.contains("uncorrected memory error: "), "{}", after.stdout);

@@ -74,6 +74,14 @@ fn errors_that_were_not_corrected_and_storms_of_corrected_ones_are_bad() {
     assert_eq!(of(HardwareEvent::MemoryCorrected, 100, 48), None);
     assert_eq!(of(HardwareEvent::MemoryCorrected, 200, 48).as_deref(), Some("mem CE: DIMM_A1"));
     assert_eq!(of(HardwareEvent::ThermalThrottle, 5000, 1), None);
+    let labelled = |label: &str| {
+        let component = format!("mc0 dimm2, {label}");
+        let one =
+            EventCount { slot: None, component, ..event(HardwareEvent::MemoryUncorrected, 1) };
+        errors(&[one], None)[0].reason.clone()
+    };
+    assert_eq!(labelled("DIMM_A1"), "mem UE: DIMM_A1");
+    assert_eq!(labelled("CPU_SrcID#0_MC#0_Chan#1_DIMM#0"), "mem UE: mc0 dimm2");
 }
 
 #[test]
