@@ -172,7 +172,7 @@ pub(crate) enum Command {
     /// Print the JSON Schema of the record
     Schema,
     /// Examine the node for check, without measuring (internal)
-    #[command(hide = true, name = crate::commands::EXAMINE_NODE)]
+    #[command(hide = true, name = check::EXAMINE_NODE)]
     ExamineNode {
         /// Time of the last check, seconds since 1970
         since: u64,

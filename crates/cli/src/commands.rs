@@ -26,8 +26,6 @@ use crate::args::{Args, Command};
 use crate::failure::{Exit, Failure};
 use crate::output;
 
-pub(crate) use check::COMMAND as EXAMINE_NODE;
-
 /// Runs the given command; without a command, runs `run`.
 pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
     // Also the outputs of commands that do not read the history must not replace it.

@@ -9,6 +9,9 @@ use nodegauge_fleet::check::NodeVerdict;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Name of the hidden command that examines the node.
+pub(crate) const EXAMINE_NODE: &str = "examine-node";
+
 /// Arguments of `check`.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct CheckArgs {

@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::session;
 use crate::signals::Signals;
-pub(crate) use examination::{COMMAND, print as print_examination};
+pub(crate) use examination::print as print_examination;
 use examination::{Examination, RASDAEMON};
 use nodegauge_fleet::check::{self, CheckedFigure, NodeVerdict, Remark};
 use nodegauge_fleet::reference::{Reference, ReferenceGroup};

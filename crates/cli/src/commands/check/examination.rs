@@ -1,6 +1,7 @@
 //! Examination of the node in a child process: description, ledger and doctor's findings, without a measurement.
 
 use super::Deadline;
+use crate::args::check::EXAMINE_NODE;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session;
@@ -14,9 +15,6 @@ use nodegauge_toolchain::{ChildEnd, CommandLine, Job, KillReason};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// Name of the hidden command.
-pub(crate) const COMMAND: &str = "examine-node";
 
 /// Name of the other source of hardware errors.
 pub(super) const RASDAEMON: &str = "rasdaemon";
@@ -83,7 +81,7 @@ impl Examination {
             .map_err(|cause| not_examined(format!("cannot find nodegauge: {cause}")))?;
         let since = since.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let since = since.map_or(0, |since| since.as_secs()).to_string();
-        let words = [COMMAND.to_owned(), since];
+        let words = [EXAMINE_NODE.to_owned(), since];
         let command = CommandLine::new(this.to_string_lossy().into_owned(), words);
         let limit = deadline.left();
         let ended =
