@@ -209,7 +209,7 @@ impl ReportedFigure {
             (Some(share), Some(reference), Some(basis)) => {
                 format!("{:.0} % of {} ({basis})", 100.0 * share.0, self.words_of(reference),)
             }
-            _ => "no reference, and fewer than five own runs".to_owned(),
+            _ => "nothing to compare with".to_owned(),
         };
         format!("{}: {}; {compared}", self.name, values.join(", "))
     }
