@@ -4,7 +4,6 @@
 //! kernels, in STREAM's order, are then repeated until the figures are stable or the time is used up. The arrays are
 //! checked before any result is returned. This module prints nothing.
 
-use crate::{GAUGE, SMALLER_ARRAYS};
 use crate::arrangement::{self, Ready, SettingUp};
 pub use crate::arrangement::{Arrangement, StreamOptions, plan};
 use crate::kernels::Kernel;
@@ -12,6 +11,7 @@ use crate::mixes::{self, SavedMixes};
 use crate::ranks::{SharedStreamCoordinator, StreamCoordinator};
 use crate::result::{self, StreamEvidence};
 use crate::target::Target;
+use crate::{GAUGE, SMALLER_ARRAYS};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
 use nodegauge_gauge::{Foreseen, Planned, Site};
