@@ -117,9 +117,9 @@ fn loops(site: &Site, space: &Space) {
         let run = nodegauge(&["stream", "--kernels", &names]);
         let of_run = |(kernel, searched): &(Kernel, KernelShape)| {
             let m = run.measurements.iter().find(|m| m.name == kernel.name()).expect("a figure");
-            let config: StreamConfig = m.read_config();
+            let measured: StreamConfig = m.read_config();
             let all = space.loops(*kernel, element);
-            let known = |shape: &&KernelShape| is_loop(shape, *kernel, &config);
+            let known = |shape: &&KernelShape| is_loop(shape, *kernel, &measured);
             (*kernel, all.iter().find(known).copied().unwrap_or(*searched))
         };
         let chosen: Vec<(Kernel, KernelShape)> = found.iter().map(of_run).collect();
