@@ -7,6 +7,7 @@
 mod against;
 mod apps;
 mod browser;
+mod chapters;
 mod check;
 mod compare;
 mod compilers;
@@ -35,6 +36,8 @@ mod outcome;
 mod output;
 mod outputs;
 mod places;
+#[path = "../program.rs"]
+mod program;
 mod ranks;
 mod record;
 mod report;
