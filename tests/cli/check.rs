@@ -4,7 +4,7 @@ use crate::harness::Harness;
 use serde_json::{Value, json};
 
 /// Returns a reference for nodes like this one, with changes of the group.
-pub fn reference(harness: &Harness, change: impl Fn(&mut Value)) -> String {
+pub fn reference(harness: &Harness, name: &str, change: impl Fn(&mut Value)) -> String {
     let machine = harness.run(&["machine", "--json"]).exits(0).json()["machine"].clone();
     let processor = &machine["processor"];
     let mut group = json!({
@@ -21,7 +21,7 @@ pub fn reference(harness: &Harness, change: impl Fn(&mut Value)) -> String {
         "schema": "nodegauge-reference/1", "written": "2026-11-25T03:00:00Z",
         "tool": {"version": "0.1.0", "commit": null}, "groups": [group],
     });
-    harness.write("reference.json", document.to_string())
+    harness.write(name, document.to_string())
 }
 
 /// Returns a bound of Triad.
@@ -39,26 +39,25 @@ const PATIENT: [&str; 2] = ["--deadline", "60"];
 #[test]
 fn a_lost_part_is_bad_and_the_codes_are_those_of_the_table() {
     let harness = Harness::new();
-    let good = reference(&harness, |_| {});
-    let args = ["check", "--reference", &good];
-    let check = |more: &[&str]| harness.run(&[&args[..], &PATIENT, more].concat());
-    let document = check(&["--json"]).json();
+    let good = reference(&harness, "good.json", |_| {});
+    let with = |file: &str, more: &[&str]| {
+        harness.run(&[&["check", "--reference", file][..], &PATIENT, more].concat())
+    };
+    let document = with(&good, &["--json"]).json();
     // A quota of CPU time is a defect of the node on which the tests run.
     let is_good = document["verdict"] == "good";
     if is_good {
         for codes in [&[][..], &["--nagios"], &["--npd"]] {
-            check(codes).exits(0).says("good");
+            with(&good, codes).exits(0).says("good");
         }
     }
-    let lost = reference(&harness, |group| {
+    let lost = reference(&harness, "lost.json", |group| {
         let cores = group["inventory"]["cores"].as_u64().unwrap();
         group["inventory"]["cores"] = json!(cores + 1);
     });
-    let args = ["check", "--reference", &lost];
-    let check = |more: &[&str]| harness.run(&[&args[..], &PATIENT, more].concat());
-    let said = check(&[]).exits(1).stdout;
-    check(&["--nagios"]).exits(2);
-    let only = check(&["--npd"]).exits(1).stdout;
+    let said = with(&lost, &[]).exits(1).stdout;
+    with(&lost, &["--nagios"]).exits(2);
+    let only = with(&lost, &["--npd"]).exits(1).stdout;
     assert_eq!(only.lines().count(), 1, "{only}");
     let line = said.lines().next().unwrap();
     assert!(line.chars().count() <= 80, "{line}");
@@ -71,7 +70,8 @@ fn a_lost_part_is_bad_and_the_codes_are_those_of_the_table() {
 #[test]
 fn a_reference_that_does_not_apply_makes_the_node_unknown() {
     let harness = Harness::new();
-    let other = reference(&harness, |group| group["kind"]["processor"] = json!("Z80"));
+    let other =
+        reference(&harness, "other.json", |group| group["kind"]["processor"] = json!("Z80"));
     let unknown = |file: &str, reason: &str| {
         let args = ["check", "--reference", file, "--deadline", "60", "--json"];
         let document = harness.run(&args).json();
@@ -116,7 +116,7 @@ fn the_state_has_the_counters_and_the_last_measured_verdict() {
 #[test]
 fn a_figure_far_below_the_reference_is_measured_twice() {
     let harness = Harness::new();
-    let high = reference(&harness, |group| group["figures"] = triad(1e18));
+    let high = reference(&harness, "high.json", |group| group["figures"] = triad(1e18));
     let options = ["--level", "2", "--when-busy", "measure", "--deadline", "60", "--json"];
     let document = harness.run(&[&["check", "--reference", &high][..], &options].concat()).json();
     let figures = document["figures"].as_array().unwrap();

@@ -80,8 +80,8 @@ fn an_error_during_a_run_is_a_reason_for_doubt_of_its_figures() {
     assert_eq!(ledger(&before)["sources"][0]["state"], "read");
     for (corrected, uncorrected, status) in [(7, 0, "suspect"), (7, 1, "invalid")] {
         let mut command = harness.command("unshare");
-        let words = stream("4");
-        command.args(&words[1..]).stdout(std::process::Stdio::piped());
+        let during = stream("4");
+        command.args(&during[1..]).stdout(std::process::Stdio::piped());
         let child = command.spawn().unwrap();
         // The program has read the counters when its threads run.
         let process = child.id();
@@ -121,7 +121,7 @@ fn descendants(of: u32, name: &str) -> Vec<u32> {
 #[test]
 fn a_measurement_that_is_stopped_makes_the_node_unknown_within_the_deadline() {
     let harness = Harness::new();
-    let high = reference(&harness, |group| group["figures"] = triad(1e18));
+    let high = reference(&harness, "high.json", |group| group["figures"] = triad(1e18));
     // Long enough for the examination on a busy machine, short enough for a test.
     let deadline = (timeout() / 10).min(Duration::from_secs(40));
     let seconds = deadline.as_secs().to_string();
@@ -164,10 +164,12 @@ fn the_script_for_nhc_dies_with_the_reason_of_a_bad_node_only() {
         harness.run_other(&[&words[..], args].concat(), &[("NODEGAUGE", program)]).exits(0)
     };
     let state = harness.arg("state.json");
-    let lost = reference(&harness, |group| group["inventory"]["cores"] = 100_000.into());
+    let lost =
+        reference(&harness, "lost.json", |group| group["inventory"]["cores"] = 100_000.into());
     let bad = ["--reference", &lost, "--deadline", "60", "--state", &state];
     run(PROGRAM, &bad).says("; bad: ").says("status 1").says("die 1: check_nodegauge:  ");
-    let other = reference(&harness, |group| group["kind"]["processor"] = "Z80".into());
+    let other =
+        reference(&harness, "other.json", |group| group["kind"]["processor"] = "Z80".into());
     let unknown = ["--reference", &other, "--deadline", "60", "--state", &state];
     let said = run(PROGRAM, &unknown).stdout;
     assert!(said == "status 0\n" || said.contains("quota"), "{said}");
@@ -201,8 +203,8 @@ fn the_units_of_systemd_are_valid_and_run_the_check() {
     let unit = harness.write("units/nodegauge-check.service", unit);
     let timer = std::fs::read_to_string(example("nodegauge-check.timer")).unwrap();
     let timer = harness.write("units/nodegauge-check.timer", timer);
-    let words = ["systemd-analyze", "verify", "--man=no", &unit, &timer];
-    let verified = harness.run_other(&words, &[]);
+    let verify = ["systemd-analyze", "verify", "--man=no", &unit, &timer];
+    let verified = harness.run_other(&verify, &[]);
     assert!(!verified.stderr.contains("nodegauge-check"), "{}", verified.stderr);
 }
 

@@ -65,7 +65,7 @@ fn a_job_keeps_the_nodes_that_are_not_bad_and_runs_on_them() {
     let names = ["node1", "node2", "node3", "node4"];
     let Some(slurm) = Slurm::of(&harness, &names) else { return };
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
-    let good = reference(&harness, |_| {});
+    let good = reference(&harness, "good.json", |_| {});
     // A node with a quota is bad; the tests themselves may run with one.
     let probe = harness.run(&["check", "--reference", &good, "--deadline", "60", "--json"]).json();
     if probe["verdict"] != "good" {
@@ -88,8 +88,8 @@ fn a_job_keeps_the_nodes_that_are_not_bad_and_runs_on_them() {
     ran.sort_unstable();
     assert_eq!(ran, ["node1", "node2", "node4"]);
     // Too few nodes are left.
-    let outcome = vet("4", "").exits(1);
-    assert!(outcome.stderr.contains("3 of 4 nodes can be kept"), "{}", outcome.stderr);
+    let refused = vet("4", "").exits(1);
+    assert!(refused.stderr.contains("3 of 4 nodes can be kept"), "{}", refused.stderr);
     // No file of a rank is left.
     let left: Vec<_> = std::fs::read_dir(harness.path(""))
         .unwrap()
