@@ -300,7 +300,7 @@ pub fn verdict(remarks: &[Remark]) -> (NodeVerdict, Option<&Remark>) {
 pub fn line(host: &str, verdict: NodeVerdict, reason: Option<&Remark>, details: &str) -> String {
     let short = host.split('.').next().unwrap_or(host);
     // A name of any length leaves room for the reason.
-    let room = LONGEST_LINE - LONGEST_REASON - 1;
+    let room = LONGEST_LINE - LONGEST_REASON - " ...".len();
     let name: String = short.chars().take(room).collect();
     let head = match reason {
         Some(remark) => format!("{name} {}; {verdict}", remark.reason),
