@@ -34,6 +34,7 @@ mod outcome;
 mod output;
 mod outputs;
 mod places;
+mod program;
 mod ranks;
 mod record;
 mod report;

@@ -19,6 +19,7 @@ mod report;
 mod roofline;
 mod run;
 mod stream;
+mod sweep;
 mod watch;
 
 use crate::args::{Args, Command};
@@ -46,6 +47,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Io(io)) => io::execute(io),
         Some(Command::Device(device)) => device::execute(device),
         Some(Command::Apps(apps)) => apps::execute(apps),
+        Some(Command::Sweep(args)) => sweep::execute(args),
         Some(Command::Watch(args)) => watch::execute(args),
         Some(Command::History(history)) => history::execute(history),
         Some(Command::Compare(args)) => compare::execute(args),
@@ -60,6 +62,13 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         }
         Some(Command::MeasureAsRank { name, rank, ranks }) => {
             children::measure_as_rank(name, *rank, *ranks)
+        }
+        Some(Command::StartPlaced { file, program }) => {
+            Ok(Exit::Told(nodegauge_programs::serve(file, program)?))
+        }
+        Some(Command::CleanUpAfter { process }) => {
+            nodegauge_toolchain::watchdog::serve(*process);
+            Ok(Exit::Success)
         }
         Some(Command::TransportRanks { order }) => children::transport_ranks(order),
         Some(Command::TestKernel { library, kernel, element }) => {

@@ -9,7 +9,9 @@ use crate::job::{self, Job, OUTPUT_LIMIT};
 use crate::mpi::MpiLaunch;
 use crate::{ChildEnd, CommandLine, KillReason, Scratch, ToolchainError};
 use nodegauge_measure::{Failure, Seconds};
-use nodegauge_os::{LONGEST_TEXT, SignalDelay, describe, describe_launched, last_lines, read_file};
+use nodegauge_os::{
+    ChildPlace, LONGEST_TEXT, SignalDelay, describe, describe_launched, last_lines, read_file,
+};
 use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -17,7 +19,7 @@ use std::time::Duration;
 /// Name of the rank file in the private folder of the run.
 const RANKFILE: &str = "ranks";
 /// File system for shared memory on Linux.
-const SHARED_MEMORY: &str = "/dev/shm";
+pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
 /// Environment variables that select the folder of Open MPI's shared memory files, for versions 4 and 5. Killed ranks
 /// leave these files behind.
 const SHARED_MEMORY_FOLDER: [&str; 2] =
@@ -71,6 +73,8 @@ pub struct ProgramJob<'a> {
     pub limit: Duration,
     /// Maximum number of bytes of standard output, which is also the maximum for the error output.
     pub output_limit: u64,
+    /// CPUs, memory policy and pages of the process that is started; `None` for those of this process.
+    pub place: Option<ChildPlace>,
 }
 
 /// Result of a run of a program.
@@ -103,6 +107,7 @@ impl<'a> ProgramJob<'a> {
             environment: Vec::new(),
             limit,
             output_limit: OUTPUT_LIMIT,
+            place: None,
         }
     }
 
@@ -197,6 +202,7 @@ impl<'a> Prepared<'a> {
             environment: Vec::new(),
             limit: run.limit,
             output_limit: run.output_limit,
+            place: run.place.clone(),
         };
         let mut launcher = None;
         let mut shared_memory = None;
@@ -326,7 +332,8 @@ impl ProgramOutput {
         }
     }
 
-    fn status_text(&self) -> String {
+    /// Returns the way in which the program ended, e.g. `exit status 3`.
+    pub fn status_text(&self) -> String {
         match self.end {
             ChildEnd::Exited(status) if self.is_launched => describe_launched(status),
             ChildEnd::Exited(status) => describe(status),

@@ -13,6 +13,7 @@ mod mpi_faults;
 mod mpi_hosts;
 mod mpi_means;
 mod osu;
+mod program;
 mod random_signals;
 mod signals;
 pub mod slurm;
