@@ -7,6 +7,8 @@
 mod against;
 mod apps;
 mod browser;
+mod chapters;
+mod check;
 mod compare;
 mod compilers;
 mod contract;
@@ -33,7 +35,9 @@ mod mpi;
 mod outcome;
 mod output;
 mod outputs;
+mod own_program;
 mod places;
+#[path = "../program.rs"]
 mod program;
 mod ranks;
 mod record;

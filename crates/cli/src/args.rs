@@ -5,6 +5,7 @@
 
 pub(crate) mod apps;
 mod arrays;
+pub(crate) mod check;
 mod compare;
 pub(crate) mod device;
 #[cfg(test)]
@@ -152,6 +153,11 @@ pub(crate) enum Command {
     Sweep(Box<sweep::SweepArgs>),
     /// Take short samples over a day: stream and memory latency, every ten minutes
     Watch(WatchArgs),
+    /// Check if this node is good: parts, hardware errors and, from level 2 on, measured figures
+    ///
+    /// Exit codes: 0 good or unknown, 1 bad; --nagios: 0 good, 2 bad, 3 unknown; --npd: 0 good, 1 bad, 2
+    /// unknown. The first line has at most 80 characters: host, reason, verdict.
+    Check(check::CheckArgs),
     /// List, show, export, import, label and remove saved runs
     #[command(subcommand)]
     History(HistoryCommand),
@@ -172,6 +178,12 @@ pub(crate) enum Command {
     },
     /// Print the JSON Schema of the record
     Schema,
+    /// Examine the node for check, without measuring (internal)
+    #[command(hide = true, name = check::EXAMINE_NODE)]
+    ExamineNode {
+        /// Time of the last check, seconds since 1970
+        since: u64,
+    },
     /// Measure as one rank (internal, for --ranks)
     #[command(hide = true, name = nodegauge_stream::ranks::COMMAND)]
     MeasureAsRank {
@@ -474,16 +486,23 @@ pub(crate) fn with_suggestions(error: clap::Error) -> clap::Error {
     tree::with_suggestions(error, &definition())
 }
 
-/// Returns the text of `--version`: version, commit, and kernels that this processor supports.
+/// Returns the text of `--version`: version, commit, kernels that this processor supports, and
+/// hwloc.
 fn long_version() -> String {
     let isas: Vec<&str> =
         nodegauge_kernels::available_isas().iter().map(|isa| isa.name()).collect();
+    // The release names the version that it contains; a library of the system only names its interface.
+    let hwloc = match option_env!("NODEGAUGE_HWLOC") {
+        Some(version) => format!("{version} (linked statically)"),
+        None => format!("interface {}", nodegauge_machine::topology::hwloc_interface()),
+    };
     format!(
-        "{} ({})\nkernels for this processor: {}\nkernel variants compiled in: {}",
+        "{} ({})\nkernels for this processor: {}\nkernel variants compiled in: {}\nhwloc: {}",
         env!("CARGO_PKG_VERSION"),
         option_env!("NODEGAUGE_COMMIT").unwrap_or("commit unknown"),
         isas.join(", "),
         nodegauge_kernels::compiled_in(),
+        hwloc,
     )
 }
 

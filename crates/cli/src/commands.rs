@@ -2,6 +2,7 @@
 //! result to a renderer.
 
 mod apps;
+mod check;
 mod children;
 mod compare;
 mod device;
@@ -49,6 +50,8 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Apps(apps)) => apps::execute(apps),
         Some(Command::Sweep(args)) => sweep::execute(args),
         Some(Command::Watch(args)) => watch::execute(args),
+        Some(Command::Check(args)) => check::execute(args),
+        Some(Command::ExamineNode { since }) => check::print_examination(*since),
         Some(Command::History(history)) => history::execute(history),
         Some(Command::Compare(args)) => compare::execute(args),
         Some(Command::Report(args)) => report::execute(args),

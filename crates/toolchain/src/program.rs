@@ -7,6 +7,7 @@
 
 use crate::job::{self, Job, OUTPUT_LIMIT};
 use crate::mpi::MpiLaunch;
+use crate::scratch::SHARED_MEMORY;
 use crate::{ChildEnd, CommandLine, KillReason, Scratch, ToolchainError};
 use nodegauge_measure::{Failure, Seconds};
 use nodegauge_os::{
@@ -18,8 +19,6 @@ use std::time::Duration;
 
 /// Name of the rank file in the private folder of the run.
 const RANKFILE: &str = "ranks";
-/// File system for shared memory on Linux.
-pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
 /// Environment variables that select the folder of Open MPI's shared memory files, for versions 4 and 5. Killed ranks
 /// leave these files behind.
 const SHARED_MEMORY_FOLDER: [&str; 2] =

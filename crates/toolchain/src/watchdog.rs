@@ -2,7 +2,7 @@
 //! process has started, with their descendants, and removes the private folders.
 
 use crate::Scratch;
-use crate::program::SHARED_MEMORY;
+use crate::scratch::SHARED_MEMORY;
 use nodegauge_os::kill_marked_by;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;

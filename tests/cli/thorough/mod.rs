@@ -1,7 +1,10 @@
 //! Tests of the second tier: faults, kills, clusters of Slurm, stand-ins, and programs of others beside ours.
 //! `make test-all` runs them; `make test` leaves out every test with `thorough::` in its path.
 
+mod adversarial;
 mod apps_mpi;
+mod check_faults;
+mod check_slurm;
 mod current_folder;
 mod device_drivers;
 mod examples;
@@ -13,7 +16,7 @@ mod mpi_faults;
 mod mpi_hosts;
 mod mpi_means;
 mod osu;
-mod program;
+mod own_program;
 mod random_signals;
 mod signals;
 pub mod slurm;
