@@ -221,7 +221,7 @@ fn huge_pages(root: &SysRoot, notices: &mut Vec<Notice>) -> Result<Vec<Change>, 
         let notice = Notice::new(NoticeId::Method, GAUGE, text)
             .hint(format!("for all memory: echo always > /{HUGE_PAGES}"));
         nodegauge_measure::notice::add_new(notices, [notice]);
-        let before = std::env::var(TUNABLES).ok().filter(|text| !text.is_empty());
+        let before = std::env::var(TUNABLES).ok().filter(|value| !value.is_empty());
         let value = before.into_iter().chain([REQUEST_HUGE_PAGES.to_owned()]);
         let value = value.collect::<Vec<_>>().join(":");
         return Ok(vec![(TUNABLES.to_owned(), Some(value))]);

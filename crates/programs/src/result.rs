@@ -40,10 +40,7 @@ pub(crate) fn figures(
         if of.failure.is_some() {
             continue;
         }
-        let costs = |of: &CellRuns| -> Vec<f64> {
-            of.figures.iter().map(|figure| sweep.figure.cost(*figure)).collect()
-        };
-        let pairs = costs(&runs[base]).into_iter().zip(costs(of));
+        let pairs = costs(sweep, &runs[base]).into_iter().zip(costs(sweep, of));
         let ratios: Vec<f64> = pairs.map(|(first, own)| first / own).collect();
         let compared = speed::compared(&ratios, others);
         config.against = Some(sweep.cells[base].in_words());
@@ -62,6 +59,11 @@ pub(crate) fn figures(
         all.push(relative);
     }
     all
+}
+
+/// Returns the cost of each run of a combination, which is proportional to the time for a unit of work.
+fn costs(sweep: &ProgramSweep, of: &CellRuns) -> Vec<f64> {
+    of.figures.iter().map(|value| sweep.figure.cost(*value)).collect()
 }
 
 fn validity(of: &CellRuns) -> Validity {

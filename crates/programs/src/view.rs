@@ -128,7 +128,7 @@ fn table(rows: &[Row<'_>]) -> Table {
         let ratio = row.relative.as_ref().map(|(ratio, _)| *ratio);
         let relative = ratio
             .and_then(|ratio| ratio.value)
-            .map(|value| TableCell::figure(value, Unit::Factor, format!("{value:.3}")));
+            .map(|times| TableCell::figure(times, Unit::Factor, format!("{times:.3}")));
         let ci95 = ratio.and_then(|ratio| ratio.summary.as_ref()?.ci95);
         let interval = ci95.map(|[low, high]| format!("{low:.3} to {high:.3}"));
         let verdict = match (row.verdict(), m.value) {
@@ -179,7 +179,7 @@ fn chart(rows: &[Row<'_>]) -> Option<Chart> {
     }
     let others = |row: &&Row<'_>| -> String {
         let all = row.config.sweep.iter().flatten().filter(|(name, _)| *name != axis);
-        let words = all.map(|(name, value)| format!("{name} {}", value.as_str().unwrap_or("?")));
+        let words = all.map(|(name, given)| format!("{name} {}", given.as_str().unwrap_or("?")));
         words.collect::<Vec<_>>().join(", ")
     };
     let measured: Vec<&Row<'_>> = rows.iter().filter(|row| row.figure.value.is_some()).collect();
