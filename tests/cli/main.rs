@@ -35,6 +35,7 @@ mod mpi;
 mod outcome;
 mod output;
 mod outputs;
+mod own_program;
 mod places;
 #[path = "../program.rs"]
 mod program;

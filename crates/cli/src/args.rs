@@ -20,6 +20,7 @@ pub(crate) mod ranks;
 pub(crate) mod report;
 pub(crate) mod roofline;
 pub(crate) mod stream;
+pub(crate) mod sweep;
 mod tree;
 mod watch;
 
@@ -144,6 +145,12 @@ pub(crate) enum Command {
     /// Measure proxy applications: trapezoid (pi, compute-bound), iccg and hpcg (solvers, memory-bound)
     #[command(subcommand)]
     Apps(Box<apps::AppsCommand>),
+    /// Run your own program under placements and settings, interleaved, and compare the speeds
+    ///
+    /// Example: nodegauge sweep policy=0-5 -- ./solver input. Each round runs the program once under each
+    /// combination of the values, in random order. Speeds are compared within the rounds with the first
+    /// combination. The program reads no terminal, and what it starts ends with it.
+    Sweep(Box<sweep::SweepArgs>),
     /// Take short samples over a day: stream and memory latency, every ten minutes
     Watch(WatchArgs),
     /// Check if this node is good: parts, hardware errors and, from level 2 on, measured figures
@@ -204,6 +211,21 @@ pub(crate) enum Command {
         /// CPUs of each BLAS thread
         #[arg(long, default_value = "")]
         on: nodegauge_compute::choose::TrialPlaces,
+    },
+    /// Start the user's program at its place (internal)
+    #[command(hide = true, name = nodegauge_programs::COMMAND)]
+    StartPlaced {
+        /// File with the places
+        file: PathBuf,
+        /// Program with its arguments
+        #[arg(last = true, required = true)]
+        program: Vec<String>,
+    },
+    /// Clean up after a process that was killed (internal)
+    #[command(hide = true, name = nodegauge_toolchain::watchdog::COMMAND)]
+    CleanUpAfter {
+        /// Process whose end is awaited
+        process: u32,
     },
     /// List the devices of a driver in a process that may crash (internal)
     #[command(hide = true, name = nodegauge_devices::drivers::LIST_DEVICES)]

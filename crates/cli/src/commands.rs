@@ -20,6 +20,7 @@ mod report;
 mod roofline;
 mod run;
 mod stream;
+mod sweep;
 mod watch;
 
 use crate::args::{Args, Command};
@@ -47,6 +48,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Io(io)) => io::execute(io),
         Some(Command::Device(device)) => device::execute(device),
         Some(Command::Apps(apps)) => apps::execute(apps),
+        Some(Command::Sweep(args)) => sweep::execute(args),
         Some(Command::Watch(args)) => watch::execute(args),
         Some(Command::Check(args)) => check::execute(args),
         Some(Command::ExamineNode { since }) => check::print_examination(*since),
@@ -63,6 +65,13 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         }
         Some(Command::MeasureAsRank { name, rank, ranks }) => {
             children::measure_as_rank(name, *rank, *ranks)
+        }
+        Some(Command::StartPlaced { file, program }) => {
+            Ok(Exit::Told(nodegauge_programs::serve(file, program)?))
+        }
+        Some(Command::CleanUpAfter { process }) => {
+            nodegauge_toolchain::watchdog::serve(*process);
+            Ok(Exit::Success)
         }
         Some(Command::TransportRanks { order }) => children::transport_ranks(order),
         Some(Command::TestKernel { library, kernel, element }) => {

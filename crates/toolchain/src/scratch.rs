@@ -53,11 +53,16 @@ impl Scratch {
     /// Fails as [`Self::new`] does.
     pub fn new_in(parent: &Path) -> Result<Self, ToolchainError> {
         tempfile::Builder::new()
-            .prefix("nodegauge-")
+            .prefix(&Self::prefix(std::process::id()))
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(parent)
             .map(|folder| Self { folder })
             .map_err(|cause| Self::error(parent, &cause))
+    }
+
+    /// Returns the beginning of the names of the folders of a process.
+    pub(crate) fn prefix(process: u32) -> String {
+        format!("nodegauge-{process}-")
     }
 
     /// Returns the error for a `folder` in which no files can be created.

@@ -16,6 +16,7 @@ mod mpi_faults;
 mod mpi_hosts;
 mod mpi_means;
 mod osu;
+mod own_program;
 mod random_signals;
 mod signals;
 pub mod slurm;
