@@ -3,7 +3,8 @@
 use crate::arrangement::{Arrangement, ProgramOptions};
 use crate::figure::FigureSource;
 use crate::placed::{COMMAND, PlacedProcesses};
-use crate::{GAUGE, RELATIVE, TEST, result};
+use crate::result::{self, CellRuns, SweptProgram};
+use crate::{GAUGE, RELATIVE, TEST};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::Topology;
@@ -63,19 +64,6 @@ enum ProgramRun {
     Failed(String),
     /// The user ended the sweep.
     Interrupted,
-}
-
-/// Runs of one combination.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct CellRuns {
-    /// Elapsed times of the runs after the warm-up.
-    pub seconds: Vec<f64>,
-    /// Figures of the runs after the warm-up.
-    pub figures: Vec<f64>,
-    /// Reason why the combination was not measured further.
-    pub failure: Option<String>,
-    /// Complete command of a run.
-    pub command: String,
 }
 
 impl ProgramSweep {
@@ -190,9 +178,7 @@ impl Planned for ProgramSweep {
         for (number, cell) in self.cells.iter().enumerate() {
             let mut file = None;
             if let Some(placed) = PlacedProcesses::of(cell, self.launcher.is_some()) {
-                let path = scratch.path().join(format!("places-{number}.json"));
-                std::fs::write(&path, placed.text())
-                    .map_err(|cause| Scratch::error(scratch.path(), &cause))?;
+                let path = scratch.write(&format!("places-{number}.json"), &placed.text())?;
                 file = Some(path);
             }
             jobs.push(self.job(cell, file.as_ref(), &site.topology));
@@ -248,7 +234,9 @@ impl Planned for ProgramSweep {
         };
         drop(jobs);
         let mut outcome = Outcome { stop, notices: self.notices.clone(), ..Outcome::default() };
-        outcome.measurements = result::figures(&self, &runs, stop);
+        let swept =
+            SweptProgram { program: &self.program, figure: &self.figure, cells: &self.cells };
+        outcome.measurements = result::figures(&swept, &runs, stop);
         outcome.notices.extend(self.too_few(&runs, warm_up));
         Ok(outcome)
     }

@@ -2,17 +2,39 @@
 
 use crate::arrangement::Arrangement;
 use crate::config::ProgramConfig;
-use crate::plan::{CellRuns, ProgramSweep};
+use crate::figure::FigureSource;
 use crate::{GAUGE, RELATIVE, TEST};
 use nodegauge_analysis::ratio::speed::{self, Speed};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{Seconds, Unit, stats};
 use nodegauge_placement::RankPlace;
+use nodegauge_toolchain::CommandLine;
+
+/// Program, figure and combinations of a sweep.
+#[derive(Clone, Copy)]
+pub(crate) struct SweptProgram<'a> {
+    pub program: &'a CommandLine,
+    pub figure: &'a FigureSource,
+    pub cells: &'a [Arrangement],
+}
+
+/// Runs of one combination.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CellRuns {
+    /// Elapsed times of the runs after the warm-up.
+    pub seconds: Vec<f64>,
+    /// Figures of the runs after the warm-up.
+    pub figures: Vec<f64>,
+    /// Reason why the combination was not measured further.
+    pub failure: Option<String>,
+    /// Complete command of a run.
+    pub command: String,
+}
 
 /// Returns the figures of all combinations in the order of the sweep.
 pub(crate) fn figures(
-    sweep: &ProgramSweep,
+    sweep: &SweptProgram<'_>,
     runs: &[CellRuns],
     stop: Option<Stop>,
 ) -> Vec<Measurement> {
@@ -62,7 +84,7 @@ pub(crate) fn figures(
 }
 
 /// Returns the cost of each run of a combination, which is proportional to the time for a unit of work.
-fn costs(sweep: &ProgramSweep, of: &CellRuns) -> Vec<f64> {
+fn costs(sweep: &SweptProgram<'_>, of: &CellRuns) -> Vec<f64> {
     of.figures.iter().map(|value| sweep.figure.cost(*value)).collect()
 }
 
@@ -75,7 +97,7 @@ fn validity(of: &CellRuns) -> Validity {
 }
 
 fn config(
-    sweep: &ProgramSweep,
+    sweep: &SweptProgram<'_>,
     cell: &Arrangement,
     of: &CellRuns,
     stop: Option<Stop>,

@@ -5,7 +5,7 @@ use nodegauge_measure::Failure;
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// File system for shared memory on Linux. It may permit execution where `TMPDIR` does not.
 pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
@@ -71,6 +71,16 @@ impl Scratch {
             .cause(cause.to_string())
             .hint("set TMPDIR to a folder that you may write")
             .into()
+    }
+
+    /// Writes a file into the folder and returns its path.
+    ///
+    /// # Errors
+    /// Fails when the file cannot be written.
+    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, ToolchainError> {
+        let path = self.path().join(name);
+        std::fs::write(&path, text).map_err(|cause| Self::error(self.path(), &cause))?;
+        Ok(path)
     }
 
     /// Returns the path of the folder.
