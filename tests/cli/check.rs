@@ -112,24 +112,3 @@ fn the_state_has_the_counters_and_the_last_measured_verdict() {
     harness.write("state.json", "{");
     harness.run(&args).says("never measured");
 }
-
-#[test]
-fn a_figure_far_below_the_reference_is_measured_twice() {
-    let harness = Harness::new();
-    let high = reference(&harness, "high.json", |group| group["figures"] = triad(1e18));
-    let options = ["--level", "2", "--when-busy", "measure", "--deadline", "60", "--json"];
-    let document = harness.run(&[&["check", "--reference", &high][..], &options].concat()).json();
-    let figures = document["figures"].as_array().unwrap();
-    let figure = figures.iter().find(|figure| figure["name"] == "triad");
-    let values = figure.unwrap_or_else(|| panic!("{document}"))["values"].as_array().unwrap();
-    assert_eq!(values.len(), 2, "{document}");
-    // Other load makes the figure doubtful, and the node unknown.
-    let verdict = document["remarks"].as_array().unwrap();
-    let of_triad = verdict.iter().find(|one| one["text"].as_str().unwrap().starts_with("triad "));
-    let of_triad = of_triad.unwrap_or_else(|| panic!("{document}"));
-    let is_bad = of_triad["verdict"] == "bad"
-        && of_triad["reason"].as_str().unwrap().starts_with("mem 0% of ref");
-    assert!(is_bad || of_triad["reason"] == "disturbed", "{document}");
-    // The runs are in the history.
-    harness.run(&["history", "list", "--label", "check=yes", "-q"]).exits(0).says("01");
-}

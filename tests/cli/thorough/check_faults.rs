@@ -145,6 +145,28 @@ fn a_measurement_that_is_stopped_makes_the_node_unknown_within_the_deadline() {
     assert!(!lives(child));
 }
 
+#[test]
+fn a_figure_far_below_the_reference_is_measured_twice() {
+    let harness = Harness::new();
+    let seconds = (timeout() / 10).as_secs().to_string();
+    let high = reference(&harness, "high.json", |group| group["figures"] = triad(1e18));
+    let options = ["--level", "2", "--when-busy", "measure", "--deadline", &seconds, "--json"];
+    let document = harness.run(&[&["check", "--reference", &high][..], &options].concat()).json();
+    let figures = document["figures"].as_array().unwrap();
+    let figure = figures.iter().find(|figure| figure["name"] == "triad");
+    let values = figure.unwrap_or_else(|| panic!("{document}"))["values"].as_array().unwrap();
+    assert_eq!(values.len(), 2, "{document}");
+    // Other load makes the figure doubtful, and the node unknown.
+    let verdict = document["remarks"].as_array().unwrap();
+    let of_triad = verdict.iter().find(|one| one["text"].as_str().unwrap().starts_with("triad "));
+    let of_triad = of_triad.unwrap_or_else(|| panic!("{document}"));
+    let is_bad = of_triad["verdict"] == "bad"
+        && of_triad["reason"].as_str().unwrap().starts_with("mem 0% of ref");
+    assert!(is_bad || of_triad["reason"] == "disturbed", "{document}");
+    // The runs are in the history.
+    harness.run(&["history", "list", "--label", "check=yes", "-q"]).exits(0).says("01");
+}
+
 fn example(name: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples");
     Path::new(folder).join(name).to_str().unwrap().to_owned()
