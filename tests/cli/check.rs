@@ -2,6 +2,8 @@
 
 use crate::harness::Harness;
 use serde_json::{Value, json};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 
 /// Returns a reference for nodes like this one, with changes of the group.
 pub fn reference(harness: &Harness, name: &str, change: impl Fn(&mut Value)) -> String {
@@ -111,4 +113,29 @@ fn the_state_has_the_counters_and_the_last_measured_verdict() {
     assert!(kept.contains("mem 69%"), "{kept}");
     harness.write("state.json", "{");
     harness.run(&args).says("never measured");
+}
+
+#[test]
+fn no_output_of_a_check_follows_a_link_of_another_user() {
+    let harness = Harness::new();
+    let victim = harness.write("victim", "OLD CONTENT");
+    let shared = harness.path("shared");
+    std::fs::create_dir(&shared).unwrap();
+    std::os::unix::fs::symlink(&victim, shared.join("out")).unwrap();
+    std::fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
+    let link = harness.arg("shared/out");
+    // The verdict does not depend on the state.
+    let said = harness.run(&["check", "--deadline", "60", "--state", &link]);
+    assert!(said.stdout.contains("state not saved: "), "{}", said.stdout);
+    let ranks = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "2")];
+    let other = harness.arg("other");
+    for files in [
+        ["--exclude-file", &link, "--node-file", &other],
+        ["--exclude-file", &other, "--node-file", &link],
+    ] {
+        let args = [&["check", "--vet", "1"][..], &files].concat();
+        harness.run_with(&ranks, &args).exits(3).complains("is a symbolic link in a folder");
+    }
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "OLD CONTENT");
+    assert!(!harness.path("other").exists());
 }
