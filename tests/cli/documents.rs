@@ -28,6 +28,7 @@ const COMMANDS: [&[&str]; 38] = [
     &["apps", "hpcg"],
     &["apps", "iccg"],
     &["apps", "trapezoid"],
+    &["check"],
     &["compare"],
     &["report"],
     &["roofline"],

@@ -52,14 +52,14 @@ fn errors_since_the_last_check_make_the_node_bad() {
     run().says("since boot: 3 corrected memory errors: mc0 dimm0, DIMM_A1");
     edac(&harness, 3, 0);
     let quiet = run();
-    assert!(!quiet.stdout.contains("corrected memory error"), "{}", quiet.stdout);
+    assert!(!quiet.stdout.contains("since the last check"), "{}", quiet.stdout);
     edac(&harness, 203, 0);
     run().exits(1).says("mem CE: DIMM_A1; bad: 200 corrected memory errors");
     edac(&harness, 203, 1);
     run().exits(1).says("mem UE: DIMM_A1; bad: 1 uncorrected memory error");
     // The error has been reported; the node is not bad for ever.
     let after = run();
-    assert!(!after.stdout.contains("uncorrected memory error: "), "{}", after.stdout);
+    assert!(!after.stdout.contains("mem UE"), "{}", after.stdout);
 }
 
 #[test]
