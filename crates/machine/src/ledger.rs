@@ -1,10 +1,10 @@
 //! Ledger of hardware errors and throttling: counters of the kernel, read below a root directory, and the events
 //! between two readings.
 //!
-//! The sources are EDAC (memory modules), the machine-check and throttling counters of the processor, the error counters
-//! of PCI Express (AER) with the widths of the links, and those of InfiniBand ports. A source that is absent and one that
-//! cannot be read are distinguished, because neither proves that there were no errors. A reading takes few milliseconds on
-//! a large node, so that it can be taken before and after every measurement.
+//! The sources are EDAC (memory modules), the machine-check and throttling counters of the processor, the error
+//! counters of PCI Express (AER) with the widths of the links, and those of InfiniBand ports. A source that is absent
+//! and one that cannot be read are distinguished, because neither proves that there were no errors. A reading takes few
+//! milliseconds on a large node, so that it can be taken before and after every measurement.
 
 mod edac;
 mod links;
