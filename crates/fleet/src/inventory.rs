@@ -82,7 +82,7 @@ pub struct DeviceCount {
 }
 
 /// A property in which a node differs from what is expected of it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InventoryDifference {
     /// Short word for a reason of 20 characters, e.g. `DIMM`.
     pub word: &'static str,
