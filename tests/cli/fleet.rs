@@ -69,12 +69,14 @@ fn every_carrier_gives_the_same_verdict() {
     ranks(&harness, "srun.txt");
     for (host, record) in &fleet {
         let text = record.to_string();
-        let result = json!({"changed": true, "cmd": ["nodegauge"], "rc": 0, "stderr": "", "stdout": text});
+        let result =
+            json!({"changed": true, "cmd": ["nodegauge"], "rc": 0, "stderr": "", "stdout": text});
         harness.write(&format!("ansible/{host}"), result.to_string());
     }
     ranks(&harness, "ansible");
     let case = |(host, record): &(String, Value)| {
-        let triad = record["measurements"].as_array().unwrap().iter().find(|m| m["name"] == "triad");
+        let triad =
+            record["measurements"].as_array().unwrap().iter().find(|m| m["name"] == "triad");
         let value = triad.unwrap()["value"].as_f64().unwrap() / 1e9;
         json!({
             "name": "NodegaugeStream", "system": "a", "partition": "b", "result": "pass",
@@ -142,13 +144,17 @@ fn a_reference_judges_few_nodes_and_single_records() {
     harness.run(&rank).exits(0).says("not judged; give --reference");
     let judged = [&rank[..], &["--reference", "ref.json"]].concat();
     harness.run(&judged).exits(1).says("mem 69% of ref");
-    harness.run(&["report", "fleet/n07.json", "--format", "csv", "--reference", "ref.json"])
+    harness
+        .run(&["report", "fleet/n07.json", "--format", "csv", "--reference", "ref.json"])
         .exits(1)
         .complains("69 % of the reference");
-    harness.run(&["report", "fleet/n06.json", "--format", "csv", "--reference", "ref.json"]).exits(0);
+    harness
+        .run(&["report", "fleet/n06.json", "--format", "csv", "--reference", "ref.json"])
+        .exits(0);
     let compare = ["compare", "fleet/n06.json", "fleet/n07.json", "--reference", "ref.json"];
     harness.run(&compare).exits(1).complains("B: triad");
-    harness.run(&["report", "fleet/n06.json", "--reference", "fleet/n06.json"])
+    harness
+        .run(&["report", "fleet/n06.json", "--reference", "fleet/n06.json"])
         .exits(2)
         .complains("not a reference");
 }

@@ -399,7 +399,8 @@ pub(crate) fn is_below(reference: &Reference, record: &Record, run: &str, verbos
         return false;
     };
     let registry = gauges::registry();
-    let selection = FigureSelection { gauges: &gauges::GAUGES, registry: &registry, all: true };
+    let selection =
+        FigureSelection { gauges: &gauges::GAUGES, registry: &registry, all: true, facts: false };
     let mut any = false;
     for figure in group.compare(&selection.of(record)) {
         let words = format!("{run}{}", figure.words);

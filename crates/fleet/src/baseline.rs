@@ -138,6 +138,7 @@ mod tests {
                 clock_hz: None,
                 findings: Vec::new(),
                 other_load: None,
+                facts: Default::default(),
                 figures: vec![NodeFigure {
                     key: FigureKey::named(&m, "triad".to_owned()),
                     value: value(i),
@@ -170,9 +171,9 @@ mod tests {
         );
         // A wide spread gives a wider bound.
         let wide = made(runs(|i| 380e9 * (1.0 + 0.03 * ((i * 7 % 20) as f64 / 10.0 - 1.0)), 20));
-        let figure = &wide.groups[0].figures[0];
-        assert!(figure.bound < 0.92 * figure.value, "{}", figure.basis);
-        assert!(figure.basis.contains("x spread of a run of"), "{}", figure.basis);
+        let of_wide = &wide.groups[0].figures[0];
+        assert!(of_wide.bound < 0.92 * of_wide.value, "{}", of_wide.basis);
+        assert!(of_wide.basis.contains("x spread of a run of"), "{}", of_wide.basis);
     }
 
     #[test]

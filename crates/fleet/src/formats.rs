@@ -68,7 +68,7 @@ pub fn json(ranking: &Ranking) -> Value {
             })
         });
         let nodes = group.nodes.iter().map(|node| {
-            let figures = node.figures.iter().zip(&group.figures).filter_map(|(figure, of)| {
+            let of_node = node.figures.iter().zip(&group.figures).filter_map(|(figure, of)| {
                 let figure = figure.as_ref()?;
                 Some(json!({
                     "test": of.key.test, "name": of.key.name, "value": figure.value,
@@ -81,7 +81,7 @@ pub fn json(ranking: &Ranking) -> Value {
             json!({
                 "host": node.host, "verdict": node.verdict.name(), "reason": node.reason,
                 "explanation": node.explanation, "runs": node.runs, "differences": differences,
-                "figures": figures.collect::<Vec<_>>(),
+                "figures": of_node.collect::<Vec<_>>(),
             })
         });
         json!({

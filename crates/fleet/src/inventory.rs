@@ -195,7 +195,7 @@ impl Inventory {
 }
 
 /// Rounds a size to two digits of GiB.
-fn rounded(bytes: u64) -> u64 {
+pub(crate) fn rounded(bytes: u64) -> u64 {
     let gib = bytes as f64 / f64::from(1 << 30);
     if gib <= 0.0 {
         return bytes;

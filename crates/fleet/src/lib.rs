@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod baseline;
+pub mod diff;
+pub mod facts;
 pub mod figures;
 pub mod folder;
 pub mod formats;

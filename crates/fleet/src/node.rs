@@ -1,6 +1,7 @@
 //! A run of one node, reduced to what is compared: ten thousand complete records with their samples would not fit into
 //! memory.
 
+use crate::facts::{self, Facts};
 use crate::figures::{FigureSelection, NodeFigure};
 use crate::inventory::{Inventory, NodeKind};
 use nodegauge_measure::record::{Machine, Record, Severity};
@@ -35,6 +36,8 @@ pub struct NodeRun {
     pub other_load: Option<String>,
     /// Figures that are compared.
     pub figures: Vec<NodeFigure>,
+    /// Facts of the node; empty unless they are selected.
+    pub facts: Facts,
 }
 
 impl NodeRun {
@@ -56,6 +59,7 @@ impl NodeRun {
             findings: warnings.map(|one| one.id.clone()).collect(),
             other_load: busy.map(|one| one.text.clone()),
             figures: selection.of(record),
+            facts: if selection.facts { facts::of(machine) } else { Facts::new() },
         }
     }
 }

@@ -409,9 +409,8 @@ fn missing(intake: &Intake, options: &RankOptions) -> Vec<(String, String)> {
         there.insert(host.to_owned());
         there.insert(short(host));
     }
-    let is_there = |host: &str| {
-        there.contains(host) || host.contains('.') && there.contains(&short(host))
-    };
+    let is_there =
+        |host: &str| there.contains(host) || host.contains('.') && there.contains(&short(host));
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     for rejected in &intake.rejected {
         if let Some(node) = rejected.node.as_ref().filter(|node| !is_there(node)) {

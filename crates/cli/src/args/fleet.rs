@@ -24,6 +24,10 @@ pub(crate) enum FleetCommand {
     Rank(RankArgs),
     /// Make the reference of a site: bounds of each figure for each group of alike nodes
     Baseline(BaselineArgs),
+    /// Show in what alike nodes differ, without measurements; exits with 1 if they differ
+    ///
+    /// Records of nodegauge machine --json are sufficient.
+    Diff(DiffArgs),
     /// Print the lines with which a scheduler or a parallel shell measures all nodes
     Script(ScriptArgs),
     /// Measure nodes of a Slurm cluster in production: one exclusive job per node, a few at a time
@@ -133,6 +137,16 @@ pub(crate) enum BaselineFormat {
     Json,
     /// The attribute `reference` of a ReFrame check
     Reframe,
+}
+
+/// Arguments of `fleet diff`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct DiffArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Earlier records of the nodes, a folder or a file: also show what has changed
+    #[arg(long, value_name = "PATH", help_heading = "What")]
+    pub(crate) before: Option<PathBuf>,
 }
 
 /// Arguments of `fleet script`.

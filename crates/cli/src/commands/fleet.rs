@@ -2,7 +2,8 @@
 
 use super::history::open_to_read;
 use crate::args::fleet::{
-    BaselineArgs, BaselineFormat, FleetCommand, InputArgs, RankArgs, RankFormat, ScriptArgs,
+    BaselineArgs, BaselineFormat, DiffArgs, FleetCommand, InputArgs, RankArgs, RankFormat,
+    ScriptArgs,
 };
 use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
@@ -11,7 +12,7 @@ use crate::session;
 use nodegauge_fleet::figures::FigureSelection;
 use nodegauge_fleet::intake::Intake;
 use nodegauge_fleet::rank::{RankOptions, Ranking, Verdict};
-use nodegauge_fleet::{baseline, formats, page, script};
+use nodegauge_fleet::{baseline, diff, formats, page, script};
 use nodegauge_measure::record;
 use nodegauge_report::text;
 
@@ -21,15 +22,17 @@ pub(crate) fn execute(command: &FleetCommand) -> Result<Exit, Failure> {
     match command {
         FleetCommand::Rank(args) => rank(args),
         FleetCommand::Baseline(args) => make_baseline(args),
+        FleetCommand::Diff(args) => show_differences(args),
         FleetCommand::Script(args) => print_script(args),
         FleetCommand::Run(args) => run::execute(args),
     }
 }
 
-/// Reads the records of the inputs, or of the history.
-fn read(args: &InputArgs) -> Result<Intake, Failure> {
+/// Reads the records of the inputs, or of the history; with the facts of the nodes if `facts` is set.
+fn read(args: &InputArgs, facts: bool) -> Result<Intake, Failure> {
     let registry = gauges::registry();
-    let selection = FigureSelection { gauges: &GAUGES, registry: &registry, all: args.all_figures };
+    let selection =
+        FigureSelection { gauges: &GAUGES, registry: &registry, all: args.all_figures, facts };
     if !args.inputs.is_empty() {
         args.inputs.iter().for_each(|path| output::protect(path));
         return Intake::read(&args.inputs, &selection);
@@ -46,7 +49,7 @@ fn read(args: &InputArgs) -> Result<Intake, Failure> {
 }
 
 fn rank(args: &RankArgs) -> Result<Exit, Failure> {
-    let intake = read(&args.input)?;
+    let intake = read(&args.input, false)?;
     let mut options = RankOptions {
         reference: args.reference.clone(),
         expected: args.nodes.as_ref().map(|nodes| nodes.0.clone()).unwrap_or_default(),
@@ -95,7 +98,7 @@ fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<
 }
 
 fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
-    let intake = read(&args.input)?;
+    let intake = read(&args.input, false)?;
     for rejected in &intake.rejected {
         output::note(&format!("not read: {}: {}", rejected.source, rejected.reason));
     }
@@ -107,6 +110,23 @@ fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
     };
     Sink::from(args.output.as_str()).write(&document)?;
     Ok(Exit::Success)
+}
+
+/// Prints the differences of nodes; returns 1 if there are any.
+fn show_differences(args: &DiffArgs) -> Result<Exit, Failure> {
+    let now = read(&args.input, true)?;
+    let between = diff::between(&now);
+    let mut changes = None;
+    if let Some(path) = &args.before {
+        let earlier = InputArgs { inputs: vec![path.clone()], ..args.input.clone() };
+        changes = Some(diff::since(&read(&earlier, true)?, &now));
+    }
+    if now.runs.is_empty() {
+        return Err(Failure::usage("no record was read").hint("nodegauge machine --json FILE"));
+    }
+    output::show(&diff::page(&now, &between, changes.as_deref()));
+    let are_equal = between.is_empty() && changes.is_none_or(|all| all.is_empty());
+    Ok(if are_equal { Exit::Success } else { Exit::Unmet })
 }
 
 fn print_script(args: &ScriptArgs) -> Result<Exit, Failure> {

@@ -104,6 +104,7 @@ pub(super) fn add(intake: &mut Intake, text: &Text, json: &str, selection: &Figu
             clock_hz: None,
             findings: Vec::new(),
             other_load: None,
+            facts: Default::default(),
             figures,
         });
     }
@@ -132,13 +133,14 @@ fn figure(name: &str, value: &[Value], registry: &Registry) -> Option<NodeFigure
         value.get(4)?.as_str()?
     };
     let (_, unit, factor) = UNITS.iter().find(|(known, ..)| *known == unit)?;
-    let value = amount * factor;
+    let converted = amount * factor;
     let kind = registry.kinds().iter().find(|kind| kind.headlines.contains(&name));
     let gauge = kind.map_or("reframe", |kind| kind.gauge);
     let test = kind.and_then(|kind| kind.tests.first()).copied().unwrap_or("reframe");
     let m = Measurement::new(gauge, test, name, *unit);
     let key = FigureKey::named(&m, name.to_owned());
-    (value.is_finite() && value > 0.0).then_some(NodeFigure { key, value, doubt: None })
+    let is_result = converted.is_finite() && converted > 0.0;
+    is_result.then_some(NodeFigure { key, value: converted, doubt: None })
 }
 
 /// True if the figure is a headline, or belongs to a check of the site's own.

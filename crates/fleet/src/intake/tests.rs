@@ -23,7 +23,7 @@ fn record(host: &str, triad: f64) -> serde_json::Value {
 
 fn read(content: &str) -> Intake {
     let registry = Registry::new(std::iter::empty());
-    let selection = FigureSelection { gauges: &[], registry: &registry, all: true };
+    let selection = FigureSelection { gauges: &[], registry: &registry, all: true, facts: false };
     let mut intake = Intake::default();
     let text = Text { source: "in".to_owned(), node: None, content: content.to_owned() };
     intake.add(&text, &selection);
@@ -141,7 +141,7 @@ fn files_of_a_folder_are_counted_and_named() {
     write("n3.2.json", "");
     write(".fleet/n9.log", "not read");
     let registry = Registry::new(std::iter::empty());
-    let selection = FigureSelection { gauges: &[], registry: &registry, all: true };
+    let selection = FigureSelection { gauges: &[], registry: &registry, all: true, facts: false };
     let found = Intake::read(&[folder.path().to_owned()], &selection).unwrap();
     assert_eq!(hosts(&found), [("n1", 3e9)]);
     assert_eq!(found.duplicates, 1);

@@ -32,10 +32,16 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     let mut run = FleetRun::new(args, &folder)?;
     let started = Instant::now();
     let mut failures = 0;
+    let mut has_worked = false;
     loop {
         match run.step(args.watch) {
             Ok(true) => break,
-            Ok(false) => failures = 0,
+            Ok(false) => {
+                has_worked = true;
+                failures = 0;
+            }
+            // Slurm that never answered is not there.
+            Err(failure) if !has_worked => return Err(failure),
             Err(failure) => {
                 failures += 1;
                 if failures == MOST_FAILURES {
@@ -213,17 +219,18 @@ impl<'a> FleetRun<'a> {
         }
         let why = match job {
             Some(job) if is_stuck => format!("the node is not available: {}", job.reason),
-            Some(job) => format!("job {id}: {}{}", job.state, self.last_line(host)),
-            None => format!("job {id} left no record{}", self.last_line(host)),
+            Some(job) => format!("job {id}: {}{}", job.state, self.said_by_job(host)),
+            None => format!("job {id} left no record{}", self.said_by_job(host)),
         };
         self.fail(host, &why)?;
         Ok(false)
     }
 
-    /// Returns the last line that the job of a node printed, after a separator.
-    fn last_line(&self, host: &str) -> String {
+    /// Returns the error that the job of a node printed, or its last line, after a separator.
+    fn said_by_job(&self, host: &str) -> String {
         let log = self.folder.read_state(&format!("{host}.log")).unwrap_or_default();
-        let last = log.lines().rev().find(|line| !line.trim().is_empty());
+        let error = log.lines().find(|line| line.starts_with("error: "));
+        let last = error.or_else(|| log.lines().rev().find(|line| !line.trim().is_empty()));
         last.map(|line| format!(": {}", line.trim())).unwrap_or_default()
     }
 
@@ -314,7 +321,8 @@ impl<'a> FleetRun<'a> {
     /// Ranks the records in the folder.
     fn ranking(&self) -> Result<Ranking, Failure> {
         let registry = gauges::registry();
-        let selection = FigureSelection { gauges: &GAUGES, registry: &registry, all: false };
+        let selection =
+            FigureSelection { gauges: &GAUGES, registry: &registry, all: false, facts: false };
         let has_records = self.hosts.iter().any(|host| self.folder.runs(host) > 0);
         let intake = if has_records {
             Intake::read(&[self.folder.path().to_owned()], &selection)?
