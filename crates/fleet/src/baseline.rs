@@ -167,7 +167,7 @@ mod tests {
         assert!((figure.bound / figure.value - 0.96).abs() < 1e-9);
         assert_eq!(
             figure.basis,
-            "median of 20 nodes, of which 1 slow, 20 runs, less 4.0 % (practical limit)"
+            "median of 20 nodes, of which 1 slow, 20 runs, less 4 % (practical limit)"
         );
         // A wide spread gives a wider bound.
         let wide = made(runs(|i| 380e9 * (1.0 + 0.03 * ((i * 7 % 20) as f64 / 10.0 - 1.0)), 20));
