@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod baseline;
+pub mod check;
 pub mod diff;
 pub mod facts;
 pub mod figures;
