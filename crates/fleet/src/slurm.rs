@@ -234,8 +234,8 @@ fn words(folder: &Folder, name: &str, host: &str, run: usize, options: &JobOptio
         format!("--output={}", log.replace('%', "%%")),
         format!("--chdir={}", folder.path().display()),
     ];
-    words.extend(options.partition.iter().map(|name| format!("--partition={name}")));
-    words.extend(options.qos.iter().map(|name| format!("--qos={name}")));
+    words.extend(options.partition.iter().map(|one| format!("--partition={one}")));
+    words.extend(options.qos.iter().map(|one| format!("--qos={one}")));
     words.extend(options.more.iter().cloned());
     words.push(folder.state(JOB_SCRIPT_NAME).display().to_string());
     let measure = record_command(&options.program, &options.command, &record);
