@@ -19,6 +19,7 @@ mod emit;
 mod errors;
 mod explain;
 mod fields;
+mod fleet;
 mod foreign;
 mod formats;
 mod fortran;

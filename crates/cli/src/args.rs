@@ -8,6 +8,7 @@ mod arrays;
 pub(crate) mod check;
 mod compare;
 pub(crate) mod device;
+pub(crate) mod fleet;
 #[cfg(test)]
 mod fuzz;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub(crate) use watch::{WatchArgs, WhenBusy};
 
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use nodegauge_analysis::expect::Expectation;
+use nodegauge_fleet::reference::Reference;
 use nodegauge_kernels::{Element, Kernel};
 use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::Bytes;
@@ -165,6 +167,9 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Write a report of saved runs: one self-contained HTML file, or text for other tools
     Report(report::ReportArgs),
+    /// Rank the nodes of a cluster, make its reference, and measure all its nodes
+    #[command(subcommand)]
+    Fleet(fleet::FleetCommand),
     /// Print a script that completes commands and options in a shell
     Completions {
         /// Shell that runs the script
@@ -325,6 +330,9 @@ pub(crate) struct Conditions {
     /// 'mpi.bw>=10GB/s@1MiB', --expect 'io.random_read>=1GB/s@4KiB', --expect 'hpl.rating>=80%'
     #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     pub(crate) expect: Vec<Expectation>,
+    /// Exit with 1 if a figure is worse than the bound of this reference, which fleet baseline wrote
+    #[arg(long, value_name = "FILE", value_parser = fleet::read_reference, help_heading = "Output")]
+    pub(crate) reference: Option<Reference>,
     /// Let suspect figures meet the conditions of --expect
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) accept_suspect: bool,

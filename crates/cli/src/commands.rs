@@ -9,6 +9,7 @@ mod device;
 mod doctor;
 mod documents;
 mod explain;
+mod fleet;
 mod history;
 mod hpl;
 mod io;
@@ -55,6 +56,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::History(history)) => history::execute(history),
         Some(Command::Compare(args)) => compare::execute(args),
         Some(Command::Report(args)) => report::execute(args),
+        Some(Command::Fleet(command)) => fleet::execute(command),
         Some(Command::Completions { shell }) => documents::completions(*shell),
         Some(Command::Man { output: None }) => documents::man(),
         Some(Command::Man { output: Some(folder) }) => documents::man_pages(folder),

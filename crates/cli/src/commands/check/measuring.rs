@@ -140,7 +140,8 @@ impl Check<'_> {
     /// Adds the figures of a record.
     fn add(&mut self, record: &Record, examination: &Examination) {
         let registry = gauges::registry();
-        let selection = FigureSelection { gauges: &GAUGES, registry: &registry, all: false };
+        let selection =
+            FigureSelection { gauges: &GAUGES, registry: &registry, all: false, facts: false };
         for figure in selection.of(record) {
             let known = self.figures.iter_mut().find(|checked| checked.key == figure.key);
             match known {
