@@ -335,7 +335,9 @@ mod tests {
             all.iter().map(|one| (one.ranks(), one.placed()[0].placement.threads.len())).collect();
         assert_eq!(counts, [(Some(4), 4), (Some(2), 8)]);
         assert!(
-            notices[0].message.starts_with("hybrid 16x2 left out: cannot place 32 threads"),
+            notices[0]
+                .message
+                .starts_with("hybrid 16x2 left out: cannot place 16 ranks of 2 threads"),
             "{}",
             notices[0]
         );

@@ -227,7 +227,7 @@ mod tests {
             "numa=local;bind:0,1",
             "pages",
             "env:OMP_SCHEDULE='static,4',dynamic,",
-            "env:_A1=it'\\''s,b",
+            "env:_A1='it'\\''s',b",
         ] {
             let axis: ProgramAxis = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(axis.to_string().parse::<ProgramAxis>(), Ok(axis), "{text}");
