@@ -53,6 +53,10 @@ fn facts(record: &Record) -> String {
     parts.join(" \u{b7} ")
 }
 
+fn are(count: usize) -> &'static str {
+    if count == 1 { "is" } else { "are" }
+}
+
 /// Returns how far the figures of a record can be trusted, in one sentence.
 fn trust(record: &Record) -> (Tone, String) {
     let own: Vec<&Measurement> = record.measurements.iter().filter(|m| !m.is_published()).collect();
@@ -70,10 +74,10 @@ fn trust(record: &Record) -> (Tone, String) {
     }
     let (tone, text) = if invalid > 0 {
         let why = first(Status::Invalid);
-        (Tone::Bad, format!("Do not use all figures: {invalid} of {all} invalid ({why})."))
+        (Tone::Bad, format!("Do not use all figures: {invalid} of {all} {} invalid ({why}).", are(invalid)))
     } else if suspect > 0 {
         let why = first(Status::Suspect);
-        (Tone::Warning, format!("Use with care: {suspect} of {all} suspect ({why})."))
+        (Tone::Warning, format!("Use with care: {suspect} of {all} {} suspect ({why}).", are(suspect)))
     } else if record.machine.is_imported() {
         let text = "As printed by another program: the state of the node is unknown.";
         (Tone::Plain, text.to_owned())
