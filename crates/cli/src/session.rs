@@ -9,6 +9,7 @@ use crate::progress::Progress;
 use crate::saving::Saving;
 use crate::signals::Signals;
 use nodegauge_analysis::expect::Figures;
+use nodegauge_gauge::ledger::LedgerWatch;
 use nodegauge_gauge::{Gauge, Planned, Site};
 use nodegauge_history::Store;
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
@@ -108,6 +109,7 @@ pub(crate) fn description(machine: Machine, findings: Vec<record::Finding>) -> R
         machine,
         findings,
         notices: Vec::new(),
+        ledger: None,
         measurements: Vec::new(),
     }
 }
@@ -198,8 +200,10 @@ pub(crate) fn conduct(
     let command = std::env::args().nth(1).filter(|word| !word.starts_with('-'));
     let command = command.as_deref().unwrap_or("run");
     let mut progress = Progress::new(common.quiet, session.signals.clone(), command, common.budget);
+    let watch = LedgerWatch::begin(&node.root);
     let measured = gauge(&node, &mut progress);
     let mut found = Outcome::of_run(measured, &progress)?;
+    let ledger = watch.end(&mut found, &gauges::GAUGES);
     progress.finish();
     nodegauge_published::add_to(&mut found, &node.machine, common.against.as_ref());
     let skipped = nodegauge_toolchain::skipped_folders(|name| std::env::var_os(name));
@@ -213,6 +217,7 @@ pub(crate) fn conduct(
         complete,
         labels: common.label.iter().cloned().collect(),
         notices: found.notices,
+        ledger: Some(ledger),
         measurements: found.measurements,
         ..description(node.machine, findings)
     };
