@@ -29,13 +29,13 @@ use serde::Serialize;
 pub struct Page {
     /// Title line of the page.
     pub heading: String,
-    /// Subject of the page; `None` for pages without a run.
+    /// What the page is about; `None` for pages without a run.
     pub head: Option<Head>,
     /// Sections of the page.
     pub sections: Vec<Section>,
 }
 
-/// Subject of a page: what was measured where and when, and how far the figures can be trusted.
+/// Head of a page: what was measured where and when, and how far the figures can be trusted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Head {
     /// Host, processor, sockets and cores.

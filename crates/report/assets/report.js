@@ -88,9 +88,10 @@
       const within = (value) => value >= least * 0.9999 && value <= most * 1.0001;
       for (const factors of [[1, 2, 5], [1, 3], [1]]) {
         const ticks = decades.flatMap((decade) => factors.map((factor) => factor * 10 ** decade)).filter(within);
-        if (ticks.length <= count) return ticks;
+        if (ticks.length <= count && ticks.length > 2) return ticks;
       }
       const step = Math.ceil(decades.length / count);
+      if (decades.length <= 2) return ticksOf(least, most, unit, false, count);
       return decades.filter((_, i) => i % step === 0).map((decade) => 10 ** decade).filter(within);
     }
     const raw = (most - least) / Math.max(1, count - 1);

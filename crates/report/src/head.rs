@@ -1,6 +1,6 @@
 //! Head of a page: host, processor, command and date of a run, and one sentence on how far its figures can be trusted.
 
-use crate::{machine, run};
+use crate::machine;
 use nodegauge_gauge::view::{Block, Head, Note, Section, Tone};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Machine, Measurement, Record, Severity, Status};
@@ -42,7 +42,7 @@ pub(crate) fn title(machine: &Machine) -> String {
 
 /// Returns the command, the date, the duration, the kind of system and the kernel.
 fn facts(record: &Record) -> String {
-    let command = run::command(record);
+    let command = command(record);
     let command = if record.command.is_empty() { format!("{command} run") } else { command };
     let date = record.started.get(..16).unwrap_or(&record.started).replace('T', " ");
     let is_imported = record.machine.is_imported();
@@ -51,6 +51,21 @@ fn facts(record: &Record) -> String {
     parts.extend(record.machine.virtualisation.as_ref().map(|kind| format!("{kind} guest")));
     parts.extend(record.machine.kernel.clone());
     parts.join(" \u{b7} ")
+}
+
+/// Returns the command that repeats the run, quoted for shells.
+pub fn command(record: &Record) -> String {
+    let words = record.command.iter().map(|word| quoted(word));
+    std::iter::once("nodegauge".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// Quotes a word for shells.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 fn are(count: usize) -> &'static str {
@@ -74,10 +89,16 @@ fn trust(record: &Record) -> (Tone, String) {
     }
     let (tone, text) = if invalid > 0 {
         let why = first(Status::Invalid);
-        (Tone::Bad, format!("Do not use all figures: {invalid} of {all} {} invalid ({why}).", are(invalid)))
+        (
+            Tone::Bad,
+            format!("Do not use all figures: {invalid} of {all} {} invalid ({why}).", are(invalid)),
+        )
     } else if suspect > 0 {
         let why = first(Status::Suspect);
-        (Tone::Warning, format!("Use with care: {suspect} of {all} {} suspect ({why}).", are(suspect)))
+        (
+            Tone::Warning,
+            format!("Use with care: {suspect} of {all} {} suspect ({why}).", are(suspect)),
+        )
     } else if record.machine.is_imported() {
         let text = "As printed by another program: the state of the node is unknown.";
         (Tone::Plain, text.to_owned())

@@ -1,6 +1,7 @@
 //! Pages of records: the machine, the most important findings, and the figures with their evidence.
 
 use crate::compare::cut;
+pub use crate::head::command;
 use crate::{Conditions, card, head, machine, topology};
 use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone};
 use nodegauge_gauge::{Detail, Gauge};
@@ -173,21 +174,6 @@ fn about(record: &Record) -> Section {
     let commit = record.tool.commit.as_deref().unwrap_or("commit unknown");
     section.note("program", format!("nodegauge {} ({commit})", record.tool.version));
     section
-}
-
-/// Returns the command that repeats the run, quoted for shells.
-pub fn command(record: &Record) -> String {
-    let words = record.command.iter().map(|word| quoted(word));
-    std::iter::once("nodegauge".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
-}
-
-/// Quotes a word for shells.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// Returns a name for each of several runs: the labels in which the runs differ, with the host if other runs
