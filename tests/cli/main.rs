@@ -8,6 +8,7 @@ mod against;
 mod apps;
 mod browser;
 mod chapters;
+mod check;
 mod compare;
 mod compilers;
 mod contract;

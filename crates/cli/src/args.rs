@@ -5,6 +5,7 @@
 
 pub(crate) mod apps;
 mod arrays;
+pub(crate) mod check;
 mod compare;
 pub(crate) mod device;
 #[cfg(test)]
@@ -145,6 +146,11 @@ pub(crate) enum Command {
     Apps(Box<apps::AppsCommand>),
     /// Take short samples over a day: stream and memory latency, every ten minutes
     Watch(WatchArgs),
+    /// Check if this node is good: parts, hardware errors and, from level 2 on, measured figures
+    ///
+    /// Exit codes: 0 good or unknown, 1 bad; --nagios: 0 good, 2 bad, 3 unknown; --npd: 0 good, 1 bad, 2
+    /// unknown. The first line has at most 80 characters: host, reason, verdict.
+    Check(check::CheckArgs),
     /// List, show, export, import, label and remove saved runs
     #[command(subcommand)]
     History(HistoryCommand),
@@ -165,6 +171,12 @@ pub(crate) enum Command {
     },
     /// Print the JSON Schema of the record
     Schema,
+    /// Examine the node for check, without measuring (internal)
+    #[command(hide = true, name = check::EXAMINE_NODE)]
+    ExamineNode {
+        /// Time of the last check, seconds since 1970
+        since: u64,
+    },
     /// Measure as one rank (internal, for --ranks)
     #[command(hide = true, name = nodegauge_stream::ranks::COMMAND)]
     MeasureAsRank {

@@ -2,6 +2,7 @@
 //! result to a renderer.
 
 mod apps;
+mod check;
 mod children;
 mod compare;
 mod device;
@@ -47,6 +48,8 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Device(device)) => device::execute(device),
         Some(Command::Apps(apps)) => apps::execute(apps),
         Some(Command::Watch(args)) => watch::execute(args),
+        Some(Command::Check(args)) => check::execute(args),
+        Some(Command::ExamineNode { since }) => check::print_examination(*since),
         Some(Command::History(history)) => history::execute(history),
         Some(Command::Compare(args)) => compare::execute(args),
         Some(Command::Report(args)) => report::execute(args),

@@ -88,7 +88,7 @@ pub(crate) fn describe_options(
     if let Some(name) = processor {
         nodegauge_machine::catalog::named(name)?;
     }
-    Ok(DescribeOptions { dimms, processor: processor.map(str::to_owned) })
+    Ok(DescribeOptions { dimms, processor: processor.map(str::to_owned), passive: false })
 }
 
 /// Returns a record with a machine and findings, without measurements.

@@ -5,6 +5,7 @@
 //! nothing and opens no connection, except that `slurm` asks the programs of Slurm.
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod figures;
 pub mod inventory;
 pub mod reference;

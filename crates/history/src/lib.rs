@@ -12,6 +12,7 @@ mod find;
 mod list;
 mod moment;
 mod own;
+pub mod rasdaemon;
 mod schema;
 mod selector;
 mod store;

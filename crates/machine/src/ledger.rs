@@ -78,10 +78,19 @@ impl LedgerReading {
         }
     }
 
+    /// Returns the identifier of this boot, if the kernel reports it.
+    pub fn boot(&self) -> Option<&str> {
+        self.boot.as_deref()
+    }
+
+    /// True if the node was not started again between the readings, so that their counters can be compared.
+    pub fn is_of_same_boot(&self, earlier: &Self) -> bool {
+        self.boot.is_some() && self.boot == earlier.boot
+    }
+
     /// Returns the events since `earlier`. If the node was started again in between, these are all events since boot.
     pub fn since(&self, earlier: &Self) -> LedgerChange {
-        let is_same_boot = self.boot.is_some() && self.boot == earlier.boot;
-        if !is_same_boot {
+        if !self.is_of_same_boot(earlier) {
             return LedgerChange { events: self.all(), vanished: Vec::new() };
         }
         let key = |counter: &EventCounter| (counter.kind, counter.component.clone());

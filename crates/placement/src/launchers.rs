@@ -80,6 +80,12 @@ const LAUNCHERS: [Launcher; 5] = [
     },
 ];
 
+/// Returns the environment variables by which a process finds out that it is one of several ranks. A program that is
+/// started without them runs on its own.
+pub fn rank_variables() -> impl Iterator<Item = &'static str> {
+    LAUNCHERS.iter().flat_map(|launcher| [launcher.rank, launcher.ranks])
+}
+
 /// Returns a function that reads an environment variable as a number.
 fn number_of(lookup: impl Fn(&str) -> Option<String>) -> impl Fn(&str) -> Option<u32> {
     move |name| lookup(name)?.trim().parse().ok()
@@ -167,6 +173,12 @@ impl Started {
             device_count: 0,
             notices: vec![self.in_words()],
         })
+    }
+
+    /// Returns a name of the job for files: letters, digits, hyphens and points.
+    pub fn file_name(&self) -> String {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+        self.job.chars().map(|c| if is_plain(c) { c } else { '-' }).take(64).collect()
     }
 
     /// True if some ranks are on other hosts.

@@ -3,6 +3,8 @@
 
 mod adversarial;
 mod apps_mpi;
+mod check_faults;
+mod check_slurm;
 mod current_folder;
 mod device_drivers;
 mod examples;
