@@ -49,7 +49,7 @@ fn report(harness: &Harness, record: &str) -> PathBuf {
     harness.path("page.html")
 }
 
-/// Returns the pictures of a page: kind, data, and the number of shapes or coloured dots drawn.
+/// Returns the pictures of a page: kind, data, and the number of shapes and texts, or of coloured dots, drawn.
 pub const PICTURES: &str = "
     [...document.querySelectorAll('.chart')].map((chart) => {
         const svg = chart.querySelector('svg');
@@ -62,7 +62,7 @@ pub const PICTURES: &str = "
             context.drawImage(image, 0, 0, 200, 120);
             return context.getImageData(0, 0, 200, 120).data.filter((x) => x > 0).length;
         };
-        return {kind: chart.dataset.kind, drawn: svg ? svg.querySelectorAll('path').length : canvas ? dots() : 0};
+        return {kind: chart.dataset.kind, drawn: svg ? svg.querySelectorAll('path, text').length : canvas ? dots() : 0};
     })";
 
 /// Draws all surfaces by scrolling to them; returns their number.

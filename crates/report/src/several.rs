@@ -74,10 +74,10 @@ fn head(runs: &[Record], names: &[String], figures: &[Shared<'_>]) -> Head {
     };
     let (count, usable) = (all.clone().count(), all.filter(valid).count());
     let tone = if usable == count { Tone::Plain } else { Tone::Warning };
-    let figures = counted(count, "figure");
+    let counted_figures = counted(count, "figure");
     let trust = match count {
         0 => "No figure is in all runs.".to_owned(),
-        _ => format!("{usable} of {figures} that all runs have are valid and comparable."),
+        _ => format!("{usable} of {counted_figures} that all runs have are valid and comparable."),
     };
     Head {
         title: machines.join("; "),

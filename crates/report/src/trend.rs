@@ -162,8 +162,9 @@ impl TrendRuns {
     /// Returns the head of the page: the machines, the period, and the number of runs in doubt.
     fn head(&self, of: &str, runs: &str, [from, to]: [&str; 2]) -> Head {
         let machines: Vec<String> = self.machines.iter().map(crate::head::title).collect();
-        let most = |of: fn(&TrendRun) -> bool| {
-            let counts = self.figures.iter().map(|f| f.runs.iter().filter(|run| of(run)).count());
+        let most = |is_such: fn(&TrendRun) -> bool| {
+            let counts =
+                self.figures.iter().map(|f| f.runs.iter().filter(|run| is_such(run)).count());
             counts.max().unwrap_or(0)
         };
         let doubted = most(|run| run.status != Status::Valid);
@@ -236,10 +237,10 @@ impl TrendFigure {
         );
         self.doubts(section);
         let own = changes.iter().filter(|change| change.host == self.host);
-        let changes = own.map(|change| (change.at, change.change.clone())).collect();
+        let own_changes = own.map(|change| (change.at, change.change.clone())).collect();
         section.push(Picture {
-            title: format!("{}: {}", self.title, self.name(several)),
-            drawing: Drawing::Trend(self.picture(&regimes, gaps, changes)),
+            title: self.name(several),
+            drawing: Drawing::Trend(self.picture(&regimes, gaps, own_changes)),
         });
     }
 

@@ -63,9 +63,9 @@ fn samples_in_words(bar: &Bar) -> String {
 
 /// Returns the drawing and the words below it.
 fn strip(bar: &Bar) -> Vec<Markup> {
-    let limit = bar.limit.as_ref().map(|limit| limit.value);
+    let end_of_bar = bar.limit.as_ref().map(|limit| limit.value);
     // Disturbed samples beyond the end of the bar are drawn at the end.
-    let known = bar.samples.iter().copied().chain([bar.value]).chain(limit);
+    let known = bar.samples.iter().copied().chain([bar.value]).chain(end_of_bar);
     let most = known.fold(0.0, f64::max);
     let end = most * 1.01;
     let at = |value: f64| format!("{:.2}%", (value / end).clamp(0.0, 1.0) * 100.0);
@@ -93,7 +93,7 @@ fn strip(bar: &Bar) -> Vec<Markup> {
         }
     }
     inside.push(line("quoted", bar.value));
-    inside.extend(limit.map(|limit| line("limit", limit)));
+    inside.extend(end_of_bar.map(|value| line("limit", value)));
     let label = format!("{}: {}, {}", bar.title, bar.words, samples_in_words(bar));
     let height = HEIGHT.to_string();
     let attributes =

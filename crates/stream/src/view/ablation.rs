@@ -55,18 +55,18 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let mut bars = vec![start];
     at += from.0;
     for (m, step) in steps() {
-        let to = step.to.map(|best| best.0);
+        let reached = step.to.map(|best| best.0);
         let significant = !known || is_significant(step);
         bars.push(Step {
             name: m.name.clone(),
             from: at,
-            to,
+            to: reached,
             words: step.what.clone().unwrap_or_default(),
             label: factor(m, step).text,
             interval: ends(step).map(|ends| ends.map(|end| end * at)),
             is_open: !significant,
         });
-        at = to.unwrap_or(at);
+        at = reached.unwrap_or(at);
     }
     let waterfall = Steps { unit: Unit::BytesPerSecond, steps: bars };
     let drawing = Drawing::Steps(waterfall);

@@ -90,10 +90,11 @@ fn rates(figures: &[StreamFigure<'_>]) -> Table {
 /// Returns the samples of each kernel with the limit of the cores.
 fn strips(figures: &[StreamFigure<'_>], record: &Record) -> Picture {
     let bar = |(m, config): &StreamFigure<'_>| {
-        let what = config.isa.is_some().then(|| words::loop_of(config)).unwrap_or_default();
         let statistic = m.quoted.name();
-        let what =
-            if what.is_empty() { statistic.to_owned() } else { format!("{statistic}; {what}") };
+        let what = match &config.isa {
+            Some(_) => format!("{statistic}; {}", words::loop_of(config)),
+            None => statistic.to_owned(),
+        };
         Bar::of(&m.name, what, m, reach(record, m), &record.machine)
     };
     let card = Card { bars: figures.iter().filter_map(bar).collect() };

@@ -232,8 +232,9 @@ fn picture(cells: &[&[StreamFigure<'_>]], charted: usize) -> Option<Picture> {
     let name = places[axis].0;
     let x = if name == "size" { Scale::Bytes } else { Scale::Number };
     let ticks = series.iter().flat_map(|series| &series.dots).map(|dot| dot.0).collect();
-    let names = [if name == "size" { "size of an array" } else { name }, ""];
-    let names = names.map(|name| AXES.into_iter().find(|axis| *axis == name).unwrap_or(""));
+    let titled = if name == "size" { "size of an array" } else { name };
+    let title = AXES.into_iter().find(|known| *known == titled).unwrap_or("");
+    let names = [title, ""];
     let y = Scale::Rate(m.unit);
     let chart = Chart { names, x, y, ticks, series, marks, ..Chart::default() };
     Some(Picture::chart(format!("{} over {name}", m.name), chart))
