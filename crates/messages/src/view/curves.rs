@@ -101,7 +101,7 @@ pub(super) fn pictures(
         };
         // The size from which a message waits for its receiver.
         let eager = |f: &&ShownFigure<'_>| f.config.curve.as_ref()?.rendezvous().map(|(at, _)| at);
-        let eager = own.iter().filter(|f| !f.is_own()).find_map(|f| eager(f));
+        let eager = own.iter().filter(|f| !f.is_own()).find_map(eager);
         let guides = eager.map(|at| Guide::x(at as f64, format!("eager below {}", Bytes(at))));
         let chart = Chart {
             names: ["message size", ""],
