@@ -45,18 +45,18 @@ fn the_choice_is_remembered_until_the_machine_changes() {
     // A later run uses the choice for options that are not given, and tests no loops. Its arrays have the
     // default size, because the choice does not apply to other sizes.
     let quick = ["stream", "--samples", "3", "--budget", "1", "--json", "--dimms=1024x20000"];
-    let record = harness.run(&quick).exits(0).json();
-    let used = remembered(&record).unwrap_or_else(|| panic!("{record:#}"));
+    let next = harness.run(&quick).exits(0).json();
+    let used = remembered(&next).unwrap_or_else(|| panic!("{next:#}"));
     if choice["validity"]["status"] != "valid" {
         // On a busy machine the search is in doubt, and later runs do not rely on it.
         assert!(used.contains("is ignored because it is suspect"), "{used}");
     } else {
         assert!(used.contains("as tuned on"), "{used}");
     }
-    let tuned = relied_on(tuned.clone());
-    let harness = Harness::new();
-    save(&harness, &tuned);
-    let record = harness.run(&quick).exits(0).json();
+    let undoubted = relied_on(tuned.clone());
+    let quiet = Harness::new();
+    save(&quiet, &undoubted);
+    let record = quiet.run(&quick).exits(0).json();
     for m in measurements(&record) {
         let name = m["name"].as_str().unwrap();
         assert_eq!(m["config"]["loops_tried"], 0, "nothing is left to choose");
@@ -64,16 +64,16 @@ fn the_choice_is_remembered_until_the_machine_changes() {
         assert_eq!(m["config"]["isa"], chosen["loops"][name]["isa"]);
         assert_eq!(m["config"]["pages"]["asked"], chosen["pages"]);
     }
-    let untuned = harness.run(&[&quick[..], &["--untuned"]].concat()).exits(0).json();
+    let untuned = quiet.run(&[&quick[..], &["--untuned"]].concat()).exits(0).json();
     assert_eq!(remembered(&untuned), None);
-    let fixed = harness.run(&[&quick[..], &["--pages", "4k", "--threads", "1"]].concat()).exits(0);
+    let fixed = quiet.run(&[&quick[..], &["--pages", "4k", "--threads", "1"]].concat()).exits(0);
     let fixed = fixed.json();
     assert_eq!(measurements(&fixed)[0]["config"]["pages"]["asked"], "4k");
     assert_eq!(measurements(&fixed)[0]["config"]["threads"], 1);
 
     // The same record with another kernel version is not used, and the reason is reported.
     let other = Harness::new();
-    let mut old = tuned.clone();
+    let mut old = undoubted.clone();
     old["machine"]["kernel"] = "Linux 2.6.32".into();
     save(&other, &old);
     let other_record = other.run(&quick).exits(0).json();
