@@ -35,6 +35,8 @@ const TESTS: [(&str, Shows, View); 5] = [
     (MIX, |_| true, mix),
 ];
 
+/// Ratio of two consecutive working sets above which sets between them were skipped.
+const SKIPPED: f64 = 4.0;
 /// Length of the longest bar, characters.
 const LONGEST_BAR: usize = 30;
 
@@ -174,10 +176,19 @@ impl<'a> Curves<'a> {
         self.sets.iter().filter_map(|set| self.at(*set, kind)).collect()
     }
 
-    /// Returns the dots of a curve, with a gap at each set that was not measured.
+    /// Returns the dots of a curve, with a gap at each set that was not measured and between sets that are far apart.
     fn dots(&self, kind: &str) -> Vec<(f64, f64)> {
         let value = |set: u64| self.at(set, kind).and_then(|(m, _)| m.value).unwrap_or(f64::NAN);
-        self.sets.iter().map(|set| (*set as f64, value(*set))).collect()
+        let mut dots: Vec<(f64, f64)> = Vec::new();
+        for set in &self.sets {
+            let x = *set as f64;
+            // The plan has at least two sets for each factor of two; a larger step was skipped.
+            if let Some((before, _)) = dots.last().filter(|(before, _)| x > before * SKIPPED) {
+                dots.push(((before * x).sqrt(), f64::NAN));
+            }
+            dots.push((x, value(*set)));
+        }
+        dots
     }
 
     /// Returns a line for each cache at the largest set that fits into it, for all threads together.
