@@ -330,7 +330,8 @@ mod tests {
             Block::Table(cells),
         ];
         let section = Section { blocks, ..Section::default() };
-        let hostile_page = Page { heading: hostile.to_owned(), sections: vec![section] };
+        let hostile_page =
+            Page { heading: hostile.to_owned(), sections: vec![section], ..Page::default() };
         let shown = super::page(&hostile_page, Style { width: 80, colour: false });
         assert!(!shown.contains(['\x1b', '\x07', '\r', '\u{202e}']), "{shown:?}");
         assert!(!shown.lines().any(|line| line.starts_with("fake")), "{shown}");
