@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn every_line_of_hpl_is_there_in_its_order() {
-        let text = write(8000, &[128, 192, 256], &[(1, 2)]);
+        let text = write(8000, &[128, 192, 256], &[(1, 2)], "as requested");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 31);
         assert_eq!(lines[4], "1            # of problems sizes (N)");
