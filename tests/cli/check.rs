@@ -2,6 +2,8 @@
 
 use crate::harness::Harness;
 use serde_json::{Value, json};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 
 /// Returns a reference for nodes like this one, with changes of the group.
 pub fn reference(harness: &Harness, name: &str, change: impl Fn(&mut Value)) -> String {
@@ -114,22 +116,26 @@ fn the_state_has_the_counters_and_the_last_measured_verdict() {
 }
 
 #[test]
-fn a_figure_far_below_the_reference_is_measured_twice() {
+fn no_output_of_a_check_follows_a_link_of_another_user() {
     let harness = Harness::new();
-    let high = reference(&harness, "high.json", |group| group["figures"] = triad(1e18));
-    let options = ["--level", "2", "--when-busy", "measure", "--deadline", "60", "--json"];
-    let document = harness.run(&[&["check", "--reference", &high][..], &options].concat()).json();
-    let figures = document["figures"].as_array().unwrap();
-    let figure = figures.iter().find(|figure| figure["name"] == "triad");
-    let values = figure.unwrap_or_else(|| panic!("{document}"))["values"].as_array().unwrap();
-    assert_eq!(values.len(), 2, "{document}");
-    // Other load makes the figure doubtful, and the node unknown.
-    let verdict = document["remarks"].as_array().unwrap();
-    let of_triad = verdict.iter().find(|one| one["text"].as_str().unwrap().starts_with("triad "));
-    let of_triad = of_triad.unwrap_or_else(|| panic!("{document}"));
-    let is_bad = of_triad["verdict"] == "bad"
-        && of_triad["reason"].as_str().unwrap().starts_with("mem 0% of ref");
-    assert!(is_bad || of_triad["reason"] == "disturbed", "{document}");
-    // The runs are in the history.
-    harness.run(&["history", "list", "--label", "check=yes", "-q"]).exits(0).says("01");
+    let victim = harness.write("victim", "OLD CONTENT");
+    let shared = harness.path("shared");
+    std::fs::create_dir(&shared).unwrap();
+    std::os::unix::fs::symlink(&victim, shared.join("out")).unwrap();
+    std::fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
+    let link = harness.arg("shared/out");
+    // The verdict does not depend on the state.
+    let said = harness.run(&["check", "--deadline", "60", "--state", &link]);
+    assert!(said.stdout.contains("state not saved: "), "{}", said.stdout);
+    let ranks = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "2")];
+    let other = harness.arg("other");
+    for files in [
+        ["--exclude-file", &link, "--node-file", &other],
+        ["--exclude-file", &other, "--node-file", &link],
+    ] {
+        let args = [&["check", "--vet", "1"][..], &files].concat();
+        harness.run_with(&ranks, &args).exits(3).complains("is a symbolic link in a folder");
+    }
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "OLD CONTENT");
+    assert!(!harness.path("other").exists());
 }

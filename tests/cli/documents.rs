@@ -3,7 +3,7 @@
 use crate::harness::Harness;
 
 /// Every command with its subcommands.
-const COMMANDS: [&[&str]; 38] = [
+const COMMANDS: [&[&str]; 39] = [
     &[],
     &["run"],
     &["machine"],
@@ -28,6 +28,7 @@ const COMMANDS: [&[&str]; 38] = [
     &["apps", "hpcg"],
     &["apps", "iccg"],
     &["apps", "trapezoid"],
+    &["check"],
     &["compare"],
     &["report"],
     &["roofline"],

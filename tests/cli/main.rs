@@ -19,6 +19,7 @@ mod emit;
 mod errors;
 mod explain;
 mod fields;
+mod fleet;
 mod foreign;
 mod formats;
 mod fortran;
@@ -35,6 +36,7 @@ mod mpi;
 mod outcome;
 mod output;
 mod outputs;
+mod own_program;
 mod places;
 #[path = "../program.rs"]
 mod program;

@@ -25,8 +25,10 @@ const OUTPUTS: [(&[&str], &str); 13] = [
     (&["compare", "latest", "latest", "--json"], "out"),
 ];
 
-/// Options that name a file or folder that is not written, or that is the history.
-const NO_OUTPUTS: [&str; 3] = ["--db", "--osu", "--path"];
+/// Options that name a file or folder that is not written, or that is the history; and those of `check` with a test of
+/// their own in `check.rs`.
+const NO_OUTPUTS: [&str; 7] =
+    ["--db", "--exclude-file", "--node-file", "--osu", "--path", "--reference", "--state"];
 /// Arguments that commands require.
 const REQUIRED: [(&str, &[&str]); 3] =
     [("history show", &["latest"]), ("compare", &["latest", "latest"]), ("report", &["latest"])];

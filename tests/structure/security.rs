@@ -167,9 +167,15 @@ fn with_any(sequences: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn programs_are_started_in_two_places_and_never_by_a_shell() {
+fn programs_are_started_in_these_places_and_never_by_a_shell() {
     let starts = ["Command :: new", "libc :: execv", "libc :: system", "libc :: popen"];
-    let expected = ["crates/team/src/launched/coordinator.rs", "crates/toolchain/src/job.rs"];
+    // The user's program at the place of a rank, and nodegauge itself as the watchdog of a sweep.
+    let expected = [
+        "crates/programs/src/placed.rs",
+        "crates/team/src/launched/coordinator.rs",
+        "crates/toolchain/src/job.rs",
+        "crates/toolchain/src/watchdog.rs",
+    ];
     assert_eq!(with_any(&starts), expected);
     let shells = [r#""sh""#, r#""/bin/sh""#, r#""bash""#, r#""/bin/bash""#];
     assert_eq!(with_any(&shells), [] as [String; 0]);

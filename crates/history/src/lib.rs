@@ -21,7 +21,7 @@ mod transfer;
 pub use error::HistoryError;
 pub use list::{LabelledRuns, ListedFigures, RunFilter, RunLine};
 pub use moment::Moment;
-pub use selector::{means_a_file, parse, read_file};
+pub use selector::{means_a_file, read_file};
 pub use store::Store;
 pub use transfer::{Imported, records};
 

@@ -142,6 +142,16 @@ impl Export<'_> {
     }
 }
 
+/// Returns a page as one HTML file. Names of pictures and tables that are saved from it begin with `name`.
+pub fn html_page(page: &Page, name: &str) -> String {
+    crate::html::page(page, name)
+}
+
+/// Returns a page as Markdown.
+pub fn markdown_page(page: &Page) -> String {
+    crate::markdown::page(page)
+}
+
 /// Returns `nodegauge-ID` with the characters of `id` that are safe in a file name: the identifier of a record from a
 /// file may contain any character.
 pub fn file_stem(id: &str) -> String {

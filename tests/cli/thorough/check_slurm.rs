@@ -2,10 +2,9 @@
 
 use crate::check::reference;
 use crate::harness::{Harness, Part, skip};
+use crate::program;
 use crate::thorough::slurm::Slurm;
 use std::path::PathBuf;
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_nodegauge");
 
 /// Control group with a quota of CPU time, into which the daemon of a node is moved. All nodes are this machine, so that
 /// nothing else makes one of them slow.
@@ -72,9 +71,10 @@ fn a_job_keeps_the_nodes_that_are_not_bad_and_runs_on_them() {
         return skip(Part::Slurm, "this node is not good itself");
     }
     let Some(_slow) = SlowGroup::of(slurm.nodes[2]) else { return };
+    let program = program::path();
     let vet = |keep: &str, more: &str| {
         let script = format!(
-            "srun -N4 --ntasks-per-node=1 --overlap {PROGRAM} check --vet {keep} --deadline 60 --no-save \
+            "srun -N4 --ntasks-per-node=1 --overlap {program} check --vet {keep} --deadline 60 --no-save \
              --reference {good} --exclude-file bad.txt --node-file good.txt {more}"
         );
         harness.run_other(&["salloc", "-Q", "-N4", "sh", "-c", &script], &variables)

@@ -99,6 +99,9 @@ struct Check<'a> {
 pub(crate) fn execute(args: &CheckArgs) -> Result<Exit, Failure> {
     let started = Instant::now();
     let deadline = Deadline(started + args.time());
+    if let Some(sink) = args.json.as_deref().map(Sink::from) {
+        sink.check()?;
+    }
     let vetting = args.vet.map(|keep| vetting::Vetting::new(args, keep)).transpose()?;
     let signals = Signals::listen()
         .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;

@@ -50,7 +50,8 @@ pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
 fn judged(records: &[Record], args: &ReportArgs) -> Exit {
     let conditions = &args.conditions;
     let reports_failures = args.format.0.reports_failures();
-    let asked = reports_failures || conditions.strict || !conditions.expect.is_empty();
+    let has_conditions = !conditions.expect.is_empty() || conditions.reference.is_some();
+    let asked = reports_failures || conditions.strict || has_conditions;
     let unmet = records.iter().zip(run::names(records)).filter(|(record, name)| {
         let run = if records.len() > 1 { format!("{name}: ") } else { String::new() };
         let unmet = session::unmet(conditions, record, &run, false);

@@ -68,7 +68,8 @@ impl Check<'_> {
         for (at, part) in again.iter().enumerate() {
             let rest = (again.len() - at) as u32;
             let left = self.deadline.left().saturating_sub(GRACE) / rest;
-            let budget = left.saturating_sub(START);
+            // As long as the first measurement, if there is time.
+            let budget = left.saturating_sub(START).min(whole.mul_f64(part.share));
             if budget < LEAST || self.signals.received().is_some() {
                 break;
             }
@@ -139,7 +140,8 @@ impl Check<'_> {
     /// Adds the figures of a record.
     fn add(&mut self, record: &Record, examination: &Examination) {
         let registry = gauges::registry();
-        let selection = FigureSelection { gauges: &GAUGES, registry: &registry, all: false };
+        let selection =
+            FigureSelection { gauges: &GAUGES, registry: &registry, all: false, facts: false };
         for figure in selection.of(record) {
             let known = self.figures.iter_mut().find(|checked| checked.key == figure.key);
             match known {

@@ -63,6 +63,9 @@ impl Vetting {
         let Some(exclude) = args.exclude_file.clone() else {
             return Err(Failure::usage("--vet needs --exclude-file").hint(hint));
         };
+        for file in [&args.exclude_file, &args.node_file].into_iter().flatten() {
+            Sink::File(file.clone()).check()?;
+        }
         // Slurm's name of the node, which its options accept, may differ from that of the host.
         let named = std::env::var("SLURMD_NODENAME").ok();
         let host = named.unwrap_or_else(super::host);
