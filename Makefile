@@ -1,5 +1,5 @@
 # make run: install required packages, build, and measure this node.   make test: run the tests.
-.PHONY: run build test test-all check bench install release deb rpm wheel archive packages check-release release-arm deny book clean
+.PHONY: run build test test-all check bench gallery install release deb rpm wheel archive packages check-release release-arm deny book clean
 
 run: build
 	@./target/release/nodegauge run $(ARGS)
@@ -40,6 +40,10 @@ bench:
 	for bench in $(BENCHES); do \
 		cargo bench --package nodegauge --bench $$bench --locked || exit 1; \
 	done
+
+# Pictures of docs/gallery.md from short runs on this node, so that a change of style is seen in one commit.
+gallery: build
+	@./scripts/gallery target/release/nodegauge
 
 # The built program with man pages and completions; needs no compiler, so root needs no cargo.
 PREFIX ?= /usr/local
