@@ -106,7 +106,7 @@ pub fn page(intake: &Intake, between: &[FactDifference], since: Option<&[FactDif
     sections.push(not_read);
     let nodes = newest(intake).len();
     let heading = format!("nodegauge fleet: differences of {}", counted(nodes, "node"));
-    Page { heading, sections }
+    Page { heading, sections, ..Page::default() }
 }
 
 fn section(id: &'static str, differences: &[FactDifference], usual: &str) -> Section {

@@ -26,7 +26,7 @@ pub fn of(ranking: &Ranking, all: bool) -> Page {
     sections.push(verdict(ranking));
     let groups = counted(ranking.groups.len(), "group");
     let heading = format!("nodegauge fleet: {} in {groups}", counted(ranking.count(), "node"));
-    Page { heading, sections }
+    Page { heading, sections, ..Page::default() }
 }
 
 fn tone(verdict: Verdict) -> Tone {

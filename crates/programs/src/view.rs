@@ -193,6 +193,7 @@ fn chart(rows: &[Row<'_>]) -> Option<Chart> {
             name: if name.is_empty() { axis.clone() } else { name },
             dots: of.iter().filter_map(dot).collect(),
             joined: DotConnection::InOrder,
+            ..ChartSeries::default()
         })
         .collect();
     let y = match unit {
@@ -200,7 +201,7 @@ fn chart(rows: &[Row<'_>]) -> Option<Chart> {
         Unit::Factor => Scale::Number,
         other => Scale::Rate(other),
     };
-    Some(Chart { x: Scale::Number, y, ticks, series, marks: Vec::new() })
+    Some(Chart { y, ticks, series, ..Chart::default() })
 }
 
 /// Returns the sentence about the fastest combination.
