@@ -177,11 +177,8 @@ impl<'a> FleetRun<'a> {
                 continue;
             }
             match self.folder.read_state(&job_file(&host)) {
-                Some(id) => {
-                    if self.is_active(&host, &id, queue.get(&id))? {
-                        active.push(host);
-                    }
-                }
+                Some(id) if self.is_active(&host, &id, queue.get(&id))? => active.push(host),
+                Some(_) => {}
                 None if !self.failed.contains_key(&host) => waiting.push(host),
                 None => {}
             }
