@@ -80,7 +80,7 @@ fn record(i: usize, samples: usize) -> Value {
     record["id"] = json!(format!("01M7ZV{i:020}"));
     record["machine"]["host"] = json!(format!("n{i:05}"));
     let spread = 1.0 + 0.01 * ((i * 7919 % 1000) as f64 / 500.0 - 1.0);
-    let factor = if i % 100 == 0 { 0.8 } else { spread };
+    let factor = if i.is_multiple_of(100) { 0.8 } else { spread };
     let known = record["measurements"].as_array().expect("figures").clone();
     let figures = (0..FIGURES).map(|number| {
         let mut one = known[number % known.len()].clone();
