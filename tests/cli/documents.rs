@@ -3,7 +3,7 @@
 use crate::harness::Harness;
 
 /// Every command with its subcommands.
-const COMMANDS: [&[&str]; 39] = [
+const COMMANDS: [&[&str]; 46] = [
     &[],
     &["run"],
     &["machine"],
@@ -28,11 +28,18 @@ const COMMANDS: [&[&str]; 39] = [
     &["apps", "hpcg"],
     &["apps", "iccg"],
     &["apps", "trapezoid"],
-    &["check"],
     &["compare"],
     &["report"],
     &["roofline"],
     &["watch"],
+    &["check"],
+    &["sweep"],
+    &["fleet"],
+    &["fleet", "rank"],
+    &["fleet", "baseline"],
+    &["fleet", "diff"],
+    &["fleet", "script"],
+    &["fleet", "run"],
     &["schema"],
     &["history"],
     &["history", "list"],

@@ -1,7 +1,7 @@
 //! Makes the reference of a site from a ranked fleet, without its slow nodes, and prints it for ReFrame.
 
 use crate::figures::FigureKey;
-use crate::rank::{FigureStatistics, RankedGroup, Ranking, Verdict};
+use crate::rank::{FigureStatistics, RankVerdict, RankedGroup, Ranking};
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup, SCHEMA};
 use crate::robust::limit;
 use nodegauge_measure::quantity::{counted, trimmed};
@@ -26,7 +26,7 @@ pub fn of(ranking: &Ranking, tool: Tool, written: String) -> Result<Reference, F
 }
 
 fn group(ranked: &RankedGroup) -> ReferenceGroup {
-    let is_kept = |verdict| matches!(verdict, Verdict::Good | Verdict::Unknown);
+    let is_kept = |verdict| matches!(verdict, RankVerdict::Good | RankVerdict::Unknown);
     let kept = ranked.nodes.iter().filter(|node| is_kept(node.verdict));
     let nodes: Vec<String> = kept.map(|node| node.host.clone()).collect();
     let left_out = ranked.nodes.len() - nodes.len();
@@ -120,7 +120,7 @@ mod tests {
     use crate::intake::Intake;
     use crate::inventory::{Inventory, NodeKind};
     use crate::node::NodeRun;
-    use crate::rank::RankOptions;
+    use crate::rank::RankingOptions;
     use nodegauge_measure::record::Measurement;
     use std::collections::BTreeMap;
 
@@ -150,7 +150,7 @@ mod tests {
 
     fn made(runs: Vec<NodeRun>) -> Reference {
         let intake = Intake { runs, ..Intake::default() };
-        let ranking = Ranking::of(&intake, &RankOptions::default());
+        let ranking = Ranking::of(&intake, &RankingOptions::default());
         let tool = Tool { version: "0.1.0".to_owned(), commit: None };
         of(&ranking, tool, "2026-11-25T03:00:00Z".to_owned()).unwrap()
     }
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn without_figures_there_is_no_reference() {
-        let ranking = Ranking::of(&Intake::default(), &RankOptions::default());
+        let ranking = Ranking::of(&Intake::default(), &RankingOptions::default());
         let tool = Tool { version: "0".to_owned(), commit: None };
         assert!(of(&ranking, tool, String::new()).is_err());
     }

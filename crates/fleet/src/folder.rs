@@ -6,7 +6,7 @@
 //! its output.
 
 use crate::intake::STATE_FOLDER;
-use crate::rank::RankOptions;
+use crate::rank::RankingOptions;
 use nodegauge_measure::Failure;
 use nodegauge_os::OutputFile;
 use nodegauge_toolchain::mpi::HostList;
@@ -18,11 +18,11 @@ const LONGEST: u64 = 1 << 20;
 
 /// Folder of a fleet.
 #[derive(Debug, Clone)]
-pub struct Folder {
+pub struct FleetFolder {
     path: PathBuf,
 }
 
-impl Folder {
+impl FleetFolder {
     /// Returns the folder at a path, which need not exist.
     pub fn at(path: &Path) -> Self {
         Self { path: path.to_owned() }
@@ -96,7 +96,7 @@ impl Folder {
     }
 
     /// Adds the nodes of the fleet, and the reasons why jobs gave no record, to the conditions of a ranking.
-    pub fn add_to(&self, options: &mut RankOptions) {
+    pub fn add_to(&self, options: &mut RankingOptions) {
         for host in self.nodes() {
             if let Some(why) = self.read_state(&format!("{host}.failed")) {
                 options.failures.insert(host.clone(), why);
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn the_folder_is_the_state() {
         let temporary = tempfile::tempdir().unwrap();
-        let folder = Folder::create(&temporary.path().join("fleet")).unwrap();
+        let folder = FleetFolder::create(&temporary.path().join("fleet")).unwrap();
         assert!(folder.nodes().is_empty());
         folder.write_state("nodes", "n[1-3]").unwrap();
         folder.write_state("n2.failed", "TIMEOUT").unwrap();
@@ -121,8 +121,8 @@ mod tests {
         std::fs::write(folder.record("n1", 2), "{}").unwrap();
         std::fs::write(folder.record("n3", 2), "{}").unwrap();
         assert_eq!((folder.runs("n1"), folder.runs("n2"), folder.runs("n3")), (2, 0, 0));
-        let mut options = RankOptions::default();
-        Folder::at(folder.path()).add_to(&mut options);
+        let mut options = RankingOptions::default();
+        FleetFolder::at(folder.path()).add_to(&mut options);
         assert_eq!(options.expected, ["n1", "n2", "n3"]);
         assert_eq!(options.failures["n2"], "TIMEOUT");
         folder.remove_state("n2.failed");

@@ -3,7 +3,7 @@
 //! Names of nodes come from records of other nodes. Only names that follow the grammar of [`HostList`] are printed for
 //! another program; the others are named in the page only.
 
-use crate::rank::{RankedNode, Ranking, Verdict};
+use crate::rank::{RankVerdict, RankedNode, Ranking};
 use nodegauge_gauge::view::grouped;
 use nodegauge_toolchain::mpi::HostList;
 use serde_json::{Value, json};
@@ -98,8 +98,8 @@ pub fn json(ranking: &Ranking) -> Value {
     let folded = |verdict| HostList::folded(&ranking.hosts(verdict));
     json!({
         "schema": "nodegauge-rank/1",
-        "slow": folded(Verdict::Slow), "suspect": folded(Verdict::Suspect),
-        "unknown": folded(Verdict::Unknown), "missing": missing,
+        "slow": folded(RankVerdict::Slow), "suspect": folded(RankVerdict::Suspect),
+        "unknown": folded(RankVerdict::Unknown), "missing": missing,
         "groups": groups.collect::<Vec<_>>(), "not_read": rejected.collect::<Vec<_>>(),
         "duplicates": ranking.duplicates, "remarks": ranking.remarks,
     })
@@ -107,13 +107,13 @@ pub fn json(ranking: &Ranking) -> Value {
 
 /// Returns the slow nodes as one word, for `--exclude`; an empty line if there is none.
 pub fn exclude(ranking: &Ranking) -> String {
-    let (valid, _) = HostList::partition(&ranking.hosts(Verdict::Slow));
+    let (valid, _) = HostList::partition(&ranking.hosts(RankVerdict::Slow));
     format!("{}\n", HostList::folded(&valid))
 }
 
 /// Returns slow nodes whose names other programs may see, grouped by reason.
 fn by_reason(ranking: &Ranking) -> Vec<(String, String)> {
-    let slow = ranking.nodes(Verdict::Slow).map(|(_, node)| node);
+    let slow = ranking.nodes(RankVerdict::Slow).map(|(_, node)| node);
     let mut found = Vec::new();
     for (reason, nodes) in grouped(slow, |node: &&RankedNode| node.reason.clone()) {
         let hosts: Vec<String> = nodes.iter().map(|node| node.host.clone()).collect();
@@ -156,7 +156,7 @@ mod tests {
     fn ranking(slow: &[(&str, &str)]) -> Ranking {
         let node = |(host, reason): &(&str, &str)| RankedNode {
             host: (*host).to_owned(),
-            verdict: Verdict::Slow,
+            verdict: RankVerdict::Slow,
             reason: (*reason).to_owned(),
             explanation: String::new(),
             figures: Vec::new(),

@@ -2,7 +2,7 @@
 //! each figure with a histogram, and the differences of nodes.
 
 use crate::figures::LIMIT_SOURCE;
-use crate::rank::{FigureStatistics, RankedGroup, RankedNode, Ranking, Verdict};
+use crate::rank::{FigureStatistics, RankVerdict, RankedGroup, RankedNode, Ranking};
 use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone, grouped, summary};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::quantity::counted;
@@ -29,11 +29,11 @@ pub fn of(ranking: &Ranking, all: bool) -> Page {
     Page { heading, sections, ..Page::default() }
 }
 
-fn tone(verdict: Verdict) -> Tone {
+fn tone(verdict: RankVerdict) -> Tone {
     match verdict {
-        Verdict::Slow => Tone::Bad,
-        Verdict::Suspect | Verdict::Unknown => Tone::Warning,
-        Verdict::Good => Tone::Plain,
+        RankVerdict::Slow => Tone::Bad,
+        RankVerdict::Suspect | RankVerdict::Unknown => Tone::Warning,
+        RankVerdict::Good => Tone::Plain,
     }
 }
 
@@ -57,7 +57,7 @@ fn of_group(group: &RankedGroup, all: bool) -> Section {
     let good = if all { usize::MAX } else { GOOD_ROWS };
     let mut shown_good = 0;
     for node in &group.nodes {
-        shown_good += usize::from(node.verdict == Verdict::Good);
+        shown_good += usize::from(node.verdict == RankVerdict::Good);
         if shown_good > good || table.rows.len() == MOST_ROWS {
             break;
         }
@@ -69,7 +69,8 @@ fn of_group(group: &RankedGroup, all: bool) -> Section {
         let text = format!("{} are not listed; --format csv has all", counted(more, "more node"));
         section.push(Note::new("", text).faint());
     }
-    for node in group.nodes.iter().filter(|node| node.verdict != Verdict::Good).take(MOST_ROWS) {
+    for node in group.nodes.iter().filter(|node| node.verdict != RankVerdict::Good).take(MOST_ROWS)
+    {
         let text = format!("{}: {}", node.host, node.explanation);
         section.push(Note::new(node.verdict.name(), text).tone(tone(node.verdict)));
     }
@@ -119,7 +120,7 @@ fn row(node: &RankedNode, group: &RankedGroup, has_reference: bool) -> Vec<Table
 /// Returns the folded lists of nodes by verdict, the missing nodes and the texts that gave no record.
 fn lists(ranking: &Ranking) -> Section {
     let mut section = Section::new("lists");
-    for verdict in [Verdict::Slow, Verdict::Suspect, Verdict::Unknown] {
+    for verdict in [RankVerdict::Slow, RankVerdict::Suspect, RankVerdict::Unknown] {
         let hosts = ranking.hosts(verdict);
         if !hosts.is_empty() {
             let note = Note::new(verdict.name(), HostList::folded(&hosts)).tone(tone(verdict));
@@ -230,10 +231,10 @@ fn verdict(ranking: &Ranking) -> Section {
     };
     summary(format!(
         "{} slow, {} to measure again, {} unknown, {} missing, {} good{rejected}; limits: {LIMIT_SOURCE}",
-        count(Verdict::Slow),
-        count(Verdict::Suspect),
-        count(Verdict::Unknown),
+        count(RankVerdict::Slow),
+        count(RankVerdict::Suspect),
+        count(RankVerdict::Unknown),
         ranking.missing.len(),
-        count(Verdict::Good),
+        count(RankVerdict::Good),
     ))
 }

@@ -21,7 +21,7 @@ pub use reason::LONGEST_REASON;
 
 /// Verdict on a node, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum RankVerdict {
     /// A figure is beyond both limits in enough runs.
     Slow,
     /// A figure is beyond both limits, in fewer runs than are required to call the node slow.
@@ -33,7 +33,7 @@ pub enum Verdict {
 }
 
 nodegauge_measure::names!(
-    Verdict,
+    RankVerdict,
     "verdict",
     Slow = "slow",
     Suspect = "suspect",
@@ -43,7 +43,7 @@ nodegauge_measure::names!(
 
 /// Conditions of a ranking.
 #[derive(Debug, Clone, Default)]
-pub struct RankOptions {
+pub struct RankingOptions {
     /// Reference of the site.
     pub reference: Option<Reference>,
     /// Nodes that should have been measured.
@@ -111,7 +111,7 @@ pub struct RankedNode {
     /// Host name.
     pub host: String,
     /// Verdict.
-    pub verdict: Verdict,
+    pub verdict: RankVerdict,
     /// Reason in at most 20 characters; empty for a good node.
     pub reason: String,
     /// Reason at length.
@@ -161,14 +161,14 @@ impl<'a> Node<'a> {
 
 impl RankedGroup {
     /// Returns the nodes with a verdict.
-    pub fn of(&self, verdict: Verdict) -> impl Iterator<Item = &RankedNode> {
+    pub fn of(&self, verdict: RankVerdict) -> impl Iterator<Item = &RankedNode> {
         self.nodes.iter().filter(move |node| node.verdict == verdict)
     }
 }
 
 impl Ranking {
     /// Ranks the nodes of an intake.
-    pub fn of(intake: &Intake, options: &RankOptions) -> Self {
+    pub fn of(intake: &Intake, options: &RankingOptions) -> Self {
         let expected: HashSet<&str> = options.expected.iter().map(String::as_str).collect();
         let nodes = by_host(&intake.runs, &expected);
         let mut groups: Vec<RankedGroup> =
@@ -186,12 +186,12 @@ impl Ranking {
     }
 
     /// Returns all nodes with a verdict, with their groups.
-    pub fn nodes(&self, verdict: Verdict) -> impl Iterator<Item = (&RankedGroup, &RankedNode)> {
+    pub fn nodes(&self, verdict: RankVerdict) -> impl Iterator<Item = (&RankedGroup, &RankedNode)> {
         self.groups.iter().flat_map(move |group| group.of(verdict).map(move |node| (group, node)))
     }
 
     /// Returns the hosts with a verdict.
-    pub fn hosts(&self, verdict: Verdict) -> Vec<String> {
+    pub fn hosts(&self, verdict: RankVerdict) -> Vec<String> {
         self.nodes(verdict).map(|(_, node)| node.host.clone()).collect()
     }
 
@@ -258,7 +258,7 @@ fn columns(nodes: &[Node<'_>]) -> Vec<Column> {
 }
 
 /// Ranks the nodes of a group.
-fn ranked(members: &group::Members<'_>, options: &RankOptions) -> RankedGroup {
+fn ranked(members: &group::Members<'_>, options: &RankingOptions) -> RankedGroup {
     let nodes = &members.nodes;
     let reference = options.reference.as_ref();
     let of_group = reference.and_then(|all| all.group_for(&members.kind, &members.inventory));
@@ -360,7 +360,7 @@ fn judged(
     statistics: &[FigureStatistics],
     members: &group::Members<'_>,
     peers: &reason::Peers,
-    options: &RankOptions,
+    options: &RankingOptions,
 ) -> RankedNode {
     let share = |figure: &RankedFigure| figure.of_reference.unwrap_or(1.0).min(figure.share);
     let known = || figures.iter().enumerate().filter_map(|(i, one)| Some((i, one.as_ref()?)));
@@ -376,11 +376,11 @@ fn judged(
     let decided = deciding.and_then(|index| figures[index].as_ref());
     let confirmed = decided.is_some_and(|one| one.runs_beyond >= options.confirm.max(1));
     let verdict = match beyond {
-        Some(_) if is_busy => Verdict::Unknown,
-        Some(_) if confirmed => Verdict::Slow,
-        Some(_) => Verdict::Suspect,
-        None if is_judged => Verdict::Good,
-        None => Verdict::Unknown,
+        Some(_) if is_busy => RankVerdict::Unknown,
+        Some(_) if confirmed => RankVerdict::Slow,
+        Some(_) => RankVerdict::Suspect,
+        None if is_judged => RankVerdict::Good,
+        None => RankVerdict::Unknown,
     };
     let differences = members.inventory.differences(&node.latest().inventory);
     let mut ranked = RankedNode {
@@ -400,7 +400,7 @@ fn judged(
 }
 
 /// Returns expected nodes without a run, and nodes whose text gave no record.
-fn missing(intake: &Intake, options: &RankOptions) -> Vec<(String, String)> {
+fn missing(intake: &Intake, options: &RankingOptions) -> Vec<(String, String)> {
     let short = |host: &str| host.split('.').next().unwrap_or(host).to_owned();
     let expected: HashSet<&str> = options.expected.iter().map(String::as_str).collect();
     let mut there: HashSet<String> = HashSet::new();
@@ -426,7 +426,7 @@ fn missing(intake: &Intake, options: &RankOptions) -> Vec<(String, String)> {
     found.into_iter().collect()
 }
 
-fn remarks(ranking: &Ranking, options: &RankOptions) -> Vec<String> {
+fn remarks(ranking: &Ranking, options: &RankingOptions) -> Vec<String> {
     let mut remarks = Vec::new();
     for group in &ranking.groups {
         for figure in &group.figures {

@@ -5,7 +5,7 @@
 //! wait for busy nodes take at most half of the places in the queue, so that they do not hold up idle nodes. When Slurm
 //! refuses a job because of a limit such as MaxSubmitJobs, the number of jobs in the queue is the new maximum.
 
-use crate::folder::Folder;
+use crate::folder::FleetFolder;
 use crate::script::record_command;
 use nodegauge_measure::{Failure, legible};
 use nodegauge_os::describe;
@@ -185,7 +185,7 @@ fn queued(text: &str) -> HashMap<String, QueuedJob> {
 ///
 /// # Errors
 /// Fails if it cannot be written.
-pub fn prepare(folder: &Folder) -> Result<(), Failure> {
+pub fn prepare(folder: &FleetFolder) -> Result<(), Failure> {
     folder.write_state(JOB_SCRIPT_NAME, JOB_SCRIPT)
 }
 
@@ -194,7 +194,7 @@ pub fn prepare(folder: &Folder) -> Result<(), Failure> {
 /// # Errors
 /// See [`Refusal`].
 pub fn submit(
-    folder: &Folder,
+    folder: &FleetFolder,
     name: &str,
     host: &str,
     run: usize,
@@ -218,7 +218,13 @@ pub fn submit(
 }
 
 /// Returns the options of sbatch, the job script and its arguments.
-fn words(folder: &Folder, name: &str, host: &str, run: usize, options: &JobOptions) -> Vec<String> {
+fn words(
+    folder: &FleetFolder,
+    name: &str,
+    host: &str,
+    run: usize,
+    options: &JobOptions,
+) -> Vec<String> {
     let log = folder.state(&format!("{host}.log")).display().to_string();
     let record = folder.record(host, run).display().to_string();
     let mut words = vec![
@@ -309,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_job_has_words_and_no_shell_text() {
-        let folder = Folder::at(Path::new("/shared/50%"));
+        let folder = FleetFolder::at(Path::new("/shared/50%"));
         let options = JobOptions {
             partition: None,
             qos: Some("low".to_owned()),

@@ -11,7 +11,7 @@ use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_fleet::figures::FigureSelection;
 use nodegauge_fleet::intake::Intake;
-use nodegauge_fleet::rank::{RankOptions, Ranking, Verdict};
+use nodegauge_fleet::rank::{RankVerdict, Ranking, RankingOptions};
 use nodegauge_fleet::{baseline, diff, formats, page, script};
 use nodegauge_measure::record;
 use nodegauge_report::text;
@@ -50,14 +50,14 @@ fn read(args: &InputArgs, facts: bool) -> Result<Intake, Failure> {
 
 fn rank(args: &RankArgs) -> Result<Exit, Failure> {
     let intake = read(&args.input, false)?;
-    let mut options = RankOptions {
+    let mut options = RankingOptions {
         reference: args.reference.clone(),
         expected: args.nodes.as_ref().map(|nodes| nodes.0.clone()).unwrap_or_default(),
         confirm: args.confirm as usize,
-        ..RankOptions::default()
+        ..RankingOptions::default()
     };
     for folder in args.input.inputs.iter().filter(|path| path.is_dir()) {
-        nodegauge_fleet::folder::Folder::at(folder).add_to(&mut options);
+        nodegauge_fleet::folder::FleetFolder::at(folder).add_to(&mut options);
     }
     let ranking = Ranking::of(&intake, &options);
     show(&ranking, args.format, args.all, &args.output)?;
@@ -69,7 +69,7 @@ fn rank(args: &RankArgs) -> Result<Exit, Failure> {
 
 /// Returns the exit code: 1 if a node is slow.
 fn exit_of(ranking: &Ranking) -> Exit {
-    match ranking.nodes(Verdict::Slow).next() {
+    match ranking.nodes(RankVerdict::Slow).next() {
         Some(_) => Exit::Unmet,
         None => Exit::Success,
     }
@@ -102,7 +102,7 @@ fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
     for rejected in &intake.rejected {
         output::note(&format!("not read: {}: {}", rejected.source, rejected.reason));
     }
-    let ranking = Ranking::of(&intake, &RankOptions::default());
+    let ranking = Ranking::of(&intake, &RankingOptions::default());
     let made = baseline::of(&ranking, session::tool(), record::now_rfc3339())?;
     let document = match args.format {
         BaselineFormat::Json => output::json(&made)?,

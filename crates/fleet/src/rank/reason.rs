@@ -1,6 +1,6 @@
 //! Reasons why a node is slow, from its record and the records of its peers.
 
-use super::{FigureStatistics, Node, RankedNode, Verdict};
+use super::{FigureStatistics, Node, RankVerdict, RankedNode};
 use nodegauge_measure::stats;
 use std::collections::{BTreeMap, HashMap};
 
@@ -93,7 +93,7 @@ pub(crate) fn of(
     peers: &Peers,
     load: Option<String>,
 ) -> Reason {
-    if ranked.verdict == Verdict::Good {
+    if ranked.verdict == RankVerdict::Good {
         return Reason::default();
     }
     let decided =

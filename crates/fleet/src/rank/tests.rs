@@ -25,7 +25,7 @@ fn run(host: &str, value: f64) -> NodeRun {
     }
 }
 
-fn rank(runs: Vec<NodeRun>, options: &RankOptions) -> Ranking {
+fn rank(runs: Vec<NodeRun>, options: &RankingOptions) -> Ranking {
     Ranking::of(&Intake { runs, ..Intake::default() }, options)
 }
 
@@ -48,10 +48,10 @@ fn simulated(spread: f64, loss: f64, key: &FigureKey) -> (f64, f64) {
             one.figures[0].key = key.clone();
             one
         });
-        let ranking = rank(runs.collect(), &RankOptions::default());
+        let ranking = rank(runs.collect(), &RankingOptions::default());
         for node in &ranking.groups[0].nodes {
             let is_slow = node.host[1..].parse::<usize>().unwrap() % 100 == 0;
-            let is_called = node.verdict == Verdict::Slow;
+            let is_called = node.verdict == RankVerdict::Slow;
             slow += usize::from(is_slow);
             good += usize::from(!is_slow);
             found += usize::from(is_slow && is_called);
@@ -86,10 +86,10 @@ fn a_slow_node_is_named_with_the_part_that_it_lacks() {
     runs[9].figures[0].value = 300e9;
     runs[9].clock_hz = Some(2e9);
     runs[9].settings.insert("governor", "powersave".to_owned());
-    let ranking = rank(runs, &RankOptions::default());
+    let ranking = rank(runs, &RankingOptions::default());
     assert_eq!(ranking.groups.len(), 1);
     let said: Vec<(&str, &str)> = ranking
-        .nodes(Verdict::Slow)
+        .nodes(RankVerdict::Slow)
         .map(|(_, node)| (node.host.as_str(), node.reason.as_str()))
         .collect();
     assert_eq!(said, [("n07", "mem 68% of med: DIMM"), ("n09", "mem 78% of med: cloc")]);
@@ -107,11 +107,11 @@ fn variants_of_eight_nodes_are_groups_and_the_busy_are_unknown() {
     }
     runs[20].figures[0].value = 250e9;
     runs[20].other_load = Some("2 other tasks are running".to_owned());
-    let ranking = rank(runs, &RankOptions::default());
+    let ranking = rank(runs, &RankingOptions::default());
     let sizes: Vec<usize> = ranking.groups.iter().map(|group| group.nodes.len()).collect();
     assert_eq!(sizes, [22, 8]);
-    assert_eq!(ranking.hosts(Verdict::Slow), Vec::<String>::new());
-    assert_eq!(ranking.hosts(Verdict::Unknown), ["n20"]);
+    assert_eq!(ranking.hosts(RankVerdict::Slow), Vec::<String>::new());
+    assert_eq!(ranking.hosts(RankVerdict::Unknown), ["n20"]);
     let busy = &ranking.groups[0].nodes[0];
     assert_eq!(busy.reason, "mem 65% of med: busy");
 }
@@ -120,8 +120,8 @@ fn variants_of_eight_nodes_are_groups_and_the_busy_are_unknown() {
 fn under_eight_alike_nodes_the_reference_judges() {
     let mut runs = fleet(4);
     runs[1].figures[0].value = 304e9;
-    let alone = rank(runs.clone(), &RankOptions::default());
-    assert_eq!(alone.hosts(Verdict::Unknown).len(), 4);
+    let alone = rank(runs.clone(), &RankingOptions::default());
+    assert_eq!(alone.hosts(RankVerdict::Unknown).len(), 4);
     assert!(alone.remarks[0].contains("give --reference"), "{:?}", alone.remarks);
     let reference = Reference {
         schema: crate::reference::SCHEMA.to_owned(),
@@ -144,22 +144,22 @@ fn under_eight_alike_nodes_the_reference_judges() {
             }],
         }],
     };
-    let mut options = RankOptions { reference: Some(reference), ..RankOptions::default() };
+    let mut options = RankingOptions { reference: Some(reference), ..RankingOptions::default() };
     let judged = rank(runs.clone(), &options);
-    assert_eq!(judged.hosts(Verdict::Slow), ["n01"]);
+    assert_eq!(judged.hosts(RankVerdict::Slow), ["n01"]);
     assert_eq!(judged.groups[0].nodes[0].reason, "mem 80% of ref");
-    assert_eq!(judged.hosts(Verdict::Good).len(), 3);
+    assert_eq!(judged.hosts(RankVerdict::Good).len(), 3);
     // One run is not enough if two are required; a second one that is fast acquits the node.
     options.confirm = 2;
-    assert_eq!(rank(runs.clone(), &options).hosts(Verdict::Suspect), ["n01"]);
+    assert_eq!(rank(runs.clone(), &options).hosts(RankVerdict::Suspect), ["n01"]);
     runs.push(run("n01", 305e9));
-    assert_eq!(rank(runs.clone(), &options).hosts(Verdict::Slow), ["n01"]);
+    assert_eq!(rank(runs.clone(), &options).hosts(RankVerdict::Slow), ["n01"]);
     // A reference of other nodes gives no verdict.
     for one in &mut runs {
         one.kind.sockets = 1;
     }
     let other = rank(runs, &options);
-    assert_eq!(other.hosts(Verdict::Unknown).len(), 4);
+    assert_eq!(other.hosts(RankVerdict::Unknown).len(), 4);
     assert!(other.remarks[0].contains("no such nodes"), "{:?}", other.remarks);
 }
 
@@ -175,10 +175,10 @@ fn nodes_without_a_record_are_missing_with_their_reason() {
         rejected: vec![rejected("n2", "the file is empty"), rejected("n1", "old")],
         duplicates: 0,
     };
-    let options = RankOptions {
+    let options = RankingOptions {
         expected: ["n1", "n2", "n3", "n4"].map(str::to_owned).to_vec(),
         failures: BTreeMap::from([("n3".to_owned(), "NODE_FAIL".to_owned())]),
-        ..RankOptions::default()
+        ..RankingOptions::default()
     };
     let missing = Ranking::of(&intake, &options).missing;
     let said: Vec<String> = missing.iter().map(|(host, why)| format!("{host}: {why}")).collect();

@@ -7,10 +7,10 @@ use crate::gauges::{self, GAUGES};
 use crate::output;
 use crate::signals::Signals;
 use nodegauge_fleet::figures::FigureSelection;
-use nodegauge_fleet::folder::Folder;
+use nodegauge_fleet::folder::FleetFolder;
 use nodegauge_fleet::formats;
 use nodegauge_fleet::intake::Intake;
-use nodegauge_fleet::rank::{RankOptions, Ranking, Verdict};
+use nodegauge_fleet::rank::{RankVerdict, Ranking, RankingOptions};
 use nodegauge_fleet::slurm::{self, JobOptions, NodeState, QueuedJob, Refusal};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record;
@@ -21,14 +21,14 @@ use std::time::{Duration, Instant};
 /// Interval between two looks at the queue; Slurm's controller serves all users.
 const INTERVAL: Duration = Duration::from_secs(2);
 /// Looks at the queue after which an ended job without a record has failed: a shared file system shows new files late.
-const PATIENCE: u32 = 3;
+const LOOKS_WITHOUT_RECORD: u32 = 3;
 /// Successive failures of Slurm after which the command gives up; the jobs go on, and the folder keeps their state.
 const MOST_FAILURES: u32 = 5;
 
 pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     let signals = Signals::listen()
         .map_err(|cause| Failure::missing("cannot listen for signals").cause(cause))?;
-    let folder = Folder::create(&args.folder)?;
+    let folder = FleetFolder::create(&args.folder)?;
     let mut run = FleetRun::new(args, &folder)?;
     let started = Instant::now();
     let mut failures = 0;
@@ -75,7 +75,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
 
 /// State of the command between two looks at the queue.
 struct FleetRun<'a> {
-    folder: &'a Folder,
+    folder: &'a FleetFolder,
     /// Nodes to measure.
     hosts: Vec<String>,
     /// Name of the jobs of this folder.
@@ -83,7 +83,7 @@ struct FleetRun<'a> {
     jobs: JobOptions,
     /// Maximum number of jobs in the queue; lower than requested if Slurm has a lower limit.
     most: usize,
-    options: RankOptions,
+    options: RankingOptions,
     /// Number of records that each node needs.
     needed: HashMap<String, usize>,
     /// Looks at the queue since a job was last seen active.
@@ -104,7 +104,7 @@ fn failure_file(host: &str) -> String {
 }
 
 impl<'a> FleetRun<'a> {
-    fn new(args: &RunArgs, folder: &'a Folder) -> Result<Self, Failure> {
+    fn new(args: &RunArgs, folder: &'a FleetFolder) -> Result<Self, Failure> {
         let known = folder.nodes();
         let mut hosts = match &args.nodes {
             Some(nodes) => nodes.0.clone(),
@@ -154,10 +154,10 @@ impl<'a> FleetRun<'a> {
                 command: args.command.clone(),
             },
             most: args.outstanding as usize,
-            options: RankOptions {
+            options: RankingOptions {
                 reference: args.reference.clone(),
                 confirm: args.confirm as usize,
-                ..RankOptions::default()
+                ..RankingOptions::default()
             },
             absent: HashMap::new(),
             failed: HashMap::new(),
@@ -207,7 +207,7 @@ impl<'a> FleetRun<'a> {
         }
         let looks = self.absent.entry(host.to_owned()).or_default();
         *looks += 1;
-        if *looks < PATIENCE {
+        if *looks < LOOKS_WITHOUT_RECORD {
             return Ok(true);
         }
         self.absent.remove(host);
@@ -302,7 +302,7 @@ impl<'a> FleetRun<'a> {
     fn confirm(&mut self) -> Result<bool, Failure> {
         let ranking = self.ranking()?;
         let mut is_done = true;
-        for host in ranking.hosts(Verdict::Suspect) {
+        for host in ranking.hosts(RankVerdict::Suspect) {
             let runs = self.folder.runs(&host);
             let is_own = self.hosts.contains(&host) && !self.failed.contains_key(&host);
             // A second, faster run acquits the node; a third one would not be the first to disagree.
