@@ -4,7 +4,7 @@ use crate::figures::FigureKey;
 use crate::rank::{FigureStatistics, RankVerdict, RankedGroup, Ranking};
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup, SCHEMA};
 use crate::robust::limit;
-use nodegauge_measure::quantity::{counted, trimmed};
+use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::Tool;
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Failure, Fraction, Unit};
@@ -104,7 +104,7 @@ fn reframe_line(figure: &ReferenceFigure) -> String {
         Better::Lower => format!("None, {deviation:.4}"),
     };
     let name: String = name.replace([' ', ','], "_");
-    let value = trimmed(figure.value / worth);
+    let value = significant(figure.value / worth);
     format!("{}: ({value}, {bounds}, '{symbol}'),  # {}", python(&name), figure.basis)
 }
 
@@ -179,7 +179,9 @@ mod tests {
     #[test]
     fn the_reference_of_reframe_has_the_names_of_the_check() {
         let text = as_reframe(&made(runs(|_| 380e9, 9)), "daint:mc");
-        assert!(text.contains("    'daint:mc': {\n        'triad': (380, -0.0400, None, 'GB/s'),"));
+        assert!(
+            text.contains("    'daint:mc': {\n        'triad': (380.0, -0.0400, None, 'GB/s'),")
+        );
         assert_eq!(python("a'b\\"), "'a\\'b\\\\'");
     }
 

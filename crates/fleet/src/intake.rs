@@ -178,8 +178,14 @@ impl Intake {
                     found += 1;
                     from = to;
                 }
-                // Text after a record, e.g. of a logout script.
-                Err(_) if found > 0 && !json[from..].trim_start().starts_with('{') => return,
+                // Text after a record, e.g. of a logout script. A brace may be a record of another node on the same line,
+                // when a carrier joins outputs without a final line break.
+                Err(_) if found > 0 && !json[from..].contains('{') => return,
+                Err(_) if found > 0 && !json[from..].trim_start().starts_with('{') => {
+                    let reason = format!("text after a record: {}", short(&json[from..]));
+                    self.reject(text.source.clone(), None, reason);
+                    return;
+                }
                 Err(error) if error.is_eof() => {
                     let reason = "the record is incomplete: the file ends within it".to_owned();
                     self.reject(text.source.clone(), text.node.clone(), reason);

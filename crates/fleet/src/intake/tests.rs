@@ -80,6 +80,8 @@ fn what_is_no_record_is_named_with_its_reason() {
     assert_eq!(reasons(&read(half)), ["?: the record is incomplete: the file ends within it"]);
     let newer = whole.replace("nodegauge/1", "nodegauge/2");
     assert_eq!(reasons(&read(&newer)), ["?: found schema nodegauge/2, required is nodegauge/1"]);
+    let joined = format!("{whole}n2: {whole}");
+    assert!(reasons(&read(&joined))[0].starts_with("?: text after a record: n2: {"));
     assert_eq!(reasons(&read(r#"{"a": 1}"#)), ["?: not a record of nodegauge"]);
     assert_eq!(reasons(&read(" \n")), ["?: the file is empty"]);
     assert_eq!(
