@@ -29,6 +29,9 @@ pub(crate) enum FleetCommand {
     /// Records of nodegauge machine --json are sufficient.
     Diff(DiffArgs),
     /// Print the lines with which a scheduler or a parallel shell measures all nodes
+    #[command(
+        override_usage = "nodegauge fleet script --for CARRIER --nodes NODES [OPTIONS]\n       [-- COMMAND...]"
+    )]
     Script(ScriptArgs),
     /// Measure nodes of a Slurm cluster in production: one exclusive job per node, a few at a time
     ///
