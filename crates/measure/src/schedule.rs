@@ -129,13 +129,15 @@ impl Limits {
             .hint(format!("use --budget {enough:.0}, {smaller}, or fewer configurations")))
     }
 
-    /// Fails like [`Self::beforehand`] if the run has already taken more than twice the budget and the grace time, as on
-    /// CPUs that a hypervisor rarely provides. A run that exceeds its budget by less ends with a notice.
+    /// Fails like [`Self::beforehand`] if the run has already taken more than twice the budget and the grace time, and at
+    /// least ten seconds, as on CPUs that a hypervisor rarely provides. A run that exceeds its budget by less, e.g. in a
+    /// busy second, ends with a notice.
     ///
     /// # Errors
     /// Fails if the user set the budget and the run has exceeded it by far.
     pub fn refuse_far_exceeded(&self, smaller: &str) -> Result<(), Failure> {
-        if self.elapsed() > 2 * self.budget + self.grace() {
+        let far = (2 * self.budget + self.grace()).max(Duration::from_secs(10));
+        if self.elapsed() > far {
             self.beforehand(self.elapsed(), smaller)?;
         }
         Ok(())

@@ -184,8 +184,7 @@ fn chart(rows: &[Row<'_>]) -> Option<Chart> {
     };
     let measured: Vec<&Row<'_>> = rows.iter().filter(|row| row.figure.value.is_some()).collect();
     let unit = rows.first()?.figure.unit;
-    let scale = if unit == Unit::Seconds { 1e6 } else { 1.0 };
-    let dot = |row: &&Row<'_>| Some((value(row, axis)?, row.figure.value? * scale));
+    let dot = |row: &&Row<'_>| Some((value(row, axis)?, row.figure.value?));
     let series = grouped(measured.iter().copied(), others).into_iter().zip(LETTERS.chars());
     let series: Vec<ChartSeries> = series
         .map(|((name, of), mark)| ChartSeries {

@@ -99,6 +99,8 @@ pub struct StreamRequest {
     pub compilers: Vec<CompilerChoice>,
     /// Time for the whole run; `None` for the default of the mode.
     pub budget: Option<Duration>,
+    /// Exceeds a budget that is too short instead of refusing it.
+    pub exceed_budget: bool,
     /// Exact number of passes after the warm-up, regardless of the time.
     pub samples: Option<usize>,
 }
@@ -197,10 +199,11 @@ impl StreamRequest {
         Ok(AblationPlan::new(self.arrange(site, "explain", budget, share)?))
     }
 
-    /// Returns the options of a run. `budget` applies unless the user gives another budget; `share` is the share of the
+    /// Returns the options of a run. `usual` applies unless the user gives a budget; `share` is the share of the
     /// permitted memory for this run.
-    fn options(&self, policy: MemoryPolicy, budget: Duration, share: f64) -> StreamOptions {
+    fn options(&self, policy: MemoryPolicy, usual: Duration, share: f64) -> StreamOptions {
         let arrays = &self.arrays;
+        let budget = Budget::of(self.budget, usual);
         StreamOptions {
             size: arrays.size,
             memory_fraction: arrays.memory_fraction * share,
@@ -212,7 +215,7 @@ impl StreamRequest {
             prefetch: arrays.prefetch,
             side_by_side: arrays.side_by_side,
             policy,
-            budget: Budget::of(self.budget, budget),
+            budget: Budget { asked: budget.asked && !self.exceed_budget, ..budget },
             loops: Vec::new(),
             samples: self.samples,
         }

@@ -55,6 +55,7 @@ impl StreamArgs {
             standard: self.standard.source.clone(),
             compilers: self.compilers.choices.clone(),
             budget: self.common.budget,
+            exceed_budget: self.common.exceed_budget,
             samples: self.common.samples.map(|n| n as usize),
         }
     }
