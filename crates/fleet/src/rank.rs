@@ -17,8 +17,6 @@ use crate::robust::{Components, LEAST_NODES, Robust, limit};
 use nodegauge_measure::stats;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-pub use reason::LONGEST_REASON;
-
 /// Verdict on a node, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RankVerdict {

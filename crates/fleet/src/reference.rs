@@ -27,7 +27,7 @@ pub struct Reference {
     pub groups: Vec<ReferenceGroup>,
 }
 
-/// What is expected of alike nodes.
+/// Expected parts and figures of alike nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReferenceGroup {
     /// Kind of the nodes; other kinds are not judged by this group.

@@ -29,7 +29,7 @@ use serde::Serialize;
 pub struct Page {
     /// Title line of the page.
     pub heading: String,
-    /// What the page is about; `None` for pages without a run.
+    /// Head of the page: node, command and trust; `None` for pages without a run.
     pub head: Option<Head>,
     /// Sections of the page.
     pub sections: Vec<Section>,

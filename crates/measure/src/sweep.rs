@@ -29,8 +29,22 @@ pub trait Setting: Clone + PartialEq + fmt::Display + 'static {
 
     /// Formats the values of one axis in the syntax of the command line.
     fn list(all: &[Self]) -> String {
-        let words: Vec<String> = all.iter().map(ToString::to_string).collect();
-        words.join(",")
+        if let Some(list) = Self::listed(all) {
+            return list;
+        }
+        let syntax = all.first().and_then(|first| Self::values(first.axis()));
+        let separator = syntax.and_then(|syntax| syntax.separator).unwrap_or(',').to_string();
+        all.iter().map(Self::word).collect::<Vec<_>>().join(&separator)
+    }
+
+    /// Formats values whose lists have their own grammar, e.g. `1,2-8:2`; `None` if they are separated words.
+    fn listed(_all: &[Self]) -> Option<String> {
+        None
+    }
+
+    /// Formats the value as a word of a list.
+    fn word(&self) -> String {
+        self.to_string()
     }
 }
 

@@ -186,26 +186,22 @@ impl sweep::Setting for ProgramSetting {
         })
     }
 
-    fn list(all: &[Self]) -> String {
+    fn listed(all: &[Self]) -> Option<String> {
         let count = |setting: &Self| match setting {
             Self::Threads(count) | Self::Ranks(count) | Self::PerCache(count) => Some(*count),
             _ => None,
         };
         let counts: Option<Vec<u32>> = all.iter().map(count).collect();
-        if let Some(counts) = counts.and_then(ThreadList::new) {
-            return counts.to_string();
-        }
-        let separator = match all {
-            [Self::Places(_) | Self::Numa(_), ..] => ";",
-            _ => ",",
-        };
-        let word = |setting: &Self| match setting {
+        Some(ThreadList::new(counts?)?.to_string())
+    }
+
+    fn word(&self) -> String {
+        match self {
             Self::Variable(variable) if variable.value.contains([',', '\'', '"', '\\']) => {
                 format!("'{}'", variable.value.replace('\'', r"'\''"))
             }
             other => other.to_string(),
-        };
-        all.iter().map(word).collect::<Vec<_>>().join(separator)
+        }
     }
 }
 

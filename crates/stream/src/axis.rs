@@ -134,20 +134,16 @@ impl sweep::Setting for StreamSetting {
         }
     }
 
-    fn list(all: &[Self]) -> String {
+    fn listed(all: &[Self]) -> Option<String> {
         let counts: Option<Vec<u32>> = all.iter().map(Self::count).collect();
-        if let Some(counts) = counts.and_then(ThreadList::new) {
-            return counts.to_string();
-        }
-        let separator = match all {
-            [Self::Places(_) | Self::Compiler(_), ..] => ";",
-            _ => ",",
-        };
-        let word = |setting: &Self| match setting {
+        Some(ThreadList::new(counts?)?.to_string())
+    }
+
+    fn word(&self) -> String {
+        match self {
             Self::Prefetch(prefetch) => prefetch.to_string().replace(',', "+"),
             other => other.to_string(),
-        };
-        all.iter().map(word).collect::<Vec<_>>().join(separator)
+        }
     }
 }
 

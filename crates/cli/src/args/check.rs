@@ -28,7 +28,7 @@ pub(crate) struct CheckArgs {
     /// Reference of the site, which fleet baseline writes; without it, own saved runs
     #[arg(long, value_name = "FILE", help_heading = "What")]
     pub(crate) reference: Option<PathBuf>,
-    /// What to do from level 2 on while other programs use the node
+    /// Behaviour from level 2 on while other programs use the node
     #[arg(long, value_name = "WHAT", value_enum, default_value = "skip", help_heading = "How")]
     pub(crate) when_busy: WhenBusy,
     /// Exit with Nagios' codes: 0 good, 2 bad, 3 unknown

@@ -1,11 +1,10 @@
 //! Reasons why a node is slow, from its record and the records of its peers.
 
 use super::{FigureStatistics, Node, RankVerdict, RankedNode};
+use crate::check::LONGEST_REASON;
 use nodegauge_measure::stats;
 use std::collections::{BTreeMap, HashMap};
 
-/// Maximum length of a short reason: `sinfo -R` shows no more.
-pub const LONGEST_REASON: usize = 20;
 /// Share of the peers' clock below which the clock is a reason.
 const CLOCK: f64 = 0.97;
 

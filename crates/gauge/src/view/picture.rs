@@ -289,7 +289,7 @@ pub struct Card {
 pub struct Bar {
     /// Component of the node, or name of the figure: `memory`, `latency`, ...
     pub title: String,
-    /// What was measured.
+    /// Name of the measured quantity.
     pub what: String,
     /// Formatted value.
     pub words: String,

@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Name of the other source of hardware errors.
 pub(super) const RASDAEMON: &str = "rasdaemon";
 
-/// What a child process found out about the node.
+/// Findings of a child process about the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Examination {
     pub(super) machine: Machine,
