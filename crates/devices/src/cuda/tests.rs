@@ -12,30 +12,35 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Returns the stub driver, which is compiled once.
+/// Compiles and loads a stub driver whose memory no other test takes part of.
+fn own_api() -> &'static CudaApi {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("libcuda.so.1");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/standin/driver.c");
+    let compiled = Command::new("cc")
+        .args(["-O2", "-shared", "-fPIC", "-o"])
+        .args([&library, &source])
+        .arg("-lm")
+        .status();
+    assert!(compiled.unwrap().success());
+    CudaApi::load(VendorApi::Cuda, &[library.to_str().unwrap()]).unwrap()
+}
+
+/// Returns the stub driver that the tests share, which is compiled once.
 fn api() -> &'static CudaApi {
     static LOADED: OnceLock<usize> = OnceLock::new();
-    let api = LOADED.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap().keep();
-        let library = folder.join("libcuda.so.1");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/standin/driver.c");
-        let compiled = Command::new("cc")
-            .args(["-O2", "-shared", "-fPIC", "-o"])
-            .args([&library, &source])
-            .arg("-lm")
-            .status();
-        assert!(compiled.unwrap().success());
-        let api = CudaApi::load(VendorApi::Cuda, &[library.to_str().unwrap()]).unwrap();
-        std::fs::remove_dir_all(folder).unwrap();
-        std::ptr::from_ref(api) as usize
-    });
+    let api = LOADED.get_or_init(|| std::ptr::from_ref(own_api()) as usize);
     // SAFETY: the table is leaked and never changed.
     unsafe { &*(*api as *const CudaApi) }
 }
 
 fn opened() -> OpenedDevice {
-    let (info, number) = describe(api(), &ATTRIBUTES, 0).unwrap();
-    OpenedDevice::open(api(), number, info, Some("sm_90".into()), None).unwrap()
+    opened_by(api())
+}
+
+fn opened_by(api: &'static CudaApi) -> OpenedDevice {
+    let (info, number) = describe(api, &ATTRIBUTES, 0).unwrap();
+    OpenedDevice::open(api, number, info, Some("sm_90".into()), None).unwrap()
 }
 
 /// Converts numbers to the bytes of an array on the device.
@@ -211,6 +216,11 @@ fn failures_of_calls_have_their_kind_and_name() {
         (kernel_error.kind, kernel_error.detail.as_str()),
         (FailureClass::Build, "no_such_loop")
     );
+}
+
+#[test]
+fn free_memory_follows_allocations() {
+    let device = opened_by(own_api());
     let both = device.free_memory().unwrap().unwrap();
     let memory = device.allocate(1 << 20).unwrap();
     assert_eq!(device.free_memory().unwrap().unwrap().0, both.0 - (1 << 20));
