@@ -97,6 +97,7 @@ const LONGEST_LABEL: usize = 12;
 /// module's number.
 fn short_place(event: &EventCount) -> &str {
     let place = event.place();
+    let place = place.strip_prefix("rasdaemon: ").unwrap_or(place);
     match place.split_once(", ") {
         Some((_, label)) if label.chars().count() <= LONGEST_LABEL => label,
         Some((module, _)) => module,
