@@ -97,7 +97,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             section.picture(ladder(&all));
             let ratings = all.iter().map(|m| m.read_config::<RatingConfig>());
             section.picture(ratings.filter_map(|config| searched(&config)).next());
-            section.picture(Picture::samples("samples over time", &all));
+            section.picture(Picture::samples("samples over time", &all, |m| sample_name(m, &all)));
         }
         section.gap();
     }
@@ -179,6 +179,12 @@ fn doubts(section: &mut Section, of: &[&Measurement]) {
             section.push(Note::doubt(m.validity.status, format!("{}: {reason}", m.name)));
         }
     }
+}
+
+/// Returns the name of a figure among `all`, with its library or program if another figure has the same name.
+fn sample_name(m: &Measurement, all: &[&Measurement]) -> String {
+    let is_unique = all.iter().filter(|other| other.name == m.name).count() == 1;
+    if is_unique { m.name.clone() } else { format!("{}, {}", m.name, by(m)) }
 }
 
 /// Returns the name of the library or program to which a figure belongs.
