@@ -210,6 +210,54 @@ fn a_compiler_that_is_missing_or_refuses_ends_the_command_with_3() {
 }
 
 #[test]
+fn a_published_line_of_a_compiler_is_used_as_it_is() {
+    let place = Place::new("", PASSED);
+    let harness = &place.0;
+    let line =
+        "gcc -DSTREAM_TYPE=float -DSTREAM_ARRAY_SIZE=1200000 -DNTIMES=7 -O1 stream.c -o stream";
+    let args = [
+        "stream",
+        "--threads",
+        "1",
+        "--samples",
+        "6",
+        "--dimms=1024x20000",
+        "--stores",
+        "regular",
+        "--prefetch",
+        "off",
+        "--standard",
+        &harness.arg("stream.c"),
+        "--compiler",
+        line,
+        "--json",
+    ];
+    let record = harness.run(&args).exits(0).json();
+    for m in record["measurements"].as_array().unwrap() {
+        let config = &m["config"];
+        assert_eq!(
+            (&config["array_elements"], &config["element"]),
+            (&1_200_000.into(), &"f32".into())
+        );
+    }
+    let standard = of(&record, "standard");
+    assert_eq!(standard.len(), 4);
+    let config = &standard[0]["config"];
+    assert_eq!(config["ntimes"], 7);
+    let command = "gcc -DSTREAM_TYPE=float -DSTREAM_ARRAY_SIZE=1200000 -DNTIMES=7 -O1";
+    assert_eq!(config["compiler"]["command"], command);
+    place.stream(&["--compiler", "gcc -DSTREAM_ARRAY_SIZE=1200000"]).exits(2).complains(
+        "-DSTREAM_ARRAY_SIZE=1200000 contradicts --size 1000000\nhint: leave out --size",
+    );
+    for mode in [&["stream"][..], &["stream", "--sweep", "threads=1"]] {
+        harness
+            .run(&[mode, &["--compiler", "gcc -DNTIMES=5"]].concat())
+            .exits(2)
+            .complains("macro NTIMES has no effect here\nhint: use --samples");
+    }
+}
+
+#[test]
 fn wrong_usage_is_refused_before_anything_runs() {
     let place = Place::new("", PASSED);
     let cases: [(&[&str], &str); 3] = [

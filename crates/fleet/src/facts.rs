@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub type Facts = BTreeMap<String, String>;
 
 /// Fields that are no properties of a node.
-const LEFT_OUT: [&str; 15] = [
+const LEFT_OUT: [&str; 17] = [
     "host",
     "uuid",
     "serial",
@@ -28,6 +28,8 @@ const LEFT_OUT: [&str; 15] = [
     "environment",
     "corrected_errors",
     "ledger",
+    "uptime_seconds",
+    "free_in_large_blocks",
 ];
 /// Names of fields with a size that the kernel reduces by what it reserves.
 const ROUNDED: [&str; 2] = ["memory.bytes", "numa_nodes"];

@@ -11,6 +11,8 @@ use crate::kernels::{Element, Kernel, Prefetch, STREAM, SideBySide, Stores};
 use crate::ranks::LaunchedRanks;
 use crate::size::SizeSpec;
 use crate::standard::StandardPlan;
+use crate::standard::build::NTIMES;
+use crate::standard::macros::StreamMacros;
 use crate::stream::StreamPlan;
 use crate::tune::{self, TunePlan};
 use crate::{GAUGE, mixes};
@@ -179,8 +181,11 @@ impl StreamRequest {
             StreamMode::Sweep(axes) => Box::new(self.sweep(axes, site, joined)?),
             StreamMode::Standard(path) => {
                 let (budget, share) = (StandardPlan::BUDGET, StandardPlan::SHARE);
-                let arrangement = self.arrange(site, "--standard", budget, share)?;
-                Box::new(StandardPlan::new(arrangement, &path, &self.compilers)?)
+                let macros = StreamMacros::of(&self.compilers)?;
+                let request = self.with_macros(&macros)?;
+                let arrangement = request.arrange(site, "--standard", budget, share)?;
+                let ntimes = macros.ntimes.unwrap_or(NTIMES);
+                Box::new(StandardPlan::new(arrangement, &path, &self.compilers, ntimes)?)
             }
             StreamMode::Compilers => {
                 let arrangement = self.arrange(site, "--compiler", CompiledPlan::BUDGET, 1.0)?;
@@ -188,6 +193,15 @@ impl StreamRequest {
             }
             StreamMode::Plain => Box::new(self.plain(site, joined, newest)?),
         })
+    }
+
+    /// Returns the request with the arrays that macros of stream.c define.
+    fn with_macros(&self, macros: &StreamMacros) -> Result<Self, Failure> {
+        let mut request = self.clone();
+        request.arrays.size = macros.size(self.arrays.size)?;
+        request.arrays.offset = self.arrays.offset.or(macros.offset);
+        request.arrays.element = macros.element.unwrap_or(self.arrays.element);
+        Ok(request)
     }
 
     /// Plans `explain`.

@@ -8,6 +8,7 @@
 pub mod build;
 mod comparison;
 pub mod figures;
+pub(crate) mod macros;
 pub mod output;
 mod plan;
 

@@ -112,24 +112,31 @@ pub struct Wanted {
     pub element: Element,
     /// Padding between arrays, elements.
     pub offset: u64,
+    /// Number of runs of each kernel.
+    pub ntimes: u64,
 }
 
 impl Wanted {
-    /// Returns the compiler flags for these arrays; none for stream.f, whose sizes are fixed in the source.
-    pub fn flags(&self, dialect: OutputFormat) -> Vec<String> {
+    /// Returns the compiler flags for these arrays that `command` does not have; none for stream.f, whose sizes are fixed
+    /// in the source.
+    pub fn flags(&self, dialect: OutputFormat, command: &CommandLine) -> Vec<String> {
         if dialect == OutputFormat::Fortran {
             return Vec::new();
         }
-        let mut flags = vec![
-            format!("-DSTREAM_ARRAY_SIZE={}", self.elements),
-            format!("-DNTIMES={NTIMES}"),
-            format!("-DOFFSET={}", self.offset),
+        let values = [
+            ("STREAM_ARRAY_SIZE", Some(self.elements.to_string())),
+            ("NTIMES", Some(self.ntimes.to_string())),
+            ("OFFSET", Some(self.offset.to_string())),
+            ("STREAM_TYPE", (self.element == Element::F32).then(|| "float".to_owned())),
         ];
-        if self.element == Element::F32 {
-            flags.push("-DSTREAM_TYPE=float".to_owned());
-        }
+        let mut flags: Vec<String> = values
+            .into_iter()
+            .filter(|(name, _)| command.defined(name).is_none())
+            .filter_map(|(name, value)| Some(format!("-D{name}={}", value?)))
+            .collect();
         let data = 3 * self.element.bytes() * (self.elements + self.offset);
-        if cfg!(target_arch = "x86_64") && data > SMALL_MODEL {
+        let has_model = command.arguments().iter().any(|word| word.starts_with("-mcmodel="));
+        if cfg!(target_arch = "x86_64") && data > SMALL_MODEL && !has_model {
             flags.push("-mcmodel=medium".to_owned());
         }
         flags
@@ -161,12 +168,13 @@ pub fn build(
     name: &str,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<StandardBuild, ToolchainError> {
-    let command =
-        if command.arguments().is_empty() { command.with(FLAGS) } else { command.clone() };
+    let file = source.path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
+    let command = command.without_files(file);
+    let command = if command.arguments().is_empty() { command.with(FLAGS) } else { command };
+    let flags = wanted.flags(source.dialect, &command);
     let compiler = Compiler::find(command, CompileLimits::USUAL.version, interrupted)?;
     let mut sources = vec![source.path.as_path()];
     sources.extend(source.helpers.iter().map(PathBuf::as_path));
-    let flags = wanted.flags(source.dialect);
     let limit = CompileLimits::USUAL.compile;
     let program = compiler.compile(limit, &sources, &flags, scratch, name, interrupted)?;
     Ok(StandardBuild { compiler, program, source: source.clone(), wanted })
@@ -210,19 +218,27 @@ mod tests {
 
     #[test]
     fn flags_follow_the_arrays() {
-        let wanted = Wanted { elements: 1_000_000, element: Element::F64, offset: 8 };
+        let wanted =
+            Wanted { elements: 1_000_000, element: Element::F64, offset: 8, ntimes: NTIMES };
+        let gcc = CommandLine::new("gcc", []);
+        let flags_of = |arrays: &Wanted, dialect| arrays.flags(dialect, &gcc);
         assert_eq!(
-            wanted.flags(OutputFormat::C),
+            flags_of(&wanted, OutputFormat::C),
             ["-DSTREAM_ARRAY_SIZE=1000000", "-DNTIMES=20", "-DOFFSET=8"]
         );
         let float = Wanted { element: Element::F32, ..wanted };
-        assert!(float.flags(OutputFormat::C).contains(&"-DSTREAM_TYPE=float".to_owned()));
-        assert!(wanted.flags(OutputFormat::Fortran).is_empty());
+        assert!(flags_of(&float, OutputFormat::C).contains(&"-DSTREAM_TYPE=float".to_owned()));
+        assert!(flags_of(&wanted, OutputFormat::Fortran).is_empty());
         let medium = "-mcmodel=medium".to_owned();
         let small = Wanted { elements: 79_000_000, ..wanted };
-        assert!(!small.flags(OutputFormat::C).contains(&medium));
+        assert!(!flags_of(&small, OutputFormat::C).contains(&medium));
         let large = Wanted { elements: 80_000_000, ..wanted };
-        assert_eq!(large.flags(OutputFormat::C).contains(&medium), cfg!(target_arch = "x86_64"));
+        let is_large = flags_of(&large, OutputFormat::C).contains(&medium);
+        assert_eq!(is_large, cfg!(target_arch = "x86_64"));
+        // What the command defines is not defined again.
+        let typed = "clang -DSTREAM_ARRAY_SIZE=80000000 -DSTREAM_TYPE=float -mcmodel=large";
+        let typed: CommandLine = typed.parse().unwrap();
+        assert_eq!(large.flags(OutputFormat::C, &typed), ["-DNTIMES=20", "-DOFFSET=8"]);
     }
 
     #[test]
