@@ -170,7 +170,8 @@ fn theoretical(machine: &Machine) -> String {
     let factors = match (m.channels, m.transfers_per_s) {
         (Some(channels), Some(rate)) => {
             let technology = m.technology.as_deref().unwrap_or("DDR");
-            format!(" = {channels} channels x {technology}-{:.0} x 8 B", rate.0 / 1e6)
+            let bytes = (figure.value / (f64::from(channels) * rate.0)).round();
+            format!(" = {channels} channels x {technology}-{:.0} x {bytes} B", rate.0 / 1e6)
         }
         _ => String::new(),
     };
