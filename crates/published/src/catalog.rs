@@ -434,7 +434,7 @@ mod tests {
             unknown.to_string().lines().collect::<Vec<_>>(),
             [
                 "no published figures for \"EPYC 7H13\"; known processors: EPYC 7H12, EPYC 7F52, \
-                 Xeon Phi 7110P, EPYC 9654, Tesla K40c, Xeon Phi 5110P, POWER5+, Opteron",
+                 Xeon Phi 7110P, EPYC 9654, Tesla K40c, Xeon Phi 5110P, Opteron, POWER5+",
                 "hint: --against list shows the catalog"
             ]
         );

@@ -9,7 +9,7 @@ use nodegauge_measure::stats;
 const EVEN: f64 = 0.1;
 /// Maximum ratio of a plateau to the fastest smaller file. Above it, the operation does not slow down.
 const LOWER: f64 = 0.7;
-/// Minimum number of file sizes of a plateau.
+/// Minimum number of file sizes of a plateau, and of the sizes before it.
 const SIZES: usize = 2;
 
 /// Rate that does not depend on the file size any more.
@@ -27,7 +27,7 @@ struct Plateau {
 /// differ, or are not lower than those of smaller files.
 fn plateau(rates: &[(u64, f64)]) -> Option<Plateau> {
     let last = rates.len().checked_sub(SIZES)?;
-    (1..=last).find_map(|start| {
+    (SIZES..=last).find_map(|start| {
         let tail: Vec<f64> = rates[start..].iter().map(|point| point.1).collect();
         let rate = stats::median(&tail);
         let before = rates[..start].iter().map(|point| point.1).fold(0.0, f64::max);

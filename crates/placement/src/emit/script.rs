@@ -135,10 +135,11 @@ pub fn pbs(plan: &RankPlan, topology: &Topology) -> String {
     if let [place @ RankPlace { rank: None, .. }] = plan.ranks.as_slice() {
         return text + "exec " + &started(plan, 0, place) + "\n";
     }
-    text += "case $(\"${MPIRUN:-mpirun}\" --version) in\n*'Open MPI'*)\n";
-    text += &openmpi_commands(plan, topology);
-    text += ";;\n*)\n";
+    // Intel MPI's launcher is derived from Hydra, too.
+    text += "case $(\"${MPIRUN:-mpirun}\" --version) in\n*HYDRA*|*Intel*)\n";
     text += &mpich_commands(plan);
+    text += ";;\n*)\n";
+    text += &openmpi_commands(plan, topology);
     text + ";;\nesac\n"
 }
 
