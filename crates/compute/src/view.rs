@@ -69,7 +69,9 @@ pub fn plan(plan: &HplPlan) -> Section {
             let share =
                 share_of_peak.map(|share| format!("; the given rate is {share:.1} % of it"));
             let share = share.unwrap_or_default();
-            format!("{} = {}{share}", FlopsPerSec(peak.value), peak.basis)
+            let others = plan.other_peaks.as_ref().map(|others| format!("\n{others}"));
+            let others = others.unwrap_or_default();
+            format!("{} = {}{share}{others}", FlopsPerSec(peak.value), peak.basis)
         }
         None => "unknown: this processor is not in the table; give --processor".to_owned(),
     };
