@@ -82,10 +82,13 @@ impl Components {
         Self { nodes: of_nodes, runs: of_runs }
     }
 
-    /// Returns the standard deviation of a single run of any node.
+    /// Returns the standard deviation of a single run of any node. The runs of a single node show only their own spread.
     pub fn of_a_run(&self) -> Option<f64> {
-        let nodes = self.nodes?;
-        Some((nodes.powi(2) + self.runs.unwrap_or(0.0).powi(2)).sqrt())
+        let known = self.nodes.or(self.runs)?;
+        match self.nodes.zip(self.runs) {
+            Some((nodes, runs)) => Some(nodes.hypot(runs)),
+            None => Some(known),
+        }
     }
 }
 
@@ -130,6 +133,9 @@ mod tests {
         let single: Vec<Vec<f64>> = nodes.iter().map(|runs| vec![runs[0]]).collect();
         assert_eq!(Components::of(&single).runs, None);
         assert_eq!(Components::of(&[vec![1.0]]).nodes, None);
+        assert_eq!(Components::of(&[vec![1.0]]).of_a_run(), None);
+        let one = Components::of(&[vec![1.0, 1.1, 0.9, 1.0]]);
+        assert!(one.of_a_run().is_some_and(|spread| spread > 0.02), "{one:?}");
     }
 
     #[test]
