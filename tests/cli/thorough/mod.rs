@@ -5,6 +5,7 @@ mod apps_mpi;
 mod current_folder;
 mod device_drivers;
 mod examples;
+mod hosts;
 mod hpl_real;
 pub mod io_faults;
 mod io_reference;
