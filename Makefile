@@ -1,5 +1,5 @@
 # make run: install required packages, build, and measure this node.   make test: run the tests.
-.PHONY: run build test test-all check bench install clean
+.PHONY: run build test test-all check bench install release deb rpm wheel archive packages check-release deny book clean
 
 run: build
 	@./target/release/nodegauge run $(ARGS)
@@ -41,10 +41,39 @@ bench:
 		cargo bench --package nodegauge --bench $$bench --locked || exit 1; \
 	done
 
+# The built program with man pages and completions; needs no compiler, so root needs no cargo.
 PREFIX ?= /usr/local
-install: build
-	install -D -m 755 target/release/nodegauge $(DESTDIR)$(PREFIX)/bin/nodegauge
-	./target/release/nodegauge man --output $(DESTDIR)$(PREFIX)/share/man/man1
+PROGRAM ?= target/release/nodegauge
+install:
+	@./scripts/install $(PROGRAM) $(DESTDIR)$(PREFIX)
+
+# One file for every Linux with glibc 2.28, its packages, and their checks; with the same file the tests of `make test`:
+# NODEGAUGE_BIN=target/release-files/nodegauge-VERSION-x86_64-linux make test
+release:
+	@./scripts/setup release
+	@./scripts/release
+
+deb rpm wheel archive: release
+	@./scripts/package $@
+
+packages: release
+	@./scripts/package
+
+check-release: packages
+	@./scripts/release --arm
+	@./scripts/package --check
+
+# Licences and sources of all crates, by deny.toml; `make deny CHECKS=advisories` needs the database of RustSec.
+CHECKS = licenses bans sources
+DENY = 0.20.2
+deny:
+	@[ -x target/release-build/cargo-deny-$(DENY)/bin/cargo-deny ] || \
+		cargo install cargo-deny --version $(DENY) --locked --root target/release-build/cargo-deny-$(DENY)
+	target/release-build/cargo-deny-$(DENY)/bin/cargo-deny check $(CHECKS)
+
+# The documentation as a book: target/book/html/index.html
+book:
+	@./scripts/book
 
 clean:
 	cargo clean

@@ -1,8 +1,9 @@
-//! Compares `apps iccg` with Eigen: products of the same matrix with a vector, interleaved, `ROUNDS` times (default
-//! 3). Also prints the share of the node's bandwidth that each part of the solver reaches.
+//! Compares `apps iccg` with Eigen and with plain loops in C++: products of the same matrix with a vector, and the
+//! substitutions of a block-IC(0), interleaved, `ROUNDS` times (default 3). Also prints the share of the node's bandwidth
+//! that each part of the solver reaches.
 //!
-//! Eigen's product (Debian: libeigen3-dev) is compiled with `g++ -O3 -march=native -fopenmp` and runs on the same
-//! number of threads, bound to cores; it reads the same matrix from a file. `ELEMENTS` (default 60) is the number of
+//! Eigen's product (Debian: libeigen3-dev) and the plain loops are compiled with `g++ -O3 -march=native -fopenmp` and run
+//! on the same number of threads, bound to cores; they read the same matrix from a file. `ELEMENTS` (default 60) is the number of
 //! elements along an edge. The solver stops at a residual of 1e-4, so that a round takes seconds. Prints Markdown for
 //! docs/benchmarks.md.
 
@@ -45,17 +46,33 @@ fn main() {
     print(&format!(
         "{edge} x {edge} x {edge} hexahedra, {unknowns} unknowns, {threads} threads, {rounds} rounds\n"
     ));
-    print("| product | best | median | median over nodegauge's |\n| --- | --- | --- | --- |");
-    let own = of_all(&runs, "spmv", |m| {
-        let bytes = number(m, "moved_bytes").unwrap_or(f64::NAN);
-        m.samples.iter().map(|rate| bytes / rate).collect()
-    });
+    print("| loop | best | median | best over nodegauge's | median over nodegauge's |");
+    print("| --- | --- | --- | --- | --- |");
+    let seconds_of = |part: &str| {
+        of_all(&runs, part, |m| {
+            let bytes = number(m, "moved_bytes").unwrap_or(f64::NAN);
+            m.samples.iter().map(|rate| bytes / rate).collect()
+        })
+    };
     let storage =
         runs.first().and_then(|run| figure(run, "spmv")).and_then(|m| m.config.get("storage"));
-    let base = stats::median(&own);
-    line(&format!("nodegauge, {}", storage.and_then(Value::as_str).unwrap_or("?")), &own, base);
-    if !rivals.is_empty() {
-        line("Eigen, g++ -O3 -march=native -fopenmp", &rivals, base);
+    let storage = storage.and_then(Value::as_str).unwrap_or("?");
+    let product = seconds_of("spmv");
+    line(&format!("product: nodegauge, {storage}"), &product, &product);
+    let rivals_of = |name: &str| -> Vec<f64> {
+        rivals.iter().filter(|(of, _)| of == name).map(|(_, seconds)| *seconds).collect()
+    };
+    let substitution = seconds_of("preconditioner");
+    for (name, key, base) in [
+        ("product: Eigen", "eigen", &product),
+        ("product: plain 3 x 3 blocks", "product", &product),
+        ("substitutions: nodegauge", "", &substitution),
+        ("substitutions: plain 3 x 3 blocks", "substitution", &substitution),
+    ] {
+        let seconds = if key.is_empty() { substitution.clone() } else { rivals_of(key) };
+        if !seconds.is_empty() {
+            line(name, &seconds, base);
+        }
     }
     print("\n| part | share of an iteration | of the prediction |\n| --- | --- | --- |");
     for part in PARTS.into_iter().chain(["rate"]) {
@@ -87,14 +104,19 @@ fn of_all(runs: &[Record], name: &str, of: impl Fn(&Measurement) -> Vec<f64>) ->
     runs.iter().filter_map(|run| figure(run, name)).flat_map(of).collect()
 }
 
-fn line(name: &str, seconds: &[f64], base: f64) {
+fn line(name: &str, seconds: &[f64], base: &[f64]) {
     let best = stats::quantile(seconds, 0.0);
     let median = stats::median(seconds);
-    let ratio = median / base;
-    print(&format!("| {name} | {} | {} | {ratio:.3} |", Seconds(best), Seconds(median)));
+    let of_best = best / stats::quantile(base, 0.0);
+    let of_median = median / stats::median(base);
+    print(&format!(
+        "| {name} | {} | {} | {of_best:.3} | {of_median:.3} |",
+        Seconds(best),
+        Seconds(median)
+    ));
 }
 
-/// Compiles Eigen's product and writes its matrix; `None` if it cannot be compiled.
+/// Compiles the loops in C++ and writes their matrix; `None` if it cannot be compiled.
 fn eigen(folder: &Path, edge: usize) -> Option<std::path::PathBuf> {
     let program = folder.join("eigen");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/elasticity.cpp");
@@ -151,13 +173,19 @@ fn write(path: &Path, edge: usize) -> io::Result<()> {
     file.flush()
 }
 
-/// Runs Eigen's product and returns the seconds of each product.
-fn products(program: &Path, matrix: &Path, threads: &str) -> Vec<f64> {
+/// Runs the loops in C++ and returns the name and the seconds of each pass.
+fn products(program: &Path, matrix: &Path, threads: &str) -> Vec<(String, f64)> {
     let run = Command::new(program)
         .arg(matrix)
         .arg(PRODUCTS)
         .envs([("OMP_NUM_THREADS", threads), ("OMP_PLACES", "cores"), ("OMP_PROC_BIND", "close")])
         .output()
-        .expect("Eigen's product runs");
-    String::from_utf8_lossy(&run.stdout).lines().filter_map(|line| line.parse().ok()).collect()
+        .expect("the loops in C++ run");
+    assert!(run.status.success(), "the loops in C++ failed: {:?}", run.status);
+    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    let pass = |line: &str| {
+        let (name, seconds) = line.split_once(' ')?;
+        Some((name.to_owned(), seconds.parse().ok()?))
+    };
+    text.lines().filter_map(pass).collect()
 }

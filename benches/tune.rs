@@ -1,26 +1,29 @@
 //! Compares `--tune` with an exhaustive search of the same space: every team and kind of page with every loop, each
 //! for the minimum number of passes of a run of `stream` (`PASSES`, default 20), interleaved in random order. Then both
 //! choices run interleaved, `FINAL` passes each (default 60); the result is the ratio of their rates within one regime.
-//! Prints Markdown for docs/benchmarks.md.
+//!
+//! `LOOPS=1` compares the loops that the trial of `stream` selects with an exhaustive search instead, on the default
+//! team and pages: all loops of `--tune`, `PASSES` passes each. `TRIALS` runs of `stream` (default 3) each meet the
+//! result of the search in `FINAL` pairs of passes. Prints Markdown for docs/benchmarks.md.
 
 #![allow(clippy::print_stdout)]
 
 mod common;
 
-use common::variable;
+use common::{nodegauge, variable};
 use nodegauge_gauge::Site;
-use nodegauge_kernels::{Kernel, KernelShape};
+use nodegauge_kernels::{Kernel, KernelShape, SideBySide, Stores};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::progress::Silent;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{regime, stats};
 use nodegauge_placement::PlacementRequest;
-use nodegauge_stream::config::TuneConfig;
+use nodegauge_stream::config::{StreamConfig, TuneConfig};
 use nodegauge_stream::point::StreamPoint;
 use nodegauge_stream::stream::{self, StreamOptions};
 use nodegauge_stream::target::Target;
 use nodegauge_stream::tune::{Choice, Space, TunePlan};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// Rates by set-up, kernel and loop, each with the round trip of its regime.
@@ -38,6 +41,9 @@ fn main() {
     let site = Site::new(topology, machine, SysRoot::live());
     let plan = TunePlan::new(&site, &request, options.clone(), Vec::new()).expect("a plan");
     let space = &plan.space;
+    if variable::<u32>("LOOPS").is_some() {
+        return loops(&site, space);
+    }
 
     let begun = Instant::now();
     let limits = Limits::new(Duration::from_secs(28), None);
@@ -63,7 +69,7 @@ fn main() {
     let passes = variable("PASSES").unwrap_or(20);
     let samples = exhaust(space, &mut points, passes);
     let exhausting = search_begun.elapsed();
-    let best = best(space, &samples);
+    let best = best(space, &samples, &options.kernels);
 
     let of_choice = space
         .setups
@@ -89,6 +95,59 @@ fn main() {
     );
     println!("\nexhaustive chose: site {} with {:?}", best.0, best.1);
     println!("tuning chose: site {of_choice} with {:?}", choice.loops);
+}
+
+/// Kernels of the comparison of loops.
+const KERNELS: [Kernel; 6] =
+    [Kernel::Copy, Kernel::Scale, Kernel::Add, Kernel::Triad, Kernel::Read, Kernel::Write];
+
+/// Compares the loops that runs of `stream` select with an exhaustive search on the default team and pages.
+fn loops(site: &Site, space: &Space) {
+    let options = StreamOptions { kernels: KERNELS.to_vec(), ..StreamOptions::default() };
+    let placement = &space.setups[0].placement;
+    let (_, config) = stream::plan(site, placement, &options).expect("it fits");
+    let element = config.element;
+    let mut points = vec![StreamPoint::prepare(config).expect("a point")];
+    let samples = exhaust(space, &mut points, variable("PASSES").unwrap_or(20));
+    let found = best(space, &samples, &KERNELS).1;
+    let names = KERNELS.map(Kernel::name).join(",");
+    println!("| kernel | exhaustive search | trial | trial / search, median (quartiles) |");
+    println!("| --- | --- | --- | --- |");
+    for _ in 0..variable("TRIALS").unwrap_or(3) {
+        let run = nodegauge(&["stream", "--kernels", &names]);
+        let of_run = |(kernel, searched): &(Kernel, KernelShape)| {
+            let m = run.measurements.iter().find(|m| m.name == kernel.name()).expect("a figure");
+            let measured: StreamConfig = m.read_config();
+            let all = space.loops(*kernel, element);
+            let known = |shape: &&KernelShape| is_loop(shape, *kernel, &measured);
+            (*kernel, all.iter().find(known).copied().unwrap_or(*searched))
+        };
+        let chosen: Vec<(Kernel, KernelShape)> = found.iter().map(of_run).collect();
+        let pairs = variable("FINAL").unwrap_or(60);
+        let ratios = pairs_of(&mut points, (0, &chosen), (0, &found), pairs);
+        for (at, (kernel, searched)) in found.iter().enumerate() {
+            let of: Vec<f64> = ratios.iter().map(|ratios| ratios[at]).collect();
+            println!(
+                "| {kernel} | {searched} | {} | {:.3} ({:.3} to {:.3}) |",
+                chosen[at].1,
+                stats::median(&of),
+                stats::quantile(&of, 0.25),
+                stats::quantile(&of, 0.75),
+            );
+        }
+    }
+}
+
+/// True if a figure was measured with this loop.
+fn is_loop(shape: &KernelShape, kernel: Kernel, config: &StreamConfig) -> bool {
+    let stores = config.stores.as_deref().is_none_or(|stores| stores == shape.stores.name());
+    let stores = stores && (kernel.writes() || shape.stores == Stores::Regular);
+    let pages = config.side_by_side.unwrap_or(1);
+    stores
+        && config.isa.as_deref() == Some(shape.isa.name())
+        && config.unroll == Some(u64::from(shape.unroll))
+        && SideBySide::new(pages as u8) == Some(shape.side_by_side)
+        && config.prefetch == Some(shape.prefetch.to_string())
 }
 
 /// Measures every loop on every set-up, interleaved.
@@ -137,7 +196,7 @@ fn rates(point: &StreamPoint, seconds: &[f64]) -> Vec<f64> {
 }
 
 /// Returns the set-up and loops with the highest median rates, in the regime of most samples.
-fn best(space: &Space, samples: &Samples) -> Configuration {
+fn best(space: &Space, samples: &Samples, kernels: &[Kernel]) -> Configuration {
     let trips: Vec<f64> = samples.values().flatten().map(|(_, trip)| *trip).collect();
     let regimes = regime::regimes(&trips);
     let most =
@@ -150,10 +209,11 @@ fn best(space: &Space, samples: &Samples) -> Configuration {
     };
     let element = StreamOptions::default().element;
     let mut found: Vec<(f64, Configuration)> = Vec::new();
-    for site in 0..space.setups.len() {
+    let sites: BTreeSet<usize> = samples.keys().map(|(site, ..)| *site).collect();
+    for site in sites {
         let mut loops = Vec::new();
         let mut rates = Vec::new();
-        for kernel in StreamOptions::default().kernels {
+        for kernel in kernels.iter().copied() {
             let of_kernel = samples.iter().filter(|((s, k, _), _)| (*s, *k) == (site, kernel));
             let (number, rate) = of_kernel
                 .map(|((_, _, number), site_samples)| (*number, typical(site_samples)))
@@ -176,25 +236,39 @@ fn play_off(
     best: &Configuration,
     pairs: usize,
 ) -> Vec<f64> {
-    let mut ratios = Vec::new();
-    let mut pass = |number: usize, loops: &[(Kernel, KernelShape)]| {
+    let ratios = pairs_of(points, (site, &choice.loops), (best.0, &best.1), pairs);
+    ratios.iter().map(|ratios| stats::geometric_mean(ratios)).collect()
+}
+
+/// Set-up and loops of one of two configurations that run in pairs.
+type Played<'a> = (usize, &'a [(Kernel, KernelShape)]);
+
+/// Runs two configurations in pairs and returns the ratios of all kernels, for each pair within one regime.
+fn pairs_of(
+    points: &mut [StreamPoint],
+    tuned: Played<'_>,
+    other: Played<'_>,
+    pairs: usize,
+) -> Vec<Vec<f64>> {
+    let mut pass = |(number, loops): Played<'_>| {
         let before = points[0].round_trip().expect("the team lives");
         let point = &mut points[number];
         point.reshape(loops.to_vec()).expect("these loops exist");
         let sample = point.pass().expect("the team lives");
-        (stats::geometric_mean(&rates(point, &sample.seconds)), before)
+        (rates(point, &sample.seconds), before)
     };
+    let mut ratios = Vec::new();
     for pair in 0..pairs {
         // The order alternates.
-        let (tuned, other) = if pair % 2 == 0 {
-            let tuned = pass(site, &choice.loops);
-            (tuned, pass(best.0, &best.1))
+        let (one, two) = if pair % 2 == 0 {
+            let one = pass(tuned);
+            (one, pass(other))
         } else {
-            let other = pass(best.0, &best.1);
-            (pass(site, &choice.loops), other)
+            let two = pass(other);
+            (pass(tuned), two)
         };
-        if regime::same(tuned.1, other.1) {
-            ratios.push(tuned.0 / other.0);
+        if regime::same(one.1, two.1) {
+            ratios.push(one.0.iter().zip(&two.0).map(|(one, two)| one / two).collect());
         }
     }
     ratios

@@ -5,7 +5,8 @@
  * ELEMENT is double or float. A work-item (thread) processes ITEMS vectors of WIDTH elements; their distance is
  * the size of a group, so that a group reads whole lines. With STRIDED, each group loops over tiles
  * (grid-stride loop); without, there is one group per tile and no loop. n is the number of vectors, a multiple
- * of the tile size.
+ * of the tile size, so that no item has to compare its index with n: compilers for processors do not combine
+ * items with such a condition into vectors.
  */
 #ifdef __OPENCL_VERSION__
 #if defined(cl_khr_fp64)
@@ -81,7 +82,7 @@ static __device__ VECTOR operator*(VECTOR x, VECTOR y)
 #if STRIDED
 #define TILES for (INDEX base = FIRST; base < n; base += GROUPS * TILE)
 #else
-#define TILES const INDEX base = FIRST; if (base < n)
+#define TILES const INDEX base = FIRST;
 #endif
 #define VECTORS(statement)                                                                         \
     TILES {                                                                                        \

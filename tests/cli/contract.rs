@@ -32,7 +32,7 @@ fn every_line_holds() {
 }
 
 /// Splits a line into words as a shell does, with single quotes only.
-fn words(line: &str) -> Vec<String> {
+pub fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quoted = false;

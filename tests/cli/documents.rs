@@ -171,5 +171,7 @@ fn the_version_is_short_or_long() {
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(harness.run(&["-V"]).exits(0).stdout, format!("nodegauge {version}\n"));
     let long = harness.run(&["--version"]).exits(0).says(&format!("nodegauge {version}"));
-    long.says("\nkernels for this processor: ").says("\nkernel variants compiled in: ");
+    long.says("\nkernels for this processor: ")
+        .says("\nkernel variants compiled in: ")
+        .says("\nhwloc: ");
 }

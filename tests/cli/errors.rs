@@ -221,7 +221,7 @@ fn standard_input_is_a_dash() {
     let harness = Harness::new();
     let record = harness.write("run.json", include_str!("../golden/stream/record.json"));
     let shown = harness.run(&["history", "show", &record]).exits(0).stdout;
-    let program = env!("CARGO_BIN_EXE_nodegauge");
+    let program = crate::program::path();
     for script in [
         r#""$1" history show - < "$2""#,
         r#"cat "$2" | "$1" history show -"#,

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 /// Returns the output of `nodegauge schema`.
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
-    let printed = Command::new(env!("CARGO_BIN_EXE_nodegauge")).arg("schema").output().unwrap();
+    let printed = Command::new(crate::program::path()).arg("schema").output().unwrap();
     serde_json::from_slice(&printed.stdout).unwrap()
 });
 

@@ -3,6 +3,7 @@
 
 pub use crate::fields::{has_keys, measurements, names, texts};
 pub use crate::outcome::Outcome;
+use crate::program;
 pub use crate::skip::{Part, skip};
 use crate::terminal::Terminal;
 use serde_json::Value;
@@ -13,8 +14,6 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Path of the program.
-const PROGRAM: &str = env!("CARGO_BIN_EXE_nodegauge");
 /// Time limit of a command on an idle machine.
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// Compiled probes and kernels of OpenCL, shared by all tests but those of the caches themselves.
@@ -136,7 +135,7 @@ impl Harness {
         args: &[&str],
     ) -> Running {
         let (terminal, theirs) = Terminal::open();
-        let words: Vec<&str> = [under, &[PROGRAM], args].concat();
+        let words: Vec<&str> = [under, &[program::path()], args].concat();
         let mut command = self.command(words[0]);
         command.args(&words[1..]).env("TERM", "xterm").envs(variables.iter().copied());
         command.stdout(Stdio::piped()).stderr(theirs);
@@ -147,7 +146,7 @@ impl Harness {
     /// does.
     pub fn start_on_terminal(&self, under: &[&str], args: &[&str]) -> Running {
         let (terminal, theirs) = Terminal::open();
-        let words: Vec<&str> = [under, &[PROGRAM], args].concat();
+        let words: Vec<&str> = [under, &[program::path()], args].concat();
         let mut command = self.command(words[0]);
         command.args(&words[1..]).env("TERM", "xterm").stderr(theirs.try_clone().unwrap());
         command.stdout(theirs.try_clone().unwrap()).stdin(theirs);
@@ -162,7 +161,7 @@ impl Harness {
 
     /// Runs the program with variables; an empty value removes one.
     pub fn run_with(&self, variables: &[(&str, &str)], args: &[&str]) -> Outcome {
-        let mut command = self.command(PROGRAM);
+        let mut command = self.command(program::path());
         command.args(args);
         for (name, value) in variables {
             if value.is_empty() {
@@ -228,7 +227,7 @@ impl Harness {
             return None;
         }
         let mut command = self.command(wrapper[0]);
-        command.args(&wrapper[1..]).arg(PROGRAM).args(args);
+        command.args(&wrapper[1..]).arg(program::path()).args(args);
         Some(finish(command))
     }
 
@@ -252,7 +251,7 @@ impl Harness {
         for (what, at) in shown {
             command.args([what, at]);
         }
-        command.args(["--", PROGRAM]).args(args);
+        command.args(["--", program::path()]).args(args);
         let words = words(&command);
         let Ok(output) = assert_cmd::Command::from_std(command).timeout(timeout()).output() else {
             skip(Part::Namespaces, "there is no unshare");

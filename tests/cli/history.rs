@@ -113,7 +113,7 @@ fn the_list_is_newest_first_and_filtered() {
     assert!(csv.lines().nth(2).unwrap().starts_with(&format!("{first},20")), "{csv}");
     // The identifiers are arguments for other commands; without runs, nothing is printed.
     let remove = "history remove $(\"$0\" history list -q --label nps=4)";
-    let program = env!("CARGO_BIN_EXE_nodegauge");
+    let program = crate::program::path();
     harness.run_other(&["sh", "-c", &format!("\"$0\" {remove}"), program], &[]).exits(0);
     assert_eq!(list(&[]).len(), 1);
 }
@@ -397,7 +397,7 @@ fn a_database_that_can_only_be_read_is_read() {
     ];
     let mut command = harness.command("unshare");
     command.args(["--mount", "sh"]).args(args).args(["sh", &folder, &view]);
-    command.args([env!("CARGO_BIN_EXE_nodegauge"), "history", "list", "-q", "--db", &database]);
+    command.args([crate::program::path(), "history", "list", "-q", "--db", &database]);
     if !harness.has(Part::Namespaces, "unshare") {
         return;
     }

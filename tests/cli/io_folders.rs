@@ -15,7 +15,7 @@ fn several_folders_by_turns_whatever_their_names() {
     let odd = harness.path("x").join(OsStr::from_bytes(b"odd\xff\xfe name"));
     std::fs::create_dir_all(&odd).unwrap();
     std::fs::write(odd.join("thesis.tex"), "mine").unwrap();
-    let mut command = harness.command(env!("CARGO_BIN_EXE_nodegauge"));
+    let mut command = harness.command(crate::program::path());
     command
         .arg("io")
         .args(SMALL)

@@ -7,6 +7,7 @@
 mod against;
 mod apps;
 mod browser;
+mod chapters;
 mod compare;
 mod compilers;
 mod contract;
@@ -34,6 +35,8 @@ mod outcome;
 mod output;
 mod outputs;
 mod places;
+#[path = "../program.rs"]
+mod program;
 mod ranks;
 mod record;
 mod report;

@@ -143,7 +143,7 @@ fn tables_follow_the_width_that_columns_says() {
 fn a_reader_that_goes_away_is_no_error() {
     let harness = Harness::new();
     let args = [&["stream"], &FAST[..]].concat();
-    let mut running = harness.command(env!("CARGO_BIN_EXE_nodegauge"));
+    let mut running = harness.command(crate::program::path());
     let mut child =
         running.args(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
@@ -156,7 +156,7 @@ fn a_reader_that_goes_away_is_no_error() {
 fn a_full_disk_is_an_error() {
     let harness = Harness::new();
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let mut command = harness.command(env!("CARGO_BIN_EXE_nodegauge"));
+    let mut command = harness.command(crate::program::path());
     let output = command.arg("machine").stdout(full).stderr(Stdio::piped()).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(

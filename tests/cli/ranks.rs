@@ -21,7 +21,7 @@ fn launched(
     args: &[&str],
 ) -> Outcome {
     let args = short(args);
-    let program = env!("CARGO_BIN_EXE_nodegauge");
+    let program = crate::program::path();
     let words: Vec<&str> = ["timeout", "200"]
         .iter()
         .chain(launcher)
@@ -129,7 +129,7 @@ fn open_mpi_and_mpich_start_ranks() {
         // Open MPI gives ranks its own terminal and copies their output to that of mpirun.
         let coloured = [&variables[..], &[("NO_COLOR", ""), ("TERM", "xterm")]].concat();
         for ranks in ["1", "2"] {
-            let machine = [mpirun, "-np", ranks, env!("CARGO_BIN_EXE_nodegauge"), "doctor"];
+            let machine = [mpirun, "-np", ranks, crate::program::path(), "doctor"];
             let coloured_outcome = harness.run_other(&machine, &coloured);
             assert!(!coloured_outcome.stdout.contains('\x1b'), "{}", coloured_outcome.stdout);
         }

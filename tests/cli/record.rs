@@ -21,7 +21,7 @@ fn place() -> Harness {
 
 /// Runs an example and returns its output.
 fn printed(harness: &Harness, words: &[&str]) -> String {
-    let program = std::path::Path::new(env!("CARGO_BIN_EXE_nodegauge"));
+    let program = std::path::Path::new(crate::program::path());
     let folder = program.parent().unwrap().to_str().unwrap();
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap());
     harness.run_other(words, &[("PATH", &path)]).exits(0).quietly().stdout

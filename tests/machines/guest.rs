@@ -244,9 +244,9 @@ fn files() -> Result<Files, Missing> {
     archive.file("init", INIT.as_bytes());
     archive.file("bin/busybox", &fs::read(&busybox).unwrap());
     archive.file("bin/numactl", &fs::read(&numactl).unwrap());
-    archive.file("bin/nodegauge", &without_debug_information(Path::new(PROGRAM)));
+    archive.file("bin/nodegauge", &without_debug_information(Path::new(crate::program::path())));
     let mut folders = Vec::new();
-    let mut libraries = libraries(Path::new(PROGRAM));
+    let mut libraries = libraries(Path::new(crate::program::path()));
     libraries.extend(self::libraries(&numactl));
     libraries.sort();
     libraries.dedup();
@@ -262,9 +262,6 @@ fn files() -> Result<Files, Missing> {
     }
     Ok(Files { kernel, archive: archive.finish() })
 }
-
-/// Path of the program.
-const PROGRAM: &str = env!("CARGO_BIN_EXE_nodegauge");
 
 /// Returns the path of an installed program.
 fn find(program: &str) -> Result<PathBuf, Missing> {

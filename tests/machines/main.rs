@@ -20,6 +20,8 @@ mod old;
 #[path = "../cli/outcome.rs"]
 #[allow(dead_code)]
 mod outcome;
+#[path = "../program.rs"]
+mod program;
 #[path = "../skip.rs"]
 mod skip;
 mod smt;

@@ -1,4 +1,4 @@
-//! Checks of docs/security.md: the tests that it names exist, it lists every environment variable that the program
+//! Checks of docs/security.md and docs/adversarial.md: the tests that they name exist. docs/security.md lists every environment variable that the program
 //! reads, and the lists of modules that start programs, use the network and write files are complete.
 
 use crate::names::without_tests;
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 const READERS: [&str; 4] = ["var", "var_os", "variable", "lookup"];
 /// Prefixes of names in capitals that are not environment variables: constants of MPI and NVML, macros of C, variables
 /// of the build and of tests.
-const NO_VARIABLES: [&str; 21] = [
+const NO_VARIABLES: [&str; 22] = [
     "CARGO_",
     "COMMIT",
     "FAILED",
@@ -21,6 +21,7 @@ const NO_VARIABLES: [&str; 21] = [
     "MPI_",
     "MVAPICH",
     "NODEGAUGE_COMMIT",
+    "NODEGAUGE_HWLOC",
     "NODEGAUGE_ORACLE",
     "OUT_DIR",
     "O_",
@@ -73,10 +74,11 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn the_tests_of_the_chapter_exist() {
+fn the_tests_of_both_chapters_exist() {
+    let adversarial = std::fs::read_to_string(root().join("docs/adversarial.md")).unwrap();
     let mut count = 0;
     let mut wrong = String::new();
-    for reference in quoted(&chapter()) {
+    for reference in quoted(&format!("{}{adversarial}", chapter())) {
         let Some((file, test)) = reference.split_once(".rs: ") else { continue };
         let path = root().join(format!("{file}.rs"));
         let source = tokens(&std::fs::read_to_string(&path).unwrap_or_default());
@@ -188,6 +190,25 @@ fn only_the_transport_uses_the_network() {
     assert_eq!(with_any(&sockets), expected);
     let ports = ["Ipv4Addr :: UNSPECIFIED", "Ipv6Addr :: UNSPECIFIED"];
     assert_eq!(with_any(&ports), [] as [String; 0], "only the loopback interface is used");
+}
+
+#[test]
+fn the_wall_clock_is_read_in_these_modules_only() {
+    assert_eq!(
+        with_any(&["SystemTime", "CLOCK_REALTIME"]),
+        [
+            // The times of samples in a day.
+            "crates/cli/src/commands/watch/grid.rs",
+            "crates/cli/src/commands/watch.rs",
+            // The beginning of a solution, in the words of HPL's output.
+            "crates/compute/src/hpl.rs",
+            // The age of folders that a killed run has left.
+            "crates/files/src/scratch.rs",
+            // Dates of records, in options and in the history.
+            "crates/history/src/moment.rs",
+            "crates/measure/src/record.rs",
+        ]
+    );
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub use settings::{Difference, machine_changes};
 pub use several::{Several, Shared, several};
 pub use threshold::Threshold;
 
-use crate::ratio::Basis;
+use crate::ratio::{Basis, SOUGHT};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Record, SCHEMA};
 use nodegauge_measure::{Bytes, Unit};
@@ -39,6 +39,9 @@ pub struct Side {
     /// runs.
     pub others: Vec<Record>,
 }
+
+/// Maximum number of blocks of `compare --run`.
+pub const MOST_BLOCKS: u64 = 1000;
 
 /// Label of runs that `compare --run` made alternately.
 pub const TURNS: &str = "turns";
@@ -126,6 +129,8 @@ pub struct Pair {
     pub visible: Option<f64>,
     /// Data from which the spread between runs was estimated.
     pub basis: Option<Basis>,
+    /// Number of blocks, or of runs of A and of B, with which nine of ten comparisons would detect a change of 3 %.
+    pub needed: Option<u64>,
     /// Median of B divided by median of A; `null` without samples or if they are not comparable.
     pub median_ratio: Option<f64>,
     /// Verdict on the pair.
@@ -184,11 +189,14 @@ pub struct Comparison {
 pub fn compare(a: &Side, b: &Side, design: Design, registry: &Registry) -> Comparison {
     let (points, [only_a, only_b]) = pairing::pair(&a.runs, &b.runs, registry);
     let question = judge::Question::of(a, b, design);
+    let pairs: Vec<Pair> = points.iter().map(|point| question.judge(point, registry)).collect();
+    let mut notices = notices(a, b, [&only_a[..], &only_b[..]]);
+    notices.extend(missed_changes(&pairs));
     Comparison {
         schema: SCHEMA,
         differences: settings::differences(&[&a.runs, &b.runs], &points, question.same, registry),
-        pairs: points.iter().map(|point| question.judge(point, registry)).collect(),
-        notices: notices(a, b, [&only_a[..], &only_b[..]]),
+        pairs,
+        notices,
         only_a,
         only_b,
         a: runners(a),
@@ -204,6 +212,31 @@ fn runners(side: &Side) -> Runners {
         complete: record.complete,
     };
     Runners { asked: side.asked.clone(), runs: side.runs.iter().map(run).collect() }
+}
+
+/// Returns a notice if the comparison is too short to find a change of [`SOUGHT`] reliably, with the number of blocks or
+/// runs that would find it.
+fn missed_changes(pairs: &[Pair]) -> Option<String> {
+    let blind: Vec<&Pair> =
+        pairs.iter().filter(|pair| pair.visible.is_some_and(|least| least > SOUGHT)).collect();
+    let widest = blind.iter().max_by_key(|pair| pair.needed)?;
+    let needed = widest.needed?;
+    let how = match widest.basis? {
+        Basis::Blocks if needed > MOST_BLOCKS => {
+            format!("more than {MOST_BLOCKS} blocks: longer runs (--budget) vary less")
+        }
+        Basis::Blocks => format!("--blocks {needed}"),
+        _ => format!("{needed} runs of A and of B"),
+    };
+    let title = widest.title();
+    let of = match (blind.len(), pairs.len()) {
+        (1, _) => format!("of {title}, which needs"),
+        (n, all) => format!("of {n} of {all} figures; {title}, which varies most, needs"),
+    };
+    let percent = SOUGHT * 100.0;
+    Some(format!(
+        "a change of {percent:.0} % may be missed in more than one of ten such comparisons {of} {how}"
+    ))
 }
 
 fn notices(a: &Side, b: &Side, [only_a, only_b]: [&[Unpaired]; 2]) -> Vec<String> {

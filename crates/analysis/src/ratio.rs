@@ -27,6 +27,12 @@ const DRAWS: usize = 200;
 /// Maximum number of samples of a run in the bootstrap. Of a longer run, evenly spaced samples are taken. This limits
 /// the computing time and makes the standard deviation slightly larger.
 const MOST_SAMPLES: usize = 500;
+/// Change for which a comparison states how many runs would find it: 3 %, which is the effect of a changed setting of
+/// the node that users want to see.
+pub const SOUGHT: f64 = 0.03;
+/// Quantile 0.95 of the normal distribution. Later comparisons estimate their own spread; with the quantile 0.9, only 85
+/// of 100 would detect the change, with this quantile at least 90 (simulated in the tests).
+const FOUND_LATER: f64 = 1.644_854;
 /// Seed of the bootstrap; an arbitrary constant makes the results reproducible.
 const SEED: u64 = 0x6e6f_6465_6761_7567;
 
@@ -76,6 +82,9 @@ pub struct RatioInterval {
     pub visible: f64,
     /// Data from which the spread between runs was estimated.
     pub basis: Basis,
+    /// Number of blocks, or of runs of A and of B, with which nine of ten comparisons would detect a change of
+    /// [`SOUGHT`]. `None` if the spread comes from the history, whose range limits the interval.
+    pub needed: Option<u64>,
 }
 
 /// Sum of squared deviations from one or several means, with the degrees of freedom.
@@ -126,7 +135,9 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
         // Degrees of freedom by the formula of Welch and Satterthwaite.
         let parts = of_a.powi(2) / own_a.freedom + of_b.powi(2) / own_b.freedom;
         let freedom = if error > 0.0 { error.powi(2) / parts } else { own_a.freedom };
-        return Some(around(ratio, error.sqrt(), freedom, 0.0, Basis::Runs));
+        let interval = around(ratio, error.sqrt(), freedom, 0.0, Basis::Runs);
+        let made = a.figures.len().min(b.figures.len());
+        return Some(RatioInterval { needed: needed(error.sqrt(), freedom, made), ..interval });
     }
     // If A and B have the same setting, the other runs are counted only once.
     let shared: &[f64] = if a.like == b.like { &[] } else { &b.like };
@@ -155,7 +166,20 @@ pub fn of_blocks(ratios: &[f64]) -> Option<RatioInterval> {
     }
     let spread = Spread::of(ratios);
     let error = (spread.variance() / ratios.len() as f64).sqrt();
-    Some(around(stats::geometric_mean(ratios), error, spread.freedom, 0.0, Basis::Blocks))
+    let ratio = stats::geometric_mean(ratios);
+    let interval = around(ratio, error, spread.freedom, 0.0, Basis::Blocks);
+    Some(RatioInterval { needed: needed(error, spread.freedom, ratios.len()), ..interval })
+}
+
+/// Returns the number of runs of A and of B, or of blocks, with which nine of ten comparisons would detect a change of
+/// [`SOUGHT`]; `made` if those that were made suffice. `error` is the standard error of the logarithm with `made` of
+/// them, `freedom` its degrees of freedom. The quantiles are those of the runs that were made, as in the second stage of
+/// Stein's two-stage procedure ("A Two-Sample Test for a Linear Hypothesis Whose Power is Independent of the Variance",
+/// Annals of Mathematical Statistics 16, 1945), because the spread is only estimated.
+fn needed(error: f64, freedom: f64, made: usize) -> Option<u64> {
+    let quantiles = stats::student(TWO_SIDED, freedom) + stats::student(FOUND_LATER, freedom);
+    let number = made as f64 * (quantiles * error / SOUGHT.ln_1p()).powi(2);
+    number.is_finite().then_some((number.ceil() as u64).max(made as u64))
 }
 
 /// Returns the confidence interval of a ratio whose logarithm has this standard error. `least` is the minimum half
@@ -168,6 +192,7 @@ fn around(ratio: f64, error: f64, freedom: f64, least: f64, basis: Basis) -> Rat
         ci95: [ratio * (-half).exp(), ratio * half.exp()],
         visible: (half + stats::student(FOUND, freedom) * error).exp_m1(),
         basis,
+        needed: None,
     }
 }
 

@@ -463,16 +463,23 @@ pub(crate) fn with_suggestions(error: clap::Error) -> clap::Error {
     tree::with_suggestions(error, &definition())
 }
 
-/// Returns the text of `--version`: version, commit, and kernels that this processor supports.
+/// Returns the text of `--version`: version, commit, kernels that this processor supports, and
+/// hwloc.
 fn long_version() -> String {
     let isas: Vec<&str> =
         nodegauge_kernels::available_isas().iter().map(|isa| isa.name()).collect();
+    // The release names the version that it contains; a library of the system only names its interface.
+    let hwloc = match option_env!("NODEGAUGE_HWLOC") {
+        Some(version) => format!("{version} (linked statically)"),
+        None => format!("interface {}", nodegauge_machine::topology::hwloc_interface()),
+    };
     format!(
-        "{} ({})\nkernels for this processor: {}\nkernel variants compiled in: {}",
+        "{} ({})\nkernels for this processor: {}\nkernel variants compiled in: {}\nhwloc: {}",
         env!("CARGO_PKG_VERSION"),
         option_env!("NODEGAUGE_COMMIT").unwrap_or("commit unknown"),
         isas.join(", "),
         nodegauge_kernels::compiled_in(),
+        hwloc,
     )
 }
 

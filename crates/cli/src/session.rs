@@ -11,11 +11,12 @@ use crate::saving::Saving;
 use crate::signals::Signals;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::hosts::{HostReport, Ranking, merged};
+use nodegauge_gauge::ledger::LedgerWatch;
 use nodegauge_gauge::{Gauge, Planned, Site};
 use nodegauge_history::Store;
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::SavedTrips;
-use nodegauge_measure::record::{self, Machine, Record, Status, Tool};
+use nodegauge_measure::record::{self, Ledger, Machine, Record, Status, Tool};
 use nodegauge_measure::{Notice, NoticeId, Observer, Outcome, Seconds};
 use nodegauge_published::Against;
 use nodegauge_report::{Style, run, text};
@@ -116,6 +117,7 @@ pub(crate) fn description(machine: Machine, findings: Vec<record::Finding>) -> R
         machine,
         findings,
         notices: Vec::new(),
+        ledger: None,
         measurements: Vec::new(),
     }
 }
@@ -235,12 +237,9 @@ pub(crate) fn conduct_on(
     let command = std::env::args().nth(1).filter(|word| !word.starts_with('-'));
     let command = command.as_deref().unwrap_or("run");
     let mut progress = Progress::new(common.quiet, session.signals.clone(), command, common.budget);
-    let mut found = match hosts {
+    let (mut found, ledger) = match hosts {
         Some(run) => on_all_hosts(run, &node, &mut progress, gauge)?,
-        None => {
-            let measured = gauge(&node, &mut progress);
-            Outcome::of_run(measured, &progress)?
-        }
+        None => watched(&node, &mut progress, gauge)?,
     };
     progress.finish();
     nodegauge_published::add_to(&mut found, &node.machine, common.against.as_ref());
@@ -255,6 +254,7 @@ pub(crate) fn conduct_on(
         complete,
         labels: common.label.iter().cloned().collect(),
         notices: found.notices,
+        ledger: Some(ledger),
         measurements: found.measurements,
         ..description(node.machine, findings)
     };
@@ -273,30 +273,47 @@ pub(crate) fn conduct_on(
     Err(last)
 }
 
+/// Measures this host and reads its counters of hardware errors before and after the measurement.
+fn watched(
+    node: &Site,
+    progress: &mut Progress,
+    gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
+) -> Result<(Outcome, Ledger), Failure> {
+    let watch = LedgerWatch::begin(&node.root);
+    let measured = gauge(node, progress);
+    let mut found = Outcome::of_run(measured, progress)?;
+    let ledger = watch.end(&mut found, &gauges::GAUGES);
+    Ok((found, ledger))
+}
+
 /// Measures all hosts of a run at the same time, this one included, and merges their results.
 fn on_all_hosts(
     run: &HostsRun<'_>,
     node: &Site,
     progress: &mut Progress,
     gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
-) -> Result<Outcome, Failure> {
+) -> Result<(Outcome, Ledger), Failure> {
     let hosts = run.hosts;
     progress.phase(&format!("waiting for {} hosts", hosts.names().len()));
     hosts.start(&|| progress.interrupted())?;
     let started = Instant::now();
-    let measured = gauge(node, progress);
-    let own = Outcome::of_run(measured, progress);
+    let own = watched(node, progress, gauge);
     progress.phase("collecting the results of all hosts");
     let others = hosts.collect(started.elapsed(), &|| progress.interrupted())?;
-    let own = own.map(|found| HostReport::new(node.machine.clone(), Vec::new(), found));
     if let (Err(why), true) = (&own, others.iter().all(|(_, result)| result.is_err())) {
         return Err(why.clone());
     }
+    let (own, ledger) = match own {
+        Ok((found, ledger)) => {
+            (Ok(HostReport::new(node.machine.clone(), Vec::new(), found)), ledger)
+        }
+        Err(why) => (Err(why), LedgerWatch::begin(&node.root).end(&mut Outcome::default(), &[])),
+    };
     let first = (hosts.name().to_owned(), own);
     let mut found = merged(std::iter::once(first).chain(others).collect());
     let remark = |text: &String| Notice::new(NoticeId::Failed, "", text.as_str());
     found.notices.extend(hosts.remarks().iter().map(remark));
-    Ok(found)
+    Ok((found, ledger))
 }
 
 /// Measures this host for the leader of the first host; returns the exit code that it sends.
@@ -313,9 +330,8 @@ fn follow(
     }
     let is_quiet = true;
     let mut progress = Progress::new(is_quiet, signals, "", None);
-    let measured = gauge(&node, &mut progress);
-    let found = Outcome::of_run(measured, &progress);
-    let report = found.map(|found| HostReport::new(node.machine, findings, found));
+    let found = watched(&node, &mut progress, gauge);
+    let report = found.map(|(found, _)| HostReport::new(node.machine, findings, found));
     Ok(Exit::Told(run.hosts.report(report)?))
 }
 

@@ -14,7 +14,7 @@ use nodegauge_kernels::Isa;
 use nodegauge_measure::record::{Measurement, Quoted};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
-use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::schedule::{Budget, Limits, Schedule, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_placement::Placement;
 use nodegauge_team::{Team, TeamError};
@@ -29,6 +29,8 @@ const PRODUCTS: Duration = Duration::from_millis(60);
 pub(crate) struct CeilingsPlan {
     parts: Vec<PlannedPart>,
     budget: Duration,
+    /// Time budget of the run that the peaks are a part of.
+    whole: Budget,
     samples: Option<usize>,
 }
 
@@ -49,7 +51,7 @@ impl CeilingsPlan {
             share: part.share,
         };
         let parts = ask.parts.iter().map(part).collect();
-        Self { parts, budget: ask.budget, samples: ask.samples }
+        Self { parts, budget: ask.budget, whole: ask.whole, samples: ask.samples }
     }
 }
 
@@ -82,18 +84,22 @@ impl Planned for CeilingsPlan {
     /// Measures all groups with the same library, because environment variables that are set for one library affect
     /// libraries that are loaded later.
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let Self { parts, budget, samples } = *self;
+        let Self { parts, budget, whole, samples } = *self;
         let Some(first) = parts.first() else { return Ok(Outcome::default()) };
         let mut found = Outcome::default();
         observer.phase("comparing BLAS libraries");
         let limits = Limits::new(budget, None);
+        let whole = Limits::of(whole, samples);
         let trial = Trial {
             root: &site.root,
             places: TrialPlaces(places(&first.placement)),
             time: budget.mul_f64(CHOOSE),
-            interrupted: &|| observer.interrupted(),
+            interrupted: &|| observer.interrupted() || whole.is_exceeded(),
         };
         let library = choose::find(&[], &trial, &mut found.notices)?.and_then(|mut all| all.pop());
+        if !observer.interrupted() {
+            whole.beforehand(whole.elapsed(), "fewer threads (--threads)")?;
+        }
         let Some(library) = library else {
             let text = "interrupted while BLAS libraries were compared";
             found.notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));

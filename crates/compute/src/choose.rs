@@ -3,9 +3,8 @@
 //! run. Every library runs in a separate process, because a library selects kernels when it is loaded, and because it
 //! may crash.
 //!
-//! If several candidates are equally fast within the noise, the first one is chosen, so that the choice is
-//! reproducible. Libraries are in the order in which they were found. The default kernels of a library precede kernels
-//! that an environment variable selects.
+//! If the trial cannot distinguish several candidates, the fastest of them is chosen. Libraries are in the order in which
+//! they were found; the default kernels of a library precede kernels that an environment variable selects.
 
 use crate::config::{DgemmConfig, ThreadsConfig};
 use crate::engine::Multiplier;

@@ -11,8 +11,13 @@ use std::time::{Duration, Instant};
 /// Number of rows and columns of C. The three matrices A, B and C of a thread are larger than any level-2 cache, as in
 /// the products of LU.
 const ORDER: usize = 1024;
+/// Number of columns of A in the call that touches the matrices for the first time.
+const TOUCH_DEPTH: usize = 8;
 /// Number of columns of A in the first estimate of the rate, and with slow libraries.
 const LEAST_DEPTH: usize = 64;
+/// Ratio of the time of the estimate to the requested time from which the estimate itself is the only round, e.g. on
+/// emulated CPUs.
+const SLOW: f64 = 4.0;
 /// Number of columns of A: several times the number of columns that libraries copy into a buffer.
 const DEPTH: usize = 1024;
 
@@ -48,11 +53,15 @@ pub fn measure(
         };
         // The product is called twice, because the first call touches the memory and initialises the library. With a
         // slow library, the products have fewer columns, so that a round stays within the time.
-        multiply(LEAST_DEPTH);
-        let whole = multiply(LEAST_DEPTH) * (DEPTH / LEAST_DEPTH) as f64;
+        multiply(TOUCH_DEPTH);
+        let least = multiply(LEAST_DEPTH);
+        let whole = least * (DEPTH / LEAST_DEPTH) as f64;
         let depth = (DEPTH as f64 * time.as_secs_f64() / whole) as usize;
         let depth = depth.clamp(LEAST_DEPTH, DEPTH);
         member.barrier();
+        if least > SLOW * time.as_secs_f64() {
+            return vec![LEAST_DEPTH as f64 / least];
+        }
         let start = Instant::now();
         let mut columns_per_second = Vec::new();
         while start.elapsed() < time || columns_per_second.is_empty() {

@@ -168,9 +168,12 @@ impl HplPlan {
             root: &site.root,
             places: TrialPlaces(hpl::places(&self.placement)),
             time: self.options.budget.mul_f64(CHOOSE),
-            interrupted: &|| observer.interrupted(),
+            interrupted: &|| observer.interrupted() || limits.is_exceeded(),
         };
         let found = choose::find(&self.options.libraries, &trial, &mut notices)?;
+        if found.is_none() && !observer.interrupted() {
+            limits.beforehand(limits.elapsed(), SMALLER)?;
+        }
         let Some(libraries) = found else {
             let text = "interrupted while BLAS libraries were compared";
             notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));

@@ -443,6 +443,7 @@ pub(crate) mod tests {
             machine: Machine::default(),
             findings: Vec::new(),
             notices: Vec::new(),
+            ledger: None,
             measurements,
         }
     }

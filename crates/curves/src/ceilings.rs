@@ -22,6 +22,7 @@ use nodegauge_kernels::{Kernel, Stores};
 use nodegauge_measure::record::Quoted;
 use nodegauge_measure::schedule::policy;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Unit};
+use std::time::Duration;
 
 /// Kernels that measure the ceilings.
 const CEILINGS: [Kernel; 5] =
@@ -149,6 +150,7 @@ impl Mode for Ceilings {
         run.observer.phase("checking every element");
         for traffic in cells.iter_mut().flat_map(|(_, loops)| loops) {
             traffic.prepare(&mut pool, buffers)?;
+            run.refuse_if_late(Duration::ZERO)?;
         }
         let turn = |(level, loops): &(&Level, Vec<Traffic>), workers: &mut WorkerPool| {
             // Filling the working set again also loads it into the cache.
@@ -157,8 +159,11 @@ impl Mode for Ceilings {
             }
             traffic::sample(loops, workers, buffers)
         };
-        let first = cells.iter().map(|cell| Ok(vec![turn(cell, &mut pool)?]));
-        let first = first.collect::<Result<_, ArenaError>>()?;
+        let mut first = Vec::new();
+        for cell in &cells {
+            first.push(vec![turn(cell, &mut pool)?]);
+            run.refuse_if_late(Duration::ZERO)?;
+        }
         let phase = "measuring all levels interleaved";
         let judged = run
             .samples_behind(policy::CURVES_BEHIND, first, phase, |i| turn(&cells[i], &mut pool))?;

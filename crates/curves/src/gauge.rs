@@ -51,6 +51,7 @@ impl Gauge for Curves {
                 kernels: part.kernels,
                 suffix: part.suffix,
                 budget: ask.budget.mul_f64(part.share).into(),
+                whole: Some(ask.whole),
                 samples: ask.samples,
                 ..CurveOptions::default()
             };

@@ -61,6 +61,8 @@ pub struct CurveOptions {
     pub suffix: &'static str,
     /// Time budget of the whole run.
     pub budget: Budget,
+    /// Time budget of the run that this curve is a part of; `None` if the curve is the whole run.
+    pub whole: Option<Budget>,
     /// Exact number of rounds after the warm-up, regardless of the time.
     pub samples: Option<usize>,
 }
@@ -76,6 +78,7 @@ impl Default for CurveOptions {
             kernels: false,
             suffix: "",
             budget: Budget::default(),
+            whole: None,
             samples: None,
         }
     }
@@ -210,6 +213,7 @@ impl Planned for CurvePlan {
             curve,
             setup: CurveSetup { site, placement: &placement, options: &options },
             limits: Limits::of(options.budget, options.samples),
+            whole: Limits::of(options.whole.unwrap_or(options.budget), options.samples),
             observer,
             outcome: Outcome { notices, ..Outcome::default() },
             setting_up: Duration::ZERO,

@@ -58,6 +58,8 @@ pub(crate) struct CurveRun<'a> {
     pub curve: Curve,
     pub setup: CurveSetup<'a>,
     pub limits: Limits,
+    /// Limits of the whole run, if this curve is a part of it; otherwise the same limits.
+    pub whole: Limits,
     pub observer: &'a mut dyn Observer,
     pub outcome: Outcome,
     /// Time of the setup: from the start of the run to the start of the last series of samples.
@@ -113,7 +115,10 @@ impl CurveRun<'_> {
         self.refuse_if_late(Duration::ZERO)?;
         let mut schedule = Schedule::new(policy, self.limits, warm_up.len());
         schedule.samples = warm_up;
-        let stop = schedule.run(self.observer, None, |of| turn(of.cell).map(|one| vec![one]))?;
+        let stop = schedule.run(self.observer, None, |of| {
+            self.whole.refuse_far_exceeded(SMALLER)?;
+            turn(of.cell).map(|one| vec![one])
+        })?;
         self.outcome.stop = Some(stop);
         let judged = OneRegime::new(schedule.samples, &self.known_trips());
         self.outcome.findings.extend(several_regimes(&judged.trips, self.setup.guest()));
@@ -147,7 +152,7 @@ impl CurveRun<'_> {
     /// Fails if the user set the budget, and the run takes longer: the time so far and at least `more`. Called during
     /// the setup, so that the refusal does not wait for the end of the setup.
     pub(crate) fn refuse_if_late(&self, more: Duration) -> Result<(), Failure> {
-        self.limits.beforehand(self.limits.elapsed() + more, SMALLER)?;
+        self.whole.beforehand(self.whole.elapsed() + more, SMALLER)?;
         Ok(())
     }
 
@@ -173,7 +178,7 @@ impl CurveRun<'_> {
         bytes: u64,
         loops: usize,
     ) -> Result<(), ArenaError> {
-        if !self.limits.asked {
+        if !self.whole.asked {
             return Ok(());
         }
         let part = (bytes as usize).min(TRIAL_PART);

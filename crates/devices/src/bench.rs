@@ -27,15 +27,18 @@ pub struct LoopShape {
     pub width: u32,
     /// Number of vectors in flight per work-item.
     pub vectors: u32,
-    /// Number of work-items per group.
-    pub group: usize,
+    /// Number of work-items per group; `None` if the driver selects it.
+    pub group: Option<usize>,
     /// Number of groups per compute unit in a grid-stride loop; `None` for a loop with one group per tile.
     pub strided: Option<usize>,
 }
 
+/// Size of a group in the tables below if the driver selects it. This is the launch of BabelStream's OpenCL version.
+const DRIVERS: usize = 0;
+
 /// Candidate shapes on GPUs, most promising first. The shapes differ in the amount of data in flight per compute unit
 /// and in the width of memory accesses. The columns are the fields of [`LoopShape`].
-const ON_GPU: [(u32, u32, usize, Option<usize>); 13] = [
+const ON_GPU: [(u32, u32, usize, Option<usize>); 14] = [
     (1, 1, 256, None),
     (2, 2, 256, Some(16)),
     (2, 2, 1024, Some(2)),
@@ -49,42 +52,52 @@ const ON_GPU: [(u32, u32, usize, Option<usize>); 13] = [
     (4, 1, 64, Some(32)),
     (4, 2, 512, Some(4)),
     (1, 8, 128, None),
+    (1, 1, DRIVERS, None),
 ];
 
-/// Candidate shapes on CPUs. Either the driver combines neighbouring work-items into vectors, or a single work-item
-/// uses vectors. The columns are the fields of [`LoopShape`].
-const ON_CPU: [(u32, u32, usize, Option<usize>); 6] = [
-    (1, 1, 1024, None),
+/// Candidate shapes on CPUs, most promising first, because drivers compile a loop when it is first launched. Either the
+/// driver combines neighbouring work-items into vectors, or a single work-item uses vectors. The columns are the fields
+/// of [`LoopShape`].
+const ON_CPU: [(u32, u32, usize, Option<usize>); 10] = [
+    (1, 1, 4096, None),
     (8, 8, 1, Some(2)),
+    (8, 64, 1, None),
+    (1, 1, DRIVERS, None),
     (1, 1, 256, None),
     (16, 4, 1, Some(2)),
+    (1, 1, 1024, None),
     (4, 1, 256, None),
+    (8, 1, 1024, None),
     (8, 16, 1, Some(8)),
 ];
 
 /// Returns all candidate shapes for devices of a class.
 pub fn shapes(class: Class) -> impl Iterator<Item = LoopShape> {
     let all = if class == Class::Cpu { &ON_CPU[..] } else { &ON_GPU[..] };
-    let shape = |(width, vectors, group, strided)| LoopShape { width, vectors, group, strided };
-    all.iter().copied().map(shape)
+    all.iter().copied().map(|(width, vectors, group, strided)| LoopShape {
+        width,
+        vectors,
+        group: (group != DRIVERS).then_some(group),
+        strided,
+    })
 }
 
 impl LoopShape {
     /// Returns the shapes that a kernel can have on a device. Reductions require a grid-stride loop.
     pub fn of(kernel: Kernel, device: &DeviceInfo) -> Vec<Self> {
         let largest_group = device.largest_group.max(1);
-        let fits = |shape: &Self| {
-            if kernel.writes() {
-                shape.group <= largest_group
-            } else {
-                shape.strided.is_some() && shape.group <= largest_group.min(LARGEST_SUM_GROUP)
+        let fits = |shape: &Self| match (shape.group, kernel.writes()) {
+            (None, writes) => writes,
+            (Some(group), true) => group <= largest_group,
+            (Some(group), false) => {
+                shape.strided.is_some() && group <= largest_group.min(LARGEST_SUM_GROUP)
             }
         };
         let mut shapes: Vec<Self> = shapes(device.class).filter(fits).collect();
         if shapes.is_empty() {
             // For a device that supports only very small groups, the group size is reduced, down to a single work-item.
             let group = 1 << largest_group.ilog2();
-            shapes.push(Self { width: 1, vectors: 1, group, strided: Some(16) });
+            shapes.push(Self { width: 1, vectors: 1, group: Some(group), strided: Some(16) });
         }
         shapes
     }
@@ -97,13 +110,16 @@ impl LoopShape {
     /// Returns the grid for `elements` elements on `units` compute units.
     pub fn grid(self, kernel: Kernel, elements: u64, units: u32) -> LaunchGrid {
         let vectors = elements / u64::from(self.width);
-        let tiles = vectors / (self.group as u64 * u64::from(self.vectors));
+        let Some(group) = self.group else {
+            return LaunchGrid::of_driver((vectors / u64::from(self.vectors)) as usize);
+        };
+        let tiles = vectors / (group as u64 * u64::from(self.vectors));
         let least =
-            if kernel.writes() { 1 } else { vectors.div_ceil(self.group as u64 * MOST_ADDITIONS) };
+            if kernel.writes() { 1 } else { vectors.div_ceil(group as u64 * MOST_ADDITIONS) };
         let groups = self.strided.map_or(tiles, |per_unit| {
             (per_unit as u64 * u64::from(units.max(1))).clamp(least, tiles.max(least))
         });
-        LaunchGrid { groups: groups.max(1) as usize, items: self.group }
+        LaunchGrid::new(groups.max(1) as usize, group)
     }
 }
 
@@ -310,6 +326,7 @@ impl Bench {
         self.build(source, CHECK)?;
         let units = self.device.info().units.max(1) as usize;
         let groups = (units * CHECKERS).min(SUMS_BYTES / 8);
+        let items = shape.group.unwrap_or(1);
         let kernel = &self.loops[&(source, CHECK.to_owned())];
         let relative = self.values.tolerance();
         for (memory, array) in self.arrays.iter().zip(self.values.arrays()) {
@@ -326,7 +343,7 @@ impl Bench {
             let element = self.element.bytes() as usize;
             // SAFETY: the arguments match the kernel's parameters; all buffers live until the queue is done.
             unsafe {
-                self.queue.launch(kernel, &args, LaunchGrid { groups, items: shape.group })?;
+                self.queue.launch(kernel, &args, LaunchGrid::new(groups, items))?;
                 self.queue.copy(Copy::Out(&self.sums, &self.here[0]), groups * 8)?;
                 self.queue.copy(Copy::Out(&self.worst, &self.here[1]), groups * element)?;
             }
@@ -379,8 +396,9 @@ mod tests {
     #[test]
     fn every_shape_covers_all_elements_and_whole_tiles() {
         for shape in shapes(Class::Gpu).chain(shapes(Class::Cpu)) {
-            let tile = shape.group as u64 * u64::from(shape.vectors * shape.width);
-            assert!(TILE.is_multiple_of(tile) && shape.group.is_power_of_two(), "{shape:?}");
+            let group = shape.group.unwrap_or(1);
+            let tile = group as u64 * u64::from(shape.vectors * shape.width);
+            assert!(TILE.is_multiple_of(tile) && group.is_power_of_two(), "{shape:?}");
             let grid = shape.grid(Kernel::Triad, 10 * TILE, 4);
             match shape.strided {
                 None => assert_eq!(grid.groups as u64 * tile, 10 * TILE),
@@ -391,12 +409,13 @@ mod tests {
             for largest_group in [1, 3, 64, 256, 4096] {
                 let device = DeviceInfo { largest_group, ..DeviceInfo::default() };
                 let shapes = LoopShape::of(kernel, &device);
-                let fits = |shape: &LoopShape| shape.group <= largest_group;
+                let fits =
+                    |shape: &LoopShape| shape.group.is_none_or(|group| group <= largest_group);
                 assert!(!shapes.is_empty() && shapes.iter().all(fits));
             }
         }
         // If 256 items in 8 groups summed 2^33 numbers, each item would add four million numbers.
-        let sum = LoopShape { width: 1, vectors: 1, group: 256, strided: Some(1) };
+        let sum = LoopShape { width: 1, vectors: 1, group: Some(256), strided: Some(1) };
         let groups = sum.grid(Kernel::Dot, 1 << 33, 8).groups as u64;
         assert!((1 << 33) / (groups * 256) <= MOST_ADDITIONS);
     }

@@ -174,6 +174,20 @@ pub struct LaunchGrid {
     pub groups: usize,
     /// Number of work-items (threads) per group.
     pub items: usize,
+    /// True if the driver divides the work-items into groups of a size that it selects.
+    pub driver_groups: bool,
+}
+
+impl LaunchGrid {
+    /// Returns a grid of `groups` groups with `items` work-items each.
+    pub fn new(groups: usize, items: usize) -> Self {
+        Self { groups, items, driver_groups: false }
+    }
+
+    /// Returns a grid of `items` work-items in groups that the driver selects.
+    pub fn of_driver(items: usize) -> Self {
+        Self { groups: items, items: 1, driver_groups: true }
+    }
 }
 
 /// Argument of a kernel.

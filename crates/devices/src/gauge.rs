@@ -107,6 +107,10 @@ impl Gauge for Devices {
         GAUGE
     }
 
+    fn uses_links(&self) -> bool {
+        true
+    }
+
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
             ConfigKind::of::<DeviceStreamConfig>(GAUGE, &[stream::TEST]).headed(&[TRIAD]),

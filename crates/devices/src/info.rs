@@ -53,6 +53,8 @@ pub struct DeviceInfo {
     pub memory_bus_bits: Option<u32>,
     /// Maximum number of work-items per group.
     pub largest_group: usize,
+    /// Number of elements of a native vector for `f64` and `f32`, as the driver reports it.
+    pub native_vector: [Option<u32>; 2],
     /// True if the device supports double precision.
     pub double: bool,
     /// True if ECC of the memory is enabled.

@@ -10,9 +10,7 @@ const LINES: &str = include_str!("../../../probes/kernels.c");
 const PRELUDE: &str = include_str!("../../../probes/device.c");
 
 /// Number of elements of which array lengths are multiples. This is the size of the largest tile of any build.
-pub const TILE: u64 = (LARGEST_GROUP * 8 * 4) as u64;
-/// Maximum number of work-items per group.
-pub const LARGEST_GROUP: usize = 1024;
+pub const TILE: u64 = 32 * 1024;
 /// Maximum number of work-items per group of a reduction, which uses local memory (`LARGEST_GROUP` in the source).
 pub const LARGEST_SUM_GROUP: usize = 256;
 

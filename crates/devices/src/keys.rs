@@ -1,7 +1,7 @@
 //! Keys that several tests of devices share.
 
 nodegauge_measure::keys! {
-    /// Work-items per group.
+    /// Work-items per group; absent if the driver selects them.
     group_items: u64 = Choice "work-items per group";
     /// Elements per vector.
     vector_elements: u64 = Choice "elements per vector";

@@ -132,6 +132,8 @@ const MAX_MEM_ALLOC_SIZE: u32 = 0x1010;
 const GLOBAL_MEM_CACHE_SIZE: u32 = 0x101E;
 const GLOBAL_MEM_SIZE: u32 = 0x101F;
 const ERROR_CORRECTION_SUPPORT: u32 = 0x1024;
+const NATIVE_VECTOR_WIDTH_FLOAT: u32 = 0x103A;
+const NATIVE_VECTOR_WIDTH_DOUBLE: u32 = 0x103B;
 const DEVICE_NAME: u32 = 0x102B;
 const DRIVER_VERSION: u32 = 0x102D;
 const DOUBLE_FP_CONFIG: u32 = 0x1032;
@@ -193,6 +195,8 @@ impl OpenCl {
             units: number(MAX_COMPUTE_UNITS).unwrap_or(0) as u32,
             clock: some(MAX_CLOCK_FREQUENCY).map(|mhz| Hertz(mhz as f64 * 1e6)),
             largest_group: number(MAX_WORK_GROUP_SIZE).unwrap_or(1) as usize,
+            native_vector: [NATIVE_VECTOR_WIDTH_DOUBLE, NATIVE_VECTOR_WIDTH_FLOAT]
+                .map(|what| some(what).map(|elements| elements as u32)),
             double: some(DOUBLE_FP_CONFIG).is_some(),
             ecc: number(ERROR_CORRECTION_SUPPORT).map(|on| on == 1),
             ..DeviceInfo::default()

@@ -152,18 +152,19 @@ impl Planned for PeakPlan {
     }
 }
 
-/// Rules of the successive halving of loops. Each loop is timed once per round.
+/// Rules of the choice of loops. Each loop is timed once per round. A launch is short, so that there is time for enough
+/// rounds to eliminate only loops that are significantly slower, also on a busy node.
 const RULES: Rules = Rules {
     seed: 0x7065_616B,
     passes: Passes::One,
-    leave: RoundRule::SlowerHalf { from: 1, left: 1 },
+    leave: RoundRule::SignificantlySlower,
     least_rounds: 0,
     most_rounds: None,
-    whole_rounds: 0,
+    whole_rounds: 3,
     check: DeadlineCheck::Round,
 };
 
-/// Returns the fastest loop of multiply-adds, chosen by successive halving. Loops that cannot be built for the device
+/// Returns the fastest loop of multiply-adds, chosen in a trial. Loops that cannot be built for the device
 /// are left out.
 fn best(
     device: &Rc<dyn OpenDevice>,
@@ -171,7 +172,7 @@ fn best(
     deadline: Instant,
     observer: &dyn Observer,
 ) -> Result<Chains, DeviceError> {
-    let shapes: Vec<Loop> = Loop::all(device.info()).collect();
+    let shapes = Loop::all(device.info(), element);
     let late = || observer.interrupted() || clock::now() >= deadline;
     let mut build = |_: usize, shape: &Loop| match Chains::new(device, element, *shape) {
         Ok(chains) => Ok(Prepared::Works(chains)),

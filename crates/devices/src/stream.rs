@@ -391,7 +391,7 @@ impl StreamCell {
                 arrays: (bench.arrays() != STREAM_ARRAYS).then_some(bench.arrays() as u64),
                 array_bytes: Some(bench.array_bytes()),
                 array_times_llc: self.times_llc,
-                group_items: Some(shape.group as u64),
+                group_items: shape.group.map(|items| items as u64),
                 vectors: Some(shape.vectors.into()),
                 vector_elements: Some(shape.width.into()),
                 strided_groups: shape.strided.map(|_| grid.groups as u64),

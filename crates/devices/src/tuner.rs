@@ -24,11 +24,11 @@ pub struct Chosen {
 /// drivers still compile during the first pass.
 const HOPELESS: f64 = 0.25;
 
-/// Rules of the successive halving of loops.
+/// Rules of the successive halving of loops. A loop is not dropped before it has four samples.
 const RULES: Rules = Rules {
     seed: 0x6465_7669,
     passes: Passes::Growing,
-    leave: RoundRule::SlowerHalf { from: 1, left: 1 },
+    leave: RoundRule::SlowerHalf { from: 2, left: 1 },
     least_rounds: 0,
     most_rounds: None,
     whole_rounds: 0,

@@ -63,6 +63,10 @@ impl Gauge for Files {
         GAUGE
     }
 
+    fn uses_links(&self) -> bool {
+        true
+    }
+
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![ConfigKind::of::<config::FilesConfig>(GAUGE, &[TEST]).headed(&["write", READ])]
     }

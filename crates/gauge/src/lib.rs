@@ -8,12 +8,14 @@
 #![forbid(unsafe_code)]
 
 pub mod hosts;
+pub mod ledger;
 pub mod roofline;
 mod shares;
 pub mod view;
 
 pub use shares::BudgetShares;
 
+use ledger::LedgerWatch;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_machine::{SysRoot, Topology};
 use nodegauge_measure::keys::ConfigKind;
@@ -178,7 +180,7 @@ impl<'r> Headline<'r> {
 }
 
 /// Runs the plan of a gauge as part of a larger run, and returns the outcome. A failure of the plan becomes a notice,
-/// so that the figures of the other gauges are kept.
+/// so that the figures of the other gauges are kept. Hardware errors during the run concern the figures of this gauge only.
 pub fn attempted(
     gauge: &dyn Gauge,
     planned: Result<Option<Box<dyn Planned>>, Failure>,
@@ -191,8 +193,11 @@ pub fn attempted(
     };
     let found = planned.and_then(|planned| match planned {
         Some(planned) => {
+            let watch = LedgerWatch::begin(&site.root);
             let ended = planned.run(site, observer);
-            Outcome::of_run(ended, observer)
+            let mut outcome = Outcome::of_run(ended, observer)?;
+            watch.end_part(&mut outcome, gauge);
+            Ok(outcome)
         }
         None => Ok(Outcome::default()),
     });
@@ -213,6 +218,12 @@ pub trait Gauge: Sync {
 
     /// Returns the kinds of figures of the gauge, with their configuration keys.
     fn kinds(&self) -> Vec<ConfigKind>;
+
+    /// True if data of the gauge's figures pass links to devices, networks or disks, whose errors then concern these
+    /// figures.
+    fn uses_links(&self) -> bool {
+        false
+    }
 
     /// Plans the gauge's measurements for the command `run`; returns `None` if there are none on this node.
     ///

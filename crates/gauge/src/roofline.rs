@@ -17,6 +17,7 @@ pub use chart::{Dot, chart, intensity};
 pub use point::{RooflinePoint, RooflinePointConfig};
 
 use nodegauge_measure::Bytes;
+use nodegauge_measure::schedule::Budget;
 use nodegauge_placement::{MemoryPolicy, Placement};
 use std::time::Duration;
 
@@ -62,6 +63,8 @@ pub struct CeilingsAsk<'a> {
     pub largest: Option<Bytes>,
     /// Time budget of the gauge.
     pub budget: Duration,
+    /// Time budget of the whole run. A gauge that exceeds it during its setup refuses the run.
+    pub whole: Budget,
     /// Exact number of samples, regardless of the time.
     pub samples: Option<usize>,
 }

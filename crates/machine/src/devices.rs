@@ -144,10 +144,7 @@ fn link(root: &SysRoot, pci: &PciDevice) -> Option<PciLink> {
         let rate: f64 = text.split(' ').next()?.parse().ok()?;
         Some(TransfersPerSec(rate * 1e9))
     };
-    // Devices that are not on PCI Express report 0 or 255 lanes.
-    let lanes = |address: &str, file: &str| {
-        root.value::<u32>(&pci::file(address, file)).filter(|lanes| (1..=32).contains(lanes))
-    };
+    let lanes = |address: &str, file: &str| pci::lanes(root, address, file);
     let port = pci.bridges.last();
     let address = pci.address.as_str();
     let now = speed(address, "current_link_speed");

@@ -90,6 +90,23 @@ pub fn modules(root: &SysRoot) -> Option<Modules> {
     parse(root.bytes("sys/firmware/dmi/tables/DMI")?)
 }
 
+/// Names of a populated slot in the firmware's list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ModuleLocator {
+    /// Device locator, e.g. `DIMM_A1`.
+    pub(crate) slot: String,
+    /// Bank locator, e.g. `P0 CHANNEL A`.
+    pub(crate) bank: String,
+}
+
+/// Returns the names of all populated slots; empty if the firmware's table cannot be read.
+pub(crate) fn locators(root: &SysRoot) -> Vec<ModuleLocator> {
+    let table = root.bytes("sys/firmware/dmi/tables/DMI").unwrap_or_default();
+    let data = SMBiosData::from_vec_and_version(table, None);
+    let slots = data.defined_struct_iter::<SMBiosMemoryDevice<'_>>().filter_map(|d| slot(&d));
+    slots.map(|slot| ModuleLocator { slot: slot.dimm.slot, bank: slot.bank }).collect()
+}
+
 /// Populated slot in the firmware's list.
 struct DimmSlot {
     dimm: Dimm,

@@ -6,6 +6,7 @@
 
 mod cpus;
 mod devices;
+mod errors;
 mod load;
 mod memory;
 
@@ -105,24 +106,31 @@ const DESCRIBED: [DoctorCheck; 1] = [("theoretical-unknown", Severity::Info, mem
 /// only described, no state is known, and only gaps in the description are reported.
 pub fn examine(topology: &Topology, root: &SysRoot, machine: &Machine) -> Vec<Finding> {
     let node = Examined { topology, root, machine };
-    let live: &[DoctorCheck] = if topology.source == TopologySource::Live { &LIVE } else { &[] };
-    let mut findings: Vec<Finding> = live
+    let is_live = topology.source == TopologySource::Live;
+    let live: &[DoctorCheck] = if is_live { &LIVE } else { &[] };
+    let checked = live
         .iter()
         .chain(&DESCRIBED)
-        .filter_map(|(id, severity, check)| {
-            let Found { text, remedy, severity: own, cost } = check(&node)?;
-            Some(Finding {
-                id: (*id).to_owned(),
-                severity: own.unwrap_or(*severity),
-                text,
-                remedy,
-                cost: cost.map(str::to_owned),
-            })
-        })
-        .collect();
+        .filter_map(|(id, severity, check)| Some((*id, *severity, check(&node)?)));
+    let mut found: Vec<(&'static str, Severity, Found)> = checked.collect();
+    if is_live {
+        found.extend(errors::of_ledger(&node));
+    }
+    let mut findings: Vec<Finding> = found.into_iter().map(finding).collect();
     // The sort is stable, so that findings of the same severity stay in the order of the checks.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
+}
+
+/// Returns the finding of a check with this identifier and default severity.
+fn finding((id, severity, found): (&'static str, Severity, Found)) -> Finding {
+    Finding {
+        id: id.to_owned(),
+        severity: found.severity.unwrap_or(severity),
+        text: found.text,
+        remedy: found.remedy,
+        cost: found.cost.map(str::to_owned),
+    }
 }
 
 /// Formats a share in percent, with one decimal below 10 %.
@@ -185,9 +193,10 @@ mod tests {
     #[test]
     fn every_check_has_an_id_of_its_own() {
         let mut ids: Vec<&str> = LIVE.iter().chain(&DESCRIBED).map(|(id, ..)| *id).collect();
+        ids.extend(errors::IDS);
         ids.sort_unstable();
         ids.dedup();
-        assert_eq!(ids.len(), LIVE.len() + DESCRIBED.len());
+        assert_eq!(ids.len(), LIVE.len() + DESCRIBED.len() + errors::IDS.len());
         let plain = |id: &str| id.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
         assert!(ids.iter().all(|id| plain(id)), "{ids:?}");
     }

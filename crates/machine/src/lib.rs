@@ -16,6 +16,7 @@ mod dimms;
 mod doctor;
 mod host;
 mod ids;
+pub mod ledger;
 pub mod memory;
 pub mod pci;
 pub mod power;

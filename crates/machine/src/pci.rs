@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 /// Folder in which the kernel lists the devices of the bus by address.
-const BUS: &str = "sys/bus/pci/devices";
+pub(crate) const BUS: &str = "sys/bus/pci/devices";
 /// Subfolders of a device that contain the kernel's names of graphics devices and accelerators.
 const NAMES: [&str; 3] = ["drm", "accel", "mic"];
 /// Subfolders of a device that contain the names of network interfaces that bypass the kernel: verbs and Slingshot.
@@ -113,6 +113,12 @@ pub(crate) fn file(address: &str, name: &str) -> String {
     format!("{BUS}/{address}/{name}")
 }
 
+/// Returns a number of lanes of the device at `address`; `None` for devices that are not on PCI Express, which report 0
+/// or 255 lanes.
+pub(crate) fn lanes(root: &SysRoot, address: &str, name: &str) -> Option<u32> {
+    root.value::<u32>(&file(address, name)).filter(|lanes| (1..=32).contains(lanes))
+}
+
 fn read(root: &SysRoot, address: String) -> Option<PciDevice> {
     let text = |name: &str| root.text(&file(&address, name));
     let number = |name: &str| u32::from_str_radix(text(name)?.strip_prefix("0x")?, 16).ok();
@@ -159,7 +165,7 @@ pub(crate) fn memory_nodes(root: &SysRoot) -> BTreeMap<NodeId, String> {
 
 /// Returns the bridges above a device, which are the parent folders of the device's folder:
 /// `devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:1b:00.0`.
-fn bridges(root: &SysRoot, address: &str) -> Vec<String> {
+pub(crate) fn bridges(root: &SysRoot, address: &str) -> Vec<String> {
     let path = std::fs::canonicalize(root.path(&format!("{BUS}/{address}"))).unwrap_or_default();
     let names = path.iter().filter_map(|name| name.to_str());
     let above = names.skip_while(|name| !(name.starts_with("pci") && name.contains(':'))).skip(1);

@@ -122,6 +122,12 @@ pub struct Topology {
     pub identification: Option<(String, u32, u32)>,
 }
 
+/// Returns the version of hwloc's interface, e.g. `2.8` for hwloc 2.9.0.
+pub fn hwloc_interface() -> String {
+    let version = hwlocality::hwloc_api_version();
+    format!("{}.{}", version >> 16, version >> 8 & 0xff)
+}
+
 impl Topology {
     /// Returns the topology of the machine that `source` specifies.
     ///

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::notice::{self, Notice};
 use crate::progress::Observer;
-use crate::record::{Finding, Measurement};
+use crate::record::{EventCount, Finding, Measurement};
 use crate::repeat::Stop;
 
 /// Result of one or several gauges, from which the command makes a record.
@@ -21,6 +21,8 @@ pub struct Outcome {
     pub stop: Option<Stop>,
     /// Failure that ended the measurement early; figures measured before the failure are kept.
     pub failure: Option<Failure>,
+    /// Hardware events during parts of the run, for which the figures of these parts have been judged.
+    pub judged_events: Vec<EventCount>,
 }
 
 impl Outcome {
@@ -59,6 +61,7 @@ impl Outcome {
         let interrupted = self.is_interrupted() || more.stop == Some(Stop::Interrupted);
         self.stop = if interrupted { Some(Stop::Interrupted) } else { self.stop.or(more.stop) };
         self.failure = self.failure.take().or(more.failure);
+        self.judged_events.extend(more.judged_events);
     }
 }
 

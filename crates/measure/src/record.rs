@@ -5,11 +5,15 @@
 //! [`Measurement`]s; the command puts them into a [`Record`].
 
 mod device;
+mod ledger;
 mod machine;
 mod measurement;
 mod saved_trips;
 
 pub use device::{Device, DeviceKind, DeviceMemory, DeviceState, NearNetwork, PciLink};
+pub use ledger::{
+    CounterNote, EventCount, HardwareEvent, Ledger, LedgerSource, NarrowLink, SourceState,
+};
 pub use machine::{
     Cache, CacheKind, Circumstances, ClockBasis, Dimm, HugePages, Inherited, Machine,
     MachineSource, Memory, NumaNode, Pages, Processor,
@@ -59,6 +63,10 @@ pub struct Record {
     /// Values that were clamped, rounded, replaced or taken from the environment in this run.
     #[serde(default)]
     pub notices: Vec<Notice>,
+    /// Hardware errors and throttling that the kernel counted; absent in records of a description, of an import and of
+    /// older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<Ledger>,
     /// Figures of the run.
     pub measurements: Vec<Measurement>,
 }
@@ -189,6 +197,7 @@ mod tests {
             machine: Machine::default(),
             findings: Vec::new(),
             notices: Vec::new(),
+            ledger: None,
             measurements: Vec::new(),
         };
         assert_eq!(record.started_s(), Some(Seconds(86_401.0)));

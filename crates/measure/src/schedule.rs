@@ -129,6 +129,18 @@ impl Limits {
             .hint(format!("use --budget {enough:.0}, {smaller}, or fewer configurations")))
     }
 
+    /// Fails like [`Self::beforehand`] if the run has already taken more than twice the budget and the grace time, as on
+    /// CPUs that a hypervisor rarely provides. A run that exceeds its budget by less ends with a notice.
+    ///
+    /// # Errors
+    /// Fails if the user set the budget and the run has exceeded it by far.
+    pub fn refuse_far_exceeded(&self, smaller: &str) -> Result<(), Failure> {
+        if self.elapsed() > 2 * self.budget + self.grace() {
+            self.beforehand(self.elapsed(), smaller)?;
+        }
+        Ok(())
+    }
+
     /// Returns the point in time at which `share` (0 to 1) of the budget is used up.
     pub fn at(&self, share: Fraction) -> Instant {
         self.started + self.budget.mul_f64(share.0)

@@ -55,6 +55,10 @@ impl Gauge for Messages {
         GAUGE
     }
 
+    fn uses_links(&self) -> bool {
+        true
+    }
+
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![ConfigKind::of::<MessageConfig>(GAUGE, &[TEST, TRANSPORT]).headed(&["latency", "bw"])]
     }

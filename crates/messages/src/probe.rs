@@ -81,9 +81,8 @@ pub fn build(
             Cow::from(carried(*abi))
         }
     };
-    // Unlike the temporary folder, the cache folder is usually visible to other hosts and allows programs to run.
-    let cached = cache.ok().and_then(|cache| Scratch::new_in(cache.path()).ok());
-    let folder = cached.map_or_else(Scratch::new, Ok)?;
+    // Unlike the temporary folder, the cache folder is usually visible to other hosts.
+    let folder = Scratch::for_programs(cache.as_ref().ok().map(ProgramCache::path))?;
     let path = folder.path().join("messages-probe");
     let write = std::fs::write(&path, program)
         .and_then(|()| std::fs::set_permissions(&path, Permissions::from_mode(0o700)));

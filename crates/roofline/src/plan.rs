@@ -93,6 +93,7 @@ impl RooflinePlan {
             policy: &team.policy,
             largest: options.largest,
             budget: options.budget.time,
+            whole: options.budget,
             samples: options.samples,
         };
         let parts = parts_with_equal_time(gauges, site, ask)?;

@@ -4,7 +4,6 @@
 //! kernels, in STREAM's order, are then repeated until the figures are stable or the time is used up. The arrays are
 //! checked before any result is returned. This module prints nothing.
 
-use crate::GAUGE;
 use crate::arrangement::{self, Ready, SettingUp};
 pub use crate::arrangement::{Arrangement, StreamOptions, plan};
 use crate::kernels::Kernel;
@@ -12,6 +11,7 @@ use crate::mixes::{self, SavedMixes};
 use crate::ranks::{SharedStreamCoordinator, StreamCoordinator};
 use crate::result::{self, StreamEvidence};
 use crate::target::Target;
+use crate::{GAUGE, SMALLER_ARRAYS};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
 use nodegauge_gauge::{Foreseen, Planned, Site};
@@ -85,6 +85,7 @@ pub(crate) fn measure(
 ) -> Result<Outcome, Failure> {
     let mut set_up = SettingUp { make: set_up, target: |it| &mut **it, count: 1, may_grow: true };
     let mut ready = set_up.run(&arrangement, &limits, observer)?;
+    limits.refuse_far_exceeded(SMALLER_ARRAYS)?;
     let until = limits.at(policy::STREAM.choose);
     let chosen = arrangement.choose(&mut *ready.target, until, observer)?;
     let ready = arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
@@ -98,7 +99,10 @@ pub(crate) fn measure(
     let mut schedule = Schedule::new(policy::STREAM, limits, 1);
     let bytes = result::counted(&*target, shown);
     let latest = |samples: &[Vec<Sample>]| latest(&samples[0], shown, kernel, bytes);
-    let pass = |_| target.pass().map(|pass| vec![pass]);
+    let pass = |_| {
+        limits.refuse_far_exceeded(SMALLER_ARRAYS)?;
+        target.pass().map(|pass| vec![pass])
+    };
     let stop = schedule.run(observer, Some(&latest), pass)?;
     let traffic = if stop == Stop::Interrupted { None } else { target.traffic()? };
     target.check()?;

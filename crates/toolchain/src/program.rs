@@ -7,6 +7,7 @@
 
 use crate::job::{self, Job, OUTPUT_LIMIT};
 use crate::mpi::MpiLaunch;
+use crate::scratch::SHARED_MEMORY;
 use crate::{ChildEnd, CommandLine, KillReason, Scratch, ToolchainError};
 use nodegauge_measure::{Failure, Seconds};
 use nodegauge_os::{LONGEST_TEXT, SignalDelay, describe, describe_launched, last_lines, read_file};
@@ -16,8 +17,6 @@ use std::time::Duration;
 
 /// Name of the rank file in the private folder of the run.
 const RANKFILE: &str = "ranks";
-/// File system for shared memory on Linux.
-const SHARED_MEMORY: &str = "/dev/shm";
 /// Environment variables that select the folder of Open MPI's shared memory files, for versions 4 and 5. Killed ranks
 /// leave these files behind.
 const SHARED_MEMORY_FOLDER: [&str; 2] =

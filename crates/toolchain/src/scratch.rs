@@ -7,6 +7,9 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+/// File system for shared memory on Linux. It may permit execution where `TMPDIR` does not.
+pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
+
 /// Private folder, which only this user can read or enter.
 #[derive(Debug)]
 pub struct Scratch {
@@ -20,6 +23,28 @@ impl Scratch {
     /// Fails when the folder cannot be created.
     pub fn new() -> Result<Self, ToolchainError> {
         Self::new_in(&std::env::temp_dir())
+    }
+
+    /// Creates a new folder in which programs can be executed and libraries loaded: below `preferred`, `TMPDIR` or
+    /// `/dev/shm`, whichever is the first on a file system without `noexec`.
+    ///
+    /// # Errors
+    /// Fails when all of them are mounted with `noexec`, or as [`Self::new`] does.
+    pub fn for_programs(preferred: Option<&Path>) -> Result<Self, ToolchainError> {
+        if let Some(folder) = preferred.filter(|folder| permits_execution(folder))
+            && let Ok(scratch) = Self::new_in(folder)
+        {
+            return Ok(scratch);
+        }
+        let temporary = std::env::temp_dir();
+        let candidates = [temporary.as_path(), Path::new(SHARED_MEMORY)];
+        match candidates.into_iter().find(|folder| permits_execution(folder)) {
+            Some(folder) => Self::new_in(folder),
+            None => Err(Failure::missing("no folder for compiled programs permits execution")
+                .cause(format!("{temporary:?} and {SHARED_MEMORY} are mounted with noexec"))
+                .hint("set TMPDIR to a folder on a file system without noexec")
+                .into()),
+        }
     }
 
     /// Creates a new folder below `parent`.
@@ -47,6 +72,12 @@ impl Scratch {
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
+}
+
+/// True if files in a folder can be executed; also if this is unknown.
+fn permits_execution(folder: &Path) -> bool {
+    rustix::fs::statvfs(folder)
+        .map_or(true, |stat| !stat.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC))
 }
 
 #[cfg(test)]

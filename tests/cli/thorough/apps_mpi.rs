@@ -32,7 +32,7 @@ const ROOT: [(&str, &str); 2] =
 
 /// Runs a solver with two ranks under a launcher.
 fn solver<'a>(launcher: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
-    let program = env!("CARGO_BIN_EXE_nodegauge");
+    let program = crate::program::path();
     let solver = [program, "apps", "iccg", "--elements", "6,5,7"];
     [&["timeout", "100"], launcher, &solver, rest].concat()
 }

@@ -111,7 +111,7 @@ fn pipeline(harness: &Harness, file: &str, expect: &str) -> Outcome {
     let script = format!("set -e\nPATH=\"$PWD/bin:$PATH\"\n{}\n", commands(file).join("\n"));
     let (stream, summary) = (FAST.join(" "), harness.arg("summary.md"));
     let variables = [
-        ("NODEGAUGE", env!("CARGO_BIN_EXE_nodegauge")),
+        ("NODEGAUGE", crate::program::path()),
         ("STREAM", &stream),
         ("EXPECT", expect),
         ("CI_COMMIT_SHORT_SHA", "0123abc"),
@@ -167,7 +167,7 @@ fn reframe_takes_the_figures_and_refuses_what_is_not_valid() {
     let harness = Harness::new();
     let Some(reframe) = reframe(&harness) else { return };
     let check = example("reframe_nodegauge.py");
-    let program = Path::new(env!("CARGO_BIN_EXE_nodegauge")).parent().unwrap();
+    let program = Path::new(crate::program::path()).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
     let run = |more: &str, file: &str| {
         let options = format!("NodegaugeStream.options={}{more}", FAST.join(","));

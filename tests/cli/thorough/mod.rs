@@ -1,6 +1,7 @@
 //! Tests of the second tier: faults, kills, clusters of Slurm, stand-ins, and programs of others beside ours.
 //! `make test-all` runs them; `make test` leaves out every test with `thorough::` in its path.
 
+mod adversarial;
 mod apps_mpi;
 mod current_folder;
 mod device_drivers;

@@ -59,8 +59,7 @@ fn nodes_of_a_slurm_job_meet_in_a_ring_and_one_that_is_dead_is_named() {
         let own = ["mpi", "--allow-run-as-root", "--hosts", "slurm", "--patterns", "latency"];
         let words = [&own[..], mpi, &FAST, &["--json", "-"]].concat();
         let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
-        let script =
-            format!("{first} exec {} {}", env!("CARGO_BIN_EXE_nodegauge"), words.join(" "));
+        let script = format!("{first} exec {} {}", crate::program::path(), words.join(" "));
         harness.run_other(&["salloc", "-Q", "-N4", "sh", "-c", &script], &variables)
     };
     let met = |record: &Value| {

@@ -103,7 +103,7 @@ fn an_output_that_cannot_be_written_does_not_keep_the_run_from_the_history() {
     let outcome = full(&["--json", "/dev/full", "--csv", "run.csv"]);
     outcome.says("\ntriad ").says("\nsaved ").complains("cannot write /dev/full: No space left");
     assert!(Path::new(&harness.arg("run.csv")).is_file());
-    let to_full = ["sh", "-c", "exec \"$0\" \"$@\" > /dev/full", env!("CARGO_BIN_EXE_nodegauge")];
+    let to_full = ["sh", "-c", "exec \"$0\" \"$@\" > /dev/full", crate::program::path()];
     let other_outcome = harness.run_other(&[&to_full[..], &quick].concat(), &[]).exits(3);
     other_outcome.complains("cannot write to standard output: No space left on device");
     assert_eq!(saved(&harness), 2);

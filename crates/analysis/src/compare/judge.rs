@@ -63,6 +63,7 @@ impl<'a> Question<'a> {
             ci95: None,
             visible: None,
             basis: None,
+            needed: None,
             median_ratio: None,
             verdict: Verdict::NotComparable,
             suspect: None,
@@ -146,6 +147,7 @@ impl<'a> Question<'a> {
             pair.ci95 = Some(interval.ci95);
             pair.visible = Some(interval.visible);
             pair.basis = Some(interval.basis);
+            pair.needed = interval.needed;
         }
         pair.verdict = match (interval, pair.unit.direction()) {
             _ if pair.suspect.is_some() => Verdict::CannotTell,

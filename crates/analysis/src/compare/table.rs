@@ -7,7 +7,7 @@ use crate::csv::{joined, number, written};
 type ColumnContent = fn(&Pair) -> String;
 
 /// Names and contents of the columns; new columns are added at the end.
-const COLUMNS: [(&str, ColumnContent); 22] = [
+const COLUMNS: [(&str, ColumnContent); 23] = [
     ("gauge", |pair| pair.gauge.clone()),
     ("test", |pair| pair.test.clone()),
     ("name", |pair| pair.name.clone()),
@@ -34,6 +34,7 @@ const COLUMNS: [(&str, ColumnContent); 22] = [
     ("reasons", |pair| joined(pair.reasons.iter().cloned())),
     ("visible", |pair| number(pair.visible)),
     ("basis", |pair| pair.basis.map(|basis| basis.name().to_owned()).unwrap_or_default()),
+    ("needed", |pair| pair.needed.map(|runs| runs.to_string()).unwrap_or_default()),
 ];
 
 pub(super) fn render(pairs: &[Pair]) -> String {

@@ -81,6 +81,7 @@ fn record(id: &str, measurements: Vec<Measurement>) -> Record {
         },
         findings: Vec::new(),
         notices: Vec::new(),
+        ledger: None,
         measurements,
     }
 }

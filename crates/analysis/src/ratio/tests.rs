@@ -163,6 +163,59 @@ fn of_recorded_runs_of_one_command_at_most_one_in_twenty_gets_a_verdict() {
     }
 }
 
+/// Number of simulated comparisons per case.
+const SIMULATED: u64 = 1000;
+
+/// Returns the ratios of `n` blocks A B B A whose runs have this relative spread. One of ten runs is also slowed down by
+/// up to `disturbed`. B is faster by `faster`.
+fn simulated(seed: u64, n: usize, spread: f64, disturbed: f64, faster: f64) -> Vec<f64> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let figures: Vec<f64> = drifting(seed, 4 * n, 1.0, spread, 0.0)
+        .into_iter()
+        .map(|figure| {
+            let slow = if random.f64() < 0.1 { disturbed * random.f64() } else { 0.0 };
+            figure * (1.0 - slow)
+        })
+        .collect();
+    let block = |of: &[f64]| (1.0 + faster) * (of[1] * of[2] / (of[0] * of[3])).sqrt();
+    figures.chunks(4).map(block).collect()
+}
+
+/// Returns the share of simulated comparisons of `n(seed)` blocks that have a verdict.
+fn found(spread: f64, disturbed: f64, faster: f64, n: impl Fn(u64) -> usize) -> f64 {
+    let mut told = Told::default();
+    for seed in 0..SIMULATED {
+        let blocks = simulated(seed, n(seed), spread, disturbed, faster);
+        told.add(&of_blocks(&blocks).unwrap());
+    }
+    told.share()
+}
+
+#[test]
+fn as_many_blocks_as_are_said_to_be_needed_find_three_percent() {
+    assert_eq!(needed(0.0, 4.0, 5), Some(5));
+    assert_eq!(needed(f64::INFINITY, 4.0, 5), None);
+    // On a quiet node, where runs differ by 1.4 %, the default of five blocks is sufficient.
+    assert!(found(0.014, 0.0, SOUGHT, |_| 5) >= 0.9);
+    for (spread, disturbed) in [(0.014, 0.0), (0.02, 0.0), (0.03, 0.0), (0.06, 0.0), (0.014, 0.2)] {
+        // The number of blocks follows from five blocks of other runs.
+        let told = |seed: u64| {
+            let pilot = simulated(SIMULATED + seed, 5, spread, disturbed, 0.0);
+            of_blocks(&pilot).unwrap().needed.unwrap() as usize
+        };
+        let [hit, false_alarm] = [SOUGHT, 0.0].map(|faster| found(spread, disturbed, faster, told));
+        // Five runs may contain none of the disturbed ones.
+        let least = if disturbed == 0.0 { 0.88 } else { 0.8 };
+        assert!(hit >= least, "spread {spread}, disturbed {disturbed}: found in {hit}");
+        assert!(false_alarm <= 0.07, "spread {spread}, disturbed {disturbed}: {false_alarm}");
+        // If five blocks seldom find the change, five blocks state that more are needed.
+        if found(spread, disturbed, SOUGHT, |_| 5) < 0.5 {
+            let more = (0..SIMULATED).filter(|seed| told(*seed) > 5).count();
+            assert!(more as f64 >= 0.9 * SIMULATED as f64, "{spread} {disturbed}: {more}");
+        }
+    }
+}
+
 #[test]
 fn what_is_said_to_be_visible_is_found_in_recorded_runs() {
     let mut random = fastrand::Rng::with_seed(2);

@@ -202,6 +202,9 @@ impl Queue for Stream {
         grid: LaunchGrid,
     ) -> Result<(), DeviceError> {
         let api = self.context.enter()?;
+        if grid.driver_groups {
+            return Err(api.dialect.lacks("launch", "groups that the driver selects"));
+        }
         let mut args: Vec<*mut c_void> = args.iter().map(|arg| arg.value().0.cast_mut()).collect();
         let groups = grid.groups as u32;
         let items = grid.items as u32;

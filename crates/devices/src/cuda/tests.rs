@@ -134,7 +134,7 @@ fn kernels_get_their_arrays_scalar_and_length() {
             let mut args: Vec<Arg<'_>> = arrays.iter().map(Arg::Memory).collect();
             args.extend([bench.scalar(SCALAR), Arg::U64((n / width) as u64)]);
             let name = format!("nodegauge_{}", kernel.name);
-            bench.launch(&source, &name, &args, LaunchGrid { groups, items });
+            bench.launch(&source, &name, &args, LaunchGrid::new(groups, items));
             let expected = |i: usize| {
                 let elements = [0, 1, 2, 3].map(|array| before[array][i]);
                 kernel.kernel.reference(source.element, elements, SCALAR)
@@ -169,11 +169,11 @@ fn the_check_counts_wrong_elements_and_finds_the_worst() {
         let (counts, worst) =
             (bench.device.allocate(groups * 8), bench.device.allocate(groups * bytes));
         let (counts, worst) = (counts.unwrap(), worst.unwrap());
-        let grid = || LaunchGrid { groups, items: 128 };
+        let grid = || LaunchGrid::new(groups, 128);
         let vectors = Arg::U64((n / source.width as usize) as u64);
         let fill = [Arg::Memory(&array), bench.scalar(5.0), vectors];
         let tiles = n / (source.width * source.items) as usize / 128;
-        bench.launch(&source, kernels::FILL, &fill, LaunchGrid { groups: tiles, items: 128 });
+        bench.launch(&source, kernels::FILL, &fill, LaunchGrid::new(tiles, 128));
         let mut filled = bench.take(&array);
         assert!(filled.iter().all(|x| *x == 5.0), "{source:?}");
         (filled[0], filled[17], filled[n - 1]) = (5.5, f64::NAN, 1.0);

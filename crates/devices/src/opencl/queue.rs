@@ -56,6 +56,7 @@ impl Queue for OpenClQueue {
         }
         let all = grid.groups * grid.items;
         let group = grid.items;
+        let group: *const usize = if grid.driver_groups { null() } else { &raw const group };
         let (events, list) = NO_EVENTS;
         // SAFETY: the grid has one dimension; the caller guarantees that the arguments are valid.
         let code = unsafe {
@@ -65,7 +66,7 @@ impl Queue for OpenClQueue {
                 1,
                 null(),
                 &raw const all,
-                &raw const group,
+                group,
                 events,
                 list,
                 null_mut(),

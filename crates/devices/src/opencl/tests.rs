@@ -24,7 +24,7 @@ fn what_is_filled_is_what_the_check_finds() {
         (device.allocate(groups * 8).unwrap(), device.allocate(groups * 8).unwrap());
     let host = device.host(groups * 8, false).unwrap();
     let mut queue = device.queue().unwrap();
-    let grid = || LaunchGrid { groups, items: 64 };
+    let grid = || LaunchGrid::new(groups, 64);
     for (expected, count) in [(3.5, 0), (3.0, n)] {
         // SAFETY: the arguments match the kernel's parameters; all buffers live until the queue is done.
         unsafe {

@@ -11,6 +11,8 @@ use std::rc::Rc;
 
 /// Duration of a launch in seconds. It is long compared with the launch overhead of some microseconds.
 const LAUNCH_SECONDS: f64 = 10e-3;
+/// Number of elements of the widest vectors of OpenCL.
+const WIDEST: u32 = 16;
 /// Number of rounds of the first launch.
 const FEW_ROUNDS: u64 = 64;
 /// Factor of the multiply-adds. With [`TERM`] as the term, every second multiply-add returns to the previous number.
@@ -30,9 +32,11 @@ pub(super) struct Loop {
 }
 
 impl Loop {
-    /// Returns the candidates, most promising first. On GPUs, the candidates have enough chains and groups to hide the
-    /// latency. On CPUs, each chain is one vector, with the vector widths that CPUs have.
-    pub(super) fn all(device: &DeviceInfo) -> impl Iterator<Item = Self> {
+    /// Returns the candidates, most promising first. The candidates have enough chains and groups to hide the latency
+    /// of a multiply-add, which is 4 cycles on current CPUs with two to four multiply-adds per cycle. On CPUs, a chain
+    /// is a vector of the width that the driver reports, of half or of twice this width. Too many chains do not fit
+    /// into the registers: x86 without AVX-512 has 16, of which 2 contain the factor and the term.
+    pub(super) fn all(device: &DeviceInfo, element: Element) -> Vec<Self> {
         const ON_GPU: [(u32, u32, usize, usize); 7] = [
             (1, 8, 256, 8),
             (2, 2, 256, 8),
@@ -42,13 +46,28 @@ impl Loop {
             (1, 4, 1024, 2),
             (4, 8, 64, 8),
         ];
-        const ON_CPU: [(u32, u32, usize, usize); 4] =
-            [(8, 8, 1, 4), (16, 8, 1, 4), (4, 8, 1, 4), (8, 16, 1, 4)];
-        let all = if device.class == Class::Cpu { &ON_CPU[..] } else { &ON_GPU[..] };
+        if device.class == Class::Cpu {
+            return Self::on_cpu(device.native_vector[usize::from(element == Element::F32)]);
+        }
         let of =
             |(width, chains, group, groups_a_unit)| Self { width, chains, group, groups_a_unit };
         let largest = device.largest_group;
-        all.iter().copied().map(of).filter(move |shape| shape.group <= largest)
+        ON_GPU.iter().copied().map(of).filter(|shape| shape.group <= largest).collect()
+    }
+
+    /// Returns the candidates on a CPU whose native vectors have `native` elements.
+    fn on_cpu(native: Option<u32>) -> Vec<Self> {
+        /// Vector width relative to the native width, as a shift to the left of half of the native width, and chains.
+        const SHIFTS_AND_CHAINS: [(u32, u32); 8] =
+            [(1, 12), (1, 8), (1, 16), (1, 10), (2, 8), (0, 12), (0, 16), (1, 24)];
+        const USUAL: u32 = 4;
+        let native = native.unwrap_or(USUAL).clamp(2, WIDEST);
+        let widths =
+            SHIFTS_AND_CHAINS.iter().map(|(shift, chains)| ((native << shift) / 2, chains));
+        let possible = widths.filter(|(width, _)| width.is_power_of_two() && *width <= WIDEST);
+        possible
+            .map(|(width, chains)| Self { width, chains: *chains, group: 1, groups_a_unit: 4 })
+            .collect()
     }
 }
 
@@ -82,7 +101,7 @@ impl Chains {
             kernel: device.kernel(&program, CHAINS)?,
             out: device.allocate(bytes)?,
             queue: device.queue()?,
-            grid: LaunchGrid { groups, items: group },
+            grid: LaunchGrid::new(groups, group),
             rounds: FEW_ROUNDS,
             device: device.clone(),
             element,
@@ -154,5 +173,26 @@ impl Chains {
             groups: Some(self.grid.groups as u64),
             ..config
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_on_processors_have_the_native_width_and_fit_into_the_registers() {
+        for native in [None, Some(1), Some(2), Some(4), Some(8), Some(16), Some(64)] {
+            let shapes = Loop::on_cpu(native);
+            let widths: Vec<u32> = shapes.iter().map(|shape| shape.width).collect();
+            assert!(widths.iter().all(|width| width.is_power_of_two() && *width <= WIDEST));
+            let first = native.unwrap_or(4).clamp(2, WIDEST);
+            assert!(widths[..4].iter().all(|width| *width == first), "{native:?}: {widths:?}");
+            // Two multiply-adds per cycle with a latency of 4 cycles need 8 chains; 14 chains fit into 16 registers.
+            let fit = |shape: &&Loop| (8..=14).contains(&shape.chains);
+            assert!(shapes.iter().filter(fit).count() >= 3, "{native:?}");
+        }
+        let gpu = DeviceInfo { largest_group: 256, ..DeviceInfo::default() };
+        assert!(Loop::all(&gpu, Element::F32).iter().all(|shape| shape.group <= 256));
     }
 }

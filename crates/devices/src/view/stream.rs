@@ -83,14 +83,13 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
     section
 }
 
-/// Returns the description of a loop, e.g. `256 1x2 s32`: work-items per group, vectors per work-item x elements per
-/// vector, and after `s` the number of groups of a grid-stride loop.
+/// Returns the description of a loop, e.g. `256 1x2 s32`: work-items per group (`driver` if the driver selects it),
+/// vectors per work-item x elements per vector, and after `s` the number of groups of a grid-stride loop.
 fn loop_of(config: &DeviceStreamConfig) -> String {
-    let (Some(group), Some(vectors), Some(width)) =
-        (config.group_items, config.vectors, config.vector_elements)
-    else {
+    let (Some(vectors), Some(width)) = (config.vectors, config.vector_elements) else {
         return "-".to_owned();
     };
+    let group = config.group_items.map_or_else(|| "driver".to_owned(), |items| items.to_string());
     let strided = config.strided_groups.map(|groups| format!(" s{groups}"));
     format!("{group} {vectors}x{width}{}", strided.unwrap_or_default())
 }

@@ -30,6 +30,7 @@ fn record(triad: f64) -> Record {
         machine: Machine { host: Some("n01".to_owned()), ..Machine::default() },
         findings: Vec::new(),
         notices: Vec::new(),
+        ledger: None,
         measurements: vec![Measurement {
             gauge: "memory".to_owned(),
             test: "stream".to_owned(),

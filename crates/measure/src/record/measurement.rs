@@ -389,6 +389,15 @@ impl Measurement {
         self
     }
 
+    /// Adds a reason for doubt to a complete figure; removes the value if the figure becomes invalid.
+    pub fn doubt(&mut self, status: Status, reason: impl Into<String>) {
+        self.validity.add(status, reason);
+        if self.validity.status == Status::Invalid {
+            self.value = None;
+            self.traffic = None;
+        }
+    }
+
     /// Sets the validity; removes the value of an invalid figure.
     pub fn judged(mut self, validity: Validity) -> Self {
         if validity.status == Status::Invalid {

@@ -245,4 +245,12 @@ fn an_exceeded_budget_is_reported_and_a_sufficient_one_is_given_beforehand() {
         Limits { samples: Some(3), ..asked }.beforehand(least, "smaller arrays (--size)").unwrap(),
         ""
     );
+    // A run that takes longer than expected ends with a notice, up to twice its budget.
+    clock::run_ahead(Duration::from_secs_f64(20.9));
+    assert!(asked.is_exceeded());
+    asked.refuse_far_exceeded("smaller arrays (--size)").unwrap();
+    clock::run_ahead(Duration::from_secs_f64(0.2));
+    asked.refuse_far_exceeded("smaller arrays (--size)").unwrap_err();
+    ten_seconds.refuse_far_exceeded("smaller arrays (--size)").unwrap();
+    Limits { samples: Some(3), ..asked }.refuse_far_exceeded("smaller arrays (--size)").unwrap();
 }

@@ -91,7 +91,14 @@ impl<'a> KernelBuilder<'a> {
         kernels: &'a [Kernel],
         element: Element,
     ) -> Result<Self, ToolchainError> {
-        Ok(Self { scratch: Scratch::new()?, self_test, limits, kernels, element, made: 0 })
+        Ok(Self {
+            scratch: Scratch::for_programs(None)?,
+            self_test,
+            limits,
+            kernels,
+            element,
+            made: 0,
+        })
     }
 
     /// Builds the kernels of a compiler. An error of the compiler and errors of single kernels are part of the result.

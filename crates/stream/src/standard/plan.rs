@@ -156,7 +156,7 @@ impl Planned for StandardPlan {
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Failure> {
         let limits = self.arrangement.limits();
-        let scratch = Scratch::new()?;
+        let scratch = Scratch::for_programs(None)?;
         let Some((mut builds, left_out)) = self.built(&scratch, observer)? else {
             // The outcome without measurements is saved, so that the record shows that nothing was measured.
             let (notices, stop) = (self.arrangement.notices, Some(Stop::Interrupted));

@@ -1,0 +1,193 @@
+//! The figures of a node that are compared with those of other nodes.
+
+use nodegauge_analysis::identity;
+use nodegauge_gauge::Gauge;
+use nodegauge_measure::figure_names::{hpl, io, stream};
+use nodegauge_measure::keys::Registry;
+use nodegauge_measure::record::{Category, Measurement, Record, Status};
+use nodegauge_measure::stats::Better;
+use nodegauge_measure::{Fraction, Unit};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Identity of a figure in the records of many nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FigureKey {
+    /// Name of the gauge, e.g. `memory`.
+    pub gauge: String,
+    /// Name of the test, e.g. `stream`.
+    pub test: String,
+    /// Name of the figure, e.g. `triad`, with the settings that distinguish figures of one name. For a headline whose
+    /// name is a size, the name of the test: the largest size differs between nodes.
+    pub name: String,
+    /// Unit of the values.
+    pub unit: Unit,
+    /// Category; a figure of STREAM itself is not compared with one of a variant.
+    pub category: CategoryName,
+}
+
+/// Category of a figure by its name in records. It has an order, which [`Category`] has not.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CategoryName(String);
+
+impl From<Category> for CategoryName {
+    fn from(category: Category) -> Self {
+        let name = match category {
+            Category::Standard => "standard",
+            Category::Variant => "variant",
+            Category::Reference => "reference",
+            Category::Transport => "transport",
+        };
+        Self(name.to_owned())
+    }
+}
+
+impl fmt::Display for CategoryName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Tests with the word that a reason has for them, and the smallest shortfall that matters in practice.
+///
+/// Memory: LSF's guide excludes a node whose Triad is more than 4 % below the reference ("Check compute node
+/// performance", IBM Spectrum LSF, energy aware scheduling). Floating point: rates of DGEMM vary less than bandwidth,
+/// because caches hide the placement of pages. Messages and files share wires, switches and servers with other nodes,
+/// so that a larger share is no property of the node.
+const TESTS: [(&str, &str, f64); 9] = [
+    (stream::TEST, "mem", 0.04),
+    (stream::TEST_ON_DEVICES, "dev", 0.04),
+    ("latency", "lat", 0.05),
+    (hpl::TEST, "fp", 0.03),
+    ("mpi", "msg", 0.10),
+    ("transport", "msg", 0.10),
+    (io::TEST, "file", 0.20),
+    ("iccg", "app", 0.04),
+    ("hpcg", "app", 0.04),
+];
+/// Word and practical limit of tests that are not in the table.
+const OTHER_TEST: (&str, f64) = ("fig", 0.05);
+
+/// Source of the practical limit of memory bandwidth.
+pub const LIMIT_SOURCE: &str = "memory 4 %: IBM Spectrum LSF, energy aware scheduling";
+
+impl FigureKey {
+    /// Returns the key of a measurement with this name.
+    pub fn named(m: &Measurement, name: String) -> Self {
+        Self {
+            gauge: m.gauge.clone(),
+            test: m.test.clone(),
+            name,
+            unit: m.unit,
+            category: m.category.into(),
+        }
+    }
+
+    /// Returns the short word of a reason, e.g. `mem`.
+    pub fn word(&self) -> &'static str {
+        self.test_row().map_or(OTHER_TEST.0, |row| row.1)
+    }
+
+    /// Returns the smallest shortfall that matters in practice, as a share of the peers' median.
+    pub fn practical_limit(&self) -> Fraction {
+        Fraction(self.test_row().map_or(OTHER_TEST.1, |row| row.2))
+    }
+
+    fn test_row(&self) -> Option<&'static (&'static str, &'static str, f64)> {
+        TESTS.iter().find(|(test, ..)| *test == self.test)
+    }
+
+    /// Returns `value` in percent of `center` as performance: a time that is twice as long gives 0.5.
+    pub fn share(&self, value: f64, center: f64) -> f64 {
+        match self.unit.better() {
+            Better::Higher => value / center,
+            Better::Lower => center / value,
+        }
+    }
+
+    /// Returns the value whose performance is this share of that of `center`.
+    pub fn at_share(&self, share: f64, center: f64) -> f64 {
+        match self.unit.better() {
+            Better::Higher => center * share,
+            Better::Lower => center / share,
+        }
+    }
+}
+
+/// Displays `triad`, or `mpi latency` for a name that several tests have.
+impl fmt::Display for FigureKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if stream::is_test(&self.test) && self.test == stream::TEST || self.name == self.test {
+            return f.write_str(&self.name);
+        }
+        write!(f, "{} {}", self.test, self.name)
+    }
+}
+
+/// Value of a figure in one run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeFigure {
+    /// Identity of the figure.
+    pub key: FigureKey,
+    /// Value in the unit of the key; positive and finite.
+    pub value: f64,
+    /// Reason why the figure is suspect, if it is.
+    pub doubt: Option<String>,
+}
+
+/// Figures that are compared.
+#[derive(Clone, Copy)]
+pub struct FigureSelection<'a> {
+    /// All gauges; their headlines are compared.
+    pub gauges: &'a [&'a dyn Gauge],
+    /// Registry of the keys that distinguish figures.
+    pub registry: &'a Registry,
+    /// True to compare all figures of a record, not only the headlines.
+    pub all: bool,
+}
+
+impl FigureSelection<'_> {
+    /// Returns the figures of a record that are compared. Figures without a result, and figures that other programs or
+    /// publications gave, are not compared.
+    pub fn of(&self, record: &Record) -> Vec<NodeFigure> {
+        let heads: Vec<&Measurement> = self
+            .gauges
+            .iter()
+            .flat_map(|gauge| gauge.headlines(record))
+            .filter_map(|headline| headline.figure)
+            .collect();
+        if !self.all {
+            return heads.into_iter().filter_map(|m| figure(m, headline_name(m))).collect();
+        }
+        let own: Vec<&Measurement> =
+            record.measurements.iter().filter(|m| !m.is_published()).collect();
+        let identities = identity::identities(&own, self.registry);
+        let named = own.into_iter().zip(identities);
+        named
+            .filter_map(|(m, at)| {
+                if heads.iter().any(|head| std::ptr::eq(*head, m)) {
+                    return figure(m, headline_name(m));
+                }
+                figure(m, format!("{}{}", m.name_in_words(), at.words))
+            })
+            .collect()
+    }
+}
+
+/// Returns the name of a headline: that of the figure, or that of the test if the name is a size.
+fn headline_name(m: &Measurement) -> String {
+    let is_size = m.name.bytes().all(|byte| byte.is_ascii_digit());
+    if is_size { m.test.clone() } else { m.name.clone() }
+}
+
+fn figure(m: &Measurement, name: String) -> Option<NodeFigure> {
+    let value = m.value.filter(|value| value.is_finite() && *value > 0.0)?;
+    let doubt = match m.validity.status {
+        Status::Valid => None,
+        Status::Suspect => Some(m.validity.reasons.first().cloned().unwrap_or_default()),
+        Status::Invalid => return None,
+    };
+    m.unit.direction()?;
+    Some(NodeFigure { key: FigureKey::named(m, name), value, doubt })
+}

@@ -1,0 +1,238 @@
+//! What a node consists of, as far as it decides which nodes are alike and what a good node has: processor, cores,
+//! memory modules, channels, NUMA nodes, devices and their links.
+//!
+//! Alike nodes have the same [`NodeKind`]. Within a kind, nodes that differ in [`Inventory`] are variants: a site may
+//! have many nodes with more memory, but a single node with less of it has lost a module.
+
+use nodegauge_measure::record::{DeviceKind, Machine, PciLink};
+use nodegauge_measure::{Bytes, TransfersPerSec};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Properties without which nodes are never compared.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct NodeKind {
+    /// Product name of the processor; `None` if it is unknown, as in reports of other programs.
+    pub processor: Option<String>,
+    /// Number of processor packages; 0 if unknown.
+    pub sockets: u32,
+    /// Hypervisor; `None` on bare metal.
+    #[serde(default, rename = "virtual")]
+    pub virtualisation: Option<String>,
+}
+
+impl NodeKind {
+    /// Returns the kind of a machine.
+    pub fn of(machine: &Machine) -> Self {
+        Self {
+            processor: machine.processor.model.clone(),
+            sockets: machine.processor.sockets,
+            virtualisation: machine.virtualisation.clone(),
+        }
+    }
+
+    /// Describes the kind: `2 x AMD EPYC 9654 96-Core Processor`.
+    pub fn in_words(&self) -> String {
+        let processor = self.processor.as_deref().unwrap_or("unknown processor");
+        let count = if self.sockets > 1 { format!("{} x ", self.sockets) } else { String::new() };
+        let guest = self.virtualisation.as_ref().map(|name| format!(", {name} guest"));
+        format!("{count}{processor}{}", guest.unwrap_or_default())
+    }
+}
+
+/// Parts of a node and the settings of its firmware that change them. Unknown counts are `None`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub struct Inventory {
+    /// Number of physical cores.
+    #[serde(default)]
+    pub cores: Option<u32>,
+    /// Number of hardware threads.
+    #[serde(default)]
+    pub threads: Option<u32>,
+    /// Number of NUMA nodes.
+    #[serde(default)]
+    pub numa_nodes: Option<u32>,
+    /// Memory, bytes, rounded to two digits of GiB: the kernel reserves a part that varies.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
+    /// Number of memory modules.
+    #[serde(default)]
+    pub dimms: Option<u32>,
+    /// Number of populated memory channels.
+    #[serde(default)]
+    pub channels: Option<u32>,
+    /// Transfers per second and channel, in millions.
+    #[serde(default)]
+    pub memory_mt_per_s: Option<u32>,
+    /// Accelerators and network adapters by product name.
+    #[serde(default)]
+    pub devices: BTreeMap<String, DeviceCount>,
+}
+
+/// Devices of one product.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DeviceCount {
+    /// Number of these devices.
+    pub count: u32,
+    /// True for accelerators, false for network adapters.
+    pub computes: bool,
+    /// Smallest number of lanes that a link of these devices uses.
+    #[serde(default)]
+    pub link_width: Option<u32>,
+}
+
+/// A property in which a node differs from what is expected of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct InventoryDifference {
+    /// Short word for a reason of 20 characters, e.g. `DIMM`.
+    pub word: &'static str,
+    /// Name of the property, e.g. `memory modules`.
+    pub what: String,
+    /// Value of good nodes.
+    pub expected: String,
+    /// Value of the node.
+    pub found: String,
+    /// True if the node has less than is expected.
+    pub is_less: bool,
+}
+
+impl InventoryDifference {
+    /// Describes the difference: `memory modules 23, expected 24`.
+    pub fn in_words(&self) -> String {
+        format!("{} {}, expected {}", self.what, self.found, self.expected)
+    }
+}
+
+impl Inventory {
+    /// Returns the inventory of a machine.
+    pub fn of(machine: &Machine) -> Self {
+        let known = |count: u32| (count > 0).then_some(count);
+        let memory = &machine.memory;
+        let mega = |rate: TransfersPerSec| (rate.0 / 1e6).round() as u32;
+        let mut devices: BTreeMap<String, DeviceCount> = BTreeMap::new();
+        for device in &machine.devices {
+            let width = device.link.as_ref().and_then(|link: &PciLink| link.width);
+            let computes = device.kind != DeviceKind::Network;
+            let entry = devices.entry(device.title()).or_insert(DeviceCount {
+                count: 0,
+                computes,
+                link_width: width,
+            });
+            entry.count += 1;
+            entry.link_width = entry.link_width.zip(width).map(|(a, b)| a.min(b));
+        }
+        Self {
+            cores: known(machine.processor.cores),
+            threads: known(machine.processor.threads),
+            numa_nodes: known(machine.numa_nodes.len() as u32),
+            memory_bytes: memory.bytes.map(rounded),
+            dimms: known(memory.dimms.len() as u32),
+            channels: memory.channels,
+            memory_mt_per_s: memory.transfers_per_s.map(mega),
+            devices,
+        }
+    }
+
+    /// Returns the properties in which `self`, which is expected, and `found` differ, the most likely cause of a slow
+    /// node first. A property that is unknown on one side is not a difference.
+    pub fn differences(&self, found: &Self) -> Vec<InventoryDifference> {
+        let mut all = Vec::new();
+        let mut count = |word, what: &str, expected: Option<u32>, here: Option<u32>| {
+            let (Some(expected), Some(here)) = (expected, here) else { return };
+            if expected != here {
+                all.push(InventoryDifference {
+                    word,
+                    what: what.to_owned(),
+                    expected: expected.to_string(),
+                    found: here.to_string(),
+                    is_less: here < expected,
+                });
+            }
+        };
+        count("DIMM", "memory modules", self.dimms, found.dimms);
+        count("channel", "memory channels", self.channels, found.channels);
+        count("MT/s", "memory speed in MT/s", self.memory_mt_per_s, found.memory_mt_per_s);
+        count("NUMA", "NUMA nodes", self.numa_nodes, found.numa_nodes);
+        count("cores", "cores", self.cores, found.cores);
+        count("SMT", "hardware threads", self.threads, found.threads);
+        for (name, expected) in &self.devices {
+            let present = found.devices.get(name);
+            let n = present.map_or(0, |device| device.count);
+            let word = if expected.computes { "GPU" } else { "NIC" };
+            count(word, name, Some(expected.count), Some(n));
+            let width = present.and_then(|device| device.link_width);
+            count("link", &format!("{name}: PCIe lanes"), expected.link_width, width);
+        }
+        let memory = self.memory_bytes.zip(found.memory_bytes).filter(|(a, b)| a != b);
+        all.extend(memory.map(|(expected, here)| InventoryDifference {
+            word: "DIMM",
+            what: "memory".to_owned(),
+            expected: Bytes(expected).to_string(),
+            found: Bytes(here).to_string(),
+            is_less: here < expected,
+        }));
+        all
+    }
+
+    /// Describes the parts that distinguish variants: `192 cores, 2 NUMA nodes, 768 GiB in 24 DIMMs at 4800 MT/s`.
+    pub fn in_words(&self) -> String {
+        let mut parts = Vec::new();
+        let mut add = |text: Option<String>| parts.extend(text);
+        add(self.cores.map(|n| format!("{n} cores")));
+        let smt = self.threads.filter(|n| Some(*n) != self.cores);
+        add(smt.map(|n| format!("{n} threads")));
+        add(self.numa_nodes.map(|n| format!("{n} NUMA node{}", if n == 1 { "" } else { "s" })));
+        add(self.memory_bytes.map(|bytes| {
+            let modules = self.dimms.map(|n| format!(" in {n} DIMMs")).unwrap_or_default();
+            let speed = self.memory_mt_per_s.map(|n| format!(" at {n} MT/s")).unwrap_or_default();
+            format!("{}{modules}{speed}", Bytes(bytes))
+        }));
+        for (name, device) in &self.devices {
+            add(Some(format!("{} x {name}", device.count)));
+        }
+        if parts.is_empty() { "unknown parts".to_owned() } else { parts.join(", ") }
+    }
+}
+
+/// Rounds a size to two digits of GiB.
+fn rounded(bytes: u64) -> u64 {
+    let gib = bytes as f64 / f64::from(1 << 30);
+    if gib <= 0.0 {
+        return bytes;
+    }
+    let step = 10f64.powf(gib.log10().floor() - 1.0);
+    ((gib / step).round() * step * f64::from(1 << 30)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_module_is_the_first_difference() {
+        let full = Inventory {
+            cores: Some(96),
+            dimms: Some(12),
+            channels: Some(12),
+            memory_bytes: Some(384 << 30),
+            ..Inventory::default()
+        };
+        let lost = Inventory {
+            dimms: Some(11),
+            channels: Some(11),
+            memory_bytes: Some(352 << 30),
+            ..full.clone()
+        };
+        let words: Vec<&str> = full.differences(&lost).iter().map(|one| one.word).collect();
+        assert_eq!(words, ["DIMM", "channel", "DIMM"]);
+        assert_eq!(full.differences(&lost)[0].in_words(), "memory modules 11, expected 12");
+        // An unknown count is not a difference.
+        assert!(full.differences(&Inventory { dimms: None, ..full.clone() }).is_empty());
+    }
+
+    #[test]
+    fn reserved_memory_does_not_make_another_variant() {
+        assert_eq!(rounded(376_900 << 20), rounded(376_100 << 20));
+        assert_ne!(rounded(376 << 30), rounded(345 << 30));
+    }
+}

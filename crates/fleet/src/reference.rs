@@ -1,0 +1,238 @@
+//! The reference of a site: for each group of alike nodes, what a good node has and the least that it reaches.
+//!
+//! `fleet baseline` writes the file; `fleet rank`, `check`, `--expect` and `compare` read it. A node is judged only by a
+//! group of its own kind: a reference of other nodes gives no verdict. All values are in base units, as in records;
+//! readers ignore unknown fields.
+
+use crate::figures::{FigureKey, NodeFigure};
+use crate::inventory::{Inventory, NodeKind};
+use nodegauge_measure::record::{Machine, Tool};
+use nodegauge_measure::{Failure, Fraction};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Schema that this version writes.
+pub const SCHEMA: &str = "nodegauge-reference/1";
+
+/// Reference of a site.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reference {
+    /// Name and version of the schema: [`SCHEMA`].
+    pub schema: String,
+    /// Time at which the reference was made, RFC 3339.
+    pub written: String,
+    /// Version of the program that made the reference.
+    pub tool: Tool,
+    /// Groups of alike nodes.
+    pub groups: Vec<ReferenceGroup>,
+}
+
+/// What is expected of alike nodes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReferenceGroup {
+    /// Kind of the nodes; other kinds are not judged by this group.
+    pub kind: NodeKind,
+    /// Parts of a good node.
+    pub inventory: Inventory,
+    /// Nodes from which the group was made, folded: `node[01-64]`.
+    pub nodes: String,
+    /// Start of the oldest and of the newest run, RFC 3339.
+    #[serde(default)]
+    pub measured: Option<[String; 2]>,
+    /// Bounds of the figures.
+    pub figures: Vec<ReferenceFigure>,
+}
+
+/// Bound of a figure, with its provenance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReferenceFigure {
+    /// Identity of the figure.
+    #[serde(flatten)]
+    pub key: FigureKey,
+    /// Median of the nodes.
+    pub value: f64,
+    /// Worst value of a good node: the smallest rate, or the longest time.
+    pub bound: f64,
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Number of runs of all nodes.
+    pub runs: usize,
+    /// Relative standard deviation between nodes, without that between runs; `null` if unknown.
+    pub spread_nodes: Option<Fraction>,
+    /// Relative standard deviation between runs of one node; `null` if no node has two runs.
+    pub spread_runs: Option<Fraction>,
+    /// Origin of the bound, for people.
+    pub basis: String,
+}
+
+impl ReferenceFigure {
+    /// Returns the performance of a value as a share of the reference: for a time, less than 1 if it is longer.
+    pub fn share(&self, value: f64) -> f64 {
+        self.key.share(value, self.value)
+    }
+
+    /// True if a value is at least as good as the bound.
+    pub fn is_met(&self, value: f64) -> bool {
+        self.share(value) >= self.share(self.bound)
+    }
+}
+
+impl ReferenceGroup {
+    /// Returns the bound of a figure.
+    pub fn figure(&self, key: &FigureKey) -> Option<&ReferenceFigure> {
+        self.figures.iter().find(|figure| figure.key == *key)
+    }
+
+    /// Returns the bound of a measured figure; `None` if the reference has none.
+    pub fn bound_of(&self, figure: &NodeFigure) -> Option<&ReferenceFigure> {
+        self.figure(&figure.key)
+    }
+}
+
+impl Reference {
+    /// Returns the group by which a machine is judged: of its kind, and the most similar in parts. `None` if the
+    /// reference is of other kinds of nodes.
+    pub fn group_of(&self, machine: &Machine) -> Option<&ReferenceGroup> {
+        self.group_for(&NodeKind::of(machine), &Inventory::of(machine))
+    }
+
+    /// Returns the group of a kind that is the most similar in parts; the first of several.
+    pub fn group_for(&self, kind: &NodeKind, inventory: &Inventory) -> Option<&ReferenceGroup> {
+        let of_kind = self.groups.iter().filter(|group| group.kind == *kind);
+        of_kind.min_by_key(|group| group.inventory.differences(inventory).len())
+    }
+
+    /// Describes why no group applies to a machine.
+    pub fn no_group(&self, machine: &Machine) -> String {
+        let known: Vec<String> = self.groups.iter().map(|group| group.kind.in_words()).collect();
+        format!(
+            "the reference is of another kind of node: {}, not {}",
+            known.join("; "),
+            NodeKind::of(machine).in_words()
+        )
+    }
+
+    /// Parses a reference.
+    ///
+    /// # Errors
+    /// Fails if the text is not a reference of a supported schema, or contains a bound that no value can be compared
+    /// with.
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: Option<String>,
+        }
+        let hint = "nodegauge fleet baseline writes a reference";
+        let head: Head = serde_json::from_str(text)
+            .map_err(|cause| Failure::usage("not a reference").cause(cause).hint(hint))?;
+        if head.schema.as_deref() != Some(SCHEMA) {
+            let found = head.schema.unwrap_or_else(|| "no schema".to_owned());
+            let message = format!("not a reference: found {found}, required is {SCHEMA}");
+            return Err(Failure::usage(message).hint(hint));
+        }
+        let reference: Self = serde_json::from_str(text)
+            .map_err(|cause| Failure::usage("incomplete reference").cause(cause).hint(hint))?;
+        let figures = reference.groups.iter().flat_map(|group| &group.figures);
+        let is_wrong = |value: f64| !value.is_finite() || value <= 0.0;
+        for figure in figures {
+            if is_wrong(figure.value) || is_wrong(figure.bound) {
+                let of = &figure.key;
+                return Err(Failure::usage(format!("{of}: a value or bound is not positive"))
+                    .hint("correct the value in the reference"));
+            }
+        }
+        Ok(reference)
+    }
+
+    /// Reads a reference from a file.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read, or under the conditions of [`Self::parse`].
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let shown = path.display();
+        let bytes = nodegauge_os::read_input(path, nodegauge_os::LONGEST_TEXT)
+            .map_err(|cause| Failure::usage(format!("cannot read {shown}")).cause(cause))?;
+        Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|failure| failure.of(shown))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::Unit;
+    use nodegauge_measure::record::{Category, Measurement};
+
+    fn reference() -> Reference {
+        let triad = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond)
+            .category(Category::Variant);
+        let kind = NodeKind { processor: Some("A".to_owned()), sockets: 2, virtualisation: None };
+        let figure = ReferenceFigure {
+            key: FigureKey::named(&triad, "triad".to_owned()),
+            value: 380e9,
+            bound: 364.8e9,
+            nodes: 64,
+            runs: 128,
+            spread_nodes: Some(Fraction(0.008)),
+            spread_runs: Some(Fraction(0.003)),
+            basis: "median of 64 nodes less 4 %".to_owned(),
+        };
+        let group = |dimms| ReferenceGroup {
+            kind: kind.clone(),
+            inventory: Inventory { dimms: Some(dimms), ..Inventory::default() },
+            nodes: "n[01-64]".to_owned(),
+            measured: None,
+            figures: vec![figure.clone()],
+        };
+        Reference {
+            schema: SCHEMA.to_owned(),
+            written: "2026-11-25T03:00:00Z".to_owned(),
+            tool: Tool { version: "0.1.0".to_owned(), commit: None },
+            groups: vec![group(24), group(16)],
+        }
+    }
+
+    #[test]
+    fn a_reference_reads_back_and_judges_only_its_kind() {
+        let text = serde_json::to_string_pretty(&reference()).unwrap();
+        let read = Reference::parse(&text).unwrap();
+        assert_eq!(read, reference());
+        let kind = read.groups[0].kind.clone();
+        let lost = Inventory { dimms: Some(15), ..Inventory::default() };
+        assert!(read.group_for(&kind, &lost).is_some());
+        let exact = Inventory { dimms: Some(16), ..Inventory::default() };
+        assert_eq!(read.group_for(&kind, &exact), Some(&read.groups[1]));
+        let other = NodeKind { sockets: 1, ..kind };
+        assert_eq!(read.group_for(&other, &exact), None);
+        assert_eq!(
+            read.no_group(&Machine::default()),
+            "the reference is of another kind of node: 2 x A; 2 x A, not unknown processor"
+        );
+    }
+
+    #[test]
+    fn a_bound_is_met_in_the_direction_of_the_unit() {
+        let mut figure = reference().groups.remove(0).figures.remove(0);
+        assert!(figure.is_met(365e9) && !figure.is_met(364e9));
+        figure.key.unit = Unit::Seconds;
+        figure.value = 100e-9;
+        figure.bound = 105e-9;
+        assert!(figure.is_met(104e-9) && !figure.is_met(106e-9));
+        assert!((figure.share(125e-9) - 0.8).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_no_reference_is_refused() {
+        let refused = |text: &str| Reference::parse(text).unwrap_err().to_string();
+        assert!(refused("{").starts_with("not a reference: EOF"));
+        let record = r#"{"schema": "nodegauge/1"}"#;
+        assert_eq!(
+            refused(record),
+            "not a reference: found nodegauge/1, required is nodegauge-reference/1\n\
+             hint: nodegauge fleet baseline writes a reference"
+        );
+        let mut wrong = reference();
+        wrong.groups[0].figures[0].bound = 0.0;
+        let text = serde_json::to_string(&wrong).unwrap();
+        assert!(refused(&text).starts_with("triad: a value or bound is not positive"));
+    }
+}

@@ -1,0 +1,172 @@
+//! Ledger of hardware errors around measurements: reads the counters before and after, and judges the figures.
+
+use crate::Gauge;
+use nodegauge_machine::SysRoot;
+use nodegauge_machine::ledger::LedgerReading;
+use nodegauge_measure::record::{EventCount, Ledger, Measurement};
+use nodegauge_measure::{Notice, NoticeId, Outcome};
+
+/// Key of the configuration of figures of an accelerator.
+const DEVICE: &str = "device";
+
+/// Counters before a measurement.
+pub struct LedgerWatch<'a> {
+    root: &'a SysRoot,
+    before: LedgerReading,
+}
+
+impl<'a> LedgerWatch<'a> {
+    /// Reads the counters before a measurement.
+    pub fn begin(root: &'a SysRoot) -> Self {
+        Self { root, before: LedgerReading::take(root) }
+    }
+
+    /// Reads the counters after the measurement, judges the figures of `found`, which are of some of `gauges`, and
+    /// returns the ledger. Events for which the figures of one part of the run have been judged do not count again for
+    /// the figures of the other parts.
+    pub fn end(self, found: &mut Outcome, gauges: &[&dyn Gauge]) -> Ledger {
+        let after = LedgerReading::take(self.root);
+        let ledger = after.ledger(self.root, Some(&self.before));
+        let of_parts = std::mem::take(&mut found.judged_events);
+        let others: Vec<EventCount> =
+            ledger.during.iter().filter_map(|event| beyond(event, &of_parts)).collect();
+        found.measurements.iter_mut().for_each(|figure| judge(figure, gauges, &others));
+        found.notices.extend(ledger.vanished.iter().map(|counter| {
+            let text = format!("a counter of hardware errors vanished during the run: {counter}");
+            Notice::new(NoticeId::Contradicted, "", text)
+        }));
+        let reported_only = ledger.during.iter().filter(|event| event.kind.effect().is_none());
+        found.notices.extend(
+            reported_only.map(|event| Notice::new(NoticeId::Bottleneck, "", event.to_string())),
+        );
+        ledger
+    }
+
+    /// Like [`Self::end`], for the part of a run that consists of one gauge.
+    pub fn end_part(self, found: &mut Outcome, gauge: &dyn Gauge) {
+        let after = LedgerReading::take(self.root);
+        let during = after.ledger(self.root, Some(&self.before)).during;
+        found.measurements.iter_mut().for_each(|figure| judge(figure, &[gauge], &during));
+        found.judged_events.extend(during);
+    }
+}
+
+/// Returns the events of a counter without those in `parts`; `None` if nothing is left.
+fn beyond(event: &EventCount, parts: &[EventCount]) -> Option<EventCount> {
+    let is_same = |part: &&EventCount| part.kind == event.kind && part.component == event.component;
+    let judged: u64 = parts.iter().filter(is_same).map(|part| part.events).sum();
+    let events = event.events.saturating_sub(judged);
+    (events > 0).then(|| EventCount { events, ..event.clone() })
+}
+
+/// Adds the events to the reasons for doubt of a figure that was measured meanwhile.
+fn judge(figure: &mut Measurement, gauges: &[&dyn Gauge], during: &[EventCount]) {
+    if figure.is_published() {
+        return;
+    }
+    let of_gauge = gauges.iter().any(|gauge| gauge.name() == figure.gauge && gauge.uses_links());
+    let uses_links = of_gauge || figure.config.contains_key(DEVICE);
+    for event in during {
+        let Some(status) = event.kind.effect() else { continue };
+        if uses_links || !event.kind.is_of_a_link() {
+            figure.doubt(status, format!("{event} during the run"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::Section;
+    use crate::{Detail, Headline, Planned, Site, SummaryRequest};
+    use nodegauge_measure::Failure;
+    use nodegauge_measure::keys::ConfigKind;
+    use nodegauge_measure::record::Record;
+    use nodegauge_measure::record::{HardwareEvent, Quoted, Status};
+    use nodegauge_measure::{Unit, figure_names};
+
+    fn event(kind: HardwareEvent, events: u64) -> EventCount {
+        let component = "mc0 dimm3".to_owned();
+        EventCount { kind, component, slot: Some("DIMM_B1".to_owned()), events, note: None }
+    }
+
+    fn figure(gauge: &str) -> Measurement {
+        Measurement::new(gauge, "test", "name", Unit::BytesPerSecond).value(Quoted::Single, 1e9)
+    }
+
+    /// Gauge of which only the name and the use of links matter.
+    struct Named(&'static str, bool);
+
+    impl Gauge for Named {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+
+        fn kinds(&self) -> Vec<ConfigKind> {
+            Vec::new()
+        }
+
+        fn uses_links(&self) -> bool {
+            self.1
+        }
+
+        fn summary_plan(
+            &self,
+            _: &Site,
+            _: &SummaryRequest<'_>,
+        ) -> Result<Option<Box<dyn Planned>>, Failure> {
+            Ok(None)
+        }
+
+        fn headlines<'r>(&self, _: &'r Record) -> Vec<Headline<'r>> {
+            Vec::new()
+        }
+
+        fn view(&self, _: &Record, _: Detail) -> Vec<Section> {
+            Vec::new()
+        }
+    }
+
+    const GAUGES: [&dyn Gauge; 2] =
+        [&Named(figure_names::stream::GAUGE, false), &Named(figure_names::io::GAUGE, true)];
+
+    #[test]
+    fn corrected_errors_make_a_figure_suspect_and_others_remove_its_value() {
+        let mut triad = figure(figure_names::stream::GAUGE);
+        judge(&mut triad, &GAUGES, &[event(HardwareEvent::MemoryCorrected, 2)]);
+        assert_eq!(triad.validity.status, Status::Suspect);
+        assert_eq!(
+            triad.validity.reasons,
+            ["2 corrected memory errors: DIMM_B1 (mc0 dimm3) during the run"]
+        );
+        judge(&mut triad, &GAUGES, &[event(HardwareEvent::PowerThrottle, 9)]);
+        assert_eq!((triad.validity.reasons.len(), triad.value), (1, Some(1e9)));
+        judge(&mut triad, &GAUGES, &[event(HardwareEvent::MemoryUncorrected, 1)]);
+        assert_eq!((triad.validity.status, triad.value), (Status::Invalid, None));
+    }
+
+    #[test]
+    fn errors_of_links_concern_only_figures_whose_data_pass_links() {
+        let of_link = [event(HardwareEvent::PcieCorrected, 1)];
+        let mut triad = figure(figure_names::stream::GAUGE);
+        judge(&mut triad, &GAUGES, &of_link);
+        assert_eq!(triad.validity.status, Status::Valid);
+        let mut read = figure(figure_names::io::GAUGE);
+        judge(&mut read, &GAUGES, &of_link);
+        assert_eq!(read.validity.status, Status::Suspect);
+        let mut on_device = figure(figure_names::stream::GAUGE);
+        on_device.config.insert("device".to_owned(), "gpu".into());
+        judge(&mut on_device, &GAUGES, &of_link);
+        assert_eq!(on_device.validity.status, Status::Suspect);
+    }
+
+    #[test]
+    fn events_of_a_part_count_once() {
+        let all = event(HardwareEvent::MemoryCorrected, 5);
+        let part = event(HardwareEvent::MemoryCorrected, 2);
+        assert_eq!(beyond(&all, &[part.clone(), part.clone()]).map(|left| left.events), Some(1));
+        assert_eq!(beyond(&all, std::slice::from_ref(&all)), None);
+        let other = event(HardwareEvent::MemoryUncorrected, 5);
+        assert_eq!(beyond(&all, &[other]), Some(all.clone()));
+    }
+}

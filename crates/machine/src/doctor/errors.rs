@@ -1,0 +1,164 @@
+//! Checks of the ledger: hardware errors and throttling since boot.
+
+use super::{Examined, Found, found};
+use crate::ledger::LedgerReading;
+use nodegauge_measure::record::{EventCount, HardwareEvent, Ledger, Severity};
+
+/// Identifier of the finding that memory modules had errors.
+pub const MEMORY_ERRORS: &str = "memory-errors";
+/// Identifier of the finding that the processor reported errors.
+pub const MACHINE_CHECKS: &str = "machine-checks";
+/// Identifier of the finding that the processor was too hot.
+pub const THERMAL: &str = "thermal-throttled";
+/// Identifier of the finding that links had errors.
+pub const LINK_ERRORS: &str = "pcie-errors";
+/// Identifier of the finding that a link lost lanes.
+pub const NARROW: &str = "pcie-lanes";
+/// Identifier of the finding that network ports had errors.
+pub const NETWORK: &str = "network-errors";
+
+/// Identifiers of all findings of this module.
+#[cfg(test)]
+pub(super) const IDS: [&str; 6] =
+    [MEMORY_ERRORS, MACHINE_CHECKS, THERMAL, LINK_ERRORS, NARROW, NETWORK];
+
+/// Maximum number of components in a text.
+const NAMED: usize = 4;
+
+/// Finding about events: its identifier, its severity, the kinds of events, and the remedy.
+type EventRow = (&'static str, Severity, &'static [HardwareEvent], &'static str);
+
+const ROWS: [EventRow; 5] = {
+    use HardwareEvent::{
+        MachineCheck, MachineCheckCorrected, MemoryCorrected, MemoryUncorrected, Network,
+        PcieCorrected, PcieFatal, PcieNonfatal, ThermalThrottle,
+    };
+    use Severity::{Info, Warning};
+    [
+        (
+            MEMORY_ERRORS,
+            Warning,
+            &[MemoryUncorrected, MemoryCorrected],
+            "replace the module if its number increases; `ras-mc-ctl --errors` shows when the errors occurred",
+        ),
+        (
+            MACHINE_CHECKS,
+            Warning,
+            &[MachineCheck, MachineCheckCorrected],
+            "read the decoded errors: `journalctl -k --grep mce`, `ras-mc-ctl --errors`",
+        ),
+        (
+            THERMAL,
+            Info,
+            &[ThermalThrottle],
+            "check fans, air flow and heat sinks if the number increases under load",
+        ),
+        (
+            LINK_ERRORS,
+            Info,
+            &[PcieFatal, PcieNonfatal, PcieCorrected],
+            "reseat the card and check its riser if the number increases; `sudo lspci -vv` shows which errors",
+        ),
+        (
+            NETWORK,
+            Info,
+            &[Network],
+            "check cable and port if the number increases, e.g. with `ibqueryerrors`",
+        ),
+    ]
+};
+
+/// Returns the findings of the ledger.
+pub(super) fn of_ledger(node: &Examined<'_>) -> Vec<(&'static str, Severity, Found)> {
+    let ledger = LedgerReading::take(node.root).ledger(node.root, None);
+    let mut all = Vec::new();
+    for (id, severity, kinds, remedy) in ROWS {
+        let events: Vec<&EventCount> =
+            ledger.since_boot.iter().filter(|event| kinds.contains(&event.kind)).collect();
+        if events.is_empty() {
+            continue;
+        }
+        let worst = events.iter().filter_map(|event| worse(event.kind)).max();
+        let text = format!("since boot: {}", listed(&events));
+        all.push((id, severity, Found { severity: worst, ..found(text, remedy) }));
+    }
+    all.extend(narrow(node, &ledger).map(|found| (NARROW, Severity::Warning, found)));
+    all
+}
+
+/// Returns the severity of events that were not corrected.
+fn worse(kind: HardwareEvent) -> Option<Severity> {
+    match kind {
+        HardwareEvent::MemoryUncorrected | HardwareEvent::MachineCheck => Some(Severity::Critical),
+        HardwareEvent::PcieFatal | HardwareEvent::PcieNonfatal => Some(Severity::Warning),
+        _ => None,
+    }
+}
+
+/// Returns the events with the highest numbers, and the number of the others.
+fn listed(events: &[&EventCount]) -> String {
+    let mut sorted = events.to_vec();
+    // Uncorrected errors come first; `HardwareEvent` is in the order of severity.
+    sorted.sort_by_key(|event| (event.kind, std::cmp::Reverse(event.events)));
+    let mut words: Vec<String> = sorted.iter().take(NAMED).map(ToString::to_string).collect();
+    if sorted.len() > NAMED {
+        words.push(format!("{} more", sorted.len() - NAMED));
+    }
+    words.join("; ")
+}
+
+/// Reports links that lost lanes, except those of accelerators, which have a check of their own.
+fn narrow(node: &Examined<'_>, ledger: &Ledger) -> Option<Found> {
+    let is_accelerator = |address: &str| {
+        let mut devices = node.machine.devices.iter();
+        devices.any(|device| device.computes() && device.address == address)
+    };
+    let links = ledger.narrow_links.iter().filter(|link| !is_accelerator(&link.address));
+    let words: Vec<String> = links.map(ToString::to_string).collect();
+    (!words.is_empty()).then(|| {
+        found(
+            words.join("; "),
+            "reseat the card, check risers and the firmware's lane bifurcation; `sudo lspci -vv` shows LnkSta and LnkCap",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DescribeOptions, SysRoot, Topology, TopologySource, describe};
+
+    fn found_in(tree: &str) -> Vec<(&'static str, Severity, Found)> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ledgers/");
+        let root = SysRoot::recorded(format!("{folder}{tree}"));
+        let source = TopologySource::Synthetic("Package:1 NUMANode:1 Core:2 PU:1".to_owned());
+        let topology = Topology::load(&source).unwrap();
+        let machine = describe(&topology, &root, &DescribeOptions::default());
+        of_ledger(&Examined { topology: &topology, root: &root, machine: &machine })
+    }
+
+    #[test]
+    fn events_since_boot_are_findings_with_the_slot() {
+        let all = found_in("rome-ghes");
+        let [(id, severity, finding)] = all.as_slice() else { panic!("{all:?}") };
+        assert_eq!((*id, *severity, finding.severity), (MEMORY_ERRORS, Severity::Warning, None));
+        assert!(finding.text.starts_with("since boot: 41 corrected memory errors: P1-DIMMD1 (mc0"));
+    }
+
+    #[test]
+    fn lost_lanes_and_errors_of_links_are_findings() {
+        let all = found_in("h100-links");
+        let ids: Vec<&str> = all.iter().map(|(id, ..)| *id).collect();
+        assert_eq!(ids, [LINK_ERRORS, NETWORK, NARROW]);
+        let (_, _, errors) = &all[0];
+        assert_eq!(errors.severity, Some(Severity::Warning));
+        assert!(errors.text.starts_with("since boot: 1 uncorrected PCIe error: 0000:1d:00.0"));
+        assert_eq!(all[2].2.text, "0000:1b:00.0 uses 8 of 16 PCIe lanes");
+    }
+
+    #[test]
+    fn counters_at_zero_and_absent_counters_are_no_findings() {
+        assert!(found_in("kvm-guest").is_empty());
+        assert!(found_in("nonexistent").is_empty());
+    }
+}

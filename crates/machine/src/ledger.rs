@@ -1,0 +1,230 @@
+//! Ledger of hardware errors and throttling: counters of the kernel, read below a root directory, and the events
+//! between two readings.
+//!
+//! The sources are EDAC (memory modules), the machine-check and throttling counters of the processor, the error counters
+//! of PCI Express (AER) with the widths of the links, and those of InfiniBand ports. A source that is absent and one that
+//! cannot be read are distinguished, because neither proves that there were no errors. A reading takes less than 5 ms on
+//! a large node, so that it can be taken before and after every measurement.
+
+mod edac;
+mod links;
+mod network;
+mod processor;
+mod slots;
+
+use crate::root::SysRoot;
+use nodegauge_measure::Seconds;
+use nodegauge_measure::record::{
+    CounterNote, EventCount, HardwareEvent, Ledger, LedgerSource, NarrowLink, SourceState,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::time::Instant;
+
+/// A counter at the time of a reading.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct EventCounter {
+    kind: HardwareEvent,
+    /// Component that counts, unique among the counters of its kind.
+    component: String,
+    value: u64,
+    /// Value at which the counter stops, e.g. 255; `None` if it does not stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stops_at: Option<u64>,
+}
+
+/// State of all counters at one time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LedgerReading {
+    /// Identifier of this boot: counters of two boots have no difference.
+    boot: Option<String>,
+    counters: Vec<EventCounter>,
+    sources: Vec<LedgerSource>,
+    narrow_links: Vec<NarrowLink>,
+    seconds: Seconds,
+}
+
+/// Events between two readings.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LedgerChange {
+    /// Events of each counter that changed.
+    pub events: Vec<EventCount>,
+    /// Counters that could be read in the first reading only.
+    pub vanished: Vec<String>,
+}
+
+/// Value of a 32-bit counter that is next to wrap around.
+const HALF_OF_32_BITS: u64 = 1 << 31;
+
+impl LedgerReading {
+    /// Reads all counters.
+    pub fn take(root: &SysRoot) -> Self {
+        let started = Instant::now();
+        let mut collected = Collected { root, counters: Vec::new(), sources: Vec::new() };
+        collected.add("EDAC", edac::read);
+        collected.add("machine checks", processor::machine_checks);
+        collected.add("throttling", processor::throttling);
+        collected.add("PCIe AER", links::errors);
+        collected.add("InfiniBand", network::read);
+        let narrow_links = links::narrow(root);
+        let Collected { counters, sources, .. } = collected;
+        Self {
+            boot: root.text("proc/sys/kernel/random/boot_id"),
+            counters,
+            sources,
+            narrow_links,
+            seconds: Seconds::from(started.elapsed()),
+        }
+    }
+
+    /// Returns the events since `earlier`. If the node was started again in between, these are all events since boot.
+    pub fn since(&self, earlier: &Self) -> LedgerChange {
+        let is_same_boot = self.boot.is_some() && self.boot == earlier.boot;
+        if !is_same_boot {
+            return LedgerChange { events: self.all(), vanished: Vec::new() };
+        }
+        let key = |counter: &EventCounter| (counter.kind, counter.component.clone());
+        let mut before: BTreeMap<_, _> =
+            earlier.counters.iter().map(|counter| (key(counter), counter)).collect();
+        let mut change = LedgerChange::default();
+        for now in &self.counters {
+            // A component that appears later, e.g. by loading its driver, has counted its events in the interval.
+            let first = before.remove(&key(now)).map_or(0, |counter| counter.value);
+            change.events.extend(now.events_since(first));
+        }
+        let gone = before.into_values();
+        change.vanished = gone
+            .map(|counter| format!("{}: {}", counter.component, counter.kind.plural()))
+            .collect();
+        change
+    }
+
+    /// Returns the counters above zero.
+    fn all(&self) -> Vec<EventCount> {
+        self.counters.iter().filter_map(|counter| counter.events_since(0)).collect()
+    }
+
+    /// Returns the ledger for the record, with the events since `earlier`. The names of the slots are those of the
+    /// firmware.
+    pub fn ledger(&self, root: &SysRoot, earlier: Option<&Self>) -> Ledger {
+        let change = earlier.map(|earlier| self.since(earlier)).unwrap_or_default();
+        let mut since_boot = self.all();
+        let mut during = change.events;
+        slots::name(root, &mut since_boot);
+        slots::name(root, &mut during);
+        Ledger {
+            sources: self.sources.clone(),
+            since_boot,
+            during,
+            vanished: change.vanished,
+            narrow_links: self.narrow_links.clone(),
+            seconds: self.seconds,
+        }
+    }
+}
+
+impl EventCounter {
+    /// Returns the events after the counter had the value `first`; `None` if there were none.
+    fn events_since(&self, first: u64) -> Option<EventCount> {
+        let saturated = self.stops_at.is_some_and(|most| self.value >= most);
+        let (events, note) = match self.value.checked_sub(first) {
+            Some(events) => (events, saturated.then_some(CounterNote::Saturated)),
+            // A 32-bit counter in its upper half wraps around; all others are reset by their driver.
+            None if (HALF_OF_32_BITS..1 << 32).contains(&first) && self.value < HALF_OF_32_BITS => {
+                (self.value + (1 << 32) - first, Some(CounterNote::Wrapped))
+            }
+            None => (self.value, Some(CounterNote::Reset)),
+        };
+        (events > 0).then(|| EventCount {
+            kind: self.kind,
+            component: self.component.clone(),
+            slot: None,
+            events,
+            note,
+        })
+    }
+}
+
+/// Counters collected so far.
+struct Collected<'a> {
+    root: &'a SysRoot,
+    counters: Vec<EventCounter>,
+    sources: Vec<LedgerSource>,
+}
+
+impl Collected<'_> {
+    /// Reads a source and adds its counters and its state.
+    fn add(&mut self, name: &str, read: fn(&mut SourceReader<'_>)) {
+        let mut reader = SourceReader { root: self.root, counters: Vec::new(), unreadable: None };
+        read(&mut reader);
+        let state = match (&reader.unreadable, reader.counters.is_empty()) {
+            (Some(_), _) => SourceState::Unreadable,
+            (None, false) => SourceState::Read,
+            (None, true) => SourceState::Absent,
+        };
+        let reason = reader.unreadable;
+        self.sources.push(LedgerSource { name: name.to_owned(), state, reason });
+        self.counters.append(&mut reader.counters);
+    }
+}
+
+/// Reader of the counters of one source.
+struct SourceReader<'a> {
+    root: &'a SysRoot,
+    counters: Vec<EventCounter>,
+    /// First file that cannot be read, with the reason.
+    unreadable: Option<String>,
+}
+
+impl SourceReader<'_> {
+    /// Returns the text of a file; `None` if there is no such file, or if it cannot be read, which is noted.
+    fn text(&mut self, file: &str) -> Option<String> {
+        match std::fs::read_to_string(self.root.path(file)) {
+            Ok(text) => Some(text.trim().to_owned()),
+            // A device that was removed after the folder was listed.
+            Err(cause)
+                if matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                None
+            }
+            Err(cause) => {
+                self.note(file, &cause.to_string());
+                None
+            }
+        }
+    }
+
+    /// Notes that a file cannot be read.
+    fn note(&mut self, file: &str, cause: &str) {
+        self.unreadable.get_or_insert_with(|| format!("/{file}: {cause}"));
+    }
+
+    /// Returns the number in a file; other content is noted.
+    fn number(&mut self, file: &str) -> Option<u64> {
+        let text = self.text(file)?;
+        let number = text.parse().ok();
+        if number.is_none() {
+            self.note(file, "not a number");
+        }
+        number
+    }
+
+    /// Adds the counter in a file, if there is one; returns true if it was added.
+    fn count(&mut self, kind: HardwareEvent, component: &str, file: &str) -> bool {
+        match self.number(file) {
+            Some(value) => {
+                self.push(kind, component.to_owned(), value, None);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn push(&mut self, kind: HardwareEvent, component: String, value: u64, stops_at: Option<u64>) {
+        self.counters.push(EventCounter { kind, component, value, stops_at });
+    }
+}
+
+#[cfg(test)]
+mod tests;

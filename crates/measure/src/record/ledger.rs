@@ -1,0 +1,234 @@
+//! Hardware errors and throttling in the record: which counters could be read, and what they counted since boot and
+//! during the measurements.
+
+use super::Status;
+use crate::Seconds;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Kind of an event that the hardware or its driver counts.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum HardwareEvent {
+    /// Memory error that ECC did not correct.
+    MemoryUncorrected,
+    /// Memory error that ECC corrected.
+    MemoryCorrected,
+    /// Machine-check exception or deferred error: an error that the processor did not correct.
+    MachineCheck,
+    /// Interrupt about errors that the processor corrected.
+    MachineCheckCorrected,
+    /// Reduction of the clock because of the temperature.
+    ThermalThrottle,
+    /// Reduction of the clock because of a power limit.
+    PowerThrottle,
+    /// PCI Express error after which the link must be reset.
+    PcieFatal,
+    /// PCI Express error that lost a transaction.
+    PcieNonfatal,
+    /// PCI Express error that the link corrected by a repetition.
+    PcieCorrected,
+    /// Error of an InfiniBand port.
+    Network,
+    /// Kind that this version does not know.
+    #[serde(other)]
+    Other,
+}
+
+impl HardwareEvent {
+    /// Returns the validity of a figure during whose measurement such an event was counted; `None` if the event is
+    /// reported only.
+    pub fn effect(self) -> Option<Status> {
+        match self {
+            Self::MemoryUncorrected | Self::MachineCheck | Self::PcieFatal => Some(Status::Invalid),
+            Self::MemoryCorrected
+            | Self::MachineCheckCorrected
+            | Self::ThermalThrottle
+            | Self::PcieNonfatal
+            | Self::PcieCorrected
+            | Self::Network => Some(Status::Suspect),
+            // Processors reach their power limit in normal operation.
+            Self::PowerThrottle | Self::Other => None,
+        }
+    }
+
+    /// True if the event concerns data on their way to a device, a network or a disk, and no other data.
+    pub fn is_of_a_link(self) -> bool {
+        matches!(self, Self::PcieFatal | Self::PcieNonfatal | Self::PcieCorrected | Self::Network)
+    }
+
+    /// Returns the name of such events in the plural.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::MemoryUncorrected => "uncorrected memory errors",
+            Self::MemoryCorrected => "corrected memory errors",
+            Self::MachineCheck => "machine-check exceptions",
+            Self::MachineCheckCorrected => "corrected machine checks",
+            Self::ThermalThrottle => "thermal throttling events",
+            Self::PowerThrottle => "power throttling events",
+            Self::PcieFatal => "fatal PCIe errors",
+            Self::PcieNonfatal => "uncorrected PCIe errors",
+            Self::PcieCorrected => "corrected PCIe errors",
+            Self::Network => "InfiniBand errors",
+            Self::Other => "hardware events",
+        }
+    }
+}
+
+/// Property of a counter that limits the knowledge of the number of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CounterNote {
+    /// The counter stands at its maximum and counts no further events.
+    Saturated,
+    /// The counter was reset during the interval, e.g. by loading its driver again; the number is a lower bound.
+    Reset,
+    /// The counter passed its maximum once and continued at 0.
+    Wrapped,
+}
+
+impl CounterNote {
+    /// Returns the words after the number of events.
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::Saturated => " (the counter is at its maximum)",
+            Self::Reset => " (at least: the counter was reset)",
+            Self::Wrapped => " (the counter wrapped)",
+        }
+    }
+}
+
+/// Number of events that one component counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EventCount {
+    /// Kind of the events.
+    pub kind: HardwareEvent,
+    /// Component that counts them: a memory module by the driver's name, a PCI address, a port.
+    pub component: String,
+    /// Slot of the memory module in the firmware's list (SMBIOS); absent if the driver's name of the module cannot be
+    /// assigned to a slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<String>,
+    /// Number of events.
+    pub events: u64,
+    /// Property of the counter that limits the knowledge of this number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<CounterNote>,
+}
+
+impl EventCount {
+    /// Returns the place: the slot if it is known, otherwise the component.
+    pub fn place(&self) -> &str {
+        self.slot.as_deref().unwrap_or(&self.component)
+    }
+}
+
+impl fmt::Display for EventCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = self.kind.plural();
+        let what = if self.events == 1 { plural.trim_end_matches('s') } else { plural };
+        let note = self.note.map_or("", CounterNote::in_words);
+        write!(f, "{} {what}{note}: ", self.events)?;
+        match &self.slot {
+            Some(slot) => write!(f, "{slot} ({})", self.component),
+            None => f.write_str(&self.component),
+        }
+    }
+}
+
+/// State of a source of counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SourceState {
+    /// The counters were read.
+    Read,
+    /// The kernel has no such counters: there is no hardware or no driver that counts.
+    Absent,
+    /// There are counters that this process cannot read.
+    Unreadable,
+}
+
+/// Source of counters, with its state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LedgerSource {
+    /// Name of the source, e.g. `EDAC`.
+    pub name: String,
+    /// State of the source.
+    pub state: SourceState,
+    /// First file that cannot be read, with the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// PCI Express link with fewer lanes than both of its ends have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NarrowLink {
+    /// PCI address of the device.
+    pub address: String,
+    /// Number of lanes in use.
+    pub width: u32,
+    /// Number of lanes that the device and the slot have.
+    pub most_width: u32,
+}
+
+impl fmt::Display for NarrowLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} uses {} of {} PCIe lanes", self.address, self.width, self.most_width)
+    }
+}
+
+/// Ledger of hardware errors and throttling.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ledger {
+    /// Sources of counters, and which of them could be read. Without a source that was read, nothing is known.
+    pub sources: Vec<LedgerSource>,
+    /// Counters above zero at the end of the run: events since boot, or since the driver was loaded.
+    #[serde(default)]
+    pub since_boot: Vec<EventCount>,
+    /// Events during the measurements of this record.
+    #[serde(default)]
+    pub during: Vec<EventCount>,
+    /// Counters that could be read before the measurements and no longer after them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vanished: Vec<String>,
+    /// Links with fewer lanes than both of their ends have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub narrow_links: Vec<NarrowLink>,
+    /// Time to read all counters once, in seconds.
+    pub seconds: Seconds,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_named_with_their_slot() {
+        let mut count = EventCount {
+            kind: HardwareEvent::MemoryCorrected,
+            component: "mc0 dimm3".to_owned(),
+            slot: Some("DIMM_B1".to_owned()),
+            events: 1,
+            note: None,
+        };
+        assert_eq!(count.to_string(), "1 corrected memory error: DIMM_B1 (mc0 dimm3)");
+        count.slot = None;
+        count.events = 12;
+        count.note = Some(CounterNote::Reset);
+        assert_eq!(
+            count.to_string(),
+            "12 corrected memory errors (at least: the counter was reset): mc0 dimm3"
+        );
+    }
+
+    #[test]
+    fn a_kind_of_a_later_version_is_read_and_has_no_effect() {
+        let kind: HardwareEvent = serde_json::from_str("\"gravity-wave\"").unwrap();
+        assert_eq!((kind, kind.effect()), (HardwareEvent::Other, None));
+        let known: HardwareEvent = serde_json::from_str("\"memory-corrected\"").unwrap();
+        assert_eq!(known.effect(), Some(Status::Suspect));
+    }
+}

@@ -1,0 +1,134 @@
+//! The commands in the documentation: every one is parsed by the program.
+
+use crate::contract::words;
+use crate::harness::Harness;
+use std::path::{Path, PathBuf};
+
+/// Returns the documentation, as paths relative to the root of the repository with their texts.
+fn chapters() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let mut files: Vec<PathBuf> =
+        ["README.md", "CONTRIBUTING.md"].map(|name| root.join(name)).into();
+    let mut folders = vec![root.join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "md") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    let named = |path: &PathBuf| {
+        let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+        (name, std::fs::read_to_string(path).unwrap())
+    };
+    files.iter().map(named).collect()
+}
+
+/// Returns the commands of a chapter that begin with `nodegauge`: lines of code, and code between backquotes.
+fn commands(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut prose = String::new();
+    let mut is_fenced = false;
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.trim_start().starts_with("```") {
+            is_fenced = !is_fenced;
+        } else if is_fenced || line.starts_with("    ") {
+            let mut command = line.trim().trim_start_matches("$ ").to_owned();
+            while command.ends_with('\\') {
+                command.pop();
+                command += lines.next().unwrap_or_default().trim();
+            }
+            found.extend(command_in(&command));
+        } else {
+            prose += line;
+            prose.push('\n');
+        }
+    }
+    for span in prose.split('`').skip(1).step_by(2) {
+        found.extend(command_in(&span.split_whitespace().collect::<Vec<_>>().join(" ")));
+    }
+    found
+}
+
+/// Returns the arguments of a line that runs nodegauge, up to the end of the command in the sense of a shell.
+fn command_in(line: &str) -> Option<String> {
+    let line = line.strip_prefix("./").unwrap_or(line);
+    let arguments = line.strip_prefix("nodegauge ")?;
+    // A page begins with the name and the version.
+    if arguments.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let mut quoted = false;
+    let mut end = arguments.len();
+    let mut before = ' ';
+    for (position, c) in arguments.char_indices() {
+        match c {
+            '\'' => quoted = !quoted,
+            '|' | ';' | '&' if !quoted => end = end.min(position),
+            '#' | '>' | '$' | '(' if !quoted && before == ' ' => end = end.min(position),
+            _ => {}
+        }
+        before = c;
+    }
+    Some(arguments[..end].trim().to_owned())
+}
+
+#[test]
+fn every_command_of_the_documentation_is_one() {
+    let harness = Harness::new();
+    let mut wrong = String::new();
+    let mut number = 0;
+    for (chapter, text) in chapters() {
+        for command in commands(&text) {
+            let mut arguments = words(&command);
+            // With `--help`, the arguments before it are parsed, and nothing is run. Those of a program follow `--`.
+            let end = arguments.iter().position(|word| word == "--");
+            let end = end.unwrap_or(arguments.len());
+            arguments.splice(end.., ["--help".to_owned()]);
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let outcome = harness.run(&arguments);
+            number += 1;
+            if outcome.code != Some(0) {
+                let error = outcome.stderr.lines().next().unwrap_or_default();
+                wrong += &format!("{chapter}: nodegauge {command}: {error}\n");
+            }
+        }
+    }
+    assert!(number > 100, "{number} commands were found");
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn commands_are_found_in_code_only() {
+    let text = "nodegauge prints\n    nodegauge stream --expect 'triad>=1GB/s' > a # comment\n\
+                ```\n$ nodegauge hpl \\\n  --plan | head\n```\nand `nodegauge\nmachine` or `x`\n";
+    assert_eq!(commands(text), ["stream --expect 'triad>=1GB/s'", "hpl --plan", "machine"]);
+}
+
+/// Returns the targets of links in a text.
+fn links(text: &str) -> Vec<&str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets.filter(|target| !target.contains("://") && !target.starts_with('#')).collect()
+}
+
+#[test]
+fn every_link_of_the_documentation_leads_to_a_file() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let chapters = chapters();
+    let mut wrong = String::new();
+    for (chapter, text) in &chapters {
+        let folder = root.join(chapter);
+        for link in links(text) {
+            let file = link.split('#').next().unwrap();
+            if !folder.parent().unwrap().join(file).exists() {
+                wrong += &format!("{chapter}: {link}\n");
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "links to nothing:\n{wrong}");
+}

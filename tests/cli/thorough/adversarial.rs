@@ -1,0 +1,188 @@
+//! Faults of `docs/adversarial.md` that no other test provokes: what would make a figure wrong is prevented, or is
+//! reported with the figure.
+
+use crate::harness::{Harness, Part, measurements, skip, wait_for};
+use crate::machine::control_group;
+use serde_json::{Value, json};
+use std::process::{Child, Command, Stdio};
+
+/// Returns the text of the findings of `doctor`.
+fn findings(record: &Value) -> String {
+    record["findings"].to_string()
+}
+
+#[test]
+fn threads_on_one_core_of_a_narrowed_cpuset_are_one_or_refused() {
+    let harness = Harness::new();
+    let first = harness.first_cpu();
+    let under = ["taskset", "-c", &first];
+    let stream = ["stream", "--samples", "2", "--size", "1000000", "--budget", "1", "--no-save"];
+    let of_one = [&stream[..], &["--json", "-"]].concat();
+    let Some(outcome) = harness.run_under(&under, &of_one) else { return };
+    let record = outcome.exits(0).json();
+    assert_eq!(measurements(&record)[0]["config"]["threads"], 1);
+    let two = harness.run_under(&under, &[&stream[..], &["--threads", "2"]].concat()).unwrap();
+    two.exits(2).prints_nothing().complains(&format!(
+        "cannot place 2 threads: this process may use 1 hardware thread ({first})"
+    ));
+}
+
+#[test]
+fn a_throttled_control_group_is_found() {
+    let harness = Harness::new();
+    let shown = control_group(&harness, 100_000_000, 40_000_000);
+    harness.write("groups/job/cpu.max", "20000 100000\n");
+    harness.write("groups/job/cpu.stat", "nr_periods 100\nnr_throttled 86\nthrottled_usec 1\n");
+    let shown: Vec<(&str, &str)> = shown.iter().map(|(what, at)| (what.as_str(), *at)).collect();
+    let Some(outcome) = harness.run_where(&shown, &["doctor", "--json"]) else { return };
+    let found = findings(&outcome.exits(0).json());
+    assert!(found.contains("a quota of 0.20 CPUs"), "{found}");
+    assert!(found.contains("stopped in 86 % of the scheduling periods"), "{found}");
+}
+
+/// Other programs on all CPUs, which end with this value.
+struct Load(Vec<Child>);
+
+impl Load {
+    fn start(count: usize) -> Self {
+        let spin = || {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
+            shell.spawn().unwrap()
+        };
+        Self((0..count).map(|_| spin()).collect())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn a_noisy_neighbour_is_found_and_disturbs_passes() {
+    let harness = Harness::new();
+    let _load = Load::start(2 * harness.cpus());
+    let doctor = harness.run(&["doctor", "--json"]).exits(0).json();
+    assert!(findings(&doctor).contains("other-load"), "{}", findings(&doctor));
+    let args = ["stream", "--size", "1000000", "--dimms", "1024x20000", "--budget", "3"];
+    let record = harness.run(&[&args[..], &["--no-save", "--json", "-"]].concat()).exits(0).json();
+    let disturbed = measurements(&record).iter().map(|m| m["disturbed"].as_array().unwrap().len());
+    // The warm-up is one of them.
+    assert!(disturbed.sum::<usize>() > measurements(&record).len(), "{record:#}");
+}
+
+#[test]
+fn a_stop_disturbs_a_pass_and_does_not_end_the_run() {
+    let harness = Harness::new();
+    let args = ["stream", "--size", "1000000", "--dimms", "1024x20000", "--budget", "6"];
+    let args = [&args[..], &["--no-save", "--json", "run.json"]].concat();
+    let running = harness.start(&args).shows("measuring");
+    for _ in 0..8 {
+        running.signal("STOP");
+        let stat = format!("/proc/{}/stat", running.process());
+        wait_for("the stop", || {
+            let text = std::fs::read_to_string(&stat).unwrap();
+            let state = text.rsplit_once(") ").unwrap().1.chars().next();
+            (state == Some('T')).then_some(())
+        });
+        std::thread::sleep(std::time::Duration::from_millis(60));
+        running.signal("CONT");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    running.end().exits(0);
+    let record: Value =
+        serde_json::from_slice(&std::fs::read(harness.path("run.json")).unwrap()).unwrap();
+    assert_eq!(record["complete"], true);
+    let reasons: Vec<&Value> = measurements(&record)
+        .iter()
+        .flat_map(|m| m["disturbed"].as_array().unwrap())
+        .map(|sample| &sample["reason"])
+        .collect();
+    assert!(reasons.iter().any(|reason| **reason != json!("warm-up")), "{reasons:?}");
+}
+
+#[test]
+fn an_mpi_that_falls_back_to_tcp_is_suspect_with_its_transport() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) || !harness.has(Part::Mpi, "mpicc.openmpi") {
+        return;
+    }
+    let args = ["mpi", "--mpicc", "mpicc.openmpi", "--patterns", "latency", "--sizes", "8"];
+    let doubt = "check that the MPI uses shared memory; its transport is pml ob1, btl tcp";
+    // On a busy machine, few starts of the two are comparable.
+    for budget in ["10", "20", "40"] {
+        let args = [&args[..], &["--no-save", "--budget", budget]].concat();
+        let outcome = harness.run_with(&[("OMPI_MCA_btl", "tcp,self")], &args);
+        if outcome.code == Some(1) {
+            return skip(Part::Mpi, "Open MPI cannot use TCP here");
+        }
+        let outcome = outcome.exits(0).tells("Open MPI").tells("pml ob1, btl tcp");
+        let words: Vec<&str> = outcome.stdout.split_whitespace().collect();
+        if words.join(" ").contains(doubt) {
+            return;
+        }
+    }
+    panic!("no run has: {doubt}");
+}
+
+#[test]
+fn compiled_programs_are_where_execution_is_permitted() {
+    let harness = Harness::without_probes();
+    if !harness.has(Part::Compilers, "gcc") {
+        return;
+    }
+    let args = ["stream", "--compiler", "gcc", "--samples", "1", "--size", "1000000"];
+    let args = [&args[..], &["--dimms", "1024x20000", "--no-save", "--json", "-"]].concat();
+    let elsewhere = [("tmpfs:noexec", "/tmp"), ("tmpfs:exec", "/dev/shm")];
+    let Some(outcome) = harness.run_where(&elsewhere, &args) else { return };
+    let record = outcome.exits(0).json();
+    assert_eq!(measurements(&record)[0]["config"]["engine"], "native");
+    assert!(
+        measurements(&record).iter().any(|m| m["config"]["engine"] == "compiled"),
+        "{record:#}"
+    );
+    let nowhere = [("tmpfs:noexec", "/tmp"), ("tmpfs:noexec", "/dev/shm")];
+    let refused = harness.run_where(&nowhere, &args).unwrap().exits(3).prints_nothing();
+    refused
+        .complains("no folder for compiled programs permits execution: ")
+        .complains("/tmp\" and /dev/shm are mounted with noexec")
+        .complains("hint: set TMPDIR to a folder on a file system without noexec");
+}
+
+#[test]
+fn a_node_without_sys_or_proc_is_measured() {
+    let harness = Harness::new();
+    for absent in ["/sys", "/proc"] {
+        let shown = [("tmpfs:ro", absent)];
+        let stream = ["stream", "--samples", "2", "--size", "1000000", "--no-save", "--json", "-"];
+        let Some(outcome) = harness.run_where(&shown, &stream) else { return };
+        let record = outcome.exits(0).json();
+        assert_eq!(measurements(&record).len(), 4, "without {absent}");
+        harness.run_where(&shown, &["machine"]).unwrap().exits(0).says("processor ");
+        harness.run_where(&shown, &["doctor"]).unwrap().exits(0);
+    }
+}
+
+#[test]
+fn a_home_that_is_full_or_read_only_is_refused_before_measuring() {
+    let harness = Harness::new();
+    harness.write(".local/share/keep", "");
+    let home = harness.arg(".local/share");
+    let stream = ["stream", "--samples", "1", "--size", "1000000"];
+    for (options, hint) in
+        [("tmpfs:ro", "use --no-save, or --db FILE"), ("tmpfs:size=4k", "--db FILE")]
+    {
+        let shown = [(options, home.as_str())];
+        let Some(outcome) = harness.run_where(&shown, &stream) else { return };
+        outcome
+            .exits(3)
+            .prints_nothing()
+            .complains("cannot write history database")
+            .complains(hint);
+    }
+}

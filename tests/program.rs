@@ -1,0 +1,29 @@
+//! The program that end-to-end tests run.
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+/// Returns the path of the program: the one that cargo has built for the tests, or `NODEGAUGE_BIN`, e.g. the file of
+/// `make release`. A relative path begins at the root of the repository.
+pub fn path() -> &'static str {
+    static PATH: LazyLock<String> = LazyLock::new(|| match std::env::var_os("NODEGAUGE_BIN") {
+        Some(chosen) => named(Path::new(&chosen)),
+        None => env!("CARGO_BIN_EXE_nodegauge").to_owned(),
+    });
+    &PATH
+}
+
+/// Returns a link to a program with the name `nodegauge`, under which some tests find it in `PATH`.
+fn named(chosen: &Path) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let program = root.join(chosen);
+    assert!(program.is_file(), "NODEGAUGE_BIN={}: no such file", chosen.display());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("chosen");
+    std::fs::create_dir_all(&folder).unwrap();
+    let link = folder.join("nodegauge");
+    // Test binaries may run at the same time.
+    let new = folder.join(format!("new-{}", std::process::id()));
+    std::os::unix::fs::symlink(program, &new).unwrap();
+    std::fs::rename(new, &link).unwrap();
+    link.into_os_string().into_string().unwrap()
+}
