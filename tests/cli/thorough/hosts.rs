@@ -28,7 +28,7 @@ const STREAM: [&str; 12] = [
 /// Writes a replacement of ssh: every host is this one, in a UTS namespace with the name of the host. The user's script
 /// `before` runs first; its `$1` is the host. Returns `None` if this user cannot create namespaces.
 fn agent(harness: &Harness, before: &str) -> Option<String> {
-    let can = harness.command("unshare").args(["-r", "-u", "hostname", "box"]).status();
+    let can = harness.command("unshare").args(["-u", "hostname", "box"]).status();
     if !can.is_ok_and(|status| status.success()) {
         skip(Part::Mpi, "unshare cannot create a UTS namespace here");
         return None;
@@ -40,7 +40,7 @@ fn agent(harness: &Harness, before: &str) -> Option<String> {
             "#!/bin/sh\nTMPDIR=$(mktemp -d {folder}/XXXXXX) && export TMPDIR PMIX_MCA_gds=hash\n\
              while :; do case $1 in -*) shift ;; *) break ;; esac; done\n{before}\n\
              host=$1; shift\n\
-             exec unshare -r -u sh -c 'hostname \"$1\" && shift && exec sh -c \"$*\"' sh \"$host\" \"$@\"\n"
+             exec unshare -u sh -c 'hostname \"$1\" && shift && exec sh -c \"$*\"' sh \"$host\" \"$@\"\n"
         ),
     );
     make_program(&agent);
