@@ -90,15 +90,19 @@ pub(crate) fn on_hosts(
     if !hosts.is_leader() {
         // The exit code is that of rank 0.
         let served = serve(hosts.started());
-        return served.and_then(|code| hosts.await_end(code)).map(Exit::Told);
+        let code = served.and_then(|code| hosts.await_end(code))?;
+        hosts.leave();
+        return Ok(Exit::Told(code));
     }
     let result = lead(&HostsRun { hosts: &hosts, exclude_file });
     if !hosts.is_first() {
-        return match result {
+        let ended = match result {
             Ok(exit) => Ok(exit),
             // Rank 0 names the host with the reason.
             Err(why) => hosts.report(Err::<(), Failure>(why)).map(Exit::Told),
         };
+        hosts.leave();
+        return ended;
     }
     let code = match &result {
         Ok(exit) => exit.number(),

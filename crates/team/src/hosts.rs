@@ -30,7 +30,7 @@ use nodegauge_placement::launchers::Started;
 use nodegauge_placement::pin;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
@@ -206,6 +206,8 @@ pub struct Hosts {
     remarks: Vec<String>,
     /// True if all ranks have joined.
     is_whole: bool,
+    /// True if rank 0 has said that all ranks respond.
+    may_leave: Cell<bool>,
 }
 
 impl Hosts {
@@ -242,6 +244,7 @@ impl Hosts {
             names,
             remarks: Vec::new(),
             is_whole: true,
+            may_leave: Cell::new(false),
         }
     }
 
@@ -346,6 +349,7 @@ impl Hosts {
             lost: RefCell::new(vec![None; layout.len()]),
             names: layout.into_iter().map(|host| host.name).collect(),
             is_whole: remarks.is_empty(),
+            may_leave: Cell::new(false),
             remarks,
         })
     }
@@ -451,10 +455,16 @@ impl Hosts {
     }
 
     fn ended(&self, code: u8, all_respond: bool) -> u8 {
-        if all_respond {
+        self.may_leave.set(all_respond);
+        code
+    }
+
+    /// Closes the connection of a rank other than rank 0, if all ranks respond. All ranks wait for each other here, so a
+    /// leader must have ended the ranks of its host before.
+    pub fn leave(&self) {
+        if self.may_leave.get() {
             self.link.leave();
         }
-        code
     }
 
     /// Collects the results of all hosts but the first, in order. The deadline is the time that rank 0 needed for its
