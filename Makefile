@@ -1,5 +1,5 @@
 # make run: install required packages, build, and measure this node.   make test: run the tests.
-.PHONY: run build test test-all check bench install release deb rpm wheel archive packages check-release deny book clean
+.PHONY: run build test test-all check bench gallery install release deb rpm wheel archive packages check-release release-arm deny book clean
 
 run: build
 	@./target/release/nodegauge run $(ARGS)
@@ -41,6 +41,10 @@ bench:
 		cargo bench --package nodegauge --bench $$bench --locked || exit 1; \
 	done
 
+# Pictures of docs/gallery.md from short runs on this node, so that a change of style is seen in one commit.
+gallery: build
+	@./scripts/gallery target/release/nodegauge
+
 # The built program with man pages and completions; needs no compiler, so root needs no cargo.
 PREFIX ?= /usr/local
 PROGRAM ?= target/release/nodegauge
@@ -60,8 +64,12 @@ packages: release
 	@./scripts/package
 
 check-release: packages
-	@./scripts/release --arm
 	@./scripts/package --check
+
+# A preview for Arm, started under qemu-aarch64.
+release-arm:
+	@./scripts/setup release
+	@./scripts/release --arm
 
 # Licences and sources of all crates, by deny.toml; `make deny CHECKS=advisories` needs the database of RustSec.
 CHECKS = licenses bans sources

@@ -64,7 +64,7 @@ fn dgetrf(path: &Path, n: usize) -> f64 {
 /// run covers all NB.
 fn hpcc(n: usize, nbs: &[usize], ranks: usize) -> Option<Vec<(usize, f64)>> {
     let folder = tempfile::tempdir().ok()?;
-    let input = dat::write(n, nbs, &[nodegauge_compute::size::grid(ranks)]);
+    let input = dat::write(n, nbs, &[nodegauge_compute::size::grid(ranks)], "as measured");
     std::fs::write(folder.path().join("hpccinf.txt"), input).ok()?;
     let ran = Command::new("mpirun.openmpi")
         .args(["--allow-run-as-root", "--bind-to", "core", "-np", &ranks.to_string(), "hpcc"])

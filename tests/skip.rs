@@ -13,6 +13,8 @@ pub enum Part {
     Blas,
     /// Chromium.
     Chromium,
+    /// ClusterShell and pdsh.
+    Clush,
     /// gcc, g++, gfortran, clang.
     Compilers,
     /// Two CPUs or more.
@@ -62,9 +64,10 @@ pub enum Part {
 }
 
 impl Part {
-    const ALL: [Self; 25] = [
+    const ALL: [Self; 26] = [
         Self::Blas,
         Self::Chromium,
+        Self::Clush,
         Self::Compilers,
         Self::Cpus,
         Self::Device,

@@ -3,7 +3,7 @@
 use crate::harness::Harness;
 
 /// Every command with its subcommands.
-const COMMANDS: [&[&str]; 38] = [
+const COMMANDS: [&[&str]; 46] = [
     &[],
     &["run"],
     &["machine"],
@@ -32,6 +32,14 @@ const COMMANDS: [&[&str]; 38] = [
     &["report"],
     &["roofline"],
     &["watch"],
+    &["check"],
+    &["sweep"],
+    &["fleet"],
+    &["fleet", "rank"],
+    &["fleet", "baseline"],
+    &["fleet", "diff"],
+    &["fleet", "script"],
+    &["fleet", "run"],
     &["schema"],
     &["history"],
     &["history", "list"],

@@ -108,7 +108,13 @@ fn a_described_machine_is_planned_for() {
         .tells("/ (100.0 GFLOP/s) <= 30.0 s");
     // HPL.dat for that machine, and a plan for this node with another memory size.
     let dat = ["hpl", "--hpl-dat-only", "--topology", T2K, "--memory", "32GiB", "--nb", "128"];
-    harness.run(&dat).exits(0).says("58368 ").says("2            Ps").says("2            Qs");
+    harness
+        .run(&dat)
+        .exits(0)
+        .says("58496 ")
+        .says("rounded down to a multiple of 128")
+        .says("2            Ps")
+        .says("2            Qs");
     let here = harness.run(&["hpl", "--plan", "--full", "--memory", "1GiB", "--nb", "64"]).exits(0);
     here.tells("N = sqrt(0.8 x 1 GiB / 8 B), rounded down to a multiple of 64");
     // Options that describe another node are rejected for a run.

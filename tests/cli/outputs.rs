@@ -25,11 +25,24 @@ const OUTPUTS: [(&[&str], &str); 13] = [
     (&["compare", "latest", "latest", "--json"], "out"),
 ];
 
-/// Options that name a file or folder that is not written, or that is the history.
-const NO_OUTPUTS: [&str; 3] = ["--db", "--osu", "--path"];
+/// Options that name a file or folder that is not written, or that is the history; and those of `check` with a test of
+/// their own in `check.rs`.
+const NO_OUTPUTS: [&str; 8] = [
+    "--db",
+    "--exclude-file",
+    "--folder",
+    "--node-file",
+    "--osu",
+    "--path",
+    "--reference",
+    "--state",
+];
 /// Arguments that commands require.
 const REQUIRED: [(&str, &[&str]); 3] =
     [("history show", &["latest"]), ("compare", &["latest", "latest"]), ("report", &["latest"])];
+
+/// Arguments that commands require behind their options.
+const BEHIND: [(&str, &[&str]); 1] = [("sweep", &["--", "true"])];
 
 /// Returns the words of all commands, from their help.
 fn commands(harness: &Harness, parent: &[String]) -> Vec<Vec<String>> {
@@ -101,7 +114,10 @@ fn every_option_of_every_command_that_names_an_output_refuses_a_foreign_link() {
             args.extend(required.map(|(_, words)| *words).unwrap_or_default());
             args.push(&option);
             let complaint = "is a symbolic link in a folder that other users can write\nhint: ";
-            write(&harness, &args, "out").exits(3).complains(complaint);
+            let path = harness.arg("shared/out");
+            args.push(&path);
+            args.extend(BEHIND.iter().filter(|(known, _)| *known == name).flat_map(|(_, of)| *of));
+            harness.run(&args).exits(3).complains(complaint);
             assert_eq!(fs::read_to_string(&victim).unwrap(), "OLD CONTENT", "{args:?}");
             let option_is_tested = |(tested, _): &(&[&str], &str)| tested.contains(&&*option);
             assert!(OUTPUTS.iter().any(option_is_tested), "add {option} of '{name}' to OUTPUTS");

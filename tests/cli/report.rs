@@ -5,32 +5,8 @@ use crate::harness::{Harness, Part, skip};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Golden records, one per kind of page.
-const RECORDS: [&str; 23] = [
-    "explain",
-    "hpl",
-    "hpl-xhpl",
-    "import-iozone",
-    "import-osu-latency",
-    "import-stream-c",
-    "io",
-    "io-all-operations",
-    "memory-ladder",
-    "memory-latency",
-    "memory-loaded",
-    "memory-matrix",
-    "memory-mix",
-    "mpi",
-    "mpi-osu",
-    "mpi-pairs",
-    "roofline",
-    "run",
-    "stream",
-    "stream-compiler",
-    "stream-nothing",
-    "stream-regimes",
-    "stream-sweep-threads",
-];
+/// Widths of the screens on which every page is looked at: a desk, a tablet, a phone.
+const WIDTHS: [u32; 3] = [1400, 768, 390];
 /// Unmodified axe-core; `SHA256SUMS` in its folder has the digest.
 pub const AXE: &str = include_str!("../axe/axe.min.js");
 /// Text that must not become markup, script or formula.
@@ -41,6 +17,17 @@ pub const FORMULA: &str = "=cmd|' /C calc'!A0";
 pub fn golden(name: &str) -> PathBuf {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden");
     PathBuf::from(folder).join(name).join("record.json")
+}
+
+/// Returns the names of all golden records.
+fn recorded() -> Vec<String> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden");
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let folders = entries.filter(|entry| entry.path().join("record.json").exists());
+    let mut names: Vec<String> =
+        folders.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
 }
 
 pub fn record(name: &str) -> Value {
@@ -62,7 +49,7 @@ fn report(harness: &Harness, record: &str) -> PathBuf {
     harness.path("page.html")
 }
 
-/// Returns the pictures of a page: kind, data, and the number of shapes or coloured dots drawn.
+/// Returns the pictures of a page: kind, data, and the number of shapes and texts, or of coloured dots, drawn.
 pub const PICTURES: &str = "
     [...document.querySelectorAll('.chart')].map((chart) => {
         const svg = chart.querySelector('svg');
@@ -75,13 +62,13 @@ pub const PICTURES: &str = "
             context.drawImage(image, 0, 0, 200, 120);
             return context.getImageData(0, 0, 200, 120).data.filter((x) => x > 0).length;
         };
-        return {kind: chart.dataset.kind, drawn: svg ? svg.querySelectorAll('path').length : canvas ? dots() : 0};
+        return {kind: chart.dataset.kind, drawn: svg ? svg.querySelectorAll('path, text').length : canvas ? dots() : 0};
     })";
 
 /// Draws all surfaces by scrolling to them; returns their number.
 const SURFACES: &str = "
     (async () => {
-        const places = [...document.querySelectorAll('figure > div:last-child')];
+        const places = [...document.querySelectorAll('figure:not(.strips) > div:last-child')];
         for (const place of places) {
             place.scrollIntoView();
             while (!place.querySelector('canvas, svg')) await new Promise((done) => setTimeout(done, 20));
@@ -95,6 +82,52 @@ pub const TOO_WIDE: &str = "
         .filter((one) => document.documentElement.scrollWidth > innerWidth
             && one.getBoundingClientRect().right > innerWidth && !one.closest('.scroll'))
         .map((one) => one.outerHTML.slice(0, 120))), 50))";
+
+/// Returns what is wrong with the labels of the pictures: labels that overlap each other, and labels and other elements
+/// that are cut off. Labels are compared by their outlines, which may be turned.
+const ILLEGIBLE: &str = "
+    (() => {
+        const outline = (text) => {
+            const [box, to] = [text.getBBox(), text.getScreenCTM()];
+            const [left, right] = [box.x + 1, box.x + box.width - 1];
+            const [top, bottom] = [box.y + box.height * 0.2, box.y + box.height * 0.8];
+            return [[left, top], [right, top], [right, bottom], [left, bottom]]
+                .map(([x, y]) => new DOMPoint(x, y).matrixTransform(to));
+        };
+        const axes = (points) => points.map((point, i) => {
+            const next = points[(i + 1) % 4];
+            return [next.y - point.y, point.x - next.x];
+        });
+        const range = (points, [x, y]) => {
+            const along = points.map((point) => point.x * x + point.y * y);
+            return [Math.min(...along), Math.max(...along)];
+        };
+        const meet = (a, b) => [...axes(a), ...axes(b)].every((axis) => {
+            const [[low, high], [from, to]] = [range(a, axis), range(b, axis)];
+            return low < to && from < high;
+        });
+        const found = [];
+        for (const chart of document.querySelectorAll('.chart')) {
+            const frame = chart.getBoundingClientRect();
+            const texts = [...chart.querySelectorAll('svg text')].filter((text) => text.textContent.trim());
+            const labels = texts.map((text) => [text.textContent, outline(text)]);
+            labels.forEach(([text, points], i) => {
+                const outside = points.some(({x, y}) => x < frame.left - 1 || x > frame.right + 1
+                    || y < frame.top - 2 || y > frame.bottom + 2);
+                if (outside) found.push(`cut off: ${text}`);
+                const other = labels.slice(i + 1).find(([, others]) => meet(points, others));
+                if (other) found.push(`overlap: ${text} / ${other[0]}`);
+            });
+        }
+        for (const one of document.querySelectorAll('.row *, figcaption, h1, .facts, .trust p, .key li')) {
+            if (one.closest('svg')) continue;
+            const box = one.getBoundingClientRect();
+            if (box.width > 0 && (box.right > innerWidth + 1 || one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display !== 'inline')) {
+                found.push(`cut off: ${one.textContent.slice(0, 60)}`);
+            }
+        }
+        return found;
+    })()";
 
 /// Opens the tables of all pictures and returns their cells: title, then row by row.
 pub const DATA: &str = "
@@ -197,7 +230,7 @@ fn a_roofline_is_drawn_on_logarithmic_axes_with_every_point() {
     })()";
     assert_eq!(browser.evaluate(drawn), json!(["log", "log", "scatter", "line"]));
     let data = browser.evaluate(DATA);
-    let rows = rows(&data, "roofline: attainable rate over FLOP/B");
+    let rows = rows(&data, "roofline: attainable rate over operations per byte");
     let shown: Vec<(f64, f64)> = rows.iter().map(|row| (number(row[1]), number(row[2]))).collect();
     let roofline = record("roofline");
     let points = roofline["measurements"].as_array().unwrap().iter();
@@ -262,31 +295,115 @@ fn pages_say_what_they_lack_and_stay_small() {
     };
     let imported = page("import-stream-c");
     assert!(imported.contains("none in the record: each figure was measured once"));
-    assert!(imported.contains("unknown: no limit is known"), "{imported}");
-    assert!(imported.len() < 1_500_000 && page("run").len() < 1_500_000);
-    assert!(page("stream-nothing").contains("none in the record"));
+    assert!(imported.contains("As printed by another program"), "{imported}");
+    assert!(imported.contains("unknown processor"), "{imported}");
+    assert!(imported.len() < 1_500_000 && page("run").len() < 2_000_000);
+    assert!(page("stream-nothing").contains("The record has no figures."));
     let run = page("run");
-    for title in ["memory", "latency", "floating point", "messages", "files"] {
-        assert!(run.contains(&format!("<th scope=\"row\">{title}<small>")), "{title}");
+    for title in ["memory", "floating point", "messages", "files"] {
+        assert!(run.contains(&format!("<div class=\"name\"><b>{title}</b>")), "{title}");
     }
-    assert!(run.contains("unknown: not measured"));
+    // What was not measured has no row.
+    assert!(!run.contains("not measured") && !run.contains("<b>latency</b>"));
     assert!(!run.contains("ecStat") && !run.contains("claygl"), "what only surfaces need");
+    for of_head in
+        ["n01, Intel", "1 socket x 2 cores", "Use with care: ", "findings about the node"]
+    {
+        assert!(run.contains(of_head), "{of_head}");
+    }
 }
 
 #[test]
-fn figures_of_other_nodes_stand_beside() {
+fn only_the_same_figure_of_an_earlier_run_stands_beside() {
+    let page = |change: &dyn Fn(&mut Value)| {
+        let harness = Harness::new();
+        let mut other = record("run");
+        other["id"] = json!("01KEARLIER");
+        other["started"] = json!("2026-11-20T10:00:00Z");
+        change(&mut other);
+        let path = harness.path(".local/share/nodegauge/history.db");
+        let saved: nodegauge_measure::record::Record = serde_json::from_value(other).unwrap();
+        nodegauge_history::Store::open(&path).unwrap().save(&saved).unwrap();
+        let page = report(&harness, golden("run").to_str().unwrap());
+        let page = std::fs::read_to_string(page).unwrap();
+        page.matches("this node on 2026-11-20 10:00").count()
+    };
+    let same = page(&|_| {});
+    assert!(same >= 4, "{same}");
+    assert_eq!(page(&|other| other["started"] = json!("2027-01-01T10:00:00Z")), 0, "later");
+    assert_eq!(page(&|other| other["machine"]["host"] = json!("n02")), 0, "another node");
+    let other_size = page(&|other| {
+        for m in other["measurements"].as_array_mut().unwrap() {
+            if m["test"] == "stream" {
+                m["config"]["array_bytes"] = json!(80);
+            }
+        }
+    });
+    assert_eq!(other_size, same - 1, "another size");
+    let other_cache = page(&|other| {
+        for m in other["measurements"].as_array_mut().unwrap() {
+            if m["test"] == "io" {
+                m["config"]["cache"] = json!("beyond");
+            }
+        }
+    });
+    assert_eq!(other_cache, same - 1, "another cache mode");
+}
+
+/// Records that lack what pages usually show.
+#[test]
+fn poor_records_have_pages_without_empty_frames() {
+    let Some(mut browser) = browser(&[]) else { return };
     let harness = Harness::new();
-    let host = harness.stream_record(&[])["machine"]["host"].as_str().unwrap().to_owned();
-    let run_page = report(&harness, golden("stream").to_str().unwrap());
-    let run_page = std::fs::read_to_string(run_page).unwrap();
-    assert!(run_page.contains(&format!("<small>{host} on 2")), "{host}");
-    // Published figures of the same processor are listed first, with name and source.
-    let against_page = report(&harness, golden("stream-against").to_str().unwrap());
-    let page = std::fs::read_to_string(against_page).unwrap();
-    let published = record("stream-against")["measurements"].as_array().unwrap().clone();
-    let first = published.iter().find(|m| m["config"]["engine"] == "published").unwrap();
-    let name = first["config"]["machine"].as_str().unwrap();
-    assert!(page.contains(&format!("<small>{name}; ")), "{name}");
+    type Change = fn(&mut Value);
+    let cases: [(&str, &str, Change); 6] = [
+        ("no samples", "stream", |record| {
+            for m in record["measurements"].as_array_mut().unwrap() {
+                m["samples"] = json!([]);
+                m["disturbed"] = json!([]);
+                m["summary"] = Value::Null;
+            }
+        }),
+        ("one point", "memory-latency", |record| {
+            record["measurements"].as_array_mut().unwrap().truncate(1);
+        }),
+        ("all suspect", "run", |record| {
+            for m in record["measurements"].as_array_mut().unwrap() {
+                m["validity"] = json!({"status": "suspect", "reasons": ["the node was busy"]});
+            }
+        }),
+        ("nine decades", "memory-ladder", |record| {
+            for (i, m) in record["measurements"].as_array_mut().unwrap().iter_mut().enumerate() {
+                m["value"] = json!(10f64.powi(3 + (i % 10) as i32));
+            }
+        }),
+        ("no machine", "mpi", |of_mpi| {
+            of_mpi["machine"] = record("import-osu-latency")["machine"].clone();
+            of_mpi["machine"]["host"] = Value::Null;
+        }),
+        ("no values", "hpl", |record| {
+            for m in record["measurements"].as_array_mut().unwrap() {
+                m["value"] = Value::Null;
+                m["validity"] = json!({"status": "invalid", "reasons": ["the residual is wrong"]});
+            }
+        }),
+    ];
+    for (name, of, change) in cases {
+        let mut record = record(of);
+        change(&mut record);
+        let file = harness.write("poor.json", record.to_string());
+        let page = report(&harness, &file);
+        for width in WIDTHS {
+            browser.width(width);
+            browser.open(&page);
+            let pictures = browser.evaluate(PICTURES);
+            for picture in pictures.as_array().unwrap() {
+                assert!(picture["drawn"].as_u64() > Some(3), "{name}: {picture}");
+            }
+            assert_eq!(browser.evaluate(ILLEGIBLE), json!([]), "{name} at {width}");
+            assert_eq!(browser.complaints, [""; 0], "{name}");
+        }
+    }
 }
 
 #[test]
@@ -322,33 +439,100 @@ fn what_cannot_be_reported_is_refused_and_nothing_is_lost() {
 mod thorough {
     use super::*;
 
+    /// Returns all numbers in a value.
+    fn numbers(value: &Value, found: &mut Vec<f64>) {
+        match value {
+            Value::Number(number) => found.extend(number.as_f64()),
+            Value::Array(items) => items.iter().for_each(|item| numbers(item, found)),
+            Value::Object(map) => map.values().for_each(|item| numbers(item, found)),
+            _ => {}
+        }
+    }
+
     #[test]
-    fn reports_are_drawn_without_complaints_on_every_screen() {
+    fn every_record_is_drawn_legibly_on_every_screen() {
         let Some(mut browser) = browser(&[]) else { return };
         let harness = Harness::new();
-        for name in RECORDS {
-            let page = report(&harness, golden(name).to_str().unwrap());
-            browser.media("screen", "light");
-            browser.width(1400);
-            browser.open(&page);
-            browser.evaluate(SURFACES);
-            let pictures = browser.evaluate(PICTURES);
-            for picture in pictures.as_array().unwrap() {
-                assert!(picture["drawn"].as_u64() > Some(3), "{name}: {picture}");
-            }
-            let seen = record(name)["measurements"].as_array().unwrap().len();
-            let tables = browser.evaluate("document.querySelectorAll('table').length");
-            assert!(seen == 0 || tables.as_u64() > Some(1), "{name}: {tables} tables");
-            for (width, media, scheme) in
-                [(1400, "screen", "light"), (360, "screen", "dark"), (794, "print", "light")]
-            {
+        browser.media("screen", "light");
+        let mut wrong = Vec::new();
+        for name in recorded() {
+            let page = report(&harness, golden(&name).to_str().unwrap());
+            for width in WIDTHS {
                 browser.width(width);
-                browser.media(media, scheme);
+                browser.open(&page);
                 let wide = browser.evaluate(TOO_WIDE);
-                assert_eq!(wide, json!([]), "{name} at {width} on {media}");
+                let illegible = browser.evaluate(ILLEGIBLE);
+                for found in [wide, illegible] {
+                    if found != json!([]) {
+                        wrong.push(format!("{name} at {width}: {found}"));
+                    }
+                }
+                let pictures = browser.evaluate(PICTURES);
+                for picture in pictures.as_array().unwrap() {
+                    if picture["drawn"].as_u64() <= Some(3) {
+                        wrong.push(format!("{name} at {width}: empty: {picture}"));
+                    }
+                }
             }
-            assert_eq!(browser.complaints, [""; 0], "{name}");
+            browser.media("print", "light");
+            browser.width(794);
+            let wide = browser.evaluate(TOO_WIDE);
+            browser.media("screen", "light");
+            if wide != json!([]) || !browser.complaints.is_empty() {
+                wrong.push(format!("{name} on paper: {wide}, {:?}", browser.complaints));
+            }
         }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn series_of_every_picture_are_figures_of_the_record() {
+        let Some(mut browser) = browser(&[]) else { return };
+        let harness = Harness::new();
+        browser.width(1400);
+        let mut shown = 0;
+        for name in recorded() {
+            browser.open(&report(&harness, golden(&name).to_str().unwrap()));
+            let data = browser.evaluate(DATA);
+            let mut known = Vec::new();
+            numbers(&record(&name), &mut known);
+            let is_known =
+                |value: f64| known.iter().any(|of| (of - value).abs() <= 1e-9 * value.abs());
+            for figure in data.as_array().unwrap() {
+                let title = figure["title"].as_str().unwrap();
+                let Some(head) = figure["rows"][0].as_array() else { continue };
+                // The first column with numbers of the record, by the kind of picture.
+                let column = match head[0].as_str().unwrap() {
+                    "curve" | "figure" if title.starts_with("roofline") => continue,
+                    "curve" | "figure" => 2,
+                    "" if head[1] == "run" => 2,
+                    "" if !title.contains("time of an iteration") => 2,
+                    _ => continue,
+                };
+                for row in rows(&data, title) {
+                    let cell = row[column];
+                    if !cell.is_empty() {
+                        assert!(is_known(number(cell)), "{name}, {title}: {row:?}");
+                        shown += 1;
+                    }
+                }
+            }
+        }
+        assert!(shown > 1000, "{shown}");
+    }
+
+    #[test]
+    fn surfaces_of_files_are_drawn() {
+        let Some(mut browser) = browser(&[]) else { return };
+        let harness = Harness::new();
+        browser.width(1400);
+        browser.open(&report(&harness, golden("io").to_str().unwrap()));
+        assert_eq!(browser.evaluate(SURFACES), 4);
+        let pictures = browser.evaluate(PICTURES);
+        for picture in pictures.as_array().unwrap() {
+            assert!(picture["drawn"].as_u64() > Some(3), "{picture}");
+        }
+        assert_eq!(browser.complaints, [""; 0]);
     }
 
     #[test]

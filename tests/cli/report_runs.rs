@@ -94,7 +94,7 @@ fn runs_stand_side_by_side() {
 /// Returns the cells of the first table row that begins with a word.
 fn cells(browser: &mut Browser, word: &str) -> Vec<String> {
     let find = format!(
-        "[...document.querySelectorAll('main tr')].map((row) => [...row.cells].map((cell) => cell.textContent))
+        "[...document.querySelectorAll('.block tr')].map((row) => [...row.cells].map((cell) => cell.textContent))
             .find((cells) => cells[0] === '{word}')"
     );
     serde_json::from_value(browser.evaluate(&find)).unwrap()
@@ -232,7 +232,7 @@ mod thorough {
             browser.evaluate("window.hit === undefined && document.images.length === 0"),
             true
         );
-        let text = browser.evaluate("document.querySelector('h1').textContent");
+        let text = browser.evaluate("document.querySelector('header').textContent");
         assert!(text.as_str().unwrap().contains(HOSTILE), "{text}");
     }
 }

@@ -81,18 +81,26 @@ fn all_threads_and_one_have_a_roof_each_and_two_runs_pair() {
     let pairs = compared["pairs"].as_array().unwrap().len();
     assert_eq!(pairs, measurements(&latest).len(), "{compared:#}");
     let html = harness.run(&["report", "latest", "--output", "-"]).exits(0).stdout;
-    assert!(html.contains("roofline: attainable rate over FLOP/B"));
+    assert!(html.contains("roofline: attainable rate over operations per byte"));
 }
 
 #[test]
 fn what_was_saved_lies_under_the_roof_and_conditions_are_held() {
     let harness = Harness::new();
-    harness.stream(&[]).exits(0);
+    let saved = harness.stream_record(&[]);
+    let is_valid = named(&saved, "triad")["validity"]["status"] == "valid";
     // Small arrays may fit into a cache, which exceeds the roof of memory.
-    let met = ["--accept-suspect", "--expect", "roofline.scalar>=1MFLOP/s"];
-    let record = record(&harness, &[&met[..], &["--expect", "stream_triad>=1MFLOP/s"]].concat());
-    let triad = named(&record, "stream_triad");
-    assert!(triad["config"]["basis"].as_str().unwrap().starts_with("stream of 2"), "{triad:#}");
+    let mut met = vec!["--accept-suspect", "--expect", "roofline.scalar>=1MFLOP/s"];
+    if is_valid {
+        met.extend(["--expect", "stream_triad>=1MFLOP/s"]);
+    }
+    let record = record(&harness, &met);
+    // Only valid figures are points, and other load may have disturbed the saved run.
+    assert_eq!(names(&record).contains(&"stream_triad"), is_valid);
+    if is_valid {
+        let triad = named(&record, "stream_triad");
+        assert!(triad["config"]["basis"].as_str().unwrap().starts_with("stream of 2"), "{triad:#}");
+    }
     let unmet = ["roofline", "--expect", "scalar>=100000TFLOP/s", "--threads", "1"];
     harness.run(&[&unmet[..], &SHORT[..]].concat()).exits(1).complains("scalar");
 }

@@ -380,7 +380,7 @@ fn xml(bytes: &[u8]) -> Result<(), String> {
 }
 
 fn record(bytes: &[u8]) -> Result<(), String> {
-    match nodegauge_history::parse(&String::from_utf8_lossy(bytes)) {
+    match nodegauge_measure::record::parse(&String::from_utf8_lossy(bytes)) {
         Ok(record) => seen(&record),
         Err(error) => short(&error),
     }
@@ -401,7 +401,7 @@ fn seen(record: &Record) -> Result<(), String> {
     let compared = compare::compare(&side(), &side(), Design::default(), &registry);
     text::page(&nodegauge_report::compare::page(&compared), Style::default());
     let written = serde_json::to_string(record).map_err(|error| error.to_string())?;
-    let again = nodegauge_history::parse(&written)?;
+    let again = nodegauge_measure::record::parse(&written)?;
     if serde_json::to_string(&again).is_ok_and(|again| again == written) {
         return Ok(());
     }

@@ -9,6 +9,7 @@
 //! is the geometric mean of the figures of its runs.
 
 pub mod closing;
+pub mod speed;
 
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;

@@ -61,7 +61,7 @@ nodegauge_measure::config! {
         error: keys::error;
         /// Part of the error that the rule and rounding explain.
         error_allowed: f64 = Observation "error allowed";
-        against: keys::against;
+        against: shared::against;
         stopped: shared::stopped;
     }
 }
@@ -98,7 +98,7 @@ nodegauge_measure::config! {
         /// Matrix and vectors.
         matrix_bytes: shared::matrix_bytes;
         sweep: shared::sweep;
-        against: keys::against;
+        against: shared::against;
         /// Bytes that an iteration moves, by what its loops read and write.
         moved_bytes: keys::moved_bytes;
         /// Bytes per second, of all sets.

@@ -1,8 +1,6 @@
 //! Configuration keys that figures of several proxy applications share.
 
 nodegauge_measure::keys! {
-    /// Figure that a ratio is relative to.
-    against: String = Observation "against";
     /// Greatest deviation of the result.
     error: f64 = Observation "error";
     /// Iterations.

@@ -52,7 +52,7 @@ impl sweep::Setting for WorkersSetting {
     const EXPECTED: &'static str =
         "expected an axis of workers, threads, ranks, policy or rank-map";
 
-    fn axis(&self) -> &'static str {
+    fn axis(&self) -> &str {
         match self {
             Self::Workers(_) => "workers",
             Self::Threads(_) => "threads",

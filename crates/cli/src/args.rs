@@ -5,8 +5,10 @@
 
 pub(crate) mod apps;
 mod arrays;
+pub(crate) mod check;
 mod compare;
 pub(crate) mod device;
+pub(crate) mod fleet;
 #[cfg(test)]
 mod fuzz;
 #[cfg(test)]
@@ -19,6 +21,7 @@ pub(crate) mod ranks;
 pub(crate) mod report;
 pub(crate) mod roofline;
 pub(crate) mod stream;
+pub(crate) mod sweep;
 mod tree;
 mod watch;
 
@@ -29,6 +32,7 @@ pub(crate) use watch::{WatchArgs, WhenBusy};
 
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use nodegauge_analysis::expect::Expectation;
+use nodegauge_fleet::reference::Reference;
 use nodegauge_kernels::{Element, Kernel};
 use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::Bytes;
@@ -143,8 +147,19 @@ pub(crate) enum Command {
     /// Measure proxy applications: trapezoid (pi, compute-bound), iccg and hpcg (solvers, memory-bound)
     #[command(subcommand)]
     Apps(Box<apps::AppsCommand>),
+    /// Run your own program under placements and settings, interleaved, and compare the speeds
+    ///
+    /// Example: nodegauge sweep policy=0-5 -- ./solver input. Each round runs the program once under each
+    /// combination of the values, in random order. Speeds are compared within the rounds with the first
+    /// combination. The program reads no terminal, and what it starts ends with it.
+    Sweep(Box<sweep::SweepArgs>),
     /// Take short samples over a day: stream and memory latency, every ten minutes
     Watch(WatchArgs),
+    /// Check if this node is good: parts, hardware errors and, from level 2 on, measured figures
+    ///
+    /// Exit codes: 0 good or unknown, 1 bad; --nagios: 0 good, 2 bad, 3 unknown; --npd: 0 good, 1 bad, 2
+    /// unknown. The first line has at most 80 characters: host, reason, verdict.
+    Check(check::CheckArgs),
     /// List, show, export, import, label and remove saved runs
     #[command(subcommand)]
     History(HistoryCommand),
@@ -152,6 +167,9 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Write a report of saved runs: one self-contained HTML file, or text for other tools
     Report(report::ReportArgs),
+    /// Rank the nodes of a cluster, make its reference, and measure all its nodes
+    #[command(subcommand)]
+    Fleet(fleet::FleetCommand),
     /// Print a script that completes commands and options in a shell
     Completions {
         /// Shell that runs the script
@@ -165,6 +183,12 @@ pub(crate) enum Command {
     },
     /// Print the JSON Schema of the record
     Schema,
+    /// Examine the node for check, without measuring (internal)
+    #[command(hide = true, name = check::EXAMINE_NODE)]
+    ExamineNode {
+        /// Time of the last check, seconds since 1970
+        since: u64,
+    },
     /// Measure as one rank (internal, for --ranks)
     #[command(hide = true, name = nodegauge_stream::ranks::COMMAND)]
     MeasureAsRank {
@@ -192,6 +216,21 @@ pub(crate) enum Command {
         /// CPUs of each BLAS thread
         #[arg(long, default_value = "")]
         on: nodegauge_compute::choose::TrialPlaces,
+    },
+    /// Start the user's program at its place (internal)
+    #[command(hide = true, name = nodegauge_programs::COMMAND)]
+    StartPlaced {
+        /// File with the places
+        file: PathBuf,
+        /// Program with its arguments
+        #[arg(last = true, required = true)]
+        program: Vec<String>,
+    },
+    /// Clean up after a process that was killed (internal)
+    #[command(hide = true, name = nodegauge_toolchain::watchdog::COMMAND)]
+    CleanUpAfter {
+        /// Process whose end is awaited
+        process: u32,
     },
     /// List the devices of a driver in a process that may crash (internal)
     #[command(hide = true, name = nodegauge_devices::drivers::LIST_DEVICES)]
@@ -302,6 +341,9 @@ pub(crate) struct Conditions {
     /// 'mpi.bw>=10GB/s@1MiB', --expect 'io.random_read>=1GB/s@4KiB', --expect 'hpl.rating>=80%'
     #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     pub(crate) expect: Vec<Expectation>,
+    /// Exit with 1 if a figure is worse than the bound of this reference, which fleet baseline wrote
+    #[arg(long, value_name = "FILE", value_parser = fleet::read_reference, help_heading = "Output")]
+    pub(crate) reference: Option<Reference>,
     /// Let suspect figures meet the conditions of --expect
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) accept_suspect: bool,

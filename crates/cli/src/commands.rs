@@ -2,12 +2,14 @@
 //! result to a renderer.
 
 mod apps;
+mod check;
 mod children;
 mod compare;
 mod device;
 mod doctor;
 mod documents;
 mod explain;
+mod fleet;
 mod history;
 mod hpl;
 mod io;
@@ -19,6 +21,7 @@ mod report;
 mod roofline;
 mod run;
 mod stream;
+mod sweep;
 mod watch;
 
 use crate::args::{Args, Command};
@@ -46,10 +49,14 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Io(io)) => io::execute(io),
         Some(Command::Device(device)) => device::execute(device),
         Some(Command::Apps(apps)) => apps::execute(apps),
+        Some(Command::Sweep(args)) => sweep::execute(args),
         Some(Command::Watch(args)) => watch::execute(args),
+        Some(Command::Check(args)) => check::execute(args),
+        Some(Command::ExamineNode { since }) => check::print_examination(*since),
         Some(Command::History(history)) => history::execute(history),
         Some(Command::Compare(args)) => compare::execute(args),
         Some(Command::Report(args)) => report::execute(args),
+        Some(Command::Fleet(command)) => fleet::execute(command),
         Some(Command::Completions { shell }) => documents::completions(*shell),
         Some(Command::Man { output: None }) => documents::man(),
         Some(Command::Man { output: Some(folder) }) => documents::man_pages(folder),
@@ -60,6 +67,13 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         }
         Some(Command::MeasureAsRank { name, rank, ranks }) => {
             children::measure_as_rank(name, *rank, *ranks)
+        }
+        Some(Command::StartPlaced { file, program }) => {
+            Ok(Exit::Told(nodegauge_programs::serve(file, program)?))
+        }
+        Some(Command::CleanUpAfter { process }) => {
+            nodegauge_toolchain::watchdog::serve(*process);
+            Ok(Exit::Success)
         }
         Some(Command::TransportRanks { order }) => children::transport_ranks(order),
         Some(Command::TestKernel { library, kernel, element }) => {

@@ -16,6 +16,8 @@ pub(crate) enum Exit {
     Missing,
     /// The command was ended by this signal.
     Signal(u8),
+    /// Exit code for the verdict on a node.
+    Checked(u8),
     /// Exit code received from the process that coordinates the ranks.
     Told(u8),
 }
@@ -29,7 +31,7 @@ impl Exit {
             Self::Usage => 2,
             Self::Missing => 3,
             Self::Signal(number) => 128 + number,
-            Self::Told(code) => code,
+            Self::Told(code) | Self::Checked(code) => code,
         }
     }
 }

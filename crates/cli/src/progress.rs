@@ -97,6 +97,9 @@ struct Log {
     share: f64,
     /// Number of elapsed intervals, with or without a line.
     lines: Cell<u64>,
+    /// Shown estimate of the total time. A later estimate replaces it only if it is shorter: a number that grows helps
+    /// nobody to plan.
+    end: Cell<Option<Duration>>,
 }
 
 impl Log {
@@ -113,11 +116,15 @@ impl Log {
         }
         let seconds = |time: Duration| time.as_secs_f64().round();
         let rest = |share: f64| (elapsed - self.began).mul_f64((1.0 - share) / share);
-        let end = match self.budget.filter(|budget| *budget > elapsed) {
-            Some(budget) => format!(" of {} s", seconds(budget)),
-            None if self.share >= Self::LEAST_SHARE => {
-                format!(" of about {} s", seconds(elapsed + rest(self.share)))
+        let by_share = (self.share >= Self::LEAST_SHARE).then(|| elapsed + rest(self.share));
+        let earlier = self.end.get().or(self.budget);
+        let estimate = earlier.into_iter().chain(by_share.filter(|_| self.budget.is_none())).min();
+        self.end.set(estimate);
+        let end = match estimate.filter(|estimate| *estimate > elapsed) {
+            Some(estimate) if self.budget == Some(estimate) => {
+                format!(" of {} s", seconds(estimate))
             }
+            Some(estimate) => format!(" of about {} s", seconds(estimate)),
             None => String::new(),
         };
         Some(format!("{}: {} s{end}, {}", self.command, seconds(elapsed), self.latest))
@@ -144,11 +151,16 @@ mod tests {
         assert_eq!(at(&known, 30.4).unwrap(), "stream: 30 s of 60 s, triad 33.1 GB/s");
         assert_eq!(at(&known, 59.0), None);
         known.latest = "checking".to_owned();
-        assert_eq!(at(&known, 61.0).unwrap(), "stream: 61 s of about 123 s, checking");
+        assert_eq!(at(&known, 61.0).unwrap(), "stream: 61 s, checking");
         assert_eq!(
             at(&log(None, 0.5), 40.0).unwrap(),
             "stream: 40 s of about 60 s, triad 33.1 GB/s"
         );
+        // The estimate of a later phase is not shown if it is longer.
+        let mut phases = log(None, 0.5);
+        assert_eq!(at(&phases, 40.0).unwrap(), "stream: 40 s of about 60 s, triad 33.1 GB/s");
+        phases.share = 0.05;
+        assert_eq!(at(&phases, 100.0).unwrap(), "stream: 100 s, triad 33.1 GB/s");
         for share in [0.0, 0.001] {
             assert_eq!(at(&log(None, share), 90.0).unwrap(), "stream: 90 s, triad 33.1 GB/s");
         }

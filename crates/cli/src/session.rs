@@ -10,7 +10,12 @@ use crate::progress::Progress;
 use crate::saving::Saving;
 use crate::signals::Signals;
 use nodegauge_analysis::expect::Figures;
+<<<<<<< HEAD
 use nodegauge_gauge::hosts::{HostReport, Ranking, merged};
+=======
+use nodegauge_fleet::figures::FigureSelection;
+use nodegauge_fleet::reference::Reference;
+>>>>>>> main
 use nodegauge_gauge::ledger::LedgerWatch;
 use nodegauge_gauge::{Gauge, Planned, Site};
 use nodegauge_history::Store;
@@ -96,7 +101,7 @@ pub(crate) fn describe_options(
     if let Some(name) = processor {
         nodegauge_machine::catalog::named(name)?;
     }
-    Ok(DescribeOptions { dimms, processor: processor.map(str::to_owned) })
+    Ok(DescribeOptions { dimms, processor: processor.map(str::to_owned), passive: false })
 }
 
 /// Returns a record with a machine and findings, without measurements.
@@ -492,6 +497,32 @@ pub(crate) fn unmet(conditions: &Conditions, record: &Record, run: &str, verbose
             output::error(&words());
         } else if verbose {
             output::note(&words());
+        }
+    }
+    match &conditions.reference {
+        Some(reference) => is_below(reference, record, run, verbose) || any,
+        None => any,
+    }
+}
+
+/// Prints the figures that are worse than the bounds of a reference; returns true if there is one. A reference of other
+/// nodes gives no verdict, which is printed.
+pub(crate) fn is_below(reference: &Reference, record: &Record, run: &str, verbose: bool) -> bool {
+    let Some(group) = reference.group_of(&record.machine) else {
+        output::note(&format!("{run}not compared: {}", reference.no_group(&record.machine)));
+        return false;
+    };
+    let registry = gauges::registry();
+    let selection =
+        FigureSelection { gauges: &gauges::GAUGES, registry: &registry, all: true, facts: false };
+    let mut any = false;
+    for figure in group.compare(&selection.of(record)) {
+        let words = format!("{run}{}", figure.words);
+        if !figure.is_met {
+            any = true;
+            output::error(&words);
+        } else if verbose {
+            output::note(&words);
         }
     }
     any

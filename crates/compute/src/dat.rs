@@ -4,8 +4,9 @@
 use crate::residual::THRESHOLD;
 
 /// Returns the file for one N and all combinations of NB and grids. All other values follow the advice in HPL's file
-/// TUNING for one node. HPL skips the first two lines and reads the first words of the other lines.
-pub fn write(order: usize, nbs: &[usize], grids: &[(usize, usize)]) -> String {
+/// TUNING for one node. HPL skips the first two lines and reads the first words of the other lines. `basis` is the
+/// reason for N, with its rounding, in the second line.
+pub fn write(order: usize, nbs: &[usize], grids: &[(usize, usize)], basis: &str) -> String {
     let list = |numbers: &mut dyn Iterator<Item = usize>| {
         numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(" ")
     };
@@ -49,7 +50,8 @@ pub fn write(order: usize, nbs: &[usize], grids: &[(usize, usize)]) -> String {
     ];
     // A long list of values moves the description to the right and never overlaps it.
     let lines = lines.map(|(value, meaning)| format!("{value:<12} {meaning}\n"));
-    format!("HPLinpack benchmark input file\nwritten by nodegauge\n{}", lines.concat())
+    let basis = basis.replace('\n', " ");
+    format!("HPLinpack benchmark input file\nwritten by nodegauge; N {basis}\n{}", lines.concat())
 }
 
 #[cfg(test)]
@@ -58,7 +60,7 @@ mod tests {
 
     #[test]
     fn every_line_of_hpl_is_there_in_its_order() {
-        let text = write(8000, &[128, 192, 256], &[(1, 2)]);
+        let text = write(8000, &[128, 192, 256], &[(1, 2)], "as requested");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 31);
         assert_eq!(lines[4], "1            # of problems sizes (N)");

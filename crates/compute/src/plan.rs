@@ -119,21 +119,24 @@ impl HplPlan {
         })
     }
 
-    /// Returns the input file of the reference program for this plan. Because nothing is measured, N fills the memory
-    /// unless an order is requested.
+    /// Returns the input file of the reference program for this plan, with the N of the plan. On several hosts, N fills
+    /// the memory of all hosts unless an order is requested.
     ///
     /// # Errors
     /// Fails if N does not fit into memory.
     pub fn input(&self, site: &Site) -> Result<String, Failure> {
         let mut filled = self.options.clone();
+        let nbs = if filled.nb.is_empty() { vec![self.nb] } else { filled.nb.clone() };
+        let grids = [self.layout.grid()];
+        if self.layout.hosts == 1 {
+            return Ok(dat::write(self.order.order, &nbs, &grids, &self.order.formula));
+        }
         if filled.order == OrderSpec::Quick {
             filled.order = OrderSpec::Full;
         }
-        let nbs = if filled.nb.is_empty() { vec![USUAL_NB] } else { filled.nb.clone() };
-        let widest = nbs.iter().copied().max().unwrap_or(USUAL_NB);
         let rate = foreseen_rate(&site.machine, &filled, 1).map_or(f64::NAN, |(rate, _)| rate.0);
-        let order = reference::order(site, &filled, rate, &self.layout, 1, widest)?;
-        Ok(dat::write(order, &nbs, &[self.layout.grid()]))
+        let chosen = reference::order(site, &filled, rate, &self.layout, 1, self.nb)?;
+        Ok(dat::write(chosen.order, &nbs, &grids, &chosen.formula))
     }
 }
 

@@ -9,7 +9,7 @@ pub use figures::measurements;
 use crate::config::RatingConfig;
 use crate::options::{HplOptions, RankOptions};
 use crate::output::{HplOutput, HplRow};
-use crate::size::{self, OrderSpec};
+use crate::size::{self, ChosenOrder, OrderSpec};
 use crate::{DGEMM, GAUGE, RATING, TEST};
 use nodegauge_gauge::Site;
 use nodegauge_machine::Topology;
@@ -84,16 +84,15 @@ pub(crate) fn order(
     layout: &RankLayout,
     threads: usize,
     nb: usize,
-) -> Result<usize, Failure> {
+) -> Result<ChosenOrder, Failure> {
     let (p, q) = layout.grid();
-    let by_grid = options.order == OrderSpec::Full || options.grid_multiple;
-    let multiple = if by_grid { nb * size::lcm(p, q) } else { nb };
+    let multiple = if options.grid_multiple { nb * size::lcm(p, q) } else { nb };
     let dgemm = FlopsPerSec(dgemm);
     let mut constraints = options.constraints(&site.machine, dgemm, threads, multiple);
     let hosts = layout.hosts as u64;
     constraints.available.0 *= hosts;
     constraints.cgroup_limit = constraints.cgroup_limit.map(|limit| Bytes(limit.0 * hosts));
-    size::choose(options.order, &constraints).map(|order| order.order)
+    size::choose(options.order, &constraints)
 }
 
 /// Reference program with placed ranks.
@@ -130,7 +129,7 @@ impl PlacedReference {
                 (n as usize / USUAL_NB).max(1) * USUAL_NB
             }
             Some(n) => n as usize,
-            None => order(site, options, dgemm, &self.layout, threads, USUAL_NB)?,
+            None => order(site, options, dgemm, &self.layout, threads, USUAL_NB)?.order,
         };
         let engine = self.kind.name();
         match self.search_and_run(site, options, order, dgemm, observer) {

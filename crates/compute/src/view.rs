@@ -8,11 +8,11 @@ use crate::{lu, size};
 use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, Note, Picture, Scale, Section, Table, TableCell, plain_table,
-    summary,
+    Block, Chart, ChartSeries, Drawing, Note, Picture, Scale, Section, Step, Steps, Table,
+    TableCell, plain_table, summary,
 };
 use nodegauge_measure::record::{Category, Measurement, Quoted, Record};
-use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Unit};
+use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Unit};
 
 /// Names of the figures that belong to a library or program.
 const LIBRARIES: [&str; 2] = [RATING, DGEMM];
@@ -192,20 +192,33 @@ fn by(m: &Measurement) -> String {
 
 /// Returns the bar chart from the theoretical peak down to the rating.
 fn ladder(all: &[&Measurement]) -> Option<Picture> {
-    let mut steps = Vec::new();
+    let mut steps: Vec<Step> = Vec::new();
+    let mut add = |name: String, to: Option<f64>, words: String| {
+        let of = steps.first().and_then(|first| Some(to? / first.to?));
+        let whole = steps.first().map_or("", |first| &first.name);
+        let label = of.map(|of| format!("{} of {whole}", Fraction(of).in_whole_percent()));
+        let label = label.unwrap_or_default();
+        steps.push(Step { name, to, words, label, ..Step::default() });
+    };
     for name in [FMA_PEAK, DGEMM, RATING] {
         for m in all.iter().filter(|m| m.name == name) {
             if let Some(peak) =
                 m.read_config::<PeakConfig>().theoretical.filter(|_| name == FMA_PEAK)
             {
-                steps.push(("theoretical".to_owned(), Some(peak.value.0), peak.formula));
+                add("theoretical peak".to_owned(), Some(peak.value.0), peak.formula);
             }
             let [.., how] = row(m, true);
-            steps.push((name.to_owned(), m.value, how.text));
+            let title = match name {
+                FMA_PEAK => "measured peak".to_owned(),
+                DGEMM => format!("DGEMM, {}", by(m)),
+                _ => format!("HPL, {}", by(m)),
+            };
+            add(title, m.value, how.text);
         }
     }
-    let title = "from the peak to the rating";
-    (all.len() > 1).then(|| Picture::bars(title, Unit::FlopsPerSecond, steps))
+    let title = "from the peak to the rating".to_owned();
+    let drawing = Drawing::Steps(Steps { unit: Unit::FlopsPerSecond, steps });
+    (all.len() > 1).then_some(Picture { title, drawing })
 }
 
 /// Returns the chart of the NB search, with one curve per N.
@@ -228,7 +241,8 @@ fn searched(config: &RatingConfig) -> Option<Picture> {
     series.iter_mut().for_each(|one| one.dots.sort_by(|a, b| a.0.total_cmp(&b.0)));
     let y = Scale::Rate(Unit::FlopsPerSecond);
     let ticks = Vec::new();
-    let chart = Chart { x: Scale::Number, y, ticks, series, marks: Vec::new() };
+    let names = ["block size NB", ""];
+    let chart = Chart { names, y, ticks, series, ..Chart::default() };
     Some(Picture::chart("NB search", chart))
 }
 

@@ -10,7 +10,8 @@ use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
 use nodegauge_arena::words::pages as pages_in_words;
 use nodegauge_gauge::view::words::{self, several};
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, Scale, Section, Table, TableCell, distinct, plain_table,
+    Block, Chart, ChartSeries, Guide, Picture, Scale, Section, Table, TableCell, distinct,
+    plain_table,
 };
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Record};
@@ -34,6 +35,8 @@ const TESTS: [(&str, Shows, View); 5] = [
     (MIX, |_| true, mix),
 ];
 
+/// Ratio of two consecutive working sets above which sets between them were skipped.
+const SKIPPED: f64 = 4.0;
 /// Length of the longest bar, characters.
 const LONGEST_BAR: usize = 30;
 
@@ -173,6 +176,39 @@ impl<'a> Curves<'a> {
         self.sets.iter().filter_map(|set| self.at(*set, kind)).collect()
     }
 
+    /// Returns the dots of a curve, with a gap at each set that was not measured and between sets that are far apart.
+    fn dots(&self, kind: &str) -> Vec<(f64, f64)> {
+        let value = |set: u64| self.at(set, kind).and_then(|(m, _)| m.value).unwrap_or(f64::NAN);
+        let mut dots: Vec<(f64, f64)> = Vec::new();
+        for set in &self.sets {
+            let x = *set as f64;
+            // The plan has at least two sets for each factor of two; a larger step was skipped.
+            if let Some((before, _)) = dots.last().filter(|(before, _)| x > before * SKIPPED) {
+                dots.push(((before * x).sqrt(), f64::NAN));
+            }
+            dots.push((x, value(*set)));
+        }
+        dots
+    }
+
+    /// Returns a line for each cache at the largest set that fits into it, for all threads together.
+    fn caches(&self) -> Vec<Guide> {
+        let mut caches: Vec<Guide> = Vec::new();
+        for (_, config) in self.figures {
+            let (Some(level), Some(bytes)) = (&config.level, config.level_reported_bytes) else {
+                continue;
+            };
+            let threads = config.set_bytes.zip(config.thread_bytes);
+            let threads = threads.map_or(1.0, |(set, thread)| set as f64 / thread.max(1) as f64);
+            let is_shared = level.as_str() != "L1" && level.as_str() != "L2";
+            let at = bytes as f64 * if is_shared { 1.0 } else { threads };
+            if caches.iter().all(|known| !known.text.starts_with(level.as_str())) {
+                caches.push(Guide::x(at, format!("{level} {}", Bytes(bytes))));
+            }
+        }
+        caches
+    }
+
     /// Adds the table, the chart and the levels. The rows of the table contain the working set, the value of each kind,
     /// and the cells of `more`. The chart has a curve for each kind, whose name ends with `suffix`. The levels are
     /// those of one kind.
@@ -198,11 +234,10 @@ impl<'a> Curves<'a> {
             let cells = std::iter::once(Bytes(*set).to_string().into()).chain(values);
             table.row(cells.chain(more(*set)));
         }
-        let dot = |(m, config): &&CurvesFigure<'_>| Some((config.set_bytes? as f64, m.value?));
         let series = |kind: &&str| ChartSeries {
             mark: kind.chars().next().unwrap_or('*'),
             name: format!("{kind}{suffix}"),
-            dots: self.curve(kind).iter().filter_map(dot).collect(),
+            dots: self.dots(kind),
             ..ChartSeries::default()
         };
         let series = self.kinds.iter().map(series).collect();
@@ -211,12 +246,16 @@ impl<'a> Curves<'a> {
         let first = self.sets.first().map(|first| *first as f64);
         let ticks = std::iter::successors(first, |tick| Some(tick * 4.0));
         let ticks = ticks.take_while(|tick| *tick <= last).collect();
+        let what = if unit == Unit::Seconds { "latency" } else { "bandwidth" };
         section.push(table).gap().push(Chart {
+            title: format!("{what} over the size of the working set"),
+            names: ["working set of all threads", ""],
             x: Scale::Bytes,
             y,
             ticks,
             series,
-            marks: Vec::new(),
+            guides: self.caches(),
+            ..Chart::default()
         });
 
         // The table has a line for each level of one kind, with the size that the machine reports.
@@ -330,7 +369,8 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
         ]);
     }
     let dot = |(m, config): &&CurvesFigure<'_>| Some((rate(config.load_share)?.0.value?, m.value?));
-    let dots: Vec<(f64, f64)> = steps.iter().filter_map(dot).collect();
+    let mut dots: Vec<(f64, f64)> = steps.iter().filter_map(dot).collect();
+    dots.sort_by(|a, b| a.0.total_cmp(&b.0));
     let ticks = dots.iter().map(|(dot_rate, _)| *dot_rate).collect();
     let series = vec![ChartSeries {
         mark: '*',
@@ -339,8 +379,21 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
         ..ChartSeries::default()
     }];
     let x = Scale::Rate(Unit::BytesPerSecond);
-    let marks = Vec::new();
-    section.push(table).gap().push(Chart { x, y: Scale::Nanoseconds, ticks, series, marks });
+    // The knee is the rate at which the latency is twice the idle latency.
+    let knee = rate(None).and_then(|(m, _)| m.value);
+    let mut guides: Vec<Guide> =
+        knee.map(|at| Guide::x(at, "twice the idle latency")).into_iter().collect();
+    guides.extend(idle.map(|idle| Guide::y(idle, format!("idle {} ns", ns(idle)))));
+    section.push(table).gap().push(Chart {
+        title: "memory latency under load".to_owned(),
+        names: ["rate of the loading threads", ""],
+        x,
+        y: Scale::Nanoseconds,
+        ticks,
+        series,
+        guides,
+        ..Chart::default()
+    });
     if let Some(figure) = rate(None) {
         let text = format!("{} GB/s at twice the idle latency", value(Some(figure)).text);
         section.gap().push(Block::Text(text));
@@ -378,6 +431,8 @@ fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
     }
     let text = "ratio of lines read to lines written; -nt: with non-temporal stores".to_owned();
     section.push(table).gap().push(Block::Text(text));
+    let bars = of.iter().map(|(m, _)| (m.name.clone(), m.value, String::new()));
+    section.push(Picture::bars("bandwidth by lines read : lines written", of[0].0.unit, bars));
     let size = of[0].1.array_bytes.map(|bytes| format!("arrays of {}", Bytes(bytes)));
     evidence(section, of, size.unwrap_or_default());
     section.note("limit", words::limit(of[0].0));

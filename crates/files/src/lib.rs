@@ -40,7 +40,7 @@ pub use scratch::{Leftover, remove_leftovers};
 pub use task::{CacheMode, TaskSetup};
 pub use workers::{FileWorkers, WorkerKind};
 
-use nodegauge_gauge::view::Section;
+use nodegauge_gauge::view::{Reach, Section};
 use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::Failure;
 use nodegauge_measure::Unit;
@@ -100,6 +100,10 @@ impl Gauge for Files {
             GAUGE,
             read,
         )]
+    }
+
+    fn reach(&self, record: &Record, figure: &Measurement) -> Option<Reach> {
+        view::reach(record, figure)
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {

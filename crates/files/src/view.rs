@@ -11,7 +11,8 @@ use crate::task::CacheMode;
 use crate::volume::Volume;
 use nodegauge_analysis::ratio::closing::{Contender, of_one_run};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{self, Picture, Section, distinct};
+use nodegauge_gauge::view::{self, Picture, Reach, Section, distinct};
+use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Notice, NoticeId, Unit};
 use std::collections::BTreeSet;
@@ -161,13 +162,26 @@ fn of_group(group: &[&Row<'_>], section: &mut Section) {
         section.picture(one_by_one(shown));
     } else {
         tables::by_operation(shown, section);
-        heat::maps(shown, section);
+        heat::maps(shown, how(shown[0]), section);
     }
     if !own.is_empty() && !others.is_empty() {
         section.gap();
         tables::comparison(&own, &others, section);
     }
     section.doubts(&measurements(group));
+}
+
+/// Returns the rate of a copy in memory, which limits reads from the page cache. STREAM counts the bytes of a copy
+/// twice, as read and as written.
+pub(crate) fn reach(record: &Record, figure: &Measurement) -> Option<Reach> {
+    let config: FilesConfig = figure.read_config();
+    let copy = |m: &&Measurement| {
+        m.test == stream::TEST && m.name == stream::COPY && m.unit == figure.unit
+    };
+    let is_cached = config.cache == Some(CacheMode::Cached);
+    let copies = record.measurements.iter().filter(copy).filter(|m| !m.is_published());
+    let rate = copies.filter_map(|m| m.value).reduce(f64::max).filter(|_| is_cached)?;
+    Some(Reach { value: rate / 2.0, basis: "a copy in memory, half of STREAM Copy".to_owned() })
 }
 
 /// Returns a chart with one bar per operation and block size.

@@ -145,6 +145,8 @@ pub struct FigureSelection<'a> {
     pub registry: &'a Registry,
     /// True to compare all figures of a record, not only the headlines.
     pub all: bool,
+    /// True to keep the facts of the nodes, for their differences.
+    pub facts: bool,
 }
 
 impl FigureSelection<'_> {

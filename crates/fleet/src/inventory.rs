@@ -82,7 +82,7 @@ pub struct DeviceCount {
 }
 
 /// A property in which a node differs from what is expected of it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InventoryDifference {
     /// Short word for a reason of 20 characters, e.g. `DIMM`.
     pub word: &'static str,
@@ -195,7 +195,7 @@ impl Inventory {
 }
 
 /// Rounds a size to two digits of GiB.
-fn rounded(bytes: u64) -> u64 {
+pub(crate) fn rounded(bytes: u64) -> u64 {
     let gib = bytes as f64 / f64::from(1 << 30);
     if gib <= 0.0 {
         return bytes;

@@ -5,6 +5,19 @@
 //! nothing and opens no connection, except that `slurm` asks the programs of Slurm.
 #![forbid(unsafe_code)]
 
+pub mod baseline;
+pub mod check;
+pub mod diff;
+pub mod facts;
 pub mod figures;
+pub mod folder;
+pub mod formats;
+pub mod intake;
 pub mod inventory;
+pub mod node;
+pub mod page;
+pub mod rank;
 pub mod reference;
+pub mod robust;
+pub mod script;
+pub mod slurm;

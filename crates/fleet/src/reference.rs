@@ -89,6 +89,37 @@ impl ReferenceGroup {
     }
 }
 
+/// A measured figure compared with its bound.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ComparedFigure {
+    /// Description: `triad 262.0 GB/s: 68 % of the reference, bound 364.8 GB/s`.
+    pub words: String,
+    /// True if the figure is at least as good as the bound.
+    pub is_met: bool,
+}
+
+impl ReferenceGroup {
+    /// Compares figures with their bounds; figures without a bound are left out.
+    pub fn compare(&self, figures: &[NodeFigure]) -> Vec<ComparedFigure> {
+        let mut compared = Vec::new();
+        for figure in figures {
+            let Some(of) = self.bound_of(figure) else { continue };
+            let unit = figure.key.unit;
+            compared.push(ComparedFigure {
+                words: format!(
+                    "{} {}: {:.0} % of the reference, bound {}",
+                    figure.key,
+                    unit.in_words(figure.value),
+                    (100.0 * of.share(figure.value)).floor(),
+                    unit.in_words(of.bound)
+                ),
+                is_met: of.is_met(figure.value),
+            });
+        }
+        compared
+    }
+}
+
 impl Reference {
     /// Returns the group by which a machine is judged: of its kind, and the most similar in parts. `None` if the
     /// reference is of other kinds of nodes.

@@ -25,7 +25,7 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::Environment;
 use roofline::{CeilingsAsk, RooflinePoint};
 use std::time::Duration;
-use view::Section;
+use view::{Reach, Section};
 
 /// Node that is measured, with the state of the node at the start of the run.
 pub struct Site {
@@ -259,6 +259,13 @@ pub trait Gauge: Sync {
     /// Returns the gauge's representative figures for a short summary of a node, in display order. All these figures
     /// were measured on the node itself.
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>>;
+
+    /// Returns the best value that the cores of a headline figure are known to reach, from the figures of the record;
+    /// `None` if the record does not tell, or if the limit of the figure is this value.
+    fn reach(&self, record: &Record, figure: &Measurement) -> Option<Reach> {
+        let _ = (record, figure);
+        None
+    }
 
     /// Returns the sections with the gauge's figures for the page of a record; empty if the record has no figures of
     /// the gauge. Figures of unknown kinds are shown in a plain table.

@@ -9,11 +9,13 @@ mod groups;
 mod picture;
 pub mod words;
 
-pub use chart::{Chart, ChartAxis, ChartSeries, DotConnection, HeatMap, HeatMaps, Scale};
+pub use chart::{
+    Chart, ChartAxis, ChartSeries, DotConnection, Guide, GuideAxis, HeatMap, HeatMaps, Scale,
+};
 pub use groups::{distinct, grouped};
 pub use picture::{
-    Bar, BarSeries, Bars, Beside, Card, Drawing, Grid, NodeThreads, Picture, PlottedSample,
-    SampleSeries, Samples, Step, Steps, Trend, TrendBand, TrendDot,
+    Bar, BarSeries, Bars, Beside, Card, Drawing, Forest, ForestRow, Grid, NodeThreads, Picture,
+    PlottedSample, Reach, SampleSeries, Samples, Step, Steps, Trend, TrendBand, TrendDot,
 };
 
 use nodegauge_measure::legible;
@@ -27,8 +29,25 @@ use serde::Serialize;
 pub struct Page {
     /// Title line of the page.
     pub heading: String,
+    /// What the page is about; `None` for pages without a run.
+    pub head: Option<Head>,
     /// Sections of the page.
     pub sections: Vec<Section>,
+}
+
+/// Head of a page: what was measured where and when, and how far the figures can be trusted.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Head {
+    /// Host, processor, sockets and cores.
+    pub title: String,
+    /// Command, date, duration and system.
+    pub facts: String,
+    /// How far the figures can be trusted, in one sentence.
+    pub trust: String,
+    /// Emphasis of the sentence.
+    pub tone: Tone,
+    /// Findings about the node with their remedies.
+    pub findings: Vec<Note>,
 }
 
 /// A section of a page.
@@ -229,6 +248,8 @@ pub struct Table {
     pub headings: Vec<(usize, TableCell)>,
     /// Maximum length of a bar in text output, in characters; `None` for the renderer's default.
     pub longest_bar: Option<usize>,
+    /// Titles of columns that text output leaves out, in this order, while the table is wider than the terminal.
+    pub optional: Vec<&'static str>,
 }
 
 impl Table {

@@ -4,7 +4,7 @@ use crate::error::{Access, HistoryError};
 use crate::selector::{self, Selector};
 use crate::store::Store;
 use nodegauge_measure::Failure;
-use nodegauge_measure::record::Record;
+use nodegauge_measure::record::{self, Record};
 use rusqlite::{OptionalExtension, params};
 use std::path::Path;
 
@@ -70,7 +70,7 @@ impl Store {
             .prepare_cached("SELECT record FROM run WHERE id = ?1")
             .and_then(|mut found| found.query_row([id], |row| row.get(0)))
             .map_err(&failed)?;
-        let mut record = selector::parse(&text)
+        let mut record = record::parse(&text)
             .map_err(|cause| HistoryError::unreadable(self.path(), format!("run {id}: {cause}")))?;
         // Labels may have changed since the record was saved.
         record.labels = self.labels(id).map_err(failed)?;

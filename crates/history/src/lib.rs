@@ -12,6 +12,7 @@ mod find;
 mod list;
 mod moment;
 mod own;
+pub mod rasdaemon;
 mod schema;
 mod selector;
 mod store;
@@ -20,7 +21,7 @@ mod transfer;
 pub use error::HistoryError;
 pub use list::{LabelledRuns, ListedFigures, RunFilter, RunLine};
 pub use moment::Moment;
-pub use selector::{means_a_file, parse, read_file};
+pub use selector::{means_a_file, read_file};
 pub use store::Store;
 pub use transfer::{Imported, records};
 

@@ -3,9 +3,7 @@
 
 use crate::error::HistoryError;
 use nodegauge_measure::Failure;
-use nodegauge_measure::legible::escaped;
-use nodegauge_measure::record::{Record, SCHEMA};
-use serde::Deserialize;
+use nodegauge_measure::record::{Record, parse};
 use std::path::Path;
 
 /// Parsed selector.
@@ -62,32 +60,4 @@ pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
 /// Returns the text of a file without the byte order mark that editors of some systems write.
 pub(crate) fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
-}
-
-/// Parses a record from JSON. The error for a newer schema contains the name of that schema.
-///
-/// # Errors
-/// Fails with a message of one line that describes the problem.
-pub fn parse(text: &str) -> Result<Record, String> {
-    #[derive(Deserialize)]
-    struct Head {
-        schema: Option<String>,
-    }
-    if let Ok(record) = serde_json::from_str::<Record>(text)
-        && record.schema == SCHEMA
-    {
-        return Ok(record);
-    }
-    // Messages contain text of the record, which must not begin a line.
-    let message = |error: serde_json::Error| escaped(&error.to_string()).into_owned();
-    let head: Head = serde_json::from_str(text).map_err(message)?;
-    match head.schema.as_deref() {
-        // The record is parsed again from a JSON value, because this error has no line and column, which are useless in
-        // generated text.
-        Some(SCHEMA) => {
-            serde_json::from_str(text).and_then(serde_json::from_value).map_err(message)
-        }
-        Some(other) => Err(format!("found schema {}, required is {SCHEMA}", escaped(other))),
-        None => Err(format!("found no schema, required is {SCHEMA}")),
-    }
 }

@@ -3,9 +3,8 @@
 
 use crate::error::{Access, BUSY_TIMEOUT, HistoryError};
 use crate::schema::{self, DatabaseKind};
-use crate::selector;
 use nodegauge_measure::Failure;
-use nodegauge_measure::record::Record;
+use nodegauge_measure::record::{self, Record};
 use nodegauge_os::OutputError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
@@ -179,7 +178,7 @@ impl Store {
         let json = serde_json::to_string(record).map_err(|error| unfit(error.to_string()))?;
         // JSON has no infinities. Without this check, an infinite sample would fail only when the run is
         // shown.
-        selector::parse(&json).map_err(unfit)?;
+        record::parse(&json).map_err(unfit)?;
         rows(&self.connection, record, &json, own).map_err(|error| {
             match error.sqlite_error_code() {
                 Some(ErrorCode::ConstraintViolation) => Failure::usage(format!(

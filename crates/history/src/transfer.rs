@@ -5,7 +5,7 @@ use crate::selector;
 use crate::store::Store;
 use nodegauge_measure::Failure;
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::Record;
+use nodegauge_measure::record::{self, Record};
 use rusqlite::OptionalExtension;
 use serde::de::IgnoredAny;
 use std::collections::{BTreeMap, HashMap};
@@ -40,7 +40,7 @@ pub fn records<'a>(
         let value = values.next()?;
         let to = values.byte_offset();
         let whole = value.map_err(|error| error.to_string());
-        let record = whole.and_then(|_| selector::parse(&text[from..to]));
+        let record = whole.and_then(|_| record::parse(&text[from..to]));
         let begins = from + text[from..].len() - text[from..].trim_start().len();
         line += text[from..begins].matches('\n').count();
         let refusal = |cause| -> HistoryError {

@@ -22,6 +22,9 @@ pub struct DescribeOptions {
     pub dimms: Option<DimmSpec>,
     /// Name of the processor, for a machine whose processor name is unknown (e.g. a synthetic description).
     pub processor: Option<String>,
+    /// True to leave out what uses the CPUs or may take seconds: the measurement of the clock, and the query of NVIDIA's
+    /// library.
+    pub passive: bool,
 }
 
 /// Describes the machine with this topology. The files of a live machine are read below `root`.
@@ -30,7 +33,8 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
     let chip = chip(topology, root, options);
     let entry = catalog::find(chip.name.as_deref(), chip.identity.as_ref());
     let guest = if live { host::hypervisor(root, &chip) } else { None };
-    let measured = (live && root.is_live()).then(|| measured_clock(topology)).flatten();
+    let may_measure = live && root.is_live() && !options.passive;
+    let measured = may_measure.then(|| measured_clock(topology)).flatten();
     let kernel = live.then(|| host::frequency(root, "base_frequency")).flatten();
     let processor = processor(topology, &chip, entry.as_ref(), Clocks { kernel, measured });
     let cpus: Vec<u32> = topology.threads.iter().map(|thread| thread.cpu.0).take(1).collect();
@@ -45,7 +49,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         pages: live.then(|| memory::pages(root)),
         governor: if live { host::governors(root, &cpus).into_keys().next() } else { None },
         circumstances: live.then(|| host::circumstances(root, variables(root))),
-        devices: devices::described(topology, root),
+        devices: devices::described(topology, root, options.passive),
         source: topology.source.kind(),
         processor,
     }

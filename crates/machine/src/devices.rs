@@ -25,8 +25,9 @@ use nodegauge_measure::{BytesPerSec, TransfersPerSec};
 const PCI_IDS: [&str; 3] =
     ["usr/share/misc/pci.ids", "usr/share/hwdata/pci.ids", "usr/share/pci.ids"];
 
-/// Describes the devices of `topology`. The files of a live machine are read below `root`.
-pub(crate) fn described(topology: &Topology, root: &SysRoot) -> Vec<Device> {
+/// Describes the devices of `topology`. The files of a live machine are read below `root`. With `passive`, no vendor's
+/// library is queried.
+pub(crate) fn described(topology: &Topology, root: &SysRoot, passive: bool) -> Vec<Device> {
     let live = (topology.source == TopologySource::Live).then_some(root);
     let some = live.filter(|_| !topology.devices.is_empty());
     let names = some.and_then(|live_root| PCI_IDS.iter().find_map(|path| live_root.text(path)));
@@ -54,7 +55,9 @@ pub(crate) fn described(topology: &Topology, root: &SysRoot) -> Vec<Device> {
         })
         .collect();
     if let Some(live_root) = live {
-        nvidia::ask_library(&mut devices, live_root);
+        if !passive {
+            nvidia::ask_library(&mut devices, live_root);
+        }
         visible::hide(&mut devices, &topology.devices, live_root);
     }
     devices
@@ -63,7 +66,7 @@ pub(crate) fn described(topology: &Topology, root: &SysRoot) -> Vec<Device> {
 /// Returns two groups of devices of a live machine: those that compute and that this process can access, regardless of
 /// environment variables; and all devices that do not compute.
 pub fn reachable(topology: &Topology, root: &SysRoot) -> Vec<PciDevice> {
-    let described = described(topology, root);
+    let described = described(topology, root, false);
     let reached = |(device, pci): &(&Device, &PciDevice)| {
         !pci.computes() || visible::no_way_to(device, pci, root).is_none()
     };

@@ -11,8 +11,10 @@ pub mod stream {
     pub const TEST_ON_DEVICES: &str = "device_stream";
     /// Name of the Triad figure.
     pub const TRIAD: &str = "triad";
+    /// Kernel that copies an array.
+    pub const COPY: &str = "copy";
     /// Names of STREAM's four kernels, in STREAM's order.
-    pub const KERNELS: [&str; 4] = ["copy", "scale", "add", TRIAD];
+    pub const KERNELS: [&str; 4] = [COPY, "scale", "add", TRIAD];
 
     /// True if `test` is STREAM, on processors or on devices.
     pub fn is_test(test: &str) -> bool {

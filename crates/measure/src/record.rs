@@ -25,6 +25,7 @@ pub use measurement::{
 pub use saved_trips::SavedTrips;
 
 use crate::Seconds;
+use crate::legible::escaped;
 use crate::notice::Notice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -97,6 +98,34 @@ impl Record {
         if let Some(first) = first {
             self.measurements.retain(|m| m.host() == Some(&first) || m.is_published());
         }
+    }
+}
+
+/// Parses a record from JSON. The error for a newer schema contains the name of that schema.
+///
+/// # Errors
+/// Fails with a message of one line that describes the problem.
+pub fn parse(text: &str) -> Result<Record, String> {
+    #[derive(Deserialize)]
+    struct Head {
+        schema: Option<String>,
+    }
+    if let Ok(record) = serde_json::from_str::<Record>(text)
+        && record.schema == SCHEMA
+    {
+        return Ok(record);
+    }
+    // Messages contain text of the record, which must not begin a line.
+    let message = |error: serde_json::Error| escaped(&error.to_string()).into_owned();
+    let head: Head = serde_json::from_str(text).map_err(message)?;
+    match head.schema.as_deref() {
+        // The record is parsed again from a JSON value, because this error has no line and column, which are useless in
+        // generated text.
+        Some(SCHEMA) => {
+            serde_json::from_str(text).and_then(serde_json::from_value).map_err(message)
+        }
+        Some(other) => Err(format!("found schema {}, required is {SCHEMA}", escaped(other))),
+        None => Err(format!("found no schema, required is {SCHEMA}")),
     }
 }
 

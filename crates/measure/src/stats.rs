@@ -111,6 +111,15 @@ pub const TWO_SIDED: f64 = 1.959_964;
 /// Quantile of the normal distribution for a probability of 90 %.
 pub const FOUND: f64 = 1.281_552;
 
+/// Returns the quantile of the normal distribution above which is the probability `tail` (at most 0.5). The error is
+/// below 0.0005. Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.2.23.
+pub fn normal_quantile(tail: f64) -> f64 {
+    let t = (-2.0 * tail.ln()).sqrt();
+    let above = 2.515_517 + t * (0.802_853 + t * 0.010_328);
+    let below = 1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308));
+    t - above / below
+}
+
 /// Returns the quantile of Student's t distribution at the probability for which the normal quantile is `z`.
 /// The error is below 1 % from two degrees of `freedom` on. Expansion of Abramowitz and Stegun, "Handbook of
 /// Mathematical Functions", 26.7.5.
@@ -160,6 +169,15 @@ mod tests {
         assert_eq!(ranks(10), Some([2.0, 9.0]));
         assert_eq!(ranks(100), Some([40.0, 61.0]));
         assert!(ranks(5000).is_some_and(|[lo, hi]| lo > 2400.0 && hi < 2600.0));
+    }
+
+    #[test]
+    fn normal_quantiles_are_those_of_the_tables() {
+        for (tail, quantile) in
+            [(0.025, TWO_SIDED), (0.1, FOUND), (0.005, 2.5758), (0.0005, 3.2905)]
+        {
+            assert!((normal_quantile(tail) - quantile).abs() < 0.0005, "{tail}");
+        }
     }
 
     #[test]

@@ -7,8 +7,6 @@ use crate::{Failure, Notice, NoticeId};
 use std::fmt;
 use std::str::FromStr;
 
-/// Maximum number of axes of a sweep.
-const MOST_AXES: usize = 2;
 /// Maximum number of combinations that one run measures.
 const MOST_COMBINATIONS: usize = 256;
 /// Name of the grammar in error messages.
@@ -20,9 +18,11 @@ pub trait Setting: Clone + PartialEq + fmt::Display + 'static {
     const EXAMPLE: &'static str;
     /// List of the axes, for the error message on an unknown axis.
     const EXPECTED: &'static str;
+    /// Maximum number of axes of a sweep.
+    const MOST_AXES: usize = 2;
 
     /// Returns the name of the axis that the value belongs to.
-    fn axis(&self) -> &'static str;
+    fn axis(&self) -> &str;
 
     /// Returns the syntax of the values of axis `name`; `None` if there is no such axis.
     fn values(name: &str) -> Option<AxisSyntax<Self>>;
@@ -34,24 +34,27 @@ pub trait Setting: Clone + PartialEq + fmt::Display + 'static {
     }
 }
 
+/// Parser of the text of one value or of a list.
+type ValueParser<S> = Box<dyn Fn(&str) -> Result<Vec<S>, Wrong>>;
+
 /// Syntax of the values of an axis.
 pub struct AxisSyntax<S> {
     /// Separator of the values; `None` if lists have their own grammar.
     pub separator: Option<char>,
     /// Parser of one value between separators, or of the whole list if `separator` is `None`.
-    pub read: fn(&str) -> Result<Vec<S>, Wrong>,
+    pub read: ValueParser<S>,
     /// Values of the axis if the user types only its name; empty if the axis requires values.
     pub alone: Vec<S>,
 }
 
 impl<S> AxisSyntax<S> {
     /// Returns the syntax of values separated by commas.
-    pub fn parted(read: fn(&str) -> Result<Vec<S>, Wrong>) -> Self {
-        Self { separator: Some(','), read, alone: Vec::new() }
+    pub fn parted(read: impl Fn(&str) -> Result<Vec<S>, Wrong> + 'static) -> Self {
+        Self { separator: Some(','), read: Box::new(read), alone: Vec::new() }
     }
 
     /// Returns the syntax of lists that have their own grammar.
-    pub fn listed(read: fn(&str) -> Result<Vec<S>, Wrong>) -> Self {
+    pub fn listed(read: impl Fn(&str) -> Result<Vec<S>, Wrong> + 'static) -> Self {
         Self { separator: None, ..Self::parted(read) }
     }
 
@@ -116,7 +119,7 @@ impl<S: Setting> Axis<S> {
     }
 
     /// Returns the name of the axis.
-    pub fn name(&self) -> &'static str {
+    pub fn name(&self) -> &str {
         self.0[0].axis()
     }
 
@@ -137,7 +140,8 @@ impl<S: Setting> FromStr for Axis<S> {
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new(WHAT, S::EXAMPLE, text);
-        let name = cursor.take_while(|c| c.is_ascii_alphabetic() || c == '-');
+        // The name of a variable may follow the axis: env:OMP_SCHEDULE.
+        let name = cursor.take_while(|c| c.is_ascii_alphanumeric() || "-_:".contains(c));
         let alone = cursor.at_end();
         if !alone {
             cursor.expect('=', "expected '=' after the axis")?;
@@ -205,8 +209,9 @@ pub fn check<S: Setting>(axes: &[Axis<S>], is_fixed: impl Fn(&str) -> bool) -> R
         return Err(Failure::usage(format!("--{name} is both fixed and swept"))
             .hint(format!("leave out --{name}, e.g. --sweep {axis}")));
     }
-    if axes.len() > MOST_AXES {
-        let failure = Failure::usage("a sweep has at most two axes");
+    if axes.len() > S::MOST_AXES {
+        let most = if S::MOST_AXES == 2 { "two" } else { "three" };
+        let failure = Failure::usage(format!("a sweep has at most {most} axes"));
         return Err(failure.hint("set one of the axes to a single value with its own option"));
     }
     Ok(())

@@ -34,7 +34,7 @@ pub use options::MessageOptions;
 pub use pattern::Pattern;
 pub use plan::{MessageRequest, MessagesPlan, RankPairs};
 
-use nodegauge_gauge::view::Section;
+use nodegauge_gauge::view::{Reach, Section};
 use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::Failure;
 use nodegauge_measure::keys::ConfigKind;
@@ -81,6 +81,12 @@ impl Gauge for Messages {
         let any_mpi = record.measurements.iter().any(|m| is_small(m) && by_mpi(m));
         let small = |m: &Measurement| (is_small(m) && (by_mpi(m) || !any_mpi)).then_some(-m.value?);
         vec![Headline::of("messages", "8 B latency of the nearest pair", record, GAUGE, small)]
+    }
+
+    fn reach(&self, _: &Record, figure: &Measurement) -> Option<Reach> {
+        let floor = figure.read_config::<MessageConfig>().floor?;
+        let basis = "shared memory between these cores, without MPI".to_owned();
+        Some(Reach { value: floor.value, basis })
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {

@@ -39,7 +39,7 @@ pub fn set_affinity_to_all() -> Result<(), SysError> {
     set_affinity_mask(&vec![u64::MAX; 1024])
 }
 
-fn set_affinity_mask(mask: &[u64]) -> Result<(), SysError> {
+pub(crate) fn set_affinity_mask(mask: &[u64]) -> Result<(), SysError> {
     // SAFETY: the kernel reads the number of bytes that the call passes, which is the length of the slice.
     let result =
         unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(mask), mask.as_ptr()) };

@@ -11,8 +11,11 @@
 
 use crate::input::LONGEST_TEXT;
 use crate::signal_delay::SignalDelay;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open,
+    waitid,
 };
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -112,10 +115,11 @@ pub fn run_child(
         if signals.caught() { Some(KillReason::Interrupted) } else { stop }
     };
     let end = child.wait(limits, &mut poll);
+    let seconds = child.started.elapsed().as_secs_f64();
     // Descendants may keep the pipe open. Therefore they are killed before the wait for the remaining output.
     kill_marked(&mark);
     let end = end?;
-    let (stdout, output) = child.output(end);
+    let (stdout, output) = child.output(end, seconds);
     listen(&stdout);
     Ok(output)
 }
@@ -158,6 +162,8 @@ impl Supervised {
         poll: &mut dyn FnMut(&Collector) -> Option<KillReason>,
     ) -> Result<ChildEnd, ChildError> {
         let leader = Pid::from_child(&self.child);
+        // Kernels before 5.3 have no descriptors of processes; the end is then noticed at the next check.
+        let ending = pidfd_open(leader, PidfdFlags::empty()).ok();
         let stop = loop {
             let ended = has_ended(leader);
             if !matches!(ended, Ok(false)) {
@@ -173,7 +179,7 @@ impl Supervised {
             if self.started.elapsed() >= limits.time {
                 break Ok(Some(KillReason::TimedOut));
             }
-            std::thread::sleep(POLL_INTERVAL);
+            wait_for_end(ending.as_ref());
         };
         if matches!(stop, Ok(Some(_))) && !limits.grace.is_zero() {
             let _ = kill_process_group(leader, Signal::TERM);
@@ -195,8 +201,7 @@ impl Supervised {
     }
 
     /// Returns the remaining standard output, and the result of an ended child.
-    fn output(self, end: ChildEnd) -> (String, ChildOutput) {
-        let seconds = self.started.elapsed().as_secs_f64();
+    fn output(self, end: ChildEnd, seconds: f64) -> (String, ChildOutput) {
         self.stdout.wait();
         self.stderr.wait();
         let end = match end {
@@ -210,6 +215,14 @@ impl Supervised {
         let stderr = self.stderr.take();
         (stdout, ChildOutput { end, stderr, seconds })
     }
+}
+
+/// Waits for the end of the process of this descriptor, at most for [`POLL_INTERVAL`].
+fn wait_for_end(process: Option<&OwnedFd>) {
+    let Some(process) = process else { return std::thread::sleep(POLL_INTERVAL) };
+    let interval = Timespec { tv_sec: 0, tv_nsec: POLL_INTERVAL.subsec_nanos().into() };
+    // An interrupted wait is only a shorter one.
+    let _ = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&interval));
 }
 
 /// Returns true if the child has ended, without reaping it.
@@ -236,9 +249,20 @@ fn kill_marked(mark: &str) {
     }
 }
 
-/// Returns the running processes whose environment contains `mark`.
+/// Kills all processes that a process has started with [`run_child`], and their descendants, for a process that was
+/// killed and cannot do so itself.
+pub fn kill_marked_by(process: u32) {
+    kill_marked(&format!("{process}-"));
+}
+
+/// Returns the running processes whose environment contains `mark`, or a mark that begins with `mark` if it ends with
+/// `-`.
 fn marked_processes(mark: &str) -> Vec<Pid> {
     let variable = format!("{MARK}={mark}");
+    let is_marked = |entry: &&[u8]| {
+        let begins = entry.starts_with(variable.as_bytes());
+        begins && (mark.ends_with('-') || entry.len() == variable.len())
+    };
     let Ok(folders) = std::fs::read_dir("/proc") else { return Vec::new() };
     folders
         .flatten()
@@ -247,7 +271,7 @@ fn marked_processes(mark: &str) -> Vec<Pid> {
             // The environment of an ended process is empty, and that of another user's process cannot be read.
             let environment = std::fs::read(folder.path().join("environ")).ok()?;
             let mut entries = environment.split(|byte| *byte == 0);
-            entries.find(|entry| *entry == variable.as_bytes())?;
+            entries.find(is_marked)?;
             Pid::from_raw(number)
         })
         .collect()
@@ -457,6 +481,12 @@ mod tests {
         let pid = printed.trim().to_owned();
         assert!(!pid.is_empty(), "the descendant printed its number");
         assert!(!is_alive(&pid), "descendant {pid} is alive");
+    }
+
+    #[test]
+    fn the_time_of_a_child_ends_with_the_child() {
+        let (_, output) = run("sleep 0.05 & wait; sleep 60 &", LIMITS);
+        assert!((0.05..5.0).contains(&output.seconds), "{}", output.seconds);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod barrier;
 mod bus_error;
 mod call;
 mod child;
+mod child_place;
 mod end_request;
 mod fork;
 mod input;
@@ -35,8 +36,9 @@ pub use bus_error::BusErrorGuard;
 pub use call::{SysError, check};
 pub use child::{
     ChildEnd, ChildError, ChildLimits, ChildOutput, KillOnDrop, KillReason, first_errors,
-    last_lines, run_child,
+    kill_marked_by, last_lines, run_child,
 };
+pub use child_place::{ChildPlace, disable_huge_pages};
 pub use end_request::{end_request, is_end_requested};
 pub use fork::{AnswerLimits, ChildAnswer, ForkedChild, ask_child, check_alone, fork, receive};
 pub use input::{LONGEST_TEXT, read_file, read_input};

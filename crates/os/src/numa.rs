@@ -6,6 +6,9 @@ use crate::call::{SysError, check};
 /// Number of NUMA nodes in a node mask, which is the maximum of all Linux configurations (`MAX_NUMNODES`).
 const NODES_MOST: usize = 1024;
 
+/// Name of the call that sets the policy of a thread.
+pub(crate) const SET_POLICY: &str = "set_mempolicy";
+
 /// Flag `MPOL_F_ADDR` of the kernel's mempolicy.h, which requests the policy of an address. The libc crate does not
 /// define it.
 const POLICY_OF_ADDRESS: libc::c_ulong = 1 << 1;
@@ -78,16 +81,28 @@ pub fn mbind(
 /// Sets the NUMA policy of the calling thread. The policy applies to pages that the thread touches first, except in
 /// ranges with their own policy. Processes that the thread forks inherit the policy.
 pub fn set_policy_of_thread(mode: libc::c_int, nodes: &[u32]) -> Result<(), SysError> {
-    let (mask, bits) = nodes_to_set("set_mempolicy", nodes)?;
-    let pointer = mask.as_ref().map_or(std::ptr::null(), |mask| mask.as_ptr());
+    let (mask, bits) = nodes_to_set(SET_POLICY, nodes)?;
+    set_policy_mask(mode, mask.as_deref(), bits)
+}
+
+/// Sets the policy of [`set_policy_of_thread`] from the mask and the length of [`nodes_to_set`]. Allocates no memory.
+pub(crate) fn set_policy_mask(
+    mode: libc::c_int,
+    mask: Option<&[u64]>,
+    bits: usize,
+) -> Result<(), SysError> {
+    let pointer = mask.map_or(std::ptr::null(), <[u64]>::as_ptr);
     // SAFETY: the kernel reads NODES_MOST bits of the mask, which has this length, or there is no mask.
     let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, pointer, bits) };
-    check("set_mempolicy", result).map(drop)
+    check(SET_POLICY, result).map(drop)
 }
 
 /// Returns the node mask of a policy, and the length that must be passed with the mask. The mask is absent if there are
 /// no nodes. The kernel reads one bit less than the passed length.
-fn nodes_to_set(call: &'static str, nodes: &[u32]) -> Result<(Option<Vec<u64>>, usize), SysError> {
+pub(crate) fn nodes_to_set(
+    call: &'static str,
+    nodes: &[u32],
+) -> Result<(Option<Vec<u64>>, usize), SysError> {
     if nodes.iter().any(|node| *node as usize >= NODES_MOST) {
         return Err(SysError { call, errno: libc::EINVAL });
     }

@@ -290,7 +290,7 @@ fn omp_places(place: &RankPlace) -> String {
 
 /// Returns the OpenMP variables of a process that its launcher binds. If the CPUs of the process's threads differ, the
 /// variables contain places; otherwise they disable thread binding.
-fn threads_within(place: &RankPlace) -> Vec<(&'static str, String)> {
+pub fn threads_within(place: &RankPlace) -> Vec<(&'static str, String)> {
     let threads = &place.placement.threads;
     let differ = threads.windows(2).any(|two| two[0].cpus != two[1].cpus);
     if differ {

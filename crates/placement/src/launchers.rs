@@ -80,6 +80,12 @@ const LAUNCHERS: [Launcher; 5] = [
     },
 ];
 
+/// Returns the environment variables by which a process finds out that it is one of several ranks. A program that is
+/// started without them runs on its own.
+pub fn rank_variables() -> impl Iterator<Item = &'static str> {
+    LAUNCHERS.iter().flat_map(|launcher| [launcher.rank, launcher.ranks])
+}
+
 /// Returns a function that reads an environment variable as a number.
 fn number_of(lookup: impl Fn(&str) -> Option<String>) -> impl Fn(&str) -> Option<u32> {
     move |name| lookup(name)?.trim().parse().ok()
@@ -169,6 +175,7 @@ impl Started {
         })
     }
 
+<<<<<<< HEAD
     /// Returns the tasks of a Slurm step on this node as a job of their own; `node` is the name of the node. Returns
     /// `None` outside of a step.
     pub fn slurm_tasks_of_node(node: &str) -> Option<Self> {
@@ -204,6 +211,12 @@ impl Started {
     pub fn on_host(&self, host: &str, rank: u32, ranks: u32) -> Self {
         let job = format!("{}/{host}", self.job);
         Self { launcher: self.launcher, rank, ranks, here: Some(ranks), job }
+=======
+    /// Returns a name of the job for files: letters, digits, hyphens and points.
+    pub fn file_name(&self) -> String {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+        self.job.chars().map(|c| if is_plain(c) { c } else { '-' }).take(64).collect()
+>>>>>>> main
     }
 
     /// True if some ranks are on other hosts.

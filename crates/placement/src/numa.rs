@@ -227,15 +227,22 @@ impl MemoryPolicy {
         &self,
         set: impl FnOnce(libc::c_int, &[u32]) -> Result<(), SysError>,
     ) -> Result<(), SysError> {
+        match self.in_kernel_form() {
+            Some((mode, nodes)) => set(mode, &nodes),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the mode and the nodes in the kernel's form; `None` for the default policy.
+    pub fn in_kernel_form(&self) -> Option<(libc::c_int, Vec<u32>)> {
         let mode = match self {
-            Self::Default => return Ok(()),
+            Self::Default => return None,
             Self::Local => libc::MPOL_LOCAL,
             Self::Interleave(_) => libc::MPOL_INTERLEAVE,
             Self::Bind(_) => libc::MPOL_BIND,
             Self::Preferred(_) => libc::MPOL_PREFERRED,
         };
-        let nodes: Vec<u32> = self.nodes().unwrap_or_default().iter().map(|node| node.0).collect();
-        set(mode, &nodes)
+        Some((mode, self.nodes().unwrap_or_default().iter().map(|node| node.0).collect()))
     }
 
     /// Returns the kernel's policy for the mapping that contains `address`. Returns `None` for a policy that this type

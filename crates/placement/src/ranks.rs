@@ -21,6 +21,7 @@ use crate::numa::{MemoryPolicy, NumaSpec};
 use crate::plan::{Placement, PlacementRequest, ThreadPlace, plan};
 use nodegauge_machine::{CpuId, NodeId, Topology};
 use nodegauge_measure::quantity::counted;
+use nodegauge_os::ChildPlace;
 use sockets::Sockets;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -194,6 +195,12 @@ impl RankPlace {
         let bind = if cpus.is_empty() { Bind::None } else { Bind::Close };
         let placement = Placement::new(bind, "as given", vec![cpus]);
         Self { rank: Some(rank), placement, memory: MemoryPolicy::Default }
+    }
+
+    /// Returns the place as settings of a child process.
+    pub fn child_place(&self) -> ChildPlace {
+        let cpus = self.bound_cpus().map(|cpus| cpus.iter().map(|cpu| cpu.0).collect());
+        ChildPlace { cpus, memory: self.memory.in_kernel_form(), without_huge_pages: false }
     }
 
     /// Returns the CPUs of all threads of the rank in numeric order; `None` if the rank is not bound.

@@ -4,16 +4,16 @@
 (() => {
   const dark = matchMedia('(prefers-color-scheme: dark)');
   const paper = matchMedia('print');
-  const SYMBOLS = ['circle', 'rect', 'triangle', 'diamond', 'roundRect', 'arrow'];
-  // Colours of Okabe and Ito, which colour-blind readers can distinguish, without black and yellow:
-  // they are not legible on both backgrounds.
-  const COLOURS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#56b4e9', '#e69f00'];
-  const VIRIDIS = ['#440154', '#414487', '#2a788e', '#22a884', '#7ad151', '#fde725'];
   const PREFIXES = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k'], [1, ''], [1e-3, 'm'], [1e-6, 'µ'], [1e-9, 'n']];
+  const SIZES = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   // Pictures with more dots than this are drawn on a canvas, which is faster than SVG.
   const MANY = 2000;
   // Minimum ratio of the greatest to the least value for a logarithmic axis.
   const WIDE = 10;
+  // Pictures that are narrower than this name their curves above the picture instead of at the ends of the curves.
+  const NARROW = 560;
+  const SYMBOLS = ['circle', 'rect', 'triangle', 'diamond'];
+  const FONT = 12;
 
   const node = (name, text = '', attributes = {}) => {
     const made = document.createElement(name);
@@ -22,55 +22,230 @@
     return made;
   };
 
-  const words = (value, unit) => {
+  const digits = (x, n = 4) => String(Number(x.toPrecision(n)));
+
+  const words = (value, unit, n = 4) => {
     if (value === null || value === undefined || !Number.isFinite(value)) return '?';
-    const digits = (x) => String(Number(x.toPrecision(4)));
     if (unit === 'B') {
       const step = value < 1024 ? 0 : Math.min(4, Math.floor(Math.log2(value) / 10));
-      return `${digits(value / 1024 ** step)} ${['B', 'KiB', 'MiB', 'GiB', 'TiB'][step]}`;
+      return `${digits(value / 1024 ** step, n)} ${SIZES[step]}`;
     }
-    if (!unit || ['x', 'FLOP/B'].includes(unit)) return digits(value) + (unit ? ` ${unit}` : '');
-    const [scale, prefix] = PREFIXES.find(([scale]) => Math.abs(value) >= scale) || PREFIXES.at(value ? -1 : 4);
-    return `${digits(value / scale)} ${prefix}${unit}`;
+    if (unit === 'FLOP/B' && value < 1 && Number.isInteger(Math.log2(value))) return `1/${2 ** -Math.log2(value)}`;
+    if (!unit || ['x', 'FLOP/B'].includes(unit)) return digits(value, n) + (unit === 'x' ? ' x' : '');
+    const [scale, prefix] = PREFIXES.find(([scale]) => Math.abs(value) >= scale * 0.9999) || PREFIXES.at(value ? -1 : 4);
+    return `${digits(value / scale, n)} ${prefix}${unit}`;
   };
 
   const unitOf = (scale) => scale.rate || { bytes: 'B', nanoseconds: 's', microseconds: 's', intensity: 'FLOP/B', number: '' }[scale];
 
-  const axis = (values, unit, more = {}) => {
-    const positive = values.filter((value) => value > 0);
-    const [least, most] = [positive.reduce((a, b) => Math.min(a, b), Infinity), positive.reduce((a, b) => Math.max(a, b), 0)];
-    const log = unit === 'B' || (positive.length === values.length && most / least > WIDE);
-    return {
-      type: log ? 'log' : 'value',
-      logBase: unit === 'B' ? 2 : 10,
-      ...(log ? { min: least, max: most } : {}),
-      axisLabel: { formatter: (value) => words(value, unit), hideOverlap: true },
-      splitLine: { show: true },
-      ...more,
-    };
+  const pen = document.createElement('canvas').getContext('2d');
+  const widthOf = (text, size = FONT, weight = 400) => {
+    pen.font = `${weight} ${size}px ${getComputedStyle(document.body).fontFamily}`;
+    return Math.max(0, ...String(text).split('\n').map((line) => pen.measureText(line).width));
+  };
+  const widest = (texts, weight = 400) => texts.reduce((most, text) => Math.max(most, widthOf(text, FONT, weight)), 0);
+
+  // Cuts a text that is wider than the room for it.
+  const cut = (text, room) => {
+    if (widthOf(text) <= room) return text;
+    let shown = text;
+    while (shown.length > 1 && widthOf(`${shown}…`) > room) shown = shown.slice(0, -1);
+    return `${shown.trimEnd()}…`;
   };
 
-  // For each kind of figure, the options of ECharts and the rows of the table.
+  // Breaks a text at spaces into lines that fit the room, at most three.
+  const broken = (text, room) => {
+    const lines = [''];
+    for (const word of text.split(' ')) {
+      const longer = `${lines.at(-1)} ${word}`.trim();
+      if (widthOf(longer) <= room || !lines.at(-1)) lines[lines.length - 1] = longer;
+      else lines.push(word);
+    }
+    const kept = lines.slice(0, 3);
+    if (lines.length > 3) kept[2] = `${kept[2]} …`;
+    return kept.map((line) => cut(line, room)).join('\n');
+  };
+
+  // Colours of the page: four for data, one for doubt.
+  const theme = () => {
+    const style = getComputedStyle(document.body);
+    const colour = (name) => style.getPropertyValue(`--${name}`).trim();
+    const all = Object.fromEntries(['panel', 'ink', 'faint', 'line', 'grid', 'pale', 'heat0', 'heat1', 'doubt'].map((name) => [name, colour(name)]));
+    return { ...all, data: [1, 2, 3, 4].map((n) => colour(`c${n}`)), font: style.fontFamily };
+  };
+
+  // Ticks between two values: powers of two for sizes, otherwise decades or round steps, at most `most`.
+  const ticksOf = (least, most, unit, log, count) => {
+    if (unit === 'B' || unit === 'FLOP/B') {
+      const [from, to] = [Math.ceil(Math.log2(least) - 1e-9), Math.floor(Math.log2(most) + 1e-9)];
+      const step = [1, 2, 3, 4, 5, 10, 20].find((step) => (to - from) / step + 1 <= count) || 40;
+      const first = Math.ceil(from / step) * step;
+      return Array.from({ length: Math.max(0, Math.floor((to - first) / step) + 1) }, (_, i) => 2 ** (first + i * step));
+    }
+    if (log) {
+      const [from, to] = [Math.floor(Math.log10(least)), Math.ceil(Math.log10(most))];
+      const decades = Array.from({ length: to - from + 1 }, (_, i) => from + i);
+      const within = (value) => value >= least * 0.9999 && value <= most * 1.0001;
+      for (const factors of [[1, 2, 5], [1, 3], [1]]) {
+        const ticks = decades.flatMap((decade) => factors.map((factor) => factor * 10 ** decade)).filter(within);
+        if (ticks.length <= count && ticks.length > 2) return ticks;
+      }
+      const step = Math.ceil(decades.length / count);
+      if (decades.length <= 2) return ticksOf(least, most, unit, false, count);
+      return decades.filter((_, i) => i % step === 0).map((decade) => 10 ** decade).filter(within);
+    }
+    const raw = (most - least) / Math.max(1, count - 1);
+    if (!(raw > 0)) return [least];
+    const power = 10 ** Math.floor(Math.log10(raw));
+    const step = [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= raw * 0.9999);
+    const first = Math.ceil(least / step - 1e-9);
+    return Array.from({ length: Math.floor(most / step - first + 1e-9) + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+  };
+
+  // Axis over these values with room at both ends, and its ticks. Linear axes of rates begin at zero.
+  const axisOf = (values, unit, { room, count, given = [], from = 0, log: wanted }) => {
+    const finite = values.filter(Number.isFinite);
+    const positive = finite.filter((value) => value > 0);
+    let [least, most] = [positive.reduce((a, b) => Math.min(a, b), Infinity), positive.reduce((a, b) => Math.max(a, b), 0)];
+    if (!positive.length) [least, most] = [0, 1];
+    const log = wanted ?? (least > 0 && (unit === 'B' || unit === 'FLOP/B' || (positive.length === finite.length && most / least > WIDE)));
+    if (log) {
+      if (most <= least * 1.0001) [least, most] = [least / 2, most * 2];
+      const span = Math.log(most / least) * room;
+      [least, most] = [least * Math.exp(-span), most * Math.exp(span)];
+    } else {
+      least = Number.isFinite(from) ? from : least - (most - least) * room;
+      most += (most - least || Math.abs(most) || 1) * room;
+    }
+    const ticks = given.length && given.length <= count ? given : ticksOf(least, most, unit, log, count);
+    return { least, most, log, ticks };
+  };
+
+  const axisOption = ({ least, most, log, ticks }, unit, t, more = {}) => ({
+    type: log ? 'log' : 'value', min: least, max: most,
+    axisLabel: { customValues: ticks, formatter: (value) => words(value, unit), color: t.faint, fontSize: FONT, showMinLabel: true, showMaxLabel: true },
+    axisTick: { show: false, customValues: ticks }, axisLine: { show: false }, minorTick: { show: false },
+    splitLine: { show: true, lineStyle: { color: t.grid } },
+    nameTextStyle: { color: t.faint, fontSize: FONT }, ...more,
+  });
+
+  const nameBelow = (name, log) => ({ name: name ? `${name}${log ? ', logarithmic' : ''}` : '', nameLocation: 'middle', nameGap: 28 });
+
+  // Place of a value on an axis, 0 to 1.
+  const place = ({ least, most, log }, value) => (log ? Math.log(value / least) / Math.log(most / least) : (value - least) / (most - least));
+
+  // Heights of labels that must not overlap: moves them apart, and keeps them between the ends.
+  const apart = (wanted, gap, low, high) => {
+    const order = wanted.map((y, i) => [y, i]).sort((a, b) => a[0] - b[0]);
+    for (let i = 1; i < order.length; i += 1) order[i][0] = Math.max(order[i][0], order[i - 1][0] + gap);
+    let limit = high;
+    for (let i = order.length - 1; i >= 0; i -= 1) { order[i][0] = Math.min(order[i][0], limit); limit = order[i][0] - gap; }
+    const found = [];
+    order.forEach(([y, i]) => { found[i] = Math.max(y, low); });
+    return found;
+  };
+
+  const text = (t, x, y, string, more = {}) => ({ type: 'text', silent: true, x, y, ...more.at, style: { text: string, fill: t.ink, font: `${more.weight || 400} ${FONT}px ${t.font}`, lineHeight: 15, ...more.style } });
+  const line = (x1, y1, x2, y2, colour, more = {}) => ({ type: 'line', silent: true, shape: { x1, y1, x2, y2 }, style: { stroke: colour, lineWidth: 1, fill: null, ...more } });
+
+  const mix = (a, b, share) => {
+    const parts = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+    const [from, to] = [parts(a), parts(b)];
+    return `#${from.map((x, i) => Math.round(x + (to[i] - x) * share).toString(16).padStart(2, '0')).join('')}`;
+  };
+  const luminance = (colour) => [0.2126, 0.7152, 0.0722].reduce((sum, weight, i) => {
+    const x = parseInt(colour.slice(1 + 2 * i, 3 + 2 * i), 16) / 255;
+    return sum + weight * (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
+  }, 0);
+
+  // For each kind of figure: the rows of its table, and a function that returns its options for a width and a theme.
   const kinds = {
     chart(of) {
       const [x, y] = [unitOf(of.x), unitOf(of.y)];
-      const shown = of.series.map((one) => one.dots.filter(([a, b]) => a > 0 && b > 0));
-      const dots = shown.flat();
-      const marks = of.marks.map(([a, b, text]) => ({ coord: [a, b], value: text, name: text }));
+      const isShown = ([a, b]) => a > 0 && (b > 0 || b === null);
+      const straight = of.series.some((one) => one.joined === 'straight');
+      const own = of.series.filter((one) => one.joined !== 'straight');
+      const roofs = of.series.filter((one) => one.joined === 'straight');
+      const shown = of.series.map((one) => one.dots.filter(isShown));
+      const dots = shown.flat().filter((dot) => dot[1] !== null);
+      const remark = (a, b) => (of.marks.find((m) => m[0] === a && m[1] === b) || [])[2] || '';
+      const named = own.length > 1 || (own.length === 1 && straight);
       return {
+        height: straight ? 520 : 380,
         rows: [['curve', `x${x && `, ${x}`}`, `y${y && `, ${y}`}`, 'remark'], ...of.series.flatMap((one) =>
-          one.dots.map(([a, b]) => [one.name, a, b, (of.marks.find((m) => m[0] === a && m[1] === b) || [])[2] || '']))],
-        option: {
-          legend: {},
-          tooltip: { formatter: (p) => `${p.seriesName}\n${words(p.value[0], x)}: ${words(p.value[1], y)}` },
-          xAxis: axis(dots.map((dot) => dot[0]), x, x ? {} : { min: 'dataMin' }),
-          yAxis: axis(dots.map((dot) => dot[1]), y),
-          series: of.series.map((one, i) => ({
-            type: one.joined === 'apart' ? 'scatter' : 'line', name: one.name, data: shown[i], symbolSize: one.joined === 'apart' ? 10 : 7,
-            symbol: one.joined === 'straight' ? 'none' : SYMBOLS[(i + Math.floor(i / COLOURS.length)) % SYMBOLS.length],
-            lineStyle: { type: ['solid', 'dashed', 'dotted'][Math.floor(i / COLOURS.length) % 3] },
-            ...(i === 0 && marks.length ? { markPoint: { symbol: 'pin', symbolSize: 36, data: marks, label: { formatter: (p) => p.name, position: 'top', fontSize: 11 } } } : {}),
-          })),
+          one.dots.filter((dot) => dot[1] !== null).map(([a, b]) => [one.name, a, b, remark(a, b)]))],
+        key: (t) => (named && !straight ? own.map((one, i) => ({ name: one.name, colour: t.data[i % 4], dash: ['solid', 'dashed', 'dotted'][Math.floor(i / 4) % 3] })) : []),
+        pick: straight ? (p) => (of.series[p.seriesIndex]?.notes || [])[p.dataIndex] : null,
+        option(width, height, t) {
+          const narrow = width < NARROW;
+          const guidesX = of.guides.filter((guide) => guide.axis === 'x');
+          const guidesY = of.guides.filter((guide) => guide.axis === 'y');
+          const ys = dots.map((dot) => dot[1]).concat(guidesY.map((guide) => guide.at));
+          const horizontal = axisOf(dots.map((dot) => dot[0]), x, { room: straight ? 0.02 : 0.03, count: Math.max(3, Math.floor(width / (x === 'B' ? 80 : 110))), given: x ? [] : [...new Set(of.ticks)], from: x ? 0 : NaN });
+          const vertical = axisOf(ys, y, { room: straight ? 0.06 : 0.05, count: Math.max(3, Math.floor(height / 60)), log: straight || undefined });
+          const atEnds = named && !narrow && !straight;
+          const endText = (one) => cut(one.name, 190);
+          const flat = roofs.filter((one) => one.dots.length === 2 && one.dots[0][1] === one.dots[1][1]);
+          const roofText = (one) => `${one.name} ${words(one.dots[0][1], y, 3)}`;
+          const right = atEnds ? widest(own.map(endText), 600) + 20 : straight && !narrow ? widest(flat.map(roofText), 600) + 16 : 20;
+          const left = widest(vertical.ticks.map((tick) => words(tick, y))) + 12;
+          const [plotX, plotRight] = [left, width - right];
+          // Labels of vertical lines stand in as few rows above the picture as they need.
+          const rows = [];
+          const labelled = guidesX.filter((guide) => guide.at >= horizontal.least && guide.at <= horizontal.most).sort((a, b) => a.at - b.at).map((guide) => {
+            const at = plotX + place(horizontal, guide.at) * (plotRight - plotX);
+            const half = widthOf(guide.text) / 2 + 6;
+            const centre = Math.min(Math.max(at, half), width - half);
+            let row = rows.findIndex((end) => end <= centre - half);
+            if (row < 0) row = rows.length;
+            rows[row] = centre + half;
+            return { ...guide, pixel: at, centre, row };
+          });
+          const top = 12 + rows.length * 18;
+          const bottom = 30 + (of.names[0] || horizontal.log ? 22 : 0);
+          const plotBottom = height - bottom;
+          const yPixel = (value) => plotBottom - place(vertical, value) * (plotBottom - top);
+          const graphics = [];
+          for (const guide of labelled) {
+            graphics.push(line(guide.pixel, top - 4, guide.pixel, plotBottom, t.faint, { lineDash: [4, 4] }));
+            graphics.push(text(t, guide.centre, 2 + guide.row * 18, guide.text, { style: { fill: t.faint, textAlign: 'center' } }));
+          }
+          for (const guide of guidesY) {
+            const at = yPixel(guide.at);
+            graphics.push(line(plotX, at, plotRight, at, t.faint, { lineDash: [4, 4] }));
+            graphics.push(text(t, plotRight - 4, at + 4, guide.text, { style: { fill: t.faint, textAlign: 'right' } }));
+          }
+          const colour = (i) => t.data[i % 4];
+          const shade = (i) => ['solid', 'dashed', 'dotted'][Math.floor(i / 4) % 3];
+          if (atEnds) {
+            const ends = own.map((one) => one.dots.filter(([a, b]) => a > 0 && b > 0).at(-1));
+            const heights = apart(ends.map((end) => (end ? yPixel(end[1]) - 7 : top)), 16, 0, plotBottom - 14);
+            own.forEach((one, i) => ends[i] && graphics.push(text(t, plotRight + 8, heights[i], endText(one), { weight: 600, style: { fill: colour(i) } })));
+          }
+          if (straight) graphics.push(...roofLabels({ roofs, flat, roofText, t, width, narrow, plotX, plotRight, top, plotBottom, horizontal, vertical, yPixel, y, points: own }));
+          const marks = of.marks.map(([a, b, name]) => ({ value: [a, b], name }));
+          let number = -1;
+          const series = of.series.map((one, i) => {
+            if (one.joined === 'straight') {
+              const peak = one === roofs[0] || one === roofs.at(-1);
+              return { type: 'line', name: one.name, data: shown[i], symbol: 'none', silent: true, itemStyle: { color: t.ink }, lineStyle: { color: peak ? t.ink : t.faint, width: peak ? 2 : 1, type: peak ? 'solid' : 'dashed' } };
+            }
+            number += 1;
+            const apartDots = one.joined === 'apart';
+            return {
+              type: apartDots ? 'scatter' : 'line', name: one.name, data: shown[i], symbolSize: apartDots ? 11 : 7, symbol: SYMBOLS[(apartDots ? Math.floor(number / 4) : number) % 4],
+              itemStyle: { color: colour(number), ...(apartDots ? { borderColor: t.panel, borderWidth: 1 } : {}) }, lineStyle: { color: colour(number), width: 2, type: shade(number) }, connectNulls: false, clip: false, z: 3,
+            };
+          });
+          if (marks.length) series.push({ type: 'scatter', name: 'marks', data: marks, symbolSize: 16, silent: true, itemStyle: { color: 'transparent', borderColor: t.doubt, borderWidth: 2 }, label: { show: true, formatter: (p) => p.name, position: 'top', color: t.doubt, fontSize: FONT }, labelLayout: { hideOverlap: true }, z: 4 });
+          return {
+            grid: { left: plotX, right, top, bottom },
+            tooltip: { formatter: (p) => [p.seriesName, `${words(p.value[0], x)}: ${words(p.value[1], y)}`, (of.series[p.seriesIndex]?.notes || [])[p.dataIndex]].filter(Boolean).map((part) => broken(part, 320)).join('\n') },
+            xAxis: axisOption(horizontal, x, t, { ...nameBelow(of.names[0], horizontal.log && !straight), axisLabel: { ...axisOption(horizontal, x, t).axisLabel } }),
+            yAxis: axisOption(vertical, y, t),
+            graphic: graphics,
+            series,
+          };
         },
       };
     },
@@ -78,76 +253,149 @@
     samples(of) {
       const time = of.timed ? 'time, s' : 'number';
       const total = of.series.reduce((sum, one) => sum + one.samples.length, 0);
-      const colour = (i) => COLOURS[i % COLOURS.length];
       const split = (clean) => of.series.map((one) => one.samples.filter(([, , reason]) => (reason === null) === clean));
-      const series = (of_all, disturbed) => of_all.map((samples, i) => ({
-        type: 'scatter', name: of.series[i].name + (disturbed ? ', disturbed' : ''), samples,
-        data: samples.map(([at, value]) => [at, value]), symbol: disturbed ? 'triangle' : SYMBOLS[i % SYMBOLS.length],
-        symbolSize: disturbed ? 9 : 8, large: total > MANY, itemStyle: disturbed && total <= MANY ? { color: 'transparent', borderColor: colour(i), borderWidth: 1.5 } : { color: colour(i) },
-      })).filter((one) => one.data.length);
-      const all = [...series(split(true), false), ...series(split(false), true)];
+      const groups = (disturbed) => split(!disturbed).map((samples, i) => ({ i, disturbed, samples })).filter((one) => one.samples.length);
+      const all = [...groups(false), ...groups(true)];
       const values = of.series.flatMap((one) => one.samples.map((sample) => sample[1]));
+      const times = of.series.flatMap((one) => one.samples.map((sample) => sample[0]));
       return {
         many: total > MANY,
+        height: 300,
         rows: [['figure', time, `value, ${of.unit}`, 'disturbed by'], ...of.series.flatMap((one) =>
           one.samples.map(([at, value, reason]) => [one.name, at, value, reason || '']))],
-        option: {
-          legend: {},
-          tooltip: { formatter: (p) => {
-            const reason = all[p.seriesIndex].samples[p.dataIndex][2];
-            return `${p.seriesName}\n${words(p.value[1], of.unit)} at ${words(p.value[0], of.timed ? 's' : '')}${reason ? `\n${reason}` : ''}`;
-          } },
-          xAxis: { type: 'value', name: of.timed ? 'seconds' : 'sample', nameLocation: 'middle', nameGap: 26, min: 0 },
-          yAxis: axis(values, of.unit),
-          series: all.map(({ samples, ...one }) => one),
+        key: (t) => [...of.series.map((one, i) => ({ name: one.name, colour: t.data[i % 4], dot: true })), ...(all.some((one) => one.disturbed) ? [{ name: 'hollow: disturbed', colour: t.doubt, dot: true }] : [])],
+        option(width, height, t) {
+          const vertical = axisOf(values, of.unit, { room: 0.05, count: Math.floor(height / 60) });
+          const horizontal = axisOf(times, '', { room: 0.02, count: Math.max(3, Math.floor(width / 90)), log: false });
+          const left = widest(vertical.ticks.map((tick) => words(tick, of.unit))) + 12;
+          return {
+            grid: { left, right: 16, top: 12, bottom: 52 },
+            tooltip: { formatter: (p) => {
+              const { i, samples } = all[p.seriesIndex];
+              const reason = samples[p.dataIndex][2];
+              return `${of.series[i].name}\n${words(p.value[1], of.unit)} at ${words(p.value[0], of.timed ? 's' : '')}${reason ? `\n${broken(reason, 320)}` : ''}`;
+            } },
+            xAxis: axisOption(horizontal, '', t, nameBelow(of.timed ? 'seconds since the first sample' : 'number of the sample')),
+            yAxis: axisOption(vertical, of.unit, t),
+            series: all.map(({ i, disturbed, samples }) => ({
+              type: 'scatter', name: of.series[i].name + (disturbed ? ', disturbed' : ''), data: samples.map(([at, value]) => [at, value]), symbol: disturbed ? 'triangle' : SYMBOLS[i % 4],
+              symbolSize: 8, large: total > MANY, itemStyle: disturbed && total <= MANY ? { color: 'transparent', borderColor: t.doubt, borderWidth: 1.5 } : { color: disturbed ? t.doubt : t.data[i % 4], opacity: 0.8 },
+            })),
+          };
         },
       };
     },
 
     steps(of) {
-      const of_step = (pick) => of.steps.map((step) => (step.to === null ? '-' : pick(step.from, step.to)));
-      const falls = (step) => step.from > 0 && step.to < step.from;
+      const steps = of.steps;
+      const labelOf = (step) => (step.to === null ? 'no result' : step.label && of.unit === 's' ? step.label : `${words(step.to, of.unit)}${step.label ? `, ${step.label}` : ''}`);
       return {
-        height: 70 + 30 * of.steps.length,
-        rows: [['', `from, ${of.unit}`, `to, ${of.unit}`, 'remark'], ...of.steps.map((s) => [s.name, s.from, s.to, s.words])],
-        option: {
-          tooltip: { formatter: (p) => {
-            const step = of.steps[p.dataIndex];
-            return `${step.name}: ${words(step.to, of.unit)}${step.words ? `\n${step.words}` : ''}`;
-          } },
-          grid: { right: 80, bottom: 12 },
-          xAxis: { type: 'value', min: 0, axisLabel: { formatter: (value) => words(value, of.unit), hideOverlap: true } },
-          yAxis: { type: 'category', inverse: true, data: of.steps.map((step) => step.name), axisLabel: { width: 150, overflow: 'break', lineHeight: 13 } },
-          series: [
-            { type: 'bar', stack: 'steps', data: of_step((from, to) => (from > 0 ? Math.min(from, to) : 0)), itemStyle: { color: 'transparent' }, silent: true },
-            {
-              type: 'bar', stack: 'steps', barMaxWidth: 18, label: { show: true, position: 'right', formatter: (p) => words(of.steps[p.dataIndex].to, of.unit) },
-              data: of_step((from, to) => (from > 0 ? Math.abs(to - from) : to)).map((value, i) => ({ value, itemStyle: { color: COLOURS[falls(of.steps[i]) ? 1 : 0] } })),
-            },
-          ],
+        height: 40 + (steps.length > 20 ? 22 : 40) * steps.length,
+        rows: [['', `from, ${of.unit}`, `to, ${of.unit}`, 'remark'], ...steps.map((s) => [s.name, s.from, s.to, s.words])],
+        option(width, height, t) {
+          const narrow = width < NARROW;
+          const nameRoom = Math.min(widest(steps.map((step) => step.name)), width * (narrow ? 0.28 : 0.3));
+          const names = steps.map((step) => broken(step.name, nameRoom));
+          const labels = steps.map((step) => broken(labelOf(step), narrow ? width * 0.28 : 320));
+          const [left, right] = [nameRoom + 16, widest(labels) + 20];
+          const ends = steps.flatMap((step) => [step.from, step.to ?? 0, ...(step.interval || [])]);
+          const axis = axisOf(ends, of.unit, { room: 0.01, count: Math.max(2, Math.floor((width - left - right) / 90)), log: false });
+          const row = (height - 30) / Math.max(1, steps.length);
+          const thick = Math.min(18, row * 0.6);
+          const end = (step) => Math.max(step.from, step.to ?? step.from, ...(step.interval || []));
+          const draw = (params, api) => {
+            const step = steps[params.dataIndex];
+            const y = api.coord([0, params.dataIndex])[1];
+            const at = (value) => api.coord([value, params.dataIndex])[0];
+            const [a, b] = [step.from, step.to ?? step.from].map(at);
+            const falls = step.from > 0 && step.to < step.from;
+            const colour = step.is_open ? t.data[3] : falls ? t.doubt : t.data[0];
+            const children = [{ type: 'rect', shape: { x: Math.min(a, b), y: y - thick / 2, width: Math.max(2, Math.abs(b - a)), height: thick, r: 2 }, style: { fill: colour, opacity: step.is_open ? 0.45 : 0.9 } }];
+            const next = steps[params.dataIndex + 1];
+            if (next && next.from > 0 && step.to !== null) children.push(line(at(next.from), y + thick / 2, at(next.from), y + row - thick / 2, t.faint, { lineDash: [2, 3] }));
+            if (step.interval) {
+              const [low, high] = step.interval.map(at);
+              children.push(line(low, y, high, y, t.ink), line(low, y - 4, low, y + 4, t.ink), line(high, y - 4, high, y + 4, t.ink));
+            }
+            children.push(text(t, at(end(step)) + 8, y, labels[params.dataIndex], { style: { textVerticalAlign: 'middle' } }));
+            return { type: 'group', children };
+          };
+          return {
+            grid: { left, right, top: 4, bottom: 26 },
+            tooltip: { formatter: (p) => [steps[p.dataIndex].name, labelOf(steps[p.dataIndex]), steps[p.dataIndex].words].filter(Boolean).map((part) => broken(part, 320)).join('\n') },
+            xAxis: axisOption(axis, of.unit, t),
+            yAxis: { type: 'category', inverse: true, data: names, axisLabel: { color: t.ink, fontSize: FONT, interval: 0, lineHeight: 14 }, axisLine: { show: false }, axisTick: { show: false } },
+            series: [{ type: 'custom', renderItem: draw, data: steps.map((step, i) => [step.to ?? step.from, i]), clip: false }],
+          };
         },
       };
     },
 
     bars(of) {
-      const many = of.series.length > COLOURS.length;
+      const bar = 12;
+      const group = of.series.length * (bar + 2) + 14;
+      const values = of.series.flatMap((one) => one.values.map((value) => (value ? value[0] : 0)));
       return {
-        height: 300 + 8 * of.series.length,
+        height: 40 + group * of.groups.length,
         rows: [['', 'run', `value, ${of.unit}`, 'doubted'], ...of.series.flatMap((one) =>
-          one.values.map((bar, i) => [of.groups[i], one.name, bar && bar[0], (bar && bar[1]) || '']))],
-        option: {
-          aria: { enabled: true, label: { enabled: false }, decal: { show: many } },
-          legend: {},
-          tooltip: { formatter: (p) => {
-            const bar = of.series[p.seriesIndex].values[p.dataIndex];
-            return `${p.seriesName}\n${p.name}: ${words(bar && bar[0], of.unit)}${bar && bar[1] ? `\n${bar[1]}` : ''}`;
-          } },
-          xAxis: { type: 'category', data: of.groups, axisLabel: { interval: 0, width: 90, overflow: 'break' } },
-          yAxis: { type: 'value', min: 0, axisLabel: { formatter: (value) => words(value, of.unit) } },
-          series: of.series.map((one) => ({
-            type: 'bar', name: one.name, barMaxWidth: 28,
-            data: one.values.map((bar) => (bar ? { value: bar[0], itemStyle: bar[1] ? { opacity: 0.45, borderColor: COLOURS[1], borderType: 'dashed', borderWidth: 1.5 } : {} } : '-')),
-          })),
+          one.values.map((value, i) => [of.groups[i], one.name, value && value[0], (value && value[1]) || '']))],
+        key: (t) => [...of.series.map((one, i) => ({ name: one.name, colour: t.data[i % 4], dot: true })), ...(of.series.some((one) => one.values.some((value) => value && value[1])) ? [{ name: 'pale: in doubt', colour: t.doubt, dot: true }] : [])],
+        option(width, height, t) {
+          const nameRoom = Math.min(widest(of.groups), width * 0.3);
+          const names = of.groups.map((name) => broken(name, nameRoom));
+          const right = widest(values.map((value) => words(value, of.unit))) + 12;
+          const axis = axisOf(values, of.unit, { room: 0.01, count: Math.max(2, Math.floor((width - nameRoom - right) / 90)), log: false });
+          return {
+            grid: { left: nameRoom + 16, right, top: 4, bottom: 26 },
+            tooltip: { formatter: (p) => {
+              const value = of.series[p.seriesIndex].values[p.dataIndex];
+              return [of.series[p.seriesIndex].name, `${of.groups[p.dataIndex]}: ${words(value && value[0], of.unit)}`, value && value[1]].filter(Boolean).map((part) => broken(part, 320)).join('\n');
+            } },
+            xAxis: axisOption(axis, of.unit, t),
+            yAxis: { type: 'category', inverse: true, data: names, axisLabel: { color: t.ink, fontSize: FONT, interval: 0, lineHeight: 14 }, axisLine: { show: false }, axisTick: { show: false } },
+            series: of.series.map((one, i) => ({
+              type: 'bar', name: one.name, barWidth: bar, barGap: '15%',
+              label: { show: true, position: 'right', color: t.faint, opacity: 1, fontSize: FONT, formatter: (p) => words(p.value, of.unit) },
+              data: one.values.map((value) => (value ? { value: value[0], itemStyle: { color: t.data[i % 4], opacity: value[1] ? 0.45 : 0.9, ...(value[1] ? { borderColor: t.doubt, borderType: 'dashed' } : {}) } } : '-')),
+            })),
+          };
+        },
+      };
+    },
+
+    forest(of) {
+      const factor = (value) => `${digits(value, 3)} x`;
+      const labelOf = (row) => (row.interval ? `${factor(row.ratio)} (${digits(row.interval[0], 3)} to ${digits(row.interval[1], 3)})${row.is_clear ? '' : ', unclear'}` : `${factor(row.ratio)}, no interval`);
+      return {
+        height: 60 + 32 * of.rows.length,
+        rows: [['figure', 'ratio', 'low', 'high', 'verdict'], ...of.rows.map((row) => [row.name, row.ratio, row.interval && row.interval[0], row.interval && row.interval[1], row.words])],
+        option(width, height, t) {
+          const nameRoom = Math.min(widest(of.rows.map((row) => row.name)), width * 0.3);
+          const names = of.rows.map((row) => broken(row.name, nameRoom));
+          const labels = of.rows.map((row) => broken(labelOf(row), width < NARROW ? width * 0.28 : 320));
+          const right = widest(labels) + 20;
+          const axis = axisOf([1, ...of.rows.flatMap((row) => [row.ratio, ...(row.interval || [])])], 'x', { room: 0.08, count: Math.max(3, Math.floor((width - nameRoom - right) / 80)), log: true });
+          const draw = (params, api) => {
+            const row = of.rows[params.dataIndex];
+            const y = api.coord([1, params.dataIndex])[1];
+            const at = (value) => api.coord([value, params.dataIndex])[0];
+            const colour = row.is_clear ? (row.ratio >= 1 ? t.data[0] : t.doubt) : t.data[3];
+            const children = [];
+            if (row.interval) children.push(line(at(row.interval[0]), y, at(row.interval[1]), y, colour, { lineWidth: 6, lineCap: 'round', opacity: 0.4 }));
+            children.push({ type: 'circle', shape: { cx: at(row.ratio), cy: y, r: 5 }, style: { fill: row.interval ? colour : t.panel, stroke: colour, lineWidth: 2 } });
+            children.push(text(t, width - right + 12, y, labels[params.dataIndex], { style: { textVerticalAlign: 'middle', fill: row.is_clear ? t.ink : t.faint } }));
+            return { type: 'group', children };
+          };
+          return {
+            grid: { left: nameRoom + 16, right, top: 4, bottom: 48 },
+            tooltip: { formatter: (p) => [of.rows[p.dataIndex].name, labelOf(of.rows[p.dataIndex]), of.rows[p.dataIndex].words].filter(Boolean).map((part) => broken(part, 320)).join('\n') },
+            xAxis: axisOption(axis, 'x', t, nameBelow(`speed relative to ${cut(of.reference, width / 3)}`)),
+            yAxis: { type: 'category', inverse: true, data: names, axisLabel: { color: t.ink, fontSize: FONT, interval: 0, lineHeight: 14 }, axisLine: { show: false }, axisTick: { show: false } },
+            series: [
+              { type: 'custom', renderItem: draw, data: of.rows.map((row, i) => [row.ratio, i]), clip: false },
+              { type: 'line', data: [], markLine: { silent: true, symbol: 'none', label: { show: false }, lineStyle: { color: t.ink, type: 'solid' }, data: [{ xAxis: 1 }] } },
+            ],
+          };
         },
       };
     },
@@ -155,35 +403,49 @@
     trend(of) {
       const time = (at) => new Date(at * 1000).toISOString().replace('.000Z', 'Z');
       const regime = (dot) => (dot.regime === null ? '' : of.regimes[dot.regime]);
-      const colour = (i) => (i < 0 ? '#8b949e' : COLOURS[i % COLOURS.length]);
       const quoted = of.dots.filter((dot) => !dot.aside);
+      const lost = new Set(of.gaps.map(([, to]) => to));
       // The line has a gap where runs are missing and where a run has no result.
-      const line = quoted.flatMap((dot) => [...(of.gaps.some(([, to]) => to === dot.at) ? [[dot.at * 1000 - 1, null]] : []), [dot.at * 1000, dot.value]]);
-      const band = ({ from, to, regime: i }) => [{ xAxis: from * 1000, itemStyle: { color: colour(i), opacity: 0.13 } }, { xAxis: to * 1000 }];
+      const path = quoted.flatMap((dot) => [...(lost.has(dot.at) ? [[dot.at * 1000 - 1, null]] : []), [dot.at * 1000, dot.value]]);
       const groups = [...of.regimes.keys(), -1].flatMap((i) => [false, true].map((doubted) => ({
         i, doubted, dots: of.dots.filter((dot) => (dot.regime ?? -1) === i && dot.value !== null && Boolean(dot.remark) === doubted),
       }))).filter((group) => group.dots.length);
-      const scatter = groups.map(({ i, doubted, dots }) => ({
-        type: 'scatter', name: `${i < 0 ? (of.regimes.length ? 'regime unknown' : 'runs') : of.regimes[i]}${doubted ? ', doubted' : ''}`,
-        data: dots.map((dot) => ({ value: [dot.at * 1000, dot.value], symbolSize: dot.aside ? 5 : 8 })), symbol: SYMBOLS[(i + 1) % SYMBOLS.length],
-        itemStyle: doubted ? { color: 'transparent', borderColor: colour(i), borderWidth: 1.5 } : { color: colour(i) },
-      }));
+      const colour = (i, t) => (i < 0 ? t.data[of.regimes.length ? 3 : 0] : t.data[i % 4]);
+      const nameOf = ({ i, doubted }) => `${i < 0 ? (of.regimes.length ? 'regime unknown' : 'runs') : of.regimes[i]}${doubted ? ', in doubt' : ''}`;
+      const many = of.dots.length > MANY;
       return {
-        many: of.dots.length > MANY,
+        many,
+        height: 400,
         rows: [['run began, UTC', `value, ${of.unit}`, 'regime', 'quoted', 'doubted'], ...of.dots.map((dot) => [time(dot.at), dot.value, regime(dot), dot.aside ? 'no' : 'yes', dot.remark])],
-        option: {
-          useUTC: true,
-          legend: {},
-          tooltip: { formatter: (p) => {
-            const dot = p.seriesIndex > 0 && groups[p.seriesIndex - 1].dots[p.dataIndex];
-            return dot ? [time(dot.at), words(dot.value, of.unit), regime(dot), dot.remark].filter(Boolean).join('\n') : '';
-          } },
-          xAxis: { type: 'time', name: 'UTC', nameLocation: 'middle', nameGap: 26, axisLabel: { hideOverlap: true } },
-          yAxis: axis(of.dots.map((dot) => dot.value).filter((value) => value !== null), of.unit),
-          series: [
-            { type: 'line', name: 'as quoted', data: line, showSymbol: false, silent: true, connectNulls: false, lineStyle: { width: 1, color: '#8b949e' }, itemStyle: { color: '#8b949e' }, markArea: { silent: true, data: of.bands.map(band) } },
-            ...scatter,
-          ],
+        key: (t) => groups.map((group) => ({ name: nameOf(group) + (group.doubted ? ' (hollow)' : ''), colour: colour(group.i, t), dot: true })),
+        option(width, height, t) {
+          const values = of.dots.map((dot) => dot.value).filter((value) => value !== null);
+          const vertical = axisOf(values, of.unit, { room: 0.05, count: Math.floor(height / 60) });
+          const left = widest(vertical.ticks.map((tick) => words(tick, of.unit))) + 12;
+          const band = ({ from, to, regime: i }) => [{ xAxis: from * 1000, itemStyle: { color: colour(i, t), opacity: 0.1 } }, { xAxis: to * 1000 }];
+          const bands = of.regimes.length > 1 ? of.bands.map(band) : [];
+          return {
+            useUTC: true,
+            grid: { left, right: 24, top: 24, bottom: 52 },
+            tooltip: { formatter: (p) => {
+              const dot = p.seriesIndex > 0 && groups[p.seriesIndex - 1].dots[p.dataIndex];
+              return dot ? [time(dot.at), words(dot.value, of.unit), regime(dot), dot.remark].filter(Boolean).map((part) => broken(part, 320)).join('\n') : '';
+            } },
+            xAxis: { type: 'time', ...nameBelow(`time in UTC${vertical.log ? '; values on a logarithmic axis' : ''}`), splitNumber: Math.max(2, Math.floor(width / 160)), axisLabel: { hideOverlap: true, color: t.faint, fontSize: FONT }, axisLine: { lineStyle: { color: t.line } }, splitLine: { show: true, lineStyle: { color: t.grid } }, nameTextStyle: { color: t.faint } },
+            yAxis: axisOption(vertical, of.unit, t),
+            series: [
+              {
+                type: 'line', name: 'as quoted', data: path, showSymbol: false, silent: true, connectNulls: false, lineStyle: { width: 1, color: t.data[3] }, itemStyle: { color: t.data[3] }, ...(many ? { sampling: 'minmax' } : {}),
+                markArea: { silent: true, data: bands },
+                markLine: { symbol: 'none', silent: true, lineStyle: { color: t.doubt, type: 'dashed' }, label: { formatter: (p) => p.name, color: t.doubt, fontSize: FONT, position: 'end' }, data: of.changes.slice(0, 4).map(([at, words]) => ({ xAxis: at * 1000, name: cut(words, width / 5) })) },
+              },
+              ...groups.map(({ i, doubted, dots, ...group }) => ({
+                type: 'scatter', name: nameOf({ i, doubted, ...group }), large: many,
+                data: many ? dots.map((dot) => [dot.at * 1000, dot.value]) : dots.map((dot) => ({ value: [dot.at * 1000, dot.value], symbolSize: dot.aside ? 5 : 8 })), symbol: SYMBOLS[(i + 1) % 4], symbolSize: many ? 3 : 8,
+                itemStyle: doubted && !many ? { color: 'transparent', borderColor: colour(i, t), borderWidth: 1.5 } : { color: colour(i, t), opacity: doubted ? 0.5 : 1 },
+              })),
+            ],
+          };
         },
       };
     },
@@ -191,16 +453,31 @@
     heat_map(of) {
       const cells = of.values.flatMap((row, r) => row.map((value, c) => [c, r, value])).filter((cell) => cell[2] > 0);
       const logs = cells.map((cell) => Math.log10(cell[2]));
+      const [least, most] = [logs.reduce((a, b) => Math.min(a, b), Infinity), logs.reduce((a, b) => Math.max(a, b), -Infinity)];
       return {
-        height: Math.min(560, 150 + 26 * of.rows.length),
+        height: Math.min(560, Math.max(200, 90 + 30 * of.rows.length)),
         rows: [[of.unit, ...of.columns], ...of.values.map((row, r) => [of.rows[r], ...row])],
-        option: {
-          tooltip: { formatter: (p) => `${of.rows[p.value[1]]}, ${of.columns[p.value[0]]}: ${words(10 ** p.value[2], of.unit)}` },
-          grid: { bottom: 76 },
-          xAxis: { type: 'category', data: of.columns, name: of.axes[1], nameLocation: 'middle', nameGap: 26, axisLabel: { hideOverlap: true } },
-          yAxis: { type: 'category', inverse: true, data: of.rows, name: of.axes[0], nameLocation: 'start', axisLabel: { hideOverlap: true } },
-          visualMap: { ...shades(logs, of.unit), orient: 'horizontal', left: 'center', bottom: 0, itemHeight: 140 },
-          series: [{ type: 'heatmap', data: cells.map(([c, r], i) => [c, r, logs[i]]) }],
+        option(width, height, t) {
+          const left = widest(of.rows) + 40;
+          const cell = (width - left - 16) / Math.max(1, of.columns.length);
+          // All cells have the prefix of the greatest value, which the name of the axis gives.
+          const [scale, prefix] = PREFIXES.find(([scale]) => 10 ** most >= scale * 0.9999) || [1, ''];
+          const short = (value) => digits(value / scale, 3);
+          const labels = cells.map((one) => short(one[2]));
+          const fits = widest(labels) + 6 < cell && (height - 70) / Math.max(1, of.rows.length) > 16;
+          const share = (value) => (most > least ? (value - least) / (most - least) : 0);
+          return {
+            grid: { left, right: 16, top: 8, bottom: fits ? 52 : 92 },
+            tooltip: { formatter: (p) => `${of.rows[p.value[1]]}, ${of.columns[p.value[0]]}: ${words(10 ** p.value[2], of.unit)}` },
+            xAxis: { type: 'category', data: of.columns, ...nameBelow(fits ? `${of.axes[1]}; values in ${prefix}${of.unit}` : of.axes[1]), axisLabel: { hideOverlap: true, color: t.faint, fontSize: FONT, interval: Math.ceil(widest(of.columns) / cell * 1.15) - 1 }, axisLine: { show: false }, axisTick: { show: false }, nameTextStyle: { color: t.faint } },
+            yAxis: { type: 'category', inverse: true, data: of.rows, name: of.axes[0], nameLocation: 'middle', nameRotate: 90, nameGap: widest(of.rows) + 16, axisLabel: { hideOverlap: true, color: t.faint, fontSize: FONT }, axisLine: { show: false }, axisTick: { show: false }, nameTextStyle: { color: t.faint } },
+            visualMap: { show: !fits, type: 'continuous', min: least, max: most > least ? most : least + 1e-9, calculable: false, inRange: { color: [t.heat0, t.heat1] }, text: [most, least].map((value) => words(10 ** value, of.unit)), textStyle: { color: t.faint }, orient: 'horizontal', left: 'center', bottom: 0, itemHeight: 140, itemWidth: 12 },
+            series: [{
+              type: 'heatmap', itemStyle: { borderColor: t.panel, borderWidth: 1 },
+              label: { show: fits, fontSize: FONT },
+              data: cells.map(([c, r], i) => ({ value: [c, r, logs[i]], label: { formatter: () => labels[i], color: luminance(mix(t.heat0, t.heat1, share(logs[i]))) > 0.3 ? '#10151c' : '#fff' } })),
+            }],
+          };
         },
       };
     },
@@ -210,44 +487,99 @@
       return {
         height: Math.min(560, 120 + 6 * nodes.reduce((sum, one) => sum + one.cpus.length, 0)),
         rows: [['node', 'cpu', 'threads'], ...nodes.flatMap((one) => one.cpus.map(([cpu, threads]) => [one.name, cpu, threads.join(' ')]))],
-        option: {
+        option: (width, height, t) => ({
           tooltip: { formatter: (p) => p.name },
           series: [{
             type: 'treemap', roam: false, nodeClick: false, breadcrumb: { show: false }, left: 4, right: 4, top: 4, bottom: 4,
-            upperLabel: { show: true, height: 22, color: '#fff' }, levels: [{ itemStyle: { gapWidth: 4, borderWidth: 0 }, upperLabel: { show: false } }, { itemStyle: { color: '#57606a', borderColor: '#57606a', borderWidth: 2, gapWidth: 2 } }],
-            label: { color: '#fff', fontSize: 11, lineHeight: 15 }, sort: null,
+            upperLabel: { show: true, height: 24, color: t.ink, fontSize: FONT }, levels: [{ itemStyle: { gapWidth: 4, borderWidth: 0 }, upperLabel: { show: false } }, { itemStyle: { color: t.grid, borderColor: t.grid, borderWidth: 4, gapWidth: 4 } }],
+            label: { fontSize: FONT, lineHeight: 15, color: t.ink }, sort: null,
             data: nodes.map((one) => ({
               name: one.name, value: one.cpus.length,
-              children: one.cpus.map((cpu) => ({ name: label(cpu), value: 1, itemStyle: { color: cpu[1].length ? COLOURS[0] : '#8b949e' } })),
+              children: one.cpus.map((cpu) => ({ name: label(cpu), value: 1, itemStyle: { color: cpu[1].length ? t.pale : t.panel } })),
             })),
           }],
-        },
+        }),
       };
     },
 
     surface(of) {
-      const { rows, option } = kinds.heat_map(of);
-      const log = (value) => (value > 0 ? Math.log10(value) : NaN);
-      const named = (names, name) => ({ type: 'value', min: 0, max: names.length - 1, interval: Math.max(1, Math.ceil(names.length / 6)), name, nameGap: 34, axisLabel: { formatter: (i) => names[Math.round(i)] || '' } });
-      const data = of.rows.flatMap((_, r) => of.columns.map((_, c) => [c, r, log(of.values[r][c])]));
-      const logs = data.map((dot) => dot[2]).filter(Number.isFinite);
+      const { rows } = kinds.heat_map(of);
+      const values = of.values.flat().filter((value) => value > 0);
+      const [least, most] = [values.reduce((a, b) => Math.min(a, b), Infinity), values.reduce((a, b) => Math.max(a, b), 0)];
+      const isLog = most / least > WIDE;
+      const height = (value) => (value > 0 ? (isLog ? Math.log10(value) : value) : NaN);
+      const back = (z) => (isLog ? 10 ** z : z);
+      const named = (names, name, t) => {
+        const step = Math.max(1, Math.ceil(names.length / 5));
+        return { type: 'value', min: 0, max: Math.max(1, names.length - 1), interval: step, name, nameGap: 32, axisLabel: { formatter: (i) => (Number.isInteger(i) && i % step === 0 && names[i]) || '', color: t.faint, lineHeight: 22 }, nameTextStyle: { color: t.ink, lineHeight: 22 }, axisLine: { lineStyle: { color: t.line } }, splitLine: { lineStyle: { color: t.line } } };
+      };
+      const data = of.rows.flatMap((_, r) => of.columns.map((_, c) => [c, r, height(of.values[r][c])]));
       return {
-        rows, gl: true, height: 420,
-        option: {
-          tooltip: { formatter: (p) => `${of.rows[p.value[1]]}, ${of.columns[p.value[0]]}: ${words(10 ** p.value[2], of.unit)}` },
-          visualMap: { ...option.visualMap, itemHeight: 100 },
-          xAxis3D: named(of.columns, of.axes[1]), yAxis3D: named(of.rows, of.axes[0]),
-          zAxis3D: { type: 'value', name: '', scale: true, splitNumber: 4, axisLabel: { formatter: (value) => words(10 ** value, of.unit) } },
-          grid3D: { boxWidth: 110, boxDepth: 110, boxHeight: 70, postEffect: { enable: false }, temporalSuperSampling: { enable: false }, viewControl: { alpha: 25, beta: 35, distance: 250, zoomSensitivity: 0, damping: 0 }, light: { main: { intensity: 1.1 }, ambient: { intensity: 0.5 } } },
-          series: [{ type: 'surface', data, dataShape: [of.rows.length, of.columns.length], wireframe: { show: true }, shading: 'color' }],
+        rows, gl: true, height: 400,
+        option(width, pixels, t) {
+          const ends = isLog ? [Math.floor(Math.log10(least)), Math.ceil(Math.log10(most))] : [0, most];
+          const ticks = isLog ? { interval: 1 } : { splitNumber: 3 };
+          return {
+            tooltip: { formatter: (p) => `${of.rows[p.value[1]]}, ${of.columns[p.value[0]]}: ${words(back(p.value[2]), of.unit)}` },
+            visualMap: { show: true, type: 'continuous', dimension: 2, min: height(least), max: most > least ? height(most) : height(least) + 1e-9, calculable: false, inRange: { color: [t.pale, t.heat1] }, text: [most, least].map((value) => words(value, of.unit)), textStyle: { color: t.faint }, orient: 'vertical', right: 8, top: 'middle', itemHeight: 120, itemWidth: 12 },
+            xAxis3D: named(of.columns, of.axes[1], t), yAxis3D: named(of.rows, of.axes[0], t),
+            zAxis3D: { type: 'value', name: '', min: ends[0], max: ends[1], ...ticks, axisLabel: { formatter: (value) => words(back(value), of.unit, 2), color: t.faint, lineHeight: 22 }, axisLine: { lineStyle: { color: t.line } }, splitLine: { lineStyle: { color: t.line } } },
+            grid3D: { boxWidth: 130, boxDepth: 110, boxHeight: 60, postEffect: { enable: false }, temporalSuperSampling: { enable: false }, viewControl: { alpha: 22, beta: 35, distance: 200, center: [0, -12, 0], zoomSensitivity: 0, damping: 0 }, light: { main: { intensity: 1.1 }, ambient: { intensity: 0.6 } } },
+            series: [{ type: 'surface', data, dataShape: [of.rows.length, of.columns.length], wireframe: { show: true, lineStyle: { color: t.line } }, shading: 'color' }],
+          };
         },
       };
     },
   };
 
-  const shades = (values, unit) => {
-    const [least, most] = [Math.min(...values), Math.max(...values)];
-    return { type: 'continuous', min: least, max: most > least ? most : least + 1e-9, calculable: false, inRange: { color: VIRIDIS }, text: [most, least].map((value) => words(10 ** value, unit)) };
+  // Labels of a roofline: peaks at the right end of their lines, levels along their roofs, points beside their symbols
+  // where there is room.
+  const roofLabels = ({ roofs, flat, roofText, t, width, narrow, plotX, plotRight, top, plotBottom, horizontal, vertical, yPixel, points }) => {
+    const made = [];
+    const boxes = [];
+    const xPixel = (value) => plotX + place(horizontal, value) * (plotRight - plotX);
+    const free = (box) => box[0] >= plotX && box[2] <= width && box[1] >= top && box[3] <= plotBottom && boxes.every((b) => box[2] < b[0] || box[0] > b[2] || box[3] < b[1] || box[1] > b[3]);
+    const heights = apart(flat.map((one) => yPixel(one.dots[1][1]) - 7), 16, 0, plotBottom - 14);
+    flat.forEach((one, i) => {
+      const name = roofText(one);
+      const w = widthOf(name, FONT, 600);
+      const [x, y] = narrow ? [plotRight - w - 2, Math.max(heights[i] - 9, top)] : [plotRight + 6, heights[i]];
+      boxes.push([x - 2, y - 1, x + w + 2, y + 15]);
+      made.push(text(t, x, y, name, { weight: 600 }));
+    });
+    const all = points.flatMap((one, i) => one.dots.filter(([a, b]) => a > 0 && b > 0).map(([a, b]) => [xPixel(a), yPixel(b), `${one.name} ${words(b, 'FLOP/s', 3)}`, t.data[i % 4]]));
+    all.forEach(([x, y]) => boxes.push([x - 6, y - 6, x + 6, y + 6]));
+    const slanted = roofs.filter((one) => !flat.includes(one));
+    slanted.forEach((one, i) => {
+      const [[x1, y1], [x2, y2]] = one.dots.map(([a, b]) => [xPixel(a), yPixel(b)]);
+      const length = Math.hypot(x2 - x1, y2 - y1);
+      const name = `${one.name} ${words(one.dots[0][1] / one.dots[0][0], 'B/s', 3)}`;
+      const w = widthOf(name);
+      if (length < w + 16) return;
+      const angle = Math.atan2(y1 - y2, x2 - x1);
+      const lift = 9;
+      const covered = (share) => {
+        const [cx, cy] = [x1 + (x2 - x1) * share, y1 + (y2 - y1) * share];
+        const steps = Array.from({ length: Math.ceil(w / 12) + 1 }, (_, k) => -w / 2 + (w * k) / Math.ceil(w / 12));
+        return steps.map((at) => [cx - Math.sin(angle) * lift + Math.cos(angle) * at, cy - Math.cos(angle) * lift - Math.sin(angle) * at]).map(([bx, by]) => [bx - 8, by - 8, bx + 8, by + 8]);
+      };
+      const edge = (w / 2 + 6) / length;
+      const shares = [0.72, 0.6, 0.5, 0.4, 0.8, 0.3, 0.2, 0.9].map((share) => Math.min(1 - edge, Math.max(edge, share - 0.03 * i)));
+      const share = shares.find((one) => covered(one).every(free));
+      if (share === undefined) return;
+      boxes.push(...covered(share));
+      const [cx, cy] = [x1 + (x2 - x1) * share, y1 + (y2 - y1) * share];
+      made.push(text(t, 0, 0, name, { at: { x: cx - Math.sin(angle) * lift, y: cy - Math.cos(angle) * lift, rotation: angle }, style: { textAlign: 'center', textVerticalAlign: 'middle' } }));
+    });
+    for (const [x, y, name, colour] of all) {
+      const w = widthOf(name);
+      const places = [[x + 9, y - 7], [x - w - 9, y - 7], [x - w / 2, y - 24], [x - w / 2, y + 9]];
+      const found = places.find(([left, up]) => free([left, up, left + w, up + 14]));
+      if (!found) continue;
+      boxes.push([found[0], found[1], found[0] + w, found[1] + 14]);
+      made.push(text(t, found[0], found[1], name, { style: { fill: colour, stroke: t.panel, lineWidth: 3 } }));
+    }
+    return made;
   };
 
   // ECharts-GL evaluates sizes such as `[width * 1.0 / 2, height / 2]` through `new Function`, which the policy of
@@ -276,29 +608,33 @@
     }
   };
 
-  // Colours and sizes of all pictures, on screens and on paper.
-  const themed = (drawn) => {
-    const style = getComputedStyle(document.body);
-    const [ink, faint, line] = ['--ink', '--faint', '--line'].map((name) => style.getPropertyValue(name).trim());
-    const { option } = drawn;
-    // Labels of surfaces are cut off if the line is not higher than the text.
-    const room = drawn.gl ? { lineHeight: 22 } : {};
-    const lines = (one) => one && { ...one, axisLabel: { color: faint, ...room, ...one.axisLabel }, nameTextStyle: { color: faint, ...room }, axisLine: { lineStyle: { color: line } }, splitLine: { ...one.splitLine, lineStyle: { color: line } } };
-    const axes = {};
-    for (const name of ['xAxis', 'yAxis', 'xAxis3D', 'yAxis3D', 'zAxis3D']) if (option[name]) axes[name] = lines(option[name]);
+  // Options of a picture for its present size, on screens and on paper.
+  const themed = (drawn, place) => {
+    const t = theme();
+    const width = paper.matches ? Math.min(place.clientWidth || 640, 640) : place.clientWidth || 640;
+    const option = drawn.option(width, drawn.height || 340, t);
     return {
       animation: false,
       backgroundColor: 'transparent',
-      color: COLOURS,
-      textStyle: { color: ink, fontFamily: style.fontFamily },
+      color: t.data,
+      textStyle: { color: t.ink, fontFamily: t.font, fontSize: FONT },
       ...option,
-      series: option.series.map((one) => (one.label ? { ...one, label: { color: ink, textBorderColor: 'transparent', ...one.label } } : one)),
-      ...axes,
-      ...(option.legend ? { legend: { type: 'scroll', bottom: 0, textStyle: { color: ink }, pageTextStyle: { color: ink }, pageIconColor: ink } } : {}),
-      ...(drawn.gl || !option.xAxis ? {} : { grid: { left: 8, right: 24, top: 24, bottom: (option.legend ? 36 : 12) + (option.xAxis?.name ? 20 : 0), containLabel: true, ...option.grid } }),
-      ...(option.visualMap ? { visualMap: { ...option.visualMap, textStyle: { color: ink } } } : {}),
-      tooltip: { confine: true, renderMode: 'richText', ...option.tooltip },
+      tooltip: { confine: true, renderMode: 'richText', backgroundColor: t.panel, borderColor: t.line, textStyle: { color: t.ink, fontSize: FONT }, ...option.tooltip },
     };
+  };
+
+  // Names of the curves above a picture; pictures with names at the ends of their curves have none.
+  const keyOf = (drawn, place, key) => {
+    const entries = drawn.key ? drawn.key(theme()) : [];
+    const atEnds = place.dataset.kind === 'chart' && place.clientWidth >= NARROW;
+    key.replaceChildren(...(entries.length > 1 && !atEnds ? entries : []).map(({ name, colour, dash, dot }) => {
+      const entry = node('li', '');
+      const sample = node('i', '', dot ? { class: 'dot' } : {});
+      if (dot) sample.style.color = colour;
+      else { sample.style.borderTopColor = colour; sample.style.borderTopStyle = dash; }
+      entry.append(sample, name);
+      return entry;
+    }));
   };
 
   const csv = (rows) => {
@@ -352,7 +688,7 @@
   };
 
   const png = (chart, drawn, name) => {
-    const background = getComputedStyle(document.body).getPropertyValue('--paper').trim();
+    const background = getComputedStyle(document.body).getPropertyValue('--panel').trim();
     const picture = new Image();
     picture.onload = () => {
       const canvas = node('canvas', '', { width: 2 * chart.getWidth(), height: 2 * chart.getHeight() });
@@ -377,15 +713,19 @@
     const drawn = kinds[flat ? 'heat_map' : kind](of);
     const label = kind === 'surface' && !flat ? `${title}, surface` : title;
     const place = node('div', '', { class: 'chart', role: 'img', 'aria-label': `${label}; the table below contains its data`, 'data-kind': kind });
+    const key = node('ul', '', { class: 'key', 'aria-hidden': 'true' });
     place.style.height = `${drawn.height || 340}px`;
     drawn.svg = !drawn.gl && !drawn.many;
     const tools = node('div', '', { class: 'tools' });
-    figure.append(place);
+    figure.append(key, place);
     if (flat) figure.append(node('p', 'no WebGL here: the surface is shown as a heat map', { class: 'faint' }));
+    if (drawn.pick) figure.append(node('p', 'Click on a point to see its run.', { class: 'picked', 'aria-live': 'polite' }));
     figure.append(tools);
     const chart = echarts.init(place, null, { renderer: drawn.svg ? 'svg' : 'canvas' });
-    chart.setOption(themed(drawn));
-    charts.push({ chart, drawn, place });
+    chart.setOption(themed(drawn, place));
+    keyOf(drawn, place, key);
+    if (drawn.pick) chart.on('click', (p) => { figure.querySelector('.picked').textContent = drawn.pick(p) || ''; });
+    charts.push({ chart, drawn, place, key, width: place.clientWidth });
     const name = fileName(label);
     if (drawn.gl) {
       const turn = (by) => {
@@ -411,9 +751,12 @@
     seen.observe(place);
   };
 
-  const restyle = () => charts.forEach(({ chart, drawn, place }) => {
+  const restyle = () => charts.forEach((one) => {
+    const { chart, drawn, place, key } = one;
+    one.width = place.clientWidth;
     chart.resize(paper.matches ? { width: Math.min(place.clientWidth || 640, 640) } : {});
-    chart.setOption(themed(drawn));
+    chart.setOption(themed(drawn, place), { notMerge: !drawn.gl });
+    keyOf(drawn, place, key);
   });
 
   const start = () => {
@@ -423,7 +766,7 @@
       const rows = () => [...block.rows].map((row) => [...row.cells].map(value));
       if (block.rows.length > 2) block.closest('.block').append(button('CSV', `table of ${title}`, () => saveCsv(fileName(title), rows())));
     }
-    const figures = [...document.querySelectorAll('figure')];
+    const figures = [...document.querySelectorAll('figure')].filter((figure) => figure.querySelector('script'));
     workOutSizes();
     const next = () => {
       const figure = figures.shift();
@@ -440,7 +783,7 @@
     next();
     dark.addEventListener('change', restyle);
     paper.addEventListener('change', restyle);
-    new ResizeObserver(() => charts.forEach(({ chart }) => chart.resize())).observe(document.querySelector('main'));
+    new ResizeObserver(() => charts.some(({ place, width }) => place.clientWidth !== width) && restyle()).observe(document.querySelector('main'));
   };
 
   start();

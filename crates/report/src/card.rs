@@ -1,91 +1,94 @@
-//! Summary bars of a node: the headline figures of each gauge in percent of their limits, compared with another node,
-//! whose name is shown.
+//! Rows of a node: the headline figures of each gauge with their samples and limits, and the same figures of earlier runs
+//! of this node.
 
+use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{Bar, Beside, Card};
-use nodegauge_gauge::{Gauge, Headline};
+use nodegauge_measure::keys::{Registry, Role, scalar};
 use nodegauge_measure::record::{Measurement, Record};
-use nodegauge_published::{self as published, PublishedConfig};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
-/// Returns the bars of a record. A figure is compared with a published figure of the same processor, from the record or
-/// the catalog. Without a published figure, it is compared with the first record in `others` that contains the figure.
-pub(crate) fn card(record: &Record, gauges: &[&dyn Gauge], others: &[Record]) -> Card {
-    let nearest = published::nearest(&record.machine, 0);
-    let nearest = nearest.map(|node| node.measurements(None, "nearest")).unwrap_or_default();
-    let of_gauge = |gauge: &&dyn Gauge| {
-        let theirs: Vec<(&Record, Vec<Headline<'_>>)> =
-            others.iter().map(|other| (other, gauge.headlines(other))).collect();
-        let bar = |headline: Headline<'_>| {
-            let beside = headline.figure.and_then(|own| {
-                let known = record.measurements.iter().chain(&nearest);
-                published_beside(own, known)
-                    .or_else(|| saved_beside(headline, own, record, &theirs))
-            });
-            bar(headline, beside)
-        };
-        gauge.headlines(record).into_iter().map(bar).collect::<Vec<_>>()
-    };
-    Card { bars: gauges.iter().flat_map(of_gauge).collect() }
-}
-
-fn bar(Headline { title, what, figure }: Headline<'_>, beside: Option<Beside>) -> Bar {
-    let limit = figure.and_then(|m| m.limit.as_ref());
-    let doubted = figure.filter(|m| !m.validity.reasons.is_empty());
-    let doubt = doubted.map(|m| format!("; {}", m.validity.status.name())).unwrap_or_default();
-    Bar {
-        title: title.to_owned(),
-        what: format!("{what}{doubt}"),
-        value: figure.map(Measurement::in_words),
-        share: limit.map(|limit| limit.fraction),
-        limit: limit.zip(figure).map_or_else(
-            || "no limit is known".to_owned(),
-            |(limit, m)| format!("{}, {}", m.unit.in_words(limit.value), limit.basis),
-        ),
-        beside,
+/// Returns a row for each headline figure of a record. A figure is compared with the newest run in `earlier` that has
+/// the same figure; `earlier` are runs of this node, the newest first.
+pub(crate) fn card(
+    record: &Record,
+    gauges: &[&dyn Gauge],
+    earlier: &[Record],
+    registry: &Registry,
+) -> Card {
+    let mut bars = Vec::new();
+    for gauge in gauges {
+        for headline in gauge.headlines(record) {
+            let Some(m) = headline.figure else { continue };
+            let reach = gauge.reach(record, m);
+            let bar = Bar::of(headline.title, headline.what, m, reach, &record.machine);
+            let beside = beside(m, record, earlier, registry);
+            bars.extend(bar.map(|bar| Bar { beside, ..bar }));
+        }
     }
+    Card { bars }
 }
 
-fn beside(name: String, own: &Measurement, theirs: &Measurement) -> Option<Beside> {
-    let value = theirs.value?;
-    Some(Beside {
-        name,
-        value: theirs.in_words(),
-        share: theirs.limit.as_ref().map(|limit| limit.fraction),
-        ratio: own.value.map(|own| own / value).filter(|ratio| ratio.is_finite()),
-    })
-}
-
-fn published_beside<'a>(
-    own: &Measurement,
-    mut known: impl Iterator<Item = &'a Measurement>,
-) -> Option<Beside> {
-    let alike = |m: &&Measurement| {
-        let what = |figure: &Measurement| {
-            (figure.gauge.clone(), figure.test.clone(), figure.name.clone(), figure.unit)
-        };
-        m.is_published() && what(m) == what(own)
-    };
-    let theirs = known.find(alike)?;
-    let PublishedConfig { machine, source, .. } = theirs.read_config();
-    let name = [machine, source].into_iter().flatten().collect::<Vec<_>>().join("; ");
-    beside(name, own, theirs)
-}
-
-fn saved_beside(
-    headline: Headline<'_>,
+/// Returns the same figure of the newest earlier run.
+fn beside(
     own: &Measurement,
     record: &Record,
-    others: &[(&Record, Vec<Headline<'_>>)],
+    earlier: &[Record],
+    registry: &Registry,
 ) -> Option<Beside> {
-    others.iter().find_map(|(other, theirs)| {
-        let same = theirs.iter().find(|other_headline| other_headline.title == headline.title)?;
-        let figure = same.figure.filter(|figure| figure.unit == own.unit)?;
-        let host = other.machine.host.as_deref().unwrap_or("unknown host");
+    let before = |other: &&Record| {
+        other.machine.host == record.machine.host && other.started < record.started
+    };
+    earlier.iter().filter(before).find_map(|other| {
+        let m = other.measurements.iter().find(|m| is_same(own, m, registry))?;
+        let ratio = own.value? / m.value?;
         let when = other.started.get(..16).unwrap_or(&other.started).replace('T', " ");
-        let name = if other.machine.host == record.machine.host {
-            format!("this node on {when}")
-        } else {
-            format!("{host} on {when}")
-        };
-        beside(name, own, figure)
+        let name = format!("this node on {when}");
+        ratio.is_finite().then(|| Beside { name, value: m.in_words(), ratio })
     })
+}
+
+/// True if two figures measure the same with the same sizes and settings, and are equally valid.
+fn is_same(own: &Measurement, other: &Measurement, registry: &Registry) -> bool {
+    let what = |m: &Measurement| {
+        let names = (m.gauge.clone(), m.test.clone(), m.name.clone());
+        (names, m.unit, m.category, m.quoted, m.validity.status)
+    };
+    if what(own) != what(other) {
+        return false;
+    }
+    let asked = |key: &str| {
+        let role = registry.key(&own.gauge, &own.test, key).map(|known| known.role);
+        matches!(role, Some(Role::Size | Role::Identity | Role::Setting))
+    };
+    let value = |m: &Measurement, key: &str| match m.config.get(key) {
+        Some(Value::Array(items)) => Some(Value::Array(items.clone()).to_string()),
+        value => value.and_then(scalar),
+    };
+    let keys: BTreeSet<&String> = own.config.keys().chain(other.config.keys()).collect();
+    keys.into_iter().filter(|key| asked(key)).all(|key| value(own, key) == value(other, key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::Unit;
+    use nodegauge_measure::record::{Category, Quoted};
+
+    #[test]
+    fn figures_of_other_categories_and_validity_are_not_compared() {
+        let registry = Registry::new(Vec::new());
+        let figure = |category: Category, size: u64| {
+            let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
+            let mut m = m.category(category).value(Quoted::Best, 1e9);
+            m.config.insert("array_bytes".to_owned(), size.into());
+            m
+        };
+        let own = figure(Category::Variant, 1);
+        assert!(is_same(&own, &figure(Category::Variant, 1), &registry));
+        assert!(!is_same(&own, &figure(Category::Reference, 1), &registry));
+        let mut doubted = figure(Category::Variant, 1);
+        doubted.validity.suspect("disturbed");
+        assert!(!is_same(&own, &doubted, &registry));
+    }
 }

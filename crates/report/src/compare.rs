@@ -40,7 +40,7 @@ pub fn page(comparison: &Comparison) -> Page {
     }
     sections.push(verdicts);
     sections.extend(closing(comparison).map(view::summary));
-    Page { heading: String::new(), sections }
+    Page { sections, ..Page::default() }
 }
 
 /// Returns the closing sentence, which states whether A or B is faster in which figures, the greatest differences

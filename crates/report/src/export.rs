@@ -89,11 +89,11 @@ pub struct Export<'a> {
 
 /// Saved runs that pages show for comparison.
 pub trait RelatedRuns {
-    /// Returns saved runs whose figures may be shown for comparison with `record`; runs of other nodes come first.
+    /// Returns saved runs that the node of `record` measured before `record`, the newest first.
     ///
     /// # Errors
     /// Fails if the history cannot be read.
-    fn next_to(&self, record: &Record) -> Result<Vec<Record>, Failure>;
+    fn earlier(&self, record: &Record) -> Result<Vec<Record>, Failure>;
 
     /// Returns saved runs of the node of `record` with figures of the same tests, for an estimate of the
     /// run-to-run variation. The list is empty if the history cannot be read.
@@ -140,6 +140,16 @@ impl Export<'_> {
         let related = |run: &Record| self.related.repetitions(run);
         Ok(several::page(runs, self.gauges, self.registry, &related))
     }
+}
+
+/// Returns a page as one HTML file. Names of pictures and tables that are saved from it begin with `name`.
+pub fn html_page(page: &Page, name: &str) -> String {
+    crate::html::page(page, name)
+}
+
+/// Returns a page as Markdown.
+pub fn markdown_page(page: &Page) -> String {
+    crate::markdown::page(page)
 }
 
 /// Returns `nodegauge-ID` with the characters of `id` that are safe in a file name: the identifier of a record from a

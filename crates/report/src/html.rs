@@ -3,11 +3,15 @@
 //! Text of records becomes text of elements or attributes, escaped by `markup`, or JSON in a data block that
 //! is not executed. A content security policy in the page allows only the page's own scripts, named by their
 //! digests.
+//!
+//! A section begins with its pictures. Notes that follow a table or a picture are folded, because they are its evidence.
+
+mod strip;
 
 use crate::markup::{self, Markup, element, fixed, script, text};
 use nodegauge_gauge::view::{
-    Bar, Block, Card, Drawing, Grid, HeatMaps, Note, Page, Picture, Scale, Section, Table,
-    TableCell, Tone,
+    Block, Drawing, Grid, Head, HeatMaps, Note, Page, Picture, Scale, Section, Table, TableCell,
+    Tone,
 };
 use nodegauge_measure::Fraction;
 use std::collections::BTreeMap;
@@ -15,8 +19,8 @@ use std::collections::BTreeMap;
 /// Minimum number of rows and of columns of a heat map that can also be drawn as a surface in 3D.
 const SURFACE: usize = 2;
 
-/// Maximum number of columns of a table that scrolls as a whole. In wider tables, the first column stays visible.
-const NARROW: usize = 6;
+/// Width of a decimal point, in widths of a digit.
+const POINT: f64 = 0.5;
 
 const STYLE: &str = include_str!("../assets/report.css");
 
@@ -62,7 +66,7 @@ pub fn page(page: &Page, name: &str) -> String {
     ];
     let body = [
         element("a", &[("class", "skip"), ("href", "#main")], [text("skip to the figures")]),
-        element("header", &[], [element("h1", &[], [text(&page.heading)])]),
+        head_of(page),
         element("nav", &[("aria-label", "sections")], [element("ul", &[], links)]),
         element(
             "noscript",
@@ -85,18 +89,104 @@ fn anchor<'a>(id: &'a str, seen: &mut BTreeMap<&'a str, usize>) -> String {
     if *number == 1 { name } else { format!("{name}-{number}") }
 }
 
+/// Returns the head of the page: the machine, the run, and the sentence on the trust in its figures.
+fn head_of(page: &Page) -> Markup {
+    let Some(Head { title, facts, trust, tone, findings }) = &page.head else {
+        return element("header", &[], [element("h1", &[], [text(&page.heading)])]);
+    };
+    let about =
+        [element("h1", &[], [text(title)]), element("p", &[("class", "facts")], [text(facts)])];
+    let mut trusted = vec![element("p", &[("class", class(*tone))], [text(trust)])];
+    let count = findings.iter().filter(|note| !note.nested).count();
+    let summary = match count {
+        1 => "1 finding about the node, with its remedy".to_owned(),
+        n => format!("{n} findings about the node, with their remedies"),
+    };
+    trusted.extend((count > 0).then(|| folded(&summary, "", findings.iter().map(note))));
+    let parts = [
+        element("div", &[("class", "about")], about),
+        element("div", &[("class", "trust")], trusted),
+    ];
+    element("header", &[], parts)
+}
+
+/// Returns an element that shows its content on demand.
+fn folded(summary: &str, tone: &str, inside: impl IntoIterator<Item = Markup>) -> Markup {
+    let summary = element("summary", &[("class", tone)], [text(summary)]);
+    let region = element("div", &[], inside);
+    element("details", &[("class", "folded")], [summary, region])
+}
+
 fn section(section: &Section, anchor: &str) -> Markup {
     let mut inside = vec![element("h2", &[], [text(section.id)])];
-    // Consecutive pictures are shown side by side if the screen is wide enough.
-    for blocks in section.blocks.chunk_by(|one, next| is_drawn(one) && is_drawn(next)) {
-        let drawn: Vec<Markup> = blocks.iter().flat_map(pictures).map(|one| figure(&one)).collect();
-        if drawn.is_empty() {
-            inside.extend(blocks.iter().filter_map(block));
-        } else {
-            inside.push(element("div", &[("class", "figures")], drawn));
+    let is_shown =
+        |block: &Block| is_drawn(block) || matches!(block, Block::Table(_) | Block::Card(_));
+    let lead = section.blocks.iter().position(is_shown).unwrap_or(section.blocks.len());
+    let (leading, rest) = section.blocks.split_at(lead);
+    let (drawn, others): (Vec<&Block>, Vec<&Block>) = rest.iter().partition(|one| is_drawn(one));
+    inside.extend(leading.iter().filter_map(block));
+    let pictures: Vec<Picture> = drawn.into_iter().flat_map(pictures).collect();
+    if !pictures.is_empty() {
+        inside.push(element("div", &[("class", "figures")], pictures.iter().map(figure)));
+    }
+    for blocks in others.chunk_by(|one, next| note_kind(one) == note_kind(next)) {
+        let notes = blocks.iter().filter_map(|block| match block {
+            Block::Note(note) => Some(note),
+            _ => None,
+        });
+        let notes: Vec<&Note> = notes.collect();
+        match note_kind(blocks[0]) {
+            NoteKind::None => inside.extend(blocks.iter().filter_map(|one| block(one))),
+            NoteKind::Evidence => {
+                let labels: Vec<&str> = notes.iter().map(|note| note.label.as_str()).collect();
+                inside.push(folded(&named(&labels), "", notes.iter().map(|one| note(one))));
+            }
+            NoteKind::Doubt => inside.extend(doubts(&notes)),
         }
     }
     element("section", &[("id", anchor), ("aria-label", anchor)], inside)
+}
+
+/// Returns the different labels of folded notes as one text, e.g. `how, samples, limit`.
+fn named(labels: &[&str]) -> String {
+    let mut known: Vec<&str> = Vec::new();
+    for label in labels.iter().filter(|label| !label.is_empty()) {
+        if !known.contains(label) {
+            known.push(label);
+        }
+    }
+    format!("evidence: {}", known.join(", "))
+}
+
+/// Returns the reasons for doubt: the first is shown, the others on demand.
+fn doubts(notes: &[&Note]) -> Vec<Markup> {
+    let [first, others @ ..] = notes else { return Vec::new() };
+    let mut shown = vec![note(first)];
+    if !others.is_empty() {
+        let summary = format!("{} more of this kind", others.len());
+        shown.push(folded(&summary, class(first.tone), others.iter().map(|one| note(one))));
+    }
+    shown
+}
+
+/// Kind of a block, by which blocks are folded together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NoteKind {
+    /// The block is no note.
+    None,
+    /// A note that explains a figure.
+    Evidence,
+    /// A note with a reason for doubt.
+    Doubt,
+}
+
+fn note_kind(block: &Block) -> NoteKind {
+    match block {
+        Block::Note(note) if matches!(note.tone, Tone::Warning | Tone::Bad) => NoteKind::Doubt,
+        // The designation of a variant belongs next to the figures.
+        Block::Note(note) if note.label != "name" => NoteKind::Evidence,
+        _ => NoteKind::None,
+    }
 }
 
 fn is_drawn(block: &Block) -> bool {
@@ -110,8 +200,8 @@ fn pictures(block: &Block) -> Vec<Picture> {
         Block::Chart(chart) => {
             let names: Vec<&str> = chart.series.iter().map(|one| one.name.as_str()).collect();
             let title = match chart.x {
+                _ if !chart.title.is_empty() => chart.title.clone(),
                 Scale::Bytes => names.join(", ") + " over size",
-                Scale::Intensity => "roofline: attainable rate over FLOP/B".to_owned(),
                 _ => names.join(", "),
             };
             vec![Picture::chart(title, chart.clone())]
@@ -122,9 +212,12 @@ fn pictures(block: &Block) -> Vec<Picture> {
 }
 
 /// Returns a picture for each of the heat maps.
-fn grids(HeatMaps { axes, rows, columns, maps, unit }: &HeatMaps) -> Vec<Picture> {
+fn grids(HeatMaps { setup, axes, rows, columns, maps, unit }: &HeatMaps) -> Vec<Picture> {
+    let title = |title: &str| {
+        if setup.is_empty() { title.to_owned() } else { format!("{title}, {setup}") }
+    };
     let grid = |map: &nodegauge_gauge::view::HeatMap| Picture {
-        title: map.title.clone(),
+        title: title(&map.title),
         drawing: Drawing::HeatMap(Grid {
             axes: *axes,
             rows: rows.clone(),
@@ -144,6 +237,9 @@ fn is_surface(picture: &Picture) -> bool {
 /// Returns the element of a picture, with the title and the data that the script of the page draws.
 fn figure(picture: &Picture) -> Markup {
     let caption = element("figcaption", &[], [text(&picture.title)]);
+    if let Drawing::Strips(card) = &picture.drawing {
+        return element("figure", &[("class", "strips")], [caption, strip::rows(card)]);
+    }
     element("figure", &[], [caption, script(picture)])
 }
 
@@ -154,7 +250,7 @@ fn block(block: &Block) -> Option<Markup> {
         Block::Text(words) => element("p", &[("class", "text")], [text(words)]),
         Block::Note(note) => self::note(note),
         Block::Table(table) => self::table(table),
-        Block::Card(card) => self::card(card),
+        Block::Card(card) => strip::rows(card),
         Block::Gap | Block::Chart(_) | Block::HeatMaps(_) | Block::Picture(_) => return None,
     })
 }
@@ -183,6 +279,7 @@ fn note(note: &Note) -> Markup {
 fn table(table: &Table) -> Markup {
     let bars = || table.rows.iter().flatten().filter_map(|cell| cell.bar);
     let longest = bars().fold(Fraction(1.0), Fraction::max);
+    let most = decimals(table);
     let mut rows = Vec::new();
     for (i, row) in table.rows.iter().enumerate() {
         let heads = table.headings.iter().filter(|(at, cell)| *at == i && !cell.text.is_empty());
@@ -194,7 +291,7 @@ fn table(table: &Table) -> Markup {
         let mut cells = Vec::new();
         for (at, one) in row.iter().enumerate() {
             let right = table.columns.get(at).is_some_and(|column| column.right);
-            cells.push(cell(one, right, longest));
+            cells.push(cell(one, right.then(|| most[at]), longest));
         }
         rows.push(element("tr", &[], cells));
     }
@@ -209,11 +306,7 @@ fn table(table: &Table) -> Markup {
     let head = element("thead", &[], [element("tr", &[], heads)]);
     let named = table.columns.iter().any(|column| !column.title.is_empty());
     let parts = named.then_some(head).into_iter().chain([element("tbody", &[], rows)]);
-    let class = match (bars().next().is_some(), table.columns.len() > NARROW) {
-        (true, _) => "bars",
-        (_, true) => "wide",
-        _ => "",
-    };
+    let class = if bars().next().is_some() { "bars" } else { "" };
     let whole = element("table", &[("class", class)], parts);
     let titles: Vec<&str> = table.columns.iter().map(|column| column.title.as_str()).collect();
     let label = format!("table of {}", titles.join(" "));
@@ -222,12 +315,44 @@ fn table(table: &Table) -> Markup {
     element("div", &[("class", "block")], [element("div", &region, [whole])])
 }
 
-/// Returns a cell; the width of a bar is relative to `longest`.
-fn cell(cell: &TableCell, right: bool, longest: Fraction) -> Markup {
-    let class = format!("{}{}", class(cell.tone), if right { " right" } else { "" });
+/// Returns the number of decimals of a number at the start of a text; `None` if there is no number.
+fn decimals_of(text: &str) -> Option<usize> {
+    let number = text.trim_start_matches(['+', '-']).split([' ', 'e']).next()?;
+    let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
+    let is_number = |part: &str| part.chars().all(|c| c.is_ascii_digit());
+    (!whole.is_empty() && is_number(whole) && is_number(decimals)).then_some(decimals.len())
+}
+
+/// Returns the largest number of decimals in each column; zero for columns with numbers in different units, which cannot
+/// be aligned.
+fn decimals(table: &Table) -> Vec<usize> {
+    let unit = |cell: &TableCell| cell.text.split_once(' ').map(|(_, unit)| unit.to_owned());
+    let of_column = |at: usize| {
+        let cells = || table.rows.iter().filter_map(|row| row.get(at));
+        let numbers = || cells().filter(|cell| decimals_of(&cell.text).is_some());
+        let first = numbers().next().map(unit);
+        let is_alike = numbers().all(|cell| Some(unit(cell)) == first);
+        let most = numbers().filter_map(|cell| decimals_of(&cell.text)).max();
+        most.filter(|_| is_alike).unwrap_or(0)
+    };
+    let columns = table.rows.iter().map(Vec::len).max().unwrap_or(0).max(table.columns.len());
+    (0..columns).map(of_column).collect()
+}
+
+/// Returns a cell; the width of a bar is relative to `longest`. Numbers in a right-aligned column are shifted to the left
+/// for each digit that they have fewer than `decimals`.
+fn cell(cell: &TableCell, decimals: Option<usize>, longest: Fraction) -> Markup {
+    let right = if decimals.is_some() { " right" } else { "" };
+    let class = format!("{}{right}", class(cell.tone));
     let value = cell.figure.map(|(value, _)| value.to_string());
+    let fewer = decimals.zip(decimals_of(&cell.text)).map(|(most, own)| {
+        let point = if own == 0 && most > 0 { POINT } else { 0.0 };
+        most.saturating_sub(own) as f64 + point
+    });
+    let shift = fewer.filter(|fewer| *fewer > 0.0).map(|fewer| format!("--fewer:{fewer}"));
     let mut attributes = vec![("class", class.trim())];
     attributes.extend(value.as_deref().map(|value| ("data-value", value)));
+    attributes.extend(shift.as_deref().map(|style| ("style", style)));
     let inside = match cell.bar {
         Some(share) => {
             let style = format!("width:{:.1}%", share / longest * 100.0);
@@ -238,51 +363,19 @@ fn cell(cell: &TableCell, right: bool, longest: Fraction) -> Markup {
     element("td", &attributes, [inside])
 }
 
-/// Returns the table of headline bars, in percent of the limits; a mark in the bar shows the figure of the other node.
-fn card(card: &Card) -> Markup {
-    let titles = ["part of the node", "share of the limit", "value", "other node"];
-    let heads = titles.map(|title| element("th", &[("scope", "col")], [text(title)]));
-    let head = element("thead", &[], [element("tr", &[], heads)]);
-    let rows = card.bars.iter().map(bar);
-    element("table", &[("class", "card")], [head, element("tbody", &[], rows)])
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn bar(bar: &Bar) -> Markup {
-    let small = |words: &str| element("small", &[], [text(words)]);
-    let place = |share: Fraction| share.0.clamp(0.0, 1.0) * 100.0;
-    let mut inside = Vec::new();
-    let width = bar.share.map(|share| format!("width:{:.1}%", place(share)));
-    inside.extend(width.map(|style| element("span", &[("class", "bar"), ("style", &style)], [])));
-    let other = bar.beside.as_ref().and_then(|beside| beside.share);
-    let left = other.map(|share| format!("left:{:.1}%", place(share)));
-    inside.extend(left.map(|style| element("i", &[("style", &style)], [])));
-    let known = if bar.share.is_some() { "" } else { "none" };
-    let meter = element("div", &[("class", known), ("aria-hidden", "true")], inside);
-    let share = match (bar.share, &bar.value) {
-        (Some(share), _) => format!("{} of {}", share.in_whole_percent(), bar.limit),
-        (None, Some(_)) => format!("unknown: {}", bar.limit),
-        (None, None) => "unknown: not measured".to_owned(),
-    };
-    let beside = bar.beside.as_ref().map_or_else(
-        || bar.value.iter().map(|_| text("no figure of another node known")).collect(),
-        |beside| {
-            let mut words = beside.name.clone();
-            words.extend(
-                beside.share.map(|of_limit| {
-                    format!(", {} of that node's limit", of_limit.in_whole_percent())
-                }),
-            );
-            words.extend(
-                beside.ratio.map(|ratio| format!("; this node has {ratio:.2} times that value")),
-            );
-            vec![text(&beside.value), small(&words)]
-        },
-    );
-    let cells = [
-        element("th", &[("scope", "row")], [text(&bar.title), small(&bar.what)]),
-        element("td", &[("class", "meter")], [meter, small(&share)]),
-        element("td", &[], [text(bar.value.as_deref().unwrap_or_default())]),
-        element("td", &[], beside),
-    ];
-    element("tr", &[], cells)
+    #[test]
+    fn numbers_of_a_column_with_one_unit_are_aligned_at_their_points() {
+        assert_eq!(decimals_of("12.5 us"), Some(1));
+        assert_eq!(["-3", "-", "L1", "9e-3"].map(decimals_of), [Some(0), None, None, Some(0)]);
+        let mut table = Table::new(&["", ">GB/s", ">time"]);
+        table.row(["a".into(), "1.25".into(), "1.5 us".into()]);
+        table.row(["b".into(), "12".into(), "3.25 ms".into()]);
+        assert_eq!(decimals(&table), [0, 2, 0]);
+        let whole = cell(&table.rows[1][1], Some(2), Fraction(1.0)).to_string();
+        assert_eq!(whole, "<td class=\"right\" style=\"--fewer:2.5\">12</td>");
+    }
 }

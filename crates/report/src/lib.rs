@@ -8,6 +8,7 @@ pub mod compare;
 mod devices;
 pub mod export;
 mod figures;
+mod head;
 pub mod history;
 mod html;
 pub mod machine;

@@ -11,12 +11,18 @@ use nodegauge_measure::legible;
 /// Invisible character that separates its neighbours.
 const APART: &str = "&#8203;";
 
-/// Renders a page, followed by the command that repeats the run.
-pub fn ticket(page: &Page, command: &str) -> String {
+/// Renders a page.
+pub fn page(page: &Page) -> String {
     let mut out = format!("## {}\n", text(&page.heading));
     for one in page.sections.iter().filter(|section| !section.blocks.is_empty()) {
         out.push_str(&section(one));
     }
+    out
+}
+
+/// Renders a page, followed by the command that repeats the run.
+pub fn ticket(page: &Page, command: &str) -> String {
+    let out = self::page(page);
     // The fence is longer than any sequence of backticks in the command, so the command cannot end the code block.
     let fence = "`".repeat(3.max(longest(command, '`') + 1));
     let lines = command.lines().map(|line| legible::escaped(line) + "\n").collect::<String>();

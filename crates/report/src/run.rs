@@ -1,7 +1,8 @@
 //! Pages of records: the machine, the most important findings, and the figures with their evidence.
 
 use crate::compare::cut;
-use crate::{Conditions, card, machine, topology};
+pub use crate::head::command;
+use crate::{Conditions, card, head, machine, topology};
 use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone};
 use nodegauge_gauge::{Detail, Gauge, hosts};
 use nodegauge_measure::Seconds;
@@ -32,41 +33,48 @@ pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
 
 /// Returns the page that the command of one gauge shows. This page does not contain the start time and the host.
 pub fn own(record: &Record, gauge: &dyn Gauge) -> Page {
+<<<<<<< HEAD
     let page = Page { heading: String::new(), sections: sections(record, gauge, Detail::Full) };
+=======
+    let page = Page { sections: gauge.view(record, Detail::Full), ..Page::default() };
+>>>>>>> main
     ended(page, record, true)
 }
 
-/// Returns the complete page of a record, for a report: headline bars compared with `others`, the important
-/// findings, all evidence of every gauge, the environment, and the command that repeats the run.
-pub fn whole(record: &Record, gauges: &[&dyn Gauge], others: &[Record]) -> Page {
+/// Returns the complete page of a record, for a report: the pictures of the figures, all evidence of every gauge, the
+/// environment, and the command that repeats the run. The figures are compared with those of `earlier` runs.
+pub fn whole(
+    record: &Record,
+    gauges: &[&dyn Gauge],
+    earlier: &[Record],
+    registry: &Registry,
+) -> Page {
     let mut node = Section::new("node");
-    node.push(Block::Card(card::card(record, gauges, others)));
-    let matter = record.findings.iter().filter(|finding| finding.severity >= Severity::Warning);
-    node.blocks.extend(matter.map(|one| machine::finding(one).into()));
+    let card = card::card(record, gauges, earlier, registry);
+    let mut measured = record.measurements.iter().filter(|m| !m.is_published());
+    let all: BTreeSet<&str> = measured.clone().map(|m| m.gauge.as_str()).collect();
+    // The page of one gauge begins with the picture of that gauge.
+    if all.len() > 1 && !card.bars.is_empty() {
+        node.push(Block::Card(card));
+    }
     regimes(record, gauges, &mut node);
-    let measured = record.measurements.iter().filter(|m| !m.is_published());
-    if !record.measurements.is_empty()
-        && measured.clone().all(|m| m.samples.len() + m.disturbed.len() < 2)
-    {
+    if measured.clone().next().is_none() {
+        node.note("figures", "none in the record");
+    } else if measured.all(|m| m.samples.len() + m.disturbed.len() < 2) {
         let text =
             "none in the record: each figure was measured once, or another program printed it";
         node.note("samples", text);
     }
-    if measured.clone().next().is_none() {
-        node.note("figures", "none in the record");
-    }
-    let mut all = begun(record, gauges, Detail::Full);
-    let parts = all.sections.drain(..).skip(1);
-    let mut sections: Vec<Section> = std::iter::once(node).chain(parts).collect();
+    let mut page = begun(record, gauges, Detail::Full);
+    let mut sections: Vec<Section> = page.sections.drain(..).skip(1).collect();
+    let at = if all.len() > 1 { 0 } else { sections.len() };
+    sections.insert(at, node);
     let mut environment = machine::page(&record.machine).sections;
     let placed = topology::pictures(record).into_iter().map(Block::from);
-    environment[0].blocks.splice(0..0, placed);
+    environment[0].blocks.extend(placed);
     sections.append(&mut environment);
-    if !record.findings.is_empty() {
-        sections.push(machine::findings(&record.findings));
-    }
     sections.push(repeat(record));
-    ended(Page { sections, ..all }, record, true)
+    ended(Page { sections, ..page }, record, true)
 }
 
 /// Returns the page of a record for a ticket: the headline figures with limit and validity, the brief
@@ -172,21 +180,6 @@ fn about(record: &Record) -> Section {
     section
 }
 
-/// Returns the command that repeats the run, quoted for shells.
-pub fn command(record: &Record) -> String {
-    let words = record.command.iter().map(|word| quoted(word));
-    std::iter::once("nodegauge".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
-}
-
-/// Quotes a word for shells.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
 /// Returns a name for each of several runs: the labels in which the runs differ, with the host if other runs
 /// have the same labels; else the identifier and the host.
 pub fn names(runs: &[Record]) -> Vec<String> {
@@ -237,10 +230,19 @@ fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     let host = record.machine.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
     let heading =
         format!("nodegauge {}{host}, {}, {}", record.tool.version, record.started, record.seconds);
+    let head = Some(head::of(record));
     let mut node = machine::brief(&record.machine);
+    let trusted = head.as_ref().map(|head| Note::new("trust", head.trust.as_str()).tone(head.tone));
+    let asked = (!record.command.is_empty()).then(|| Note::new("command", command(record)));
+    node.blocks.splice(0..0, asked.into_iter().chain(trusted).map(Block::Note));
     findings(&record.findings, &mut node);
+<<<<<<< HEAD
     let parts = gauges.iter().flat_map(|gauge| sections(record, *gauge, detail));
     Page { heading, sections: std::iter::once(node).chain(parts).collect() }
+=======
+    let parts = gauges.iter().flat_map(|gauge| gauge.view(record, detail));
+    Page { heading, head, sections: std::iter::once(node).chain(parts).collect() }
+>>>>>>> main
 }
 
 /// Completes a page. A note about an interrupted run is added to the last section, so that the table in that section is

@@ -7,15 +7,19 @@ use nodegauge_analysis::compare::{Design, Pair, Shared, Side, Verdict, compare, 
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
-    self, BarSeries, Bars, Chart, ChartSeries, Drawing, Note, Page, Picture, Scale, Section, Table,
-    TableCell, Tone, grouped,
+    self, BarSeries, Bars, Chart, ChartSeries, Drawing, Forest, ForestRow, Head, Note, Page,
+    Picture, Scale, Section, Table, TableCell, Tone, distinct, grouped,
 };
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::Registry;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Record, Status};
+use nodegauge_measure::stats::Better;
 
 /// Maximum number of groups of bars in a picture; the tables contain all figures.
 const GROUPS: usize = 12;
+/// Maximum number of ratios in the first picture.
+const RATIOS: usize = 12;
 /// Maximum number of pictures per test.
 const PICTURES: usize = 12;
 
@@ -53,8 +57,81 @@ pub fn page(
     let verdicts: Vec<String> =
         shared_heads.filter_map(|shared| verdict(shared, &side, registry)).collect();
     sections.extend((!verdicts.is_empty()).then(|| view::summary(verdicts.join("; "))));
+    let forest = forest(runs.len(), &known.figures, &heads, &side, registry);
+    sections[0].blocks.extend(forest.map(view::Block::Picture));
     let heading = format!("nodegauge: {} runs side by side", runs.len());
-    Page { heading, sections }
+    let head = Some(head(runs, &names, &known.figures));
+    Page { heading, head, sections }
+}
+
+/// Returns the head of the page: the machines of the runs, and how many figures can be compared.
+fn head(runs: &[Record], names: &[String], figures: &[Shared<'_>]) -> Head {
+    let machines = distinct(runs.iter().map(|run| crate::head::title(&run.machine)));
+    let all = figures.iter().filter(|shared| shared.is_of_all());
+    let valid = |shared: &&Shared<'_>| {
+        shared.obstacles.is_empty()
+            && shared.runs.iter().flatten().all(|m| m.validity.status == Status::Valid)
+    };
+    let (count, usable) = (all.clone().count(), all.filter(valid).count());
+    let tone = if usable == count { Tone::Plain } else { Tone::Warning };
+    let counted_figures = counted(count, "figure");
+    let trust = match count {
+        0 => "No figure is in all runs.".to_owned(),
+        _ => format!("{usable} of {counted_figures} that all runs have are valid and comparable."),
+    };
+    Head {
+        title: machines.join("; "),
+        facts: format!("{} runs side by side \u{b7} {}", runs.len(), names.join(" \u{b7} ")),
+        trust,
+        tone,
+        findings: Vec::new(),
+    }
+}
+
+/// Returns the ratios of the other runs to the first run: those of headline figures, else of the first figures.
+fn forest(
+    runs: usize,
+    figures: &[Shared<'_>],
+    heads: &[&Measurement],
+    side: &dyn Fn(usize) -> Side,
+    registry: &Registry,
+) -> Option<Picture> {
+    let is_head = |shared: &Shared<'_>| {
+        let mut of_runs = shared.runs.iter().flatten();
+        of_runs.any(|m| heads.iter().any(|head| std::ptr::eq(*head, *m)))
+    };
+    let mut shown: Vec<&Shared<'_>> = figures.iter().filter(|shared| shared.is_of_all()).collect();
+    shown.sort_by_key(|shared| !is_head(shared));
+    shown.truncate((RATIOS / (runs - 1)).max(1));
+    let mut rows = Vec::new();
+    for run in 1..runs {
+        let comparison = compare(&side(0), &side(run), Design::default(), registry);
+        let other = &comparison.b.asked;
+        for shared in &shown {
+            let of = shared.first();
+            let is_it = |pair: &&Pair| pair.title() == shared.title && pair.test == of.test;
+            let Some(pair) = comparison.pairs.iter().find(is_it) else { continue };
+            let is_time = of.unit.direction() == Some(Better::Lower);
+            let speed = |ratio: f64| if is_time { ratio.recip() } else { ratio };
+            let interval = pair.ci95.map(|ends| ends.map(speed));
+            let interval = interval.map(|[a, b]| [a.min(b), a.max(b)]);
+            let name =
+                if runs > 2 { format!("{}, {other}", shared.title) } else { shared.title.clone() };
+            let why = pair.reasons.first().map(|why| format!(": {why}")).unwrap_or_default();
+            rows.push(ForestRow {
+                name,
+                ratio: pair.ratio.map(speed),
+                interval,
+                words: format!("{}{why}", pair.verdict.name()),
+                is_clear: matches!(pair.verdict, Verdict::Faster | Verdict::Slower),
+            });
+        }
+    }
+    rows.retain(|row| row.ratio.is_some());
+    let reference = side(0).asked;
+    let title = format!("speed relative to {reference}");
+    let drawing = Drawing::Forest(Forest { reference, rows: rows.clone() });
+    (!rows.is_empty()).then_some(Picture { title, drawing })
 }
 
 /// Returns the table that lists the runs with their names.
@@ -169,7 +246,7 @@ fn curves(figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
         });
         let series: Vec<ChartSeries> = series.filter(|one| !one.dots.is_empty()).collect();
         let (x, y) = (Scale::Bytes, Scale::Rate(unit));
-        let chart = Chart { x, y, ticks: Vec::new(), series, marks: Vec::new() };
+        let chart = Chart { x, y, series, ..Chart::default() };
         (of.len() > 1 && chart.series.len() > 1).then(|| Picture {
             title: format!("{title} over size"),
             drawing: Drawing::Chart(chart),

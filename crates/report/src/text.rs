@@ -155,8 +155,51 @@ fn text(text: &str, style: Style) -> String {
     out
 }
 
-/// Renders a table without frames. Only the last column wraps, at the width of the terminal.
+/// Returns the width of a table in characters if no cell is wrapped and bars are short.
+fn natural_width(table: &Table) -> usize {
+    let width = |at: usize| {
+        let cells = table.rows.iter().filter_map(|row| row.get(at));
+        let cells =
+            cells.map(|cell| if cell.bar.is_some() { MIN_BAR } else { cell.text.chars().count() });
+        let title = table.columns.get(at).map_or(0, |column| column.title.chars().count());
+        cells.chain([title]).max().unwrap_or(0)
+    };
+    (0..table.columns.len()).map(|at| width(at) + 2).sum::<usize>().saturating_sub(2)
+}
+
+/// Returns the table without the optional columns for which the terminal is too narrow, and the titles of these columns.
+fn fitted(table: &Table, style: Style) -> (Table, Vec<&'static str>) {
+    let mut fitted = table.clone();
+    let mut left_out = Vec::new();
+    for title in &table.optional {
+        if natural_width(&fitted) <= usize::from(style.width) {
+            break;
+        }
+        let Some(at) = fitted.columns.iter().position(|column| column.title == *title) else {
+            continue;
+        };
+        fitted.columns.remove(at);
+        for row in fitted.rows.iter_mut().filter(|row| row.len() > at) {
+            row.remove(at);
+        }
+        left_out.push(*title);
+    }
+    (fitted, left_out)
+}
+
+/// Renders a table without frames, without the optional columns that do not fit.
 fn table(table: &Table, style: Style) -> String {
+    let (fitted, left_out) = fitted(table, style);
+    let mut out = whole_table(&fitted, style);
+    if !left_out.is_empty() {
+        let text = format!("not shown at this width: {}", left_out.join(", "));
+        out.push_str(&format!("{}\n", style.toned(Tone::Faint, &text)));
+    }
+    out
+}
+
+/// Renders all columns of a table. Only the last column wraps, at the width of the terminal.
+fn whole_table(table: &Table, style: Style) -> String {
     let room = bar_room(table, style);
     let words = |cell: &TableCell| match cell.bar {
         Some(share) => "#".repeat((share.0.clamp(0.0, 1.0) * room as f64).round() as usize),
@@ -287,7 +330,8 @@ mod tests {
             Block::Table(cells),
         ];
         let section = Section { blocks, ..Section::default() };
-        let hostile_page = Page { heading: hostile.to_owned(), sections: vec![section] };
+        let hostile_page =
+            Page { heading: hostile.to_owned(), sections: vec![section], ..Page::default() };
         let shown = super::page(&hostile_page, Style { width: 80, colour: false });
         assert!(!shown.contains(['\x1b', '\x07', '\r', '\u{202e}']), "{shown:?}");
         assert!(!shown.lines().any(|line| line.starts_with("fake")), "{shown}");

@@ -4,7 +4,8 @@
 use nodegauge_analysis::compare::{RegimeFigures, machine_changes, parts};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
-    self, Drawing, Note, Page, Picture, Section, Table, TableCell, Tone, Trend, TrendBand, TrendDot,
+    self, Drawing, Head, Note, Page, Picture, Section, Table, TableCell, Tone, Trend, TrendBand,
+    TrendDot,
 };
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
@@ -29,8 +30,19 @@ pub struct TrendRuns {
     /// Machine of every host, as described by the latest run on the host.
     machines: Vec<Machine>,
     /// Changes of the machines between runs.
-    changes: Vec<String>,
+    changes: Vec<MachineChange>,
     span: Option<(String, String)>,
+}
+
+/// Change of a machine between two runs.
+#[derive(Debug)]
+struct MachineChange {
+    host: Option<String>,
+    /// Start of the first run after the change, in seconds since 1970.
+    at: f64,
+    change: String,
+    /// The change with its time and host.
+    text: String,
 }
 
 /// Figure of a host over time.
@@ -70,8 +82,12 @@ impl TrendRuns {
         match self.machines.iter_mut().find(|known| known.host == *host) {
             Some(known) => {
                 let on = host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
-                let changes = machine_changes(known, &run.machine).into_iter();
-                self.changes.extend(changes.map(|change| format!("{started}{on}: {change}")));
+                let seconds = at.as_secs_f64();
+                for change in machine_changes(known, &run.machine) {
+                    let text = format!("{started}{on}: {change}");
+                    let host = host.clone();
+                    self.changes.push(MachineChange { host, at: seconds, change, text });
+                }
                 known.clone_from(&run.machine);
             }
             None => self.machines.push(run.machine.clone()),
@@ -121,10 +137,10 @@ impl TrendRuns {
         }
         let more = self.changes.len().saturating_sub(LISTED);
         for change in self.changes.iter().take(LISTED) {
-            about.push(Note::new("changed", change.as_str()).tone(Tone::Warning));
+            about.push(Note::new("changed", change.text.as_str()).tone(Tone::Warning));
         }
         about.note_if("", (more > 0).then(|| format!("{more} more changes of the machine")));
-        let mut sections = vec![about];
+        let mut sections: Vec<Section> = Vec::new();
         let mut sentences = Vec::new();
         for figure in &self.figures {
             let of_title = sections.iter().position(|section| section.id == figure.title);
@@ -132,11 +148,37 @@ impl TrendRuns {
                 sections.push(Section::new(figure.title));
                 sections.len() - 1
             });
-            figure.show(&mut sections[index], hosts.len() > 1);
+            figure.show(&mut sections[index], hosts.len() > 1, &self.changes);
             sentences.extend(figure.in_words(hosts.len() > 1));
         }
+        sections.push(about);
         sections.extend((!sentences.is_empty()).then(|| view::summary(sentences.join("\n"))));
-        Page { heading, sections }
+        let head = Some(self.head(of, &runs, [&from, &to]));
+        Page { heading, head, sections }
+    }
+}
+
+impl TrendRuns {
+    /// Returns the head of the page: the machines, the period, and the number of runs in doubt.
+    fn head(&self, of: &str, runs: &str, [from, to]: [&str; 2]) -> Head {
+        let machines: Vec<String> = self.machines.iter().map(crate::head::title).collect();
+        let most = |is_such: fn(&TrendRun) -> bool| {
+            let counts =
+                self.figures.iter().map(|f| f.runs.iter().filter(|run| is_such(run)).count());
+            counts.max().unwrap_or(0)
+        };
+        let doubted = most(|run| run.status != Status::Valid);
+        let (tone, trust) = match doubted {
+            0 => (Tone::Plain, "Every figure is valid.".to_owned()),
+            n => (Tone::Warning, format!("Use with care: up to {n} of {runs} suspect or invalid.")),
+        };
+        Head {
+            title: machines.join("; "),
+            facts: format!("trend of {of} \u{b7} {runs} \u{b7} {from} to {to} UTC"),
+            trust,
+            tone,
+            findings: Vec::new(),
+        }
     }
 }
 
@@ -174,7 +216,7 @@ impl TrendFigure {
         if regimes.len() > 1 { regimes } else { Vec::new() }
     }
 
-    fn show(&self, section: &mut Section, several: bool) {
+    fn show(&self, section: &mut Section, several: bool, changes: &[MachineChange]) {
         let regimes = self.regimes();
         if several {
             section.push(view::Block::Heading(self.name(true)));
@@ -194,9 +236,11 @@ impl TrendFigure {
             }),
         );
         self.doubts(section);
+        let own = changes.iter().filter(|change| change.host == self.host);
+        let own_changes = own.map(|change| (change.at, change.change.clone())).collect();
         section.push(Picture {
             title: self.name(several),
-            drawing: Drawing::Trend(self.picture(&regimes, gaps)),
+            drawing: Drawing::Trend(self.picture(&regimes, gaps, own_changes)),
         });
     }
 
@@ -241,7 +285,12 @@ impl TrendFigure {
         }
     }
 
-    fn picture(&self, regimes: &[Regime], gaps: Vec<(f64, f64)>) -> Trend {
+    fn picture(
+        &self,
+        regimes: &[Regime],
+        gaps: Vec<(f64, f64)>,
+        changes: Vec<(f64, String)>,
+    ) -> Trend {
         let dots = self.runs.iter().flat_map(|run| {
             let dot = |value, regime, aside| TrendDot {
                 at: run.at,
@@ -265,6 +314,7 @@ impl TrendFigure {
             bands: bands(&quoted, &gaps),
             regimes: regimes.iter().map(named).collect(),
             gaps,
+            changes,
         }
     }
 

@@ -64,7 +64,13 @@ impl Placed<'_> {
     fn dot(&self) -> Option<Dot> {
         let Self { letter, name, flops_per_byte, .. } = self;
         let rate = self.m.value?;
-        Some(Dot { letter: *letter, name: name.clone(), flops_per_byte: *flops_per_byte, rate })
+        let basis = self.m.read_key::<shared::basis>();
+        let note = basis.map_or_else(
+            || format!("{name} in {}, this run", self.level),
+            |of| format!("{name}: {of}"),
+        );
+        let flops_per_byte = *flops_per_byte;
+        Some(Dot { letter: *letter, name: name.clone(), flops_per_byte, rate, note })
     }
 }
 

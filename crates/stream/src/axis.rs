@@ -10,7 +10,7 @@ use crate::compiled::CompilerChoice;
 use crate::kernels::{Prefetch, SideBySide, Stores};
 use crate::size::SizeSpec;
 use nodegauge_arena::RequestedPages;
-use nodegauge_measure::sweep::{self, AxisSyntax, one, several};
+use nodegauge_measure::sweep::{self, AxisSyntax, Wrong, one, several};
 use nodegauge_placement::{LecturePolicy, PlacesSpec, Policies, RankMap, ThreadList};
 use std::fmt;
 
@@ -85,7 +85,7 @@ impl sweep::Setting for StreamSetting {
     const EXAMPLE: &'static str = "--sweep threads=1,2-32:2 or --sweep pages=4k,thp";
     const EXPECTED: &'static str = "expected an axis of threads, per-cache, places, stores, pages, side-by-side, size, prefetch, compiler, ranks, policy or rank-map";
 
-    fn axis(&self) -> &'static str {
+    fn axis(&self) -> &str {
         match self {
             Self::Threads(_) => "threads",
             Self::PerCache(_) => "per-cache",
@@ -103,10 +103,11 @@ impl sweep::Setting for StreamSetting {
     }
 
     fn values(name: &str) -> Option<AxisSyntax<Self>> {
-        let counts = |read| Some(AxisSyntax::listed(read));
-        let parted = |read| Some(AxisSyntax::parted(read));
+        type Read = fn(&str) -> Result<Vec<StreamSetting>, Wrong>;
+        let counts = |read: Read| Some(AxisSyntax::listed(read));
+        let parted = |read: Read| Some(AxisSyntax::parted(read));
         let by_semicolon =
-            |read| Some(AxisSyntax { separator: Some(';'), ..AxisSyntax::parted(read) });
+            |read: Read| Some(AxisSyntax { separator: Some(';'), ..AxisSyntax::parted(read) });
         match name {
             "threads" => counts(|text| several::<ThreadList, _, _>(text, Self::Threads)),
             "per-cache" => counts(|text| several::<ThreadList, _, _>(text, Self::PerCache)),

@@ -5,7 +5,7 @@ use crate::view::{self, Statistic};
 use crate::{GAUGE, ablation, config, mixes, tune};
 use nodegauge_arena::names::{STREAM, TRIAD, TUNE};
 use nodegauge_gauge::roofline::RooflinePoint;
-use nodegauge_gauge::view::Section;
+use nodegauge_gauge::view::{Reach, Section};
 use nodegauge_gauge::{Depth, Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
@@ -83,6 +83,10 @@ impl Gauge for Stream {
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
         let triad = |m: &Measurement| (m.test == STREAM && m.name == TRIAD).then_some(m.value?);
         vec![Headline::of("memory", "Triad, best", record, GAUGE, triad)]
+    }
+
+    fn reach(&self, record: &Record, figure: &Measurement) -> Option<Reach> {
+        view::stream::reach(record, figure)
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {

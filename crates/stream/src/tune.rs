@@ -154,7 +154,7 @@ impl TunePlan {
         )?;
         observer.check_interrupt()?;
         let setting_up = limits.elapsed();
-        let mut search = Search { points, passes: 0 };
+        let mut search = Search { points, passes: 0, measured: 0, disturbed: 0 };
         let (tried, all) = (search.points.len(), space.setups.len());
 
         observer.phase(&format!("measuring {tried} teams and pages"));
@@ -213,7 +213,15 @@ impl TunePlan {
         let setup = &space.setups[winner.setup];
         let choice = Choice::new(setup, options.element, winner.loops.clone());
         let untuned = finalists.iter().find(|entry| entry.setup == 0).unwrap_or(winner);
-        outcome.measurements.push(worth(winner, untuned, &choice, search.passes));
+        let mut gain = worth(winner, untuned, &choice, search.passes);
+        if tried < all {
+            gain.validity.suspect(format!("only {tried} of {all} teams and pages were tried"));
+        }
+        if search.disturbed > search.measured / 2 {
+            let (disturbed, measured) = (search.disturbed, search.measured);
+            gain.validity.suspect(format!("{disturbed} of {measured} passes were disturbed"));
+        }
+        outcome.measurements.push(gain);
         let (team, loops) = (team_in_words(setup), arrangement::describe(&winner.loops));
         let text = format!("tuned: {team} on {} pages; {loops}", setup.pages);
         outcome.notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
@@ -282,6 +290,9 @@ struct Search {
     /// Targets, by index of the setup.
     points: BTreeMap<usize, Box<dyn Target>>,
     passes: usize,
+    /// Number of measured passes, without repeated attempts, and of the disturbed ones among them.
+    measured: usize,
+    disturbed: usize,
 }
 
 impl Search {
@@ -330,7 +341,7 @@ impl Search {
     fn pass(&mut self, entry: &Entry, tries: usize) -> Result<(f64, f64), Failure> {
         let mut before = self.reference_trip()?;
         // On a busy machine the last attempt counts, even if it is disturbed.
-        let (rate, trip, _) = schedule::undisturbed(
+        let (rate, trip, clean) = schedule::undisturbed(
             tries,
             |(_, _, clean): &(f64, f64, bool)| !clean,
             || -> Result<_, Failure> {
@@ -349,6 +360,8 @@ impl Search {
                 Ok((stats::geometric_mean(&rates), after, clean))
             },
         )?;
+        self.measured += 1;
+        self.disturbed += usize::from(!clean);
         Ok((rate, trip))
     }
 

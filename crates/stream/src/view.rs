@@ -37,7 +37,8 @@ pub(crate) fn sections(record: &Record, detail: Detail, show: &[Statistic]) -> V
     sections.extend(ablation::section(record));
     published::add(&mut sections, record, GAUGE, detail);
     sections.extend(unknown(record));
-    sections.extend(sweep::closing(record).or_else(|| closing(record)).map(summary));
+    let last = if has_sweep(record) { sweep::closing(record) } else { closing(record) };
+    sections.extend(last.map(summary));
     sections
 }
 
@@ -65,7 +66,7 @@ fn of_stream(record: &Record, detail: Detail) -> Vec<Section> {
     let rates = if has_sweep(record) {
         Section::new("stream")
     } else {
-        stream::section(&figures::native(record), detail)
+        stream::section(&figures::native(record), record, detail)
     };
     let mut sections =
         vec![tune::section(record), rates, compiled::section(record), standard::section(record)];

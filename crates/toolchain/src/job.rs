@@ -5,7 +5,8 @@ use crate::error::quoted_lines;
 use crate::{CommandLine, ToolchainError, search};
 use nodegauge_measure::Seconds;
 use nodegauge_os::{
-    ChildEnd, ChildError, ChildLimits, ChildOutput, KillReason, LONGEST_TEXT, describe, last_lines,
+    ChildEnd, ChildError, ChildLimits, ChildOutput, ChildPlace, KillReason, LONGEST_TEXT, describe,
+    last_lines,
 };
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,8 @@ pub struct Job {
     pub limit: Duration,
     /// Maximum number of bytes of standard output, which is also the maximum for the error output.
     pub output_limit: u64,
+    /// CPUs, memory policy and pages of the process; `None` for those of this process.
+    pub place: Option<ChildPlace>,
 }
 
 /// Result of a job that has ended.
@@ -70,14 +73,26 @@ pub(crate) fn listen(
     listen: &mut dyn FnMut(&str) -> Option<KillReason>,
 ) -> Result<ChildOutput, ToolchainError> {
     let limits = ChildLimits { time: job.limit, output: job.output_limit, grace };
-    nodegauge_os::run_child(job.to_command(), limits, listen).map_err(|error| job.error(error))
+    let mut command = job.to_command();
+    if let Some(place) = &job.place {
+        let refused = |cause: nodegauge_os::SysError| ChildError::Start(cause.into());
+        place.apply_to(&mut command).map_err(|cause| job.error(refused(cause)))?;
+    }
+    nodegauge_os::run_child(command, limits, listen).map_err(|error| job.error(error))
 }
 
 impl Job {
     /// Creates a job in the current folder, with the environment of this process.
     pub fn new(command: CommandLine, limit: Duration) -> Self {
         let folder = PathBuf::from(".");
-        Self { command, folder, environment: Vec::new(), limit, output_limit: OUTPUT_LIMIT }
+        Self {
+            command,
+            folder,
+            environment: Vec::new(),
+            limit,
+            output_limit: OUTPUT_LIMIT,
+            place: None,
+        }
     }
 
     fn to_command(&self) -> Command {

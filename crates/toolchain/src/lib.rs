@@ -20,6 +20,7 @@ pub mod presets;
 pub mod program;
 mod scratch;
 mod search;
+pub mod watchdog;
 
 pub use cache::ProgramCache;
 pub use command::CommandLine;

@@ -10,7 +10,9 @@ use crate::mpi::MpiLaunch;
 use crate::scratch::SHARED_MEMORY;
 use crate::{ChildEnd, CommandLine, KillReason, Scratch, ToolchainError};
 use nodegauge_measure::{Failure, Seconds};
-use nodegauge_os::{LONGEST_TEXT, SignalDelay, describe, describe_launched, last_lines, read_file};
+use nodegauge_os::{
+    ChildPlace, LONGEST_TEXT, SignalDelay, describe, describe_launched, last_lines, read_file,
+};
 use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -70,6 +72,8 @@ pub struct ProgramJob<'a> {
     pub limit: Duration,
     /// Maximum number of bytes of standard output, which is also the maximum for the error output.
     pub output_limit: u64,
+    /// CPUs, memory policy and pages of the process that is started; `None` for those of this process.
+    pub place: Option<ChildPlace>,
 }
 
 /// Result of a run of a program.
@@ -102,6 +106,7 @@ impl<'a> ProgramJob<'a> {
             environment: Vec::new(),
             limit,
             output_limit: OUTPUT_LIMIT,
+            place: None,
         }
     }
 
@@ -196,6 +201,7 @@ impl<'a> Prepared<'a> {
             environment: Vec::new(),
             limit: run.limit,
             output_limit: run.output_limit,
+            place: run.place.clone(),
         };
         let mut launcher = None;
         let mut shared_memory = None;
@@ -325,7 +331,8 @@ impl ProgramOutput {
         }
     }
 
-    fn status_text(&self) -> String {
+    /// Returns the way in which the program ended, e.g. `exit status 3`.
+    pub fn status_text(&self) -> String {
         match self.end {
             ChildEnd::Exited(status) if self.is_launched => describe_launched(status),
             ChildEnd::Exited(status) => describe(status),

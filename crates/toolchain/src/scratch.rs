@@ -5,7 +5,7 @@ use nodegauge_measure::Failure;
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// File system for shared memory on Linux. It may permit execution where `TMPDIR` does not.
 pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
@@ -53,11 +53,16 @@ impl Scratch {
     /// Fails as [`Self::new`] does.
     pub fn new_in(parent: &Path) -> Result<Self, ToolchainError> {
         tempfile::Builder::new()
-            .prefix("nodegauge-")
+            .prefix(&Self::prefix(std::process::id()))
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(parent)
             .map(|folder| Self { folder })
             .map_err(|cause| Self::error(parent, &cause))
+    }
+
+    /// Returns the beginning of the names of the folders of a process.
+    pub(crate) fn prefix(process: u32) -> String {
+        format!("nodegauge-{process}-")
     }
 
     /// Returns the error for a `folder` in which no files can be created.
@@ -66,6 +71,16 @@ impl Scratch {
             .cause(cause.to_string())
             .hint("set TMPDIR to a folder that you may write")
             .into()
+    }
+
+    /// Writes a file into the folder and returns its path.
+    ///
+    /// # Errors
+    /// Fails when the file cannot be written.
+    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, ToolchainError> {
+        let path = self.path().join(name);
+        std::fs::write(&path, text).map_err(|cause| Self::error(self.path(), &cause))?;
+        Ok(path)
     }
 
     /// Returns the path of the folder.

@@ -369,7 +369,7 @@ sed 's/:1b:/:3b:/; s/:43:/:3c:/' {ROOT}/crates/devices/tests/outputs/nvbandwidth
         )
     );
     let page = run(&harness, &[], &["history", "show", "latest"]).exits(0);
-    page.tells("cuda:1 host_to_device 0.").tells("cuda:0 device_to_device 0.");
+    page.tells("figures: cuda:1 host_to_device").tells("cuda:0 device_to_device 0.");
     let other = ["device", "links", "--sizes", "64KiB", "--samples", "1", "--device", "hip:0"];
     let other = run(&harness, &[], &[&other[..], &["--nvbandwidth", &program]].concat());
     other.exits(0).says("nvbandwidth is not run");

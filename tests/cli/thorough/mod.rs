@@ -3,10 +3,13 @@
 
 mod adversarial;
 mod apps_mpi;
+mod check_faults;
+mod check_slurm;
 mod current_folder;
 mod device_drivers;
 mod examples;
 mod hosts;
+mod fleet;
 mod hpl_real;
 pub mod io_faults;
 mod io_reference;
@@ -15,6 +18,7 @@ mod mpi_faults;
 mod mpi_hosts;
 mod mpi_means;
 mod osu;
+mod own_program;
 mod random_signals;
 mod signals;
 pub mod slurm;

@@ -8,7 +8,7 @@ use nodegauge_measure::record::{Device, Machine, Record, Severity};
 use nodegauge_measure::{Bytes, BytesPerSec};
 use pairing::PairedMeasurement;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
 /// A difference between the compared settings.
@@ -346,7 +346,28 @@ fn value_in_words(key: &str, value: &Value) -> Option<String> {
             Some(format!("sequential, offset {offset}"))
         }
         (_, Value::Object(map)) if map.contains_key("asked") => map.get("asked").and_then(scalar),
-        (_, Value::Object(_) | Value::Array(_)) => Some(value.to_string()),
+        (_, Value::Object(map)) => Some(members_in_words(map)),
+        (_, Value::Array(items)) => {
+            let items = items.iter().filter_map(|item| value_in_words("", item));
+            Some(items.collect::<Vec<_>>().join(", "))
+        }
         (_, other) => scalar(other),
     }
+}
+
+/// Part of the names of temporary folders, which differ from run to run.
+const TEMPORARY: &str = "/nodegauge-";
+
+/// Formats an object as words: `library Open MPI, version 4.1.4`. Unknown members and names of temporary files are left
+/// out.
+fn members_in_words(map: &Map<String, Value>) -> String {
+    let lasting = |text: String| {
+        let words = text.split(' ').filter(|word| !word.contains(TEMPORARY));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let words = map.iter().filter_map(|(key, value)| {
+        let text = value_in_words("", value).map(lasting).filter(|text| !text.is_empty())?;
+        Some(format!("{} {text}", key.replace('_', " ")))
+    });
+    words.collect::<Vec<_>>().join(", ")
 }

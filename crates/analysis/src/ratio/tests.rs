@@ -204,14 +204,14 @@ fn as_many_blocks_as_are_said_to_be_needed_find_three_percent() {
             of_blocks(&pilot).unwrap().needed.unwrap() as usize
         };
         let [hit, false_alarm] = [SOUGHT, 0.0].map(|faster| found(spread, disturbed, faster, told));
-        // Five runs may contain none of the disturbed ones.
-        let least = if disturbed == 0.0 { 0.88 } else { 0.8 };
+        // The twenty runs of five blocks contain none of the disturbed ones in 12 % of the cases (0.9 to the power of 20).
+        let (least, least_told) = if disturbed == 0.0 { (0.88, 0.9) } else { (0.8, 0.85) };
         assert!(hit >= least, "spread {spread}, disturbed {disturbed}: found in {hit}");
         assert!(false_alarm <= 0.07, "spread {spread}, disturbed {disturbed}: {false_alarm}");
         // If five blocks seldom find the change, five blocks state that more are needed.
         if found(spread, disturbed, SOUGHT, |_| 5) < 0.5 {
             let more = (0..SIMULATED).filter(|seed| told(*seed) > 5).count();
-            assert!(more as f64 >= 0.9 * SIMULATED as f64, "{spread} {disturbed}: {more}");
+            assert!(more as f64 >= least_told * SIMULATED as f64, "{spread} {disturbed}: {more}");
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::GAUGE;
 use crate::config::HpcgConfig;
 use crate::sweep;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Section, Table, TableCell};
+use nodegauge_gauge::view::{Picture, Section, Table, TableCell};
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
@@ -53,7 +53,14 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
         row.push(grid(&config).into());
         table.row(row);
     }
-    section.push(table).gap();
+    let bars = PARTS.iter().filter_map(|part| {
+        let of_first = |m: &&&Measurement| m.name == *part && m.config == first.config;
+        let m = all.iter().find(of_first)?;
+        Some(((*part).to_owned(), m.value, String::new()))
+    });
+    let rating = ("rating".to_owned(), first.value, String::new());
+    let bars = Picture::bars("rate of each part", first.unit, std::iter::once(rating).chain(bars));
+    section.push(table).push(bars).gap();
     let config: HpcgConfig = first.read_config();
     let iterations = config.iterations.unwrap_or(0);
     let sets = match &first.summary {

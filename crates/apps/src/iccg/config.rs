@@ -58,7 +58,7 @@ nodegauge_measure::config! {
         /// Share of an iteration, 0 to 1.
         share: Fraction = Observation "share of an iteration";
         sweep: shared::sweep;
-        against: keys::against;
+        against: shared::against;
         stopped: shared::stopped;
     }
 }

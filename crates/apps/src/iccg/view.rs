@@ -9,7 +9,8 @@ use crate::sweep;
 use nodegauge_analysis::ratio::closing::of_several;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
-    Chart, ChartSeries, Column, Picture, Scale, Section, Table, TableCell, summary,
+    Chart, ChartSeries, Column, Drawing, Picture, Scale, Section, Step, Steps, Table, TableCell,
+    summary,
 };
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Quoted, Record};
@@ -28,7 +29,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let groups: Vec<&[IccgFigure<'_>]> = all.chunk_by(|_, (m, _)| m.name != first.0.name).collect();
     let mut section = Section::new(TEST);
     match groups.as_slice() {
-        [alone] => section.push(parts_table(alone)),
+        [alone] => section.push(parts_table(alone)).picture(parts_picture(alone)),
         several => section
             .push(workers_table(several))
             .picture(picture(several))
@@ -147,7 +148,8 @@ fn picture(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
     }
     let ticks = series.iter().flat_map(|series| &series.dots).map(|dot| dot.0).collect();
     let y = Scale::Rate(Unit::FlopsPerSecond);
-    let chart = Chart { x: Scale::Number, y, ticks, series, marks: Vec::new() };
+    let names = [axis, ""];
+    let chart = Chart { names, y, ticks, series, ..Chart::default() };
     Some(Picture::chart(format!("rate over {axis}"), chart))
 }
 
@@ -234,6 +236,30 @@ fn times_table(groups: &[&[IccgFigure<'_>]]) -> Table {
         table.row(row);
     }
     table
+}
+
+/// Returns the time of each part of an iteration, one after another; `None` without such figures.
+fn parts_picture(group: &[IccgFigure<'_>]) -> Option<Picture> {
+    let mut at = 0.0;
+    let mut steps = Vec::new();
+    for (m, config) in group.iter().filter(|(_, config)| config.share.is_some()) {
+        let seconds = config.moved_bytes.unwrap_or(0) as f64 / m.value?;
+        let share = config.share.unwrap_or_default().in_whole_percent();
+        let reached = m.limit.as_ref().map(|limit| limit.fraction.in_whole_percent());
+        let reached = reached.map(|of| format!(", {of} of the predicted rate")).unwrap_or_default();
+        steps.push(Step {
+            name: m.name.clone(),
+            from: at,
+            to: Some(at + seconds),
+            words: Seconds(seconds).to_string(),
+            label: format!("{}: {share}{reached}", Seconds(seconds)),
+            ..Step::default()
+        });
+        at += seconds;
+    }
+    let title = "time of an iteration by part".to_owned();
+    let drawing = Drawing::Steps(Steps { unit: Unit::Seconds, steps });
+    (at > 0.0).then_some(Picture { title, drawing })
 }
 
 /// Returns the table with one row for each part of an iteration.

@@ -5,7 +5,9 @@ use super::TEST;
 use crate::GAUGE;
 use crate::config::TrapezoidConfig;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Column, Section, Table, TableCell, summary};
+use nodegauge_gauge::view::{
+    BarSeries, Bars, Column, Drawing, Picture, Section, Table, TableCell, distinct, summary,
+};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::stats::Summary;
@@ -58,7 +60,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
             ]);
         }
     }
-    section.push(table).gap();
+    section.push(table).picture(picture(&rates)).gap();
     section.note(
         "how",
         format!(
@@ -96,6 +98,28 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     section.doubts(&measurements);
     let ending = placement(&all).map(summary);
     std::iter::once(section).chain(ending).collect()
+}
+
+/// Returns the rate of each kind of workers, with one group of bars per kind of workers and one bar per number of
+/// intervals.
+fn picture(rates: &[&TrapezoidFigure<'_>]) -> Option<Picture> {
+    let groups = distinct(rates.iter().map(|(_, config)| config.on.in_words()));
+    let points = distinct(rates.iter().map(|(_, config)| config.n.unwrap_or(0)));
+    let series = points.iter().map(|n| {
+        let value = |workers: &String| {
+            let is_it = |(_, config): &&&TrapezoidFigure<'_>| {
+                config.n.unwrap_or(0) == *n && config.on.in_words() == *workers
+            };
+            let (m, _) = rates.iter().find(is_it)?;
+            Some((m.value?, m.validity.reasons.first().cloned()))
+        };
+        let values = groups.iter().map(value).collect();
+        BarSeries { name: format!("{} intervals", power(*n)), values }
+    });
+    let series: Vec<BarSeries> = series.collect();
+    let title = "rate by workers".to_owned();
+    let drawing = Drawing::Bars(Bars { unit: Unit::FlopsPerSecond, groups, series });
+    (rates.len() > 1).then_some(Picture { title, drawing })
 }
 
 /// Returns a power of ten as `10^9`, and other numbers unchanged.

@@ -3,6 +3,7 @@
 use super::{Database, Documents};
 use clap::Args as ClapArgs;
 use nodegauge_analysis::compare::{MOST_BLOCKS, Threshold};
+use nodegauge_fleet::reference::Reference;
 use nodegauge_measure::SyntaxError;
 use nodegauge_toolchain::CommandLine;
 
@@ -38,6 +39,9 @@ pub(crate) struct CompareArgs {
     /// in B fails. Example: --fail-on 'mpi.latency>10%@8B'
     #[arg(long, value_name = "CONDITION", allow_hyphen_values = true, help_heading = "Output")]
     pub(crate) fail_on: Vec<Threshold>,
+    /// Exit with 1 if a figure of the last run of B is worse than the bound of this reference
+    #[arg(long, value_name = "FILE", value_parser = super::fleet::read_reference, help_heading = "Output")]
+    pub(crate) reference: Option<Reference>,
     /// Treat suspect figures as valid
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) accept_suspect: bool,

@@ -49,8 +49,8 @@ fn span(text: &str) -> Result<Duration, String> {
 /// Action for a sample that is due while other programs use the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WhenBusy {
-    /// Wait for a while, then skip the sample and report it
+    /// Wait for a while, then measure nothing and report it
     Skip,
-    /// Take the sample; its figures report the interference
+    /// Measure; the figures report the interference
     Measure,
 }

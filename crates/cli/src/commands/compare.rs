@@ -51,6 +51,15 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
             exit = Exit::Unmet;
         }
     }
+    if let Some(reference) = &args.reference {
+        for (side, name) in [(&a, "A: "), (&b, "B: ")] {
+            let newest = side.runs.iter().max_by(|one, other| one.started.cmp(&other.started));
+            let Some(run) = newest else { continue };
+            if session::is_below(reference, run, name, true) && name == "B: " {
+                exit = Exit::Unmet;
+            }
+        }
+    }
     for threshold in &args.fail_on {
         let finding = threshold.check(&comparison);
         match finding.in_words(threshold) {

@@ -14,7 +14,7 @@ use nodegauge_report::{Conditions, run, trend};
 use std::path::Path;
 use std::slice::from_ref;
 
-/// Number of newest saved runs that are searched for figures of other nodes.
+/// Number of newest saved runs of the node that are searched for the same figures.
 const OTHERS: usize = 40;
 
 pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
@@ -50,7 +50,8 @@ pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
 fn judged(records: &[Record], args: &ReportArgs) -> Exit {
     let conditions = &args.conditions;
     let reports_failures = args.format.0.reports_failures();
-    let asked = reports_failures || conditions.strict || !conditions.expect.is_empty();
+    let has_conditions = !conditions.expect.is_empty() || conditions.reference.is_some();
+    let asked = reports_failures || conditions.strict || has_conditions;
     let unmet = records.iter().zip(run::names(records)).filter(|(record, name)| {
         let run = if records.len() > 1 { format!("{name}: ") } else { String::new() };
         let unmet = session::unmet(conditions, record, &run, false);
@@ -133,12 +134,14 @@ fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
 }
 
 impl RelatedRuns for Database {
-    fn next_to(&self, record: &Record) -> Result<Vec<Record>, Failure> {
-        let Some(store) = open_to_read(self)? else { return Ok(Vec::new()) };
-        let newest = RunFilter { limit: Some(OTHERS), ..RunFilter::default() };
+    fn earlier(&self, record: &Record) -> Result<Vec<Record>, Failure> {
+        let host = record.machine.host.clone();
+        let (Some(store), false) = (open_to_read(self)?, host.is_none()) else {
+            return Ok(Vec::new());
+        };
+        let newest = RunFilter { host, own: true, limit: Some(OTHERS), ..RunFilter::default() };
         let mut lines = store.list(&newest)?;
-        lines.retain(|line| line.complete && line.id != record.id);
-        lines.sort_by_key(|line| line.host == record.machine.host);
+        lines.retain(|line| line.complete && line.started < record.started);
         Ok(lines.iter().map(|line| store.find(&line.id)).collect::<Result<_, _>>()?)
     }
 

@@ -5,7 +5,7 @@ use nodegauge_gauge::Gauge;
 use nodegauge_stream::Stream;
 
 /// Number of gauges in the list.
-const COUNT: usize = 8;
+const COUNT: usize = 9;
 
 /// All gauges of the program.
 pub(crate) const GAUGES: [&dyn Gauge; COUNT] = with_stream(&PLAIN_STREAM);
@@ -22,6 +22,7 @@ pub(crate) const fn with_stream(stream: &Stream) -> [&dyn Gauge; COUNT] {
         &nodegauge_files::Files,
         &nodegauge_devices::Devices,
         &nodegauge_apps::Apps,
+        &nodegauge_programs::Programs,
         &nodegauge_roofline::RooflineGauge,
     ]
 }

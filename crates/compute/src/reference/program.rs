@@ -87,7 +87,7 @@ impl PlacedReference {
             ReferenceKind::Xhpl => "HPL.dat",
             ReferenceKind::Hpcc => "hpccinf.txt",
         };
-        let input = InputFile { name, text: dat::write(n, nbs, grids) };
+        let input = InputFile { name, text: dat::write(n, nbs, grids, &n.to_string()) };
         let command = CommandLine::new(self.program.path.display().to_string(), []);
         let run = ProgramJob::new(command, LIMIT)
             .launched(self.program.launch(self.places(topology)))

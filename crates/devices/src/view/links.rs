@@ -75,7 +75,15 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
             curves.iter().flat_map(|of: &ChartSeries| &of.dots).map(|dot| dot.0).collect();
         ticks.sort_by(f64::total_cmp);
         ticks.dedup();
-        section.gap().push(Chart { x, y, ticks, series: curves, marks: Vec::new() });
+        section.gap().push(Chart {
+            title: "copies over size".to_owned(),
+            names: ["bytes of a copy", ""],
+            x,
+            y,
+            ticks,
+            series: curves,
+            ..Chart::default()
+        });
     }
     by_node(&mut section, &ones, largest);
     across(&mut section, all);
@@ -148,6 +156,7 @@ fn by_node(section: &mut Section, ones: &Links<'_>, largest: Option<u64>) {
         }
     };
     section.gap().push(HeatMaps {
+        setup: String::new(),
         axes: ["NUMA node", "device"],
         rows: nodes.iter().map(|node| format!("n{node}")).collect(),
         columns: devices.clone(),

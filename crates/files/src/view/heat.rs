@@ -8,7 +8,7 @@ use nodegauge_measure::Unit;
 const FIRST: [&str; 4] = ["write", "read", "random_read", "random_write"];
 
 /// Adds the heat maps of up to four operations to a section.
-pub(super) fn maps(rows: &[&Row<'_>], section: &mut Section) {
+pub(super) fn maps(rows: &[&Row<'_>], setup: String, section: &mut Section) {
     let measured = distinct(rows.iter().map(|row| row.m.name.as_str()));
     let usual = FIRST.into_iter().filter(|name| measured.contains(name));
     let others = measured.iter().copied().filter(|name| !FIRST.contains(name));
@@ -27,6 +27,7 @@ pub(super) fn maps(rows: &[&Row<'_>], section: &mut Section) {
         HeatMap { title: name.to_owned(), values: files.iter().map(row).collect() }
     };
     section.push(HeatMaps {
+        setup,
         axes: ["file", "block"],
         rows: files.iter().map(|file| size(*file)).collect(),
         columns: blocks.iter().map(|block| size(*block)).collect(),

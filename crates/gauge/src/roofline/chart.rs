@@ -33,6 +33,8 @@ pub struct Dot {
     pub flops_per_byte: f64,
     /// Rate of the point, FLOP/s.
     pub rate: f64,
+    /// Description of the point: memory level, run.
+    pub note: String,
 }
 
 /// Returns the chart, with roofs as lines and points as letters; `None` without a roof.
@@ -51,11 +53,15 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
     for point in points {
         let dot = (point.flops_per_byte.min(most), point.rate);
         match series.iter_mut().find(|one| one.name == point.name) {
-            Some(one) => one.dots.push(dot),
+            Some(one) => {
+                one.dots.push(dot);
+                one.notes.push(point.note.clone());
+            }
             None => series.push(ChartSeries {
                 mark: point.letter,
                 name: point.name.clone(),
                 dots: vec![dot],
+                notes: vec![point.note.clone()],
                 joined: DotConnection::Apart,
             }),
         }
@@ -68,6 +74,7 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
             // The line of a peak begins where the roof of the fastest memory level reaches the peak.
             dots: vec![(ceiling.rate / fastest, ceiling.rate), (most, ceiling.rate)],
             joined: DotConnection::Straight,
+            ..ChartSeries::default()
         });
     }
     for roof in roofs {
@@ -78,11 +85,14 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
             name: level,
             dots: vec![(least, roof.at(least)), (peak.rate / roof.rate, peak.rate)],
             joined: DotConnection::Straight,
+            ..ChartSeries::default()
         });
     }
     let ticks = std::iter::successors(Some(LEAST / 64.0), |tick| Some(tick * 4.0));
     let ticks = ticks.skip_while(|tick| *tick < least).take_while(|tick| *tick <= most).collect();
     let x = Scale::Intensity;
     let y = Scale::Rate(Unit::FlopsPerSecond);
-    Some(Chart { x, y, ticks, series, marks: Vec::new() })
+    let title = "roofline: attainable rate over operations per byte".to_owned();
+    let names = ["operations per byte of memory traffic", ""];
+    Some(Chart { title, names, x, y, ticks, series, ..Chart::default() })
 }

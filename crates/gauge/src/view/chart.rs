@@ -5,7 +5,7 @@ use nodegauge_measure::Unit;
 use serde::Serialize;
 
 /// Quantity of an axis, which determines its labels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
     /// Sizes in bytes: `64 KiB`.
@@ -19,13 +19,18 @@ pub enum Scale {
     /// Floating-point operations per byte: FLOP/B.
     Intensity,
     /// Plain numbers without a unit.
+    #[default]
     Number,
 }
 
 /// A line chart. The horizontal axis is logarithmic because sizes span many powers of two.
 /// [`Chart::vertical`] returns the vertical axis.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Chart {
+    /// Title above the chart; empty for the names of the curves.
+    pub title: String,
+    /// Names of the horizontal and the vertical axis, e.g. `working set`; empty if the unit is sufficient.
+    pub names: [&'static str; 2],
     /// Quantity of the horizontal axis.
     pub x: Scale,
     /// Quantity of the vertical axis.
@@ -36,6 +41,41 @@ pub struct Chart {
     pub series: Vec<ChartSeries>,
     /// Dots with a remark: x, y and the remark. Text output prints the remarks as notes.
     pub marks: Vec<(f64, f64, String)>,
+    /// Labelled lines across the chart: limits, sizes of caches, thresholds. Text output omits them.
+    pub guides: Vec<Guide>,
+}
+
+/// Labelled line across a chart.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Guide {
+    /// Axis on which the line marks a value.
+    pub axis: GuideAxis,
+    /// Marked value in the base unit of the axis.
+    pub at: f64,
+    /// Label of the line.
+    pub text: String,
+}
+
+/// Axis on which a guide marks a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GuideAxis {
+    /// The line is vertical and marks a value of the horizontal axis.
+    X,
+    /// The line is horizontal and marks a value of the vertical axis.
+    Y,
+}
+
+impl Guide {
+    /// Creates a vertical line.
+    pub fn x(at: f64, text: impl Into<String>) -> Self {
+        Self { axis: GuideAxis::X, at, text: text.into() }
+    }
+
+    /// Creates a horizontal line.
+    pub fn y(at: f64, text: impl Into<String>) -> Self {
+        Self { axis: GuideAxis::Y, at, text: text.into() }
+    }
 }
 
 /// Scale of an axis, with its range.
@@ -128,8 +168,11 @@ pub struct ChartSeries {
     pub mark: char,
     /// Name of the series.
     pub name: String,
-    /// Dots (x, y) in base units; only dots with coordinates above zero are shown.
+    /// Dots (x, y) in base units; only dots with coordinates above zero are shown. A dot whose y is not a number is a
+    /// gap in the curve.
     pub dots: Vec<(f64, f64)>,
+    /// Details of the dots, in the order of the dots; empty if there are none.
+    pub notes: Vec<String>,
     /// Connection between the dots.
     pub joined: DotConnection,
 }
@@ -137,6 +180,8 @@ pub struct ChartSeries {
 /// Heat maps that share their axes and are shown side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HeatMaps {
+    /// Setup of the measurements, which text output shows above the maps.
+    pub setup: String,
     /// Names of the row and column axes, e.g. `file` and `block`.
     pub axes: [&'static str; 2],
     /// Row labels, top to bottom.
@@ -178,7 +223,7 @@ mod tests {
     fn chart(ys: &[f64]) -> Chart {
         let dots = ys.iter().enumerate().map(|(i, y)| (1.0 + i as f64, *y)).collect();
         let series = vec![ChartSeries { mark: '*', dots, ..ChartSeries::default() }];
-        Chart { x: Scale::Number, y: Scale::Number, ticks: Vec::new(), series, marks: Vec::new() }
+        Chart { series, ..Chart::default() }
     }
 
     #[test]

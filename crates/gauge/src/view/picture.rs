@@ -1,7 +1,8 @@
 //! Pictures for renderers with graphics. Text output omits pictures; the tables on the page contain the same values.
 
 use super::Chart;
-use nodegauge_measure::record::{Counts, Measurement};
+use nodegauge_measure::record::{Counts, Limit, Machine, Measurement};
+use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, Unit};
 use serde::Serialize;
 
@@ -27,6 +28,10 @@ pub enum Drawing {
     Steps(Steps),
     /// Comparison of figures of several runs, as groups of bars.
     Bars(Bars),
+    /// Ratios with their confidence intervals.
+    Forest(Forest),
+    /// Figures with their samples and limits, one row each.
+    Strips(Card),
     /// Values of a figure in successive runs.
     Trend(Trend),
     /// Values over two axes; drawn as a surface if the axes are sizes.
@@ -69,7 +74,7 @@ pub struct Steps {
 }
 
 /// A bar with its label and details.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Step {
     /// Label of the bar.
     pub name: String,
@@ -79,6 +84,36 @@ pub struct Step {
     pub to: Option<f64>,
     /// Details that are shown with the bar.
     pub words: String,
+    /// Text after the value, e.g. a share; empty if there is none.
+    pub label: String,
+    /// Confidence interval of the end of the bar.
+    pub interval: Option<[f64; 2]>,
+    /// True if the end of the bar does not differ significantly from its start.
+    pub is_open: bool,
+}
+
+/// Ratios with their confidence intervals, each on its own line.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Forest {
+    /// Description of the value that is 1, e.g. the name of a run.
+    pub reference: String,
+    /// Ratios, top to bottom.
+    pub rows: Vec<ForestRow>,
+}
+
+/// A ratio with its interval.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct ForestRow {
+    /// Name of the figure.
+    pub name: String,
+    /// Ratio to the reference, above 1 if better; `None` if there is none.
+    pub ratio: Option<f64>,
+    /// Confidence interval of the ratio; `None` if it is unknown.
+    pub interval: Option<[f64; 2]>,
+    /// Verdict, or the reason why there is no ratio.
+    pub words: String,
+    /// True if the ratio differs significantly from 1.
+    pub is_clear: bool,
 }
 
 /// Groups of bars, with one bar of each series per group.
@@ -114,6 +149,8 @@ pub struct Trend {
     pub bands: Vec<TrendBand>,
     /// Start and end of periods without runs, in seconds since 1970.
     pub gaps: Vec<(f64, f64)>,
+    /// Changes of the machine: start of the first run after the change, in seconds since 1970, and description.
+    pub changes: Vec<(f64, String)>,
 }
 
 /// Value of the figure in one run.
@@ -180,7 +217,7 @@ impl Picture {
         unit: Unit,
         bars: impl IntoIterator<Item = (String, Option<f64>, String)>,
     ) -> Self {
-        let step = |(name, to, words)| Step { name, from: 0.0, to, words };
+        let step = |(name, to, words)| Step { name, to, words, ..Step::default() };
         let steps = bars.into_iter().map(step).collect();
         Self { title: title.into(), drawing: Drawing::Steps(Steps { unit, steps }) }
     }
@@ -240,60 +277,126 @@ impl Picture {
     }
 }
 
-/// Summary of a node: one bar per gauge, which shows the representative figure in percent of its limit.
+/// Figures with their limits, one row each: the representative figures of a node, or the kernels of a gauge.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Card {
-    /// Bars, top to bottom.
+    /// Rows, top to bottom.
     pub bars: Vec<Bar>,
 }
 
-/// Bar of a gauge's representative figure.
+/// A figure with its samples and the limit of the cores that were used.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bar {
-    /// Component of the node: `memory`, `latency`, ...
+    /// Component of the node, or name of the figure: `memory`, `latency`, ...
     pub title: String,
-    /// Name of the figure.
+    /// What was measured.
     pub what: String,
-    /// Formatted value; `None` if the figure was not measured or is invalid.
-    pub value: Option<String>,
-    /// Value divided by its limit; `None` if the limit is unknown.
-    pub share: Option<Fraction>,
-    /// Source of the limit, or a note that there is none.
-    pub limit: String,
-    /// Same figure of another node, for comparison.
+    /// Formatted value.
+    pub words: String,
+    /// Value in the base unit.
+    pub value: f64,
+    /// Unit of the value, the limit and the samples.
+    pub unit: Unit,
+    /// Samples that count.
+    pub samples: Vec<f64>,
+    /// Samples that do not count.
+    pub disturbed: Vec<f64>,
+    /// Best limit known for these cores; `None` if none is known.
+    pub limit: Option<Reach>,
+    /// Sentence about a limit that these cores may be unable to reach; empty if there is none.
+    pub remark: String,
+    /// First reason why the figure is suspect or invalid.
+    pub doubt: Option<String>,
+    /// Same figure in an earlier run, for comparison.
     pub beside: Option<Beside>,
 }
 
-/// Figure of another node, for comparison.
+/// Value that the cores of a figure are known to reach, which is the end of the figure's bar.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Reach {
+    /// Value in the unit of the figure.
+    pub value: f64,
+    /// Measurement from which the value is known, e.g. `fastest loop of this run`.
+    pub basis: String,
+}
+
+impl Bar {
+    /// Creates the bar of a figure; `None` if the figure has no value. The limit is `reach`, or the limit of the figure
+    /// unless the machine may be unable to reach it: virtual machines seldom have a whole socket, and a catalog does not
+    /// know how many channels a board uses.
+    pub fn of(
+        title: impl Into<String>,
+        what: impl Into<String>,
+        m: &Measurement,
+        reach: Option<Reach>,
+        machine: &Machine,
+    ) -> Option<Self> {
+        let value = m.value?;
+        let own = m.limit.as_ref();
+        let socket = machine.memory.theoretical.as_ref();
+        let of_socket = |limit: &&Limit| socket.is_some_and(|figure| figure.value == limit.value);
+        let is_virtual = machine.virtualisation.is_some();
+        let unsure = own.filter(of_socket).filter(|of| is_virtual || of.basis.contains("catalog"));
+        let sure = own.filter(|_| unsure.is_none());
+        let sure = sure.map(|limit| Reach { value: limit.value, basis: limit.basis.clone() });
+        let remark = unsure.map_or_else(String::new, |limit| {
+            let whole = m.unit.in_words(limit.value);
+            format!(
+                "{} of {whole}, the limit of the whole memory ({})",
+                limit.fraction, limit.basis
+            )
+        });
+        Some(Self {
+            title: title.into(),
+            what: what.into(),
+            words: m.in_words(),
+            value,
+            unit: m.unit,
+            samples: m.samples.clone(),
+            disturbed: m.disturbed.iter().map(|sample| sample.value).collect(),
+            limit: reach.or(sure).filter(|limit| limit.value > 0.0),
+            remark,
+            doubt: m.validity.reasons.first().cloned(),
+            beside: None,
+        })
+    }
+
+    /// Returns the value divided by the limit; for times, the limit divided by the value.
+    pub fn share(&self) -> Option<Fraction> {
+        let limit = self.limit.as_ref()?.value;
+        let is_time = self.unit.direction() == Some(Better::Lower);
+        let share = if is_time { limit / self.value } else { self.value / limit };
+        share.is_finite().then_some(Fraction(share))
+    }
+}
+
+/// Same figure in an earlier run of this node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Beside {
-    /// Name of the other node.
+    /// Name of the run.
     pub name: String,
-    /// Formatted value of the other node.
+    /// Formatted value.
     pub value: String,
-    /// Value of the other node divided by the limit of that node; `None` if the limit is unknown.
-    pub share: Option<Fraction>,
-    /// Ratio of this node's figure to the other node's.
-    pub ratio: Option<f64>,
+    /// Ratio of the figure to that of the earlier run.
+    pub ratio: f64,
 }
 
 impl Card {
     /// Returns the contents of the card as a table.
     pub fn table(&self) -> super::Table {
-        let percent =
-            |share: Option<Fraction>| share.map_or("?".to_owned(), |x| x.in_whole_percent());
-        let mut table =
-            super::Table::new(&["", ">value", ">of limit", "limit", ">other node", "name"]);
+        let mut table = super::Table::new(&["", ">value", ">of limit", "limit", ">earlier", "run"]);
         for bar in &self.bars {
-            let beside =
-                |of: fn(&Beside) -> String| bar.beside.as_ref().map(of).unwrap_or_default();
+            let limit = bar.limit.as_ref();
+            let limit =
+                limit.map(|limit| format!("{}, {}", bar.unit.in_words(limit.value), limit.basis));
+            let earlier = bar.beside.as_ref();
             table.row([
                 bar.title.as_str().into(),
-                bar.value.as_deref().unwrap_or("?").into(),
-                percent(bar.share).into(),
-                bar.limit.as_str().into(),
-                beside(|b| b.value.clone()).into(),
-                beside(|b| b.name.clone()).into(),
+                bar.words.as_str().into(),
+                bar.share().map_or("?".to_owned(), Fraction::in_whole_percent).into(),
+                limit.unwrap_or_default().into(),
+                earlier.map_or("", |beside| &beside.value).into(),
+                earlier.map_or("", |beside| &beside.name).into(),
             ]);
         }
         table

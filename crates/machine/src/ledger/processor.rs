@@ -1,7 +1,9 @@
 //! Machine checks and throttling of the processor.
 
 use super::SourceReader;
+use crate::root::list;
 use nodegauge_measure::record::HardwareEvent;
+use std::collections::BTreeSet;
 
 /// Lines of `/proc/interrupts`: exceptions and deferred errors, which were not corrected, and interrupts about a number
 /// of corrected errors. Polls (`MCP`) are no errors.
@@ -27,23 +29,23 @@ pub(super) fn machine_checks(reader: &mut SourceReader<'_>) {
 
 const CPUS: &str = "sys/devices/system/cpu";
 
-/// Reads the numbers of throttling events. Events of cores are summed. Each CPU of a package counts the events of the
-/// package, so that the highest number counts.
+/// Reads the numbers of throttling events. Events of cores are summed. All CPUs of a package count the same events of
+/// the package, so that one of them is read.
 pub(super) fn throttling(reader: &mut SourceReader<'_>) {
     let is_cpu = |name: &String| {
         name.strip_prefix("cpu")
             .is_some_and(|id| id.bytes().all(|b| b.is_ascii_digit()) && !id.is_empty())
     };
     let cpus: Vec<String> = reader.root.names(CPUS).into_iter().filter(is_cpu).collect();
+    let packages = one_per_package(reader, &cpus);
     let files = [
-        (HardwareEvent::ThermalThrottle, "core", "core_throttle_count"),
-        (HardwareEvent::ThermalThrottle, "package", "package_throttle_count"),
-        (HardwareEvent::PowerThrottle, "core", "core_power_limit_count"),
-        (HardwareEvent::PowerThrottle, "package", "package_power_limit_count"),
+        (HardwareEvent::ThermalThrottle, "core", "core_throttle_count", &cpus),
+        (HardwareEvent::ThermalThrottle, "package", "package_throttle_count", &packages),
+        (HardwareEvent::PowerThrottle, "package", "package_power_limit_count", &packages),
     ];
-    for (kind, scope, file) in files {
+    for (kind, scope, file, of) in files {
         let mut found: Vec<u64> = Vec::new();
-        for cpu in &cpus {
+        for cpu in of {
             match reader.number(&format!("{CPUS}/{cpu}/thermal_throttle/{file}")) {
                 Some(value) => found.push(value),
                 // All CPUs have the file or none.
@@ -51,13 +53,24 @@ pub(super) fn throttling(reader: &mut SourceReader<'_>) {
                 None => {}
             }
         }
-        let value = if scope == "core" {
-            found.iter().sum()
-        } else {
-            found.iter().copied().max().unwrap_or(0)
-        };
         if !found.is_empty() {
-            reader.push(kind, format!("processor {scope}s"), value, None);
+            reader.push(kind, format!("processor {scope}s"), found.iter().sum(), None);
         }
     }
+}
+
+/// Returns one CPU of each package; all CPUs if the kernel does not report packages.
+fn one_per_package(reader: &mut SourceReader<'_>, cpus: &[String]) -> Vec<String> {
+    let mut known: BTreeSet<u32> = BTreeSet::new();
+    let mut one_each = Vec::new();
+    for cpu in cpus {
+        let number = cpu.strip_prefix("cpu").and_then(|id| id.parse().ok());
+        if number.is_some_and(|number| known.contains(&number)) {
+            continue;
+        }
+        let listed = reader.text(&format!("{CPUS}/{cpu}/topology/package_cpus_list"));
+        known.extend(listed.and_then(|text| list(&text)).unwrap_or_default());
+        one_each.push(cpu.clone());
+    }
+    one_each
 }

@@ -125,6 +125,8 @@ crate::keys! {
     flops_per_byte: f64 = Observation "FLOP/B";
     /// Level of the memory hierarchy: `memory`, `L1`, ...
     level: String = Observation "level";
+    /// Figure or setting that a ratio is relative to.
+    against: String = Observation "against";
     /// Formula of the figure.
     formula: String = Observation "formula";
     /// Source of the figure or of its counts, if they were not measured directly.

@@ -251,3 +251,17 @@ pub const DEVICES: RepetitionPolicy =
 
 /// `device links`: a cell for each copy size, pair of ends and direction; a measurement takes milliseconds.
 pub const LINKS: RepetitionPolicy = RepetitionPolicy { seed: 0x6C69_6E6B, ..CURVES };
+
+/// `sweep`: runs of the user's program, which take between milliseconds and minutes. The warm-up of each combination is
+/// not part of the rounds.
+pub const PROGRAMS: RepetitionPolicy = RepetitionPolicy {
+    seed: 0x7072_6F67,
+    warm_up: WarmUp::None,
+    fewest: 1,
+    least: 20,
+    // More runs of a short program would not change the verdict.
+    most: Some(200),
+    tolerance: Some(Fraction(0.002)),
+    measure: Fraction(0.98),
+    ..SWEEP
+};

@@ -22,7 +22,7 @@ impl Setting for Typed {
     const EXAMPLE: &'static str = "--sweep rate=1,2";
     const EXPECTED: &'static str = "expected rate or name";
 
-    fn axis(&self) -> &'static str {
+    fn axis(&self) -> &str {
         if matches!(self, Rate(_)) { "rate" } else { "name" }
     }
 

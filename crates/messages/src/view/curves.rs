@@ -3,14 +3,31 @@
 use super::{FigureUnit, NONE, ShownFigure, distance, evidence};
 use crate::pattern::Pattern;
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, Column, Picture, Scale, Section, Table, TableCell, distinct, grouped,
+    Block, Chart, ChartSeries, Column, Guide, Picture, Scale, Section, Table, TableCell, distinct,
+    grouped,
 };
-use nodegauge_measure::{Bytes, Unit};
+use nodegauge_measure::{Bytes, Fraction, Unit};
 
+/// Columns that a narrow terminal omits, in this order: the extremes, then the patterns beside the first, and the ratio
+/// to the floor last.
+const OPTIONAL: [&str; 14] = [
+    "max",
+    "latency's max",
+    "min",
+    "latency's min",
+    "p99",
+    "p99",
+    "median",
+    "latency's median",
+    "latency_mt",
+    "multi_lat",
+    "persistent",
+    "Mmsg/s",
+    "floor",
+    "of floor",
+];
 /// Maximum width of a bar in columns.
 const BAR: usize = 20;
-/// Block characters for one to eight eighths of a column.
-const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
 /// Adds the curves for each library and distance.
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
@@ -21,7 +38,6 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         lines.retain(|(_, own)| !own[0].is_own());
     }
     let several = lines.len() > 1;
-    let several_curves = grouped(all.iter().copied(), |figure| figure.line()).len() > 1;
     for (number, ((library, between), own)) in lines.into_iter().enumerate() {
         if number > 0 {
             section.gap();
@@ -39,22 +55,26 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         let first = own.iter().find(|figure| figure.pattern == Some(Pattern::Latency));
         section.note_if("curve", first.and_then(|figure| evidence::curve(figure)));
     }
-    pictures(section, all, |figure| {
-        if several_curves {
-            let (library, between) = (figure.library(), distance(figure.config.distance));
-            format!("{}, {library}, {between}", figure.m.name)
-        } else {
-            figure.m.name.clone()
-        }
+    // The name of a curve says only what distinguishes it from the other curves of its chart.
+    let libraries = distinct(all.iter().map(|figure| figure.library())).len() > 1;
+    let distances = distinct(all.iter().map(|figure| figure.config.distance)).len() > 1;
+    pictures(section, all, |figure, patterns| {
+        let parts = [
+            (patterns > 1).then(|| figure.m.name.clone()),
+            libraries.then(|| figure.library()),
+            distances.then(|| distance(figure.config.distance).to_owned()),
+        ];
+        let name = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        if name.is_empty() { figure.library() } else { name }
     });
 }
 
 /// Adds charts over message sizes for times, byte rates, message rates and collectives. Figures with the same `name`
-/// form one curve.
+/// form one curve; `name` gets a figure and the number of patterns in the chart.
 pub(super) fn pictures(
     section: &mut Section,
     all: &[&ShownFigure<'_>],
-    name: impl Fn(&ShownFigure<'_>) -> String,
+    name: impl Fn(&ShownFigure<'_>, usize) -> String,
 ) {
     let kinds = grouped(all.iter().copied(), |f| (f.is_collective(), f.m.unit));
     for ((collective, unit), own) in kinds {
@@ -63,7 +83,8 @@ pub(super) fn pictures(
             Some((bytes as f64, f.m.value?))
         };
         let mut series: Vec<ChartSeries> = Vec::new();
-        for (line_name, line_figures) in grouped(own.iter().copied(), |f| name(f)) {
+        let patterns = distinct(own.iter().map(|f| f.m.name.as_str())).len();
+        for (line_name, line_figures) in grouped(own.iter().copied(), |f| name(f, patterns)) {
             let mut dots: Vec<(f64, f64)> = line_figures.iter().filter_map(|f| dot(f)).collect();
             dots.sort_by(|a, b| a.0.total_cmp(&b.0));
             series.push(ChartSeries { mark: '*', name: line_name, dots, ..ChartSeries::default() });
@@ -78,7 +99,18 @@ pub(super) fn pictures(
             Unit::BytesPerSecond => "bandwidth",
             _ => "message rate",
         };
-        let chart = Chart { x: Scale::Bytes, y, ticks: Vec::new(), series, marks: Vec::new() };
+        // The size from which a message waits for its receiver.
+        let eager = |f: &&ShownFigure<'_>| f.config.curve.as_ref()?.rendezvous().map(|(at, _)| at);
+        let eager = own.iter().filter(|f| !f.is_own()).find_map(eager);
+        let guides = eager.map(|at| Guide::x(at as f64, format!("eager below {}", Bytes(at))));
+        let chart = Chart {
+            names: ["message size", ""],
+            x: Scale::Bytes,
+            y,
+            series,
+            guides: guides.into_iter().collect(),
+            ..Chart::default()
+        };
         let title = format!("{what} over message size");
         section.push(Picture::chart(title, chart));
     }
@@ -171,7 +203,8 @@ fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
     let mut titles = vec![format!("{whose}min"), "median".into(), "p99".into(), "max".into()];
     titles.extend(floor.titles());
     let more = |size: u64| [spread(size), floor.cells(size)].concat();
-    over_sizes(own, "us", &there, Unit::Seconds, &titles, &more)
+    let table = over_sizes(own, "us", &there, Unit::Seconds, &titles, &more)?;
+    Some(Table { optional: OPTIONAL.to_vec(), ..table })
 }
 
 /// Columns with the lower bound (floor), for the first pattern that has one.
@@ -216,13 +249,15 @@ fn rates(own: &[&ShownFigure<'_>]) -> Option<Table> {
         let mut cells = Vec::new();
         cells.extend(counting.map(|f| messages.cell(value(&f.m.name, messages.unit, size))));
         cells.extend(floor.cells(size));
-        cells.push(rate(size).map(|rate| bar(rate / most)).unwrap_or_default().into());
+        let share = rate(size).map(|rate| TableCell::bar(Fraction(rate / most)));
+        cells.push(share.unwrap_or_default());
         cells
     };
     let counted = counting.map(|_| messages.name.to_owned());
     let mut titles: Vec<String> = counted.into_iter().chain(floor.titles()).collect();
     titles.push(String::new());
-    over_sizes(own, "GB/s", &there, Unit::BytesPerSecond, &titles, &more)
+    let table = over_sizes(own, "GB/s", &there, Unit::BytesPerSecond, &titles, &more)?;
+    Some(Table { longest_bar: Some(BAR), optional: OPTIONAL.to_vec(), ..table })
 }
 
 fn collectives(own: &[&ShownFigure<'_>]) -> Option<Table> {
@@ -235,16 +270,6 @@ fn collectives(own: &[&ShownFigure<'_>]) -> Option<Table> {
     over_sizes(own, &title, &there, Unit::Seconds, &[], &|_| Vec::new())
 }
 
-/// Returns a bar whose length is this share of the maximum width.
-fn bar(share: f64) -> String {
-    let eighths = (share.clamp(0.0, 1.0) * (BAR * 8) as f64).round() as usize;
-    let mut text = "█".repeat(eighths / 8);
-    if !eighths.is_multiple_of(8) {
-        text.push(EIGHTHS[eighths % 8 - 1]);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,14 +277,6 @@ mod tests {
     use crate::config::MessageConfig;
     use nodegauge_gauge::view::Drawing;
     use nodegauge_measure::record::{Category, Measurement, Quoted};
-
-    #[test]
-    fn a_bar_is_as_long_as_its_share() {
-        assert_eq!(bar(1.0).chars().count(), 20);
-        assert_eq!(bar(0.5), "██████████");
-        assert_eq!(bar(0.0), "");
-        assert_eq!(bar(0.01), "▎");
-    }
 
     #[test]
     fn an_mpi_and_the_transport_without_mpi_are_different_curves() {

@@ -50,7 +50,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
             section.note("", format!("medians of {rounds} {text} {around}"));
         }
     }
-    pictures(section, all, |figure| match figure.m.category {
+    pictures(section, all, |figure, _| match figure.m.category {
         Category::Reference => format!("{}, OSU's", figure.m.name),
         _ => figure.m.name.clone(),
     });

@@ -24,7 +24,9 @@ impl Exporter for Html {
 
     fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
         let page = match export.records {
-            [record] => run::whole(record, export.gauges, &export.related.next_to(record)?),
+            [record] => {
+                run::whole(record, export.gauges, &export.related.earlier(record)?, export.registry)
+            }
             _ => export.side_by_side()?,
         };
         Ok(Document::whole(html::page(&page, &title(export.records))))

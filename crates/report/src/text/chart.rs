@@ -253,7 +253,7 @@ mod tests {
                     ..ChartSeries::default()
                 },
             ],
-            marks: Vec::new(),
+            ..Chart::default()
         }
     }
 
@@ -308,6 +308,7 @@ mod tests {
         let values = vec![vec![Some(1e9), Some(3.2e9)], vec![None, Some(10e9)]];
         let map = |title: &str| HeatMap { title: title.to_owned(), values: values.clone() };
         let maps = HeatMaps {
+            setup: String::new(),
             axes: ["file", "block"],
             rows: vec!["64 KiB".to_owned(), "1 MiB".to_owned()],
             columns: vec!["4 KiB".to_owned(), "512 KiB".to_owned()],

@@ -9,7 +9,7 @@ use nodegauge_analysis::compare::machine_changes;
 use nodegauge_arena::RequestedPages;
 use nodegauge_arena::names::{CHOICE, TUNE};
 use nodegauge_gauge::Site;
-use nodegauge_measure::record::Record;
+use nodegauge_measure::record::{Record, Status};
 use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_placement::PlacementRequest;
 use std::str::FromStr;
@@ -135,6 +135,15 @@ pub fn remembered(
     let (day, _) = record.started.split_once('T').unwrap_or((&record.started, ""));
     let id = &record.id;
     let (choice, text) = match machine_changes(&record.machine, &site.machine).first() {
+        None if chosen.validity.status != Status::Valid => {
+            let reason = chosen.validity.reasons.first().map_or("?", String::as_str);
+            let text = format!(
+                "the tuning of {day} (run {id}) is ignored because it is {} ({reason}); tune again on a \
+                 quiet node: nodegauge stream --tune",
+                chosen.validity.status.name()
+            );
+            (None, text)
+        }
         None => {
             let text = format!("as tuned on {day} (run {id}); --untuned ignores it");
             (Some(choice), text)

@@ -46,21 +46,29 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
             bar(reached),
         ]);
     }
-    let [name, factor, interval] = [WHOLE.into(), factor(whole, config), interval(config)];
-    table.row([name, factor, interval, rate(to), "".into()]);
+    table.row([WHOLE.into(), factor(whole, config), interval(config), rate(to), "".into()]);
     let mut section = Section::new("explain");
     let mut at = 0.0;
-    let bars = [("baseline".to_owned(), Some(from.0), String::new())].into_iter();
-    let bars = bars.chain(steps().map(|(m, step)| {
-        let what = step.what.clone().unwrap_or_default();
-        (m.name.clone(), step.to.map(|best| best.0), what)
-    }));
-    let bars = bars.map(|(label, value, words)| {
-        let step = Step { name: label, from: at, to: value, words };
-        at = value.unwrap_or(at);
-        step
-    });
-    let waterfall = Steps { unit: Unit::BytesPerSecond, steps: bars.collect() };
+    let plain = config.baseline.clone().unwrap_or_default();
+    let start =
+        Step { name: "baseline".to_owned(), to: Some(from.0), words: plain, ..Step::default() };
+    let mut bars = vec![start];
+    at += from.0;
+    for (m, step) in steps() {
+        let reached = step.to.map(|best| best.0);
+        let significant = !known || is_significant(step);
+        bars.push(Step {
+            name: m.name.clone(),
+            from: at,
+            to: reached,
+            words: step.what.clone().unwrap_or_default(),
+            label: factor(m, step).text,
+            interval: ends(step).map(|ends| ends.map(|end| end * at)),
+            is_open: !significant,
+        });
+        at = reached.unwrap_or(at);
+    }
+    let waterfall = Steps { unit: Unit::BytesPerSecond, steps: bars };
     let drawing = Drawing::Steps(waterfall);
     section
         .push(table)

@@ -5,7 +5,7 @@ use crate::config::StreamConfig;
 use crate::kernels::{Element, Kernel};
 use nodegauge_arena::names::STREAM;
 use nodegauge_gauge::roofline::RooflinePoint;
-use nodegauge_measure::record::{Category, Measurement, Record};
+use nodegauge_measure::record::{Category, Measurement, Record, Status};
 use nodegauge_measure::regime;
 
 /// Figure with its configuration.
@@ -39,7 +39,8 @@ pub(crate) fn points(record: &Record) -> Vec<RooflinePoint> {
         let bytes = m.traffic.as_ref().map_or("as counted by the kernel", |traffic| &traffic.basis);
         let threads = config.threads?;
         let basis = format!("stream of {}, threads {threads}, bytes: {bytes}", record.started);
-        let alone = config.sweep.is_none() && flops > 0.0;
+        let is_valid = m.validity.status == Status::Valid;
+        let alone = is_valid && config.sweep.is_none() && flops > 0.0;
         let name = format!("stream_{kernel}");
         alone.then(|| RooflinePoint::in_memory(&name, value * named, named * value / moved, basis))
     };

@@ -4,18 +4,22 @@ use super::figures::StreamFigure;
 use super::words;
 use crate::config::StreamConfig;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Picture, Section, Table, TableCell};
+use nodegauge_gauge::view::{Bar, Card, Drawing, Picture, Reach, Section, Table, TableCell};
 use nodegauge_measure::Seconds;
-use nodegauge_measure::record::{Counts, Measurement};
+use nodegauge_measure::record::{Counts, Measurement, Record, Status};
 
 /// Returns the table and the evidence for figures of one run.
-pub(crate) fn section(figures: &[StreamFigure<'_>], detail: Detail) -> Section {
+pub(crate) fn section(figures: &[StreamFigure<'_>], record: &Record, detail: Detail) -> Section {
     let mut section = Section::new("stream");
     let (Some((first, config)), Some((last, of_last))) = (figures.first(), figures.last()) else {
         return section;
     };
     let measurements: Vec<&Measurement> = figures.iter().map(|(m, _)| *m).collect();
-    section.push(rates(figures)).picture(Picture::samples("samples over time", &measurements));
+    section.push(rates(figures));
+    if detail == Detail::Full {
+        section.push(strips(figures, record));
+    }
+    section.picture(Picture::samples("samples over time", &measurements));
     section.gap().note("how", words::how(config));
     section.note_if("tasks", words::tasks(config));
     section.note_if("memory", config.numa.as_ref().and_then(words::numa));
@@ -81,6 +85,43 @@ fn rates(figures: &[StreamFigure<'_>]) -> Table {
         ]);
     }
     table
+}
+
+/// Returns the samples of each kernel with the limit of the cores.
+fn strips(figures: &[StreamFigure<'_>], record: &Record) -> Picture {
+    let bar = |(m, config): &StreamFigure<'_>| {
+        let statistic = m.quoted.name();
+        let what = match &config.isa {
+            Some(_) => format!("{statistic}; {}", words::loop_of(config)),
+            None => statistic.to_owned(),
+        };
+        Bar::of(&m.name, what, m, reach(record, m), &record.machine)
+    };
+    let card = Card { bars: figures.iter().filter_map(bar).collect() };
+    Picture { title: "sustained memory bandwidth".to_owned(), drawing: Drawing::Strips(card) }
+}
+
+/// Returns the rate of the fastest loop that the run measured on the same arrays, if it is faster than the figure.
+pub(crate) fn reach(record: &Record, of: &Measurement) -> Option<Reach> {
+    let config: StreamConfig = of.read_config();
+    let same = |m: &&Measurement| {
+        let other: StreamConfig = m.read_config();
+        m.gauge == of.gauge
+            && m.test == of.test
+            && m.unit == of.unit
+            && !m.is_published()
+            && m.validity.status != Status::Invalid
+            && (other.threads, other.array_bytes, other.sweep)
+                == (config.threads, config.array_bytes, config.sweep.clone())
+    };
+    let fastest = record.measurements.iter().filter(same).filter(|m| m.value.is_some());
+    let fastest =
+        fastest.max_by(|a, b| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)))?;
+    if fastest.value <= of.value {
+        return None;
+    }
+    let basis = format!("fastest loop of this run: {}", fastest.name);
+    Some(Reach { value: fastest.value?, basis })
 }
 
 /// Returns a note with the slowest and the fastest rank, by the median of each rank; `None` for fewer than two ranks.

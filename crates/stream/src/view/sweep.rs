@@ -160,6 +160,8 @@ impl Sweep<'_> {
     }
 }
 
+/// Names of horizontal axes.
+const AXES: [&str; 4] = ["size of an array", "threads", "ranks", "offset"];
 /// Title of the column for the memory of each process.
 const TASK: &str = "MiB per task";
 
@@ -168,6 +170,8 @@ fn number(cell: &[StreamFigure<'_>], axis: usize) -> Option<f64> {
     let config = &cell[0].1;
     match coordinates(config).get(axis)? {
         (name, _) if *name == "size" => config.array_bytes.map(|bytes| bytes as f64),
+        // Policies are numbered, but their numbers have no order.
+        (name, _) if *name == "policy" => None,
         (_, value) => value.parse().ok(),
     }
 }
@@ -175,7 +179,8 @@ fn number(cell: &[StreamFigure<'_>], axis: usize) -> Option<f64> {
 /// Returns a chart of the medians of the charted kernel over the first numeric axis. It has a curve for each value of
 /// the other axes, and marks for saturation points and dips. If no axis is numeric, the chart has one bar per cell.
 fn picture(cells: &[&[StreamFigure<'_>]], charted: usize) -> Option<Picture> {
-    let (m, config) = cells.first()?.get(charted)?;
+    let first = cells.first()?;
+    let (m, config) = first.get(charted)?;
     let median = |cell: &[StreamFigure<'_>]| {
         let (charted_m, _) = cell.get(charted)?;
         charted_m.value.and(charted_m.summary.as_ref()).map(|summary| summary.median)
@@ -188,7 +193,10 @@ fn picture(cells: &[&[StreamFigure<'_>]], charted: usize) -> Option<Picture> {
         words.collect::<Vec<_>>().join(", ")
     };
     let is_number = |axis: &usize| cells.iter().all(|cell| number(cell, *axis).is_some());
-    let Some(axis) = (0..places.len()).find(is_number) else {
+    let varies =
+        |axis: &usize| cells.iter().any(|cell| number(cell, *axis) != number(first, *axis));
+    let numeric = || (0..places.len()).filter(is_number);
+    let Some(axis) = numeric().find(varies).or_else(|| numeric().next()) else {
         let bar = |cell: &&[StreamFigure<'_>]| (words(cell, None), median(cell), String::new());
         return Some(Picture::bars(&m.name, m.unit, cells.iter().map(bar)));
     };
@@ -213,8 +221,10 @@ fn picture(cells: &[&[StreamFigure<'_>]], charted: usize) -> Option<Picture> {
     for ChartSeries { dots, .. } in &mut series {
         dots.sort_by(|a, b| a.0.total_cmp(&b.0));
         let best = dots.iter().map(|dot| dot.1).fold(0.0, f64::max);
-        let first = dots.iter().position(|dot| dot.1 >= SATURATED * best);
-        let saturated = first.filter(|first| first + 1 < dots.len()).map(|first| dots[first]);
+        // Over sizes, the first sets are fast because a cache serves them.
+        let is_size = places[axis].0 == "size";
+        let reached = dots.iter().position(|dot| dot.1 >= SATURATED * best && !is_size);
+        let saturated = reached.filter(|at| at + 1 < dots.len()).map(|at| dots[at]);
         marks.extend(saturated.map(|(x, y)| (x, y, "saturated".to_owned())));
         let dips = dots.windows(3).filter(|dots| is_dip(dots[0].1, dots[1].1, dots[2].1));
         marks.extend(dips.map(|dip| (dip[1].0, dip[1].1, "dip".to_owned())));
@@ -222,7 +232,11 @@ fn picture(cells: &[&[StreamFigure<'_>]], charted: usize) -> Option<Picture> {
     let name = places[axis].0;
     let x = if name == "size" { Scale::Bytes } else { Scale::Number };
     let ticks = series.iter().flat_map(|series| &series.dots).map(|dot| dot.0).collect();
-    let chart = Chart { x, y: Scale::Rate(m.unit), ticks, series, marks };
+    let titled = if name == "size" { "size of an array" } else { name };
+    let title = AXES.into_iter().find(|known| *known == titled).unwrap_or("");
+    let names = [title, ""];
+    let y = Scale::Rate(m.unit);
+    let chart = Chart { names, x, y, ticks, series, marks, ..Chart::default() };
     Some(Picture::chart(format!("{} over {name}", m.name), chart))
 }
 

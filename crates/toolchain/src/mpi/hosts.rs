@@ -6,6 +6,7 @@
 
 use super::LauncherKind;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
@@ -44,6 +45,83 @@ impl FromStr for HostList {
         cursor.finish("expected ',', '[' or the end after a host")?;
         Ok(Self(hosts))
     }
+}
+
+impl HostList {
+    /// Returns the names that are valid in this grammar, and the others, which must not reach another program.
+    pub fn partition(names: &[String]) -> (Vec<String>, Vec<String>) {
+        names.iter().cloned().partition(|name| {
+            name.parse::<Self>().is_ok_and(|list| list.0.len() == 1 && list.0[0] == *name)
+        })
+    }
+
+    /// Returns the names as one word with ranges, as Slurm and ClusterShell write them: `n[01-04,09],login`. Parsing
+    /// the word returns the same names, sorted, without duplicates.
+    pub fn folded(names: &[String]) -> String {
+        let mut families: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+        let mut words: BTreeSet<String> = BTreeSet::new();
+        for name in names.iter().collect::<BTreeSet<_>>() {
+            match last_number(name) {
+                Some((before, digits, after)) => {
+                    families.entry((before, after)).or_default().push(digits);
+                }
+                None => {
+                    words.insert(name.clone());
+                }
+            }
+        }
+        for ((before, after), numbers) in families {
+            // A number without a leading zero belongs to the padded numbers of its length, if there are any.
+            let padded: BTreeSet<usize> =
+                numbers.iter().filter(|n| is_padded(n)).map(|n| n.len()).collect();
+            let mut of_width: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+            for digits in numbers {
+                let width = if padded.contains(&digits.len()) { digits.len() } else { 0 };
+                of_width.entry(width).or_default().extend(digits.parse::<u64>());
+            }
+            for (width, mut values) in of_width {
+                values.sort_unstable();
+                words.insert(format!("{before}{}{after}", in_ranges(&values, width)));
+            }
+        }
+        words.into_iter().collect::<Vec<_>>().join(",")
+    }
+}
+
+/// True if a number is written with leading zeros.
+fn is_padded(digits: &str) -> bool {
+    digits.len() > 1 && digits.starts_with('0')
+}
+
+/// Splits a name at its last number: the part before it, its digits, the part after it. A number of more than 18 digits
+/// is part of a name.
+fn last_number(name: &str) -> Option<(&str, &str, &str)> {
+    const MOST_DIGITS: usize = 18;
+    if name.contains(':') {
+        return None;
+    }
+    let end = name.rfind(|c: char| c.is_ascii_digit())? + 1;
+    let start = name[..end].rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + 1);
+    let start = if name.is_char_boundary(start) { start } else { return None };
+    let digits = &name[start..end];
+    (digits.len() <= MOST_DIGITS).then(|| (&name[..start], digits, &name[end..]))
+}
+
+/// Formats ascending numbers as `7` or `[01-04,09]`.
+fn in_ranges(values: &[u64], width: usize) -> String {
+    let of = |value: u64| format!("{value:0width$}");
+    if let [only] = values {
+        return of(*only);
+    }
+    let ranges: Vec<String> = values
+        .chunk_by(|one, next| one + 1 == *next)
+        .map(|run| match run {
+            [only] => of(*only),
+            [first, .., last] => format!("{}-{}", of(*first), of(*last)),
+            [] => String::new(),
+        })
+        .collect();
+    format!("[{}]", ranges.join(","))
 }
 
 /// Parses one word with ranges and returns the host names.
@@ -179,6 +257,24 @@ mod tests {
         assert_eq!((at("a:b"), at("n[2-1]"), at("n[1"), at("n[1-9999999]")), (0, 2, 3, 2));
         assert_eq!((at("n[1-300][1-300]"), at("näh"), at("a\n")), (9, 1, 1));
         assert_eq!(at(&"a".repeat(64)), 0);
+    }
+
+    #[test]
+    fn names_fold_into_ranges_that_read_back() {
+        let folded = |names: &[&str]| {
+            HostList::folded(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(folded(&["n09", "n01", "n02", "n03", "n04", "login"]), "login,n[01-04,09]");
+        assert_eq!(folded(&["n8", "n9", "n10", "n08", "n12"]), "n[08,10,12],n[8-9]");
+        assert_eq!(folded(&["r0n1-ib", "r0n2-ib", "r1n1-ib"]), "r0n[1-2]-ib,r1n1-ib");
+        assert_eq!(folded(&["a", "a"]), "a");
+        assert_eq!(folded(&["10.0.0.7", "10.0.0.8", "fe80::1"]), "10.0.0.[7-8],fe80::1");
+        assert_eq!(folded(&[]), "");
+        let names: Vec<String> = (95..106).map(|n| format!("node{n:03}.site")).collect();
+        assert_eq!(read(&HostList::folded(&names)), names);
+        let (valid, odd) =
+            HostList::partition(&["n1".to_owned(), "$(id)".to_owned(), "n[1-2]".to_owned()]);
+        assert_eq!((valid, odd.len()), (vec!["n1".to_owned()], 2));
     }
 
     #[test]

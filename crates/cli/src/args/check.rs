@@ -1,0 +1,96 @@
+//! The arguments of `check`.
+
+// Doc comments in this module are help texts; brackets in them are syntax, not links.
+#![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
+
+use super::{Database, WhenBusy, seconds};
+use clap::Args as ClapArgs;
+use nodegauge_fleet::check::NodeVerdict;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Name of the hidden command that examines the node.
+pub(crate) const EXAMINE_NODE: &str = "examine-node";
+
+/// Arguments of `check`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct CheckArgs {
+    /// Extent: 1 examines only, 2 measures memory, 3 also floating point, messages and files
+    ///
+    /// Level 1 (1 s) measures nothing, so that it can run on a node with jobs: parts compared with the
+    /// reference, hardware errors, findings of doctor, the last measured verdict. Level 2 (10 s) and level 3
+    /// (180 s) need the node for themselves, and measure twice before a figure makes the node bad.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=3), help_heading = "What")]
+    pub(crate) level: u8,
+    /// Time within which the verdict is printed, in seconds [default: 1, 10 or 180, by level]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "How long")]
+    pub(crate) deadline: Option<Duration>,
+    /// Reference of the site, which fleet baseline writes; without it, own saved runs
+    #[arg(long, value_name = "FILE", help_heading = "What")]
+    pub(crate) reference: Option<PathBuf>,
+    /// What to do from level 2 on while other programs use the node
+    #[arg(long, value_name = "WHAT", value_enum, default_value = "skip", help_heading = "How")]
+    pub(crate) when_busy: WhenBusy,
+    /// Exit with Nagios' codes: 0 good, 2 bad, 3 unknown
+    #[arg(long, conflicts_with = "npd", help_heading = "Output")]
+    pub(crate) nagios: bool,
+    /// Exit with node-problem-detector's codes: 0 good, 1 bad, 2 unknown; print one line
+    #[arg(long, help_heading = "Output")]
+    pub(crate) npd: bool,
+    /// Keep the N best nodes of the ranks of a launcher; exit with 1 if fewer are not bad
+    ///
+    /// With one rank per node: srun -N6 --ntasks-per-node=1 nodegauge check --level 2 --vet 4 --exclude-file
+    /// bad.txt. The ranks find each other by files next to the list, so its folder must be on a shared file
+    /// system.
+    #[arg(long, value_name = "N", requires = "exclude_file", conflicts_with_all = ["nagios", "npd"], value_parser = clap::value_parser!(u32).range(1..=65536), help_heading = "What")]
+    pub(crate) vet: Option<u32>,
+    /// Write the nodes that --vet does not keep to this file, one per line
+    #[arg(long, value_name = "FILE", requires = "vet", help_heading = "Output")]
+    pub(crate) exclude_file: Option<PathBuf>,
+    /// Write the nodes that --vet keeps to this file, one per line, best first
+    #[arg(long, value_name = "FILE", requires = "vet", help_heading = "Output")]
+    pub(crate) node_file: Option<PathBuf>,
+    /// State between two checks [default: check-HOST.json next to the history]
+    ///
+    /// Counters of hardware errors at the last check, and the last measured verdict.
+    #[arg(long, value_name = "FILE", help_heading = "Rarely needed")]
+    pub(crate) state: Option<PathBuf>,
+    /// Save neither the state nor the measured runs
+    #[arg(long, help_heading = "Rarely needed")]
+    pub(crate) no_save: bool,
+    /// Write the verdict with all observations as JSON; '-' or no FILE is standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
+    pub(crate) json: Option<String>,
+    /// Print only the line with the verdict
+    #[arg(long, short, help_heading = "Output")]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) db: Database,
+}
+
+impl CheckArgs {
+    /// Returns the time within which the verdict is printed.
+    pub(crate) fn time(&self) -> Duration {
+        let usual = match self.level {
+            1 => 1,
+            2 => 10,
+            _ => 180,
+        };
+        self.deadline.unwrap_or(Duration::from_secs(usual))
+    }
+
+    /// Returns the exit code for a verdict. Plain codes are those of a prolog, after which Slurm drains a node on
+    /// anything but 0.
+    pub(crate) fn exit_code(&self, verdict: NodeVerdict) -> u8 {
+        let [good, bad, unknown] = match (self.nagios, self.npd) {
+            (true, _) => [0, 2, 3],
+            (_, true) => [0, 1, 2],
+            _ => [0, 1, 0],
+        };
+        match verdict {
+            NodeVerdict::Good => good,
+            NodeVerdict::Bad => bad,
+            NodeVerdict::Unknown => unknown,
+        }
+    }
+}

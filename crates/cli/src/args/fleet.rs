@@ -1,0 +1,213 @@
+//! The arguments of `fleet`.
+
+// Doc comments in this module are help texts; brackets in them are syntax, not links.
+#![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
+
+use super::Database;
+use super::history::WhichRuns;
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use nodegauge_fleet::reference::Reference;
+use nodegauge_fleet::script::Carrier;
+use nodegauge_measure::Failure;
+use nodegauge_toolchain::mpi::HostList;
+use std::path::{Path, PathBuf};
+
+/// Reads the reference that an option names.
+pub(crate) fn read_reference(path: &str) -> Result<Reference, Failure> {
+    Reference::read(Path::new(path))
+}
+
+/// Commands of `fleet`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum FleetCommand {
+    /// Rank nodes: which are slow, unknown or missing, with the reason; exits with 1 if a node is slow
+    Rank(RankArgs),
+    /// Make the reference of a site: bounds of each figure for each group of alike nodes
+    Baseline(BaselineArgs),
+    /// Show in what alike nodes differ, without measurements; exits with 1 if they differ
+    ///
+    /// Records of nodegauge machine --json are sufficient.
+    Diff(DiffArgs),
+    /// Print the lines with which a scheduler or a parallel shell measures all nodes
+    #[command(
+        override_usage = "nodegauge fleet script --for CARRIER --nodes NODES [OPTIONS]\n       [-- COMMAND...]"
+    )]
+    Script(ScriptArgs),
+    /// Measure nodes of a Slurm cluster in production: one exclusive job per node, a few at a time
+    ///
+    /// The folder is the only state: interrupt the command at any time, and start it again to measure the nodes
+    /// that have no record. It never drains and never resumes a node.
+    Run(Box<RunArgs>),
+}
+
+/// Records of nodes.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct InputArgs {
+    /// Folders and files that the nodes wrote, '-' for standard input [default: the history]
+    ///
+    /// A record per file, JSON Lines, lines with the name of the node in front (clush, pdsh, srun --label),
+    /// clush -b, trees of Ansible and parallel-ssh, or ReFrame's run report.
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Compare all figures of the records, not only the headlines
+    #[arg(long, help_heading = "What")]
+    pub(crate) all_figures: bool,
+    #[command(flatten)]
+    pub(crate) which: WhichRuns,
+    #[command(flatten)]
+    pub(crate) db: Database,
+}
+
+/// Arguments of `fleet rank`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct RankArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Nodes that should have been measured, e.g. node[01-64]; those without a record are missing
+    #[arg(long, value_name = "NODES", help_heading = "What")]
+    pub(crate) nodes: Option<HostList>,
+    /// Reference of fleet baseline; it judges groups of fewer than eight alike nodes
+    #[arg(long, value_name = "FILE", value_parser = read_reference, help_heading = "How")]
+    pub(crate) reference: Option<Reference>,
+    /// Number of runs beyond the limits before a node is called slow
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "How")]
+    pub(crate) confirm: u32,
+    /// List all nodes, not only those with a verdict and the worst of the others
+    #[arg(long, help_heading = "Output")]
+    pub(crate) all: bool,
+    /// Format of the ranking
+    #[arg(
+        long,
+        short,
+        value_name = "FORMAT",
+        value_enum,
+        default_value = "text",
+        help_heading = "Output"
+    )]
+    pub(crate) format: RankFormat,
+    /// Output file; '-' is standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-", help_heading = "Output")]
+    pub(crate) output: String,
+}
+
+/// Formats of a ranking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RankFormat {
+    /// Tables for a terminal
+    Text,
+    /// One page that needs no network
+    Html,
+    /// Markdown for a ticket
+    Md,
+    /// One line per node and figure
+    Csv,
+    /// Everything, for programs
+    Json,
+    /// Slow nodes as one word, for --exclude of Slurm and ReFrame
+    Exclude,
+    /// Bounds of the figures as the reference of a ReFrame check
+    Reframe,
+    /// Lines of nhc.conf that fail on the slow nodes
+    Nhc,
+}
+
+/// Arguments of `fleet baseline`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct BaselineArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Format of the reference
+    #[arg(
+        long,
+        short,
+        value_name = "FORMAT",
+        value_enum,
+        default_value = "json",
+        help_heading = "Output"
+    )]
+    pub(crate) format: BaselineFormat,
+    /// ReFrame's name of the system and partition, e.g. daint:mc
+    #[arg(long, value_name = "SYSTEM", default_value = "*", help_heading = "Output")]
+    pub(crate) system: String,
+    /// Output file; '-' is standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-", help_heading = "Output")]
+    pub(crate) output: String,
+}
+
+/// Formats of a reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BaselineFormat {
+    /// The file that --reference reads
+    Json,
+    /// The attribute `reference` of a ReFrame check
+    Reframe,
+}
+
+/// Arguments of `fleet diff`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct DiffArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Earlier records of the nodes, a folder or a file: also show what has changed
+    #[arg(long, value_name = "PATH", help_heading = "What")]
+    pub(crate) before: Option<PathBuf>,
+}
+
+/// Arguments of `fleet script`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct ScriptArgs {
+    /// Program that carries the measurement to the nodes
+    #[arg(long = "for", value_name = "CARRIER", help_heading = "What")]
+    pub(crate) carrier: Carrier,
+    /// Nodes to measure, e.g. node[01-64]
+    #[arg(long, value_name = "NODES", help_heading = "What")]
+    pub(crate) nodes: HostList,
+    /// Folder for the records
+    #[arg(long, value_name = "DIR", default_value = "fleet", help_heading = "Output")]
+    pub(crate) folder: String,
+    /// Command that each node runs, without --json [default: run --quick]
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+/// Arguments of `fleet run`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct RunArgs {
+    /// Folder for the records; its content is the state
+    pub(crate) folder: PathBuf,
+    /// Use Slurm: one exclusive single-node job per node
+    #[arg(long, required = true, help_heading = "Where")]
+    pub(crate) slurm: bool,
+    /// Nodes to measure [default: all nodes of the default partition, or of --partition]
+    #[arg(long, value_name = "NODES", help_heading = "Where")]
+    pub(crate) nodes: Option<HostList>,
+    /// Partition of the jobs
+    #[arg(long, value_name = "NAME", help_heading = "Where")]
+    pub(crate) partition: Option<String>,
+    /// Quality of service of the jobs, preferably a low one
+    #[arg(long, value_name = "NAME", help_heading = "Where")]
+    pub(crate) qos: Option<String>,
+    /// Any other option of sbatch (repeatable), e.g. --sbatch=--account=ops
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true, help_heading = "Where")]
+    pub(crate) sbatch: Vec<String>,
+    /// Maximum number of jobs in the queue
+    #[arg(long, value_name = "K", default_value = "16", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "How")]
+    pub(crate) outstanding: u32,
+    /// Time limit of a job, in minutes
+    #[arg(long, value_name = "MINUTES", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "How long")]
+    pub(crate) minutes: u32,
+    /// Give up after this many seconds; jobs in the queue stay there
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "How long")]
+    pub(crate) deadline: Option<u64>,
+    /// Measure slow nodes again until this many runs agree
+    #[arg(long, value_name = "N", default_value = "2", value_parser = clap::value_parser!(u32).range(1..=10), help_heading = "How")]
+    pub(crate) confirm: u32,
+    /// Reference of fleet baseline
+    #[arg(long, value_name = "FILE", value_parser = read_reference, help_heading = "How")]
+    pub(crate) reference: Option<Reference>,
+    /// Only show the state of the jobs until all have ended; submit nothing
+    #[arg(long, help_heading = "What")]
+    pub(crate) watch: bool,
+    /// Command that each node runs, without --json [default: run --quick]
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}

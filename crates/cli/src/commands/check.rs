@@ -1,0 +1,446 @@
+//! `nodegauge check`: is this node good, bad or unknown, within a deadline.
+//!
+//! This process only waits, judges and prints. The examination and every measurement run as child processes with a time
+//! limit, so that a process that hangs or is stopped makes the node unknown, and never delays the verdict.
+
+mod examination;
+mod measuring;
+mod state;
+mod vetting;
+
+use crate::args::WhenBusy;
+use crate::args::check::CheckArgs;
+use crate::failure::{Exit, Failure};
+use crate::output::{self, Sink};
+use crate::session;
+use crate::signals::Signals;
+pub(crate) use examination::print as print_examination;
+use examination::{Examination, RASDAEMON};
+use nodegauge_fleet::check::{self, CheckedFigure, NodeVerdict, Remark};
+use nodegauge_fleet::reference::{Reference, ReferenceGroup};
+use nodegauge_machine::OTHER_LOAD;
+use nodegauge_measure::Fraction;
+use nodegauge_measure::record::{self, EventCount, Severity, SourceState};
+use serde::Serialize;
+use state::{CheckState, MeasuredVerdict, State};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Time before the deadline at which everything must have ended, so that the verdict is printed in time.
+const MARGIN: Duration = Duration::from_millis(100);
+/// Maximum number of findings in the text.
+const FINDINGS: usize = 4;
+
+/// Time until which the verdict must be printed.
+#[derive(Debug, Clone, Copy)]
+struct Deadline(Instant);
+
+impl Deadline {
+    /// Returns the time that is left.
+    fn left(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now()).saturating_sub(MARGIN)
+    }
+}
+
+/// Result of a check, as the JSON document contains it.
+#[derive(Debug, Clone, Serialize)]
+struct CheckReport {
+    schema: &'static str,
+    host: String,
+    /// Time of the check, RFC 3339.
+    checked: String,
+    level: u8,
+    verdict: NodeVerdict,
+    /// Reason with at most 20 characters; `null` for a good node.
+    reason: Option<String>,
+    /// Line with the verdict.
+    line: String,
+    /// Observations that decide the verdict.
+    remarks: Vec<Remark>,
+    /// Other observations.
+    notes: Vec<String>,
+    figures: Vec<ReportedFigure>,
+    /// Hardware events since the last check, or since boot.
+    events: Vec<EventCount>,
+    seconds: f64,
+}
+
+/// A figure of the report.
+#[derive(Debug, Clone, Serialize)]
+struct ReportedFigure {
+    name: String,
+    unit: &'static str,
+    /// Measurements in order of time.
+    values: Vec<f64>,
+    reference: Option<f64>,
+    bound: Option<f64>,
+    /// Share of the reference that the best measurement reaches.
+    share: Option<Fraction>,
+    basis: Option<String>,
+}
+
+/// Schema of the JSON document.
+const SCHEMA: &str = "nodegauge-check/1";
+
+/// A check while it runs.
+struct Check<'a> {
+    args: &'a CheckArgs,
+    deadline: Deadline,
+    signals: Signals,
+    /// Group of the reference to which the node belongs.
+    group: Option<ReferenceGroup>,
+    remarks: Vec<Remark>,
+    notes: Vec<String>,
+    figures: Vec<CheckedFigure>,
+    events: Vec<EventCount>,
+    measured: bool,
+}
+
+pub(crate) fn execute(args: &CheckArgs) -> Result<Exit, Failure> {
+    let started = Instant::now();
+    let deadline = Deadline(started + args.time());
+    if let Some(sink) = args.json.as_deref().map(Sink::from) {
+        sink.check()?;
+    }
+    let vetting = args.vet.map(|keep| vetting::Vetting::new(args, keep)).transpose()?;
+    let signals = Signals::listen()
+        .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
+    let host = vetting.as_ref().map_or_else(host, |vetting| vetting.host().to_owned());
+    let ended = Arc::new(Mutex::new(false));
+    // A vetting has another end: the rank that collects waits for all ranks.
+    if vetting.is_none() {
+        end_at_deadline(args, deadline, &host, &ended);
+    }
+    let mut check = Check {
+        args,
+        deadline,
+        signals,
+        group: None,
+        remarks: Vec::new(),
+        notes: Vec::new(),
+        figures: Vec::new(),
+        events: Vec::new(),
+        measured: false,
+    };
+    check.run(&host);
+    if let Some(signal) = check.signals.received() {
+        return Ok(Exit::Signal(signal));
+    }
+    let report = check.report(&host, started);
+    // From here on, the verdict is printed by this thread only.
+    *ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    if let Some(vetting) = vetting {
+        return vetting.end(&report, deadline, &check.signals);
+    }
+    show(args, &report)?;
+    Ok(Exit::Checked(args.exit_code(report.verdict)))
+}
+
+/// Prints the verdict *unknown* at the deadline if the check has not ended until then, e.g. because the kernel does not
+/// return from a call. Child processes end with this process.
+fn end_at_deadline(args: &CheckArgs, deadline: Deadline, host: &str, ended: &Arc<Mutex<bool>>) {
+    let code = args.exit_code(NodeVerdict::Unknown);
+    let remark = Remark::new(
+        NodeVerdict::Unknown,
+        "deadline",
+        format!("no verdict within {:.1} s", args.time().as_secs_f64()),
+    );
+    let line = check::line(host, NodeVerdict::Unknown, Some(&remark), "");
+    let ended = Arc::clone(ended);
+    std::thread::spawn(move || {
+        std::thread::sleep(deadline.0.saturating_duration_since(Instant::now()));
+        let has_ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*has_ended {
+            output::print(&format!("{line}\n"));
+            nodegauge_os::leave(code);
+        }
+    });
+}
+
+/// Returns the name of this host.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
+}
+
+/// Writes the requested documents and prints the verdict.
+fn show(args: &CheckArgs, report: &CheckReport) -> Result<(), Failure> {
+    let sink = args.json.as_deref().map(Sink::from);
+    if let Some(sink) = &sink {
+        sink.write(&output::json(report)?)?;
+    }
+    if sink == Some(Sink::Stdout) {
+        return Ok(());
+    }
+    output::try_print(&format!("{}\n", report.line))?;
+    if args.quiet || args.npd {
+        return Ok(());
+    }
+    let mut text = String::new();
+    for figure in &report.figures {
+        text.push_str(&row("figure", &figure.in_words()));
+    }
+    let verdicts = report.remarks.iter().map(|remark| (remark.verdict.name(), &remark.text));
+    for (label, words) in verdicts.chain(report.notes.iter().map(|note| ("note", note))) {
+        text.push_str(&row(label, words));
+    }
+    output::try_print(&text)
+}
+
+fn row(label: &str, words: &str) -> String {
+    format!("{label:11}{words}\n")
+}
+
+impl ReportedFigure {
+    fn of(figure: &CheckedFigure) -> Self {
+        let bound = figure.bound.as_ref();
+        Self {
+            name: figure.key.to_string(),
+            unit: figure.key.unit.symbol(),
+            values: figure.measured.iter().map(|one| one.value).collect(),
+            reference: bound.map(|bound| bound.value),
+            bound: bound.map(|bound| bound.bound),
+            share: figure.share(),
+            basis: bound.map(|bound| bound.basis.clone()),
+        }
+    }
+
+    fn in_words(&self) -> String {
+        let values: Vec<String> = self.values.iter().map(|value| self.words_of(*value)).collect();
+        let compared = match (self.share, self.reference, &self.basis) {
+            (Some(share), Some(reference), Some(basis)) => {
+                format!("{:.0} % of {} ({basis})", 100.0 * share.0, self.words_of(reference),)
+            }
+            _ => "nothing to compare with".to_owned(),
+        };
+        format!("{}: {}; {compared}", self.name, values.join(", "))
+    }
+
+    fn words_of(&self, value: f64) -> String {
+        use nodegauge_measure::Unit;
+        let unit: Option<Unit> = serde_json::from_value(self.unit.into()).ok();
+        unit.map_or_else(|| format!("{value} {}", self.unit), |unit| unit.in_words(value))
+    }
+}
+
+impl Check<'_> {
+    /// Examines and, from level 2 on, measures the node.
+    fn run(&mut self, host: &str) {
+        let state = State::of(self.args, host);
+        let previous = state.as_ref().ok().and_then(State::read);
+        let since = previous.as_ref().and_then(|last| record::time_of(&last.checked));
+        let mut examination = match Examination::take(self.deadline, since, &self.signals) {
+            Ok(examination) => examination,
+            Err(remark) => return self.remarks.push(remark),
+        };
+        self.find_group(&examination);
+        if let Some(group) = &self.group {
+            self.remarks.extend(check::lost_parts(group, &examination.machine));
+            if group.inventory.dimms.is_some() && examination.machine.memory.dimms.is_empty() {
+                self.notes.push("memory modules: not readable, not compared".to_owned());
+            }
+        }
+        self.judge_errors(&examination, previous.as_ref());
+        let is_other_load = |remark: &Remark| remark.reason == BUSY;
+        let conditions = check::conditions(&examination.findings, OTHER_LOAD);
+        let is_busy = conditions.iter().any(is_other_load);
+        // Level 1 does not measure, so that other load does not matter.
+        self.remarks.extend(conditions.into_iter().filter(|remark| !is_other_load(remark)));
+        if self.args.level >= 2 {
+            if is_busy && self.args.when_busy == WhenBusy::Skip {
+                examination = self.wait_until_idle(examination, since);
+            }
+            let busy = check::conditions(&examination.findings, OTHER_LOAD);
+            match busy.into_iter().find(is_other_load) {
+                Some(remark) if self.args.when_busy == WhenBusy::Skip => self.remarks.push(remark),
+                _ => self.measure(&examination),
+            }
+        } else {
+            self.judge_last(&examination, previous.as_ref());
+        }
+        self.note_findings(&examination);
+        let is_ended = self.signals.received().is_some();
+        if !self.args.no_save && !is_ended {
+            self.save(state, &examination, previous);
+        }
+    }
+
+    /// Examines the node again while other programs use it, for a part of the time: a job may just have ended.
+    fn wait_until_idle(
+        &mut self,
+        mut examination: Examination,
+        since: Option<SystemTime>,
+    ) -> Examination {
+        let until = Instant::now() + self.deadline.left() / 10;
+        while Instant::now() < until && self.signals.received().is_none() {
+            match Examination::take(self.deadline, since, &self.signals) {
+                Ok(again) => examination = again,
+                Err(_) => break,
+            }
+            let again = check::conditions(&examination.findings, OTHER_LOAD);
+            if again.iter().all(|remark| remark.reason != BUSY) {
+                break;
+            }
+        }
+        examination
+    }
+
+    /// Finds the group of the reference for this node. Without one, the node is unknown.
+    fn find_group(&mut self, examination: &Examination) {
+        let Some(path) = &self.args.reference else { return };
+        let unknown = |reason, text| Remark::new(NodeVerdict::Unknown, reason, text);
+        // An unreadable reference, e.g. on a file system that is not mounted, must not drain all nodes.
+        match Reference::read(path) {
+            Err(failure) => self.remarks.push(unknown("no reference", failure.in_a_line())),
+            Ok(reference) => match reference.group_of(&examination.machine) {
+                Some(group) => self.group = Some(group.clone()),
+                None => {
+                    let text = reference.no_group(&examination.machine);
+                    self.remarks.push(unknown("other kind of node", text));
+                }
+            },
+        }
+    }
+
+    /// Judges hardware errors since the last check, or since boot.
+    fn judge_errors(&mut self, examination: &Examination, previous: Option<&CheckState>) {
+        let ledger = &examination.ledger;
+        let earlier = previous.filter(|state| examination.reading.is_of_same_boot(&state.ledger));
+        let mut events = match earlier {
+            Some(state) => examination.reading.since(&state.ledger).events,
+            None => ledger.since_boot.clone(),
+        };
+        for event in &mut events {
+            let same = |known: &&EventCount| {
+                known.kind == event.kind && known.component == event.component
+            };
+            event.slot = ledger.since_boot.iter().find(same).and_then(|known| known.slot.clone());
+        }
+        let interval = match earlier {
+            Some(state) => record::time_of(&state.checked).and_then(|time| time.elapsed().ok()),
+            None => examination.uptime,
+        };
+        // rasdaemon counts the same errors; it matters where the kernel's counters are absent.
+        let edac = ledger.sources.first();
+        let has_edac = edac.is_some_and(|source| source.state == SourceState::Read);
+        if !has_edac {
+            events.extend(examination.rasdaemon.iter().cloned());
+        }
+        self.remarks.extend(check::errors(&events, interval));
+        let when = if earlier.is_some() { "since the last check" } else { "since boot" };
+        self.notes.extend(events.iter().take(FINDINGS).map(|event| format!("{when}: {event}")));
+        self.notes.extend(ledger.narrow_links.iter().map(ToString::to_string));
+        let unread = ledger.sources.iter().filter_map(|source| source.reason.as_ref());
+        self.notes.extend(unread.map(|reason| format!("hardware errors: cannot read {reason}")));
+        let is_counted = |state| ledger.sources.iter().any(|source| source.state == state);
+        if !is_counted(SourceState::Read) && !is_counted(SourceState::Unreadable) {
+            self.notes.push("hardware errors: this node has no counters of them".to_owned());
+        }
+        self.notes
+            .extend(examination.rasdaemon_error.iter().map(|why| format!("{RASDAEMON}: {why}")));
+        self.events = events;
+    }
+
+    /// Judges a node that is not measured now by its last measured verdict.
+    fn judge_last(&mut self, examination: &Examination, previous: Option<&CheckState>) {
+        let last = previous.and_then(|state| state.measured.as_ref());
+        let Some(last) = last else {
+            self.notes.push("never measured: nodegauge check --level 2".to_owned());
+            if self.group.is_none() && self.remarks.is_empty() {
+                let text = "nothing to compare with: give --reference, or measure with --level 2";
+                self.remarks.push(Remark::new(NodeVerdict::Unknown, "no reference", text));
+            }
+            return;
+        };
+        let words = last.in_words();
+        // A node that was started again may have been repaired.
+        let is_current = examination.reading.boot() == last.boot.as_deref();
+        if last.verdict == NodeVerdict::Bad && is_current {
+            let reason = last.reason.clone().unwrap_or_else(|| "bad".to_owned());
+            self.remarks.push(Remark::new(NodeVerdict::Bad, reason, words));
+        } else {
+            self.notes.push(words);
+        }
+    }
+
+    /// Adds the doctor's findings to the notes.
+    fn note_findings(&mut self, examination: &Examination) {
+        let known: Vec<&String> = self.remarks.iter().map(|remark| &remark.text).collect();
+        let notable = examination.findings.iter().filter(|finding| {
+            finding.severity >= Severity::Warning && !known.contains(&&finding.text)
+        });
+        let texts: Vec<String> = notable
+            .take(FINDINGS)
+            .map(|finding| format!("{}: {}", finding.id, finding.text))
+            .collect();
+        self.notes.extend(texts);
+    }
+
+    /// Saves the state for the next check. A failure is a note: the verdict does not depend on it.
+    fn save(
+        &mut self,
+        state: Result<State, Failure>,
+        examination: &Examination,
+        previous: Option<CheckState>,
+    ) {
+        let (verdict, reason) = check::verdict(&self.remarks);
+        let now = record::now_rfc3339();
+        // An unknown verdict says nothing about the node and leaves the last one.
+        let measured =
+            (self.measured && verdict != NodeVerdict::Unknown).then(|| MeasuredVerdict {
+                at: now.clone(),
+                level: self.args.level,
+                verdict,
+                reason: reason.map(|remark| remark.reason.clone()),
+                boot: examination.reading.boot().map(str::to_owned),
+            });
+        let content = CheckState {
+            schema: state::SCHEMA.to_owned(),
+            checked: now,
+            ledger: examination.reading.clone(),
+            measured: measured.or_else(|| previous.and_then(|last| last.measured)),
+        };
+        // The folder of the history is created with the history.
+        if self.args.state.is_none()
+            && let Err(failure) = session::open_store(&self.args.db)
+        {
+            return self.notes.push(format!("state not saved: {}", failure.in_a_line()));
+        }
+        if let Err(failure) = state.and_then(|file| file.write(&content)) {
+            self.notes.push(format!("state not saved: {}", failure.in_a_line()));
+        }
+    }
+
+    /// Returns the report of the check.
+    fn report(&self, host: &str, started: Instant) -> CheckReport {
+        let (verdict, reason) = check::verdict(&self.remarks);
+        let shares = self.figures.iter().filter_map(|figure| {
+            let share = figure.share()?;
+            Some(format!("{} {:.0}%", figure.key, 100.0 * share.0))
+        });
+        let shares: Vec<String> = shares.collect();
+        let details = match (shares.is_empty(), &self.group) {
+            (false, _) => format!("{} of the reference", shares.join(", ")),
+            (true, Some(_)) => "parts as in the reference".to_owned(),
+            (true, None) => "no hardware error".to_owned(),
+        };
+        CheckReport {
+            schema: SCHEMA,
+            host: host.to_owned(),
+            checked: record::now_rfc3339(),
+            level: self.args.level,
+            verdict,
+            reason: reason.map(|remark| remark.reason.clone()),
+            line: check::line(host, verdict, reason, &details),
+            remarks: self.remarks.clone(),
+            notes: self.notes.clone(),
+            figures: self.figures.iter().map(ReportedFigure::of).collect(),
+            events: self.events.clone(),
+            seconds: started.elapsed().as_secs_f64(),
+        }
+    }
+}
+
+/// Reason of a node that other programs use.
+const BUSY: &str = "busy";

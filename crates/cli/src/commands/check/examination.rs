@@ -1,0 +1,104 @@
+//! Examination of the node in a child process: description, ledger and doctor's findings, without a measurement.
+
+use super::Deadline;
+use crate::args::check::EXAMINE_NODE;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::session;
+use crate::signals::Signals;
+use nodegauge_fleet::check::{NodeVerdict, Remark};
+use nodegauge_history::rasdaemon;
+use nodegauge_machine::ledger::LedgerReading;
+use nodegauge_machine::{DescribeOptions, SysRoot};
+use nodegauge_measure::record::{EventCount, Finding, Ledger, Machine};
+use nodegauge_toolchain::{ChildEnd, CommandLine, Job, KillReason};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Name of the other source of hardware errors.
+pub(super) const RASDAEMON: &str = "rasdaemon";
+
+/// What a child process found out about the node.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Examination {
+    pub(super) machine: Machine,
+    pub(super) findings: Vec<Finding>,
+    pub(super) reading: LedgerReading,
+    pub(super) ledger: Ledger,
+    /// Time since boot.
+    pub(super) uptime: Option<Duration>,
+    /// Events in rasdaemon's database since the last check, or since boot.
+    pub(super) rasdaemon: Vec<EventCount>,
+    /// Reason why an existing database cannot be read.
+    pub(super) rasdaemon_error: Option<String>,
+}
+
+/// Examines this node and prints the result as JSON: the child process of [`Examination::take`].
+pub(crate) fn print(since: u64) -> Result<Exit, Failure> {
+    let root = SysRoot::live();
+    let options = DescribeOptions { passive: true, ..DescribeOptions::default() };
+    let (topology, machine) = session::this_machine(&options)?;
+    let findings = nodegauge_machine::examine(&topology, &root, &machine);
+    let reading = LedgerReading::take(&root);
+    let uptime = root.text("proc/uptime").and_then(|text| text.split(' ').next()?.parse().ok());
+    let uptime = uptime.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let boot = uptime.and_then(|uptime| SystemTime::now().checked_sub(uptime));
+    let boot = boot.and_then(|boot| boot.duration_since(UNIX_EPOCH).ok());
+    let since = since.max(boot.map_or(0, |boot| boot.as_secs()));
+    let path = Path::new(rasdaemon::PATH);
+    let events = if path.exists() { rasdaemon::events(path, since) } else { Ok(Vec::new()) };
+    let (events, error) = match events {
+        Ok(events) => (events, None),
+        Err(why) => (Vec::new(), Some(why)),
+    };
+    let examination = Examination {
+        machine,
+        findings,
+        ledger: reading.ledger(&root, None),
+        reading,
+        uptime,
+        rasdaemon: events,
+        rasdaemon_error: error,
+    };
+    output::print(&output::json(&examination)?);
+    Ok(Exit::Success)
+}
+
+impl Examination {
+    /// Examines the node until the deadline. `since` is the time of the last check.
+    ///
+    /// # Errors
+    /// Returns the reason why the node is unknown.
+    pub(super) fn take(
+        deadline: Deadline,
+        since: Option<SystemTime>,
+        signals: &Signals,
+    ) -> Result<Self, Remark> {
+        let unknown = |reason, text: String| Remark::new(NodeVerdict::Unknown, reason, text);
+        let not_examined = |text: String| unknown("not examined", text);
+        let this = std::env::current_exe()
+            .map_err(|cause| not_examined(format!("cannot find nodegauge: {cause}")))?;
+        let since = since.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let since = since.map_or(0, |since| since.as_secs()).to_string();
+        let words = [EXAMINE_NODE.to_owned(), since];
+        let command = CommandLine::new(this.to_string_lossy().into_owned(), words);
+        let limit = deadline.left();
+        let ended =
+            nodegauge_toolchain::run(&Job::new(command, limit), &|| signals.received().is_some())
+                .map_err(|cause| not_examined(Failure::from(cause).in_a_line()))?;
+        match ended.end {
+            ChildEnd::Killed(KillReason::TimedOut) => {
+                let text =
+                    format!("the examination did not end within {:.1} s", limit.as_secs_f64());
+                return Err(unknown("deadline", text));
+            }
+            ChildEnd::Killed(_) => return Err(not_examined("interrupted".to_owned())),
+            ChildEnd::Exited(_) => {}
+        }
+        serde_json::from_str(&ended.stdout).map_err(|_| {
+            let said = ended.stderr.lines().next().unwrap_or("no output");
+            not_examined(format!("the examination failed: {said}"))
+        })
+    }
+}

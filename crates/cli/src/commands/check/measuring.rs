@@ -1,0 +1,189 @@
+//! Measurements of a check: commands of nodegauge as child processes, each repeated when one of its figures is below its
+//! bound.
+
+use super::{Check, Examination};
+use crate::failure::Failure;
+use crate::gauges::{self, GAUGES};
+use crate::session;
+use crate::started::{program_of, record_of};
+use nodegauge_arena::names::LATENCY;
+use nodegauge_fleet::check::{self, CheckedFigure, FigureBound, NodeVerdict, Remark};
+use nodegauge_fleet::figures::{FigureKey, FigureSelection, NodeFigure};
+use nodegauge_history::Store;
+use nodegauge_measure::figure_names::stream::TEST as STREAM;
+use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_placement::rank_variables;
+use nodegauge_toolchain::CommandLine;
+use std::time::Duration;
+
+/// Command of a check with its share of the time.
+struct Part {
+    words: &'static [&'static str],
+    /// Test of the figures; `None` if there are several.
+    test: Option<&'static str>,
+    share: f64,
+}
+
+/// Commands of level 2. The rest of the time is for the second measurement.
+const MEMORY: [Part; 2] = [
+    Part { words: &["stream"], test: Some(STREAM), share: 0.32 },
+    Part { words: &["memory", LATENCY], test: Some(LATENCY), share: 0.18 },
+];
+/// Command of level 3: all gauges in shares of the budget.
+const EVERYTHING: [Part; 1] = [Part { words: &["run", "--quick"], test: None, share: 0.42 }];
+
+/// Time that a command takes in addition to its budget, for its start, for reading the topology and for its exit.
+const START: Duration = Duration::from_millis(600);
+/// Time between the request to end and the end of a command that exceeds its limit.
+const GRACE: Duration = Duration::from_millis(1600);
+/// Shortest budget of a measurement.
+const LEAST: Duration = Duration::from_millis(500);
+/// Number of own runs from which a bound is computed, at most.
+const OWN_RUNS: u32 = 20;
+
+impl Check<'_> {
+    /// Measures the figures of the level, and those below their bounds a second time.
+    pub(super) fn measure(&mut self, examination: &Examination) {
+        let parts: &[Part] = if self.args.level == 2 { &MEMORY } else { &EVERYTHING };
+        let whole = self.deadline.left().saturating_sub(GRACE);
+        let mut failed = Vec::new();
+        for part in parts {
+            if self.signals.received().is_some() {
+                return;
+            }
+            if let Some((group, test)) = self.group.as_ref().zip(part.test)
+                && group.figures.iter().all(|figure| figure.key.test != test)
+            {
+                let text = format!("{}: not in the reference, not measured", part.words.join(" "));
+                self.notes.push(text);
+                continue;
+            }
+            let budget = whole.mul_f64(part.share).saturating_sub(START).max(LEAST);
+            match self.record(part, budget) {
+                Ok(record) => self.add(&record, examination),
+                Err(remark) => failed.push(remark),
+            }
+        }
+        let again: Vec<&Part> = parts.iter().filter(|part| self.has_low_figure(part)).collect();
+        for (at, part) in again.iter().enumerate() {
+            let rest = (again.len() - at) as u32;
+            let left = self.deadline.left().saturating_sub(GRACE) / rest;
+            // As long as the first measurement, if there is time.
+            let budget = left.saturating_sub(START).min(whole.mul_f64(part.share));
+            if budget < LEAST || self.signals.received().is_some() {
+                break;
+            }
+            if let Ok(record) = self.record(part, budget) {
+                self.add(&record, examination);
+            }
+        }
+        let cause =
+            check::likely_cause(self.group.as_ref(), &examination.machine, &examination.findings);
+        let remarks = self.figures.iter().filter_map(|figure| figure.remark(cause.as_deref()));
+        // A bad figure comes before the parts that cause it.
+        let mut judged: Vec<Remark> = remarks.collect();
+        judged.extend(failed);
+        let bounded = self.figures.iter().any(|figure| figure.bound.is_some());
+        if !bounded && judged.is_empty() {
+            let text = "nothing to compare with: give --reference; own runs count from the fifth";
+            judged.push(Remark::new(NodeVerdict::Unknown, "no reference", text));
+        }
+        self.measured = bounded;
+        self.remarks.splice(0..0, judged);
+    }
+
+    /// True if a figure that the command measures is below its bound.
+    fn has_low_figure(&self, part: &Part) -> bool {
+        let of_part =
+            |figure: &&CheckedFigure| part.test.is_none_or(|test| figure.key.test == test);
+        self.figures.iter().filter(of_part).any(CheckedFigure::is_below)
+    }
+
+    /// Runs a command and returns its record.
+    fn record(&mut self, part: &Part, budget: Duration) -> Result<Record, Remark> {
+        let failed = |failure: Failure| {
+            Remark::new(NodeVerdict::Unknown, "not measured", failure.in_a_line())
+        };
+        let limit = self.deadline.left().saturating_sub(GRACE);
+        if limit < LEAST {
+            let text = format!("no time for {}", part.words.join(" "));
+            return Err(Remark::new(NodeVerdict::Unknown, "deadline", text));
+        }
+        let options = ["--budget".to_owned(), format!("{:.1}", budget.as_secs_f64())];
+        let exceed = ["--exceed-budget", "--label", "check=yes"].map(str::to_owned);
+        let rest = part.words[1..].iter().map(|word| (*word).to_owned());
+        let rest = rest.chain(options).chain(exceed);
+        let command = CommandLine::new(part.words[0].to_owned(), rest);
+        let mut job = program_of(&command, &self.args.db, limit).map_err(failed)?;
+        // A rank of a vetting measures its node alone, not together with the other ranks.
+        job.environment.extend(rank_variables().map(|name| (name.to_owned(), None)));
+        let record = record_of(&command, &job, &self.signals).map_err(|failure| {
+            if self.deadline.left() <= GRACE {
+                let text = format!("{} did not end in time", part.words.join(" "));
+                return Remark::new(NodeVerdict::Unknown, "deadline", text);
+            }
+            failed(failure)
+        })?;
+        let record = record.ok_or_else(|| {
+            Remark::new(NodeVerdict::Unknown, "interrupted", "nothing was measured")
+        })?;
+        if !self.args.no_save {
+            let saved = session::open_store(&self.args.db)
+                .and_then(|mut store| store.save(&record).map_err(Failure::from));
+            if let Err(failure) = saved {
+                self.notes.push(format!("run not saved: {}", failure.in_a_line()));
+            }
+        }
+        Ok(record)
+    }
+
+    /// Adds the figures of a record.
+    fn add(&mut self, record: &Record, examination: &Examination) {
+        let registry = gauges::registry();
+        let selection =
+            FigureSelection { gauges: &GAUGES, registry: &registry, all: false, facts: false };
+        for figure in selection.of(record) {
+            let known = self.figures.iter_mut().find(|checked| checked.key == figure.key);
+            match known {
+                Some(checked) => checked.measured.push(figure),
+                None => {
+                    let bound = self.bound(&figure.key, &record.id, &selection, examination);
+                    let key = figure.key.clone();
+                    self.figures.push(CheckedFigure { key, measured: vec![figure], bound });
+                }
+            }
+        }
+        self.note_failures(record);
+    }
+
+    /// Notes the figures of a record that have no result.
+    fn note_failures(&mut self, record: &Record) {
+        let invalid = record.measurements.iter().filter(|m: &&Measurement| m.value.is_none());
+        for m in invalid.take(2) {
+            let reason = m.validity.reasons.first().map_or("no result", String::as_str);
+            self.notes.push(format!("{} {}: {reason}", m.test, m.name_in_words()));
+        }
+    }
+
+    /// Returns the bound of a figure: that of the reference, or that of own runs if no reference is given.
+    fn bound(
+        &self,
+        key: &FigureKey,
+        id: &str,
+        selection: &FigureSelection<'_>,
+        examination: &Examination,
+    ) -> Option<FigureBound> {
+        if self.args.reference.is_some() {
+            return FigureBound::of_reference(self.group.as_ref()?, key);
+        }
+        let path = session::store_path(&self.args.db).ok()?;
+        let store = Store::open_to_read(&path).ok()??;
+        let host = examination.machine.host.as_deref();
+        let runs = store.own_runs(host, &key.test, None, OWN_RUNS + 1).ok()?;
+        let own = runs.iter().filter(|run| run.id != id);
+        let figures = own.flat_map(|run| selection.of(run));
+        let is_valid = |figure: &NodeFigure| figure.key == *key && figure.doubt.is_none();
+        let values: Vec<f64> = figures.filter(is_valid).map(|figure| figure.value).collect();
+        FigureBound::of_own_runs(key, &values)
+    }
+}

@@ -1,0 +1,270 @@
+//! Vetting of the nodes of a job: each rank of a launcher checks its node, and rank 0 keeps the best.
+//!
+//! The ranks pass their verdicts to rank 0 in files next to the list of excluded nodes, each written under its final
+//! name by a rename. This needs nothing but the shared file system on which the job script reads the list.
+
+use super::{CheckReport, Deadline};
+use crate::args::check::CheckArgs;
+use crate::failure::{Exit, Failure};
+use crate::output::{self, Sink};
+use crate::signals::Signals;
+use nodegauge_fleet::check::NodeVerdict;
+use nodegauge_placement::Started;
+use nodegauge_toolchain::mpi::HostList;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Time after the deadline for which rank 0 waits for the others: their processes start later, and a shared file system
+/// shows their files later.
+const LATE: Duration = Duration::from_secs(10);
+/// Interval at which the files are looked for.
+const LOOK: Duration = Duration::from_millis(50);
+/// Longest file of a rank.
+const LONGEST: u64 = 1 << 20;
+
+/// Verdict of a rank in its file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct RankVerdict {
+    rank: u32,
+    host: String,
+    verdict: NodeVerdict,
+    /// Line with the verdict.
+    line: String,
+    /// Smallest share of the reference of all figures.
+    share: Option<f64>,
+    /// Value of the first figure, as performance: higher is better. It orders nodes without a reference.
+    rate: Option<f64>,
+}
+
+/// Vetting with the place of this rank.
+pub(super) struct Vetting {
+    keep: usize,
+    job: Started,
+    host: String,
+    exclude: PathBuf,
+    nodes: Option<PathBuf>,
+    /// Nodes of the step, as far as the launcher names them.
+    of_step: Vec<String>,
+}
+
+impl Vetting {
+    /// Returns the vetting for this rank.
+    pub(super) fn new(args: &CheckArgs, keep: u32) -> Result<Self, Failure> {
+        let hint =
+            "srun -N6 --ntasks-per-node=1 nodegauge check --level 2 --vet 4 --exclude-file bad.txt";
+        let job = Started::own().ok_or_else(|| {
+            Failure::usage("--vet needs several ranks of a launcher, one per node").hint(hint)
+        })?;
+        if keep > job.ranks {
+            let text = format!("--vet {keep}: there are only {} ranks", job.ranks);
+            return Err(Failure::usage(text).hint(hint));
+        }
+        let Some(exclude) = args.exclude_file.clone() else {
+            return Err(Failure::usage("--vet needs --exclude-file").hint(hint));
+        };
+        for file in [&args.exclude_file, &args.node_file].into_iter().flatten() {
+            Sink::File(file.clone()).check()?;
+        }
+        // Slurm's name of the node, which its options accept, may differ from that of the host.
+        let named = std::env::var("SLURMD_NODENAME").ok();
+        let host = named.unwrap_or_else(super::host);
+        let names: HostList =
+            host.parse().map_err(|error| Failure::from(&error).of("name of this node"))?;
+        if names.0.len() != 1 {
+            return Err(Failure::usage(format!("'{host}' is not the name of one node")));
+        }
+        let of_step = std::env::var("SLURM_STEP_NODELIST").ok();
+        let of_step = of_step.and_then(|list| list.parse::<HostList>().ok());
+        Ok(Self {
+            keep: keep as usize,
+            job,
+            host,
+            exclude,
+            nodes: args.node_file.clone(),
+            of_step: of_step.map(|list| list.0).unwrap_or_default(),
+        })
+    }
+
+    /// Returns the name of this node.
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns the path of the file of a rank.
+    fn path_of(&self, rank: u32) -> PathBuf {
+        let mut name = self.exclude.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.{rank}", self.job.file_name()));
+        self.exclude.with_file_name(name)
+    }
+
+    /// Passes the verdict to rank 0, which writes the lists and prints them. Only rank 0 has an exit code other than 0,
+    /// so that the launcher reports the result of the vetting.
+    pub(super) fn end(
+        &self,
+        report: &CheckReport,
+        deadline: Deadline,
+        signals: &Signals,
+    ) -> Result<Exit, Failure> {
+        let own = RankVerdict {
+            rank: self.job.rank,
+            host: self.host.clone(),
+            verdict: report.verdict,
+            line: report.line.clone(),
+            share: report
+                .figures
+                .iter()
+                .filter_map(|figure| figure.share)
+                .map(|s| s.0)
+                .reduce(f64::min),
+            rate: report.figures.first().and_then(|figure| figure.values.first().copied()),
+        };
+        output::try_print(&format!("{}\n", report.line))?;
+        let until = deadline.0 + LATE;
+        if self.job.rank != 0 {
+            return self.pass(&own, until, signals);
+        }
+        let mut verdicts = vec![own];
+        while verdicts.len() < self.job.ranks as usize
+            && Instant::now() < until
+            && signals.received().is_none()
+        {
+            std::thread::sleep(LOOK);
+            for rank in 1..self.job.ranks {
+                if verdicts.iter().all(|known| known.rank != rank) {
+                    verdicts.extend(self.take(rank));
+                }
+            }
+        }
+        if let Some(signal) = signals.received() {
+            return Ok(Exit::Signal(signal));
+        }
+        self.write_lists(verdicts)
+    }
+
+    /// Writes the verdict of this rank and waits until rank 0 has taken it, so that no file is left.
+    fn pass(&self, own: &RankVerdict, until: Instant, signals: &Signals) -> Result<Exit, Failure> {
+        let path = self.path_of(self.job.rank);
+        Sink::File(path.clone()).write(&output::json(own)?)?;
+        while path.exists() && Instant::now() < until && signals.received().is_none() {
+            std::thread::sleep(LOOK);
+        }
+        // Rank 0 has ended without taking it, or has taken it meanwhile.
+        let _ = std::fs::remove_file(&path);
+        Ok(Exit::Success)
+    }
+
+    /// Takes the verdict of a rank, if it has been written.
+    fn take(&self, rank: u32) -> Option<RankVerdict> {
+        let path = self.path_of(rank);
+        let bytes = nodegauge_os::read_file(&path, LONGEST).ok()?;
+        let found: RankVerdict = serde_json::from_slice(&bytes).ok()?;
+        let is_valid = found.rank == rank && found.host.parse::<HostList>().is_ok();
+        let _ = std::fs::remove_file(path);
+        is_valid.then_some(found)
+    }
+
+    /// Writes both lists and returns the exit code.
+    fn write_lists(&self, verdicts: Vec<RankVerdict>) -> Result<Exit, Failure> {
+        let missing = self.job.ranks as usize - verdicts.len();
+        let is_silent =
+            |name: &&String| verdicts.iter().all(|verdict| verdict.host != name.as_str());
+        let silent: Vec<String> = self.of_step.iter().filter(is_silent).cloned().collect();
+        let (kept, rest) = chosen(verdicts, self.keep);
+        let names = |of: &[RankVerdict]| -> Vec<String> {
+            of.iter().map(|verdict| verdict.host.clone()).collect()
+        };
+        let lines = |of: &[RankVerdict]| -> String {
+            of.iter().map(|verdict| format!("{}\n", verdict.host)).collect()
+        };
+        let without: String = silent.iter().map(|name| format!("{name}\n")).collect();
+        Sink::File(self.exclude.clone()).write(&(lines(&rest) + &without))?;
+        if let Some(path) = &self.nodes {
+            Sink::File(path.clone()).write(&lines(&kept))?;
+        }
+        let list = |of: &[RankVerdict]| match names(of) {
+            none if none.is_empty() => "none".to_owned(),
+            some => some.join(","),
+        };
+        let mut text =
+            format!("{:11}{}\n{:11}{}\n", "vetted", list(&kept), "excluded", list(&rest));
+        if missing > 0 {
+            let named =
+                if silent.is_empty() { String::new() } else { format!(": {}", silent.join(",")) };
+            text.push_str(&format!(
+                "{:11}{missing} of {} ranks gave no verdict{named}\n",
+                "missing", self.job.ranks
+            ));
+        }
+        output::try_print(&text)?;
+        if kept.len() < self.keep {
+            output::note(&format!("{} of {} nodes can be kept", kept.len(), self.keep));
+            return Ok(Exit::Unmet);
+        }
+        Ok(Exit::Success)
+    }
+}
+
+/// Divides the nodes into the best that are not bad, best first, and the others. A node with several ranks has the worst
+/// of their verdicts.
+fn chosen(verdicts: Vec<RankVerdict>, keep: usize) -> (Vec<RankVerdict>, Vec<RankVerdict>) {
+    let mut nodes: Vec<RankVerdict> = Vec::new();
+    for verdict in verdicts {
+        match nodes.iter_mut().find(|known| known.host == verdict.host) {
+            Some(known) if known.verdict < verdict.verdict => *known = verdict,
+            Some(_) => {}
+            None => nodes.push(verdict),
+        }
+    }
+    let value = |of: Option<f64>| of.unwrap_or(f64::NEG_INFINITY);
+    nodes.sort_by(|a, b| {
+        let by_verdict = a.verdict.cmp(&b.verdict);
+        let by_share = value(b.share).total_cmp(&value(a.share));
+        let by_rate = value(b.rate).total_cmp(&value(a.rate));
+        by_verdict.then(by_share).then(by_rate).then(a.rank.cmp(&b.rank))
+    });
+    let usable = nodes.iter().take_while(|node| node.verdict != NodeVerdict::Bad).count();
+    let rest = nodes.split_off(usable.min(keep));
+    (nodes, rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(rank: u32, host: &str, verdict: NodeVerdict, share: Option<f64>) -> RankVerdict {
+        let line = format!("{host} {verdict}");
+        RankVerdict { rank, host: host.to_owned(), verdict, line, share, rate: None }
+    }
+
+    fn hosts(of: &[RankVerdict]) -> Vec<&str> {
+        of.iter().map(|node| node.host.as_str()).collect()
+    }
+
+    #[test]
+    fn the_best_that_are_not_bad_are_kept() {
+        use NodeVerdict::{Bad, Good, Unknown};
+        let all = vec![
+            verdict(0, "n1", Good, Some(0.97)),
+            verdict(1, "n2", Bad, Some(0.69)),
+            verdict(2, "n3", Unknown, None),
+            verdict(3, "n4", Good, Some(1.01)),
+        ];
+        let (kept, rest) = chosen(all.clone(), 3);
+        assert_eq!((hosts(&kept), hosts(&rest)), (vec!["n4", "n1", "n3"], vec!["n2"]));
+        let (best, others) = chosen(all.clone(), 1);
+        assert_eq!((hosts(&best), hosts(&others)), (vec!["n4"], vec!["n1", "n3", "n2"]));
+        // A bad node is never kept.
+        assert_eq!(chosen(all, 4).0.len(), 3);
+    }
+
+    #[test]
+    fn a_node_with_several_ranks_has_its_worst_verdict() {
+        let all = vec![
+            verdict(0, "n1", NodeVerdict::Good, Some(1.0)),
+            verdict(1, "n1", NodeVerdict::Bad, Some(0.7)),
+        ];
+        let (kept, rest) = chosen(all, 1);
+        assert_eq!((hosts(&kept), hosts(&rest)), (vec![], vec!["n1"]));
+    }
+}

@@ -1,0 +1,136 @@
+//! Implementation of the command `nodegauge fleet`.
+
+use super::history::open_to_read;
+use crate::args::fleet::{
+    BaselineArgs, BaselineFormat, DiffArgs, FleetCommand, InputArgs, RankArgs, RankFormat,
+    ScriptArgs,
+};
+use crate::failure::{Exit, Failure};
+use crate::gauges::{self, GAUGES};
+use crate::output::{self, Sink};
+use crate::session;
+use nodegauge_fleet::figures::FigureSelection;
+use nodegauge_fleet::intake::Intake;
+use nodegauge_fleet::rank::{RankVerdict, Ranking, RankingOptions};
+use nodegauge_fleet::{baseline, diff, formats, page, script};
+use nodegauge_measure::record;
+use nodegauge_report::text;
+
+mod run;
+
+pub(crate) fn execute(command: &FleetCommand) -> Result<Exit, Failure> {
+    match command {
+        FleetCommand::Rank(args) => rank(args),
+        FleetCommand::Baseline(args) => make_baseline(args),
+        FleetCommand::Diff(args) => show_differences(args),
+        FleetCommand::Script(args) => print_script(args),
+        FleetCommand::Run(args) => run::execute(args),
+    }
+}
+
+/// Reads the records of the inputs, or of the history; with the facts of the nodes if `facts` is set.
+fn read(args: &InputArgs, facts: bool) -> Result<Intake, Failure> {
+    let registry = gauges::registry();
+    let selection =
+        FigureSelection { gauges: &GAUGES, registry: &registry, all: args.all_figures, facts };
+    if !args.inputs.is_empty() {
+        args.inputs.iter().for_each(|path| output::protect(path));
+        return Intake::read(&args.inputs, &selection);
+    }
+    let mut intake = Intake::default();
+    let Some(store) = open_to_read(&args.db)? else {
+        return Err(Failure::usage("there are no saved runs").hint("give a folder of records"));
+    };
+    // Records are read one by one: each contains all its samples.
+    for id in store.ids(&args.which.filter())? {
+        intake.add_saved(&store.find(&id)?, &selection);
+    }
+    Ok(intake)
+}
+
+fn rank(args: &RankArgs) -> Result<Exit, Failure> {
+    let intake = read(&args.input, false)?;
+    let mut options = RankingOptions {
+        reference: args.reference.clone(),
+        expected: args.nodes.as_ref().map(|nodes| nodes.0.clone()).unwrap_or_default(),
+        confirm: args.confirm as usize,
+        ..RankingOptions::default()
+    };
+    for folder in args.input.inputs.iter().filter(|path| path.is_dir()) {
+        nodegauge_fleet::folder::FleetFolder::at(folder).add_to(&mut options);
+    }
+    let ranking = Ranking::of(&intake, &options);
+    show(&ranking, args.format, args.all, &args.output)?;
+    if ranking.count() == 0 && ranking.missing.is_empty() {
+        return Err(Failure::usage("no record was read").hint("nodegauge run --json FILE"));
+    }
+    Ok(exit_of(&ranking))
+}
+
+/// Returns the exit code: 1 if a node is slow.
+fn exit_of(ranking: &Ranking) -> Exit {
+    match ranking.nodes(RankVerdict::Slow).next() {
+        Some(_) => Exit::Unmet,
+        None => Exit::Success,
+    }
+}
+
+fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<(), Failure> {
+    let shown = || page::of(ranking, all);
+    let reference = || baseline::of(ranking, session::tool(), record::now_rfc3339());
+    let document = match format {
+        RankFormat::Text => text::page(&shown(), output::style()),
+        RankFormat::Html => nodegauge_report::export::html_page(&shown(), "nodegauge-fleet"),
+        RankFormat::Md => nodegauge_report::export::markdown_page(&shown()),
+        RankFormat::Csv => formats::csv(ranking),
+        RankFormat::Json => output::json(&formats::json(ranking))?,
+        RankFormat::Exclude => formats::exclude(ranking),
+        RankFormat::Reframe => baseline::as_reframe(&reference()?, "*"),
+        RankFormat::Nhc => formats::nhc(ranking),
+    };
+    match (Sink::from(file), format) {
+        (Sink::Stdout, RankFormat::Text) => {
+            output::print(&document);
+            Ok(())
+        }
+        (sink, _) => sink.write(&document),
+    }
+}
+
+fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
+    let intake = read(&args.input, false)?;
+    for rejected in &intake.rejected {
+        output::note(&format!("not read: {}: {}", rejected.source, rejected.reason));
+    }
+    let ranking = Ranking::of(&intake, &RankingOptions::default());
+    let made = baseline::of(&ranking, session::tool(), record::now_rfc3339())?;
+    let document = match args.format {
+        BaselineFormat::Json => output::json(&made)?,
+        BaselineFormat::Reframe => baseline::as_reframe(&made, &args.system),
+    };
+    Sink::from(args.output.as_str()).write(&document)?;
+    Ok(Exit::Success)
+}
+
+/// Prints the differences of nodes; returns 1 if there are any.
+fn show_differences(args: &DiffArgs) -> Result<Exit, Failure> {
+    let now = read(&args.input, true)?;
+    let between = diff::between(&now);
+    let mut changes = None;
+    if let Some(path) = &args.before {
+        let earlier = InputArgs { inputs: vec![path.clone()], ..args.input.clone() };
+        changes = Some(diff::since(&read(&earlier, true)?, &now));
+    }
+    if now.runs.is_empty() {
+        return Err(Failure::usage("no record was read").hint("nodegauge machine --json FILE"));
+    }
+    output::show(&diff::page(&now, &between, changes.as_deref()));
+    let are_equal = between.is_empty() && changes.is_none_or(|all| all.is_empty());
+    Ok(if are_equal { Exit::Success } else { Exit::Unmet })
+}
+
+fn print_script(args: &ScriptArgs) -> Result<Exit, Failure> {
+    let lines = script::of(args.carrier, &args.nodes.0, &args.folder, &args.command);
+    output::print(&lines);
+    Ok(Exit::Success)
+}

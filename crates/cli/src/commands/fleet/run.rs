@@ -1,0 +1,347 @@
+//! `nodegauge fleet run --slurm`: submits jobs until every node has its records, or the reason why it has none.
+
+use super::{exit_of, show};
+use crate::args::fleet::{RankFormat, RunArgs};
+use crate::failure::{Exit, Failure};
+use crate::gauges::{self, GAUGES};
+use crate::output;
+use crate::signals::Signals;
+use nodegauge_fleet::figures::FigureSelection;
+use nodegauge_fleet::folder::FleetFolder;
+use nodegauge_fleet::formats;
+use nodegauge_fleet::intake::Intake;
+use nodegauge_fleet::rank::{RankVerdict, Ranking, RankingOptions};
+use nodegauge_fleet::slurm::{self, JobOptions, NodeState, QueuedJob, Refusal};
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record;
+use nodegauge_toolchain::mpi::HostList;
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+/// Interval between two looks at the queue; Slurm's controller serves all users.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// Looks at the queue after which an ended job without a record has failed: a shared file system shows new files late.
+const LOOKS_WITHOUT_RECORD: u32 = 3;
+/// Successive failures of Slurm after which the command gives up; the jobs go on, and the folder keeps their state.
+const MOST_FAILURES: u32 = 5;
+
+pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
+    let signals = Signals::listen()
+        .map_err(|cause| Failure::missing("cannot listen for signals").cause(cause))?;
+    let folder = FleetFolder::create(&args.folder)?;
+    let mut run = FleetRun::new(args, &folder)?;
+    let started = Instant::now();
+    let mut failures = 0;
+    let mut has_worked = false;
+    loop {
+        match run.step(args.watch) {
+            Ok(true) => break,
+            Ok(false) => {
+                has_worked = true;
+                failures = 0;
+            }
+            // Slurm that never answered is not there.
+            Err(failure) if !has_worked => return Err(failure),
+            Err(failure) => {
+                failures += 1;
+                if failures == MOST_FAILURES {
+                    return Err(failure.of("the state is kept, start the command again"));
+                }
+                output::note(&failure.in_a_line());
+            }
+        }
+        let limit = args.deadline.map(Duration::from_secs);
+        if limit.is_some_and(|limit| started.elapsed() >= limit) {
+            output::note("deadline reached; start the command again to go on");
+            break;
+        }
+        let wait = Instant::now();
+        while wait.elapsed() < INTERVAL && signals.received().is_none() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        if let Some(signal) = signals.received() {
+            output::note("jobs in the queue stay there; start the command again to go on");
+            return Ok(Exit::Signal(signal));
+        }
+    }
+    let ranking = run.ranking()?;
+    show(&ranking, RankFormat::Text, false, "-")?;
+    let lines = formats::scontrol(&ranking);
+    if !lines.is_empty() {
+        output::print(&format!("\nto drain the slow nodes:\n{}\n", lines.join("\n")));
+    }
+    Ok(exit_of(&ranking))
+}
+
+/// State of the command between two looks at the queue.
+struct FleetRun<'a> {
+    folder: &'a FleetFolder,
+    /// Nodes to measure.
+    hosts: Vec<String>,
+    /// Name of the jobs of this folder.
+    name: String,
+    jobs: JobOptions,
+    /// Maximum number of jobs in the queue; lower than requested if Slurm has a lower limit.
+    most: usize,
+    options: RankingOptions,
+    /// Number of records that each node needs.
+    needed: HashMap<String, usize>,
+    /// Looks at the queue since a job was last seen active.
+    absent: HashMap<String, u32>,
+    /// Nodes that get no further job, with the reason in the folder.
+    failed: HashMap<String, ()>,
+    /// Last line of progress.
+    said: String,
+}
+
+/// Returns the name of the file with the job of a node.
+fn job_file(host: &str) -> String {
+    format!("{host}.job")
+}
+
+fn failure_file(host: &str) -> String {
+    format!("{host}.failed")
+}
+
+impl<'a> FleetRun<'a> {
+    fn new(args: &RunArgs, folder: &'a FleetFolder) -> Result<Self, Failure> {
+        let known = folder.nodes();
+        let mut hosts = match &args.nodes {
+            Some(nodes) => nodes.0.clone(),
+            None if !known.is_empty() => known.clone(),
+            None => slurm::nodes(args.partition.as_deref())?.into_keys().collect(),
+        };
+        let (valid, odd) = HostList::partition(&hosts);
+        if let Some(odd) = odd.first() {
+            return Err(Failure::usage(format!("'{odd}' is not the name of a host"))
+                .hint("give the nodes, e.g. --nodes node[01-64]"));
+        }
+        hosts = valid;
+        hosts.sort();
+        hosts.dedup();
+        if hosts.is_empty() {
+            return Err(
+                Failure::usage("there are no nodes to measure").hint("give --nodes or --partition")
+            );
+        }
+        let mut all = known;
+        all.extend(hosts.iter().cloned());
+        folder.write_state("nodes", &HostList::folded(&all))?;
+        let name = match folder.read_state("name") {
+            Some(name) => name,
+            None => {
+                let id = record::new_id();
+                let name = format!("nodegauge-fleet-{}", id[id.len() - 8..].to_lowercase());
+                folder.write_state("name", &name)?;
+                name
+            }
+        };
+        slurm::prepare(folder)?;
+        let program = std::env::current_exe().map_err(|cause| {
+            Failure::missing("cannot find the executable of nodegauge").cause(cause)
+        })?;
+        Ok(Self {
+            folder,
+            needed: hosts.iter().map(|host| (host.clone(), 1)).collect(),
+            hosts,
+            name,
+            jobs: JobOptions {
+                partition: args.partition.clone(),
+                qos: args.qos.clone(),
+                more: args.sbatch.clone(),
+                minutes: args.minutes,
+                program: program.display().to_string(),
+                command: args.command.clone(),
+            },
+            most: args.outstanding as usize,
+            options: RankingOptions {
+                reference: args.reference.clone(),
+                confirm: args.confirm as usize,
+                ..RankingOptions::default()
+            },
+            absent: HashMap::new(),
+            failed: HashMap::new(),
+            said: String::new(),
+        })
+    }
+
+    /// Looks at the queue and submits jobs; returns true if nothing is left to do.
+    fn step(&mut self, watch: bool) -> Result<bool, Failure> {
+        let queue = slurm::queue(&self.name)?;
+        let mut waiting: Vec<String> = Vec::new();
+        let mut active: Vec<String> = Vec::new();
+        for host in self.hosts.clone() {
+            if self.folder.runs(&host) >= self.needed[&host] {
+                self.folder.remove_state(&job_file(&host));
+                self.folder.remove_state(&failure_file(&host));
+                continue;
+            }
+            match self.folder.read_state(&job_file(&host)) {
+                Some(id) if self.is_active(&host, &id, queue.get(&id))? => active.push(host),
+                Some(_) => {}
+                None if !self.failed.contains_key(&host) => waiting.push(host),
+                None => {}
+            }
+        }
+        if !waiting.is_empty() && !watch {
+            self.submit(&mut waiting, &mut active, &queue)?;
+        }
+        self.report(waiting.len(), active.len());
+        if !active.is_empty() || !waiting.is_empty() && !watch {
+            return Ok(false);
+        }
+        if watch { Ok(true) } else { self.confirm() }
+    }
+
+    /// True if the job of a node may still give a record. Otherwise the reason why it gave none is kept.
+    fn is_active(
+        &mut self,
+        host: &str,
+        id: &str,
+        job: Option<&QueuedJob>,
+    ) -> Result<bool, Failure> {
+        let is_stuck = job.is_some_and(QueuedJob::waits_in_vain);
+        if job.is_some_and(|job| job.is_active() && !is_stuck) {
+            self.absent.remove(host);
+            return Ok(true);
+        }
+        let looks = self.absent.entry(host.to_owned()).or_default();
+        *looks += 1;
+        if *looks < LOOKS_WITHOUT_RECORD {
+            return Ok(true);
+        }
+        self.absent.remove(host);
+        if is_stuck {
+            slurm::cancel(id);
+        }
+        let why = match job {
+            Some(job) if is_stuck => format!("the node is not available: {}", job.reason),
+            Some(job) => format!("job {id}: {}{}", job.state, self.said_by_job(host)),
+            None => format!("job {id} left no record{}", self.said_by_job(host)),
+        };
+        self.fail(host, &why)?;
+        Ok(false)
+    }
+
+    /// Returns the error that the job of a node printed, or its last line, after a separator.
+    fn said_by_job(&self, host: &str) -> String {
+        let log = self.folder.read_state(&format!("{host}.log")).unwrap_or_default();
+        let error = log.lines().find(|line| line.starts_with("error: "));
+        let last = error.or_else(|| log.lines().rev().find(|line| !line.trim().is_empty()));
+        last.map(|line| format!(": {}", line.trim())).unwrap_or_default()
+    }
+
+    /// Ends the attempts for a node in this run of the command; the next run tries again.
+    fn fail(&mut self, host: &str, why: &str) -> Result<(), Failure> {
+        self.folder.write_state(&failure_file(host), why)?;
+        self.folder.remove_state(&job_file(host));
+        self.failed.insert(host.to_owned(), ());
+        output::note(&format!("{host}: {why}"));
+        Ok(())
+    }
+
+    /// Submits jobs for waiting nodes, idle nodes first.
+    fn submit(
+        &mut self,
+        waiting: &mut Vec<String>,
+        active: &mut Vec<String>,
+        queue: &HashMap<String, QueuedJob>,
+    ) -> Result<(), Failure> {
+        let states = slurm::nodes(self.jobs.partition.as_deref())?;
+        self.give_up_unavailable(waiting, &states)?;
+        let is_pending = |host: &&String| {
+            let id = self.folder.read_state(&job_file(host)).unwrap_or_default();
+            queue.get(&id).is_some_and(|job| job.state == "PENDING")
+        };
+        let pending = active.iter().filter(is_pending).count();
+        let names: Vec<&str> = waiting.iter().map(String::as_str).collect();
+        let next: Vec<String> = slurm::next(&names, &states, active.len(), pending, self.most)
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
+        for host in next {
+            let run = self.folder.runs(&host) + 1;
+            match slurm::submit(self.folder, &self.name, &host, run, &self.jobs) {
+                Ok(id) => {
+                    self.folder.write_state(&job_file(&host), &id)?;
+                    active.push(host.clone());
+                }
+                Err(Refusal::Limit) => {
+                    // Jobs of others may fill the limit, so that at least one job is tried.
+                    self.most = active.len().max(1);
+                    output::note(&format!("Slurm accepts {} now", counted(active.len(), "job")));
+                    break;
+                }
+                Err(Refusal::Rejected(why)) => self.fail(&host, &format!("sbatch: {why}"))?,
+                Err(Refusal::Failed(failure)) => return Err(failure),
+            }
+            waiting.retain(|other| *other != host);
+        }
+        Ok(())
+    }
+
+    /// Gives up the waiting nodes on which no job would start.
+    fn give_up_unavailable(
+        &mut self,
+        waiting: &mut Vec<String>,
+        states: &BTreeMap<String, NodeState>,
+    ) -> Result<(), Failure> {
+        for host in waiting.clone() {
+            let why = match states.get(&host) {
+                Some(NodeState::Idle | NodeState::Busy) => continue,
+                Some(NodeState::Unavailable) => "the node is down or drained",
+                None => "Slurm does not know the node, or it is not in the partition",
+            };
+            self.fail(&host, why)?;
+            waiting.retain(|other| *other != host);
+        }
+        Ok(())
+    }
+
+    /// Requests further runs of nodes that are slow in fewer runs than required; returns true if there are none.
+    fn confirm(&mut self) -> Result<bool, Failure> {
+        let ranking = self.ranking()?;
+        let mut is_done = true;
+        for host in ranking.hosts(RankVerdict::Suspect) {
+            let runs = self.folder.runs(&host);
+            let is_own = self.hosts.contains(&host) && !self.failed.contains_key(&host);
+            // A second, faster run acquits the node; a third one would not be the first to disagree.
+            if is_own && runs < self.options.confirm {
+                output::note(&format!("{host}: slow in {}, measured again", counted(runs, "run")));
+                self.needed.insert(host, runs + 1);
+                is_done = false;
+            }
+        }
+        Ok(is_done)
+    }
+
+    /// Ranks the records in the folder.
+    fn ranking(&self) -> Result<Ranking, Failure> {
+        let registry = gauges::registry();
+        let selection =
+            FigureSelection { gauges: &GAUGES, registry: &registry, all: false, facts: false };
+        let has_records = self.hosts.iter().any(|host| self.folder.runs(host) > 0);
+        let intake = if has_records {
+            Intake::read(&[self.folder.path().to_owned()], &selection)?
+        } else {
+            Intake::default()
+        };
+        let mut options = self.options.clone();
+        self.folder.add_to(&mut options);
+        Ok(Ranking::of(&intake, &options))
+    }
+
+    /// Prints a line of progress when something has changed.
+    fn report(&mut self, waiting: usize, active: usize) {
+        let done = self.hosts.iter().filter(|host| self.folder.runs(host) > 0).count();
+        let failed = self.failed.len();
+        let line = format!(
+            "fleet: {done} of {} measured, {active} in the queue, {waiting} waiting, {failed} failed",
+            counted(self.hosts.len(), "node")
+        );
+        if line != self.said {
+            output::note(&line);
+            self.said = line;
+        }
+    }
+}

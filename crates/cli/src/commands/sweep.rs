@@ -1,0 +1,64 @@
+//! Implementation of the command `nodegauge sweep`.
+
+use crate::args::sweep::SweepArgs;
+use crate::failure::{Exit, Failure};
+use crate::progress::Progress;
+use crate::session::{self, Shown};
+use nodegauge_gauge::{Planned, Site};
+use nodegauge_programs::{
+    FigureSource, ProgramOptions, ProgramSweep, Programs, SweepLimits, winner,
+};
+use nodegauge_toolchain::mpi::MpiProgram;
+use nodegauge_toolchain::{CommandLine, find_program, with_path_hint};
+use std::path::Path;
+
+/// Value of `--launcher` for ranks without MPI.
+const NONE: &str = "none";
+const HINT: &str = "give the program and its arguments after --, e.g. nodegauge sweep policy=0-5 -- ./solver input";
+
+pub(crate) fn execute(args: &SweepArgs) -> Result<Exit, Failure> {
+    let common = &args.common;
+    if common.against.is_some() {
+        return Err(Failure::usage("no published figures of your program exist")
+            .hint("use --against with stream"));
+    }
+    let figure = match &args.figure {
+        Some(pattern) => FigureSource::matched(pattern, args.unit.unwrap_or_default())?,
+        None => FigureSource::elapsed(),
+    };
+    let (name, arguments) = args.program.split_first().ok_or_else(|| Failure::usage(HINT))?;
+    let path = Path::new(name);
+    if find_program(path).is_none() {
+        return Err(Failure::missing(format!("there is no program {path:?}"))
+            .hint(with_path_hint(path, HINT)));
+    }
+    let site = session::site(common)?;
+    let options = ProgramOptions {
+        placement: args.placement.options(),
+        ranks: args.ranks.options(),
+        axes: args.axes.clone(),
+    };
+    let limits = SweepLimits {
+        budget: common.budget,
+        samples: common.samples.map(|n| n as usize),
+        run: args.limit.unwrap_or(SweepLimits::RUN),
+    };
+    let program = CommandLine::new(name.clone(), arguments.to_vec());
+    let launcher = || match &args.launcher {
+        Some(command) if command.program() == NONE => Ok(None),
+        named => {
+            let hint = "or --launcher none to start copies of the program without MPI";
+            MpiProgram::find(path, named.as_ref(), args.allow_run_as_root, hint).map(Some)
+        }
+    };
+    let plan = ProgramSweep::new(&site, program, &options, figure, limits, launcher)?;
+    let commands = plan.commands(&site.topology);
+    let figures = plan.figures(&site);
+    let measure = |node: &Site, progress: &mut Progress| Box::new(plan).run(node, progress);
+    if !args.emit {
+        return session::conduct(common, site, &figures, measure, Shown::page_of(&Programs));
+    }
+    session::conduct(common, site, &figures, measure, |record, _| {
+        Shown::Table(winner(record, &commands).unwrap_or_default().to_owned())
+    })
+}

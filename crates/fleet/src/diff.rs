@@ -1,0 +1,202 @@
+//! Differences between alike nodes, and of nodes since earlier records, without measurements.
+//!
+//! A fact that a record lacks is not a difference, because older versions and unprivileged users know fewer facts.
+
+use crate::intake::Intake;
+use crate::node::NodeRun;
+use nodegauge_gauge::view::{Page, Section, Table, grouped};
+use nodegauge_measure::quantity::counted;
+use nodegauge_toolchain::mpi::HostList;
+use std::collections::{BTreeMap, HashMap};
+
+/// Maximum number of rows; the others are counted.
+const MOST_ROWS: usize = 500;
+
+/// A fact in which nodes differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FactDifference {
+    /// Nodes, folded.
+    pub nodes: String,
+    /// Path of the fact, e.g. `memory.dimms`.
+    pub what: String,
+    /// Value of the nodes.
+    pub value: String,
+    /// Value of most of their peers, or the earlier value.
+    pub usual: String,
+}
+
+/// Newest run of each node.
+fn newest(intake: &Intake) -> BTreeMap<&str, &NodeRun> {
+    let mut found: BTreeMap<&str, &NodeRun> = BTreeMap::new();
+    for run in &intake.runs {
+        let known = found.entry(&run.host).or_insert(run);
+        if run.started > known.started {
+            *known = run;
+        }
+    }
+    found
+}
+
+/// Returns the differences of nodes from most of the nodes of their kind.
+pub fn between(intake: &Intake) -> Vec<FactDifference> {
+    let runs = newest(intake).into_values();
+    let mut found = Vec::new();
+    for (_, nodes) in grouped(runs, |run| run.kind.clone()) {
+        let mut values: BTreeMap<&str, HashMap<&str, Vec<&str>>> = BTreeMap::new();
+        for run in &nodes {
+            for (path, value) in &run.facts {
+                let of_path = values.entry(path).or_default();
+                of_path.entry(value).or_default().push(&run.host);
+            }
+        }
+        for (path, of_path) in values.into_iter().filter(|(_, of_path)| of_path.len() > 1) {
+            let mut ranked: Vec<(&str, Vec<&str>)> = of_path.into_iter().collect();
+            ranked.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then(a.0.cmp(b.0)));
+            let usual = ranked[0].0;
+            for (value, hosts) in &ranked[1..] {
+                found.push(difference(hosts, path, value, usual));
+            }
+        }
+    }
+    in_order(found)
+}
+
+/// Returns the differences of nodes from their earlier records.
+pub fn since(earlier: &Intake, now: &Intake) -> Vec<FactDifference> {
+    let before = newest(earlier);
+    let mut changes = Vec::new();
+    for (host, run) in newest(now) {
+        let Some(known) = before.get(host) else { continue };
+        for (path, value) in &run.facts {
+            let old = known.facts.get(path).filter(|old| *old != value);
+            changes.extend(old.map(|old| (host, (path.as_str(), value.as_str(), old.as_str()))));
+        }
+    }
+    let found =
+        grouped(changes, |(_, change)| *change).into_iter().map(|((path, value, old), of)| {
+            let hosts: Vec<&str> = of.into_iter().map(|(host, _)| host).collect();
+            difference(&hosts, path, value, old)
+        });
+    in_order(found.collect())
+}
+
+fn difference(hosts: &[&str], path: &str, value: &str, usual: &str) -> FactDifference {
+    let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+    FactDifference {
+        nodes: HostList::folded(&hosts),
+        what: path.to_owned(),
+        value: value.to_owned(),
+        usual: usual.to_owned(),
+    }
+}
+
+fn in_order(mut found: Vec<FactDifference>) -> Vec<FactDifference> {
+    found.sort_by(|a, b| a.nodes.cmp(&b.nodes).then(a.what.cmp(&b.what)));
+    found
+}
+
+/// Returns the page of differences.
+pub fn page(intake: &Intake, between: &[FactDifference], since: Option<&[FactDifference]>) -> Page {
+    let mut sections = vec![section("nodes", between, "most nodes")];
+    sections.extend(since.map(|changes| section("changes", changes, "before")));
+    let mut not_read = Section::new("lists");
+    for rejected in &intake.rejected {
+        not_read.note("not read", format!("{}: {}", rejected.source, rejected.reason));
+    }
+    sections.push(not_read);
+    let nodes = newest(intake).len();
+    let heading = format!("nodegauge fleet: differences of {}", counted(nodes, "node"));
+    Page { heading, sections, ..Page::default() }
+}
+
+fn section(id: &'static str, differences: &[FactDifference], usual: &str) -> Section {
+    let mut section = Section::new(id);
+    if differences.is_empty() {
+        section.note(id, "no difference");
+        return section;
+    }
+    let mut table = Table::new(&["nodes", "property", usual, "here"]);
+    for one in differences.iter().take(MOST_ROWS) {
+        table.row([&one.nodes, &one.what, &one.usual, &one.value].map(|cell| cell.as_str().into()));
+    }
+    section.push(table);
+    let more = differences.len().saturating_sub(MOST_ROWS);
+    if more > 0 {
+        section.note("", counted(more, "more difference"));
+    }
+    section
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts;
+    use nodegauge_measure::record::{Dimm, Machine, Memory};
+
+    fn run(host: &str, machine: &Machine) -> NodeRun {
+        NodeRun {
+            host: host.to_owned(),
+            label: None,
+            id: String::new(),
+            started: String::new(),
+            kind: Default::default(),
+            inventory: Default::default(),
+            settings: BTreeMap::new(),
+            clock_hz: None,
+            findings: Vec::new(),
+            other_load: None,
+            figures: Vec::new(),
+            facts: facts::of(machine),
+        }
+    }
+
+    fn machine(dimms: usize, kernel: &str) -> Machine {
+        let dimm = |i: usize| Dimm {
+            slot: format!("A{i}"),
+            bytes: 32 << 30,
+            transfers_per_s: None,
+            technology: None,
+        };
+        Machine {
+            host: Some("x".to_owned()),
+            kernel: Some(kernel.to_owned()),
+            memory: Memory {
+                bytes: Some((dimms as u64) << 35),
+                available: Some(dimms as u64 * 1234),
+                dimms: (0..dimms).map(dimm).collect(),
+                ..Memory::default()
+            },
+            ..Machine::default()
+        }
+    }
+
+    fn said(found: &[FactDifference]) -> Vec<String> {
+        let line = |one: &FactDifference| {
+            format!("{} {}: {} | {}", one.nodes, one.what, one.usual, one.value)
+        };
+        found.iter().map(line).collect()
+    }
+
+    #[test]
+    fn a_lost_module_and_another_kernel_are_differences_and_free_memory_is_not() {
+        let machines = [(8, "6.1"), (8, "6.1"), (7, "6.1"), (8, "6.2"), (8, "6.2")];
+        let runs = |of: &[(usize, &str)]| Intake {
+            runs: of
+                .iter()
+                .enumerate()
+                .map(|(i, (dimms, kernel))| run(&format!("n{i}"), &machine(*dimms, kernel)))
+                .collect(),
+            ..Intake::default()
+        };
+        let now = runs(&machines);
+        let found = said(&between(&now));
+        assert_eq!(found[0], "n2 memory.bytes: 279172874240 | 236223201280");
+        assert_eq!(found[1], "n2 memory.dimms, number: 8 | 7");
+        assert_eq!(found[2], "n[3-4] kernel: 6.1 | 6.2");
+        assert_eq!(found.len(), 3);
+        let before = runs(&[(8, "6.1"); 5]);
+        let changes = said(&since(&before, &now));
+        assert!(changes.contains(&"n[3-4] kernel: 6.1 | 6.2".to_owned()), "{changes:?}");
+        assert!(since(&now, &now).is_empty());
+    }
+}

@@ -1,0 +1,131 @@
+//! The folder of `fleet run`: the records, and below `.fleet` the state of the jobs. There is no other state, so that
+//! the command can be interrupted and started again.
+//!
+//! `HOST.json` is the first record of a node, `HOST.2.json` the second. `.fleet/nodes` has the nodes, `.fleet/HOST.job`
+//! the job that measures a node, `.fleet/HOST.failed` the reason why the last job gave no record, and `.fleet/HOST.log`
+//! its output.
+
+use crate::intake::STATE_FOLDER;
+use crate::rank::RankingOptions;
+use nodegauge_measure::Failure;
+use nodegauge_os::OutputFile;
+use nodegauge_toolchain::mpi::HostList;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Maximum size of a file of state.
+const LONGEST: u64 = 1 << 20;
+
+/// Folder of a fleet.
+#[derive(Debug, Clone)]
+pub struct FleetFolder {
+    path: PathBuf,
+}
+
+impl FleetFolder {
+    /// Returns the folder at a path, which need not exist.
+    pub fn at(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    /// Creates the folder and the folder of the state; returns it with its absolute path.
+    ///
+    /// # Errors
+    /// Fails if the folders cannot be created.
+    pub fn create(path: &Path) -> Result<Self, Failure> {
+        let failed = |cause| {
+            Failure::missing(format!("cannot create {}", path.display()))
+                .cause(cause)
+                .hint("give a folder that all nodes share and that you may write")
+        };
+        std::fs::create_dir_all(path.join(STATE_FOLDER)).map_err(failed)?;
+        Ok(Self { path: path.canonicalize().map_err(failed)? })
+    }
+
+    /// Returns the path of the folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the path of the record of a run of a node, counted from 1.
+    pub fn record(&self, host: &str, run: usize) -> PathBuf {
+        self.path.join(if run == 1 { format!("{host}.json") } else { format!("{host}.{run}.json") })
+    }
+
+    /// Returns the number of records of a node.
+    pub fn runs(&self, host: &str) -> usize {
+        (1..).take_while(|run| self.record(host, *run).is_file()).count()
+    }
+
+    /// Returns the path of a file of the state.
+    pub fn state(&self, name: &str) -> PathBuf {
+        self.path.join(STATE_FOLDER).join(name)
+    }
+
+    /// Reads a file of the state; `None` if there is none.
+    pub fn read_state(&self, name: &str) -> Option<String> {
+        let bytes = nodegauge_os::read_file(&self.state(name), LONGEST).ok()?;
+        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+    }
+
+    /// Writes a file of the state.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be written.
+    pub fn write_state(&self, name: &str, text: &str) -> Result<(), Failure> {
+        let path = self.state(name);
+        let write = || {
+            let mut file = OutputFile::create(&path, &[])?;
+            file.write_all(format!("{text}\n").as_bytes())?;
+            file.finish()
+        };
+        write().map_err(|why| {
+            Failure::missing(format!("cannot write {}: {why}", path.display())).hint(why.hint())
+        })
+    }
+
+    /// Removes a file of the state, if there is one.
+    pub fn remove_state(&self, name: &str) {
+        let _ = std::fs::remove_file(self.state(name));
+    }
+
+    /// Returns the nodes of the fleet; empty if the folder is not one of `fleet run`.
+    pub fn nodes(&self) -> Vec<String> {
+        let text = self.read_state("nodes");
+        text.and_then(|text| text.parse::<HostList>().ok()).map(|list| list.0).unwrap_or_default()
+    }
+
+    /// Adds the nodes of the fleet, and the reasons why jobs gave no record, to the conditions of a ranking.
+    pub fn add_to(&self, options: &mut RankingOptions) {
+        for host in self.nodes() {
+            if let Some(why) = self.read_state(&format!("{host}.failed")) {
+                options.failures.insert(host.clone(), why);
+            }
+            options.expected.push(host);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_is_the_state() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = FleetFolder::create(&temporary.path().join("fleet")).unwrap();
+        assert!(folder.nodes().is_empty());
+        folder.write_state("nodes", "n[1-3]").unwrap();
+        folder.write_state("n2.failed", "TIMEOUT").unwrap();
+        std::fs::write(folder.record("n1", 1), "{}").unwrap();
+        std::fs::write(folder.record("n1", 2), "{}").unwrap();
+        std::fs::write(folder.record("n3", 2), "{}").unwrap();
+        assert_eq!((folder.runs("n1"), folder.runs("n2"), folder.runs("n3")), (2, 0, 0));
+        let mut options = RankingOptions::default();
+        FleetFolder::at(folder.path()).add_to(&mut options);
+        assert_eq!(options.expected, ["n1", "n2", "n3"]);
+        assert_eq!(options.failures["n2"], "TIMEOUT");
+        folder.remove_state("n2.failed");
+        assert_eq!(folder.read_state("n2.failed"), None);
+    }
+}

@@ -1,0 +1,197 @@
+//! Rankings for other programs: CSV, JSON, node lists for schedulers, lines for NHC and for `scontrol`.
+//!
+//! Names of nodes come from records of other nodes. Only names that follow the grammar of [`HostList`] are printed for
+//! another program; the others are named in the page only.
+
+use crate::rank::{RankVerdict, RankedNode, Ranking};
+use nodegauge_gauge::view::grouped;
+use nodegauge_toolchain::mpi::HostList;
+use serde_json::{Value, json};
+
+/// Returns one line per node and figure.
+pub fn csv(ranking: &Ranking) -> String {
+    let mut text =
+        "host,verdict,reason,group,gauge,test,name,unit,value,of_median,z,of_reference,runs\n"
+            .to_owned();
+    for (number, group) in ranking.groups.iter().enumerate() {
+        for node in &group.nodes {
+            for (figure, of) in node.figures.iter().zip(&group.figures) {
+                let Some(figure) = figure else { continue };
+                let number_or_none =
+                    |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+                let cells = [
+                    quoted(&node.host),
+                    node.verdict.name().to_owned(),
+                    quoted(&node.reason),
+                    (number + 1).to_string(),
+                    quoted(&of.key.gauge),
+                    quoted(&of.key.test),
+                    quoted(&of.key.name),
+                    of.key.unit.symbol().to_owned(),
+                    figure.value.to_string(),
+                    figure.share.to_string(),
+                    number_or_none(figure.z),
+                    number_or_none(figure.of_reference),
+                    node.runs.to_string(),
+                ];
+                text.push_str(&cells.join(","));
+                text.push('\n');
+            }
+        }
+    }
+    for (host, why) in &ranking.missing {
+        text.push_str(&format!("{},missing,{},,,,,,,,,,0\n", quoted(host), quoted(why)));
+    }
+    text
+}
+
+/// Quotes a cell if necessary (RFC 4180).
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+/// Returns the ranking as JSON.
+pub fn json(ranking: &Ranking) -> Value {
+    let groups = ranking.groups.iter().map(|group| {
+        let figures = group.figures.iter().map(|of| {
+            json!({
+                "gauge": of.key.gauge, "test": of.key.test, "name": of.key.name,
+                "unit": of.key.unit, "category": of.key.category, "median": of.median,
+                "spread": of.spread, "spread_nodes": of.components.nodes,
+                "spread_runs": of.components.runs, "nodes": of.nodes, "runs": of.runs,
+                "limit_z": of.limit, "limit_practical": of.key.practical_limit(),
+                "reference": of.reference,
+            })
+        });
+        let nodes = group.nodes.iter().map(|node| {
+            let of_node = node.figures.iter().zip(&group.figures).filter_map(|(figure, of)| {
+                let figure = figure.as_ref()?;
+                Some(json!({
+                    "test": of.key.test, "name": of.key.name, "value": figure.value,
+                    "of_median": figure.share, "z": figure.z, "of_reference": figure.of_reference,
+                    "beyond_limits": figure.is_beyond, "doubt": figure.doubt,
+                }))
+            });
+            let differences: Vec<String> =
+                node.differences.iter().map(|one| one.in_words()).collect();
+            json!({
+                "host": node.host, "verdict": node.verdict.name(), "reason": node.reason,
+                "explanation": node.explanation, "runs": node.runs, "differences": differences,
+                "figures": of_node.collect::<Vec<_>>(),
+            })
+        });
+        json!({
+            "kind": group.kind, "inventory": group.inventory, "measured": group.measured,
+            "figures": figures.collect::<Vec<_>>(), "nodes": nodes.collect::<Vec<_>>(),
+        })
+    });
+    let missing: Vec<Value> =
+        ranking.missing.iter().map(|(host, why)| json!({"host": host, "reason": why})).collect();
+    let rejected = ranking
+        .rejected
+        .iter()
+        .map(|one| json!({"source": one.source, "node": one.node, "reason": one.reason}));
+    let folded = |verdict| HostList::folded(&ranking.hosts(verdict));
+    json!({
+        "schema": "nodegauge-rank/1",
+        "slow": folded(RankVerdict::Slow), "suspect": folded(RankVerdict::Suspect),
+        "unknown": folded(RankVerdict::Unknown), "missing": missing,
+        "groups": groups.collect::<Vec<_>>(), "not_read": rejected.collect::<Vec<_>>(),
+        "duplicates": ranking.duplicates, "remarks": ranking.remarks,
+    })
+}
+
+/// Returns the slow nodes as one word, for `--exclude`; an empty line if there is none.
+pub fn exclude(ranking: &Ranking) -> String {
+    let (valid, _) = HostList::partition(&ranking.hosts(RankVerdict::Slow));
+    format!("{}\n", HostList::folded(&valid))
+}
+
+/// Returns slow nodes whose names other programs may see, grouped by reason.
+fn by_reason(ranking: &Ranking) -> Vec<(String, String)> {
+    let slow = ranking.nodes(RankVerdict::Slow).map(|(_, node)| node);
+    let mut found = Vec::new();
+    for (reason, nodes) in grouped(slow, |node: &&RankedNode| node.reason.clone()) {
+        let hosts: Vec<String> = nodes.iter().map(|node| node.host.clone()).collect();
+        let (valid, _) = HostList::partition(&hosts);
+        if !valid.is_empty() {
+            found.push((HostList::folded(&valid), plain(&reason)));
+        }
+    }
+    found
+}
+
+/// Keeps the characters of a reason that no shell interprets: it is printed for a line that a person pastes.
+fn plain(reason: &str) -> String {
+    let keeps = |c: char| c.is_ascii_alphanumeric() || " %:/.-".contains(c);
+    reason.chars().filter(|c| keeps(*c)).collect()
+}
+
+/// Returns lines of `nhc.conf` that fail on the slow nodes.
+pub fn nhc(ranking: &Ranking) -> String {
+    let line = |(nodes, reason): (String, String)| {
+        // NHC's match strings: a node range is written in braces.
+        format!("{{{nodes}}} || die 1 \"{reason}\"\n")
+    };
+    by_reason(ranking).into_iter().map(line).collect()
+}
+
+/// Returns the commands that drain the slow nodes, for a person to run. Slurm shows the first characters of the reason.
+pub fn scontrol(ranking: &Ranking) -> Vec<String> {
+    let line = |(nodes, reason): (String, String)| {
+        format!("scontrol update NodeName={nodes} State=DRAIN Reason=\"{reason}\"")
+    };
+    by_reason(ranking).into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rank::RankedGroup;
+
+    fn ranking(slow: &[(&str, &str)]) -> Ranking {
+        let node = |(host, reason): &(&str, &str)| RankedNode {
+            host: (*host).to_owned(),
+            verdict: RankVerdict::Slow,
+            reason: (*reason).to_owned(),
+            explanation: String::new(),
+            figures: Vec::new(),
+            deciding: None,
+            runs: 1,
+            differences: Vec::new(),
+        };
+        let group = RankedGroup {
+            kind: Default::default(),
+            inventory: Default::default(),
+            nodes: slow.iter().map(node).collect(),
+            figures: Vec::new(),
+            measured: None,
+        };
+        Ranking {
+            groups: vec![group],
+            missing: vec![("n9".to_owned(), "a, \"b\"".to_owned())],
+            rejected: Vec::new(),
+            duplicates: 0,
+            remarks: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn lists_for_other_programs_have_valid_names_only() {
+        let reason = "mem 69% of ref: DIMM";
+        let of = ranking(&[("n3", reason), ("n4", reason), ("$(id)", reason), ("n7", "x\";id")]);
+        assert_eq!(exclude(&of), "n[3-4,7]\n");
+        assert_eq!(nhc(&of), "{n[3-4]} || die 1 \"mem 69% of ref: DIMM\"\n{n7} || die 1 \"xid\"\n");
+        assert_eq!(
+            scontrol(&of)[0],
+            "scontrol update NodeName=n[3-4] State=DRAIN Reason=\"mem 69% of ref: DIMM\""
+        );
+        assert_eq!(exclude(&ranking(&[])), "\n");
+        assert!(csv(&of).ends_with("n9,missing,\"a, \"\"b\"\"\",,,,,,,,,,0\n"), "{}", csv(&of));
+        assert_eq!(json(&of)["slow"], "$(id),n[3-4,7]");
+    }
+}

@@ -1,0 +1,332 @@
+//! Records of many nodes from whatever carried them: a file per node, JSON Lines, lines with the name of the node in
+//! front (ClusterShell, pdsh, `srun --label`), the gathered output of ClusterShell, trees of Ansible and of
+//! parallel-ssh, and ReFrame's run report.
+//!
+//! Nothing is skipped silently: a text without a complete record is [`Rejected`] with its name and reason, and counts as
+//! a missing run of its node if the node is known. Text around a record, such as the greeting of a login shell, is
+//! ignored.
+
+mod ansible;
+mod lines;
+mod reframe;
+
+use crate::figures::FigureSelection;
+use crate::node::NodeRun;
+use nodegauge_measure::record::{self, Record};
+use nodegauge_measure::{Failure, legible};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Maximum size of an input: as for `history import`.
+const LONGEST: u64 = 1 << 30;
+/// Maximum depth of folders below a given folder: trees of carriers are flat.
+const DEEPEST: usize = 4;
+/// Folder in which `fleet run` keeps the state of its jobs; see [`crate::folder`].
+pub const STATE_FOLDER: &str = ".fleet";
+
+/// A text that gave no record.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rejected {
+    /// File, with the name of the node if several nodes wrote into it.
+    pub source: String,
+    /// Node, if its name is known.
+    pub node: Option<String>,
+    /// Reason in a few words.
+    pub reason: String,
+}
+
+/// Records that were read, and texts that gave none.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Intake {
+    /// Runs of nodes, in the order of the inputs.
+    pub runs: Vec<NodeRun>,
+    /// Texts without a record.
+    pub rejected: Vec<Rejected>,
+    /// Number of records that were given more than once and count once.
+    pub duplicates: usize,
+}
+
+/// Input as the user named it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    /// Name for messages.
+    pub source: String,
+    /// Node after which the input is named, if it is.
+    pub node: Option<String>,
+    /// Content.
+    pub content: String,
+}
+
+impl Intake {
+    /// Reads files and folders; `-` is standard input. Several threads read, because a record is a long text.
+    ///
+    /// # Errors
+    /// Fails if a named file or folder cannot be read, or if a folder contains no file.
+    pub fn read(paths: &[PathBuf], selection: &FigureSelection<'_>) -> Result<Self, Failure> {
+        let mut files: Vec<(PathBuf, bool)> = Vec::new();
+        for path in paths {
+            if path == Path::new("-") || !path.is_dir() {
+                files.push((path.clone(), true));
+                continue;
+            }
+            let before = files.len();
+            walk(path, 0, &mut files)?;
+            if files.len() == before {
+                let shown = path.display();
+                return Err(Failure::usage(format!("no file in {shown}"))
+                    .hint("give the folder into which the nodes wrote"));
+            }
+        }
+        let next = AtomicUsize::new(0);
+        let parts: Mutex<Vec<(usize, Result<Self, Failure>)>> = Mutex::new(Vec::new());
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(files.len());
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    loop {
+                        let position = next.fetch_add(1, Ordering::Relaxed);
+                        let Some((file, is_named)) = files.get(position) else { break };
+                        let part = Self::read_file(file, *is_named, selection);
+                        let mut all = parts.lock().unwrap_or_else(PoisonError::into_inner);
+                        all.push((position, part));
+                    }
+                });
+            }
+        });
+        let mut parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
+        parts.sort_by_key(|(position, _)| *position);
+        let mut all = Self::default();
+        for (_, part) in parts {
+            let part = part?;
+            all.runs.extend(part.runs);
+            all.rejected.extend(part.rejected);
+        }
+        all.deduplicate();
+        Ok(all)
+    }
+
+    /// Reads one file. A file that the user named must be readable; a file of a folder is rejected instead.
+    fn read_file(
+        path: &Path,
+        is_named: bool,
+        selection: &FigureSelection<'_>,
+    ) -> Result<Self, Failure> {
+        let source = path.display().to_string();
+        let mut part = Self::default();
+        match nodegauge_os::read_input(path, LONGEST) {
+            Ok(bytes) => {
+                let content = String::from_utf8(bytes)
+                    .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+                part.add(&Text { source, node: node_of_file(path), content }, selection);
+            }
+            Err(cause) if is_named => {
+                return Err(Failure::usage(format!("cannot read {source}")).cause(cause));
+            }
+            Err(cause) => part.reject(source, node_of_file(path), cause.to_string()),
+        }
+        Ok(part)
+    }
+
+    /// Adds the records of a text.
+    pub fn add(&mut self, text: &Text, selection: &FigureSelection<'_>) {
+        let content = text.content.strip_prefix('\u{feff}').unwrap_or(&text.content);
+        if content.trim().is_empty() {
+            self.reject(text.source.clone(), text.node.clone(), "the file is empty".to_owned());
+            return;
+        }
+        let parts = lines::by_node(content);
+        if parts.is_empty() {
+            self.add_of_node(text, content, selection);
+            return;
+        }
+        for part in parts {
+            // `srun --label` puts the number of the task in front, which is not the name of a node.
+            let is_number = part.node.bytes().all(|byte| byte.is_ascii_digit());
+            let node = (!is_number).then(|| part.node.clone());
+            let source = format!("{}, {}", text.source, part.node);
+            match part.failure {
+                Some(reason) => self.reject(source, node, reason),
+                None => {
+                    let of_node = Text { source, node, content: String::new() };
+                    self.add_of_node(&of_node, &part.content, selection);
+                }
+            }
+        }
+    }
+
+    /// Adds the records in the output of one node, or in a file of records.
+    fn add_of_node(&mut self, text: &Text, content: &str, selection: &FigureSelection<'_>) {
+        let Some(start) = json_start(content) else {
+            let last = content.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
+            let reason = format!("no record: {}", short(last));
+            self.reject(text.source.clone(), text.node.clone(), reason);
+            return;
+        };
+        let json = &content[start..];
+        let mut values = serde_json::Deserializer::from_str(json).into_iter::<IgnoredAny>();
+        let mut from = 0;
+        let mut found = 0;
+        while let Some(value) = values.next() {
+            let to = values.byte_offset();
+            match value {
+                Ok(_) => {
+                    self.add_value(text, &json[from..to], selection);
+                    found += 1;
+                    from = to;
+                }
+                // Text after a record, e.g. of a logout script. A brace may be a record of another node on the same line,
+                // when a carrier joins outputs without a final line break.
+                Err(_) if found > 0 && !json[from..].contains('{') => return,
+                Err(_) if found > 0 && !json[from..].trim_start().starts_with('{') => {
+                    let reason = format!("text after a record: {}", short(&json[from..]));
+                    self.reject(text.source.clone(), None, reason);
+                    return;
+                }
+                Err(error) if error.is_eof() => {
+                    let reason = "the record is incomplete: the file ends within it".to_owned();
+                    self.reject(text.source.clone(), text.node.clone(), reason);
+                    return;
+                }
+                Err(error) => {
+                    let reason = format!("not a record: {}", short(&error.to_string()));
+                    self.reject(text.source.clone(), text.node.clone(), reason);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Adds one JSON document.
+    fn add_value(&mut self, text: &Text, json: &str, selection: &FigureSelection<'_>) {
+        match record::parse(json) {
+            Ok(record) => self.add_record(&record, text, selection),
+            Err(reason) => {
+                let carrier: Carrier = serde_json::from_str(json).unwrap_or_default();
+                if carrier.schema.is_some() {
+                    self.reject(text.source.clone(), text.node.clone(), reason);
+                } else if carrier.session_info.is_some() && carrier.runs.is_some() {
+                    reframe::add(self, text, json, selection);
+                } else if carrier.is_of_ansible() {
+                    ansible::add(self, text, json, selection);
+                } else {
+                    let why = "not a record of nodegauge".to_owned();
+                    self.reject(text.source.clone(), text.node.clone(), why);
+                }
+            }
+        }
+    }
+
+    fn add_record(&mut self, record: &Record, text: &Text, selection: &FigureSelection<'_>) {
+        let run = NodeRun::of(record, text.node.as_deref(), selection);
+        if run.host.is_empty() {
+            let why = "the record has no host name".to_owned();
+            self.reject(text.source.clone(), text.node.clone(), why);
+        } else if !record.complete && run.figures.is_empty() {
+            let why = "the run was interrupted".to_owned();
+            self.reject(text.source.clone(), Some(run.host), why);
+        } else {
+            self.runs.push(run);
+        }
+    }
+
+    /// Adds records of the history.
+    pub fn add_saved(&mut self, record: &Record, selection: &FigureSelection<'_>) {
+        let text =
+            Text { source: format!("run {}", record.id), node: None, content: String::new() };
+        self.add_record(record, &text, selection);
+    }
+
+    fn reject(&mut self, source: String, node: Option<String>, reason: String) {
+        self.rejected.push(Rejected { source, node, reason });
+    }
+
+    /// Removes records that were given more than once: a file of a node and a file of all nodes in one folder.
+    pub fn deduplicate(&mut self) {
+        let mut seen: HashSet<(String, String)> = HashSet::new();
+        let before = self.runs.len();
+        self.runs
+            .retain(|run| run.id.is_empty() || seen.insert((run.host.clone(), run.id.clone())));
+        self.duplicates += before - self.runs.len();
+    }
+}
+
+/// Fields that distinguish the documents of carriers.
+#[derive(Default, Deserialize)]
+struct Carrier {
+    schema: Option<IgnoredAny>,
+    session_info: Option<IgnoredAny>,
+    runs: Option<IgnoredAny>,
+    changed: Option<IgnoredAny>,
+    unreachable: Option<IgnoredAny>,
+    stdout: Option<IgnoredAny>,
+}
+
+impl Carrier {
+    fn is_of_ansible(&self) -> bool {
+        self.changed.is_some() && (self.stdout.is_some() || self.unreachable.is_some())
+            || self.unreachable.is_some()
+    }
+}
+
+/// Adds the regular files of a folder, sorted by name. Hidden files and folders are left out.
+fn walk(folder: &Path, depth: usize, files: &mut Vec<(PathBuf, bool)>) -> Result<(), Failure> {
+    let failed = |cause| Failure::usage(format!("cannot read {}", folder.display())).cause(cause);
+    let entries: Result<Vec<_>, _> = std::fs::read_dir(folder).map_err(failed)?.collect();
+    let mut entries = entries.map_err(failed)?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && depth < DEEPEST => walk(&path, depth + 1, files)?,
+            Ok(kind) if kind.is_dir() => {}
+            _ => files.push((path, false)),
+        }
+    }
+    Ok(())
+}
+
+/// Endings of files that carriers name after a node.
+const ENDINGS: [&str; 5] = [".json", ".jsonl", ".out", ".txt", ".log"];
+
+/// Returns the node after which a file may be named.
+fn node_of_file(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let stem = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    // `fleet run` adds the number of a repetition.
+    let stem = match stem.rsplit_once('.') {
+        Some((host, number)) if number.bytes().all(|b| b.is_ascii_digit()) && number.len() < 3 => {
+            host
+        }
+        _ => stem,
+    };
+    (stem != "-" && !stem.is_empty()).then(|| stem.to_owned())
+}
+
+/// Returns the position of the first line that begins a JSON object.
+fn json_start(content: &str) -> Option<usize> {
+    let mut at = 0;
+    for line in content.split_inclusive('\n') {
+        let trimmed = line.trim_start();
+        if trimmed.starts_with('{') {
+            return Some(at + line.len() - trimmed.len());
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// Shortens text of other programs for a reason.
+fn short(text: &str) -> String {
+    const LONGEST_REASON: usize = 100;
+    legible::escaped(text.trim()).chars().take(LONGEST_REASON).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,35 @@
+//! Ansible's `--tree DIR`: one file per host with the result of its task, in which `stdout` is the record.
+
+use super::{Intake, Text, short};
+use crate::figures::FigureSelection;
+use serde::Deserialize;
+
+/// Result of a task of the module `command`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TaskResult {
+    stdout: String,
+    stderr: String,
+    msg: String,
+    unreachable: bool,
+    rc: Option<i64>,
+}
+
+/// Adds the record in the result of a host.
+pub(super) fn add(intake: &mut Intake, text: &Text, json: &str, selection: &FigureSelection<'_>) {
+    let result: TaskResult = serde_json::from_str(json).unwrap_or_default();
+    let source = || text.source.clone();
+    if result.unreachable {
+        let reason = format!("unreachable: {}", short(&result.msg));
+        intake.reject(source(), text.node.clone(), reason);
+        return;
+    }
+    if !result.stdout.contains('{') {
+        let last = result.stderr.lines().rev().find(|line| !line.trim().is_empty());
+        let why = short(last.unwrap_or(&result.msg));
+        let code = result.rc.map(|code| format!("exit code {code}: ")).unwrap_or_default();
+        intake.reject(source(), text.node.clone(), format!("{code}{why}"));
+        return;
+    }
+    intake.add_of_node(text, &result.stdout, selection);
+}

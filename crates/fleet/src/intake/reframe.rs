@@ -1,0 +1,155 @@
+//! ReFrame's run report: a run per test case with the values of its performance variables. The report has no
+//! description of the node, so that nodes are compared within the partition in which they ran.
+
+use super::{Intake, Text, short};
+use crate::figures::{FigureKey, FigureSelection, NodeFigure};
+use crate::inventory::NodeKind;
+use crate::node::NodeRun;
+use nodegauge_measure::record::Measurement;
+use nodegauge_measure::{Unit, keys::Registry};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Names of units in ReFrame's checks: unit of records, and factor.
+const UNITS: [(&str, Unit, f64); 12] = [
+    ("GB/s", Unit::BytesPerSecond, 1e9),
+    ("MB/s", Unit::BytesPerSecond, 1e6),
+    ("B/s", Unit::BytesPerSecond, 1.0),
+    ("TFLOP/s", Unit::FlopsPerSecond, 1e12),
+    ("GFLOP/s", Unit::FlopsPerSecond, 1e9),
+    ("Gflops", Unit::FlopsPerSecond, 1e9),
+    ("Gflop/s", Unit::FlopsPerSecond, 1e9),
+    ("us", Unit::Seconds, 1e-6),
+    ("ns", Unit::Seconds, 1e-9),
+    ("s", Unit::Seconds, 1.0),
+    ("msg/s", Unit::MessagesPerSecond, 1.0),
+    ("op/s", Unit::OperationsPerSecond, 1.0),
+];
+
+#[derive(Deserialize)]
+struct Report {
+    runs: Vec<ReportRun>,
+}
+
+#[derive(Deserialize)]
+struct ReportRun {
+    #[serde(default)]
+    testcases: Vec<TestCase>,
+}
+
+/// Fields of a test case in the reports of ReFrame 4.
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct TestCase {
+    name: String,
+    system: String,
+    partition: String,
+    result: String,
+    fail_reason: Option<String>,
+    /// List of names, or names separated by commas.
+    job_nodelist: Value,
+    nodelist: Value,
+    job_completion_time: Option<String>,
+    /// Value, reference, lower and upper deviation, unit, by `system:partition:name`.
+    perfvalues: Option<BTreeMap<String, Vec<Value>>>,
+}
+
+/// Adds the runs of a report.
+pub(super) fn add(intake: &mut Intake, text: &Text, json: &str, selection: &FigureSelection<'_>) {
+    let report: Report = match serde_json::from_str(json) {
+        Ok(report) => report,
+        Err(error) => {
+            let why = format!("unknown form of ReFrame's report: {}", short(&error.to_string()));
+            intake.reject(text.source.clone(), None, why);
+            return;
+        }
+    };
+    for case in report.runs.into_iter().flat_map(|run| run.testcases) {
+        let mut nodes = names(&case.job_nodelist);
+        nodes.extend(names(&case.nodelist));
+        nodes.dedup();
+        let source = format!("{}, {}", text.source, case.name);
+        let [node] = nodes.as_slice() else {
+            let why = format!("the test case ran on {} nodes, not on one", nodes.len());
+            intake.reject(source, None, why);
+            continue;
+        };
+        let figures: Vec<NodeFigure> = case
+            .perfvalues
+            .iter()
+            .flatten()
+            .filter_map(|(name, value)| figure(name, value, selection.registry))
+            .filter(|figure| selection.all || is_headline(figure, selection.registry))
+            .collect();
+        if figures.is_empty() {
+            let why = case.fail_reason.as_deref().unwrap_or("no performance values");
+            let why = format!("{}: {}", case.result, short(why));
+            intake.reject(source, Some(node.clone()), why);
+            continue;
+        }
+        let partition = format!("{}:{}", case.system, case.partition);
+        intake.runs.push(NodeRun {
+            host: node.clone(),
+            label: None,
+            id: String::new(),
+            started: case.job_completion_time.unwrap_or_default(),
+            kind: NodeKind {
+                processor: Some(format!("partition {partition}")),
+                ..NodeKind::default()
+            },
+            inventory: Default::default(),
+            settings: BTreeMap::new(),
+            clock_hz: None,
+            findings: Vec::new(),
+            other_load: None,
+            facts: Default::default(),
+            figures,
+        });
+    }
+}
+
+fn names(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(all) => all.iter().filter_map(|one| one.as_str().map(str::to_owned)).collect(),
+        Value::String(text) if !text.is_empty() => text.split(',').map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the figure of a performance variable; the gauge and the test are those with a headline of this name.
+fn figure(name: &str, value: &[Value], registry: &Registry) -> Option<NodeFigure> {
+    let name = name.rsplit(':').next()?;
+    let [amount, .., unit] = value else { return None };
+    let (amount, unit) = match (amount.as_f64(), unit.as_str()) {
+        (Some(amount), Some(unit)) => (amount, unit),
+        // Later versions append the result.
+        _ => (amount.as_f64()?, value.get(4)?.as_str()?),
+    };
+    let unit = if UNITS.iter().any(|(known, ..)| *known == unit) {
+        unit
+    } else {
+        value.get(4)?.as_str()?
+    };
+    let (_, unit, factor) = UNITS.iter().find(|(known, ..)| *known == unit)?;
+    let converted = amount * factor;
+    let kind = registry.kinds().iter().find(|kind| kind.headlines.contains(&name));
+    let gauge = kind.map_or("reframe", |kind| kind.gauge);
+    let test = kind.and_then(|kind| kind.tests.first()).copied().unwrap_or("reframe");
+    let m = Measurement::new(gauge, test, name, *unit);
+    let key = FigureKey::named(&m, name.to_owned());
+    let is_result = converted.is_finite() && converted > 0.0;
+    is_result.then_some(NodeFigure { key, value: converted, doubt: None })
+}
+
+/// True if the figure is a headline, or belongs to a check of the site's own.
+fn is_headline(figure: &NodeFigure, registry: &Registry) -> bool {
+    let key = &figure.key;
+    let known = registry.kinds().iter().flat_map(|kind| kind.headlines);
+    let siblings = ["copy", "scale", "add"];
+    registry.is_headline(&key.gauge, &key.test, &key.name)
+        || (key.gauge == "reframe"
+            && !known.into_iter().any(|name| *name == key.name)
+            && !siblings.contains(&key.name.as_str()))
+}

@@ -1,0 +1,156 @@
+use super::*;
+use nodegauge_measure::keys::Registry;
+use serde_json::json;
+
+/// Returns a record of a host with one figure.
+fn record(host: &str, triad: f64) -> serde_json::Value {
+    let m = nodegauge_measure::record::Measurement {
+        value: Some(triad),
+        ..nodegauge_measure::record::Measurement::new(
+            "memory",
+            "stream",
+            "triad",
+            nodegauge_measure::Unit::BytesPerSecond,
+        )
+    };
+    json!({
+        "schema": "nodegauge/1", "id": format!("ID{host}"), "started": "2026-11-21T20:00:00Z", "seconds": 1.0,
+        "complete": true, "tool": {"version": "0", "commit": null}, "command": ["stream"],
+        "machine": nodegauge_measure::record::Machine { host: Some(host.to_owned()), ..Default::default() },
+        "measurements": [m],
+    })
+}
+
+fn read(content: &str) -> Intake {
+    let registry = Registry::new(std::iter::empty());
+    let selection = FigureSelection { gauges: &[], registry: &registry, all: true, facts: false };
+    let mut intake = Intake::default();
+    let text = Text { source: "in".to_owned(), node: None, content: content.to_owned() };
+    intake.add(&text, &selection);
+    intake
+}
+
+fn hosts(intake: &Intake) -> Vec<(&str, f64)> {
+    intake.runs.iter().map(|run| (run.host.as_str(), run.figures[0].value)).collect()
+}
+
+fn reasons(intake: &Intake) -> Vec<String> {
+    let one = |rejected: &Rejected| {
+        format!("{}: {}", rejected.node.as_deref().unwrap_or("?"), rejected.reason)
+    };
+    intake.rejected.iter().map(one).collect()
+}
+
+/// Puts a label in front of each line of a pretty record.
+fn labelled(label: &str, record: &serde_json::Value) -> String {
+    let text = serde_json::to_string_pretty(record).unwrap();
+    text.lines().map(|line| format!("{label}: {line}\n")).collect()
+}
+
+#[test]
+fn a_record_is_found_in_every_form() {
+    let a = record("n1", 3e9);
+    let b = record("n2", 4e9);
+    let expected = [("n1", 3e9), ("n2", 4e9)];
+    let lines = format!("{a}\n{b}\n");
+    assert_eq!(hosts(&read(&lines)), expected);
+    let pretty =
+        format!("Welcome to n1\n{}\n{}\nbye", serde_json::to_string_pretty(&a).unwrap(), b);
+    assert_eq!(hosts(&read(&pretty)), expected);
+    // Lines of two nodes arrive interleaved.
+    let [first, second] = [labelled("n1", &a), labelled("n2", &b)];
+    let mixed: String =
+        first.lines().zip(second.lines()).map(|(one, other)| format!("{other}\n{one}\n")).collect();
+    let mut found = read(&mixed);
+    found.runs.sort_by(|x, y| x.host.cmp(&y.host));
+    assert_eq!(hosts(&found), expected);
+    let tasks = format!("{}{}", labelled(" 0", &a), labelled("10", &b));
+    assert_eq!(hosts(&read(&tasks)), expected);
+    let rule = "-".repeat(15);
+    let gathered = format!("{rule}\nn1\n{rule}\n{a}\n{rule}\nn2\n{rule}\n{b}\n");
+    assert_eq!(hosts(&read(&gathered)), expected);
+    let tree = json!({"changed": true, "rc": 0, "stdout": b.to_string(), "stderr": ""});
+    assert_eq!(hosts(&read(&tree.to_string())), [expected[1]]);
+}
+
+#[test]
+fn what_is_no_record_is_named_with_its_reason() {
+    let whole = serde_json::to_string_pretty(&record("n1", 3e9)).unwrap();
+    let half = &whole[..whole.len() / 2];
+    assert_eq!(reasons(&read(half)), ["?: the record is incomplete: the file ends within it"]);
+    let newer = whole.replace("nodegauge/1", "nodegauge/2");
+    assert_eq!(reasons(&read(&newer)), ["?: found schema nodegauge/2, required is nodegauge/1"]);
+    let joined = format!("{whole}n2: {whole}");
+    assert!(reasons(&read(&joined))[0].starts_with("?: text after a record: n2: {"));
+    assert_eq!(reasons(&read(r#"{"a": 1}"#)), ["?: not a record of nodegauge"]);
+    assert_eq!(reasons(&read(" \n")), ["?: the file is empty"]);
+    assert_eq!(
+        reasons(&read("bash: nodegauge: command not found\n")),
+        ["?: no record: bash: nodegauge: command not found"]
+    );
+    let unreachable = json!({"changed": false, "unreachable": true, "msg": "no route to host"});
+    assert_eq!(reasons(&read(&unreachable.to_string())), ["?: unreachable: no route to host"]);
+    let mixed = format!(
+        "{}clush: n2: exited with exit code 3\npdsh@head: n3: ssh exited with exit code 255\n\
+         srun: error: n4: task 2: Exited with exit code 1\n",
+        labelled("n1", &record("n1", 3e9))
+    );
+    let found = read(&mixed);
+    assert_eq!(hosts(&found), [("n1", 3e9)]);
+    assert_eq!(
+        reasons(&found),
+        [
+            "n2: exited with exit code 3",
+            "n3: ssh exited with exit code 255",
+            "n4: task 2: Exited with exit code 1"
+        ]
+    );
+}
+
+#[test]
+fn reframes_report_gives_a_run_per_node() {
+    let case = |node: &str, value: f64| {
+        json!({
+            "name": "NodegaugeStream", "system": "daint", "partition": "mc", "result": "pass",
+            "job_nodelist": [node], "fail_reason": null,
+            "perfvalues": {"daint:mc:triad": [value, 0, null, null, "GB/s", "pass"]},
+        })
+    };
+    let mut bad = case("n3", 1.0);
+    bad["perfvalues"] = json!(null);
+    bad["result"] = json!("fail");
+    bad["fail_reason"] = json!("sanity error");
+    let report = json!({
+        "session_info": {}, "runs": [{"testcases": [case("n1", 3.0), case("n2", 4.0), bad]}],
+    });
+    let found = read(&report.to_string());
+    assert_eq!(hosts(&found), [("n1", 3e9), ("n2", 4e9)]);
+    assert_eq!(reasons(&found), ["n3: fail: sanity error"]);
+}
+
+#[test]
+fn files_of_a_folder_are_counted_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let a = record("n1", 3e9).to_string();
+    write("n1.json", &a);
+    write("again/all.jsonl", &a);
+    write("n2.json", &a[..20]);
+    write("n3.2.json", "");
+    write(".fleet/n9.log", "not read");
+    let registry = Registry::new(std::iter::empty());
+    let selection = FigureSelection { gauges: &[], registry: &registry, all: true, facts: false };
+    let found = Intake::read(&[folder.path().to_owned()], &selection).unwrap();
+    assert_eq!(hosts(&found), [("n1", 3e9)]);
+    assert_eq!(found.duplicates, 1);
+    assert_eq!(
+        reasons(&found),
+        ["n2: the record is incomplete: the file ends within it", "n3: the file is empty"]
+    );
+    let none = Intake::read(&[folder.path().join("none")], &selection).unwrap_err();
+    assert!(none.to_string().starts_with("cannot read"), "{none}");
+}

@@ -1,0 +1,84 @@
+//! A run of one node, reduced to what is compared: ten thousand complete records with their samples would not fit into
+//! memory.
+
+use crate::facts::{self, Facts};
+use crate::figures::{FigureSelection, NodeFigure};
+use crate::inventory::{Inventory, NodeKind};
+use nodegauge_measure::record::{Machine, Record, Severity};
+use std::collections::BTreeMap;
+
+/// Identifier of the finding that other programs use the node.
+const OTHER_LOAD: &str = "other-load";
+
+/// One run of a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeRun {
+    /// Host name in the record.
+    pub host: String,
+    /// Name of the node by its carrier: of its file, or in front of its lines. It counts if the node is expected: a
+    /// scheduler's name of a node may differ from the host name.
+    pub label: Option<String>,
+    /// Identifier of the record; empty if there is none.
+    pub id: String,
+    /// Start of the run, RFC 3339; empty if unknown.
+    pub started: String,
+    /// Kind of the node.
+    pub kind: NodeKind,
+    /// Parts of the node.
+    pub inventory: Inventory,
+    /// Settings of kernel and firmware that change the speed of a node, with short names.
+    pub settings: BTreeMap<&'static str, String>,
+    /// Clock of all busy cores, Hz.
+    pub clock_hz: Option<f64>,
+    /// Identifiers of the findings that impair measurements.
+    pub findings: Vec<String>,
+    /// Description of other load during the run; `None` if the node was quiet.
+    pub other_load: Option<String>,
+    /// Figures that are compared.
+    pub figures: Vec<NodeFigure>,
+    /// Facts of the node; empty unless they are selected.
+    pub facts: Facts,
+}
+
+impl NodeRun {
+    /// Returns the run of a record. `label` is the name of the node by its carrier.
+    pub fn of(record: &Record, label: Option<&str>, selection: &FigureSelection<'_>) -> Self {
+        let machine = &record.machine;
+        let warnings = record.findings.iter().filter(|one| one.severity >= Severity::Warning);
+        let load = record.findings.iter().find(|one| one.id == OTHER_LOAD);
+        let busy = load.filter(|one| one.severity >= Severity::Warning);
+        Self {
+            host: machine.host.as_deref().or(label).unwrap_or_default().to_owned(),
+            label: label.map(str::to_owned),
+            id: record.id.clone(),
+            started: record.started.clone(),
+            kind: NodeKind::of(machine),
+            inventory: Inventory::of(machine),
+            settings: settings(machine),
+            clock_hz: machine.processor.measured_hz.map(|clock| clock.0),
+            findings: warnings.map(|one| one.id.clone()).collect(),
+            other_load: busy.map(|one| one.text.clone()),
+            figures: selection.of(record),
+            facts: if selection.facts { facts::of(machine) } else { Facts::new() },
+        }
+    }
+}
+
+/// Returns the settings of a machine that change its speed, with the words that a reason has for them.
+fn settings(machine: &Machine) -> BTreeMap<&'static str, String> {
+    let mut found = BTreeMap::new();
+    let mut add = |word, value: Option<String>| {
+        found.extend(value.map(|value| (word, value)));
+    };
+    let on_off = |on: bool| if on { "on" } else { "off" }.to_owned();
+    add("governor", machine.governor.clone());
+    let pages = machine.pages.as_ref();
+    add("THP", pages.and_then(|pages| pages.thp.clone()));
+    let circumstances = machine.circumstances.as_ref();
+    add("boost", circumstances.and_then(|one| one.boost.map(on_off)));
+    add("SMT", circumstances.and_then(|one| one.smt.map(on_off)));
+    add("NUMA bal", circumstances.and_then(|one| one.numa_balancing.map(on_off)));
+    add("microcode", circumstances.and_then(|one| one.microcode.clone()));
+    add("kernel", machine.kernel.clone());
+    found
+}

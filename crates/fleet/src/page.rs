@@ -1,0 +1,240 @@
+//! The page of a ranking, as a view model: a table of the nodes with a verdict, folded lists of nodes, the statistics of
+//! each figure with a histogram, and the differences of nodes.
+
+use crate::figures::LIMIT_SOURCE;
+use crate::rank::{FigureStatistics, RankVerdict, RankedGroup, RankedNode, Ranking};
+use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone, grouped, summary};
+use nodegauge_measure::Fraction;
+use nodegauge_measure::quantity::counted;
+use nodegauge_toolchain::mpi::HostList;
+
+/// Number of good nodes in a table: the worst ones. CSV has all nodes.
+const GOOD_ROWS: usize = 5;
+/// Maximum number of rows of a table; a browser needs seconds for ten thousand rows, and nobody reads them.
+const MOST_ROWS: usize = 500;
+/// Number of bins of a histogram.
+const BINS: usize = 12;
+/// Maximum number of rejected texts that are listed; the others are counted.
+const MOST_REJECTED: usize = 10;
+
+/// Returns the page. `all` lists all nodes.
+pub fn of(ranking: &Ranking, all: bool) -> Page {
+    let mut sections: Vec<Section> =
+        ranking.groups.iter().map(|group| of_group(group, all)).collect();
+    sections.push(lists(ranking));
+    sections.extend(ranking.groups.iter().map(statistics));
+    sections.push(verdict(ranking));
+    let groups = counted(ranking.groups.len(), "group");
+    let heading = format!("nodegauge fleet: {} in {groups}", counted(ranking.count(), "node"));
+    Page { heading, sections, ..Page::default() }
+}
+
+fn tone(verdict: RankVerdict) -> Tone {
+    match verdict {
+        RankVerdict::Slow => Tone::Bad,
+        RankVerdict::Suspect | RankVerdict::Unknown => Tone::Warning,
+        RankVerdict::Good => Tone::Plain,
+    }
+}
+
+/// Returns the table of a group.
+fn of_group(group: &RankedGroup, all: bool) -> Section {
+    let mut section = Section::new("nodes");
+    let count = counted(group.nodes.len(), "node");
+    section.push(Block::Heading(format!("{count}: {}", group.kind.in_words())));
+    section.note("parts", group.inventory.in_words());
+    let has_reference = group.figures.iter().any(|figure| figure.reference.is_some());
+    let mut titles = vec!["host".to_owned(), "reason".to_owned(), "verdict".to_owned()];
+    titles.extend(group.figures.iter().map(|figure| format!(">{}", figure.key)));
+    titles.push(">of median".to_owned());
+    titles.push(">z".to_owned());
+    if has_reference {
+        titles.push(">of ref".to_owned());
+    }
+    titles.push(">runs".to_owned());
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    let mut table = Table::new(&titles);
+    let good = if all { usize::MAX } else { GOOD_ROWS };
+    let mut shown_good = 0;
+    for node in &group.nodes {
+        shown_good += usize::from(node.verdict == RankVerdict::Good);
+        if shown_good > good || table.rows.len() == MOST_ROWS {
+            break;
+        }
+        table.row(row(node, group, has_reference));
+    }
+    let more = group.nodes.len() - table.rows.len();
+    section.push(table);
+    if more > 0 {
+        let text = format!("{} are not listed; --format csv has all", counted(more, "more node"));
+        section.push(Note::new("", text).faint());
+    }
+    for node in group.nodes.iter().filter(|node| node.verdict != RankVerdict::Good).take(MOST_ROWS)
+    {
+        let text = format!("{}: {}", node.host, node.explanation);
+        section.push(Note::new(node.verdict.name(), text).tone(tone(node.verdict)));
+    }
+    let split = grouped(group.nodes.iter().filter(|node| !node.differences.is_empty()), |node| {
+        node.differences.clone()
+    });
+    for (differences, nodes) in split {
+        let hosts: Vec<String> = nodes.iter().map(|node| node.host.clone()).collect();
+        let words: Vec<String> = differences.iter().map(|one| one.in_words()).collect();
+        section.note("differs", format!("{}: {}", HostList::folded(&hosts), words.join("; ")));
+    }
+    section
+}
+
+fn row(node: &RankedNode, group: &RankedGroup, has_reference: bool) -> Vec<TableCell> {
+    let tone = tone(node.verdict);
+    let mut cells = vec![
+        TableCell::text(&node.host),
+        TableCell::text(&node.reason).tone(tone),
+        TableCell::text(node.verdict.name()).tone(tone),
+    ];
+    for (figure, of) in node.figures.iter().zip(&group.figures) {
+        cells.push(match figure {
+            Some(figure) => {
+                let unit = of.key.unit;
+                TableCell::figure(figure.value, unit, unit.in_words(figure.value))
+            }
+            None => "-".into(),
+        });
+    }
+    let deciding = node.deciding.and_then(|at| node.figures[at].as_ref());
+    let percent = |share: Option<f64>| match share {
+        Some(share) => TableCell::text(Fraction(share).to_string()),
+        None => "-".into(),
+    };
+    let z = deciding.and_then(|figure| figure.z);
+    cells.push(percent(deciding.map(|figure| figure.share)));
+    // Groups without a spread have huge deviations.
+    cells.push(z.map_or("-".into(), |z| format!("{:.1}", z.clamp(-99.9, 99.9)).into()));
+    if has_reference {
+        cells.push(percent(deciding.and_then(|figure| figure.of_reference)));
+    }
+    cells.push(node.runs.to_string().into());
+    cells
+}
+
+/// Returns the folded lists of nodes by verdict, the missing nodes and the texts that gave no record.
+fn lists(ranking: &Ranking) -> Section {
+    let mut section = Section::new("lists");
+    for verdict in [RankVerdict::Slow, RankVerdict::Suspect, RankVerdict::Unknown] {
+        let hosts = ranking.hosts(verdict);
+        if !hosts.is_empty() {
+            let note = Note::new(verdict.name(), HostList::folded(&hosts)).tone(tone(verdict));
+            section.push(note);
+        }
+    }
+    for (why, nodes) in grouped(&ranking.missing, |(_, why)| why.as_str()) {
+        let hosts: Vec<String> = nodes.iter().map(|(host, _)| host.clone()).collect();
+        let text = format!("{}: {why}", HostList::folded(&hosts));
+        section.push(Note::new("missing", text).tone(Tone::Warning));
+    }
+    for rejected in ranking.rejected.iter().take(MOST_REJECTED) {
+        section.note("not read", format!("{}: {}", rejected.source, rejected.reason));
+    }
+    let more = ranking.rejected.len().saturating_sub(MOST_REJECTED);
+    if more > 0 {
+        section.note("not read", counted(more, "more text"));
+    }
+    if ranking.duplicates > 0 {
+        let text = format!("{} counted once", counted(ranking.duplicates, "repeated record"));
+        section.note("repeated", text);
+    }
+    for remark in &ranking.remarks {
+        section.push(Note::new("remark", remark).tone(Tone::Warning));
+    }
+    section
+}
+
+/// Returns the statistics and the histograms of a group.
+fn statistics(group: &RankedGroup) -> Section {
+    let mut section = Section::new("figures");
+    let mut table = Table::new(&[
+        "figure",
+        ">median",
+        ">spread",
+        ">of nodes",
+        ">of runs",
+        ">limit",
+        "judged by",
+    ]);
+    let share = |spread: Option<f64>| spread.map_or("-".into(), |x| Fraction(x).to_string().into());
+    for of in &group.figures {
+        let unit = of.key.unit;
+        table.row([
+            of.key.to_string().into(),
+            TableCell::figure(of.median, unit, unit.in_words(of.median)),
+            share((of.nodes > 1).then_some(of.spread)),
+            share(of.components.nodes),
+            share(of.components.runs),
+            share(Some(of.loss_limit())),
+            judge(of).into(),
+        ]);
+    }
+    section.push(table);
+    for (at, of) in group.figures.iter().enumerate() {
+        let shares: Vec<f64> =
+            group.nodes.iter().filter_map(|node| Some(node.figures[at].as_ref()?.share)).collect();
+        section.push(histogram(of, &shares));
+    }
+    section
+}
+
+impl FigureStatistics {
+    /// Returns the loss beyond which a node is slow, as a share of the median.
+    fn loss_limit(&self) -> f64 {
+        let statistical = self.limit.map_or(0.0, |limit| 1.0 - (-limit * self.spread).exp());
+        statistical.max(self.key.practical_limit().0)
+    }
+}
+
+fn judge(of: &FigureStatistics) -> String {
+    let peers = of.limit.map(|limit| format!("{} (z {limit:.1})", counted(of.nodes, "node")));
+    let reference = of.reference.as_ref().map(|_| "reference".to_owned());
+    let judges: Vec<String> = peers.into_iter().chain(reference).collect();
+    if judges.is_empty() { "nothing".to_owned() } else { judges.join(", ") }
+}
+
+/// Returns the number of nodes by share of the median.
+fn histogram(of: &FigureStatistics, shares: &[f64]) -> Table {
+    let least = shares.iter().copied().fold(1.0, f64::min);
+    let most = shares.iter().copied().fold(1.0, f64::max);
+    let mut table = Table::new(&[&format!("{}, % of median", of.key), ">nodes", ""]);
+    let width = ((most - least) / BINS as f64).max(0.005);
+    let bins = (((most - least) / width).ceil() as usize).max(1);
+    let mut counts = vec![0usize; bins];
+    for share in shares {
+        let bin = ((share - least) / width) as usize;
+        counts[bin.min(bins - 1)] += 1;
+    }
+    let highest = counts.iter().copied().max().unwrap_or(1).max(1);
+    for (bin, count) in counts.iter().enumerate() {
+        let from = 100.0 * (least + width * bin as f64);
+        table.row([
+            format!("{from:.1} - {:.1}", from + 100.0 * width).into(),
+            count.to_string().into(),
+            TableCell::bar(Fraction(*count as f64 / highest as f64)),
+        ]);
+    }
+    table
+}
+
+/// Returns the last line of the page.
+fn verdict(ranking: &Ranking) -> Section {
+    let count = |verdict| ranking.hosts(verdict).len();
+    let rejected = match ranking.rejected.len() {
+        0 => String::new(),
+        n => format!(", {} not read", counted(n, "text")),
+    };
+    summary(format!(
+        "{} slow, {} to measure again, {} unknown, {} missing, {} good{rejected}; limits: {LIMIT_SOURCE}",
+        count(RankVerdict::Slow),
+        count(RankVerdict::Suspect),
+        count(RankVerdict::Unknown),
+        ranking.missing.len(),
+        count(RankVerdict::Good),
+    ))
+}

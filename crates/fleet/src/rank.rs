@@ -1,0 +1,460 @@
+//! Ranking of nodes: groups of alike nodes, the distance of each node from its peers, and a verdict with its reason.
+//!
+//! A node is slow when a figure is beyond two limits: the statistical one (`robust::limit`) and the practical one of
+//! [`FigureKey::practical_limit`]. Groups of fewer than eight nodes have no spread worth its name; there, and wherever
+//! one is given, the reference judges. A slow figure of a node that other programs used is not a verdict on the node:
+//! the node is unknown. Pure functions.
+
+mod group;
+mod reason;
+
+use crate::figures::FigureKey;
+use crate::intake::{Intake, Rejected};
+use crate::inventory::{Inventory, InventoryDifference, NodeKind};
+use crate::node::NodeRun;
+use crate::reference::{Reference, ReferenceFigure, ReferenceGroup};
+use crate::robust::{Components, LEAST_NODES, Robust, limit};
+use nodegauge_measure::stats;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+pub use reason::LONGEST_REASON;
+
+/// Verdict on a node, worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RankVerdict {
+    /// A figure is beyond both limits in enough runs.
+    Slow,
+    /// A figure is beyond both limits, in fewer runs than are required to call the node slow.
+    Suspect,
+    /// There is nothing to judge the node by, or other programs used it.
+    Unknown,
+    /// No figure is beyond its limits.
+    Good,
+}
+
+nodegauge_measure::names!(
+    RankVerdict,
+    "verdict",
+    Slow = "slow",
+    Suspect = "suspect",
+    Unknown = "unknown",
+    Good = "good"
+);
+
+/// Conditions of a ranking.
+#[derive(Debug, Clone, Default)]
+pub struct RankingOptions {
+    /// Reference of the site.
+    pub reference: Option<Reference>,
+    /// Nodes that should have been measured.
+    pub expected: Vec<String>,
+    /// Reasons why expected nodes gave no record, as their carrier knows them.
+    pub failures: BTreeMap<String, String>,
+    /// Number of runs that must be beyond the limits before a node is called slow.
+    pub confirm: usize,
+}
+
+/// Nodes by group, and nodes without a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranking {
+    /// Groups of alike nodes, the largest first.
+    pub groups: Vec<RankedGroup>,
+    /// Nodes without a run, with the reason.
+    pub missing: Vec<(String, String)>,
+    /// Texts that gave no record.
+    pub rejected: Vec<Rejected>,
+    /// Number of records that were given twice.
+    pub duplicates: usize,
+    /// Remarks on the whole.
+    pub remarks: Vec<String>,
+}
+
+/// Alike nodes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RankedGroup {
+    /// Kind of the nodes.
+    pub kind: NodeKind,
+    /// Parts that most of the nodes have.
+    pub inventory: Inventory,
+    /// Nodes, the worst first.
+    pub nodes: Vec<RankedNode>,
+    /// Statistics of the figures.
+    pub figures: Vec<FigureStatistics>,
+    /// Start of the oldest and of the newest run.
+    pub measured: Option<[String; 2]>,
+}
+
+/// Statistics of a figure over the nodes of a group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FigureStatistics {
+    /// Identity of the figure.
+    pub key: FigureKey,
+    /// Median of the nodes, in the unit of the figure.
+    pub median: f64,
+    /// Relative standard deviation of the nodes' values, from the MAD.
+    pub spread: f64,
+    /// The spread between nodes, and that between runs.
+    pub components: Components,
+    /// Number of nodes with the figure.
+    pub nodes: usize,
+    /// Number of runs with the figure.
+    pub runs: usize,
+    /// Robust z beyond which a node is slow; `None` for fewer than eight nodes.
+    pub limit: Option<f64>,
+    /// Bound of the reference.
+    pub reference: Option<ReferenceFigure>,
+}
+
+/// A node with its verdict.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RankedNode {
+    /// Host name.
+    pub host: String,
+    /// Verdict.
+    pub verdict: RankVerdict,
+    /// Reason in at most 20 characters; empty for a good node.
+    pub reason: String,
+    /// Reason at length.
+    pub explanation: String,
+    /// Figures in the order of [`RankedGroup::figures`]; `None` if the node has no result.
+    pub figures: Vec<Option<RankedFigure>>,
+    /// Index of the figure that decides: the furthest beyond its limits, else the worst.
+    pub deciding: Option<usize>,
+    /// Number of runs.
+    pub runs: usize,
+    /// Differences from the parts of the group.
+    pub differences: Vec<InventoryDifference>,
+}
+
+/// A figure of a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RankedFigure {
+    /// Median of the node's runs.
+    pub value: f64,
+    /// Performance as a share of the median of the group.
+    pub share: f64,
+    /// Performance as a share of the reference.
+    pub of_reference: Option<f64>,
+    /// Robust z; negative is worse than the median. `None` for fewer than eight nodes.
+    pub z: Option<f64>,
+    /// True if the median of the runs is beyond the limits.
+    pub is_beyond: bool,
+    /// Number of runs beyond the limits.
+    pub runs_beyond: usize,
+    /// Reason why the figure is suspect in its runs.
+    pub doubt: Option<String>,
+}
+
+/// Runs of one node.
+pub(crate) struct Node<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) runs: Vec<&'a NodeRun>,
+}
+
+impl<'a> Node<'a> {
+    /// Returns the newest run.
+    pub(crate) fn latest(&self) -> &'a NodeRun {
+        let newest = self.runs.iter().max_by(|a, b| a.started.cmp(&b.started));
+        newest.expect("a node has a run")
+    }
+}
+
+impl RankedGroup {
+    /// Returns the nodes with a verdict.
+    pub fn of(&self, verdict: RankVerdict) -> impl Iterator<Item = &RankedNode> {
+        self.nodes.iter().filter(move |node| node.verdict == verdict)
+    }
+}
+
+impl Ranking {
+    /// Ranks the nodes of an intake.
+    pub fn of(intake: &Intake, options: &RankingOptions) -> Self {
+        let expected: HashSet<&str> = options.expected.iter().map(String::as_str).collect();
+        let nodes = by_host(&intake.runs, &expected);
+        let mut groups: Vec<RankedGroup> =
+            group::of(nodes).into_iter().map(|members| ranked(&members, options)).collect();
+        groups.sort_by_key(|group| std::cmp::Reverse(group.nodes.len()));
+        let mut ranking = Self {
+            missing: missing(intake, options),
+            groups,
+            rejected: intake.rejected.clone(),
+            duplicates: intake.duplicates,
+            remarks: Vec::new(),
+        };
+        ranking.remarks = remarks(&ranking, options);
+        ranking
+    }
+
+    /// Returns all nodes with a verdict, with their groups.
+    pub fn nodes(&self, verdict: RankVerdict) -> impl Iterator<Item = (&RankedGroup, &RankedNode)> {
+        self.groups.iter().flat_map(move |group| group.of(verdict).map(move |node| (group, node)))
+    }
+
+    /// Returns the hosts with a verdict.
+    pub fn hosts(&self, verdict: RankVerdict) -> Vec<String> {
+        self.nodes(verdict).map(|(_, node)| node.host.clone()).collect()
+    }
+
+    /// Returns the number of nodes with a run.
+    pub fn count(&self) -> usize {
+        self.groups.iter().map(|group| group.nodes.len()).sum()
+    }
+}
+
+/// Returns the name of the node of a run: that of its carrier if such a node is expected, else the host name.
+fn name_of<'a>(run: &'a NodeRun, expected: &HashSet<&str>) -> &'a str {
+    let label = run.label.as_deref().filter(|label| expected.contains(label));
+    label.unwrap_or(&run.host)
+}
+
+/// Groups runs by node, in the order of first appearance.
+fn by_host<'a>(runs: &'a [NodeRun], expected: &HashSet<&str>) -> Vec<Node<'a>> {
+    let mut indices: HashMap<&str, usize> = HashMap::new();
+    let mut nodes: Vec<Node<'_>> = Vec::new();
+    for run in runs {
+        let host = name_of(run, expected);
+        let index = *indices.entry(host).or_insert_with(|| {
+            nodes.push(Node { host, runs: Vec::new() });
+            nodes.len() - 1
+        });
+        nodes[index].runs.push(run);
+    }
+    nodes
+}
+
+/// Values of a figure by node: logarithms of performance of the runs.
+struct Column {
+    key: FigureKey,
+    /// Runs of each node, in the order of nodes; empty for a node without the figure.
+    runs: Vec<Vec<f64>>,
+    doubts: Vec<Option<String>>,
+}
+
+/// Returns the logarithm of the performance of a value: larger is better.
+fn performance(key: &FigureKey, value: f64) -> f64 {
+    key.share(value, 1.0).ln()
+}
+
+fn columns(nodes: &[Node<'_>]) -> Vec<Column> {
+    let mut indices: HashMap<&FigureKey, usize> = HashMap::new();
+    let mut found: Vec<Column> = Vec::new();
+    for (at, node) in nodes.iter().enumerate() {
+        for figure in node.runs.iter().flat_map(|run| &run.figures) {
+            let index = *indices.entry(&figure.key).or_insert_with(|| {
+                found.push(Column {
+                    key: figure.key.clone(),
+                    runs: vec![Vec::new(); nodes.len()],
+                    doubts: vec![None; nodes.len()],
+                });
+                found.len() - 1
+            });
+            found[index].runs[at].push(performance(&figure.key, figure.value));
+            if figure.doubt.is_some() {
+                found[index].doubts[at].clone_from(&figure.doubt);
+            }
+        }
+    }
+    found
+}
+
+/// Ranks the nodes of a group.
+fn ranked(members: &group::Members<'_>, options: &RankingOptions) -> RankedGroup {
+    let nodes = &members.nodes;
+    let reference = options.reference.as_ref();
+    let of_group = reference.and_then(|all| all.group_for(&members.kind, &members.inventory));
+    let columns = columns(nodes);
+    let statistics: Vec<FigureStatistics> =
+        columns.iter().map(|column| statistics(column, of_group)).collect();
+    let peers = reason::Peers::of(nodes);
+    let mut ranked_nodes: Vec<RankedNode> = (0..nodes.len())
+        .map(|at| {
+            let figures: Vec<Option<RankedFigure>> = columns
+                .iter()
+                .zip(&statistics)
+                .map(|(column, of)| ranked_figure(column, of, at))
+                .collect();
+            judged(&nodes[at], figures, &statistics, members, &peers, options)
+        })
+        .collect();
+    let worst = |node: &RankedNode| {
+        let deciding = node.deciding.and_then(|index| node.figures[index].as_ref());
+        deciding.map_or(f64::INFINITY, |figure| figure.share)
+    };
+    ranked_nodes.sort_by(|a, b| {
+        let by_share = worst(a).total_cmp(&worst(b));
+        a.verdict.cmp(&b.verdict).then(by_share).then(a.host.cmp(&b.host))
+    });
+    let started = nodes.iter().flat_map(|node| &node.runs).map(|run| &run.started);
+    let started = || started.clone().filter(|text| !text.is_empty());
+    RankedGroup {
+        kind: members.kind.clone(),
+        inventory: members.inventory.clone(),
+        nodes: ranked_nodes,
+        figures: statistics,
+        measured: started().min().zip(started().max()).map(|(a, b)| [a.clone(), b.clone()]),
+    }
+}
+
+fn statistics(column: &Column, reference: Option<&ReferenceGroup>) -> FigureStatistics {
+    let with: Vec<Vec<f64>> = column.runs.iter().filter(|runs| !runs.is_empty()).cloned().collect();
+    let medians: Vec<f64> = with.iter().map(|runs| stats::median(runs)).collect();
+    let of = Robust::of(&medians).unwrap_or(Robust { median: 0.0, spread: 0.0 });
+    FigureStatistics {
+        median: column.key.at_share(of.median.exp(), 1.0),
+        spread: of.spread,
+        components: Components::of(&with),
+        nodes: with.len(),
+        runs: with.iter().map(Vec::len).sum(),
+        limit: (with.len() >= LEAST_NODES).then(|| limit(with.len())),
+        reference: reference.and_then(|group| group.figure(&column.key)).cloned(),
+        key: column.key.clone(),
+    }
+}
+
+impl FigureStatistics {
+    /// Returns the robust statistics in logarithms of performance.
+    fn robust(&self) -> Robust {
+        Robust { median: performance(&self.key, self.median), spread: self.spread }
+    }
+
+    /// True if this performance is beyond both limits of the group.
+    fn is_beyond_peers(&self, performance: f64) -> bool {
+        let of = self.robust();
+        let share = (performance - of.median).exp();
+        let practical = 1.0 - self.key.practical_limit().0;
+        self.limit.is_some_and(|limit| of.z(performance) < -limit) && share < practical
+    }
+
+    /// True if this value is worse than the bound of the reference.
+    fn is_beyond_reference(&self, value: f64) -> bool {
+        self.reference.as_ref().is_some_and(|reference| !reference.is_met(value))
+    }
+
+    /// True if something judges the figure.
+    fn is_judged(&self) -> bool {
+        self.limit.is_some() || self.reference.is_some()
+    }
+}
+
+fn ranked_figure(column: &Column, of: &FigureStatistics, at: usize) -> Option<RankedFigure> {
+    let runs = column.runs.get(at).filter(|runs| !runs.is_empty())?;
+    let value_of = |performance: f64| of.key.at_share(performance.exp(), 1.0);
+    let is_beyond = |run: f64| of.is_beyond_peers(run) || of.is_beyond_reference(value_of(run));
+    let own = stats::median(runs);
+    let value = value_of(own);
+    Some(RankedFigure {
+        value,
+        share: of.key.share(value, of.median),
+        of_reference: of.reference.as_ref().map(|reference| reference.share(value)),
+        z: of.limit.map(|_| of.robust().z(own)),
+        is_beyond: is_beyond(own),
+        runs_beyond: runs.iter().filter(|run| is_beyond(**run)).count(),
+        doubt: column.doubts[at].clone(),
+    })
+}
+
+/// Returns the verdict on a node.
+fn judged(
+    node: &Node<'_>,
+    figures: Vec<Option<RankedFigure>>,
+    statistics: &[FigureStatistics],
+    members: &group::Members<'_>,
+    peers: &reason::Peers,
+    options: &RankingOptions,
+) -> RankedNode {
+    let share = |figure: &RankedFigure| figure.of_reference.unwrap_or(1.0).min(figure.share);
+    let known = || figures.iter().enumerate().filter_map(|(i, one)| Some((i, one.as_ref()?)));
+    let worst = |of: &dyn Fn(&RankedFigure) -> bool| {
+        let those = known().filter(|(_, figure)| of(figure));
+        those.min_by(|(_, a), (_, b)| share(a).total_cmp(&share(b))).map(|(index, _)| index)
+    };
+    let beyond = worst(&|figure| figure.is_beyond);
+    let deciding = beyond.or_else(|| worst(&|_| true));
+    let is_judged = known().any(|(index, _)| statistics[index].is_judged());
+    let load = node.runs.iter().find_map(|run| run.other_load.clone());
+    let is_busy = load.is_some() && !peers.are_busy();
+    let decided = deciding.and_then(|index| figures[index].as_ref());
+    let confirmed = decided.is_some_and(|one| one.runs_beyond >= options.confirm.max(1));
+    let verdict = match beyond {
+        Some(_) if is_busy => RankVerdict::Unknown,
+        Some(_) if confirmed => RankVerdict::Slow,
+        Some(_) => RankVerdict::Suspect,
+        None if is_judged => RankVerdict::Good,
+        None => RankVerdict::Unknown,
+    };
+    let differences = members.inventory.differences(&node.latest().inventory);
+    let mut ranked = RankedNode {
+        host: node.host.to_owned(),
+        verdict,
+        reason: String::new(),
+        explanation: String::new(),
+        figures,
+        deciding,
+        runs: node.runs.len(),
+        differences,
+    };
+    let why = reason::of(node, &ranked, statistics, peers, load.filter(|_| is_busy));
+    ranked.reason = why.short;
+    ranked.explanation = why.long;
+    ranked
+}
+
+/// Returns expected nodes without a run, and nodes whose text gave no record.
+fn missing(intake: &Intake, options: &RankingOptions) -> Vec<(String, String)> {
+    let short = |host: &str| host.split('.').next().unwrap_or(host).to_owned();
+    let expected: HashSet<&str> = options.expected.iter().map(String::as_str).collect();
+    let mut there: HashSet<String> = HashSet::new();
+    for run in &intake.runs {
+        let host = name_of(run, &expected);
+        there.insert(host.to_owned());
+        there.insert(short(host));
+    }
+    let is_there =
+        |host: &str| there.contains(host) || host.contains('.') && there.contains(&short(host));
+    let mut found: BTreeMap<String, String> = BTreeMap::new();
+    for rejected in &intake.rejected {
+        if let Some(node) = rejected.node.as_ref().filter(|node| !is_there(node)) {
+            found.insert(node.clone(), rejected.reason.clone());
+        }
+    }
+    for host in options.expected.iter().filter(|host| !is_there(host)) {
+        found.entry(host.clone()).or_insert_with(|| "no record".to_owned());
+    }
+    for (host, why) in options.failures.iter().filter(|(host, _)| !is_there(host)) {
+        found.insert(host.clone(), why.clone());
+    }
+    found.into_iter().collect()
+}
+
+fn remarks(ranking: &Ranking, options: &RankingOptions) -> Vec<String> {
+    let mut remarks = Vec::new();
+    for group in &ranking.groups {
+        for figure in &group.figures {
+            let Some(reference) = &figure.reference else { continue };
+            let share = reference.share(figure.median);
+            if !reference.is_met(figure.median) {
+                let percent = 100.0 * share;
+                remarks.push(format!(
+                    "the median of {} is {percent:.1} % of the reference: the whole group has changed",
+                    figure.key
+                ));
+            }
+        }
+        let is_small = group.nodes.len() < LEAST_NODES;
+        let has_reference = group.figures.iter().any(|figure| figure.reference.is_some());
+        if is_small && !has_reference {
+            let why = match &options.reference {
+                Some(_) => "the reference has no such nodes",
+                None => "give --reference",
+            };
+            remarks.push(format!(
+                "fewer than {LEAST_NODES} alike nodes ({}): not judged; {why}",
+                group.kind.in_words()
+            ));
+        }
+    }
+    remarks
+}
+
+#[cfg(test)]
+mod tests;

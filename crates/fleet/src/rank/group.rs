@@ -1,0 +1,39 @@
+//! Groups of alike nodes.
+//!
+//! Nodes of one kind that differ in parts are variants. A variant of at least eight nodes is a group of its own: the
+//! site bought such nodes. A smaller one joins the largest variant of its kind, because a node that has lost a memory
+//! module must be compared with those that have not; the difference is then a reason.
+
+use super::Node;
+use crate::inventory::{Inventory, NodeKind};
+use crate::robust::LEAST_NODES;
+use nodegauge_gauge::view::grouped;
+
+/// Nodes of a group, with the parts that most of them have.
+pub(crate) struct Members<'a> {
+    pub(crate) kind: NodeKind,
+    pub(crate) inventory: Inventory,
+    pub(crate) nodes: Vec<Node<'a>>,
+}
+
+/// Returns the groups of these nodes.
+pub(crate) fn of(nodes: Vec<Node<'_>>) -> Vec<Members<'_>> {
+    let mut groups = Vec::new();
+    for (kind, of_kind) in grouped(nodes, |node| node.latest().kind.clone()) {
+        let mut variants = grouped(of_kind, |node| node.latest().inventory.clone());
+        variants.sort_by_key(|(_, of_variant)| std::cmp::Reverse(of_variant.len()));
+        let mut of_groups: Vec<Members<'_>> = Vec::new();
+        for (inventory, of_variant) in variants {
+            match of_groups.first_mut() {
+                Some(largest) if of_variant.len() < LEAST_NODES => {
+                    largest.nodes.extend(of_variant);
+                }
+                _ => {
+                    of_groups.push(Members { kind: kind.clone(), inventory, nodes: of_variant });
+                }
+            }
+        }
+        groups.extend(of_groups);
+    }
+    groups
+}

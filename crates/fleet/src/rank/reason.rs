@@ -1,0 +1,169 @@
+//! Reasons why a node is slow, from its record and the records of its peers.
+
+use super::{FigureStatistics, Node, RankVerdict, RankedNode};
+use nodegauge_measure::stats;
+use std::collections::{BTreeMap, HashMap};
+
+/// Maximum length of a short reason: `sinfo -R` shows no more.
+pub const LONGEST_REASON: usize = 20;
+/// Share of the peers' clock below which the clock is a reason.
+const CLOCK: f64 = 0.97;
+
+/// Findings with the words of a short reason.
+const FINDINGS: [(&str, &str); 10] = [
+    ("cpu-quota", "quota"),
+    ("clock-low", "clock"),
+    ("clock-capped", "clock"),
+    ("channels-empty", "channel"),
+    ("dimm-speed-low", "MT/s"),
+    ("governor-not-performance", "governor"),
+    ("turbo-off", "boost"),
+    ("thp-never", "THP"),
+    ("cpus-offline", "cores"),
+    ("device-throttled", "throttled"),
+];
+
+/// Settings, findings and clocks that most nodes of a group have.
+pub(crate) struct Peers {
+    nodes: usize,
+    busy: usize,
+    settings: BTreeMap<&'static str, String>,
+    findings: HashMap<String, usize>,
+    clock_hz: Option<f64>,
+}
+
+impl Peers {
+    /// Collects those of all nodes of a group.
+    pub(crate) fn of(nodes: &[Node<'_>]) -> Self {
+        let mut counts: BTreeMap<&'static str, HashMap<&str, usize>> = BTreeMap::new();
+        let mut findings: HashMap<String, usize> = HashMap::new();
+        let mut clocks = Vec::new();
+        let mut busy = 0;
+        for node in nodes {
+            let run = node.latest();
+            for (word, value) in &run.settings {
+                *counts.entry(word).or_default().entry(value).or_default() += 1;
+            }
+            for id in &run.findings {
+                *findings.entry(id.clone()).or_default() += 1;
+            }
+            clocks.extend(run.clock_hz);
+            busy += usize::from(node.runs.iter().any(|one| one.other_load.is_some()));
+        }
+        let most = |of: HashMap<&str, usize>| {
+            let mut all: Vec<(&str, usize)> = of.into_iter().collect();
+            all.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+            all.first().map(|(value, _)| (*value).to_owned()).unwrap_or_default()
+        };
+        Self {
+            nodes: nodes.len(),
+            busy,
+            settings: counts.into_iter().map(|(word, of)| (word, most(of))).collect(),
+            findings,
+            clock_hz: (!clocks.is_empty()).then(|| stats::median(&clocks)),
+        }
+    }
+
+    /// True if most nodes of the group were used by other programs, so that the load distinguishes no node.
+    pub(crate) fn are_busy(&self) -> bool {
+        2 * self.busy > self.nodes
+    }
+}
+
+/// Reason in two lengths.
+#[derive(Default)]
+pub(crate) struct Reason {
+    /// At most [`LONGEST_REASON`] characters.
+    pub(crate) short: String,
+    /// A sentence.
+    pub(crate) long: String,
+}
+
+/// Cause with a short word and a description.
+struct Cause {
+    word: String,
+    words: String,
+}
+
+/// Returns the reason for the verdict on a node; empty for a good node.
+pub(crate) fn of(
+    node: &Node<'_>,
+    ranked: &RankedNode,
+    statistics: &[FigureStatistics],
+    peers: &Peers,
+    load: Option<String>,
+) -> Reason {
+    if ranked.verdict == RankVerdict::Good {
+        return Reason::default();
+    }
+    let decided =
+        ranked.deciding.and_then(|at| Some((&statistics[at], ranked.figures[at].as_ref()?)));
+    let Some((of, figure)) = decided else {
+        return Reason {
+            short: "nothing measured".to_owned(),
+            long: "no figure has a result".to_owned(),
+        };
+    };
+    if !figure.is_beyond {
+        let long = "fewer than eight alike nodes, and no reference of such nodes".to_owned();
+        return Reason { short: "no peers or ref".to_owned(), long };
+    }
+    let by_reference = of.is_beyond_reference(figure.value);
+    let share = figure.of_reference.filter(|_| by_reference).unwrap_or(figure.share);
+    let percent = (100.0 * share).floor();
+    let base = if by_reference { "ref" } else { "med" };
+    let value = of.key.unit.in_words(figure.value);
+    let compared = match &of.reference {
+        Some(reference) if by_reference => {
+            let bound = of.key.unit.in_words(reference.bound);
+            format!("{percent} % of the reference, bound {bound}")
+        }
+        _ => format!("{percent} % of the median of {} nodes", of.nodes),
+    };
+    let mut causes = causes(node, ranked, peers);
+    if let Some(load) = load {
+        causes.insert(0, Cause { word: "busy".to_owned(), words: load });
+    }
+    let mut long = format!("{} {value}: {compared}", of.key);
+    for cause in &causes {
+        long.push_str(&format!("; {}", cause.words));
+    }
+    let mut short = format!("{} {percent}% of {base}", of.key.word());
+    if let Some(cause) = causes.first() {
+        short.push_str(&format!(": {}", cause.word));
+    }
+    Reason { short: short.chars().take(LONGEST_REASON).collect(), long }
+}
+
+/// Returns the differences of a node from its peers, the most likely cause first.
+fn causes(node: &Node<'_>, ranked: &RankedNode, peers: &Peers) -> Vec<Cause> {
+    let run = node.latest();
+    let mut causes: Vec<Cause> = Vec::new();
+    let less = ranked.differences.iter().filter(|one| one.is_less);
+    let more = ranked.differences.iter().filter(|one| !one.is_less);
+    let cause = |one: &crate::inventory::InventoryDifference| Cause {
+        word: one.word.to_owned(),
+        words: one.in_words(),
+    };
+    causes.extend(less.map(cause));
+    for id in &run.findings {
+        let others = peers.findings.get(id).copied().unwrap_or_default();
+        let known = FINDINGS.iter().find(|(known, _)| known == id);
+        if let Some((_, word)) = known.filter(|_| 2 * others < peers.nodes) {
+            causes.push(Cause { word: (*word).to_owned(), words: format!("finding {id}") });
+        }
+    }
+    let slow_clock = run.clock_hz.zip(peers.clock_hz).filter(|(own, all)| *own < CLOCK * all);
+    causes.extend(slow_clock.map(|(own, all)| Cause {
+        word: "clock".to_owned(),
+        words: format!("clock {:.2} GHz, peers {:.2} GHz", own / 1e9, all / 1e9),
+    }));
+    for (word, usual) in &peers.settings {
+        if let Some(own) = run.settings.get(word).filter(|own| *own != usual) {
+            let words = format!("{word} {own}, peers {usual}");
+            causes.push(Cause { word: (*word).to_owned(), words });
+        }
+    }
+    causes.extend(more.map(cause));
+    causes
+}

@@ -1,0 +1,184 @@
+//! The lines with which a site's engine measures all its nodes, and with which the records are ranked. Host names come
+//! from the grammar of [`HostList`]; the words of the command are quoted for a shell.
+
+use nodegauge_toolchain::CommandLine;
+use nodegauge_toolchain::mpi::HostList;
+
+/// Program that carries a measurement to nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carrier {
+    /// One step of Slurm inside an allocation.
+    Slurm,
+    /// ReFrame with the shipped check.
+    Reframe,
+    /// ClusterShell.
+    Clush,
+    /// pdsh.
+    Pdsh,
+    /// Ansible, ad hoc.
+    Ansible,
+    /// Flux.
+    Flux,
+    /// PBS.
+    Pbs,
+    /// LSF.
+    Lsf,
+    /// Kubernetes.
+    K8s,
+}
+
+nodegauge_measure::names!(
+    Carrier,
+    "carrier",
+    Slurm = "slurm",
+    Reframe = "reframe",
+    Clush = "clush",
+    Pdsh = "pdsh",
+    Ansible = "ansible",
+    Flux = "flux",
+    Pbs = "pbs",
+    Lsf = "lsf",
+    K8s = "k8s"
+);
+
+/// Command that each node runs unless the user gives one.
+const USUAL: [&str; 2] = ["run", "--quick"];
+/// Line about carriers that were written from their manuals.
+const UNTESTED: &str = "# Written from the manual; not tested with this program.\n";
+
+/// Returns the words of the command that prints the record of a node on its standard output, and nothing else.
+pub fn record_command(program: &str, command: &[String], record: &str) -> CommandLine {
+    let command: Vec<&str> = match command {
+        [] => USUAL.to_vec(),
+        given => given.iter().map(String::as_str).collect(),
+    };
+    let command = match command.as_slice() {
+        ["nodegauge", rest @ ..] => rest.to_vec(),
+        all => all.to_vec(),
+    };
+    CommandLine::new(program, command).with(["--quiet", "--no-save", "--json", record])
+}
+
+/// Returns the lines for a shell. `folder` receives the records.
+pub fn of(carrier: Carrier, nodes: &[String], folder: &str, command: &[String]) -> String {
+    let measure = record_command("nodegauge", command, "-");
+    let folded = HostList::folded(nodes);
+    let within = |name: &str| CommandLine::new(format!("{folder}/{name}"), []).to_string();
+    let quoted = CommandLine::new(folder, []).to_string();
+    let make = format!("mkdir -p {quoted}\n");
+    // One quoted word for programs that pass a command to a shell on the node.
+    let as_word = CommandLine::new(measure.to_string(), []).to_string();
+    let list = nodes.join(" ");
+    let lines = match carrier {
+        Carrier::Slurm => {
+            let words = format!(
+                "--nodes={} --ntasks-per-node=1 --exclusive --nodelist={folded} --kill-on-bad-exit=0 --wait=0",
+                nodes.len()
+            );
+            let files = format!("--output={} --error={}", within("%N.json"), within("%N.log"));
+            format!("{make}srun {words} \\\n    {files} \\\n    {measure}\n")
+        }
+        Carrier::Reframe => {
+            let report = within("report.json");
+            let options = format!("-J nodelist={folded} --distribute --report-file={report}");
+            format!(
+                "{make}reframe -c reframe_nodegauge.py -n NodegaugeStream -r \\\n    {options}\n"
+            )
+        }
+        Carrier::Clush => {
+            format!("{make}clush -w {folded} --outdir={quoted} {as_word} > /dev/null\n")
+        }
+        Carrier::Pdsh => {
+            format!("{make}pdsh -w {folded} {as_word} > {} 2>&1\n", within("all.txt"))
+        }
+        Carrier::Ansible => {
+            let hosts = nodes.join(",");
+            format!("{make}ansible all -i {hosts}, -m command -a {as_word} --tree {quoted}\n")
+        }
+        Carrier::Flux => {
+            let job = format!(
+                "flux submit --nodes=1 --exclusive --requires=\"host:$host\" --output={}\"$host.json\" {measure}",
+                within("")
+            );
+            format!("{UNTESTED}{make}for host in {list}; do\n    {job}\ndone\nflux queue drain\n")
+        }
+        Carrier::Pbs => {
+            let job = format!(
+                "qsub -l select=1:host=\"$host\" -l place=excl -j n -o {}\"$host.json\" -- \"$(command -v nodegauge)\" {}",
+                within(""),
+                arguments(&measure)
+            );
+            format!("{UNTESTED}{make}for host in {list}; do\n    {job}\ndone\n")
+        }
+        Carrier::Lsf => {
+            let job = format!("bsub -m \"$host\" -x -o {}\"$host.out\" {measure}", within(""));
+            format!("{UNTESTED}{make}for host in {list}; do\n    {job}\ndone\n")
+        }
+        Carrier::K8s => return kubernetes(nodes, &measure, &quoted),
+    };
+    let report = if carrier == Carrier::Reframe { within("report.json") } else { quoted };
+    format!("{lines}nodegauge fleet rank {report} --nodes {folded}\n")
+}
+
+fn arguments(command: &CommandLine) -> String {
+    let words = command.arguments().iter().map(|word| CommandLine::new(word.as_str(), []));
+    words.map(|word| word.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the manifests of a job per node. JSON strings are strings of YAML.
+fn kubernetes(nodes: &[String], measure: &CommandLine, folder: &str) -> String {
+    let yaml = |text: &str| serde_json::Value::from(text).to_string();
+    let words: Vec<String> = measure.words().iter().map(|word| yaml(word)).collect();
+    let mut text = format!(
+        "{UNTESTED}# kubectl apply -f THIS; then, when the jobs have ended:\n\
+         #   mkdir -p {folder}; for job in $(kubectl get jobs -l app=nodegauge -o name); do\n\
+         #     kubectl logs \"$job\" > {folder}/\"${{job##*/}}.json\"; done\n\
+         #   nodegauge fleet rank {folder}\n"
+    );
+    for (number, node) in nodes.iter().enumerate() {
+        text.push_str(&format!(
+            "---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: nodegauge-{number:04}\n  \
+             labels: {{app: nodegauge}}\nspec:\n  backoffLimit: 0\n  template:\n    metadata:\n      \
+             labels: {{app: nodegauge}}\n    spec:\n      nodeName: {}\n      restartPolicy: Never\n      \
+             containers:\n        - name: nodegauge\n          image: nodegauge:latest\n          \
+             command: [{}]\n",
+            yaml(node),
+            words.join(", ")
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(carrier: Carrier) -> String {
+        let nodes = ["n01", "n02", "n04"].map(str::to_owned);
+        of(
+            carrier,
+            &nodes,
+            "my fleet",
+            &["stream".to_owned(), "--label".to_owned(), "a=b c".to_owned()],
+        )
+    }
+
+    #[test]
+    fn every_carrier_gets_a_record_per_node_and_the_line_that_ranks_them() {
+        for carrier in Carrier::ALL {
+            let text = lines(*carrier);
+            assert!(text.contains("nodegauge fleet rank 'my fleet"), "{carrier}: {text}");
+            if *carrier != Carrier::Reframe {
+                assert!(text.contains("--no-save"), "{carrier}: {text}");
+                assert!(text.contains("n01") || text.contains("n[01-02,04]"), "{carrier}: {text}");
+            }
+        }
+        let slurm = lines(Carrier::Slurm);
+        assert!(slurm.contains("--nodelist=n[01-02,04] "), "{slurm}");
+        assert!(
+            slurm.contains("nodegauge stream --label 'a=b c' --quiet --no-save --json -"),
+            "{slurm}"
+        );
+        assert!(lines(Carrier::Ansible).contains("-i n01,n02,n04,"));
+    }
+}

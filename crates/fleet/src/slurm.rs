@@ -1,0 +1,354 @@
+//! One exclusive single-node job of Slurm per node: submission, the queue and the state of nodes. `sbatch`, `squeue`,
+//! `sinfo` and `scancel` are run with words, never through a shell.
+//!
+//! A job array cannot address nodes, so that each node has a job with `--nodelist`. Idle nodes come first, and jobs that
+//! wait for busy nodes take at most half of the places in the queue, so that they do not hold up idle nodes. When Slurm
+//! refuses a job because of a limit such as MaxSubmitJobs, the number of jobs in the queue is the new maximum.
+
+use crate::folder::FleetFolder;
+use crate::script::record_command;
+use nodegauge_measure::{Failure, legible};
+use nodegauge_os::describe;
+use nodegauge_toolchain::CommandLine;
+use nodegauge_toolchain::program::{self, ProgramJob, ProgramOutput};
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+/// Time limit of a command of Slurm; a controller that is busy answers within a few seconds.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Job script: it runs its arguments.
+const JOB_SCRIPT: &str = "#!/bin/sh\nexec \"$@\"";
+/// Name of the job script in the state of the folder.
+const JOB_SCRIPT_NAME: &str = "job.sh";
+/// Words in the refusal of a job that another job may not get: it must wait.
+const LIMITS: [&str; 4] =
+    ["MaxSubmit", "job submit limit", "temporarily unable to accept", "MaxJobCount"];
+/// Reasons with which a job waits for a node that will not come by itself.
+const UNAVAILABLE: [&str; 3] = ["ReqNodeNotAvail", "NodeDown", "PartitionDown"];
+
+/// Options of the jobs.
+#[derive(Debug, Clone)]
+pub struct JobOptions {
+    /// Partition; `None` for the default.
+    pub partition: Option<String>,
+    /// Quality of service.
+    pub qos: Option<String>,
+    /// Further options of sbatch.
+    pub more: Vec<String>,
+    /// Time limit of a job in minutes.
+    pub minutes: u32,
+    /// Path of nodegauge on the nodes.
+    pub program: String,
+    /// Command that measures.
+    pub command: Vec<String>,
+}
+
+/// State of a node, as far as it decides about a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeState {
+    /// A job would start immediately.
+    Idle,
+    /// A job must wait for others.
+    Busy,
+    /// A job would not start.
+    Unavailable,
+}
+
+/// Job in the queue, or one that ended within the last minutes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueuedJob {
+    /// State by Slurm's name, e.g. `RUNNING`.
+    pub state: String,
+    /// Reason why it waits or failed.
+    pub reason: String,
+}
+
+impl QueuedJob {
+    /// True if the job may still give a record.
+    pub fn is_active(&self) -> bool {
+        const ACTIVE: [&str; 9] = [
+            "PENDING",
+            "RUNNING",
+            "CONFIGURING",
+            "COMPLETING",
+            "SUSPENDED",
+            "REQUEUED",
+            "RESIZING",
+            "STAGE_OUT",
+            "SIGNALING",
+        ];
+        ACTIVE.contains(&self.state.as_str())
+    }
+
+    /// True if the job waits for a node that is not available.
+    pub fn waits_in_vain(&self) -> bool {
+        self.state == "PENDING" && UNAVAILABLE.iter().any(|word| self.reason.contains(word))
+    }
+}
+
+/// Reason why a job was not accepted.
+#[derive(Debug)]
+pub enum Refusal {
+    /// A limit of the number of jobs is reached.
+    Limit,
+    /// The job is refused for this node.
+    Rejected(String),
+    /// Slurm cannot be asked.
+    Failed(Failure),
+}
+
+/// Runs a program of Slurm.
+fn ask(program: &str, words: Vec<String>) -> Result<ProgramOutput, Failure> {
+    let job = ProgramJob::new(CommandLine::new(program.to_owned(), words), LIMIT);
+    let hint = "check that Slurm's commands work here, e.g. sinfo";
+    let output = program::run(&job, &|| false).map_err(|error| Failure::from(error).hint(hint))?;
+    output.status().map_err(|error| Failure::from(error).hint(hint))?;
+    Ok(output)
+}
+
+/// Runs a program of Slurm that must succeed; returns its output.
+fn answer(program: &str, words: Vec<String>) -> Result<String, Failure> {
+    let output = ask(program, words)?;
+    let status = output.status()?;
+    if status.success() {
+        return Ok(output.stdout);
+    }
+    let why = legible::escaped(output.last_words().trim()).into_owned();
+    Err(Failure::missing(format!("{program} ended with {}: {why}", describe(status)))
+        .hint("check that Slurm's controller answers, e.g. scontrol ping"))
+}
+
+/// Returns the state of all nodes of a partition, or of the default partition.
+///
+/// # Errors
+/// Fails if Slurm does not answer.
+pub fn nodes(partition: Option<&str>) -> Result<BTreeMap<String, NodeState>, Failure> {
+    let mut words =
+        vec!["--noheader".to_owned(), "--Node".to_owned(), "--format=%N|%T|%P".to_owned()];
+    words.extend(partition.map(|name| format!("--partition={name}")));
+    let text = answer("sinfo", words)?;
+    Ok(node_states(&text, partition.is_some()))
+}
+
+/// Parses the output of sinfo. Without a partition, only nodes of the default partition count, which is marked `*`.
+fn node_states(text: &str, is_partition: bool) -> BTreeMap<String, NodeState> {
+    let rows = || {
+        text.lines().filter_map(|line| {
+            let mut cells = line.trim().split('|');
+            Some((cells.next()?, cells.next()?, cells.next()?))
+        })
+    };
+    let has_default = rows().any(|(.., partition)| partition.ends_with('*'));
+    rows()
+        .filter(|(.., partition)| is_partition || !has_default || partition.ends_with('*'))
+        .map(|(node, state, _)| (node.to_owned(), node_state(state)))
+        .collect()
+}
+
+/// Returns the state for Slurm's word, which may end with a mark.
+fn node_state(word: &str) -> NodeState {
+    // A node that does not respond is marked with `*`.
+    if word.ends_with('*') {
+        return NodeState::Unavailable;
+    }
+    let name = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
+    match name {
+        "idle" => NodeState::Idle,
+        "allocated" | "mixed" | "completing" | "reserved" | "planned" => NodeState::Busy,
+        _ => NodeState::Unavailable,
+    }
+}
+
+/// Returns the jobs with a name, by their identifiers.
+///
+/// # Errors
+/// Fails if Slurm does not answer.
+pub fn queue(name: &str) -> Result<HashMap<String, QueuedJob>, Failure> {
+    let words = ["--noheader", "--states=all", "--format=%i|%T|%r"].map(str::to_owned);
+    let text = answer("squeue", words.into_iter().chain([format!("--name={name}")]).collect())?;
+    Ok(queued(&text))
+}
+
+fn queued(text: &str) -> HashMap<String, QueuedJob> {
+    text.lines()
+        .filter_map(|line| {
+            let mut cells = line.trim().splitn(3, '|');
+            let id = cells.next()?.to_owned();
+            let state = cells.next()?.to_owned();
+            let reason = cells.next().unwrap_or_default().to_owned();
+            Some((id, QueuedJob { state, reason }))
+        })
+        .collect()
+}
+
+/// Writes the job script.
+///
+/// # Errors
+/// Fails if it cannot be written.
+pub fn prepare(folder: &FleetFolder) -> Result<(), Failure> {
+    folder.write_state(JOB_SCRIPT_NAME, JOB_SCRIPT)
+}
+
+/// Submits the job of a node; returns its identifier.
+///
+/// # Errors
+/// See [`Refusal`].
+pub fn submit(
+    folder: &FleetFolder,
+    name: &str,
+    host: &str,
+    run: usize,
+    options: &JobOptions,
+) -> Result<String, Refusal> {
+    let words = words(folder, name, host, run, options);
+    let output = ask("sbatch", words).map_err(Refusal::Failed)?;
+    let status = output.status().map_err(|error| Refusal::Failed(error.into()))?;
+    if status.success() {
+        // A cluster's name may follow the identifier.
+        let id = output.stdout.trim().split(';').next().unwrap_or_default().to_owned();
+        return Ok(id);
+    }
+    let said = output.stderr.trim().to_owned();
+    if LIMITS.iter().any(|word| said.contains(word)) {
+        return Err(Refusal::Limit);
+    }
+    let last = said.lines().last().unwrap_or_default();
+    let why = last.rsplit("error: ").next().unwrap_or(last);
+    Err(Refusal::Rejected(legible::escaped(why).into_owned()))
+}
+
+/// Returns the options of sbatch, the job script and its arguments.
+fn words(
+    folder: &FleetFolder,
+    name: &str,
+    host: &str,
+    run: usize,
+    options: &JobOptions,
+) -> Vec<String> {
+    let log = folder.state(&format!("{host}.log")).display().to_string();
+    let record = folder.record(host, run).display().to_string();
+    let mut words = vec![
+        "--parsable".to_owned(),
+        format!("--job-name={name}"),
+        "--nodes=1".to_owned(),
+        "--ntasks=1".to_owned(),
+        "--exclusive".to_owned(),
+        "--no-requeue".to_owned(),
+        format!("--nodelist={host}"),
+        format!("--time={}", options.minutes),
+        // Percent signs are patterns of sbatch.
+        format!("--output={}", log.replace('%', "%%")),
+        format!("--chdir={}", folder.path().display()),
+    ];
+    words.extend(options.partition.iter().map(|one| format!("--partition={one}")));
+    words.extend(options.qos.iter().map(|one| format!("--qos={one}")));
+    words.extend(options.more.iter().cloned());
+    words.push(folder.state(JOB_SCRIPT_NAME).display().to_string());
+    let measure = record_command(&options.program, &options.command, &record);
+    words.extend(measure.words().iter().cloned());
+    words
+}
+
+/// Cancels a job; failures are ignored, because the job may have ended.
+pub fn cancel(id: &str) {
+    let _ = ask("scancel", vec![id.to_owned()]);
+}
+
+/// Returns the nodes for which a job is submitted next, in this order: idle nodes, then busy nodes as far as they do not
+/// fill more than half of the places.
+pub fn next<'a>(
+    waiting: &[&'a str],
+    states: &BTreeMap<String, NodeState>,
+    active: usize,
+    waiting_for_busy: usize,
+    most: usize,
+) -> Vec<&'a str> {
+    let free = most.saturating_sub(active);
+    let of = |wanted: NodeState| {
+        waiting.iter().copied().filter(move |host| states.get(*host) == Some(&wanted))
+    };
+    let mut chosen: Vec<&str> = of(NodeState::Idle).take(free).collect();
+    let places = (most / 2).max(1).saturating_sub(waiting_for_busy);
+    let left = (free - chosen.len()).min(places);
+    chosen.extend(of(NodeState::Busy).take(left));
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn states_of_nodes_are_those_of_the_default_partition() {
+        let text = "n1|idle|all*\nn2|mixed|all*\nn3|down*|all*\nn4|drained|all*\nn5|idle~|all*\nn6|idle|gpu\n\
+                    n7|idle*|all*\n";
+        let states = node_states(text, false);
+        let of = |node: &str| states.get(node).copied();
+        assert_eq!(of("n1"), Some(NodeState::Idle));
+        assert_eq!(of("n2"), Some(NodeState::Busy));
+        assert_eq!(of("n3"), Some(NodeState::Unavailable));
+        assert_eq!(of("n4"), Some(NodeState::Unavailable));
+        assert_eq!(of("n5"), Some(NodeState::Idle));
+        assert_eq!(of("n6"), None);
+        assert_eq!(of("n7"), Some(NodeState::Unavailable));
+        assert_eq!(node_states("n6|idle|gpu\n", true).len(), 1);
+    }
+
+    #[test]
+    fn idle_nodes_come_first_and_busy_ones_leave_places() {
+        let states = BTreeMap::from(
+            [
+                ("a", NodeState::Busy),
+                ("b", NodeState::Busy),
+                ("c", NodeState::Idle),
+                ("d", NodeState::Busy),
+            ]
+            .map(|(name, state)| (name.to_owned(), state)),
+        );
+        let waiting = ["a", "b", "c", "d"];
+        assert_eq!(next(&waiting, &states, 0, 0, 4), ["c", "a", "b"]);
+        assert_eq!(next(&waiting, &states, 2, 2, 4), ["c"]);
+        assert_eq!(next(&waiting, &states, 4, 2, 4), Vec::<&str>::new());
+        assert_eq!(next(&["a"], &states, 0, 0, 1), ["a"]);
+    }
+
+    #[test]
+    fn a_job_has_words_and_no_shell_text() {
+        let folder = FleetFolder::at(Path::new("/shared/50%"));
+        let options = JobOptions {
+            partition: None,
+            qos: Some("low".to_owned()),
+            more: vec!["--account=ops".to_owned()],
+            minutes: 10,
+            program: "/opt/nodegauge".to_owned(),
+            command: Vec::new(),
+        };
+        let words = words(&folder, "name", "n1", 2, &options);
+        let script = words.iter().position(|word| word.ends_with("/.fleet/job.sh")).unwrap();
+        assert!(words.contains(&"--output=/shared/50%%/.fleet/n1.log".to_owned()));
+        assert!(words[..script].contains(&"--account=ops".to_owned()));
+        assert_eq!(
+            words[script + 1..],
+            [
+                "/opt/nodegauge",
+                "run",
+                "--quick",
+                "--quiet",
+                "--no-save",
+                "--json",
+                "/shared/50%/n1.2.json"
+            ]
+        );
+    }
+
+    #[test]
+    fn jobs_that_wait_for_a_dead_node_are_recognised() {
+        let all = queued(
+            "7|PENDING|ReqNodeNotAvail, UnavailableNodes:n3\n8|RUNNING|None\n9|TIMEOUT|TimeLimit\n",
+        );
+        assert!(all["7"].is_active() && all["7"].waits_in_vain());
+        assert!(all["8"].is_active() && !all["8"].waits_in_vain());
+        assert!(!all["9"].is_active());
+    }
+}

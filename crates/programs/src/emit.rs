@@ -1,0 +1,96 @@
+//! Command lines that run the program as under a combination, without nodegauge.
+
+use crate::arrangement::{Arrangement, Places};
+use crate::plan::ProgramSweep;
+use crate::view;
+use nodegauge_machine::Topology;
+use nodegauge_measure::record::Record;
+use nodegauge_placement::emit::{self, script};
+use nodegauge_toolchain::CommandLine;
+use nodegauge_toolchain::mpi::LauncherKind;
+
+/// Remark for a setting that no usual command makes.
+const WITHOUT_HUGE_PAGES: &str = "# transparent huge pages were off: prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) in the program does the same\n";
+
+/// Command line of a combination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmittedCommand {
+    /// Values on all axes.
+    under: String,
+    /// Command line, or a shell script for ranks.
+    text: String,
+}
+
+/// Returns the command line of the fastest combination of a record; `None` if nothing was measured.
+pub fn winner<'c>(record: &Record, commands: &'c [EmittedCommand]) -> Option<&'c str> {
+    let under = view::name_of_fastest(record)?;
+    commands.iter().find(|command| command.under == under).map(|command| command.text.as_str())
+}
+
+impl ProgramSweep {
+    /// Returns the command lines of all combinations.
+    pub fn commands(&self, topology: &Topology) -> Vec<EmittedCommand> {
+        let command = |cell: &Arrangement| EmittedCommand {
+            under: cell.in_words(),
+            text: self.command(cell, topology),
+        };
+        self.cells.iter().map(command).collect()
+    }
+
+    fn command(&self, cell: &Arrangement, topology: &Topology) -> String {
+        let remark = if cell.without_huge_pages { WITHOUT_HUGE_PAGES } else { "" };
+        let Places::Ranks(plan) = &cell.places else {
+            let place = cell.placed().first();
+            let numactl = place.map(emit::numactl).unwrap_or_default();
+            let words = [variables(cell), numactl, self.program.words().to_vec()].concat();
+            return format!("{remark}{}\n", line(&words));
+        };
+        let text = match self.launcher.as_ref().map(|launcher| launcher.launcher.kind) {
+            Some(LauncherKind::OpenMpi) => script::openmpi(plan, topology),
+            Some(LauncherKind::Hydra) => script::mpich(plan),
+            Some(LauncherKind::Slurm) => script::slurm(plan),
+            None => script::numactl(plan),
+        };
+        // The program is part of this script, so that the remark on its arguments does not apply.
+        let is_remark = |line: &&str| line.starts_with('#') && !line.contains("FILE PROGRAM");
+        let head: String = text
+            .lines()
+            .take_while(|line| line.starts_with('#'))
+            .filter(is_remark)
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let body = text
+            .trim_start_matches(|c| c != '\n')
+            .lines()
+            .skip_while(|line| line.is_empty() || line.starts_with('#'));
+        let body: String = body.map(|line| format!("{line}\n")).collect();
+        let program = [variables(cell), self.program.words().to_vec()].concat();
+        format!("{head}{remark}set -- {}\n{body}", line(&program))
+    }
+}
+
+/// Returns the words that set and remove the variables of a combination.
+fn variables(cell: &Arrangement) -> Vec<String> {
+    let is_set = |name: &str| std::env::var_os(name).is_some();
+    let mut words = Vec::new();
+    for (name, value) in &cell.variables {
+        match value {
+            Some(value) => words.push(format!("{name}={value}")),
+            None if is_set(name) => {
+                words.splice(0..0, ["-u".to_owned(), name.clone()]).for_each(drop)
+            }
+            None => {}
+        }
+    }
+    if !words.is_empty() {
+        words.insert(0, "env".to_owned());
+    }
+    words
+}
+
+/// Returns words with the quotes that a shell requires.
+fn line(words: &[String]) -> String {
+    words.split_first().map_or_else(String::new, |(program, arguments)| {
+        CommandLine::new(program.clone(), arguments.to_vec()).to_string()
+    })
+}

@@ -1,0 +1,183 @@
+//! Figure of a run of the program: its elapsed time, or a number in its output.
+
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::{Failure, Unit};
+use nodegauge_toolchain::program::ProgramOutput;
+use regex::{Regex, RegexBuilder};
+use std::str::FromStr;
+
+/// Maximum length of quoted output in a reason, in characters.
+const QUOTED: usize = 60;
+
+/// Unit of a number in the output of a program, with a prefix: `GB/s`, `ms`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FigureUnit {
+    /// Unit of the figure in the record.
+    pub unit: Unit,
+    /// Number of these units in the unit of the output.
+    scale: f64,
+}
+
+impl Default for FigureUnit {
+    /// A plain number, of which more is better.
+    fn default() -> Self {
+        Self { unit: Unit::Factor, scale: 1.0 }
+    }
+}
+
+impl FromStr for FigureUnit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const PREFIXES: [(&str, f64); 8] = [
+            ("", 1.0),
+            ("k", 1e3),
+            ("M", 1e6),
+            ("G", 1e9),
+            ("T", 1e12),
+            ("m", 1e-3),
+            ("u", 1e-6),
+            ("n", 1e-9),
+        ];
+        let found = PREFIXES.iter().find_map(|(prefix, scale)| {
+            let unit = Unit::of_symbol(text.strip_prefix(prefix)?)?;
+            Some(Self { unit, scale: *scale })
+        });
+        found.ok_or_else(|| {
+            let known: Vec<&str> = Unit::ALL.iter().map(|unit| unit.symbol()).collect();
+            format!("expected {}, with or without a prefix, e.g. GB/s or ms", known.join(", "))
+        })
+    }
+}
+
+/// Source of the figure of a run.
+#[derive(Debug, Clone, Default)]
+pub struct FigureSource {
+    pattern: Option<Regex>,
+    /// Unit of the figure.
+    pub unit: FigureUnit,
+}
+
+impl FigureSource {
+    /// Returns the elapsed time of a run as its figure.
+    pub fn elapsed() -> Self {
+        Self { pattern: None, unit: FigureUnit { unit: Unit::Seconds, scale: 1.0 } }
+    }
+
+    /// Returns the number that the group of a regular expression matches as the figure.
+    ///
+    /// # Errors
+    /// Fails if the expression has a syntax error, or not exactly one group.
+    pub fn matched(pattern: &str, unit: FigureUnit) -> Result<Self, Failure> {
+        const HINT: &str = "e.g. --figure 'Triad: +([0-9.]+)'";
+        let compiled = RegexBuilder::new(pattern).multi_line(true).build().map_err(|cause| {
+            // The last line of the error is the reason; the lines before it repeat the expression.
+            let reason = cause.to_string();
+            let reason = reason.lines().last().unwrap_or_default();
+            let reason = reason.trim_start_matches("error: ");
+            Failure::usage(format!("--figure {pattern:?}: {reason}")).hint(HINT)
+        })?;
+        match compiled.captures_len() - 1 {
+            1 => Ok(Self { pattern: Some(compiled), unit }),
+            groups => Err(Failure::usage(format!(
+                "--figure {pattern:?} has {groups} groups: expected one, around the number"
+            ))
+            .hint(format!("{HINT}; a group that only joins is (?:...)"))),
+        }
+    }
+
+    /// Returns the regular expression; `None` for elapsed time.
+    pub fn pattern(&self) -> Option<&str> {
+        self.pattern.as_ref().map(Regex::as_str)
+    }
+
+    /// Returns the figure of a run that succeeded, in the unit of the figure; otherwise the reason why there is none.
+    pub fn read(&self, output: &ProgramOutput) -> Result<f64, String> {
+        match &self.pattern {
+            None => Ok(output.seconds.0),
+            Some(pattern) => Ok(number(pattern, &output.stdout)? * self.unit.scale),
+        }
+    }
+
+    /// Returns a number that is proportional to the time for a unit of work.
+    pub fn cost(&self, figure: f64) -> f64 {
+        if self.unit.unit == Unit::Seconds { figure } else { figure.recip() }
+    }
+}
+
+/// Returns the only number that the group matches.
+fn number(pattern: &Regex, text: &str) -> Result<f64, String> {
+    let mut found = pattern.captures_iter(text).filter_map(|groups| groups.get(1));
+    let Some(first) = found.next() else {
+        let lines = counted(text.lines().count(), "line");
+        let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        return Err(format!(
+            "no match of --figure in {lines} of output; the last is {:?}",
+            cut(last)
+        ));
+    };
+    if let Some(second) = found.next() {
+        let matches = 2 + found.count();
+        return Err(format!(
+            "{matches} matches of --figure instead of one: {:?}, {:?}",
+            cut(first.as_str()),
+            cut(second.as_str())
+        ));
+    }
+    // Fortran prints exponents with D.
+    let word = first.as_str().trim().replace(['D', 'd'], "e");
+    match word.parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+        _ => Err(format!("--figure matches {:?}: expected a number above 0", cut(first.as_str()))),
+    }
+}
+
+/// Returns the beginning of a text.
+fn cut(text: &str) -> String {
+    text.chars().take(QUOTED).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pattern: &str, text: &str) -> Result<f64, String> {
+        let source = FigureSource::matched(pattern, FigureUnit::default()).unwrap();
+        number(source.pattern.as_ref().unwrap(), text)
+    }
+
+    #[test]
+    fn the_only_number_that_matches_is_the_figure() {
+        assert_eq!(of("^Triad: +([0-9.]+)", "Copy: 1\nTriad:   12345.6  0.1\n"), Ok(12345.6));
+        assert_eq!(of(r"t = (\S+)", "t = 1.5D-03\n"), Ok(0.0015));
+        let none = of(r"rate (\d+)", "one\ntwo\n\n").unwrap_err();
+        assert_eq!(none, "no match of --figure in 3 lines of output; the last is \"two\"");
+        let two = of(r"rate (\d+)", "rate 1 rate 2 rate 3").unwrap_err();
+        assert_eq!(two, "3 matches of --figure instead of one: \"1\", \"2\"");
+        for text in ["rate nan", "rate -1", "rate 0", "rate fast"] {
+            assert!(of(r"rate (\S+)", text).unwrap_err().contains("expected a number"), "{text}");
+        }
+    }
+
+    #[test]
+    fn expressions_need_one_group() {
+        for (pattern, reason) in [
+            ("rate", "has 0 groups"),
+            ("(a)(b)", "has 2 groups"),
+            ("(a", "unclosed group"),
+            ("(a{1000}){1000}", "size limit"),
+        ] {
+            let error = FigureSource::matched(pattern, FigureUnit::default()).unwrap_err();
+            assert!(error.to_string().contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn units_have_prefixes() {
+        let of = |text: &str| text.parse::<FigureUnit>();
+        assert_eq!(of("GB/s"), Ok(FigureUnit { unit: Unit::BytesPerSecond, scale: 1e9 }));
+        assert_eq!(of("ms"), Ok(FigureUnit { unit: Unit::Seconds, scale: 1e-3 }));
+        assert_eq!(of("msg/s").unwrap().unit, Unit::MessagesPerSecond);
+        assert!(of("furlongs").unwrap_err().contains("FLOP/s"));
+    }
+}

@@ -1,0 +1,31 @@
+//! The user's own program under placements and settings: the program runs under every combination of the values of up
+//! to three axes, in rounds that contain each combination once, and the speeds are compared with the first combination.
+//!
+//! The program is neither modified nor linked. Placement is applied from outside, as taskset, numactl and MPI launchers
+//! do: the program and its threads inherit CPUs, memory policy and pages.
+#![forbid(unsafe_code)]
+
+mod arrangement;
+pub mod axis;
+pub mod config;
+mod emit;
+mod figure;
+mod gauge;
+mod placed;
+mod plan;
+mod result;
+mod view;
+
+pub use arrangement::ProgramOptions;
+pub use emit::{EmittedCommand, winner};
+pub use figure::{FigureSource, FigureUnit};
+pub use gauge::Programs;
+pub use placed::{COMMAND, serve};
+pub use plan::{ProgramSweep, SweepLimits};
+
+/// Name of the gauge in records.
+pub const GAUGE: &str = "program";
+/// Name of the figure for the speed relative to the first combination.
+const RELATIVE: &str = "relative";
+/// Name of the test in records.
+pub const TEST: &str = "sweep";

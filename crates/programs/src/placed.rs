@@ -1,0 +1,167 @@
+//! Processes of the program that place themselves: the ranks that an MPI launcher starts, and copies without a launcher.
+//!
+//! A launcher starts this program in place of the user's program, with a file that contains the places. The process
+//! binds itself, sets its memory policy, and then executes the user's program. The result is the same under every
+//! launcher, because none of them has options for all policies.
+
+use crate::arrangement::{Arrangement, Change, Places};
+use nodegauge_machine::CpuId;
+use nodegauge_machine::devices::LOCAL_RANK;
+use nodegauge_measure::{Failure, FailureKind};
+use nodegauge_os::{ChildPlace, disable_huge_pages, read_file};
+use nodegauge_placement::{MemoryPolicy, RankPlace, emit, pin_current_thread};
+use serde::{Deserialize, Serialize};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+
+/// Name of the hidden command that starts placed processes.
+pub const COMMAND: &str = "start-placed";
+/// Variables that tell a copy its number and the number of copies.
+const RANK: &str = "NODEGAUGE_RANK";
+const RANKS: &str = "NODEGAUGE_RANKS";
+/// Maximum length of the file with the places.
+const LONGEST: u64 = 64 << 20;
+
+/// Place of a process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Placed {
+    cpus: Option<Vec<u32>>,
+    memory: MemoryPolicy,
+    variables: Vec<Change>,
+}
+
+/// Places of all processes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PlacedProcesses {
+    processes: Vec<Placed>,
+    without_huge_pages: bool,
+    /// True if there is no launcher, so that one process starts all.
+    copies: bool,
+}
+
+impl PlacedProcesses {
+    /// Returns the places of the ranks of an arrangement; `None` for a single process.
+    pub fn of(arrangement: &Arrangement, has_launcher: bool) -> Option<Self> {
+        let Places::Ranks(plan) = &arrangement.places else { return None };
+        let process = |place: &RankPlace| Placed {
+            cpus: place.bound_cpus().map(|cpus| cpus.iter().map(|cpu| cpu.0).collect()),
+            memory: place.memory.clone(),
+            variables: emit::threads_within(place)
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), Some(value)))
+                .collect(),
+        };
+        Some(Self {
+            processes: plan.ranks.iter().map(process).collect(),
+            without_huge_pages: arrangement.without_huge_pages,
+            copies: !has_launcher,
+        })
+    }
+
+    /// Returns the content of the file.
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_else(|error| unreachable!("plain data: {error}"))
+    }
+}
+
+/// Executes the user's program as the file of places says; the hidden command. Returns the exit status of copies.
+///
+/// # Errors
+/// Fails if the file cannot be read, if the kernel refuses a setting, and if the program cannot be started.
+pub fn serve(file: &Path, program: &[String]) -> Result<u8, Failure> {
+    let content = read_file(file, LONGEST)
+        .map_err(|cause| Failure::missing(format!("cannot read {file:?}")).cause(cause))?;
+    let all: PlacedProcesses = serde_json::from_slice(&content).map_err(|cause| {
+        Failure::usage(format!("{file:?} is not a file of places")).cause(cause)
+    })?;
+    let Some((name, arguments)) = program.split_first() else {
+        return Err(Failure::usage("expected a program"));
+    };
+    let mut command = Command::new(name);
+    command.args(arguments);
+    if all.copies {
+        return copies(&all, name, arguments);
+    }
+    let rank = local_rank()?;
+    let place = &all.processes[rank % all.processes.len().max(1)];
+    if let Some(cpus) = &place.cpus {
+        let cpus: Vec<CpuId> = cpus.iter().map(|cpu| CpuId(*cpu)).collect();
+        pin_current_thread(&cpus).map_err(Failure::missing)?;
+    }
+    let refused = |cause: nodegauge_os::SysError| {
+        Failure::missing(format!("cannot set the memory policy {}", place.memory)).cause(cause)
+    };
+    place.memory.apply_to_thread().map_err(refused)?;
+    if all.without_huge_pages {
+        disable_huge_pages().map_err(|cause| {
+            Failure::missing("cannot disable transparent huge pages").cause(cause)
+        })?;
+    }
+    change(&mut command, &place.variables);
+    Err(cannot_start(name, command.exec()))
+}
+
+/// Starts a copy of the program at each place, and waits for all.
+fn copies(all: &PlacedProcesses, name: &str, arguments: &[String]) -> Result<u8, Failure> {
+    let mut children: Vec<Child> = Vec::new();
+    for (rank, place) in all.processes.iter().enumerate() {
+        let mut command = Command::new(name);
+        command.args(arguments);
+        command.env(RANK, rank.to_string()).env(RANKS, all.processes.len().to_string());
+        change(&mut command, &place.variables);
+        let child_place = ChildPlace {
+            cpus: place.cpus.clone(),
+            memory: place.memory.in_kernel_form(),
+            without_huge_pages: all.without_huge_pages,
+        };
+        child_place.apply_to(&mut command).map_err(Failure::missing)?;
+        // Copies that have started end with this process.
+        children.push(command.spawn().map_err(|cause| cannot_start(name, cause))?);
+    }
+    let mut first = 0;
+    for child in &mut children {
+        let status = child.wait().map_err(|cause| cannot_start(name, cause))?;
+        first = if first == 0 { code(status) } else { first };
+    }
+    Ok(first)
+}
+
+/// Returns the exit code of a process, as a shell reports it.
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+fn change(command: &mut Command, variables: &[Change]) {
+    for (name, value) in variables {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+}
+
+fn cannot_start(name: &str, cause: std::io::Error) -> Failure {
+    Failure::missing(format!("cannot start {name}")).cause(cause).kind(FailureKind::Missing)
+}
+
+/// Returns the number of this rank on its node.
+fn local_rank() -> Result<usize, Failure> {
+    let own = LOCAL_RANK.iter().find_map(|name| std::env::var(name).ok()?.parse().ok());
+    own.ok_or_else(|| {
+        Failure::usage("the launcher does not tell the number of a rank on its node")
+            .hint("use an mpirun of Open MPI or MPICH, or srun")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_that_of_a_shell() {
+        assert_eq!(code(ExitStatus::from_raw(3 << 8)), 3);
+        assert_eq!(code(ExitStatus::from_raw(9)), 137);
+    }
+}

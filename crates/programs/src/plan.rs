@@ -1,0 +1,265 @@
+//! The runs of a sweep: a warm-up of every combination, then rounds that contain each combination once, in random order.
+
+use crate::arrangement::{Arrangement, ProgramOptions};
+use crate::figure::FigureSource;
+use crate::placed::{COMMAND, PlacedProcesses};
+use crate::result::{self, CellRuns, SweptProgram};
+use crate::{GAUGE, RELATIVE, TEST};
+use nodegauge_analysis::expect::Figures;
+use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_machine::Topology;
+use nodegauge_measure::progress::SharedObserver;
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Budget, Limits, Schedule, policy};
+use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
+use nodegauge_placement::{Bind, RankPlan};
+use nodegauge_toolchain::mpi::{MpiProgram, RankPlaces};
+use nodegauge_toolchain::program::{self, ProgramJob, ProgramOutput};
+use nodegauge_toolchain::watchdog::Watchdog;
+use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason, Scratch};
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Rounds that are measured by default, even if they exceed the default budget. Five ratios give an interval that is
+/// 1.4 times as wide as that of many.
+const ROUNDS: u32 = 5;
+/// Minimum number of rounds for a verdict.
+pub(crate) const LEAST_ROUNDS: usize = 3;
+
+/// Limits of time and samples of a sweep.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SweepLimits {
+    /// Time for the whole sweep, if the user set it.
+    pub budget: Option<Duration>,
+    /// Exact number of rounds, independent of the time.
+    pub samples: Option<usize>,
+    /// Time limit of a run of the program.
+    pub run: Duration,
+}
+
+impl SweepLimits {
+    /// Default time limit of a run.
+    pub const RUN: Duration = Duration::from_secs(600);
+}
+
+/// Planned sweep of a program.
+pub struct ProgramSweep {
+    pub(crate) program: CommandLine,
+    pub(crate) figure: FigureSource,
+    pub(crate) cells: Vec<Arrangement>,
+    pub(crate) launcher: Option<MpiProgram>,
+    /// Path of this program, which ranks start to place themselves.
+    own: PathBuf,
+    limits: SweepLimits,
+    notices: Vec<Notice>,
+}
+
+/// Result of a run of the program.
+enum ProgramRun {
+    /// The run succeeded.
+    Measured { seconds: Seconds, figure: f64 },
+    /// The run failed, for this reason.
+    Failed(String),
+    /// The user ended the sweep.
+    Interrupted,
+}
+
+impl ProgramSweep {
+    /// Default time for a sweep of a short program.
+    pub const BUDGET: Duration = Duration::from_secs(60);
+
+    /// Plans a sweep. `launcher` finds the launcher of the ranks if an arrangement has ranks; it returns `None` if the
+    /// ranks are started without a launcher.
+    ///
+    /// # Errors
+    /// Fails if the node supports no combination, or if the launcher is missing.
+    pub fn new(
+        site: &Site,
+        program: CommandLine,
+        options: &ProgramOptions,
+        figure: FigureSource,
+        limits: SweepLimits,
+        launcher: impl FnOnce() -> Result<Option<MpiProgram>, Failure>,
+    ) -> Result<Self, Failure> {
+        let (cells, notices) = options.arrangements(&site.topology, &site.root)?;
+        let has_ranks = cells.iter().any(|cell| cell.ranks().is_some());
+        let launcher = if has_ranks { launcher()? } else { None };
+        let own = std::env::current_exe().map_err(|cause| {
+            Failure::missing("cannot find the executable of nodegauge").cause(cause)
+        })?;
+        Ok(Self { program, figure, cells, launcher, own, limits, notices })
+    }
+
+    /// Returns the job of a cell. `places` is the file with the places of its ranks.
+    fn job<'a>(
+        &'a self,
+        cell: &Arrangement,
+        places: Option<&PathBuf>,
+        topology: &'a Topology,
+    ) -> ProgramJob<'a> {
+        let path = |path: &PathBuf| path.display().to_string();
+        let program = match places {
+            Some(file) => {
+                CommandLine::new(path(&self.own), [COMMAND.to_owned(), path(file), "--".to_owned()])
+                    .with(self.program.words().iter().cloned())
+            }
+            None => self.program.clone(),
+        };
+        let mut job =
+            ProgramJob::new(program, self.limits.run).with_environment(cell.variables.clone());
+        job.place = Some(cell.child_place());
+        match (&self.launcher, &cell.places) {
+            (Some(launcher), crate::arrangement::Places::Ranks(plan)) => {
+                let plan = Cow::Owned(unbound(plan));
+                job.launched(launcher.launch(RankPlaces::Planned { plan, topology }))
+            }
+            _ => job,
+        }
+    }
+
+    /// Runs the program once.
+    fn run_once(
+        &self,
+        job: &ProgramJob<'_>,
+        interrupted: &dyn Fn() -> bool,
+    ) -> (ProgramRun, String) {
+        let output = match program::run(job, interrupted) {
+            Ok(output) => output,
+            Err(error) => {
+                return (ProgramRun::Failed(error.to_string().replace('\n', " ")), String::new());
+            }
+        };
+        let command = output.command();
+        (self.judged(&output), command)
+    }
+
+    fn judged(&self, output: &ProgramOutput) -> ProgramRun {
+        if output.end == ChildEnd::Killed(KillReason::Interrupted) {
+            return ProgramRun::Interrupted;
+        }
+        if !matches!(output.end, ChildEnd::Exited(status) if status.success()) {
+            let last = output.last_words().replace('\n', " ");
+            let said = if last.is_empty() { String::new() } else { format!(": {last}") };
+            return ProgramRun::Failed(format!("{}{said}", output.status_text()));
+        }
+        match self.figure.read(output) {
+            Ok(figure) => ProgramRun::Measured { seconds: output.seconds, figure },
+            Err(reason) => ProgramRun::Failed(reason),
+        }
+    }
+}
+
+/// Returns the plan with ranks that are not bound, for a launcher whose ranks place themselves.
+fn unbound(plan: &RankPlan) -> RankPlan {
+    let mut plan = plan.clone();
+    for rank in &mut plan.ranks {
+        rank.placement.bind = Bind::None;
+        rank.memory = nodegauge_placement::MemoryPolicy::Default;
+    }
+    plan
+}
+
+impl Planned for ProgramSweep {
+    fn foreseen(&self) -> Foreseen {
+        Foreseen { time: self.limits.budget, memory: None }
+    }
+
+    fn figures(&self, _: &Site) -> Vec<Figures> {
+        const UNITS: &[Unit] = &Unit::ALL;
+        vec![Figures::new(GAUGE, TEST, ["elapsed", "figure", RELATIVE], UNITS)]
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let _watchdog = Watchdog::start(&self.own);
+        let scratch = Scratch::new()?;
+        let mut jobs = Vec::new();
+        for (number, cell) in self.cells.iter().enumerate() {
+            let mut file = None;
+            if let Some(placed) = PlacedProcesses::of(cell, self.launcher.is_some()) {
+                let path = scratch.write(&format!("places-{number}.json"), &placed.text())?;
+                file = Some(path);
+            }
+            jobs.push(self.job(cell, file.as_ref(), &site.topology));
+        }
+        let shared = SharedObserver::new(observer);
+        let interrupted = || (&shared).interrupted();
+        let mut limits =
+            Limits::of(Budget::of(self.limits.budget, Self::BUDGET), self.limits.samples);
+        let mut runs = vec![CellRuns::default(); jobs.len()];
+        let count = counted(jobs.len(), "combination");
+        (&mut &shared).phase(&format!("warm-up of {count}"));
+        for (number, job) in jobs.iter().enumerate() {
+            let (ended, command) = self.run_once(job, &interrupted);
+            runs[number].command = command;
+            match ended {
+                ProgramRun::Measured { .. } => {}
+                ProgramRun::Failed(reason) => runs[number].failure = Some(reason),
+                ProgramRun::Interrupted => return Ok(Outcome::interrupted()),
+            }
+            (&mut &shared).progress((number + 1) as f64 / jobs.len() as f64, "");
+        }
+        let warm_up = limits.elapsed();
+        if self.limits.budget.is_none() {
+            limits.budget = limits.budget.max(warm_up * (ROUNDS + 1));
+        }
+        let mut schedule = Schedule::new(policy::PROGRAMS, limits, jobs.len());
+        for (number, cell) in runs.iter().enumerate() {
+            if cell.failure.is_some() {
+                schedule.leave_out(number);
+            }
+        }
+        (&mut &shared).phase(&format!("{count}, interleaved"));
+        let ended: Result<_, Failure> = schedule.run(&mut &shared, None, |turn| {
+            let (ended, _) = self.run_once(&jobs[turn.cell], &interrupted);
+            let cell = &mut runs[turn.cell];
+            Ok(match ended {
+                ProgramRun::Measured { seconds, figure } => {
+                    cell.seconds.push(seconds.0);
+                    cell.figures.push(figure);
+                    vec![Sample::of_times(vec![self.figure.cost(figure)])]
+                }
+                ProgramRun::Failed(reason) => {
+                    cell.failure = Some(reason);
+                    Vec::new()
+                }
+                ProgramRun::Interrupted => Vec::new(),
+            })
+        });
+        let stop = if interrupted() {
+            Some(nodegauge_measure::repeat::Stop::Interrupted)
+        } else {
+            Some(ended?)
+        };
+        drop(jobs);
+        let mut outcome = Outcome { stop, notices: self.notices.clone(), ..Outcome::default() };
+        let swept =
+            SweptProgram { program: &self.program, figure: &self.figure, cells: &self.cells };
+        outcome.measurements = result::figures(&swept, &runs, stop);
+        outcome.notices.extend(self.too_few(&runs, warm_up));
+        Ok(outcome)
+    }
+}
+
+impl ProgramSweep {
+    /// Returns a notice if there are too few rounds for a verdict.
+    fn too_few(&self, runs: &[CellRuns], warm_up: Duration) -> Option<Notice> {
+        let measured = runs.iter().filter(|cell| cell.failure.is_none());
+        let rounds = measured.map(|cell| cell.figures.len()).min()?;
+        if rounds >= LEAST_ROUNDS || runs.len() < 2 {
+            return None;
+        }
+        if self.limits.samples.is_some() {
+            let text = format!("{}: too few for a verdict", counted(rounds, "round"));
+            let notice = Notice::new(NoticeId::Budget, GAUGE, text);
+            return Some(notice.hint(format!("--samples {ROUNDS}, or leave out --samples")));
+        }
+        let enough = warm_up.as_secs_f64() * f64::from(ROUNDS + 1) * 1.1;
+        let text = format!("{} in the time: too few for a verdict", counted(rounds, "round"));
+        Some(
+            Notice::new(NoticeId::Budget, GAUGE, text)
+                .hint(format!("--budget {:.0} is enough for {ROUNDS} rounds", enough.ceil())),
+        )
+    }
+}

@@ -1,0 +1,258 @@
+//! View of a sweep of a program: a table with one row per combination, a chart over a numeric axis, and the winner.
+
+use crate::config::ProgramConfig;
+use crate::{GAUGE, RELATIVE, TEST};
+use nodegauge_analysis::ratio::closing::interval_in_words;
+use nodegauge_analysis::ratio::speed::Speed;
+use nodegauge_gauge::Detail;
+use nodegauge_gauge::view::{
+    Chart, ChartSeries, DotConnection, Scale, Section, Table, TableCell, Tone, grouped, summary,
+};
+use nodegauge_measure::quantity::{counted, significant};
+use nodegauge_measure::record::{Measurement, Record, Status};
+use nodegauge_measure::stats::Better;
+use nodegauge_measure::{Seconds, Unit};
+
+/// Letters of the series of a chart.
+const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
+
+/// Combination of a sweep: its figure, and its speed relative to the baseline.
+struct Row<'r> {
+    figure: &'r Measurement,
+    config: ProgramConfig,
+    relative: Option<(&'r Measurement, ProgramConfig)>,
+}
+
+impl Row<'_> {
+    fn name(&self) -> &str {
+        self.config.under.as_deref().unwrap_or("?")
+    }
+
+    fn verdict(&self) -> Option<Speed> {
+        self.relative.as_ref()?.1.verdict.as_ref()?.parse().ok()
+    }
+}
+
+/// Returns the combinations of the sweep of a record.
+fn rows(record: &Record) -> Vec<Row<'_>> {
+    let own = || record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
+    let ratios: Vec<(&Measurement, ProgramConfig)> =
+        own().filter(|m| m.name == RELATIVE).map(|m| (m, m.read_config())).collect();
+    let mut rows = Vec::new();
+    for figure in own().filter(|m| m.name != RELATIVE) {
+        let config: ProgramConfig = figure.read_config();
+        let relative = ratios.iter().find(|(_, other)| other.under == config.under).cloned();
+        rows.push(Row { figure, config, relative });
+    }
+    rows
+}
+
+/// Returns the sections of the page; none if the record has no such figures.
+pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
+    let rows = rows(record);
+    let Some(first) = rows.first() else { return Vec::new() };
+    let mut section = Section::new(TEST);
+    section.push(table(&rows)).gap();
+    if let Some(chart) = chart(&rows) {
+        section.push(chart).gap();
+    }
+    section.note("program", first.config.program.as_deref().unwrap_or("?"));
+    section.note("figure", figure_in_words(first));
+    if detail == Detail::Full {
+        let rounds = rows.iter().filter_map(|row| row.config.rounds).max().unwrap_or(0);
+        let stop = first.config.stopped.as_deref().unwrap_or("?");
+        section.note("spread", "5th to 95th percentile, relative to the median");
+        section.note(
+            "rounds",
+            format!(
+                "{}, each combination once per round; {stop}",
+                counted(rounds as usize, "round")
+            ),
+        );
+        let against = rows.iter().find_map(|row| row.relative.as_ref()?.1.against.as_deref());
+        section.note_if(
+            "relative",
+            against.map(|name| {
+                format!(
+                    "speed divided by that of {name}, geometric mean over the rounds, 95 % interval"
+                )
+            }),
+        );
+    }
+    for row in rows.iter().filter(|row| row.figure.validity.status != Status::Valid) {
+        for reason in &row.figure.validity.reasons {
+            let text = format!("{}: {reason}", row.name());
+            section.push(nodegauge_gauge::view::Note::doubt(row.figure.validity.status, text));
+        }
+    }
+    let ending = closing(&rows).map(summary);
+    std::iter::once(section).chain(ending).collect()
+}
+
+fn figure_in_words(row: &Row<'_>) -> String {
+    match &row.config.pattern {
+        Some(pattern) => {
+            let better = match row.figure.unit.better() {
+                Better::Higher => "higher is better",
+                Better::Lower => "lower is better",
+            };
+            format!("the number that {pattern:?} matches in the output, {better}; median")
+        }
+        None => "elapsed time of a run, median".to_owned(),
+    }
+}
+
+/// Formats a value: a plain number without a unit.
+fn in_words(m: &Measurement, value: f64) -> String {
+    if m.unit == Unit::Factor { significant(value) } else { m.unit.in_words(value) }
+}
+
+fn table(rows: &[Row<'_>]) -> Table {
+    let has_pattern = rows.iter().any(|row| row.config.pattern.is_some());
+    let figure = if has_pattern { ">figure" } else { ">time" };
+    let elapsed = if has_pattern { ">time" } else { "" };
+    let titles = ["under", figure, ">spread", elapsed, ">relative", ">interval", "verdict"];
+    let mut table = Table::new(&titles);
+    for row in rows {
+        let m = row.figure;
+        let value = m.value.map_or_else(
+            || TableCell::text(m.validity.status.name()).tone(Tone::Bad),
+            |value| TableCell::figure(value, m.unit, in_words(m, value)),
+        );
+        let summary = m.summary.as_ref().filter(|_| m.value.is_some());
+        let spread = summary.map(|s| (s.p95 - s.p05).abs() / s.median);
+        let spread = spread.map_or_else(String::new, |share| format!("{:.1} %", 100.0 * share));
+        let seconds = row.config.seconds.filter(|_| has_pattern && m.value.is_some());
+        let time =
+            seconds.map(|time: Seconds| TableCell::figure(time.0, Unit::Seconds, time.to_string()));
+        let ratio = row.relative.as_ref().map(|(ratio, _)| *ratio);
+        let relative = ratio
+            .and_then(|ratio| ratio.value)
+            .map(|times| TableCell::figure(times, Unit::Factor, format!("{times:.3}")));
+        let ci95 = ratio.and_then(|ratio| ratio.summary.as_ref()?.ci95);
+        let interval = ci95.map(|[low, high]| format!("{low:.3} to {high:.3}"));
+        let verdict = match (row.verdict(), m.value) {
+            (Some(verdict), _) => {
+                let tone = match verdict {
+                    Speed::Faster => Tone::Better,
+                    Speed::Slower => Tone::Worse,
+                    _ => Tone::Plain,
+                };
+                TableCell::text(verdict.name()).tone(tone)
+            }
+            (None, Some(_)) if rows.len() > 1 => TableCell::text("baseline"),
+            _ => TableCell::default(),
+        };
+        table.row([
+            row.name().into(),
+            value,
+            spread.into(),
+            time.unwrap_or_default(),
+            relative.unwrap_or_default(),
+            interval.unwrap_or_default().into(),
+            verdict,
+        ]);
+    }
+    table
+}
+
+/// Returns a chart over the numeric axis with most values; `None` if no axis has three numbers.
+fn chart(rows: &[Row<'_>]) -> Option<Chart> {
+    let value = |row: &Row<'_>, axis: &str| -> Option<f64> {
+        let text = row.config.sweep.as_ref()?.get(axis)?.as_str()?.to_owned();
+        text.parse().ok().filter(|number| *number > 0.0)
+    };
+    let axes = rows.first()?.config.sweep.as_ref()?.keys().cloned().collect::<Vec<String>>();
+    let is_count = |axis: &&String| {
+        axis.as_str() != "policy" && rows.iter().all(|row| value(row, axis).is_some())
+    };
+    let numbers = |axis: &String| {
+        let mut all: Vec<f64> = rows.iter().filter_map(|row| value(row, axis)).collect();
+        all.sort_by(f64::total_cmp);
+        all.dedup();
+        all
+    };
+    let axis = axes.iter().filter(is_count).max_by_key(|axis| numbers(axis).len())?;
+    let ticks = numbers(axis);
+    if ticks.len() < 3 {
+        return None;
+    }
+    let others = |row: &&Row<'_>| -> String {
+        let all = row.config.sweep.iter().flatten().filter(|(name, _)| *name != axis);
+        let words = all.map(|(name, given)| format!("{name} {}", given.as_str().unwrap_or("?")));
+        words.collect::<Vec<_>>().join(", ")
+    };
+    let measured: Vec<&Row<'_>> = rows.iter().filter(|row| row.figure.value.is_some()).collect();
+    let unit = rows.first()?.figure.unit;
+    let scale = if unit == Unit::Seconds { 1e6 } else { 1.0 };
+    let dot = |row: &&Row<'_>| Some((value(row, axis)?, row.figure.value? * scale));
+    let series = grouped(measured.iter().copied(), others).into_iter().zip(LETTERS.chars());
+    let series: Vec<ChartSeries> = series
+        .map(|((name, of), mark)| ChartSeries {
+            mark,
+            name: if name.is_empty() { axis.clone() } else { name },
+            dots: of.iter().filter_map(dot).collect(),
+            joined: DotConnection::InOrder,
+            ..ChartSeries::default()
+        })
+        .collect();
+    let y = match unit {
+        Unit::Seconds => Scale::Microseconds,
+        Unit::Factor => Scale::Number,
+        other => Scale::Rate(other),
+    };
+    Some(Chart { y, ticks, series, ..Chart::default() })
+}
+
+/// Returns the sentence about the fastest combination.
+fn closing(rows: &[Row<'_>]) -> Option<String> {
+    let fastest = fastest(rows)?;
+    if rows.iter().filter(|row| row.figure.value.is_some()).count() < 2 {
+        return None;
+    }
+    let base = rows.iter().find(|row| row.figure.value.is_some() && row.relative.is_none())?;
+    let faster = rows.iter().filter(|row| row.verdict() == Some(Speed::Faster)).count();
+    let slower = rows.iter().filter(|row| row.verdict() == Some(Speed::Slower)).count();
+    let none = rows.iter().filter(|row| row.verdict() == Some(Speed::NoDifference)).count();
+    if let Some((ratio, _)) = fastest.relative.as_ref().filter(|_| faster > 0) {
+        let times = ratio.value?;
+        let interval = ratio.summary.as_ref()?.ci95.map(interval_in_words);
+        return Some(format!(
+            "{} is fastest: {times:.3} times as fast as {} ({})",
+            fastest.name(),
+            base.name(),
+            interval.unwrap_or_default()
+        ));
+    }
+    let others = rows.iter().filter(|row| row.relative.is_some()).count();
+    Some(if slower == others {
+        format!(
+            "{} is fastest: the other {} slower",
+            base.name(),
+            if others == 1 { "is" } else { "are" }
+        )
+    } else if none == others {
+        format!("no difference of more than 1 % from {}", base.name())
+    } else if slower > 0 {
+        format!(
+            "nothing is faster than {} beyond doubt; {slower} of {others} are slower",
+            base.name()
+        )
+    } else {
+        format!("cannot tell whether anything is faster than {}", base.name())
+    })
+}
+
+/// Returns the fastest row: among those that are faster than the baseline beyond doubt the fastest, otherwise the
+/// baseline.
+fn fastest<'a, 'r>(rows: &'a [Row<'r>]) -> Option<&'a Row<'r>> {
+    let base = rows.iter().find(|row| row.figure.value.is_some() && row.relative.is_none());
+    let ratio = |row: &&Row<'_>| row.relative.as_ref().and_then(|(m, _)| m.value).unwrap_or(1.0);
+    let faster = rows.iter().filter(|row| row.verdict() == Some(Speed::Faster));
+    faster.max_by(|a, b| ratio(a).total_cmp(&ratio(b))).or(base)
+}
+
+/// Returns the name of the fastest combination of a record; `None` if nothing was measured.
+pub(crate) fn name_of_fastest(record: &Record) -> Option<String> {
+    Some(fastest(&rows(record))?.name().to_owned())
+}

@@ -1,0 +1,118 @@
+//! Head of a page: host, processor, command and date of a run, and one sentence on how far its figures can be trusted.
+
+use crate::machine;
+use nodegauge_gauge::view::{Block, Head, Note, Section, Tone};
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::{Machine, Measurement, Record, Severity, Status};
+
+/// Returns the head of the page of a record.
+pub(crate) fn of(record: &Record) -> Head {
+    let (tone, trust) = trust(record);
+    Head {
+        title: title(&record.machine),
+        facts: facts(record),
+        trust,
+        tone,
+        findings: notes(machine::findings(&record.findings)),
+    }
+}
+
+/// Returns the notes of a section.
+fn notes(section: Section) -> Vec<Note> {
+    let note = |block| match block {
+        Block::Note(note) => Some(note),
+        _ => None,
+    };
+    section.blocks.into_iter().filter_map(note).collect()
+}
+
+/// Names the host and the processor: `n07, AMD EPYC 9654, 2 sockets x 96 cores`.
+pub(crate) fn title(machine: &Machine) -> String {
+    let processor = &machine.processor;
+    let host = machine.host.clone().unwrap_or_else(|| "unknown host".to_owned());
+    let Some(model) = &processor.model else {
+        return format!("{host}, unknown processor");
+    };
+    let model = model.replace("(R)", "").replace("(TM)", "").replace(" CPU", "");
+    let model = model.split_whitespace().collect::<Vec<_>>().join(" ");
+    let sockets = processor.sockets.max(1);
+    let cores = counted((processor.cores / sockets) as usize, "core");
+    format!("{host}, {model}, {} x {cores}", counted(processor.sockets as usize, "socket"))
+}
+
+/// Returns the command, the date, the duration, the kind of system and the kernel.
+fn facts(record: &Record) -> String {
+    let command = command(record);
+    let command = if record.command.is_empty() { format!("{command} run") } else { command };
+    let date = record.started.get(..16).unwrap_or(&record.started).replace('T', " ");
+    let is_imported = record.machine.is_imported();
+    let mut parts = vec![command, format!("{date} UTC")];
+    parts.extend((!is_imported).then(|| record.seconds.to_string()));
+    parts.extend(record.machine.virtualisation.as_ref().map(|kind| format!("{kind} guest")));
+    parts.extend(record.machine.kernel.clone());
+    parts.join(" \u{b7} ")
+}
+
+/// Returns the command that repeats the run, quoted for shells.
+pub fn command(record: &Record) -> String {
+    let words = record.command.iter().map(|word| quoted(word));
+    std::iter::once("nodegauge".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// Quotes a word for shells.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+fn are(count: usize) -> &'static str {
+    if count == 1 { "is" } else { "are" }
+}
+
+/// Returns how far the figures of a record can be trusted, in one sentence.
+fn trust(record: &Record) -> (Tone, String) {
+    let own: Vec<&Measurement> = record.measurements.iter().filter(|m| !m.is_published()).collect();
+    let of = |status: Status| own.iter().filter(|m| m.validity.status == status).count();
+    let (suspect, invalid) = (of(Status::Suspect), of(Status::Invalid));
+    let all = counted(own.len(), "figure");
+    let first = |status: Status| {
+        let doubted = own.iter().find(|m| m.validity.status == status);
+        doubted.and_then(|m| m.validity.reasons.first()).map_or("?", String::as_str)
+    };
+    let critical = record.findings.iter().find(|one| one.severity >= Severity::Critical);
+    let ended = if record.complete { "" } else { " The run was interrupted before the end." };
+    if own.is_empty() {
+        return (Tone::Warning, format!("The record has no figures.{ended}"));
+    }
+    let (tone, text) = if invalid > 0 {
+        let why = first(Status::Invalid);
+        (
+            Tone::Bad,
+            format!("Do not use all figures: {invalid} of {all} {} invalid ({why}).", are(invalid)),
+        )
+    } else if suspect > 0 {
+        let why = first(Status::Suspect);
+        (
+            Tone::Warning,
+            format!("Use with care: {suspect} of {all} {} suspect ({why}).", are(suspect)),
+        )
+    } else if record.machine.is_imported() {
+        let text = "As printed by another program: the state of the node is unknown.";
+        (Tone::Plain, text.to_owned())
+    } else if let Some(critical) = critical {
+        (Tone::Warning, format!("Use with care: {}.", critical.text))
+    } else {
+        let disturbed: usize = own.iter().map(|m| m.disturbed.len()).sum();
+        let counted: usize = own.iter().map(|m| m.samples.len()).sum();
+        let left_out = match disturbed {
+            0 => String::new(),
+            n => format!("; {n} of {} samples were disturbed and do not count", counted + n),
+        };
+        (Tone::Plain, format!("Valid: nothing casts doubt on the {all}{left_out}."))
+    };
+    let tone = if record.complete || tone == Tone::Bad { tone } else { Tone::Warning };
+    (tone, format!("{text}{ended}"))
+}

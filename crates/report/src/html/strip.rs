@@ -1,0 +1,112 @@
+//! Rows of figures, each with its value, its samples on a bar, and the limit of its cores.
+
+use crate::markup::{Markup, element, text};
+use nodegauge_gauge::view::{Bar, Card};
+use nodegauge_measure::Fraction;
+use nodegauge_measure::quantity::counted;
+
+/// Maximum number of samples that are drawn in a row; of more samples, every n-th is drawn.
+const MOST: usize = 200;
+/// Height of the drawing, and of the bar in it, pixels.
+const HEIGHT: f64 = 32.0;
+const THICK: f64 = 14.0;
+/// Number of different heights of the samples, which would otherwise cover each other.
+const LANES: usize = 5;
+
+/// Returns the rows of a card.
+pub(super) fn rows(card: &Card) -> Markup {
+    let rows = card.bars.iter().enumerate().map(|(i, bar)| {
+        let above = i.checked_sub(1).and_then(|i| card.bars[i].doubt.as_ref());
+        row(bar, above.is_some() && above == bar.doubt.as_ref())
+    });
+    element("div", &[("class", "rows")], rows)
+}
+
+/// Returns a row. A doubt that the row above has too is not repeated.
+fn row(bar: &Bar, same_doubt: bool) -> Markup {
+    let small = |class: &str, words: &str| element("small", &[("class", class)], [text(words)]);
+    let (number, unit) = bar.words.split_once(' ').unwrap_or((&bar.words, ""));
+    let value = [text(number), element("span", &[("class", "unit")], [text(unit)])];
+    let mut side = Vec::new();
+    if let Some(share) = bar.share() {
+        side.push(element("b", &[], [text(&share.in_whole_percent())]));
+        side.push(small("", "of the best known for these cores"));
+    }
+    side.push(small("", &samples_in_words(bar)));
+    if let Some(doubt) = &bar.doubt {
+        side.push(small("doubt", if same_doubt { "in doubt, as above" } else { doubt }));
+    }
+    if let Some(earlier) = &bar.beside {
+        let words = format!("{:.2} x {}, {}", earlier.ratio, earlier.value, earlier.name);
+        side.push(small("", &words));
+    }
+    let cells = [
+        element(
+            "div",
+            &[("class", "name")],
+            [element("b", &[], [text(&bar.title)]), small("", &bar.what)],
+        ),
+        element("div", &[("class", "value")], value),
+        element("div", &[("class", "strip")], strip(bar)),
+        element("div", &[("class", "side")], side),
+    ];
+    element("div", &[("class", "row")], cells)
+}
+
+fn samples_in_words(bar: &Bar) -> String {
+    let disturbed = match bar.disturbed.len() {
+        0 => String::new(),
+        n => format!(", {n} disturbed"),
+    };
+    format!("{}{disturbed}", counted(bar.samples.len(), "sample"))
+}
+
+/// Returns the drawing and the words below it.
+fn strip(bar: &Bar) -> Vec<Markup> {
+    let end_of_bar = bar.limit.as_ref().map(|limit| limit.value);
+    // Disturbed samples beyond the end of the bar are drawn at the end.
+    let known = bar.samples.iter().copied().chain([bar.value]).chain(end_of_bar);
+    let most = known.fold(0.0, f64::max);
+    let end = most * 1.01;
+    let at = |value: f64| format!("{:.2}%", (value / end).clamp(0.0, 1.0) * 100.0);
+    let middle = HEIGHT / 2.0;
+    let [top, thick] = [middle - THICK / 2.0, THICK].map(|size| size.to_string());
+    let rect = |class: &str, width: &str| {
+        let place =
+            [("class", class), ("x", "0"), ("y", &top), ("width", width), ("height", &thick)];
+        element("rect", &[&place[..], &[("rx", "3")]].concat(), [])
+    };
+    let line = |class: &str, value: f64| {
+        let place = at(value);
+        let ends = [("class", class), ("x1", &*place), ("x2", &*place)];
+        let height = HEIGHT.to_string();
+        element("line", &[&ends[..], &[("y1", "0"), ("y2", &height)]].concat(), [])
+    };
+    let mut inside = vec![rect("track", "100%"), rect("reached", &at(bar.value))];
+    for (class, samples) in [("", &bar.samples), ("disturbed", &bar.disturbed)] {
+        let step = samples.len().div_ceil(MOST).max(1);
+        for (i, sample) in samples.iter().enumerate().step_by(step) {
+            let lane = (i / step * 2 % LANES) as f64 - (LANES / 2) as f64;
+            let y = (middle + lane * 2.2).to_string();
+            let place = [("class", class), ("cx", &*at(*sample)), ("cy", &*y), ("r", "2.2")];
+            inside.push(element("circle", &place, []));
+        }
+    }
+    inside.push(line("quoted", bar.value));
+    inside.extend(end_of_bar.map(|value| line("limit", value)));
+    let label = format!("{}: {}, {}", bar.title, bar.words, samples_in_words(bar));
+    let height = HEIGHT.to_string();
+    let attributes =
+        [("role", "img"), ("aria-label", &*label), ("width", "100%"), ("height", &*height)];
+    let mut parts = vec![element("svg", &attributes, inside)];
+    if let Some(limit) = &bar.limit {
+        let words = format!("{} {}", bar.unit.in_words(limit.value), limit.basis);
+        let is_right = Fraction(limit.value / end).0 > 0.5;
+        let class = if is_right { "limit right" } else { "limit" };
+        parts.push(element("small", &[("class", class)], [text(&words)]));
+    }
+    if !bar.remark.is_empty() {
+        parts.push(element("small", &[], [text(&bar.remark)]));
+    }
+    parts
+}

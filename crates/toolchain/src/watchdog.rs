@@ -1,0 +1,68 @@
+//! Process that cleans up after this one if it is killed by a signal that it cannot catch: it kills the programs that this
+//! process has started, with their descendants, and removes the private folders.
+
+use crate::Scratch;
+use crate::scratch::SHARED_MEMORY;
+use nodegauge_os::kill_marked_by;
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Name of the hidden command of this process.
+pub const COMMAND: &str = "clean-up-after";
+/// Byte that this process sends before it ends normally.
+const DONE: [u8; 1] = [1];
+
+/// Running watchdog. When this value is dropped, the watchdog ends without cleaning up.
+#[derive(Debug)]
+pub struct Watchdog(Option<Child>);
+
+impl Watchdog {
+    /// Starts the watchdog of this process; `program` is the path of nodegauge. If it cannot be started, only the
+    /// protection against being killed is missing.
+    pub fn start(program: &Path) -> Self {
+        let child = Command::new(program)
+            .args([COMMAND, &std::process::id().to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // A signal of the terminal, or to the group, must not end it.
+            .process_group(0)
+            .spawn();
+        Self(child.ok())
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        let Some(mut child) = self.0.take() else { return };
+        // A failure means that the watchdog has ended.
+        let _ = child.stdin.take().map(|mut pipe| pipe.write_all(&DONE));
+        let _ = child.wait();
+    }
+}
+
+/// Waits for the end of `process`, whose pipe is the standard input, and cleans up unless it ended normally.
+pub fn serve(process: u32) {
+    let mut end = [0; 1];
+    if matches!(std::io::stdin().read(&mut end), Ok(1..)) {
+        return;
+    }
+    kill_marked_by(process);
+    for folder in [std::env::temp_dir().as_path(), Path::new(SHARED_MEMORY)] {
+        remove_folders(folder, &Scratch::prefix(process));
+    }
+}
+
+/// Removes the folders whose names begin with `prefix`.
+fn remove_folders(parent: &Path, prefix: &str) {
+    let Ok(entries) = std::fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_folder && entry.file_name().to_string_lossy().starts_with(prefix) {
+            // Folders of other users cannot be removed.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! `fleet`: the same verdict from whatever carried the records of the nodes.
+
+use crate::harness::{Harness, Part};
+use serde_json::{Value, json};
+
+/// Number of nodes; a group of eight judges itself.
+const NODES: usize = 12;
+/// Node that is 30 % slower than the others.
+const SLOW: &str = "n07";
+
+/// Returns the records of a fleet, made from a recorded one.
+fn fleet() -> Vec<(String, Value)> {
+    let recorded = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/stream/record.json");
+    let text = std::fs::read_to_string(recorded).unwrap();
+    let record: Value = serde_json::from_str(&text).unwrap();
+    (1..=NODES)
+        .map(|i| {
+            let host = format!("n{i:02}");
+            let mut one = record.clone();
+            one["id"] = json!(format!("01KAAAAAAAAAAAAAAAAAAAAA{i:02}"));
+            one["machine"]["host"] = json!(host);
+            one["findings"] = json!([]);
+            let factor = if host == SLOW { 0.7 } else { 1.0 + 0.002 * (i % 3) as f64 };
+            for m in one["measurements"].as_array_mut().unwrap() {
+                let value = m["value"].as_f64().map(|value| value * factor);
+                m["value"] = json!(value);
+            }
+            (host, one)
+        })
+        .collect()
+}
+
+/// Writes the records into a folder, one file per node.
+fn written(harness: &Harness) -> Vec<(String, Value)> {
+    let fleet = fleet();
+    for (host, record) in &fleet {
+        harness.write(&format!("fleet/{host}.json"), format!("{record}\n"));
+    }
+    fleet
+}
+
+/// Ranks an input; checks that exactly the slow node is named.
+#[track_caller]
+fn ranks(harness: &Harness, input: &str) {
+    let ranked = harness.run(&["fleet", "rank", input, "--format", "json"]).exits(1).json();
+    assert_eq!(ranked["slow"], SLOW, "{input}: {ranked}");
+    assert_eq!((&ranked["suspect"], &ranked["unknown"]), (&json!(""), &json!("")), "{input}");
+    harness.run(&["fleet", "rank", input, "--format", "exclude"]).exits(1).says("n07");
+}
+
+#[test]
+fn every_carrier_gives_the_same_verdict() {
+    let harness = Harness::new();
+    let fleet = written(&harness);
+    ranks(&harness, "fleet");
+    let lines: String = fleet.iter().map(|(_, record)| format!("{record}\n")).collect();
+    harness.write("all.jsonl", lines);
+    ranks(&harness, "all.jsonl");
+    let labelled = |label: &dyn Fn(usize) -> String| -> String {
+        let node = |(i, (_, record)): (usize, &(String, Value))| {
+            let text = serde_json::to_string_pretty(record).unwrap();
+            text.lines().map(|line| format!("{}: {line}\n", label(i))).collect::<String>()
+        };
+        fleet.iter().enumerate().map(node).collect()
+    };
+    harness.write("clush.txt", labelled(&|i| fleet[i].0.clone()));
+    ranks(&harness, "clush.txt");
+    harness.write("srun.txt", labelled(&|i| format!("{i:2}")));
+    ranks(&harness, "srun.txt");
+    for (host, record) in &fleet {
+        let text = record.to_string();
+        let result =
+            json!({"changed": true, "cmd": ["nodegauge"], "rc": 0, "stderr": "", "stdout": text});
+        harness.write(&format!("ansible/{host}"), result.to_string());
+    }
+    ranks(&harness, "ansible");
+    let case = |(host, record): &(String, Value)| {
+        let triad =
+            record["measurements"].as_array().unwrap().iter().find(|m| m["name"] == "triad");
+        let value = triad.unwrap()["value"].as_f64().unwrap() / 1e9;
+        json!({
+            "name": "NodegaugeStream", "system": "a", "partition": "b", "result": "pass",
+            "job_nodelist": [host], "perfvalues": {"a:b:triad": [value, 0, null, null, "GB/s"]},
+        })
+    };
+    let cases: Vec<Value> = fleet.iter().map(case).collect();
+    let report = json!({"session_info": {"version": "4.6"}, "runs": [{"testcases": cases}]});
+    harness.write("report.json", report.to_string());
+    ranks(&harness, "report.json");
+}
+
+#[test]
+fn clush_and_pdsh_themselves_carry_the_records() {
+    let harness = Harness::new();
+    written(&harness);
+    let nodes = "n[01-12]";
+    // A worker that runs on this machine: each node prints its record.
+    if harness.has(Part::Clush, "clush") {
+        let words = ["clush", "-R", "exec", "-w", nodes, "cat", "fleet/%h.json"];
+        let carried = harness.run_other(&words, &[]).exits(0);
+        harness.write("clush.txt", carried.stdout);
+        ranks(&harness, "clush.txt");
+    }
+    if harness.has(Part::Clush, "pdsh") {
+        let words = ["pdsh", "-R", "exec", "-w", nodes, "cat", "fleet/%h.json"];
+        let carried = harness.run_other(&words, &[]).exits(0);
+        harness.write("pdsh.txt", carried.stdout);
+        ranks(&harness, "pdsh.txt");
+    }
+}
+
+#[test]
+fn missing_and_damaged_records_are_named() {
+    let harness = Harness::new();
+    let fleet = written(&harness);
+    let whole = fleet[0].1.to_string();
+    harness.write("fleet/n01.json", &whole[..whole.len() / 2]);
+    harness.write("fleet/n02.json", "");
+    harness.write("fleet/notes.txt", "maintenance on Monday");
+    harness
+        .run(&["fleet", "rank", "fleet", "--nodes", "n[01-13]"])
+        .exits(1)
+        .says("mem 69% of med")
+        .says("n01: the record is incomplete")
+        .says("n02: the file is empty")
+        .says("n13: no record")
+        .says("no record: maintenance on Monday");
+    for format in ["html", "md", "csv", "reframe", "nhc"] {
+        let shown = harness.run(&["fleet", "rank", "fleet", "--format", format]).exits(1);
+        assert!(shown.stdout.len() > 20, "{format}");
+    }
+    harness.run(&["fleet", "rank", "none"]).exits(2).complains("cannot read none");
+}
+
+#[test]
+fn a_reference_judges_few_nodes_and_single_records() {
+    let harness = Harness::new();
+    written(&harness);
+    harness.run(&["fleet", "baseline", "fleet", "--output", "ref.json"]).exits(0);
+    let reframe = ["fleet", "baseline", "fleet", "--format", "reframe", "--system", "a:b"];
+    harness.run(&reframe).exits(0).says("'triad': (");
+    let few = ["fleet/n06.json", "fleet/n07.json"];
+    let rank = [&["fleet", "rank"], &few[..]].concat();
+    harness.run(&rank).exits(0).tells("not judged; give --reference");
+    let judged = [&rank[..], &["--reference", "ref.json"]].concat();
+    harness.run(&judged).exits(1).says("mem 69% of ref");
+    harness
+        .run(&["report", "fleet/n07.json", "--format", "csv", "--reference", "ref.json"])
+        .exits(1)
+        .complains("69 % of the reference");
+    harness
+        .run(&["report", "fleet/n06.json", "--format", "csv", "--reference", "ref.json"])
+        .exits(0);
+    let compare = ["compare", "fleet/n06.json", "fleet/n07.json", "--reference", "ref.json"];
+    harness.run(&compare).exits(1).complains("B: triad");
+    harness
+        .run(&["report", "fleet/n06.json", "--reference", "fleet/n06.json"])
+        .exits(2)
+        .complains("not a reference");
+}

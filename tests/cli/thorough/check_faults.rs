@@ -1,0 +1,252 @@
+//! `check` and the ledger with faults: hardware errors in a tree that replaces the kernel's, processes that stop, and
+//! the shipped files.
+
+use crate::check::{reference, triad};
+use crate::harness::{
+    Harness, Part, lives, make_program, measurements, signal, skip, timeout, wait_for,
+};
+use crate::program;
+use serde_json::Value;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Starts a command with EDAC's files of the folder `edac` in a mount namespace of its own. The status is 77 if that is
+/// not permitted.
+const WITH_EDAC: &str = r#"
+    mount -t overlay -o lowerdir="$1":/sys/devices/system overlay /sys/devices/system || exit 77
+    test -r /sys/devices/system/edac/mc/mc0/dimm0/dimm_ce_count || exit 77
+    shift
+    exec "$@""#;
+
+/// Writes EDAC's files of one module.
+fn edac(harness: &Harness, corrected: u64, uncorrected: u64) {
+    let file = |name: &str, text: &str| {
+        harness.write(&format!("tree/edac/mc/mc0/{name}"), format!("{text}\n"));
+    };
+    file("dimm0/dimm_label", "DIMM_A1");
+    file("dimm0/dimm_ce_count", &corrected.to_string());
+    file("dimm0/dimm_ue_count", &uncorrected.to_string());
+    file("ce_noinfo_count", "0");
+    file("ue_noinfo_count", "0");
+}
+
+fn with_edac<'a>(harness: &Harness, tree: &'a str) -> Option<Vec<&'a str>> {
+    let words = vec!["unshare", "--mount", "sh", "-c", WITH_EDAC, "edac", tree];
+    let tried = harness.run_other(&[&words[..], &["true"]].concat(), &[]);
+    if tried.code != Some(0) {
+        skip(Part::Namespaces, tried.stderr.trim());
+        return None;
+    }
+    Some(words)
+}
+
+#[test]
+fn errors_since_the_last_check_make_the_node_bad() {
+    let harness = Harness::new();
+    edac(&harness, 3, 0);
+    let tree = harness.arg("tree");
+    let Some(words) = with_edac(&harness, &tree) else { return };
+    let state = harness.arg("state.json");
+    let check = [program::path(), "check", "--state", &state, "--deadline", "60"];
+    let run = || harness.run_other(&[&words[..], &check].concat(), &[]);
+    run().says("since boot: 3 corrected memory errors: mc0 dimm0, DIMM_A1");
+    edac(&harness, 3, 0);
+    let quiet = run();
+    assert!(!quiet.stdout.contains("since the last check"), "{}", quiet.stdout);
+    edac(&harness, 203, 0);
+    run().exits(1).says("mem CE: DIMM_A1; bad: 200 corrected memory errors");
+    edac(&harness, 203, 1);
+    run().exits(1).says("mem UE: DIMM_A1; bad: 1 uncorrected memory error");
+    // The error has been reported; the node is not bad for ever.
+    let after = run();
+    assert!(!after.stdout.contains("mem UE"), "{}", after.stdout);
+}
+
+#[test]
+fn an_error_during_a_run_is_a_reason_for_doubt_of_its_figures() {
+    let harness = Harness::new();
+    edac(&harness, 5, 0);
+    let tree = harness.arg("tree");
+    let Some(words) = with_edac(&harness, &tree) else { return };
+    let stream = |budget: &'static str| {
+        let own = ["stream", "--size", "1000000", "--dimms", "1024x20000", "--budget", budget];
+        [&words[..], &[program::path()], &own, &["--no-save", "--json", "-"]].concat()
+    };
+    let ledger = |record: &Value| record["ledger"].clone();
+    let before = harness.run_other(&stream("0.5"), &[]).json();
+    assert_eq!(ledger(&before)["during"], serde_json::json!([]));
+    assert_eq!(ledger(&before)["since_boot"][0]["events"], 5);
+    assert_eq!(ledger(&before)["sources"][0]["state"], "read");
+    for (corrected, uncorrected, status) in [(7, 0, "suspect"), (7, 1, "invalid")] {
+        let mut command = harness.command("unshare");
+        let during = stream("4");
+        command.args(&during[1..]).stdout(std::process::Stdio::piped());
+        let child = command.spawn().unwrap();
+        // The program has read the counters when its threads run.
+        let process = child.id();
+        wait_for("the threads", || {
+            let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?.count();
+            let name = std::fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
+            (name.trim() == "nodegauge" && (threads > 1 || harness.cpus() == 1)).then_some(())
+        });
+        std::thread::sleep(Duration::from_millis(1500));
+        edac(&harness, corrected, uncorrected);
+        let output = child.wait_with_output().unwrap();
+        let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+        for m in measurements(&record) {
+            assert_eq!(m["validity"]["status"], status, "{m}");
+            let reasons = m["validity"]["reasons"].to_string();
+            assert!(reasons.contains("mc0 dimm0, DIMM_A1 during the run"), "{reasons}");
+        }
+        assert!(ledger(&record)["during"][0]["events"].as_u64() >= Some(1));
+    }
+}
+
+/// Returns the descendants of a process with this name.
+fn descendants(of: u32, name: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(process) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let Some((head, rest)) = stat.rsplit_once(") ") else { continue };
+        let parent = rest.split(' ').nth(1).and_then(|word| word.parse::<u32>().ok());
+        if parent == Some(of) && head.contains(name) {
+            found.push(process);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_measurement_that_is_stopped_makes_the_node_unknown_within_the_deadline() {
+    let harness = Harness::new();
+    let high = reference(&harness, "high.json", |group| group["figures"] = triad(1e18));
+    // Long enough for the examination on a busy machine, short enough for a test.
+    let deadline = (timeout() / 10).min(Duration::from_secs(40));
+    let seconds = deadline.as_secs().to_string();
+    let args = ["check", "--level", "2", "--when-busy", "measure", "--reference", &high];
+    let more = ["--deadline", &seconds, "--nagios", "--no-save"];
+    let started = Instant::now();
+    let running = harness.start(&[&args[..], &more].concat());
+    let process = running.process();
+    let is_measuring = |child: &u32| {
+        let words = std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+        words.contains("stream")
+    };
+    let child = wait_for("the measurement", || {
+        descendants(process, "nodegauge").into_iter().find(is_measuring)
+    });
+    signal(child, "STOP");
+    let outcome = running.end();
+    assert!(started.elapsed() < deadline + Duration::from_secs(3), "{:?}", started.elapsed());
+    let outcome = outcome.exits(3).says("deadline; unknown: ");
+    assert!(outcome.stdout.lines().next().unwrap().chars().count() <= 80);
+    assert!(!lives(child));
+}
+
+#[test]
+fn a_figure_far_below_the_reference_is_measured_twice() {
+    let harness = Harness::new();
+    let seconds = (timeout() / 10).as_secs().to_string();
+    let high = reference(&harness, "high.json", |group| group["figures"] = triad(1e18));
+    let options = ["--level", "2", "--when-busy", "measure", "--deadline", &seconds, "--json"];
+    let document = harness.run(&[&["check", "--reference", &high][..], &options].concat()).json();
+    let figures = document["figures"].as_array().unwrap();
+    let figure = figures.iter().find(|figure| figure["name"] == "triad");
+    let values = figure.unwrap_or_else(|| panic!("{document}"))["values"].as_array().unwrap();
+    assert_eq!(values.len(), 2, "{document}");
+    // Other load makes the figure doubtful, and the node unknown.
+    let verdict = document["remarks"].as_array().unwrap();
+    let of_triad = verdict.iter().find(|one| one["text"].as_str().unwrap().starts_with("triad "));
+    let of_triad = of_triad.unwrap_or_else(|| panic!("{document}"));
+    let is_bad = of_triad["verdict"] == "bad"
+        && of_triad["reason"].as_str().unwrap().starts_with("mem 0% of ref");
+    assert!(is_bad || of_triad["reason"] == "disturbed", "{document}");
+    // The runs are in the history.
+    harness.run(&["history", "list", "--label", "check=yes", "-q"]).exits(0).says("01");
+}
+
+fn example(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples");
+    Path::new(folder).join(name).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_script_for_nhc_dies_with_the_reason_of_a_bad_node_only() {
+    let harness = Harness::new();
+    // The functions of NHC that the script calls.
+    const NHC: &str = r#"
+        die() { local code="$1"; shift; echo "die $code: $*"; return "$code"; }
+        log() { echo "log: $*"; }
+        . "$1"; shift
+        check_nodegauge "$@"; echo "status $?""#;
+    let run = |program: &str, args: &[&str]| {
+        let words = ["bash", "-c", NHC, "nhc", &example("nodegauge.nhc")];
+        harness.run_other(&[&words[..], args].concat(), &[("NODEGAUGE", program)]).exits(0)
+    };
+    let state = harness.arg("state.json");
+    let lost =
+        reference(&harness, "lost.json", |group| group["inventory"]["cores"] = 100_000.into());
+    let bad = ["--reference", &lost, "--deadline", "60", "--state", &state];
+    run(program::path(), &bad).says("; bad: ").says("status 1").says("die 1: check_nodegauge:  ");
+    let other =
+        reference(&harness, "other.json", |group| group["kind"]["processor"] = "Z80".into());
+    let unknown = ["--reference", &other, "--deadline", "60", "--state", &state];
+    let said = run(program::path(), &unknown).stdout;
+    assert!(said == "status 0\n" || said.contains("quota"), "{said}");
+    run(program::path(), &["--no-such-option"]).says("log: check_nodegauge").says("status 0");
+    run("/nonexistent/nodegauge", &[]).says("status 0");
+}
+
+#[test]
+fn the_units_of_systemd_are_valid_and_run_the_check() {
+    let harness = Harness::new();
+    let service = std::fs::read_to_string(example("nodegauge-check.service")).unwrap();
+    let start = service.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+    let words: Vec<&str> = start.split(' ').collect();
+    assert_eq!(words[0], "/usr/bin/nodegauge");
+    // The options, with paths of this test.
+    let here = |word: &&str| word.replace("/var/lib/nodegauge", harness.path("").to_str().unwrap());
+    let args: Vec<String> = words[1..].iter().map(here).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = harness.run(&[&args[..], &["--deadline", "60"]].concat());
+    assert!(matches!(outcome.code, Some(0 | 1)) && outcome.stderr.is_empty());
+    if !harness
+        .command("systemd-analyze")
+        .arg("--version")
+        .output()
+        .is_ok_and(|o| o.status.success())
+    {
+        return skip(Part::Root, "there is no systemd-analyze");
+    }
+    // systemd requires that the program exists.
+    let unit = service.replace("/usr/bin/nodegauge", program::path());
+    let unit = harness.write("units/nodegauge-check.service", unit);
+    let timer = std::fs::read_to_string(example("nodegauge-check.timer")).unwrap();
+    let timer = harness.write("units/nodegauge-check.timer", timer);
+    let verify = ["systemd-analyze", "verify", "--man=no", &unit, &timer];
+    let verified = harness.run_other(&verify, &[]);
+    assert!(!verified.stderr.contains("nodegauge-check"), "{}", verified.stderr);
+}
+
+#[test]
+fn the_line_of_scrontab_runs_the_check() {
+    let harness = Harness::new();
+    let table = std::fs::read_to_string(example("nodegauge.scrontab")).unwrap();
+    let line = table.lines().find(|line| !line.starts_with('#')).unwrap();
+    let fields: Vec<&str> = line.splitn(6, ' ').collect();
+    assert!(fields[..5].iter().all(|field| field.parse::<u8>().is_ok() || *field == "*"), "{line}");
+    // The same command with stand-ins that shorten it.
+    let bin = harness.path("bin");
+    let stand_in = |name: &str, text: &str| {
+        make_program(&harness.write(&format!("bin/{name}"), format!("#!/bin/sh\n{text}\n")));
+    };
+    stand_in("sleep", r#"[ "$1" -lt 900 ]"#);
+    stand_in("srun", "shift; exec \"$@\"");
+    stand_in("nodegauge", "echo \"$@\"");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let said = harness.run_other(&["bash", "-c", fields[5]], &[("PATH", &path)]).exits(0).stdout;
+    let words: Vec<&str> = said.split_whitespace().collect();
+    assert_eq!(words[..3], ["check", "--level", "2"]);
+    harness.run(&[&words[..], &["--help"]].concat()).exits(0);
+}

@@ -1,0 +1,65 @@
+//! `fleet run --slurm` on a real cluster of four slurmds, all of which are this machine. No test asserts speed: the
+//! verdicts on simulated and recorded fleets are tested elsewhere.
+
+use super::slurm::Slurm;
+use crate::harness::{FAST, Harness, Outcome, signal, wait_for};
+
+const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
+
+/// Runs `fleet run` with a short measurement on each node.
+fn fleet(harness: &Harness, slurm: &Slurm, more: &[&str]) -> Outcome {
+    let run = ["fleet", "run", "records", "--slurm", "--outstanding", "2", "--confirm", "1"];
+    let measure = [&["--", "stream"], &FAST[..]].concat();
+    harness.run_with(&[("SLURM_CONF", &slurm.conf)], &[&run[..], more, &measure].concat())
+}
+
+#[test]
+fn every_node_gets_a_record_and_a_dead_one_a_reason() {
+    let harness = Harness::new();
+    let Some(slurm) = Slurm::of(&harness, &NODES) else { return };
+    let ended = fleet(&harness, &slurm, &["--nodes", "n[1-4]"]).exits(0);
+    for node in NODES {
+        assert!(
+            harness.path(&format!("records/{node}.json")).is_file(),
+            "{node}: {}",
+            ended.stderr
+        );
+    }
+    let ranked = harness.run(&["fleet", "rank", "records", "--format", "json"]).exits(0).json();
+    assert_eq!(ranked["unknown"], "n[1-4]", "fewer than eight nodes are not judged: {ranked}");
+    // All is measured: nothing is submitted again.
+    fleet(&harness, &slurm, &[]).exits(0).complains("4 nodes measured");
+    // A node without a record is measured again; one that died is missing, with the reason.
+    for node in ["n2", "n3"] {
+        std::fs::remove_file(harness.path(&format!("records/{node}.json"))).unwrap();
+    }
+    signal(slurm.nodes[2], "KILL");
+    let control = |words: &[&str]| {
+        let all = [&["scontrol"], words].concat();
+        harness.run_other(&all, &[("SLURM_CONF", &slurm.conf)])
+    };
+    control(&["update", "NodeName=n3", "State=DOWN", "Reason=test"]).exits(0);
+    wait_for("the state of n3", || {
+        control(&["show", "node", "n3"]).stdout.contains("DOWN").then_some(())
+    });
+    fleet(&harness, &slurm, &[]).exits(0).says("n3: the node is down or drained");
+    assert!(harness.path("records/n2.json").is_file());
+    harness.run(&["fleet", "rank", "records"]).exits(0).says("n3: the node is down or drained");
+}
+
+#[test]
+fn a_job_that_fails_or_is_refused_is_missing_with_its_reason() {
+    let harness = Harness::new();
+    let Some(slurm) = Slurm::of(&harness, &["n1", "n2"]) else { return };
+    let run = ["fleet", "run", "records", "--slurm", "--nodes", "n[1-2]"];
+    let variables = [("SLURM_CONF", slurm.conf.as_str())];
+    let wrong = [&run[..], &["--", "stream", "--size", "1EiB"]].concat();
+    harness.run_with(&variables, &wrong).exits(0).says("FAILED: error: ");
+    let refused = [&run[..], &["--sbatch=--mem=900T"]].concat();
+    harness.run_with(&variables, &refused).exits(0).says("sbatch: ");
+    let none = ["fleet", "run", "others", "--slurm", "--nodes", "n9"];
+    harness.run_with(&variables, &none).exits(0).says("Slurm does not know the node");
+    // Without Slurm's configuration, the command ends at once.
+    let absent = [("SLURM_CONF", "/nonexistent/slurm.conf")];
+    harness.run_with(&absent, &run).exits(3).complains("check that Slurm's");
+}
