@@ -8,6 +8,7 @@ mod check_slurm;
 mod current_folder;
 mod device_drivers;
 mod examples;
+mod hosts;
 mod fleet;
 mod hpl_real;
 pub mod io_faults;
