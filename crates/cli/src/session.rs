@@ -10,12 +10,9 @@ use crate::progress::Progress;
 use crate::saving::Saving;
 use crate::signals::Signals;
 use nodegauge_analysis::expect::Figures;
-<<<<<<< HEAD
-use nodegauge_gauge::hosts::{HostReport, Ranking, merged};
-=======
 use nodegauge_fleet::figures::FigureSelection;
 use nodegauge_fleet::reference::Reference;
->>>>>>> main
+use nodegauge_gauge::hosts::{HostReport, Ranking, merged};
 use nodegauge_gauge::ledger::LedgerWatch;
 use nodegauge_gauge::{Gauge, Planned, Site};
 use nodegauge_history::Store;

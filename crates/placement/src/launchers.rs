@@ -175,7 +175,6 @@ impl Started {
         })
     }
 
-<<<<<<< HEAD
     /// Returns the tasks of a Slurm step on this node as a job of their own; `node` is the name of the node. Returns
     /// `None` outside of a step.
     pub fn slurm_tasks_of_node(node: &str) -> Option<Self> {
@@ -211,12 +210,12 @@ impl Started {
     pub fn on_host(&self, host: &str, rank: u32, ranks: u32) -> Self {
         let job = format!("{}/{host}", self.job);
         Self { launcher: self.launcher, rank, ranks, here: Some(ranks), job }
-=======
+    }
+
     /// Returns a name of the job for files: letters, digits, hyphens and points.
     pub fn file_name(&self) -> String {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
         self.job.chars().map(|c| if is_plain(c) { c } else { '-' }).take(64).collect()
->>>>>>> main
     }
 
     /// True if some ranks are on other hosts.

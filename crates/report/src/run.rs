@@ -33,11 +33,7 @@ pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
 
 /// Returns the page that the command of one gauge shows. This page does not contain the start time and the host.
 pub fn own(record: &Record, gauge: &dyn Gauge) -> Page {
-<<<<<<< HEAD
-    let page = Page { heading: String::new(), sections: sections(record, gauge, Detail::Full) };
-=======
-    let page = Page { sections: gauge.view(record, Detail::Full), ..Page::default() };
->>>>>>> main
+    let page = Page { sections: sections(record, gauge, Detail::Full), ..Page::default() };
     ended(page, record, true)
 }
 
@@ -236,13 +232,8 @@ fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     let asked = (!record.command.is_empty()).then(|| Note::new("command", command(record)));
     node.blocks.splice(0..0, asked.into_iter().chain(trusted).map(Block::Note));
     findings(&record.findings, &mut node);
-<<<<<<< HEAD
     let parts = gauges.iter().flat_map(|gauge| sections(record, *gauge, detail));
-    Page { heading, sections: std::iter::once(node).chain(parts).collect() }
-=======
-    let parts = gauges.iter().flat_map(|gauge| gauge.view(record, detail));
     Page { heading, head, sections: std::iter::once(node).chain(parts).collect() }
->>>>>>> main
 }
 
 /// Completes a page. A note about an interrupted run is added to the last section, so that the table in that section is

@@ -93,10 +93,14 @@ fn run(
     harness.run_other(&words, &[&ROOT[..], variables].concat())
 }
 
+/// Returns the figures of this name.
+fn named<'a>(record: &'a Value, name: &str) -> Vec<&'a Value> {
+    measurements(record).iter().filter(|m| m["name"] == name).collect()
+}
+
 /// Returns the hosts of the figures of this name.
 fn hosts<'a>(record: &'a Value, name: &str) -> Vec<&'a str> {
-    let of = measurements(record).iter().filter(|m| m["name"] == name);
-    of.filter_map(|m| m["config"]["host"].as_str()).collect()
+    named(record, name).into_iter().filter_map(|m| m["config"]["host"].as_str()).collect()
 }
 
 /// Checks the record of `stream` on these hosts.
@@ -105,13 +109,13 @@ fn is_of_hosts(record: &Value, names: &[&str]) {
     for kernel in ["copy", "scale", "add", "triad"] {
         assert_eq!(hosts(record, kernel), names, "{kernel}");
     }
-    let of = |name: &str| measurements(record).iter().filter(move |m| m["name"] == name);
-    let value = |m: &Value| m["value"].as_f64().unwrap();
-    let sum: f64 = of("triad").map(value).sum();
-    let recorded = of("triad_sum").next().unwrap();
-    assert!((value(recorded) / sum - 1.0).abs() < 1e-9);
+    let value = |m: &&Value| m["value"].as_f64().unwrap();
+    let triads = named(record, "triad");
+    let sum: f64 = triads.iter().map(value).sum();
+    let recorded = named(record, "triad_sum")[0];
+    assert!((value(&recorded) / sum - 1.0).abs() < 1e-9);
     assert_eq!(texts(&recorded["config"]["hosts"]), names);
-    assert!(of("triad").all(|m| m["config"]["array_elements"] == ELEMENTS));
+    assert!(triads.iter().all(|m| m["config"]["array_elements"] == ELEMENTS));
 }
 
 #[test]
