@@ -90,19 +90,19 @@ pub(crate) fn on_hosts(
     if !hosts.is_leader() {
         // The exit code is that of rank 0.
         let served = serve(hosts.started());
-        let code = served.and_then(|code| hosts.await_end(code))?;
+        let code = served.and_then(|code| hosts.await_end(code));
         hosts.leave();
-        return Ok(Exit::Told(code));
+        return Ok(Exit::Told(code.unwrap_or_else(silently)));
     }
     let result = lead(&HostsRun { hosts: &hosts, exclude_file });
     if !hosts.is_first() {
-        let ended = match result {
-            Ok(exit) => Ok(exit),
+        let code = match result {
+            Ok(exit) => Ok(exit.number()),
             // Rank 0 names the host with the reason.
-            Err(why) => hosts.report(Err::<(), Failure>(why)).map(Exit::Told),
+            Err(why) => hosts.report(Err::<(), Failure>(why)),
         };
         hosts.leave();
-        return ended;
+        return Ok(Exit::Told(code.unwrap_or_else(silently)));
     }
     let code = match &result {
         Ok(exit) => exit.number(),
@@ -113,6 +113,11 @@ pub(crate) fn on_hosts(
     };
     hosts.end(code);
     Ok(Exit::Told(code))
+}
+
+/// Returns the exit code of a rank that has lost rank 0, which reports the loss.
+fn silently(lost: Failure) -> u8 {
+    Exit::from(&lost).number()
 }
 
 /// Measures every host with the threads of one process, the leader, on the CPUs of all ranks of the host. The other

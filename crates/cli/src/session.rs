@@ -313,8 +313,7 @@ fn on_all_hosts(
     };
     let first = (hosts.name().to_owned(), own);
     let mut found = merged(std::iter::once(first).chain(others).collect());
-    let remark = |text: &String| Notice::new(NoticeId::Failed, "", text.as_str());
-    found.notices.extend(hosts.remarks().iter().map(remark));
+    found.notices.extend(hosts.notices().iter().cloned());
     Ok((found, ledger))
 }
 

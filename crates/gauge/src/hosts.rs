@@ -86,7 +86,9 @@ fn add(outcome: &mut Outcome, at: usize, name: &str, report: HostReport) {
         _ => Finding { text: format!("{name}: {}", finding.text), ..finding },
     };
     outcome.findings.extend(new.map(named));
-    for notice in report.notices {
+    // The loops and libraries that other hosts have chosen are in the configuration of their figures.
+    let is_told = |notice: &Notice| at == 0 || notice.id != NoticeId::Chosen;
+    for notice in report.notices.into_iter().filter(is_told) {
         if !outcome.notices.iter().any(|known| known.message == notice.message) {
             let message = match at {
                 0 => notice.message,
@@ -302,6 +304,7 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
         );
         section.push(Note::new("slow", text).tone(Tone::Warning));
     }
+    doubts(&ranking, &mut section);
     let first = record.hosts().first().map(|first| format!("{first}, the host of rank 0"));
     section.note_if("details", first);
     section.gap();
@@ -329,21 +332,35 @@ fn cell(m: &Measurement) -> TableCell {
     }
 }
 
-/// Returns the remark on a host: slowest, and why the figure is suspect or invalid.
+/// Returns the remark on a host: slowest, and whether the figure is suspect.
 fn remark(host: &RankedHost<'_>, is_slowest: bool) -> String {
-    let reason = host
-        .figure
-        .validity
-        .reasons
-        .first()
-        .filter(|_| host.figure.validity.status != Status::Valid);
-    let status = host.figure.validity.status.name();
-    let doubt = reason.map(|reason| match host.figure.value {
-        Some(_) => format!("{status}: {reason}"),
-        None => reason.clone(),
-    });
-    let words = is_slowest.then(|| "slowest".to_owned()).into_iter().chain(doubt);
-    words.collect::<Vec<_>>().join("; ")
+    let status = host.figure.validity.status;
+    let doubt = (host.figure.value.is_some() && status != Status::Valid).then(|| status.name());
+    let words: Vec<&str> = is_slowest.then_some("slowest").into_iter().chain(doubt).collect();
+    words.join(", ")
+}
+
+/// Adds the decisive reason of each suspect or invalid figure, with the hosts that have it. Reasons that differ only in
+/// numbers are one. A reason of all hosts is left out, because the details of the first host have it.
+fn doubts(ranking: &Ranking<'_>, section: &mut Section) {
+    let of = |host: &RankedHost<'_>| {
+        let validity = &host.figure.validity;
+        let reason = validity.reasons.first().filter(|_| validity.status != Status::Valid)?;
+        Some((host.name.to_owned(), validity.status, reason.clone()))
+    };
+    let doubted: Vec<(String, Status, String)> = ranking.hosts.iter().filter_map(of).collect();
+    let kind = |(_, status, reason): &&(String, Status, String)| {
+        let words: String = reason.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect();
+        (status.name(), words)
+    };
+    for (_, same) in grouped(doubted.iter(), kind) {
+        if same.len() == ranking.hosts.len() {
+            continue;
+        }
+        let (_, status, reason) = same[0];
+        let names: Vec<&str> = same.iter().map(|(name, ..)| name.as_str()).collect();
+        section.push(Note::doubt(*status, format!("{}: {reason}", names.join(", "))));
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@
 //! Ranks are on the same host if they have the same host name and the same boot identifier of the kernel. The host name
 //! is `SLURMD_NODENAME` if Slurm's daemon has set it, because a machine may run several of these daemons; otherwise it
 //! is the name that the kernel reports, which differs between UTS namespaces.
-
 //!
 //! # Connections
 //! Leaders talk to rank 0 over the MPI of the launcher. In a step of Slurm without an MPI, rank 0 starts the leaders of
@@ -24,7 +23,7 @@ use crate::launched::join_timeout;
 use crate::mpi::{World, WorldHosts};
 use lines::{SrunLeader, SrunStep};
 use link::Link;
-use nodegauge_measure::Failure;
+use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_placement::cpus::number_ranges;
 use nodegauge_placement::launchers::Started;
 use nodegauge_placement::pin;
@@ -77,7 +76,14 @@ impl SlurmNodes {
             command.arg(format!("--cpus-per-task={cpus}"));
         }
         command
-            .args(["--overlap", "--mpi=none", "--label", "--input=all", "--distribution=arbitrary"])
+            .args([
+                "--overlap",
+                "--mpi=none",
+                "--kill-on-bad-exit=0",
+                "--label",
+                "--input=all",
+                "--distribution=arbitrary",
+            ])
             .arg(format!("--nodes={}", self.names.len() - 1))
             .arg(format!("--ntasks={}", list.len()))
             .arg(format!("--nodelist={}", list.join(",")))
@@ -202,8 +208,8 @@ pub struct Hosts {
     link: Link,
     /// At rank 0: the reasons why hosts have no result.
     lost: RefCell<Vec<Option<Failure>>>,
-    /// At rank 0: remarks about the ranks.
-    remarks: Vec<String>,
+    /// At rank 0: notices about the ranks and their connection.
+    notices: Vec<Notice>,
     /// True if all ranks have joined.
     is_whole: bool,
     /// True if rank 0 has said that all ranks respond.
@@ -242,7 +248,7 @@ impl Hosts {
             link,
             lost: RefCell::new(vec![None; names.len()]),
             names,
-            remarks: Vec::new(),
+            notices: Vec::new(),
             is_whole: true,
             may_leave: Cell::new(false),
         }
@@ -266,7 +272,8 @@ impl Hosts {
         let step = SrunStep::start(nodes.command()?)?;
         let link = Link::Step { step, names: nodes.names.clone() };
         let mut hosts = Self::at(nodes.names.clone(), 0, started, link);
-        hosts.remarks.push(format!("a second srun connects the hosts: {}", reason.reason()));
+        let text = format!("a second srun connects the hosts: {}", reason.reason());
+        hosts.notices.push(Notice::new(NoticeId::Method, "", text));
         Ok(Some(hosts))
     }
 
@@ -303,7 +310,7 @@ impl Hosts {
         timeout: Duration,
     ) -> Result<Self, Failure> {
         let own = RankHost::own(version);
-        let mut remarks = Vec::new();
+        let mut notices = Vec::new();
         if world.rank == 0 {
             let deadline = Instant::now() + timeout;
             let joined = |rank: u32| Some((rank, hear_from(world, rank as usize, deadline)?));
@@ -313,27 +320,28 @@ impl Hosts {
             let missing: Vec<u32> =
                 (0..started.ranks).filter(|rank| !here.contains(rank)).collect();
             if !missing.is_empty() {
-                remarks.push(format!(
+                let text = format!(
                     "ranks {} did not respond within {} s, so that their hosts were not measured",
                     number_ranges(missing),
                     timeout.as_secs()
-                ));
+                );
+                notices.push(Notice::new(NoticeId::Failed, "", text));
             }
             let layout = group(&ranks);
             world.tell_all(&layout)?;
-            return Self::of(started, world, layout?, remarks);
+            return Self::of(started, world, layout?, notices);
         }
         world.say(0, &serde_json::to_vec(&own).map_err(Failure::missing)?);
         let layout: Result<Vec<HostRanks>, Failure> =
             serde_json::from_slice(&world.hear(0)).map_err(Failure::missing)?;
-        Self::of(started, world, layout?, remarks)
+        Self::of(started, world, layout?, notices)
     }
 
     fn of(
         started: &Started,
         world: &'static World,
         layout: Vec<HostRanks>,
-        remarks: Vec<String>,
+        notices: Vec<Notice>,
     ) -> Result<Self, Failure> {
         let place = |host: &HostRanks| host.ranks.iter().position(|rank| *rank == started.rank);
         let found = layout.iter().enumerate().find_map(|(at, host)| Some((at, place(host)?)));
@@ -348,9 +356,9 @@ impl Hosts {
             link: Link::Mpi { world, leaders },
             lost: RefCell::new(vec![None; layout.len()]),
             names: layout.into_iter().map(|host| host.name).collect(),
-            is_whole: remarks.is_empty(),
+            is_whole: notices.is_empty(),
             may_leave: Cell::new(false),
-            remarks,
+            notices,
         })
     }
 
@@ -379,9 +387,9 @@ impl Hosts {
         self.own == 0 && self.is_leader()
     }
 
-    /// Returns remarks about the ranks and their connection.
-    pub fn remarks(&self) -> &[String] {
-        &self.remarks
+    /// Returns notices about the ranks and their connection.
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
     }
 
     /// Allows this process to use the CPUs of all ranks on this host, for measurements by the threads of one process.

@@ -394,7 +394,7 @@ impl World {
         loop {
             match self.poll(rank) {
                 Some(words) => return words,
-                None => nodegauge_os::yield_to_others(),
+                None => std::thread::yield_now(),
             }
         }
     }

@@ -1,7 +1,9 @@
 //! Measurements of several hosts: started by mpirun with an agent that gives each host a name of its own, and in a Slurm
 //! job of four nodes.
 
-use crate::harness::{ELEMENTS, Harness, Outcome, Part, make_program, measurements, skip, texts};
+use crate::harness::{
+    ELEMENTS, Harness, Outcome, Part, make_program, measurements, signal, skip, texts, wait_for,
+};
 use crate::mpi::{MPICH, installed, no_orphans};
 use crate::thorough::slurm::Slurm;
 use serde_json::Value;
@@ -88,9 +90,29 @@ fn run(
     args: &[&str],
 ) -> Outcome {
     let launcher: Vec<&str> = launcher.iter().map(String::as_str).collect();
-    let program = env!("CARGO_BIN_EXE_nodegauge");
+    let program = crate::program::path();
     let words = [&["timeout", "150"], &launcher[..], &[program], args].concat();
     harness.run_other(&words, &[&ROOT[..], variables].concat())
+}
+
+/// Waits for the process that rank 0 has started on this node, and returns it.
+fn leader(harness: &Harness, node: &str) -> u32 {
+    let home = harness.path("").display().to_string();
+    let own = [
+        format!("HOME={}", home.trim_end_matches('/')),
+        format!("SLURMD_NODENAME={node}"),
+        "NODEGAUGE_OF_RANK_0=1".to_owned(),
+    ];
+    let is_leader = |entry: &std::fs::DirEntry| {
+        let text = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        own.iter().all(|variable| text.split('\0').any(|known| known == variable))
+    };
+    wait_for("the leader of the node", || {
+        let mut processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let process = processes.find(is_leader)?;
+        process.file_name().to_str()?.parse().ok()
+    })
 }
 
 /// Returns the figures of this name.
@@ -135,26 +157,58 @@ fn mpirun_measures_each_host_with_its_own_ranks() {
 }
 
 #[test]
-fn a_host_that_is_silent_or_has_no_memory_is_named_and_the_others_are_measured() {
+fn a_host_that_fails_is_named_and_the_others_are_measured() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
     }
-    // The second host cannot map the arrays.
-    let Some(agent) = agent(&harness, "[ $1 = n2 ] && ulimit -v 700000") else { return };
+    // The second host cannot have so many threads.
+    let Some(agent) = agent(&harness, "[ $1 = n2 ] && export OMP_NUM_THREADS=999999") else {
+        return;
+    };
     let Some(which) = installed(&harness).into_iter().find(|which| which.name == "Open MPI") else {
         return;
     };
     let words = launcher(which.name, &agent, &["n1", "n2", "n3"], 1);
-    let big = ["--size", "64MiB", "--samples", "1", "--threads", "1", "--exclude-file", "slow.txt"];
-    let args = [&["stream", "--json", "-", "--no-save"], &big[..]].concat();
+    let args = [&STREAM[..], &["--exclude-file", "slow.txt"]].concat();
     let record = run(&harness, &words, &[], &args).exits(1).json();
     assert_eq!(hosts(&record, "triad"), ["n1", "n2", "n3"]);
-    let of_second = measurements(&record).iter().find(|m| m["config"]["host"] == "n2").unwrap();
-    assert_eq!(of_second["validity"]["status"], "invalid");
+    let triads = named(&record, "triad");
+    let status = |m: &&Value| m["validity"]["status"].as_str().unwrap().to_owned();
+    assert_eq!(triads.iter().filter(|m| status(m) == "invalid").count(), 1);
+    assert!(texts(&triads[1]["validity"]["reasons"])[0].contains("999999"), "{:#}", triads[1]);
     assert!(texts(&record["notices"]).iter().any(|said| said.starts_with("n2: ")));
+    assert_eq!(texts(&named(&record, "triad_sum")[0]["config"]["hosts"]), ["n1", "n3"]);
     let slow = std::fs::read_to_string(harness.path("slow.txt")).unwrap();
     assert!(slow.lines().any(|line| line == "n2"), "{slow}");
+    no_orphans(&harness);
+}
+
+#[test]
+fn applications_have_the_same_result_on_two_hosts_as_on_one() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let Some(agent) = agent(&harness, "") else { return };
+    let solver =
+        ["apps", "iccg", "--elements", "6,5,7", "--samples", "2", "--no-save", "--json", "-"];
+    let alone = harness.run(&[&solver[..], &["--ranks", "2"]].concat()).exits(0).json();
+    let alone = named(&alone, "time_to_solution")[0]["config"].clone();
+    for which in installed(&harness) {
+        let words = launcher(which.name, &agent, &["n1", "n2"], 1);
+        let record = run(&harness, &words, &[], &solver).exits(0).json();
+        let config = &named(&record, "time_to_solution")[0]["config"];
+        assert_eq!(texts(&config["hosts"]), ["n1", "n2"]);
+        for key in ["iterations", "natural_iterations", "processes", "n", "colours"] {
+            assert_eq!(config[key], alone[key], "{key}");
+        }
+        let [residual, expected] = [config, &alone].map(|of| of["residual"].as_f64().unwrap());
+        assert!((residual / expected - 1.0).abs() < 1e-3, "{residual} {expected}");
+        let sums = ["apps", "trapezoid", "--n", "1e6", "--samples", "2", "--no-save"];
+        run(&harness, &words, &[], &sums).exits(0).says("2 ranks on 2 hosts");
+        no_orphans(&harness);
+    }
 }
 
 #[test]
@@ -196,8 +250,19 @@ fn slurm_measures_four_nodes_over_mpi_and_without_it() {
         // The page has one row per host, the best first.
         let args = ["hpl", "-N", "300", "--samples", "1", "--no-save"];
         let page = run(&harness, &srun, &variables, &args).exits(0);
-        page.tells("host").tells("slowest").tells("of 4 hosts");
+        page.says("host").says("slowest").says("of 4 hosts");
     }
+    // A node that is silent costs the time limit.
+    let srun = ["srun", "-N3", "--ntasks-per-node=1", "--mpi=none"].map(str::to_owned);
+    let limited = [variables[0], ("NODEGAUGE_JOIN_SECONDS", "2")];
+    let longer = [&STREAM[..8], &["--budget", "2", "--no-save"]].concat();
+    let record = std::thread::scope(|scope| {
+        scope.spawn(|| signal(leader(&harness, "node2"), "STOP"));
+        run(&harness, &srun, &limited, &longer).exits(1).json()
+    });
+    assert_eq!(hosts(&record, "triad"), names[..3]);
+    let silent = texts(&named(&record, "triad")[1]["validity"]["reasons"])[0].to_owned();
+    assert!(silent.starts_with("no response within "), "{silent}");
     drop(slurm);
     no_orphans(&harness);
 }
