@@ -7,6 +7,7 @@
 use crate::fields::faults;
 use crate::harness::Harness;
 use serde_json::Value;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Documents made from each record.
@@ -125,6 +126,37 @@ fn records_are_shown_compared_and_given_back_as_they_were() {
         found.len(),
         found.join("\n")
     );
+}
+
+/// Returns the words of a page without charts, bars and the titles of columns that were left out. The ninth character of
+/// a line of a chart belongs to its axes.
+fn words(page: &str) -> impl Iterator<Item = &str> {
+    let is_shown_whole = |line: &&str| {
+        !line.starts_with("not shown at this width")
+            && !matches!(line.chars().nth(8), Some('|' | '+'))
+    };
+    let lines = page.lines().filter(is_shown_whole);
+    lines.flat_map(str::split_whitespace).filter(|word| word.trim_matches('#') != "")
+}
+
+#[test]
+fn pages_fit_narrow_and_wide_terminals_without_a_broken_word() {
+    for folder in recorded() {
+        let harness = Harness::new();
+        harness.write(RECORD, std::fs::read(folder.join(RECORD)).unwrap());
+        let [narrow, wide] = [80, 200].map(|columns: usize| {
+            let variables = [("COLUMNS", columns.to_string())];
+            let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
+            let page =
+                harness.run_with(&variables, &["history", "show", RECORD, "-v"]).exits(0).stdout;
+            let longest = page.lines().max_by_key(|line| line.chars().count()).unwrap();
+            assert!(longest.chars().count() <= columns, "{}: {longest}", name(&folder));
+            page
+        });
+        let whole: HashSet<&str> = words(&wide).collect();
+        let broken: Vec<&str> = words(&narrow).filter(|word| !whole.contains(word)).collect();
+        assert!(broken.is_empty(), "{}: {broken:?}", name(&folder));
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ pub use crate::skip::{Part, skip};
 use crate::terminal::Terminal;
 use serde_json::Value;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
@@ -110,6 +111,8 @@ impl Harness {
             .env("NO_COLOR", "1")
             .current_dir(self.folder.path())
             .stdin(Stdio::null());
+        // SAFETY: between fork and exec, it only makes system calls.
+        unsafe { command.pre_exec(take_signals) };
         if let Some(probes) = self.probes {
             command.env("NODEGAUGE_CACHE_DIR", probes).env("POCL_CACHE_DIR", probes.join("opencl"));
         }
@@ -280,6 +283,18 @@ impl Harness {
         let places = self.run(&["places", "--places", "threads", "--json"]).exits(0).json();
         places["threads"].as_array().unwrap().clone()
     }
+}
+
+/// Restores the default action of the signals that tests send, because `nohup` and shells without job control start
+/// programs that ignore some of them.
+fn take_signals() -> std::io::Result<()> {
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+        // SAFETY: the default action needs no handler.
+        if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
+            return Err(std::io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 /// Waits until `event` returns a value, and returns it.

@@ -12,6 +12,10 @@ use std::time::{Duration, Instant};
 pub(crate) struct Progress {
     bar: ProgressBar,
     log: Option<Log>,
+    estimate: Estimate,
+    /// Latest phase, and the latest figures in it.
+    phase: String,
+    latest: String,
     started: Instant,
     signals: Signals,
 }
@@ -34,17 +38,46 @@ impl Progress {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(STEPS), target);
-        if let Ok(style) = ProgressStyle::with_template("{bar:20} {elapsed} {msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{bar:20} {prefix}, {msg}") {
             bar.set_style(style.progress_chars("=> "));
         }
-        let log = || Log { command: command.to_owned(), budget, ..Log::default() };
-        let log = (!on_terminal && !quiet).then(log);
-        Self { bar, log, started: Instant::now(), signals }
+        let log = (!on_terminal && !quiet)
+            .then(|| Log { command: command.to_owned(), lines: Cell::new(0) });
+        Self {
+            bar,
+            log,
+            estimate: Estimate { budget, ..Estimate::default() },
+            phase: String::new(),
+            latest: String::new(),
+            started: Instant::now(),
+            signals,
+        }
+    }
+
+    /// Sets the predicted time of the run.
+    pub(crate) fn foresee(&mut self, time: Option<Duration>) {
+        self.estimate.foreseen = time.filter(|time| !time.is_zero());
     }
 
     /// Removes the progress bar from the terminal.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+
+    /// Draws the bar, whose share of the estimated time never falls, or prints the line that is due.
+    fn show(&self) {
+        let elapsed = self.started.elapsed();
+        let Some(log) = &self.log else {
+            let position = self.estimate.share_of_total(elapsed) * STEPS as f64;
+            self.bar.set_position(self.bar.position().max(position as u64));
+            self.bar.set_prefix(self.estimate.words(elapsed));
+            return;
+        };
+        if log.is_due(elapsed) {
+            let latest = if self.latest.is_empty() { &self.phase } else { &self.latest };
+            let times = self.estimate.words(elapsed);
+            crate::output::note(&format!("{}: {times}, {latest}", log.command));
+        }
     }
 }
 
@@ -56,78 +89,96 @@ impl Drop for Progress {
 
 impl Observer for Progress {
     fn phase(&mut self, what: &str) {
-        self.bar.set_position(0);
+        self.phase = what.to_owned();
+        self.latest.clear();
+        self.estimate.begin_phase(self.started.elapsed());
+        self.show();
         self.bar.set_message(what.to_owned());
-        self.bar.set_prefix(what.to_owned());
-        if let Some(log) = &mut self.log {
-            (log.latest, log.began, log.share) = (what.to_owned(), self.started.elapsed(), 0.0);
-        }
     }
 
     fn progress(&mut self, share: f64, latest: &str) {
-        self.bar.set_position((share.clamp(0.0, 1.0) * STEPS as f64) as u64);
-        if let Some(log) = &mut self.log {
-            log.share = share.clamp(0.0, 1.0);
-        }
+        self.estimate.share = share.clamp(0.0, 1.0);
+        self.show();
         if !latest.is_empty() {
-            self.bar.set_message(format!("{}: {latest}", self.bar.prefix()));
-            if let Some(log) = &mut self.log {
-                log.latest = latest.to_owned();
-            }
+            self.bar.set_message(format!("{}: {latest}", self.phase));
+            self.latest = latest.to_owned();
         }
     }
 
-    /// This function is called frequently, also while reference programs run; therefore it prints the progress lines.
+    /// This function is called frequently, also while reference programs run; therefore it shows the time.
     fn interrupted(&self) -> bool {
-        let line = self.log.as_ref().and_then(|log| log.line(self.started.elapsed()));
-        line.iter().for_each(|line| crate::output::note(line));
+        self.show();
         self.signals.received().is_some()
     }
 }
 
-/// Progress as plain lines, for a pipe or a file.
+/// Estimate of the total time of a run: the budget of the user, otherwise the predicted time of the plan, otherwise the
+/// time in which the current phase would end. A later estimate replaces the last only if it is shorter: a number that
+/// grows helps nobody to plan.
 #[derive(Default)]
-struct Log {
-    command: String,
+struct Estimate {
+    /// Time limit that the user gave.
     budget: Option<Duration>,
-    /// Latest phase or figures.
-    latest: String,
+    /// Predicted time of the plan.
+    foreseen: Option<Duration>,
     /// Start of the phase, and the completed share of it.
     began: Duration,
     share: f64,
+    /// Least time in which a phase would have ended.
+    by_share: Cell<Option<Duration>>,
+}
+
+impl Estimate {
+    /// Minimum completed share of a phase from which its end is estimated.
+    const LEAST_SHARE: f64 = 0.02;
+
+    fn begin_phase(&mut self, elapsed: Duration) {
+        self.began = elapsed;
+        self.share = 0.0;
+    }
+
+    /// Returns the estimated total time.
+    fn total(&self, elapsed: Duration) -> Option<Duration> {
+        if self.share >= Self::LEAST_SHARE {
+            let rest = (elapsed - self.began).mul_f64((1.0 - self.share) / self.share);
+            self.by_share.set(self.by_share.get().into_iter().chain([elapsed + rest]).min());
+        }
+        self.budget.or(self.foreseen).or(self.by_share.get())
+    }
+
+    /// Returns the elapsed share of the estimated total time, at most 1; 0 if the time is unknown.
+    fn share_of_total(&self, elapsed: Duration) -> f64 {
+        let total = self.total(elapsed);
+        total.map_or(0.0, |total| (elapsed.as_secs_f64() / total.as_secs_f64()).min(1.0))
+    }
+
+    /// Returns the elapsed time and the estimate in words, e.g. `40 s of about 60 s`.
+    fn words(&self, elapsed: Duration) -> String {
+        let seconds = |time: Duration| time.as_secs_f64().round();
+        let end = match self.total(elapsed).filter(|total| *total > elapsed) {
+            Some(total) if self.budget.is_some() => format!(" of {} s", seconds(total)),
+            Some(total) => format!(" of about {} s", seconds(total)),
+            None => String::new(),
+        };
+        format!("{} s{end}", seconds(elapsed))
+    }
+}
+
+/// Progress as plain lines, for a pipe or a file.
+struct Log {
+    command: String,
     /// Number of elapsed intervals, with or without a line.
     lines: Cell<u64>,
-    /// Shown estimate of the total time. A later estimate replaces it only if it is shorter: a number that grows helps
-    /// nobody to plan.
-    end: Cell<Option<Duration>>,
 }
 
 impl Log {
     /// Time between two lines, and before the first line.
     const INTERVAL: Duration = Duration::from_secs(30);
-    /// Minimum completed share of a phase from which the total time is estimated.
-    const LEAST_SHARE: f64 = 0.02;
 
-    /// Returns the line that is due at this time, if any, e.g. `stream: 40 s of 60 s, triad 33.1 GB/s`.
-    fn line(&self, elapsed: Duration) -> Option<String> {
+    /// True once in every interval after the first.
+    fn is_due(&self, elapsed: Duration) -> bool {
         let due = elapsed.as_secs() / Self::INTERVAL.as_secs();
-        if self.lines.replace(due) == due {
-            return None;
-        }
-        let seconds = |time: Duration| time.as_secs_f64().round();
-        let rest = |share: f64| (elapsed - self.began).mul_f64((1.0 - share) / share);
-        let by_share = (self.share >= Self::LEAST_SHARE).then(|| elapsed + rest(self.share));
-        let earlier = self.end.get().or(self.budget);
-        let estimate = earlier.into_iter().chain(by_share.filter(|_| self.budget.is_none())).min();
-        self.end.set(estimate);
-        let end = match estimate.filter(|estimate| *estimate > elapsed) {
-            Some(estimate) if self.budget == Some(estimate) => {
-                format!(" of {} s", seconds(estimate))
-            }
-            Some(estimate) => format!(" of about {} s", seconds(estimate)),
-            None => String::new(),
-        };
-        Some(format!("{}: {} s{end}, {}", self.command, seconds(elapsed), self.latest))
+        self.lines.replace(due) != due
     }
 }
 
@@ -135,34 +186,49 @@ impl Log {
 mod tests {
     use super::*;
 
+    fn seconds(time: f64) -> Duration {
+        Duration::from_secs_f64(time)
+    }
+
+    fn estimate(budget: Option<f64>, share: f64) -> Estimate {
+        Estimate { budget: budget.map(seconds), began: seconds(20.0), share, ..Estimate::default() }
+    }
+
     #[test]
     fn a_log_has_a_line_each_half_minute() {
-        let log = |budget, share| Log {
-            command: "stream".to_owned(),
-            budget,
-            latest: "triad 33.1 GB/s".to_owned(),
-            began: Duration::from_secs(20),
-            share,
-            ..Log::default()
-        };
-        let mut known = log(Some(Duration::from_secs(60)), 0.4);
-        let at = |progress_log: &Log, time: f64| progress_log.line(Duration::from_secs_f64(time));
-        assert_eq!(at(&known, 29.9), None);
-        assert_eq!(at(&known, 30.4).unwrap(), "stream: 30 s of 60 s, triad 33.1 GB/s");
-        assert_eq!(at(&known, 59.0), None);
-        known.latest = "checking".to_owned();
-        assert_eq!(at(&known, 61.0).unwrap(), "stream: 61 s, checking");
-        assert_eq!(
-            at(&log(None, 0.5), 40.0).unwrap(),
-            "stream: 40 s of about 60 s, triad 33.1 GB/s"
-        );
+        let log = Log { command: "stream".to_owned(), lines: Cell::new(0) };
+        let due: Vec<f64> = [1.0, 29.9, 30.4, 59.0, 61.0, 61.1]
+            .into_iter()
+            .filter(|time| log.is_due(seconds(*time)))
+            .collect();
+        assert_eq!(due, [30.4, 61.0]);
+    }
+
+    #[test]
+    fn an_estimate_only_falls() {
+        let known = estimate(Some(60.0), 0.4);
+        assert_eq!(known.words(seconds(30.4)), "30 s of 60 s");
+        assert_eq!(known.words(seconds(61.0)), "61 s");
+        let mut phases = estimate(None, 0.5);
+        assert_eq!(phases.words(seconds(40.0)), "40 s of about 60 s");
         // The estimate of a later phase is not shown if it is longer.
-        let mut phases = log(None, 0.5);
-        assert_eq!(at(&phases, 40.0).unwrap(), "stream: 40 s of about 60 s, triad 33.1 GB/s");
+        phases.begin_phase(seconds(50.0));
         phases.share = 0.05;
-        assert_eq!(at(&phases, 100.0).unwrap(), "stream: 100 s, triad 33.1 GB/s");
+        assert_eq!(phases.words(seconds(52.0)), "52 s of about 60 s");
+        assert_eq!(phases.words(seconds(100.0)), "100 s");
         for share in [0.0, 0.001] {
-            assert_eq!(at(&log(None, share), 90.0).unwrap(), "stream: 90 s, triad 33.1 GB/s");
+            assert_eq!(estimate(None, share).words(seconds(90.0)), "90 s");
         }
+        let foreseen = Estimate { foreseen: Some(seconds(50.0)), ..estimate(None, 0.5) };
+        assert_eq!(foreseen.words(seconds(24.0)), "24 s of about 50 s");
+        assert_eq!(foreseen.words(seconds(51.0)), "51 s");
+    }
+
+    #[test]
+    fn the_share_of_the_time_ends_at_one() {
+        assert_eq!(estimate(None, 0.0).share_of_total(seconds(40.0)), 0.0);
+        let foreseen = Estimate { foreseen: Some(seconds(80.0)), ..estimate(None, 0.0) };
+        assert_eq!(foreseen.share_of_total(seconds(40.0)), 0.5);
+        assert_eq!(foreseen.share_of_total(seconds(90.0)), 1.0);
     }
 }

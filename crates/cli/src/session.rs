@@ -194,8 +194,18 @@ pub(crate) fn conduct_plan_on(
     gauge: &dyn Gauge,
 ) -> Result<Exit, Failure> {
     let figures = plan.figures(&node);
-    let measure = |site: &Site, progress: &mut Progress| plan.run(site, progress);
+    let measure = |site: &Site, progress: &mut Progress| self::measure(plan, site, progress);
     conduct_on(hosts, common, node, &figures, measure, Shown::page_of(gauge))
+}
+
+/// Runs a plan; its predicted time is the estimate that `progress` shows.
+pub(crate) fn measure(
+    plan: Box<dyn Planned>,
+    site: &Site,
+    progress: &mut Progress,
+) -> Result<Outcome, Failure> {
+    progress.foresee(plan.foreseen().time);
+    plan.run(site, progress)
 }
 
 /// Runs a measuring command: opens the outputs, calls `gauge` with progress and signals, makes the record, shows it

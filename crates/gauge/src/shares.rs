@@ -19,9 +19,17 @@ impl BudgetShares {
         site: &Site,
         ask: &SummaryRequest<'_>,
     ) -> Self {
-        let time = |gauge: &dyn Gauge| gauge.summary_plan(site, ask).ok()??.foreseen().time;
-        let usual = gauges.iter().map(|gauge| time(*gauge).unwrap_or_default()).collect();
+        let usual = gauges.iter().map(|gauge| usual_time(*gauge, site, ask)).collect();
         Self { budget, usual }
+    }
+
+    /// Returns the time that the plans of `gauges` for the request `ask` need.
+    pub fn usual_time(
+        gauges: &[&'static dyn Gauge],
+        site: &Site,
+        ask: &SummaryRequest<'_>,
+    ) -> Duration {
+        gauges.iter().map(|gauge| usual_time(*gauge, site, ask)).sum()
     }
 
     /// Returns the share for gauge number `at`, after the earlier gauges have used `spent`. The remaining time is
@@ -38,6 +46,12 @@ impl BudgetShares {
         let all: Duration = among.iter().sum();
         time.mul_f64(self.usual[at].as_secs_f64() / all.as_secs_f64().max(f64::MIN_POSITIVE))
     }
+}
+
+/// Returns the time that the plan of a gauge needs; zero if the gauge cannot be planned.
+fn usual_time(gauge: &dyn Gauge, site: &Site, ask: &SummaryRequest<'_>) -> Duration {
+    let plan = gauge.summary_plan(site, ask).ok().flatten();
+    plan.and_then(|plan| plan.foreseen().time).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -10,8 +10,10 @@ use nodegauge_measure::legible::{escaped, escaped_lines};
 const LABEL: usize = 11;
 /// Maximum length of a line of prose: longer lines are hard to read, even on a wide terminal.
 const PROSE: usize = 120;
-/// Maximum width of bars in characters.
+/// Maximum width of bars in characters, unless a table has its own.
 const MAX_BAR: usize = 24;
+/// Part of a wide terminal that bars may take instead, as a divisor of its width.
+const BAR_PART: usize = 4;
 /// Minimum width of bars in characters.
 const MIN_BAR: usize = 4;
 /// Maximum length of a word that the last column of a table does not split.
@@ -168,23 +170,40 @@ fn natural_width(table: &Table) -> usize {
 }
 
 /// Returns the table without the optional columns for which the terminal is too narrow, and the titles of these columns.
+/// If all optional columns are not enough, bars are left out too: they repeat a figure.
 fn fitted(table: &Table, style: Style) -> (Table, Vec<&'static str>) {
     let mut fitted = table.clone();
     let mut left_out = Vec::new();
+    let is_too_wide = |table: &Table| natural_width(table) > usize::from(style.width);
     for title in &table.optional {
-        if natural_width(&fitted) <= usize::from(style.width) {
+        if !is_too_wide(&fitted) {
             break;
         }
         let Some(at) = fitted.columns.iter().position(|column| column.title == *title) else {
             continue;
         };
-        fitted.columns.remove(at);
-        for row in fitted.rows.iter_mut().filter(|row| row.len() > at) {
-            row.remove(at);
-        }
+        remove_column(&mut fitted, at);
         left_out.push(*title);
     }
+    let bars = (0..fitted.columns.len()).rev().find(|at| consists_of_bars(&fitted, *at));
+    if let Some(at) = bars.filter(|_| is_too_wide(&fitted)) {
+        remove_column(&mut fitted, at);
+    }
     (fitted, left_out)
+}
+
+fn remove_column(table: &mut Table, at: usize) {
+    table.columns.remove(at);
+    for row in table.rows.iter_mut().filter(|row| row.len() > at) {
+        row.remove(at);
+    }
+}
+
+/// True if a column has bars and no text.
+fn consists_of_bars(table: &Table, at: usize) -> bool {
+    let mut cells = table.rows.iter().filter_map(|row| row.get(at));
+    cells.clone().any(|cell| cell.bar.is_some())
+        && cells.all(|cell| cell.bar.is_some() || cell.text.is_empty())
 }
 
 /// Renders a table without frames, without the optional columns that do not fit.
@@ -285,8 +304,9 @@ fn bar_room(table: &Table, style: Style) -> usize {
             widths.max().unwrap_or(0) + 2
         })
         .sum();
-    let longest = table.longest_bar.unwrap_or(MAX_BAR);
-    usize::from(style.width).saturating_sub(used + indent).clamp(MIN_BAR, longest)
+    let width = usize::from(style.width);
+    let longest = table.longest_bar.unwrap_or(MAX_BAR).max(width / BAR_PART);
+    width.saturating_sub(used + indent).clamp(MIN_BAR, longest)
 }
 
 #[cfg(test)]
@@ -348,6 +368,16 @@ mod tests {
         assert!(coloured.contains("\x1b[1mfaster\x1b[0m\n"), "{coloured:?}");
         let escapes = ["\x1b[1;31m", "\x1b[1m", RESET];
         assert_eq!(escapes.iter().fold(coloured, |text, escape| text.replace(escape, "")), plain);
+    }
+
+    #[test]
+    fn bars_without_room_are_left_out_and_grow_on_a_wide_terminal() {
+        let mut one = Table::new(&["what", ">GB/s", ""]);
+        one.row(["random_write".into(), "7".into(), TableCell::bar(Fraction(1.0))]);
+        let narrow = super::table(&one, Style { width: 20, colour: false });
+        assert_eq!(narrow, "what          GB/s\nrandom_write     7\n");
+        let wide = super::table(&one, Style { width: 200, colour: false });
+        assert!(wide.ends_with(&format!("7  {}\n", "#".repeat(50))), "{wide}");
     }
 
     #[test]

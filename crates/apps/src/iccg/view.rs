@@ -224,6 +224,7 @@ fn times_table(groups: &[&[IccgFigure<'_>]]) -> Table {
     titles.extend(PARTS.map(|part| format!(">{part}")));
     titles.extend([">GB/s read".to_owned(), ">Triad".to_owned()]);
     let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
+    table.optional = vec!["axpy", "dots"];
     for group in groups {
         let time = |part: &str| {
             let (m, config) = named(group, part)?;

@@ -47,7 +47,7 @@ fn measure(args: &HplArgs, hosts: Option<&HostsRun<'_>>) -> Result<Exit, Failure
         &args.common,
         site,
         &figures,
-        |site, progress| Box::new(plan).run(site, progress),
+        |site, progress| session::measure(Box::new(plan), site, progress),
         |record, style| {
             if args.hpl_text {
                 Shown::Table(view::hpl_text(record))

@@ -48,7 +48,7 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
                     output::note(&format!("removed {} ({})", left.folder.display(), left.bytes));
                 }
             }
-            plan.run(site, progress)
+            session::measure(plan, site, progress)
         },
         |record, style| {
             if let Some(sink) = &surface {

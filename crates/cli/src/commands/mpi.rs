@@ -31,7 +31,7 @@ pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
         &args.common,
         node,
         &figures,
-        |node, progress| Box::new(plan).run(node, progress),
+        |node, progress| session::measure(Box::new(plan), node, progress),
         |record, style| {
             if args.osu_text {
                 Shown::Table(osu::print::tables(record))

@@ -36,6 +36,7 @@ pub(crate) fn execute(args: &RooflineArgs) -> Result<Exit, Failure> {
         RooflinePlan::new(&GAUGES, &site, options)?
     };
     let figures = plan.figures(&site);
-    let measure = |node: &Site, progress: &mut Progress| Box::new(plan).run(node, progress);
+    let measure =
+        |node: &Site, progress: &mut Progress| session::measure(Box::new(plan), node, progress);
     session::conduct(common, site, &figures, measure, Shown::page_of(&RooflineGauge))
 }

@@ -32,6 +32,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
             let usual = SummaryRequest::plain(depth, &environment);
             let shares =
                 common.budget.map(|budget| BudgetShares::new(budget, &GAUGES, site, &usual));
+            progress.foresee(Some(BudgetShares::usual_time(&GAUGES, site, &usual)));
             for (at, gauge) in GAUGES.into_iter().enumerate() {
                 if found.is_interrupted() {
                     break;

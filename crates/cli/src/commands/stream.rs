@@ -71,7 +71,7 @@ fn measure(
         &args.common,
         site,
         &figures,
-        |site, progress| plan.run(site, progress),
+        |site, progress| session::measure(plan, site, progress),
         |record, style| match table {
             Some(text) => classic(record, text(record)),
             None => Shown::page_of(&stream)(record, style),

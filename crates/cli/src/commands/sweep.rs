@@ -54,7 +54,8 @@ pub(crate) fn execute(args: &SweepArgs) -> Result<Exit, Failure> {
     let plan = ProgramSweep::new(&site, program, &options, figure, limits, launcher)?;
     let commands = plan.commands(&site.topology);
     let figures = plan.figures(&site);
-    let measure = |node: &Site, progress: &mut Progress| Box::new(plan).run(node, progress);
+    let measure =
+        |node: &Site, progress: &mut Progress| session::measure(Box::new(plan), node, progress);
     if !args.emit {
         return session::conduct(common, site, &figures, measure, Shown::page_of(&Programs));
     }
