@@ -80,7 +80,7 @@ pub(crate) fn on_hosts(
     job: &JobOnHosts,
     exclude_file: Option<&str>,
     lead: impl FnOnce(&HostsRun<'_>) -> Result<Exit, Failure>,
-    serve: impl FnOnce(&Started) -> Result<u8, Failure>,
+    serve: impl FnOnce(&Hosts) -> Result<u8, Failure>,
 ) -> Result<Exit, Failure> {
     let hosts = match job.join() {
         Ok(Some(hosts)) => hosts,
@@ -89,10 +89,10 @@ pub(crate) fn on_hosts(
     };
     if !hosts.is_leader() {
         // The exit code is that of rank 0.
-        let served = serve(hosts.started());
-        let code = served.and_then(|code| hosts.await_end(code));
-        hosts.leave();
-        return Ok(Exit::Told(code.unwrap_or_else(silently)));
+        let served = serve(&hosts).unwrap_or_else(silently);
+        let code = hosts.await_end(served).unwrap_or_else(silently);
+        hosts.leave(code);
+        return Ok(Exit::Told(code));
     }
     let result = lead(&HostsRun { hosts: &hosts, exclude_file });
     if !hosts.is_first() {
@@ -101,8 +101,9 @@ pub(crate) fn on_hosts(
             // Rank 0 names the host with the reason.
             Err(why) => hosts.report(Err::<(), Failure>(why)),
         };
-        hosts.leave();
-        return Ok(Exit::Told(code.unwrap_or_else(silently)));
+        let code = code.unwrap_or_else(silently);
+        hosts.leave(code);
+        return Ok(Exit::Told(code));
     }
     let code = match &result {
         Ok(exit) => exit.number(),
@@ -131,7 +132,7 @@ pub(crate) fn one_process_per_host(
         run.hosts.use_cpus_of_all_ranks()?;
         measure(run)
     };
-    on_hosts(job, exclude_file, lead, |_| Ok(0))
+    on_hosts(job, exclude_file, lead, |hosts| hosts.offer_cpus().map(|()| 0))
 }
 
 /// Returns the error for an option about several hosts in a run on one host.

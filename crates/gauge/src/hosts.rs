@@ -307,7 +307,6 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
     doubts(&ranking, &mut section);
     let first = record.hosts().first().map(|first| format!("{first}, the host of rank 0"));
     section.note_if("details", first);
-    section.gap();
     Some(section)
 }
 

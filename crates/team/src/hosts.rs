@@ -16,6 +16,7 @@
 //! the other hosts itself, with a second srun, and talks to them over the standard streams of that srun; the tasks that
 //! the first srun has started on the other hosts then end immediately.
 
+mod cpus;
 mod lines;
 mod link;
 
@@ -39,6 +40,8 @@ use std::time::{Duration, Instant};
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Time in which the other hosts report after an interrupt. Launchers kill ranks about a second after the signal.
 const AFTER_INTERRUPT: Duration = Duration::from_millis(700);
+/// Time in which rank 0 ends the other ranks after an interrupt.
+const END_AFTER_INTERRUPT: Duration = Duration::from_secs(5);
 /// Variable that Slurm's daemon sets to the name of its node.
 const SLURM_NODE: &str = "SLURMD_NODENAME";
 /// Variable that tells a process that rank 0 has started it with srun, as a rank of another host.
@@ -203,15 +206,15 @@ pub struct Hosts {
     /// Index of the host of this rank.
     own: usize,
     started: Started,
-    /// CPUs of all ranks on this host.
+    /// CPUs of all ranks on this host; without MPI, those of this rank.
     cpus: BTreeSet<u32>,
     link: Link,
     /// At rank 0: the reasons why hosts have no result.
     lost: RefCell<Vec<Option<Failure>>>,
     /// At rank 0: notices about the ranks and their connection.
     notices: Vec<Notice>,
-    /// True if all ranks have joined.
-    is_whole: bool,
+    /// False if a rank has not joined, or if a host has not responded.
+    all_respond: Cell<bool>,
     /// True if rank 0 has said that all ranks respond.
     may_leave: Cell<bool>,
 }
@@ -249,7 +252,7 @@ impl Hosts {
             lost: RefCell::new(vec![None; names.len()]),
             names,
             notices: Vec::new(),
-            is_whole: true,
+            all_respond: Cell::new(true),
             may_leave: Cell::new(false),
         }
     }
@@ -356,7 +359,7 @@ impl Hosts {
             link: Link::Mpi { world, leaders },
             lost: RefCell::new(vec![None; layout.len()]),
             names: layout.into_iter().map(|host| host.name).collect(),
-            is_whole: notices.is_empty(),
+            all_respond: Cell::new(notices.is_empty()),
             may_leave: Cell::new(false),
             notices,
         })
@@ -393,12 +396,25 @@ impl Hosts {
     }
 
     /// Allows this process to use the CPUs of all ranks on this host, for measurements by the threads of one process.
+    /// Called by the leader of a host; without MPI, the other ranks call [`Hosts::offer_cpus`].
     ///
     /// # Errors
-    /// Fails if the kernel refuses it.
+    /// Fails if a rank of this host does not respond, and if the kernel refuses the CPUs.
     pub fn use_cpus_of_all_ranks(&self) -> Result<(), Failure> {
-        let cpus: Vec<_> = self.cpus.iter().map(|cpu| nodegauge_machine::CpuId(*cpu)).collect();
+        let mut cpus = self.cpus.clone();
+        if !matches!(self.link, Link::Mpi { .. }) {
+            cpus.extend(cpus::collect(&self.started)?);
+        }
+        let cpus: Vec<_> = cpus.into_iter().map(nodegauge_machine::CpuId).collect();
         pin::pin_current_thread(&cpus).map_err(Failure::missing)
+    }
+
+    /// Offers the CPUs of this rank to the leader of its host, which does not know them without MPI.
+    ///
+    /// # Errors
+    /// Fails if the leader does not respond.
+    pub fn offer_cpus(&self) -> Result<(), Failure> {
+        if matches!(self.link, Link::Nothing) { cpus::offer(&self.started) } else { Ok(()) }
     }
 
     /// Starts the measurement on all hosts. Rank 0 calls this function when it is ready; it waits for the other hosts,
@@ -449,14 +465,18 @@ impl Hosts {
         }
     }
 
-    /// Waits for a message of rank 0.
+    /// Waits for a message of rank 0; after an interrupt, which rank 0 receives too, only for some seconds.
     fn order(&self) -> Result<ToHost, Failure> {
+        let mut interrupted_at = None;
         loop {
             if let Some(words) = self.link.poll(0)? {
                 return serde_json::from_slice(&words).map_err(Failure::missing);
             }
             if nodegauge_os::is_end_requested() {
-                return Err(Failure::missing("interrupted"));
+                let since = *interrupted_at.get_or_insert_with(Instant::now);
+                if since.elapsed() > END_AFTER_INTERRUPT {
+                    return Err(Failure::missing("interrupted"));
+                }
             }
             std::thread::sleep(LOOK_EVERY);
         }
@@ -469,9 +489,9 @@ impl Hosts {
 
     /// Closes the connection of a rank other than rank 0, if all ranks respond. All ranks wait for each other here, so a
     /// leader must have ended the ranks of its host before.
-    pub fn leave(&self) {
+    pub fn leave(&self, code: u8) {
         if self.may_leave.get() {
-            self.link.leave();
+            self.link.leave(code);
         }
     }
 
@@ -527,7 +547,10 @@ impl Hosts {
                         Ok(message) => take(*host, message),
                         Err(cause) => Some(Failure::missing(format!("unreadable result: {cause}"))),
                     },
-                    Err(why) => Some(why),
+                    Err(why) => {
+                        self.all_respond.set(false);
+                        Some(why)
+                    }
                 };
                 self.lost.borrow_mut()[*host] = why;
                 false
@@ -542,6 +565,7 @@ impl Hosts {
             std::thread::sleep(LOOK_EVERY);
         }
         for host in open {
+            self.all_respond.set(false);
             let why = if is_interrupted {
                 "no result before the interrupt".to_owned()
             } else {
@@ -554,12 +578,11 @@ impl Hosts {
     /// Ends the job. Rank 0 calls this function with its exit code when everything is written. Hosts that do not respond
     /// are ended by the launcher.
     pub fn end(&self, code: u8) {
-        let silent = |why: &Option<Failure>| why.is_some();
-        let all_respond = self.is_whole && !self.lost.borrow().iter().any(silent);
+        let all_respond = self.all_respond.get();
         // A rank that has ended needs no message.
         let _ = self.link.send_all(&ToHost::End { code, all_respond });
         if all_respond {
-            self.link.leave();
+            self.link.leave(code);
         } else {
             self.link.abort(code);
         }

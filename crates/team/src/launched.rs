@@ -5,7 +5,7 @@
 //! at a barrier in shared memory. Each gauge defines its requests and responses with [`Protocol`].
 
 mod coordinator;
-mod link;
+pub(crate) mod link;
 mod protocol;
 mod serve;
 

@@ -25,7 +25,7 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
             alone if alone.ranks == 1 => measure(args, None, Some(run)),
             here => ranks::join(here.clone(), |joined| measure(args, Some(joined), Some(run))),
         };
-        return launched::on_hosts(&job, exclude_file, lead, ranks::serve);
+        return launched::on_hosts(&job, exclude_file, lead, |hosts| ranks::serve(hosts.started()));
     }
     launched::refuse_exclude_file(exclude_file)?;
     match Started::own() {

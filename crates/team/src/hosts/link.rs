@@ -8,6 +8,9 @@ use serde::Serialize;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+/// Time in which all ranks finalise MPI.
+const LEAVING: Duration = Duration::from_secs(10);
+
 /// Connection between rank 0 and the leaders of the other hosts.
 #[derive(Debug)]
 pub(super) enum Link {
@@ -68,10 +71,17 @@ impl Link {
         }
     }
 
-    /// Closes the connection of a rank. All ranks must call this function.
-    pub fn leave(&self) {
+    /// Closes the connection of a rank. All ranks must call this function; if one does not, because it was killed, this
+    /// process ends with the exit code after some seconds.
+    pub fn leave(&self, code: u8) {
         match self {
-            Self::Mpi { world, .. } => world.leave(),
+            Self::Mpi { world, .. } => {
+                std::thread::spawn(move || {
+                    std::thread::sleep(LEAVING);
+                    nodegauge_os::leave(code)
+                });
+                world.leave();
+            }
             Self::Step { step, .. } => step.end(true),
             Self::Leader(_) | Self::Nothing => {}
         }
