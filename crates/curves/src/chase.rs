@@ -227,6 +227,11 @@ const FLUSHED: usize = 256;
 const WARM_SECONDS: f64 = 0.1;
 /// Minimum number of loads of a timed stretch.
 const LEAST_STEPS: usize = 1024;
+/// Number of elements that one cache line of a page table translates: eight entries of 4 KiB pages.
+const PER_TABLE_LINE: usize = 8 * 4096 / LINE;
+/// Number of random loads per line of a page table after which nearly all lines have been used: all but e to the power
+/// of -4.
+const TABLE_LOADS: usize = 4;
 /// For a working set larger than the caches: number of loads of the warm-up divided by the minimum number of loads of a
 /// timed stretch.
 const WARM_OVER_STRETCH: usize = 8;
@@ -269,6 +274,8 @@ pub(crate) struct Chase<'a> {
     fits: bool,
     /// True if lines are expected to stay in a cache until the chase returns to them.
     stays: bool,
+    /// Number of loads that bring the page tables of a working set into the caches in which its own lines do not stay.
+    translate: usize,
     /// Number of loads of a timed stretch; 0 before the first stretch.
     pub steps: usize,
 }
@@ -301,6 +308,7 @@ impl<'a> Chase<'a> {
             // (e to the power of -3) is still in the cache when the chase returns to it; with least-recently-used
             // eviction, none is.
             stays: (chain.elements as u64) < TIMES_LLC * held as u64,
+            translate: (TABLE_LOADS * (chain.elements / PER_TABLE_LINE)).max(LEAST_STEPS),
             steps: 0,
         }
     }
@@ -326,8 +334,9 @@ impl<'a> Chase<'a> {
     }
 
     /// Warms the caches with untimed loads on the first worker. The first call also determines the number of loads of a
-    /// timed stretch of `seconds`. If loads take as long after a warm-up pass as after a flush, later calls do nothing,
-    /// because the lines of the working set do not stay in the caches.
+    /// timed stretch of `seconds`. If loads take as long after a warm-up pass as after a flush, the lines of the working
+    /// set do not stay in the caches; then the loads are just as many as bring the page tables into the caches. Otherwise
+    /// a chase that other work interrupts before each sample would take longer than one that is not interrupted.
     pub(crate) fn warm(&mut self, pool: &mut WorkerPool, seconds: f64) -> Result<(), ArenaError> {
         let first = self.steps == 0;
         let flushed = if first { self.flushed(pool)? } else { None };
@@ -335,7 +344,7 @@ impl<'a> Chase<'a> {
         let mut step = f64::INFINITY;
         for pass in 0.. {
             let steps = match (self.stays, self.fits || pass == 0) {
-                (false, _) => LEAST_STEPS,
+                (false, _) => self.translate,
                 (true, true) => self.warm,
                 (true, false) => self.warm / WARM_OVER_STRETCH,
             };

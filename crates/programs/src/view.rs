@@ -6,7 +6,8 @@ use nodegauge_analysis::ratio::closing::interval_in_words;
 use nodegauge_analysis::ratio::speed::Speed;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
-    Chart, ChartSeries, DotConnection, Scale, Section, Table, TableCell, Tone, grouped, summary,
+    Chart, ChartSeries, DotConnection, Drawing, Forest, ForestRow, Picture, Scale, Section, Table,
+    TableCell, Tone, grouped, summary,
 };
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Record, Status};
@@ -52,6 +53,9 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let rows = rows(record);
     let Some(first) = rows.first() else { return Vec::new() };
     let mut section = Section::new(TEST);
+    if let Some(picture) = forest(&rows) {
+        section.push(picture);
+    }
     section.push(table(&rows)).gap();
     if let Some(chart) = chart(&rows) {
         section.push(chart).gap();
@@ -154,6 +158,27 @@ fn table(rows: &[Row<'_>]) -> Table {
         ]);
     }
     table
+}
+
+/// Returns the relative speeds with their intervals; `None` if there are none.
+fn forest(rows: &[Row<'_>]) -> Option<Picture> {
+    let mut shown = Vec::new();
+    for row in rows {
+        let Some((ratio, _)) = &row.relative else { continue };
+        let Some(times) = ratio.value else { continue };
+        let verdict = row.verdict();
+        shown.push(ForestRow {
+            name: row.name().to_owned(),
+            ratio: Some(times),
+            interval: ratio.summary.as_ref().and_then(|summary| summary.ci95),
+            words: verdict.map_or_else(String::new, |verdict| verdict.name().to_owned()),
+            is_clear: matches!(verdict, Some(Speed::Faster | Speed::Slower)),
+        });
+    }
+    let against = rows.iter().find_map(|row| row.relative.as_ref()?.1.against.clone());
+    let reference = against.filter(|_| !shown.is_empty())?;
+    let title = format!("speed relative to {reference}");
+    Some(Picture { title, drawing: Drawing::Forest(Forest { reference, rows: shown }) })
 }
 
 /// Returns a chart over the numeric axis with most values; `None` if no axis has three numbers.
