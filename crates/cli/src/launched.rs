@@ -3,7 +3,7 @@
 
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::session;
+use crate::session::{self, HostsRun};
 use nodegauge_os::is_end_requested;
 use nodegauge_placement::Started;
 use nodegauge_team::hosts::{Hosts, SlurmNodes};
@@ -15,14 +15,6 @@ use std::time::{Duration, Instant};
 const PRINTING: Duration = Duration::from_secs(3);
 /// Interval at which waiting ranks check if they are to end.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// Ranks of a launcher on several hosts, with what the user wants to know about the hosts.
-pub(crate) struct HostsRun<'a> {
-    /// The hosts.
-    pub(crate) hosts: &'a Hosts,
-    /// File for the names of the slow hosts.
-    pub(crate) exclude_file: Option<&'a str>,
-}
 
 /// Returns the launcher if it has started ranks on several hosts.
 pub(crate) fn on_several_hosts() -> Option<JobOnHosts> {

@@ -4,7 +4,6 @@
 use crate::args::{Common, Conditions, Database};
 use crate::failure::{Exit, Failure};
 use crate::gauges;
-use crate::launched::HostsRun;
 use crate::output::{self, Sink};
 use crate::progress::Progress;
 use crate::saving::Saving;
@@ -12,7 +11,7 @@ use crate::signals::Signals;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_fleet::figures::FigureSelection;
 use nodegauge_fleet::reference::Reference;
-use nodegauge_gauge::hosts::{HostReport, Ranking, merged};
+use nodegauge_gauge::hosts::{HostRanking, HostReport, merged};
 use nodegauge_gauge::ledger::LedgerWatch;
 use nodegauge_gauge::{Gauge, Planned, Site};
 use nodegauge_history::Store;
@@ -22,6 +21,7 @@ use nodegauge_measure::record::{self, Ledger, Machine, Record, Status, Tool};
 use nodegauge_measure::{Notice, NoticeId, Observer, Outcome, Seconds};
 use nodegauge_published::Against;
 use nodegauge_report::{Style, run, text};
+use nodegauge_team::hosts::Hosts;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -173,6 +173,14 @@ impl Shown {
     pub(crate) fn page_of(gauge: &dyn Gauge) -> impl Fn(&Record, Style) -> Self {
         move |record, style| Self::Text(text::page(&run::own(record, gauge), style))
     }
+}
+
+/// Ranks of a launcher on several hosts, with what the user wants to know about the hosts.
+pub(crate) struct HostsRun<'a> {
+    /// The hosts.
+    pub(crate) hosts: &'a Hosts,
+    /// File for the names of the slow hosts.
+    pub(crate) exclude_file: Option<&'a str>,
 }
 
 /// Runs a command that consists of one plan and shows the page of its gauge.
@@ -350,7 +358,7 @@ fn follow(
 fn slow_hosts(record: &Record) -> String {
     let registry = gauges::registry();
     let gauge = record.measurements.first().map(|m| m.gauge.as_str()).unwrap_or_default();
-    let ranking = Ranking::of(record, gauge, &registry);
+    let ranking = HostRanking::of(record, gauge, &registry);
     let slow = ranking.map(|ranking| ranking.slow()).unwrap_or_default();
     slow.iter().map(|name| format!("{name}\n")).collect()
 }

@@ -189,9 +189,9 @@ pub struct RankedHost<'r> {
     pub is_slow: bool,
 }
 
-/// Ranking of the hosts of a run by one figure.
+/// HostRanking of the hosts of a run by one figure.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ranking<'r> {
+pub struct HostRanking<'r> {
     /// Hosts, best first; those without a value are last.
     pub hosts: Vec<RankedHost<'r>>,
     /// Median of the values.
@@ -200,7 +200,7 @@ pub struct Ranking<'r> {
     pub spread: f64,
 }
 
-impl<'r> Ranking<'r> {
+impl<'r> HostRanking<'r> {
     /// Ranks the hosts of a record by the headline figure of a gauge, or else by the last figure that every host has
     /// once. Returns `None` for a run on one host.
     pub fn of(record: &'r Record, gauge: &str, registry: &Registry) -> Option<Self> {
@@ -253,7 +253,7 @@ impl<'r> Ranking<'r> {
 
 /// Returns the section of the hosts of a run: one row per host, best first. Returns `None` for a run on one host.
 pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Section> {
-    let ranking = Ranking::of(record, gauge, registry)?;
+    let ranking = HostRanking::of(record, gauge, registry)?;
     let lead = ranking.hosts[0].figure;
     let beside = beside(record, lead);
     let title = |name: &str| format!(">{name}");
@@ -341,7 +341,7 @@ fn remark(host: &RankedHost<'_>, is_slowest: bool) -> String {
 
 /// Adds the decisive reason of each suspect or invalid figure, with the hosts that have it. Reasons that differ only in
 /// numbers are one. A reason of all hosts is left out, because the details of the first host have it.
-fn doubts(ranking: &Ranking<'_>, section: &mut Section) {
+fn doubts(ranking: &HostRanking<'_>, section: &mut Section) {
     let of = |host: &RankedHost<'_>| {
         let validity = &host.figure.validity;
         let reason = validity.reasons.first().filter(|_| validity.status != Status::Valid)?;
@@ -406,7 +406,7 @@ mod tests {
     #[test]
     fn the_hosts_are_ranked_and_one_without_an_answer_is_last() {
         let record = record();
-        let ranking = Ranking::of(&record, "memory", &Registry::default()).unwrap();
+        let ranking = HostRanking::of(&record, "memory", &Registry::default()).unwrap();
         let names: Vec<&str> = ranking.hosts.iter().map(|host| host.name).collect();
         assert_eq!(names, ["n4", "n1", "n2", "n3"]);
         assert_eq!(ranking.median, 100e9);

@@ -71,7 +71,7 @@ impl SlurmNodes {
         let is_kept = |name: &str| KEPT.iter().any(|kept| name.starts_with(kept));
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
-            if name.starts_with("SLURM") && !is_kept(&name) {
+            if name.starts_with("SLURM_") && !is_kept(&name) {
                 command.env_remove(name.as_ref());
             }
         }

@@ -2,9 +2,9 @@
 
 use crate::args::hpl::HplArgs;
 use crate::failure::{Exit, Failure};
-use crate::launched::{self, HostsRun};
+use crate::launched;
 use crate::output::{self, Sink};
-use crate::session::{self, Shown};
+use crate::session::{self, HostsRun, Shown};
 use nodegauge_compute::options::ReferenceOptions;
 use nodegauge_compute::{ComputeGauge, HplPlan, HplRequest, plan_for_memory, view};
 use nodegauge_gauge::{Planned, Site};

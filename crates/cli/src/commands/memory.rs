@@ -3,8 +3,8 @@
 use crate::args::PlacementArgs;
 use crate::args::memory::{LatencyArgs, MemoryCommand, OrderArgs};
 use crate::failure::{Exit, Failure};
-use crate::launched::{self, HostsRun};
-use crate::session;
+use crate::launched;
+use crate::session::{self, HostsRun};
 use nodegauge_curves::{Curve, CurveOptions, CurvePlan, Curves};
 use nodegauge_measure::Fraction;
 
