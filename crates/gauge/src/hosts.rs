@@ -189,7 +189,7 @@ pub struct RankedHost<'r> {
     pub is_slow: bool,
 }
 
-/// HostRanking of the hosts of a run by one figure.
+/// Ranking of the hosts of a run by one figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostRanking<'r> {
     /// Hosts, best first; those without a value are last.

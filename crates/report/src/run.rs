@@ -219,7 +219,10 @@ fn sections(record: &Record, gauge: &dyn Gauge, detail: Detail) -> Vec<Section> 
     };
     let mut first = record.clone();
     first.keep_own_host();
-    std::iter::once(ranking).chain(gauge.view(&first, detail)).collect()
+    let of_first = gauge.view(&first, detail);
+    // STREAM and the memory curves share one gauge name; a gauge that has not measured has no view.
+    let ranking = Some(ranking).filter(|_| !of_first.is_empty());
+    ranking.into_iter().chain(of_first).collect()
 }
 
 fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
