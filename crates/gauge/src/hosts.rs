@@ -89,7 +89,7 @@ fn add(outcome: &mut Outcome, at: usize, name: &str, report: HostReport) {
     // The loops and libraries that other hosts have chosen are in the configuration of their figures.
     let is_told = |notice: &Notice| at == 0 || notice.id != NoticeId::Chosen;
     for notice in report.notices.into_iter().filter(is_told) {
-        if !outcome.notices.iter().any(|known| known.message == notice.message) {
+        if !outcome.notices.iter().any(|told| told.message == notice.message) {
             let message = match at {
                 0 => notice.message,
                 _ => format!("{name}: {}", notice.message),
@@ -120,12 +120,12 @@ fn single(measurements: &[Measurement]) -> Vec<Measurement> {
 
 /// Reports hosts whose processor, number of processors or memory differs from that of most hosts.
 fn other_kinds(hosts: &[(&String, &HostReport)]) -> Vec<Notice> {
-    let kind = |machine: &Machine| {
+    let kind_of = |machine: &Machine| {
         let processor = &machine.processor;
         let model = processor.model.clone().unwrap_or_else(|| "unknown processor".to_owned());
         format!("{} x {model}, {} hardware threads", processor.sockets, processor.threads)
     };
-    let kinds = grouped(hosts.iter(), |(_, report)| kind(&report.machine));
+    let kinds = grouped(hosts.iter(), |(_, report)| kind_of(&report.machine));
     let Some(usual) = kinds.iter().map(|(_, of)| of.len()).max() else { return Vec::new() };
     let usual = kinds.iter().position(|(_, of)| of.len() == usual).unwrap_or(0);
     let others = kinds.iter().enumerate().filter(|(at, _)| *at != usual);
@@ -138,7 +138,7 @@ fn other_kinds(hosts: &[(&String, &HostReport)]) -> Vec<Notice> {
         );
         Notice::new(NoticeId::Contradicted, "", text)
     };
-    others.map(|(_, kind)| notice(kind)).collect()
+    others.map(|(_, other)| notice(other)).collect()
 }
 
 /// Returns the sum over the hosts of every rate of which each host has one figure.
@@ -147,8 +147,8 @@ fn sums(measurements: &[Measurement], names: &[String]) -> Vec<Measurement> {
     let rates = measurements.iter().filter(|m| is_rate(m.unit) && !m.is_published());
     let groups = grouped(rates, |m| (m.test.clone(), m.name.clone(), m.unit));
     let sum = |of: Vec<&Measurement>| {
-        let hosts: BTreeSet<&str> = of.iter().filter_map(|m| m.host()).collect();
-        if hosts.len() != of.len() {
+        let distinct: BTreeSet<&str> = of.iter().filter_map(|m| m.host()).collect();
+        if distinct.len() != of.len() {
             return None;
         }
         let with: Vec<&&Measurement> = of.iter().filter(|m| m.value.is_some()).collect();
