@@ -1,12 +1,12 @@
 //! File system and device of a folder, and the free space in it.
 
 use nodegauge_machine::SysRoot;
+use nodegauge_machine::mounts::Mount;
 use nodegauge_measure::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::ffi::{CString, OsString};
+use std::ffi::CString;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -71,7 +71,7 @@ impl Volume {
             volume.kind = Some(mount.kind.to_owned());
             volume.mount = Some(mount.at.display().to_string());
             volume.source = Some(mount.source.to_owned());
-            volume.options = Some(mount.options);
+            volume.options = Some(mount.options.join(","));
         }
         let known = |candidate: &&String| root.exists(&format!("sys/dev/block/{candidate}/stat"));
         if let Some(candidate) = candidates.iter().find(known) {
@@ -108,52 +108,6 @@ fn chosen(list: &str) -> String {
         .and_then(|(_, rest)| rest.split_once(']'))
         .map_or(list, |(name, _)| name)
         .to_owned()
-}
-
-/// Fields of a line of mountinfo (proc_pid_mountinfo(5)).
-struct Mount<'a> {
-    number: &'a str,
-    at: PathBuf,
-    options: String,
-    kind: &'a str,
-    source: &'a str,
-}
-
-impl<'a> Mount<'a> {
-    fn read(line: &'a str) -> Option<Self> {
-        let (left, right) = line.split_once(" - ")?;
-        let [_, _, number, _, at, of_mount, ..] = left.split(' ').collect::<Vec<_>>()[..] else {
-            return None;
-        };
-        let mut right = right.split(' ');
-        let (kind, source) = (right.next()?, right.next()?);
-        let mut options: Vec<&str> = of_mount.split(',').collect();
-        for option in right.next().unwrap_or("").split(',').filter(|option| !option.is_empty()) {
-            if !options.contains(&option) {
-                options.push(option);
-            }
-        }
-        Some(Self { number, at: unescaped(at), options: options.join(","), kind, source })
-    }
-}
-
-/// Decodes a path in which special characters are written as a backslash and three octal digits.
-fn unescaped(text: &str) -> PathBuf {
-    let mut parts = text.split('\\');
-    let mut out = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        match part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                out.extend_from_slice(&part.as_bytes()[3..]);
-            }
-            None => {
-                out.push(b'\\');
-                out.extend_from_slice(part.as_bytes());
-            }
-        }
-    }
-    PathBuf::from(OsString::from_vec(out))
 }
 
 /// Returns the space that can still be written in a folder, and the reason for this limit: the free space, or the

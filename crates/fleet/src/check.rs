@@ -4,6 +4,7 @@
 //! A node is bad for a reason that was observed and, for a figure, measured twice. Everything that prevents a judgement
 //! (other load, no reference, a reference of another kind of node) makes it unknown, never bad.
 
+use crate::cause::word_of_finding;
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::Inventory;
 use crate::reference::ReferenceGroup;
@@ -96,6 +97,7 @@ const LONGEST_LABEL: usize = 12;
 /// module's number.
 fn short_place(event: &EventCount) -> &str {
     let place = event.place();
+    let place = place.strip_prefix("rasdaemon: ").unwrap_or(place);
     match place.split_once(", ") {
         Some((_, label)) if label.chars().count() <= LONGEST_LABEL => label,
         Some((module, _)) => module,
@@ -108,22 +110,6 @@ fn is_storm(events: u64, interval: Option<Duration>) -> bool {
     let days = interval.map_or(1.0, |time| time.as_secs_f64() / CORRECTED_IN.as_secs_f64());
     events >= CORRECTED && events as f64 >= CORRECTED as f64 * days
 }
-
-/// Findings of the doctor with the word that a reason has for them.
-const WORDS: [(&str, &str); 12] = [
-    ("cpu-quota", "quota"),
-    ("clock-low", "clock"),
-    ("clock-capped", "clock"),
-    ("channels-empty", "channel"),
-    ("dimm-speed-low", "MT/s"),
-    ("memory-errors", "ECC"),
-    ("thermal-throttled", "heat"),
-    ("governor-not-performance", "governor"),
-    ("thp-never", "THP"),
-    ("cpus-offline", "cores"),
-    ("device-memory-errors", "GPU memory"),
-    ("device-throttled", "GPU clock"),
-];
 
 /// Findings about errors since boot, which [`errors`] judges by the time in which they occurred.
 const OF_LEDGER: [&str; 6] = [
@@ -147,15 +133,11 @@ pub fn conditions(findings: &[Finding], other_load: &str) -> Vec<Remark> {
         } else if finding.severity == Severity::Critical
             && !OF_LEDGER.contains(&finding.id.as_str())
         {
-            let word = word_of(&finding.id).unwrap_or(&finding.id);
+            let word = word_of_finding(&finding.id).unwrap_or(&finding.id);
             remarks.push(Remark::new(NodeVerdict::Bad, word, &finding.text));
         }
     }
     remarks
-}
-
-fn word_of(id: &str) -> Option<&'static str> {
-    WORDS.iter().find(|(known, _)| *known == id).map(|(_, word)| *word)
 }
 
 /// Value that a figure is compared with.
@@ -284,7 +266,7 @@ pub fn likely_cause(
         group.map(|group| group.inventory.differences(&Inventory::of(machine))).unwrap_or_default();
     let part = differences.iter().find(|one| one.is_less).map(|one| one.word.to_owned());
     let warnings = findings.iter().filter(|one| one.severity >= Severity::Warning);
-    part.or_else(|| warnings.filter_map(|one| word_of(&one.id)).next().map(str::to_owned))
+    part.or_else(|| warnings.filter_map(|one| word_of_finding(&one.id)).next().map(str::to_owned))
 }
 
 /// Returns the verdict of all observations and the one that decides it; without an observation, the node is good.

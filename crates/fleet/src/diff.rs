@@ -1,13 +1,14 @@
 //! Differences between alike nodes, and of nodes since earlier records, without measurements.
 //!
-//! A fact that a record lacks is not a difference, because older versions and unprivileged users know fewer facts.
+//! A fact that a record lacks is not a difference, because older versions and unprivileged users know fewer facts. A
+//! mount, library, module or kernel parameter is absent if the record lists others.
 
 use crate::intake::Intake;
 use crate::node::NodeRun;
 use nodegauge_gauge::view::{Page, Section, Table, grouped};
 use nodegauge_measure::quantity::counted;
 use nodegauge_toolchain::mpi::HostList;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Maximum number of rows; the others are counted.
 const MOST_ROWS: usize = 500;
@@ -42,15 +43,18 @@ pub fn between(intake: &Intake) -> Vec<FactDifference> {
     let runs = newest(intake).into_values();
     let mut found = Vec::new();
     for (_, nodes) in grouped(runs, |run| run.kind.clone()) {
-        let mut values: BTreeMap<&str, HashMap<&str, Vec<&str>>> = BTreeMap::new();
-        for run in &nodes {
-            for (path, value) in &run.facts {
-                let of_path = values.entry(path).or_default();
-                of_path.entry(value).or_default().push(&run.host);
+        let paths: BTreeSet<&str> = nodes.iter().flat_map(|run| run.facts.paths()).collect();
+        for path in paths {
+            let mut values: HashMap<&str, Vec<&str>> = HashMap::new();
+            for run in &nodes {
+                if let Some(value) = run.facts.value(path) {
+                    values.entry(value).or_default().push(&run.host);
+                }
             }
-        }
-        for (path, of_path) in values.into_iter().filter(|(_, of_path)| of_path.len() > 1) {
-            let mut ranked: Vec<(&str, Vec<&str>)> = of_path.into_iter().collect();
+            if values.len() < 2 {
+                continue;
+            }
+            let mut ranked: Vec<(&str, Vec<&str>)> = values.into_iter().collect();
             ranked.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then(a.0.cmp(b.0)));
             let usual = ranked[0].0;
             for (value, hosts) in &ranked[1..] {
@@ -67,9 +71,14 @@ pub fn since(earlier: &Intake, now: &Intake) -> Vec<FactDifference> {
     let mut changes = Vec::new();
     for (host, run) in newest(now) {
         let Some(known) = before.get(host) else { continue };
-        for (path, value) in &run.facts {
-            let old = known.facts.get(path).filter(|old| *old != value);
-            changes.extend(old.map(|old| (host, (path.as_str(), value.as_str(), old.as_str()))));
+        let paths: BTreeSet<&str> = run.facts.paths().chain(known.facts.paths()).collect();
+        for path in paths {
+            let Some((value, old)) = run.facts.value(path).zip(known.facts.value(path)) else {
+                continue;
+            };
+            if value != old {
+                changes.push((host, (path, value, old)));
+            }
         }
     }
     let found =
@@ -130,8 +139,8 @@ fn section(id: &'static str, differences: &[FactDifference], usual: &str) -> Sec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts;
-    use nodegauge_measure::record::{Dimm, Machine, Memory};
+    use crate::facts::Facts;
+    use nodegauge_measure::record::{Dimm, Machine, Memory, MountedFileSystem, Software};
 
     fn run(host: &str, machine: &Machine) -> NodeRun {
         NodeRun {
@@ -146,7 +155,7 @@ mod tests {
             findings: Vec::new(),
             other_load: None,
             figures: Vec::new(),
-            facts: facts::of(machine),
+            facts: Facts::of(machine),
         }
     }
 
@@ -198,5 +207,52 @@ mod tests {
         let changes = said(&since(&before, &now));
         assert!(changes.contains(&"n[3-4] kernel: 6.1 | 6.2".to_owned()), "{changes:?}");
         assert!(since(&now, &now).is_empty());
+    }
+
+    #[test]
+    fn a_missing_mount_and_another_library_are_one_difference_each() {
+        let node = |host: &str, change: &dyn Fn(&mut Software)| {
+            let mount = |options: &str| MountedFileSystem {
+                kind: "tmpfs".to_owned(),
+                export: None,
+                options: options.to_owned(),
+            };
+            let mut software = Software::default();
+            software.mounts.insert("/scratch".to_owned(), mount("rw,flock"));
+            software.mounts.insert("/tmp".to_owned(), mount("rw,size=12345678k"));
+            software.sysctl.insert("vm.swappiness".to_owned(), "10".to_owned());
+            let file = "/usr/lib64/libmpi.so.40.30.4".to_owned();
+            let library = nodegauge_measure::record::InstalledLibrary { file, build_id: None };
+            software.libraries.insert("libmpi.so.40".to_owned(), library);
+            change(&mut software);
+            run(host, &Machine { software: Some(software), ..machine(8, "6.1") })
+        };
+        let runs = vec![
+            node("n1", &|_| {}),
+            node("n2", &|_| {}),
+            node("n3", &|software| {
+                software.mounts.remove("/scratch");
+                software.sysctl.insert("vm.swappiness".to_owned(), "60".to_owned());
+                // The kernel leaves another share of the memory.
+                let tmp = software.mounts.get_mut("/tmp").unwrap();
+                tmp.options = "rw,size=12345999k".to_owned();
+            }),
+            node("n4", &|software| {
+                let library = software.libraries.get_mut("libmpi.so.40").unwrap();
+                library.build_id = Some("0a1b2c".to_owned());
+            }),
+            // An older record lists nothing.
+            run("n5", &machine(8, "6.1")),
+        ];
+        let now = Intake { runs, ..Intake::default() };
+        let library = "/usr/lib64/libmpi.so.40.30.4";
+        assert_eq!(
+            said(&between(&now)),
+            [
+                "n3 mount /scratch: tmpfs rw,flock | absent",
+                "n3 sysctl vm.swappiness: 10 | 60",
+                &format!("n4 library libmpi.so.40: {library} | {library}, build 0a1b2c"),
+            ]
+        );
     }
 }

@@ -4,15 +4,24 @@
 //! clocks, states and load.
 
 use crate::inventory::rounded;
-use nodegauge_measure::record::Machine;
+use nodegauge_measure::record::{Machine, Software};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+
+/// Value of an entry that a node does not have, although its record lists all entries of this kind.
+const ABSENT: &str = "absent";
 
 /// Facts of a node: paths in the description of the machine, with values.
-pub type Facts = BTreeMap<String, String>;
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Facts {
+    values: BTreeMap<String, String>,
+    /// Prefixes of paths of which the record lists all entries, so that a missing one does not exist on the node.
+    complete: BTreeSet<&'static str>,
+}
 
 /// Fields that are no properties of a node.
-const LEFT_OUT: [&str; 15] = [
+const LEFT_OUT: [&str; 18] = [
     "host",
     "uuid",
     "serial",
@@ -21,6 +30,9 @@ const LEFT_OUT: [&str; 15] = [
     "available",
     "swap_used",
     "measured_hz",
+    // From the processor's name, or measured.
+    "hz",
+    "peak_flops",
     "state",
     "cgroup_limit",
     "process_limit",
@@ -28,19 +40,75 @@ const LEFT_OUT: [&str; 15] = [
     "environment",
     "corrected_errors",
     "ledger",
+    // Added entry by entry.
+    "software",
 ];
 /// Names of fields with a size that the kernel reduces by what it reserves.
 const ROUNDED: [&str; 2] = ["memory.bytes", "numa_nodes"];
-/// Returns the facts of a machine.
-pub fn of(machine: &Machine) -> Facts {
-    let mut found = Facts::new();
-    if let Ok(value) = serde_json::to_value(machine) {
-        flatten("", &value, &mut found);
+
+impl Facts {
+    /// Returns the facts of a machine.
+    pub fn of(machine: &Machine) -> Self {
+        let mut found = Self::default();
+        if let Ok(value) = serde_json::to_value(machine) {
+            flatten("", &value, &mut found.values);
+        }
+        if let Some(software) = &machine.software {
+            found.add_software(software);
+        }
+        found
     }
-    found
+
+    fn add_software(&mut self, software: &Software) {
+        let distribution = software.distribution.clone();
+        self.values.extend(distribution.map(|name| ("distribution".to_owned(), name)));
+        self.add_all("sysctl ", &software.sysctl);
+        self.add_all("module ", &software.modules);
+        self.add_all("library ", &software.libraries);
+        let mounts: BTreeMap<String, String> = software
+            .mounts
+            .iter()
+            .map(|(at, mount)| (at.clone(), with_rounded_size(&mount.to_string())))
+            .collect();
+        self.add_all("mount ", &mounts);
+    }
+
+    /// Adds all entries of a kind, one fact each.
+    fn add_all<T: Display>(&mut self, prefix: &'static str, entries: &BTreeMap<String, T>) {
+        self.complete.insert(prefix);
+        for (name, value) in entries {
+            self.values.insert(format!("{prefix}{name}"), value.to_string());
+        }
+    }
+
+    /// Returns the paths of all facts.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.values.keys().map(String::as_str)
+    }
+
+    /// Returns the value of a fact; [`ABSENT`] for an entry that the node does not have, `None` if it is unknown.
+    pub fn value(&self, path: &str) -> Option<&str> {
+        let is_absent = || self.complete.iter().any(|prefix| path.starts_with(prefix));
+        match self.values.get(path) {
+            Some(value) => Some(value),
+            None => is_absent().then_some(ABSENT),
+        }
+    }
 }
 
-fn flatten(path: &str, value: &Value, found: &mut Facts) {
+/// Rounds the size in the options of a file system in memory: it is a share of the memory that the kernel leaves.
+fn with_rounded_size(mount: &str) -> String {
+    let option = |text: &str| {
+        let kib = text.strip_prefix("size=").and_then(|size| size.strip_suffix('k'));
+        match kib.and_then(|digits| digits.parse::<u64>().ok()) {
+            Some(kib) => format!("size={}k", rounded(kib << 10) >> 10),
+            None => text.to_owned(),
+        }
+    };
+    mount.split(',').map(option).collect::<Vec<_>>().join(",")
+}
+
+fn flatten(path: &str, value: &Value, found: &mut BTreeMap<String, String>) {
     match value {
         Value::Null => {}
         Value::Object(fields) => {

@@ -8,12 +8,14 @@
 
 mod ansible;
 mod lines;
+mod parts;
 mod reframe;
 
 use crate::figures::FigureSelection;
 use crate::node::NodeRun;
 use nodegauge_measure::record::{self, Record};
 use nodegauge_measure::{Failure, legible};
+use parts::Input;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::HashSet;
@@ -21,8 +23,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum size of an input: as for `history import`.
-const LONGEST: u64 = 1 << 30;
 /// Maximum depth of folders below a given folder: trees of carriers are flat.
 const DEEPEST: usize = 4;
 /// Folder in which `fleet run` keeps the state of its jobs; see [`crate::folder`].
@@ -67,10 +67,10 @@ impl Intake {
     /// # Errors
     /// Fails if a named file or folder cannot be read, or if a folder contains no file.
     pub fn read(paths: &[PathBuf], selection: &FigureSelection<'_>) -> Result<Self, Failure> {
-        let mut files: Vec<(PathBuf, bool)> = Vec::new();
+        let mut files: Vec<Input> = Vec::new();
         for path in paths {
             if path == Path::new("-") || !path.is_dir() {
-                files.push((path.clone(), true));
+                files.extend(parts::of(path, true));
                 continue;
             }
             let before = files.len();
@@ -89,8 +89,8 @@ impl Intake {
                 scope.spawn(|| {
                     loop {
                         let position = next.fetch_add(1, Ordering::Relaxed);
-                        let Some((file, is_named)) = files.get(position) else { break };
-                        let part = Self::read_file(file, *is_named, selection);
+                        let Some(file) = files.get(position) else { break };
+                        let part = Self::read_file(file, selection);
                         let mut all = parts.lock().unwrap_or_else(PoisonError::into_inner);
                         all.push((position, part));
                     }
@@ -110,20 +110,17 @@ impl Intake {
     }
 
     /// Reads one file. A file that the user named must be readable; a file of a folder is rejected instead.
-    fn read_file(
-        path: &Path,
-        is_named: bool,
-        selection: &FigureSelection<'_>,
-    ) -> Result<Self, Failure> {
+    fn read_file(input: &Input, selection: &FigureSelection<'_>) -> Result<Self, Failure> {
+        let path = &input.path;
         let source = path.display().to_string();
         let mut part = Self::default();
-        match nodegauge_os::read_input(path, LONGEST) {
+        match input.content() {
             Ok(bytes) => {
                 let content = String::from_utf8(bytes)
                     .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
                 part.add(&Text { source, node: node_of_file(path), content }, selection);
             }
-            Err(cause) if is_named => {
+            Err(cause) if input.is_named => {
                 return Err(Failure::usage(format!("cannot read {source}")).cause(cause));
             }
             Err(cause) => part.reject(source, node_of_file(path), cause.to_string()),
@@ -166,7 +163,17 @@ impl Intake {
             self.reject(text.source.clone(), text.node.clone(), reason);
             return;
         };
-        let json = &content[start..];
+        // A damaged document does not hide those after it.
+        for document in parts::documents(&content[start..]) {
+            match record::parse(document) {
+                Ok(record) => self.add_record(&record, text, selection),
+                Err(_) => self.add_documents(text, document, selection),
+            }
+        }
+    }
+
+    /// Adds documents that follow each other on one line, or that are followed by text.
+    fn add_documents(&mut self, text: &Text, json: &str, selection: &FigureSelection<'_>) {
         let mut values = serde_json::Deserializer::from_str(json).into_iter::<IgnoredAny>();
         let mut from = 0;
         let mut found = 0;
@@ -273,7 +280,7 @@ impl Carrier {
 }
 
 /// Adds the regular files of a folder, sorted by name. Hidden files and folders are left out.
-fn walk(folder: &Path, depth: usize, files: &mut Vec<(PathBuf, bool)>) -> Result<(), Failure> {
+fn walk(folder: &Path, depth: usize, files: &mut Vec<Input>) -> Result<(), Failure> {
     let failed = |cause| Failure::usage(format!("cannot read {}", folder.display())).cause(cause);
     let entries: Result<Vec<_>, _> = std::fs::read_dir(folder).map_err(failed)?.collect();
     let mut entries = entries.map_err(failed)?;
@@ -286,7 +293,7 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<(PathBuf, bool)>) -> Result
         match entry.file_type() {
             Ok(kind) if kind.is_dir() && depth < DEEPEST => walk(&path, depth + 1, files)?,
             Ok(kind) if kind.is_dir() => {}
-            _ => files.push((path, false)),
+            _ => files.extend(parts::of(&path, false)),
         }
     }
     Ok(())

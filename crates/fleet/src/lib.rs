@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod baseline;
+mod cause;
 pub mod check;
 pub mod diff;
 pub mod facts;

@@ -1,7 +1,7 @@
 //! A run of one node, reduced to what is compared: ten thousand complete records with their samples would not fit into
 //! memory.
 
-use crate::facts::{self, Facts};
+use crate::facts::Facts;
 use crate::figures::{FigureSelection, NodeFigure};
 use crate::inventory::{Inventory, NodeKind};
 use nodegauge_measure::record::{Machine, Record, Severity};
@@ -59,7 +59,7 @@ impl NodeRun {
             findings: warnings.map(|one| one.id.clone()).collect(),
             other_load: busy.map(|one| one.text.clone()),
             figures: selection.of(record),
-            facts: if selection.facts { facts::of(machine) } else { Facts::new() },
+            facts: if selection.facts { Facts::of(machine) } else { Facts::default() },
         }
     }
 }

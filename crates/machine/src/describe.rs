@@ -10,7 +10,7 @@ use crate::ids::CpuId;
 use crate::processor::{self, Chip, ProcessorIdentity};
 use crate::root::SysRoot;
 use crate::topology::{Topology, TopologySource};
-use crate::{cgroup, clock, devices, host, memory, process_limits};
+use crate::{cgroup, clock, devices, host, memory, process_limits, software};
 use nodegauge_measure::Hertz;
 use nodegauge_measure::record::{ClockBasis, Figure, Machine, Memory, NumaNode, Processor};
 use std::collections::BTreeMap;
@@ -49,6 +49,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         pages: live.then(|| memory::pages(root)),
         governor: if live { host::governors(root, &cpus).into_keys().next() } else { None },
         circumstances: live.then(|| host::circumstances(root, variables(root))),
+        software: live.then(|| software::software(root)),
         devices: devices::described(topology, root, options.passive),
         source: topology.source.kind(),
         processor,

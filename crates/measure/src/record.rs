@@ -9,6 +9,7 @@ mod ledger;
 mod machine;
 mod measurement;
 mod saved_trips;
+mod software;
 
 pub use device::{Device, DeviceKind, DeviceMemory, DeviceState, NearNetwork, PciLink};
 pub use ledger::{
@@ -23,6 +24,7 @@ pub use measurement::{
     Traffic, Validity,
 };
 pub use saved_trips::SavedTrips;
+pub use software::{InstalledLibrary, MountedFileSystem, Software};
 
 use crate::Seconds;
 use crate::legible::escaped;

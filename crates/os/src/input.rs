@@ -6,7 +6,8 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::retry_on_intr;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Maximum length of a text in bytes. It exceeds what programs print, users write, or runs record.
@@ -38,6 +39,25 @@ pub fn read_input(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     read_at_most(file, longest)
 }
 
+/// Reads a part of a regular file.
+///
+/// # Errors
+/// Fails if the file cannot be read, is not a regular file, or ends before the part does.
+pub fn read_part(path: &Path, part: Range<u64>) -> io::Result<Vec<u8>> {
+    let file = open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(not_regular());
+    }
+    let length = usize::try_from(part.end.saturating_sub(part.start)).map_err(io::Error::other)?;
+    let mut content = vec![0; length];
+    file.read_exact_at(&mut content, part.start)?;
+    Ok(content)
+}
+
+fn not_regular() -> io::Error {
+    io::Error::other("it is not a regular file")
+}
+
 /// Opens a file without waiting for the writer of a pipe. Folders can be opened as well, and are refused with the error
 /// that reading them returns.
 fn open(path: &Path) -> io::Result<File> {
@@ -50,7 +70,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 fn read_regular(file: File, longest: u64) -> io::Result<Vec<u8>> {
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
+        return Err(not_regular());
     }
     read_at_most(file, longest)
 }

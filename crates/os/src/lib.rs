@@ -41,7 +41,7 @@ pub use child::{
 pub use child_place::{ChildPlace, disable_huge_pages};
 pub use end_request::{end_request, is_end_requested};
 pub use fork::{AnswerLimits, ChildAnswer, ForkedChild, ask_child, check_alone, fork, receive};
-pub use input::{LONGEST_TEXT, read_file, read_input};
+pub use input::{LONGEST_TEXT, read_file, read_input, read_part};
 pub use library::{LoadError, SharedLibrary};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
 pub use numa::{

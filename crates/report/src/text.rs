@@ -174,7 +174,7 @@ fn natural_width(table: &Table) -> usize {
 fn fitted(table: &Table, style: Style) -> (Table, Vec<&'static str>) {
     let mut fitted = table.clone();
     let mut left_out = Vec::new();
-    let is_too_wide = |table: &Table| natural_width(table) > usize::from(style.width);
+    let is_too_wide = |shown: &Table| natural_width(shown) > usize::from(style.width);
     for title in &table.optional {
         if !is_too_wide(&fitted) {
             break;

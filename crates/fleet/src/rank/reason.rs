@@ -1,26 +1,13 @@
 //! Reasons why a node is slow, from its record and the records of its peers.
 
 use super::{FigureStatistics, Node, RankVerdict, RankedNode};
+use crate::cause::word_of_finding;
 use crate::check::LONGEST_REASON;
 use nodegauge_measure::stats;
 use std::collections::{BTreeMap, HashMap};
 
 /// Share of the peers' clock below which the clock is a reason.
 const CLOCK: f64 = 0.97;
-
-/// Findings with the words of a short reason.
-const FINDINGS: [(&str, &str); 10] = [
-    ("cpu-quota", "quota"),
-    ("clock-low", "clock"),
-    ("clock-capped", "clock"),
-    ("channels-empty", "channel"),
-    ("dimm-speed-low", "MT/s"),
-    ("governor-not-performance", "governor"),
-    ("turbo-off", "boost"),
-    ("thp-never", "THP"),
-    ("cpus-offline", "cores"),
-    ("device-throttled", "throttled"),
-];
 
 /// Settings, findings and clocks that most nodes of a group have.
 pub(crate) struct Peers {
@@ -147,9 +134,8 @@ fn causes(node: &Node<'_>, ranked: &RankedNode, peers: &Peers) -> Vec<Cause> {
     causes.extend(less.map(cause));
     for id in &run.findings {
         let others = peers.findings.get(id).copied().unwrap_or_default();
-        let known = FINDINGS.iter().find(|(known, _)| known == id);
-        if let Some((_, word)) = known.filter(|_| 2 * others < peers.nodes) {
-            causes.push(Cause { word: (*word).to_owned(), words: format!("finding {id}") });
+        if let Some(word) = word_of_finding(id).filter(|_| 2 * others < peers.nodes) {
+            causes.push(Cause { word: word.to_owned(), words: format!("finding {id}") });
         }
     }
     let slow_clock = run.clock_hz.zip(peers.clock_hz).filter(|(own, all)| *own < CLOCK * all);

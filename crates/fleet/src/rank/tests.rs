@@ -154,6 +154,14 @@ fn under_eight_alike_nodes_the_reference_judges() {
     assert_eq!(rank(runs.clone(), &options).hosts(RankVerdict::Suspect), ["n01"]);
     runs.push(run("n01", 305e9));
     assert_eq!(rank(runs.clone(), &options).hosts(RankVerdict::Slow), ["n01"]);
+    // If all nodes are busy, a low share of the reference is no verdict on a node.
+    let mut busy = runs.clone();
+    for one in &mut busy {
+        one.other_load = Some("2 other tasks are running".to_owned());
+    }
+    let disturbed = rank(busy, &options);
+    assert_eq!(disturbed.hosts(RankVerdict::Unknown), ["n01"]);
+    assert_eq!(disturbed.hosts(RankVerdict::Good).len(), 3);
     // A reference of other nodes gives no verdict.
     for one in &mut runs {
         one.kind.sockets = 1;

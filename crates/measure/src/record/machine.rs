@@ -1,6 +1,6 @@
 //! Description of a node in the record. Unknown values are `null`.
 
-use super::{Device, Figure};
+use super::{Device, Figure, Software};
 use crate::{Hertz, TransfersPerSec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,9 @@ pub struct Machine {
     /// Other settings that affect the speed of the node; absent for a machine that is known from a description only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub circumstances: Option<Circumstances>,
+    /// Software of the node; absent in older records and for a machine that is known from a description only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub software: Option<Software>,
     /// Accelerators and high-speed network adapters, in order of their PCI addresses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,

@@ -1,0 +1,145 @@
+//! Parts of inputs: large files of records are read in parts by several threads, so that a file of ten thousand records
+//! is never in memory as a whole.
+
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Maximum size of an input: as for `history import`.
+const LONGEST: u64 = 1 << 30;
+/// Size of a part of a file, approximately.
+const PART: u64 = 4 << 20;
+/// Number of bytes that are searched at once for the beginning of a document.
+const WINDOW: u64 = 64 << 10;
+
+/// File, or a part of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Input {
+    pub(super) path: PathBuf,
+    /// True if the user named the file.
+    pub(super) is_named: bool,
+    /// Bytes of the part; `None` for the whole file.
+    range: Option<Range<u64>>,
+}
+
+impl Input {
+    /// Reads the content.
+    pub(super) fn content(&self) -> io::Result<Vec<u8>> {
+        match &self.range {
+            Some(range) => nodegauge_os::read_part(&self.path, range.clone()),
+            None => nodegauge_os::read_input(&self.path, LONGEST),
+        }
+    }
+}
+
+/// Returns the parts of a file. Only a large regular file that begins with a JSON object has several.
+pub(super) fn of(path: &Path, is_named: bool) -> Vec<Input> {
+    let input = |range| Input { path: path.to_owned(), is_named, range };
+    let length = match std::fs::metadata(path) {
+        Ok(about) if about.is_file() && path != Path::new("-") => about.len(),
+        _ => 0,
+    };
+    if !(2 * PART..=LONGEST).contains(&length) {
+        return vec![input(None)];
+    }
+    match boundaries(path, length) {
+        Ok(at) => at.windows(2).map(|pair| input(Some(pair[0]..pair[1]))).collect(),
+        // The error is reported when the file is read.
+        Err(_) => vec![input(None)],
+    }
+}
+
+/// Returns the positions at which the parts of a file of documents begin, and its end.
+fn boundaries(path: &Path, length: u64) -> io::Result<Vec<u64>> {
+    let mut found = vec![0];
+    let start = nodegauge_os::read_part(path, 0..WINDOW.min(length))?;
+    if start.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {
+        let mut from = PART;
+        while from < length {
+            let window = nodegauge_os::read_part(path, from..(from + WINDOW).min(length))?;
+            match next_document(&window) {
+                Some(at) => {
+                    found.push(from + at as u64);
+                    from += PART;
+                }
+                // Windows overlap, so that the end of a document and the next one are seen together.
+                None => from += WINDOW / 2,
+            }
+        }
+    }
+    found.push(length);
+    Ok(found)
+}
+
+/// Returns the position of the first brace that begins a line and a document.
+fn next_document(text: &[u8]) -> Option<usize> {
+    let mut from = 0;
+    while let Some(line) = text[from..].windows(2).position(|pair| pair == b"\n{") {
+        let brace = from + line + 1;
+        if is_start(&text[..brace]) {
+            return Some(brace);
+        }
+        from = brace;
+    }
+    None
+}
+
+/// True if a brace after this text, at the beginning of a line, begins a document: a brace within a document follows a
+/// comma, a colon or a bracket.
+fn is_start(before: &[u8]) -> bool {
+    let last = before.iter().rev().find(|byte| !byte.is_ascii_whitespace());
+    last.is_some_and(|byte| !b",:[".contains(byte))
+}
+
+/// Splits a text that begins with a JSON document into documents. Text after a document belongs to it.
+pub(super) fn documents(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    let mut from = 0;
+    while let Some(line) = text[from..].find('\n') {
+        let next = from + line + 1;
+        if text[next..].starts_with('{') && is_start(&text.as_bytes()[..next]) {
+            found.push(&text[start..next]);
+            start = next;
+        }
+        from = next;
+    }
+    found.push(&text[start..]);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_begin_at_braces_that_are_not_within_others() {
+        let list = "{\"a\": [\n{\"b\": 1},\n{\"b\":\n{}}\n]}";
+        let half = "{\"a\": 1, \"b";
+        let text = format!("{list}\n{half}\n{list}\r\n{{}}\nbye\n");
+        let parts = documents(&text);
+        let trimmed: Vec<&str> = parts.iter().map(|part| part.trim_end()).collect();
+        assert_eq!(trimmed, [list, half, list, "{}\nbye"]);
+        assert_eq!(parts.concat(), text);
+    }
+
+    #[test]
+    fn a_large_file_has_parts_that_begin_with_documents() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("all.jsonl");
+        let line = format!("{{\"text\": \"{}\"}}\n", "x".repeat(100_000));
+        let count = 4 * PART as usize / line.len();
+        std::fs::write(&path, line.repeat(count)).unwrap();
+        let parts = of(&path, true);
+        assert!(parts.len() >= 3, "{parts:?}");
+        let read: Vec<String> =
+            parts.iter().map(|part| String::from_utf8(part.content().unwrap()).unwrap()).collect();
+        assert!(read.iter().all(|part| part.starts_with('{') && part.ends_with("}\n")));
+        assert_eq!(read.concat(), line.repeat(count));
+        // A text of other kinds, and a small file, are read as a whole.
+        std::fs::write(&path, format!("n1: {}", line.repeat(count))).unwrap();
+        assert_eq!(of(&path, true).len(), 1);
+        std::fs::write(&path, &line).unwrap();
+        assert_eq!(of(&path, true), [Input { path: path.clone(), is_named: true, range: None }]);
+    }
+}
