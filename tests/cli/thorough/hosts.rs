@@ -249,17 +249,17 @@ fn slurm_measures_four_nodes_over_mpi_and_without_it() {
         is_of_hosts(&record, &names);
     }
     // The page has one row per host, the best first.
-    let srun = ["srun", "-N4", "--ntasks-per-node=1"].map(str::to_owned);
+    let four = ["srun", "-N4", "--ntasks-per-node=1"].map(str::to_owned);
     let args = ["hpl", "-N", "300", "--samples", "1", "--no-save"];
-    let page = run(&harness, &srun, &variables, &args).exits(0);
+    let page = run(&harness, &four, &variables, &args).exits(0);
     page.says("host").says("slowest").says("of 4 hosts");
     // A node that is silent costs the time limit.
-    let srun = ["srun", "-N3", "--ntasks-per-node=1", "--mpi=none"].map(str::to_owned);
+    let three = ["srun", "-N3", "--ntasks-per-node=1", "--mpi=none"].map(str::to_owned);
     let limited = [variables[0], ("NODEGAUGE_JOIN_SECONDS", "2")];
     let longer = [&STREAM[..7], &["--budget", "2", "--no-save"]].concat();
     let record = std::thread::scope(|scope| {
         scope.spawn(|| signal(leader(&harness, "node2"), "STOP"));
-        run(&harness, &srun, &limited, &longer).exits(1).json()
+        run(&harness, &three, &limited, &longer).exits(1).json()
     });
     assert_eq!(hosts(&record, "triad"), names[..3]);
     let silent = texts(&named(&record, "triad")[1]["validity"]["reasons"])[0].to_owned();
