@@ -254,7 +254,8 @@ fn slurm_measures_four_nodes_over_mpi_and_without_it() {
     let page = run(&harness, &four, &variables, &args).exits(0);
     page.says("host").says("slowest").says("of 4 hosts");
     // A node that is silent costs the time limit.
-    let three = ["srun", "-N3", "--ntasks-per-node=1", "--mpi=none"].map(str::to_owned);
+    let three = ["srun", "--nodelist=node1,node2,node3", "--ntasks-per-node=1", "--mpi=none"]
+        .map(str::to_owned);
     let limited = [variables[0], ("NODEGAUGE_JOIN_SECONDS", "2")];
     let longer = [&STREAM[..7], &["--budget", "2", "--no-save"]].concat();
     let record = std::thread::scope(|scope| {
