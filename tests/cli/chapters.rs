@@ -110,6 +110,67 @@ fn commands_are_found_in_code_only() {
     assert_eq!(commands(text), ["stream --expect 'triad>=1GB/s'", "hpl --plan", "machine"]);
 }
 
+/// A row of docs/literature.md whose command measures nothing.
+struct PlannedItem {
+    item: String,
+    /// Environment variables before the command.
+    variables: Vec<(String, String)>,
+    arguments: Vec<String>,
+    /// Words that the command prints.
+    prints: Vec<String>,
+}
+
+/// Returns the code spans of a table cell.
+fn spans(cell: &str) -> Vec<String> {
+    cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// Returns the rows of all tables with the columns item, command and prints.
+fn planned_items(text: &str) -> Vec<PlannedItem> {
+    let mut items = Vec::new();
+    let mut is_planned = false;
+    for line in text.lines() {
+        let cells: Vec<&str> = line.split(" | ").map(str::trim).collect();
+        let [item, command, prints] = cells.as_slice() else {
+            is_planned &= line.starts_with('|');
+            continue;
+        };
+        if line == "| item | command | prints |" {
+            is_planned = true;
+        } else if is_planned && !line.starts_with("| --- ") {
+            let mut arguments = words(&spans(command)[0]);
+            let program = arguments.iter().position(|word| word == "nodegauge").unwrap();
+            let variables = arguments.drain(..=program).filter_map(|word| {
+                let (name, value) = word.split_once('=')?;
+                Some((name.to_owned(), value.to_owned()))
+            });
+            let variables = variables.collect();
+            let item = item.trim_start_matches("| ").to_owned();
+            items.push(PlannedItem { item, variables, arguments, prints: spans(prints) });
+        }
+    }
+    items
+}
+
+#[test]
+fn the_literature_is_planned_as_it_is_printed() {
+    let chapters = chapters();
+    let (_, text) = chapters.iter().find(|(name, _)| name == "docs/literature.md").unwrap();
+    let harness = Harness::new();
+    let items = planned_items(text);
+    assert!(items.len() > 20, "{} items", items.len());
+    for PlannedItem { item, variables, arguments, prints } in items {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let variables: Vec<(&str, &str)> =
+            variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert!(!prints.is_empty(), "{item}");
+        let mut outcome = harness.run_with(&variables, &arguments).exits(0);
+        for expected in prints {
+            outcome = outcome.tells(&expected);
+        }
+    }
+}
+
 /// Returns the targets of links in a text.
 fn links(text: &str) -> Vec<&str> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());

@@ -53,7 +53,10 @@ fn the_published_pair_differs_by_five_per_cent_without_a_verdict() {
         .quietly()
         .tells("differs A B label nps 1 4")
         .tells("triad 715.7 GB/s 753.7 GB/s +5.3 % cannot tell")
-        .tells("the run-to-run spread is unknown: make three runs of A");
+        .tells("the run-to-run spread is unknown: make three runs of A")
+        .tells(
+            "the ranges within A and within B do not overlap: the difference exceeds the spread",
+        );
     let json = harness.run(&["compare", "nps=1", "nps=4", "--json", "-"]).exits(0).json();
     assert_eq!(json["schema"], "nodegauge/1");
     has_keys(
@@ -65,6 +68,30 @@ fn the_published_pair_differs_by_five_per_cent_without_a_verdict() {
     let csv = harness.run(&["compare", "nps=1", "nps=4", "--csv"]).exits(0).stdout;
     assert_eq!(csv.lines().count(), 5);
     assert!(csv.starts_with("gauge,test,name,at,unit,statistic,a,b,ratio,"));
+}
+
+#[test]
+fn imported_figures_have_their_share_of_the_given_memory() {
+    let harness = Harness::new();
+    let file = harness.write("nps1.txt", stream_c([681_724.7, 685_595.0, 721_807.1, 715_650.4]));
+    let node = ["--processor", "EPYC 9654", "--sockets", "2"];
+    harness.run(&[&["history", "import", &file][..], &node].concat()).exits(0);
+    let record = harness.latest();
+    assert_eq!(record["machine"]["memory"]["theoretical"]["value"], 921.6e9);
+    assert_eq!(record["machine"]["source"], "import");
+    let triad = &record["measurements"][3];
+    assert!((triad["limit"]["fraction"].as_f64().unwrap() - 0.7765).abs() < 1e-4, "{triad}");
+    harness.run(&["history", "show", "latest"]).exits(0).tells("EPYC 9654");
+    harness.run(&["history", "import", &file, "--dimms", "16x3200"]).exits(1);
+    let above = &harness.latest()["measurements"][3];
+    assert_eq!(above["validity"]["status"], "invalid", "715 GB/s exceed 409.6 GB/s");
+    let unknown = harness.run(&["history", "import", &file, "--processor", "Z80"]).exits(2);
+    unknown.complains("no processor \"Z80\" in the catalog");
+    harness.run(&["history", "export", "latest", "--output", &harness.arg("run.json")]).exits(0);
+    harness
+        .run(&["history", "import", &harness.arg("run.json"), "--dimms", "24x4800"])
+        .exits(2)
+        .complains("already contain their dimms\nhint: leave out --dimms");
 }
 
 #[test]

@@ -212,6 +212,31 @@ fn mpich_binds_as_planned() {
 }
 
 #[test]
+fn a_job_script_of_pbs_binds_as_planned() {
+    let harness = Harness::new();
+    let Some(cpus) = two_cpus(&harness) else { return };
+    let where_it_runs = program(&harness);
+    let folder = harness.arg("");
+    let run = |args: &[&str], mpirun: &str| {
+        let variables =
+            [("MPIRUN", mpirun), ("PROGRAM", &where_it_runs), ("PBS_O_WORKDIR", &folder)];
+        let (_, outcome) = started(&harness, "pbs", args, &variables);
+        lines(&outcome, |_| ())
+    };
+    let families = ["OpenRTE", "Open MPI)", "HYDRA"];
+    for mpirun in mpiruns(&harness, &families, &["mpirun.openmpi", "mpirun.mpich", "mpirun"]) {
+        let args = ["--ranks", "2", "--cpus", &cpus, "--policy", "0"];
+        assert_eq!(run(&args, &mpirun), planned(&harness, &args, true), "{mpirun}");
+    }
+    let args = ["--threads", "2"];
+    assert_eq!(run(&args, "mpirun"), planned(&harness, &args, true));
+    // Without a program, the job fails.
+    let emitted = harness.run(&["places", "--emit", "pbs"]).exits(0);
+    let script = harness.write("job.pbs", &emitted.stdout);
+    harness.run_other(&["sh", &script], &[]).complains("no program: qsub -v PROGRAM=");
+}
+
+#[test]
 fn numactl_binds_as_planned() {
     let harness = Harness::new();
     let Some(cpus) = two_cpus(&harness) else { return };
@@ -281,6 +306,11 @@ fn scripts_say_what_they_are_of() {
     set -- env OMP_NUM_THREADS='1' OMP_PROC_BIND='false' "$@"
     exec srun --nodes=1 --ntasks=2 --cpus-per-task=1 --cpu-bind=mask_cpu:0xf,0xf --mem-bind=map_mem:0,0 "$@"
     "#);
+    let job = emit("pbs");
+    let directives: Vec<&str> = job.lines().filter(|line| line.starts_with("#PBS")).collect();
+    let expected =
+        ["#PBS -l select=1:ncpus=16:mpiprocs=2:ompthreads=1", "#PBS -l place=excl", "#PBS -j oe"];
+    assert_eq!(directives, expected, "{job}");
     insta::assert_snapshot!(emit("mpich"), @r#"
     #!/bin/sh
     # 2 ranks, 2 threads in all: policy 3 block

@@ -199,7 +199,7 @@ fn what_cannot_be_is_refused_with_its_numbers() {
     refuses(&["--ranks", "1", "--policy", "3", "--numa", "local"], "both decide where memory goes");
     refuses(
         &["--ranks", "1", "--compiler", "gcc"],
-        "'--ranks <N>' cannot be used with '--compiler",
+        "--ranks cannot be used with --compiler, except for STREAM's MPI source",
     );
     refuses(&["--ranks", "1", "--tune"], "'--ranks <N>' cannot be used with '--tune'");
     refuses(&["--ranks", "1", "--sweep", "ranks=1,2"], "--ranks is both fixed and swept");

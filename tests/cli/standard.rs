@@ -1,7 +1,7 @@
 //! `stream --standard` with test programs that have the output of stream.c, and with faulty programs;
 //! `history import`.
 
-use crate::harness::{Harness, Outcome, lives, wait_for};
+use crate::harness::{Harness, Outcome, Part, lives, wait_for};
 use serde_json::Value;
 
 /// Prints STREAM's table for the array size in the flags, after `BEFORE` and with `CHECK`. The times follow
@@ -207,6 +207,128 @@ fn a_compiler_that_is_missing_or_refuses_ends_the_command_with_3() {
         .complains("'nothing' undeclared")
         .complains("exit status 1");
     failing_place.leaves_nothing();
+}
+
+#[test]
+fn a_published_line_of_a_compiler_is_used_as_it_is() {
+    let place = Place::new("", PASSED);
+    let harness = &place.0;
+    let line =
+        "gcc -DSTREAM_TYPE=float -DSTREAM_ARRAY_SIZE=1200000 -DNTIMES=7 -O1 stream.c -o stream";
+    let args = [
+        "stream",
+        "--threads",
+        "1",
+        "--samples",
+        "6",
+        "--dimms=1024x20000",
+        "--stores",
+        "regular",
+        "--prefetch",
+        "off",
+        "--standard",
+        &harness.arg("stream.c"),
+        "--compiler",
+        line,
+        "--json",
+    ];
+    let record = harness.run(&args).exits(0).json();
+    for m in record["measurements"].as_array().unwrap() {
+        let config = &m["config"];
+        assert_eq!(
+            (&config["array_elements"], &config["element"]),
+            (&1_200_000.into(), &"f32".into())
+        );
+    }
+    let standard = of(&record, "standard");
+    assert_eq!(standard.len(), 4);
+    let config = &standard[0]["config"];
+    assert_eq!(config["ntimes"], 7);
+    let command = "gcc -DSTREAM_TYPE=float -DSTREAM_ARRAY_SIZE=1200000 -DNTIMES=7 -O1";
+    assert_eq!(config["compiler"]["command"], command);
+    place.stream(&["--compiler", "gcc -DSTREAM_ARRAY_SIZE=1200000"]).exits(2).complains(
+        "-DSTREAM_ARRAY_SIZE=1200000 contradicts --size 1000000\nhint: leave out --size",
+    );
+    for mode in [&["stream"][..], &["stream", "--sweep", "threads=1"]] {
+        harness
+            .run(&[mode, &["--compiler", "gcc -DNTIMES=5"]].concat())
+            .exits(2)
+            .complains("macro NTIMES has no effect here\nhint: use --samples");
+    }
+}
+
+/// Has the output of STREAM's MPI version. Each rank writes its CPUs into the folder `FOLDER`.
+const MPI_STAND_IN: &str = r##"
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <sched.h>
+#include <stdio.h>
+static void line(const char *name, double words) {
+    double rate = 10000.0, time = words * 8 * STREAM_ARRAY_SIZE / rate / 1e6;
+    printf("%-12s%11.1f  %11.6f  %11.6f  %11.6f\n", name, rate, time, time, time);
+}
+int main(int argc, char **argv) {
+    int rank, ranks, cpu;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    char path[4096];
+    snprintf(path, sizeof path, "FOLDER/cpus-%d", rank);
+    FILE *file = fopen(path, "w");
+    cpu_set_t set;
+    sched_getaffinity(0, sizeof set, &set);
+    for (cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &set)) fprintf(file, "%d ", cpu);
+    fclose(file);
+    if (rank == 0) {
+        printf("STREAM version $Revision: 1.8 $\n");
+        printf("This system uses 8 bytes per array element.\n");
+        printf("Total Aggregate Array size = %llu (elements)\n", (unsigned long long)STREAM_ARRAY_SIZE);
+        printf("Data is distributed across %d MPI ranks\n", ranks);
+        printf("Each kernel will be executed %d times.\n", NTIMES);
+        printf("Function    Best Rate MB/s  Avg time     Min time     Max time\n");
+        line("Copy:", 2); line("Scale:", 2); line("Add:", 3); line("Triad:", 3);
+        printf("Solution Validates: avg error less than 1.000000e-13 on all three arrays\n");
+    }
+    MPI_Finalize();
+    return 0;
+}
+"##;
+
+#[test]
+fn the_mpi_source_runs_with_ranks_where_they_are_planned() {
+    let harness = Harness::new();
+    if !harness.has(Part::Mpi, "mpicc") || !harness.has_cpus(2) {
+        return;
+    }
+    let folder = harness.path("");
+    let text = MPI_STAND_IN.replace("FOLDER", folder.to_str().unwrap().trim_end_matches('/'));
+    let source = harness.write("stream_mpi.c", text);
+    let places = harness.run(&["places", "--ranks", "2", "--json"]).exits(0).json();
+    let common = ["stream", "--standard", &source, "--size", "1000000", "--samples", "2"];
+    let with = |more: &[&str]| harness.run(&[&common[..], &["--dimms=1024x20000"], more].concat());
+    let record = with(&["--ranks", "2", "--json"]).exits(0).json();
+    let figures = record["measurements"].as_array().unwrap();
+    assert_eq!(figures.len(), 4);
+    for m in figures {
+        let config = &m["config"];
+        assert_eq!((&m["category"], m["summary"]["n"].as_u64()), (&"standard".into(), Some(2)));
+        assert_eq!(config["engine"], "stream_mpi.c");
+        assert_eq!(
+            (&config["processes"], &config["array_elements"]),
+            (&2.into(), &2_000_000.into())
+        );
+        assert_eq!(m["value"], 10e9);
+    }
+    for (rank, thread) in places["threads"].as_array().unwrap().iter().enumerate() {
+        let cpus = std::fs::read_to_string(harness.path(&format!("cpus-{rank}"))).unwrap();
+        assert_eq!(cpus.trim(), thread["cpus"][0].to_string(), "rank {rank}");
+    }
+    let text = with(&["--ranks", "2", "--stream-text"]).exits(0).stdout;
+    assert!(text.contains("Data is distributed across 2 MPI ranks"), "{text}");
+    with(&[]).exits(2).complains("stream_mpi.c requires --ranks");
+    let serial = Place::new("", PASSED);
+    serial.stream(&["--ranks", "2"]).exits(2).complains("--ranks does not apply to stream.c");
 }
 
 #[test]

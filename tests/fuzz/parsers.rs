@@ -19,7 +19,7 @@ use nodegauge_kernels::size::SizeSpec;
 use nodegauge_kernels::{Kernel, Prefetch, SideBySide};
 use nodegauge_machine::{DimmSpec, Topology, TopologySource, catalog};
 use nodegauge_measure::keys::Registry;
-use nodegauge_measure::record::Record;
+use nodegauge_measure::record::{Machine, Record};
 use nodegauge_measure::{Bytes, legible};
 use nodegauge_messages::{Pattern, osu};
 use nodegauge_placement::{
@@ -306,7 +306,7 @@ fn placement(bytes: &[u8]) -> Result<(), String> {
 
 fn of_stream(bytes: &[u8]) -> Result<(), String> {
     match StreamOutput::read(&String::from_utf8_lossy(bytes)) {
-        Ok(output) => shown(figures::of_saved(&output)),
+        Ok(output) => shown(figures::of_saved(&output, &Machine::default())),
         Err(error) => short(&error.to_string()),
     }
 }

@@ -27,7 +27,7 @@ mod watch;
 
 pub(crate) use arrays::{ArrayArgs, Choice, ExplainArgs, or_auto};
 pub(crate) use compare::CompareArgs;
-pub(crate) use history::HistoryCommand;
+pub(crate) use history::{HistoryCommand, ImportedNode};
 pub(crate) use watch::{WatchArgs, WhenBusy};
 
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -461,7 +461,8 @@ pub(crate) struct PlacesArgs {
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Where")]
     pub(crate) devices: Option<u32>,
     /// Print the placement for another program instead: omp prints environment variables, the other formats print a
-    /// shell script that runs its arguments as a command, e.g. --emit slurm > run.sh; sh run.sh ./a.out
+    /// shell script that runs its arguments as a command, e.g. --emit slurm > run.sh; sh run.sh ./a.out; pbs prints
+    /// a job script, which runs the command in the variable PROGRAM
     #[arg(long, value_name = "FOR", value_enum, conflicts_with_all = ["json", "verbose"], help_heading = "Output")]
     pub(crate) emit: Option<Emit>,
     /// Write the placement as JSON; '-' or no FILE is standard output

@@ -48,6 +48,8 @@ pub struct HplPlan {
     pub(crate) available: Option<Bytes>,
     /// Theoretical peak of the cores in use; `None` if unknown.
     pub(crate) peak: Option<Figure>,
+    /// Description of their peak in single precision and without fused multiply-adds; `None` if unknown.
+    pub(crate) other_peaks: Option<String>,
     reference: Option<PlacedReference>,
     /// Budget that the user set; a run that would exceed it is refused.
     asked: Option<Duration>,
@@ -102,6 +104,7 @@ impl HplPlan {
         let reference = PlacedReference::find(&site.topology, layout, &options)?;
         let available = machine.memory.available.map(Bytes);
         let peak = peak_of(machine, threads);
+        let other_peaks = peak.as_ref().and_then(|peak| machine.processor.other_peaks(peak));
         let notices = Vec::new();
         Ok(Self {
             placement,
@@ -112,6 +115,7 @@ impl HplPlan {
             rate,
             available,
             peak,
+            other_peaks,
             reference,
             asked: None,
             samples: None,

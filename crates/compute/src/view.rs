@@ -69,7 +69,9 @@ pub fn plan(plan: &HplPlan) -> Section {
             let share =
                 share_of_peak.map(|share| format!("; the given rate is {share:.1} % of it"));
             let share = share.unwrap_or_default();
-            format!("{} = {}{share}", FlopsPerSec(peak.value), peak.basis)
+            let others = plan.other_peaks.as_ref().map(|others| format!("\n{others}"));
+            let others = others.unwrap_or_default();
+            format!("{} = {}{share}{others}", FlopsPerSec(peak.value), peak.basis)
         }
         None => "unknown: this processor is not in the table; give --processor".to_owned(),
     };
@@ -97,7 +99,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             section.picture(ladder(&all));
             let ratings = all.iter().map(|m| m.read_config::<RatingConfig>());
             section.picture(ratings.filter_map(|config| searched(&config)).next());
-            section.picture(Picture::samples("samples over time", &all));
+            section.picture(Picture::samples("samples over time", &all, |m| sample_name(m, &all)));
         }
         section.gap();
     }
@@ -179,6 +181,12 @@ fn doubts(section: &mut Section, of: &[&Measurement]) {
             section.push(Note::doubt(m.validity.status, format!("{}: {reason}", m.name)));
         }
     }
+}
+
+/// Returns the name of a figure among `all`, with its library or program if another figure has the same name.
+fn sample_name(m: &Measurement, all: &[&Measurement]) -> String {
+    let is_unique = all.iter().filter(|other| other.name == m.name).count() == 1;
+    if is_unique { m.name.clone() } else { format!("{}, {}", m.name, by(m)) }
 }
 
 /// Returns the name of the library or program to which a figure belongs.

@@ -201,9 +201,11 @@ impl<'a> Curves<'a> {
             let threads = config.set_bytes.zip(config.thread_bytes);
             let threads = threads.map_or(1.0, |(set, thread)| set as f64 / thread.max(1) as f64);
             let is_shared = level.as_str() != "L1" && level.as_str() != "L2";
-            let at = bytes as f64 * if is_shared { 1.0 } else { threads };
+            let count = if is_shared { 1.0 } else { threads };
             if caches.iter().all(|known| !known.text.starts_with(level.as_str())) {
-                caches.push(Guide::x(at, format!("{level} {}", Bytes(bytes))));
+                let times = if count > 1.0 { format!("{count} x ") } else { String::new() };
+                let words = format!("{level} {times}{}", Bytes(bytes));
+                caches.push(Guide::x(bytes as f64 * count, words));
             }
         }
         caches

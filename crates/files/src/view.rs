@@ -2,6 +2,7 @@
 //! size and block size, and the figures of reference programs.
 
 mod heat;
+mod plateau;
 mod tables;
 
 use crate::GAUGE;
@@ -74,7 +75,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let (rates, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) = all.iter().partition(is_rate);
     let mut sections = match detail {
         Detail::Brief => vec![brief(record, &rates)],
-        Detail::Full => of_folders(&rates),
+        Detail::Full => of_folders(&rates, record.machine.memory.bytes),
     };
     let closing = closing(&rates).map(view::summary).filter(|_| detail == Detail::Full);
     if !others.is_empty() {
@@ -118,8 +119,8 @@ fn closing(rows: &[&Row<'_>]) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join("\n"))
 }
 
-/// Returns one section per folder.
-fn of_folders(rows: &[&Row<'_>]) -> Vec<Section> {
+/// Returns one section per folder. `memory` is the memory of the node in bytes.
+fn of_folders(rows: &[&Row<'_>], memory: Option<u64>) -> Vec<Section> {
     let section = |folder: &str| {
         let here = only(rows, |row| row.folder() == folder);
         let mut section = Section::new("files");
@@ -127,7 +128,7 @@ fn of_folders(rows: &[&Row<'_>]) -> Vec<Section> {
         for how in distinct(here.iter().map(|row| how(row))) {
             let group = only(&here, |row| self::how(row) == how);
             section.gap().note("how", how);
-            of_group(&group, &mut section);
+            of_group(&group, memory, &mut section);
         }
         section
     };
@@ -150,7 +151,7 @@ fn brief(record: &Record, rows: &[&Row<'_>]) -> Section {
 }
 
 /// Adds the measurements of one folder with the same setup to a section.
-fn of_group(group: &[&Row<'_>], section: &mut Section) {
+fn of_group(group: &[&Row<'_>], memory: Option<u64>, section: &mut Section) {
     let (own, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) =
         group.iter().partition(|row| row.m.category == Category::Variant);
     // An imported record contains only figures of another program.
@@ -162,6 +163,7 @@ fn of_group(group: &[&Row<'_>], section: &mut Section) {
         section.picture(one_by_one(shown));
     } else {
         tables::by_operation(shown, section);
+        plateau::notes(shown, memory, section);
         heat::maps(shown, how(shown[0]), section);
     }
     if !own.is_empty() && !others.is_empty() {

@@ -165,6 +165,9 @@ mod tests {
             bytes: 32 << 30,
             transfers_per_s: None,
             technology: None,
+            channel: None,
+            data_bits: None,
+            total_bits: None,
         };
         Machine {
             host: Some("x".to_owned()),

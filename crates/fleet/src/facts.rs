@@ -21,7 +21,7 @@ pub struct Facts {
 }
 
 /// Fields that are no properties of a node.
-const LEFT_OUT: [&str; 18] = [
+const LEFT_OUT: [&str; 20] = [
     "host",
     "uuid",
     "serial",
@@ -40,6 +40,8 @@ const LEFT_OUT: [&str; 18] = [
     "environment",
     "corrected_errors",
     "ledger",
+    "uptime_seconds",
+    "free_in_large_blocks",
     // Added entry by entry.
     "software",
 ];

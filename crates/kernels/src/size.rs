@@ -7,21 +7,15 @@
 use crate::Element;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::quantity::read_bytes;
+use nodegauge_measure::stream_rule::GUEST_LEAST;
+pub use nodegauge_measure::stream_rule::{RULE_ELEMENTS, RULE_FACTOR};
 use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId, SyntaxError};
 use std::fmt;
 use std::str::FromStr;
 
-/// Minimum ratio of an array to the sum of last-level caches by STREAM's rule.
-pub const RULE_FACTOR: f64 = 4.0;
-/// Minimum number of elements of an array by STREAM's rule.
-pub const RULE_ELEMENTS: u64 = 1_000_000;
 /// Size of an array if no cache size is known. It is more than four times the largest cache of current desktops;
 /// servers report their cache sizes.
 const UNKNOWN_CACHE_ARRAY: Bytes = Bytes::mib(512);
-
-/// Minimum total size of all arrays in a guest, regardless of the cache size that the guest reports. It is more than
-/// four times the last-level cache that one guest can use on current hosts (some hundred MiB on one die).
-const GUEST_LEAST: Bytes = Bytes::gib(1);
 
 /// Value of the option `--size`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -35,6 +29,8 @@ pub enum SizeSpec {
     Bytes(Bytes),
     /// Number of elements of an array.
     Elements(u64),
+    /// Size of all arrays together as a share of the available memory, 0 to 1.
+    Share(Fraction),
 }
 
 impl fmt::Display for SizeSpec {
@@ -51,6 +47,7 @@ impl fmt::Display for SizeSpec {
                 write!(f, "{}{unit}", bytes >> bits)
             }
             Self::Elements(n) => write!(f, "{n}"),
+            Self::Share(share) => write!(f, "{}%", share.0 * 100.0),
         }
     }
 }
@@ -63,7 +60,8 @@ const MOST_TIMES: f64 = 1e6;
 impl FromStr for SizeSpec {
     type Err = SyntaxError;
 
-    /// Parses `auto`, `4xLLC`, a size with a unit (bytes per array), or a bare number (elements per array).
+    /// Parses `auto`, `4xLLC`, a size with a unit (bytes per array), a bare number (elements per array), or a share of
+    /// the available memory (all arrays together).
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("size", "--size 4xLLC, --size 2GiB or --size 80000000", text);
         if text == "auto" {
@@ -82,6 +80,17 @@ impl FromStr for SizeSpec {
                 x if x <= 0.0 => Err(zero),
                 x if x > MOST_TIMES => Err(huge),
                 x => Ok(Self::TimesLlc(x)),
+            };
+        }
+        if cursor.rest() == "%" {
+            let percent: f64 =
+                number.parse().map_err(|_| cursor.error_at(0, "expected a number before %"))?;
+            return match percent {
+                x if x <= 0.0 => Err(zero),
+                x if x >= 100.0 => {
+                    Err(cursor.error_at(0, "a share of the memory must be below 100 %"))
+                }
+                x => Ok(Self::Share(Fraction(x / 100.0))),
             };
         }
         if cursor.at_end() {
@@ -179,6 +188,10 @@ pub fn choose(
         SizeSpec::Elements(n) => n,
         SizeSpec::Bytes(bytes) => bytes.0 / element.bytes(),
         SizeSpec::TimesLlc(factor) => of_bytes(factor * llc.ok_or_else(unknown_cache)?),
+        SizeSpec::Share(share) => {
+            let memory = around.available.ok_or_else(unknown_memory)?;
+            (memory.as_f64() * share.0 / (arrays * element.bytes()) as f64) as u64
+        }
         SizeSpec::Auto => match llc {
             Some(llc) => of_bytes(RULE_FACTOR * llc).max(RULE_ELEMENTS),
             None => {
@@ -317,10 +330,31 @@ mod tests {
     }
 
     #[test]
+    fn a_share_is_that_of_all_arrays() {
+        let share: SizeSpec = "60%".parse().unwrap();
+        let size = choose(share, Element::F64, &around(32, 1000)).unwrap();
+        assert_eq!(3 * size.elements * 8, 600 << 20);
+        let above = choose(SizeSpec::Share(Fraction(0.9)), Element::F64, &around(32, 1000));
+        let error = above.unwrap_err().to_string();
+        assert!(error.ends_with("or a larger --memory-fraction"), "{error}");
+        let unknown = SizeConditions { available: None, ..around(32, 1000) };
+        assert!(choose(share, Element::F64, &unknown).is_err());
+    }
+
+    #[test]
     fn a_wrong_size_is_pointed_at() {
-        for (text, at) in
-            [("", 0), ("auto4", 0), ("4xL", 1), ("1.5", 1), ("0", 0), ("2GiB,", 4), ("12Qb", 2)]
-        {
+        for (text, at) in [
+            ("", 0),
+            ("auto4", 0),
+            ("4xL", 1),
+            ("1.5", 1),
+            ("0", 0),
+            ("2GiB,", 4),
+            ("12Qb", 2),
+            ("0%", 0),
+            ("100%", 0),
+            ("6.0.1%", 0),
+        ] {
             assert_eq!(text.parse::<SizeSpec>().unwrap_err().at, at, "{text}");
         }
     }
@@ -332,6 +366,7 @@ mod tests {
             (1u32..1000).prop_map(|n| SizeSpec::TimesLlc(f64::from(n) / 8.0)),
             (8u64..=MOST).prop_map(|n| SizeSpec::Bytes(Bytes(n))),
             (1u64..=MOST).prop_map(SizeSpec::Elements),
+            (1u32..100).prop_map(|n| SizeSpec::Share(Fraction(f64::from(n) / 100.0))),
         ]) {
             prop_assert_eq!(spec.to_string().parse::<SizeSpec>(), Ok(spec));
         }

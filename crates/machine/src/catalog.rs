@@ -37,8 +37,25 @@ pub(crate) struct Throughput {
     pub isa: String,
     /// Operations per cycle.
     pub per_cycle: u32,
+    /// Operations per cycle of a program without fused multiply-adds, if the core has separate units for additions.
+    #[serde(default)]
+    without_fma: Option<u32>,
     /// Explanation of the number of operations.
     pub basis: String,
+}
+
+impl Throughput {
+    /// Returns the operations per cycle of a program without fused multiply-adds. Without separate units for additions,
+    /// a unit that multiplies and adds does one of both.
+    pub(crate) fn without_fma(&self) -> u32 {
+        let fused = self.basis.contains("FMA unit");
+        self.without_fma.unwrap_or(if fused { self.per_cycle / 2 } else { self.per_cycle })
+    }
+
+    /// Returns the operations per cycle in single precision. Vectors have twice as many elements.
+    pub(crate) fn single_precision(&self) -> u32 {
+        self.per_cycle * 2
+    }
 }
 
 /// Memory of one socket with one module in every channel.

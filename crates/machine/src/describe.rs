@@ -10,7 +10,7 @@ use crate::ids::CpuId;
 use crate::processor::{self, Chip, ProcessorIdentity};
 use crate::root::SysRoot;
 use crate::topology::{Topology, TopologySource};
-use crate::{cgroup, clock, devices, host, memory, process_limits, software};
+use crate::{cgroup, clock, devices, disks, host, memory, process_limits, software};
 use nodegauge_measure::Hertz;
 use nodegauge_measure::record::{ClockBasis, Figure, Machine, Memory, NumaNode, Processor};
 use std::collections::BTreeMap;
@@ -35,8 +35,11 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
     let guest = if live { host::hypervisor(root, &chip) } else { None };
     let may_measure = live && root.is_live() && !options.passive;
     let measured = may_measure.then(|| measured_clock(topology)).flatten();
-    let kernel = live.then(|| host::frequency(root, "base_frequency")).flatten();
-    let processor = processor(topology, &chip, entry.as_ref(), Clocks { kernel, measured });
+    let reported = |file| live.then(|| host::frequency(root, file)).flatten();
+    let clocks = Clocks { kernel: reported("base_frequency"), measured };
+    let mut processor = processor(topology, &chip, entry.as_ref(), clocks);
+    processor.min_hz = reported("cpuinfo_min_freq");
+    processor.max_hz = reported("cpuinfo_max_freq");
     let cpus: Vec<u32> = topology.threads.iter().map(|thread| thread.cpu.0).take(1).collect();
     Machine {
         host: if live { host::name(root) } else { None },
@@ -51,6 +54,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         circumstances: live.then(|| host::circumstances(root, variables(root))),
         software: live.then(|| software::software(root)),
         devices: devices::described(topology, root, options.passive),
+        disks: if live { disks::disks(root) } else { Vec::new() },
         source: topology.source.kind(),
         processor,
     }
@@ -136,10 +140,14 @@ fn processor(
         isa: chip.isa.clone().unwrap_or_default(),
         write_allocate: row.and_then(Microarchitecture::write_allocate),
         flops_per_cycle: throughput.as_ref().map(|throughput| throughput.per_cycle),
+        flops_per_cycle_without_fma: throughput.as_ref().map(|t| t.without_fma()),
+        flops_per_cycle_single: throughput.as_ref().map(|t| t.single_precision()),
         flops_basis: throughput.map(|throughput| throughput.basis),
         hz: clock.as_ref().map(|(hz, _)| *hz),
         hz_basis: clock.map(|(_, basis)| basis),
         measured_hz: clocks.measured,
+        min_hz: None,
+        max_hz: None,
     }
 }
 
@@ -215,6 +223,7 @@ fn memory_of(
         sockets,
         guest,
     );
+    let modules = firmware.unwrap_or_default();
     // In a guest whose memory grows, the kernel's sum over the nodes may be out of date. `/proc/meminfo` is up to date.
     let described = || topology.host_nodes().map(|node| node.bytes).sum::<Option<u64>>();
     // The kernel's total includes device memory that is a NUMA node.
@@ -230,7 +239,9 @@ fn memory_of(
         cgroup_limit: limits.memory,
         process_limit: own.memory,
         swap_used: info.swap_used,
-        dimms: firmware.map(|modules| modules.dimms).unwrap_or_default(),
+        dimms: modules.dimms,
+        empty_channels: modules.empty_channels,
+        free_in_large_blocks: live.then(|| memory::share_in_large_blocks(root)).flatten(),
         ..bandwidth
     }
 }
@@ -260,6 +271,22 @@ mod tests {
         assert_eq!(machine.processor.microarchitecture.as_deref(), Some("Zen 4"));
         let theoretical = machine.memory.theoretical.unwrap();
         assert_eq!((theoretical.value, theoretical.basis.as_str()), (921.6e9, "catalog"));
+    }
+
+    #[test]
+    fn the_peak_in_single_precision_and_without_fma_is_that_of_the_units() {
+        let per_cycle = |processor: &str| {
+            let p = described(GENOA, &named(processor)).processor;
+            let figures =
+                [p.flops_per_cycle, p.flops_per_cycle_single, p.flops_per_cycle_without_fma];
+            figures.map(Option::unwrap)
+        };
+        // AMD's cores have units for additions next to those for multiply-adds.
+        assert_eq!(per_cycle("EPYC 7F52"), [16, 32, 16]);
+        assert_eq!(per_cycle("Xeon Platinum 8480+"), [32, 64, 16]);
+        assert_eq!(per_cycle("Xeon Phi 7110P"), [16, 32, 8]);
+        assert_eq!(per_cycle("Opteron 8356"), [4, 8, 4]);
+        assert_eq!(described(GENOA, &named("Z80")).processor.flops_per_cycle_single, None);
     }
 
     #[test]

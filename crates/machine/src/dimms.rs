@@ -10,7 +10,7 @@ use crate::root::SysRoot;
 use crate::topology::Topology;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::record::{Dimm, Figure, Machine, Memory};
-use nodegauge_measure::{SyntaxError, TransfersPerSec};
+use nodegauge_measure::{Bytes, SyntaxError, TransfersPerSec};
 use smbioslib::{
     MemoryDeviceTechnology, MemoryDeviceType, MemorySize, MemorySizeExtended, MemorySpeed,
     MemorySpeedExtended, SMBiosData, SMBiosMemoryDevice, SMBiosString,
@@ -82,6 +82,9 @@ pub struct Modules {
     pub transfers_per_s: Option<TransfersPerSec>,
     /// Memory technology, e.g. `DDR5`; `None` if the modules differ.
     pub technology: Option<String>,
+    /// Channels whose slots are all empty, in the order of the firmware's list; empty if the names of the slots do not
+    /// identify the channels.
+    pub empty_channels: Vec<String>,
 }
 
 /// Reads the modules from the firmware's table, which only root can read. Returns `None` if the table cannot be read or
@@ -104,40 +107,51 @@ pub(crate) fn locators(root: &SysRoot) -> Vec<ModuleLocator> {
     let table = root.bytes("sys/firmware/dmi/tables/DMI").unwrap_or_default();
     let data = SMBiosData::from_vec_and_version(table, None);
     let slots = data.defined_struct_iter::<SMBiosMemoryDevice<'_>>().filter_map(|d| slot(&d));
-    slots.map(|slot| ModuleLocator { slot: slot.dimm.slot, bank: slot.bank }).collect()
+    slots.map(|slot| slot.locator).collect()
 }
 
 /// Populated slot in the firmware's list.
 struct DimmSlot {
     dimm: Dimm,
-    bank: String,
-    bits: Option<u16>,
+    locator: ModuleLocator,
 }
 
 /// Parses the modules of an SMBIOS structure table.
 pub fn parse(table: Vec<u8>) -> Option<Modules> {
     let data = SMBiosData::from_vec_and_version(table, None);
-    let slots: Vec<DimmSlot> =
-        data.defined_struct_iter::<SMBiosMemoryDevice<'_>>().filter_map(|d| slot(&d)).collect();
+    let devices = || data.defined_struct_iter::<SMBiosMemoryDevice<'_>>();
+    let mut slots: Vec<DimmSlot> = devices().filter_map(|d| slot(&d)).collect();
     if slots.is_empty() {
         return None;
     }
-    let (channels, counted) = count_channels(&slots);
+    let empty: Vec<ModuleLocator> = devices().filter(is_empty).map(|d| locator(&d)).collect();
+    let counted = count_channels(&mut slots, &empty);
     let first = slots.first().and_then(|slot| slot.dimm.technology.clone());
     let uniform = slots.iter().all(|slot| slot.dimm.technology == first);
     let speeds: Option<Vec<TransfersPerSec>> =
         slots.iter().map(|slot| slot.dimm.transfers_per_s).collect();
-    let bits = slots.iter().filter_map(|slot| slot.bits).max();
+    let bits = slots.iter().filter_map(|slot| slot.dimm.data_bits).max();
     Some(Modules {
-        channels,
-        counted,
-        channel_bytes: bits.map_or(CHANNEL_BYTES, |bits| u32::from(bits) / 8),
+        channels: counted.channels,
+        counted: counted.basis,
+        channel_bytes: bits.map_or(CHANNEL_BYTES, |bits| bits / 8),
         transfers_per_s: speeds
             .and_then(|speeds| speeds.into_iter().min_by(TransfersPerSec::total_cmp))
             .filter(|_| uniform),
         technology: first.filter(|_| uniform),
+        empty_channels: counted.empty,
         dimms: slots.into_iter().map(|slot| slot.dimm).collect(),
     })
+}
+
+/// True if the firmware reports a slot without a module.
+fn is_empty(device: &SMBiosMemoryDevice<'_>) -> bool {
+    matches!(device.size(), Some(MemorySize::NotInstalled))
+}
+
+/// Returns the names of a slot.
+fn locator(device: &SMBiosMemoryDevice<'_>) -> ModuleLocator {
+    ModuleLocator { slot: text(&device.device_locator()), bank: text(&device.bank_locator()) }
 }
 
 /// Returns a populated slot; `None` if the slot is empty or does not contain main memory.
@@ -171,15 +185,20 @@ fn slot(device: &SMBiosMemoryDevice<'_>) -> Option<DimmSlot> {
         Some(MemorySpeed::MTs(mts)) => Some(u32::from(mts)),
         Some(MemorySpeed::Unknown) | None => None,
     };
+    let locator = locator(device);
+    let data_bits = device.data_width().filter(|bits| (8..=512).contains(bits)).map(u32::from);
+    let total_bits = device.total_width().map(u32::from);
     Some(DimmSlot {
         dimm: Dimm {
-            slot: text(&device.device_locator()),
+            slot: locator.slot.clone(),
             bytes,
             transfers_per_s: configured.map(|mts| TransfersPerSec(f64::from(mts) * 1e6)),
             technology: technology(&kind),
+            channel: None,
+            data_bits,
+            total_bits: total_bits.filter(|total| data_bits.is_some_and(|data| *total >= data)),
         },
-        bank: text(&device.bank_locator()),
-        bits: device.data_width().filter(|bits| (8..=512).contains(bits)),
+        locator,
     })
 }
 
@@ -222,39 +241,66 @@ fn technology(kind: &MemoryDeviceType) -> Option<String> {
 const ASSUMED: &str = "one module per channel assumed";
 
 /// Function that returns the name of a slot's channel; `None` if the names of the slot have another form.
-type Scheme = fn(&DimmSlot) -> Option<String>;
+type Scheme = fn(&ModuleLocator) -> Option<String>;
+
+/// Channels of a list of slots.
+struct ChannelCount {
+    /// Number of channels with a module.
+    channels: u32,
+    /// Method by which they were counted.
+    basis: &'static str,
+    /// Names of the channels without a module.
+    empty: Vec<String>,
+}
 
 /// Counts the channels of populated slots. If the names of all slots have the same known form, the names identify the
-/// channels. Otherwise one module per channel is assumed, and the returned basis says so.
-fn count_channels(slots: &[DimmSlot]) -> (u32, &'static str) {
+/// channels: each module gets the name of its channel, and channels with `empty` slots only are returned. Otherwise one
+/// module per channel is assumed, and the returned basis says so.
+fn count_channels(slots: &mut [DimmSlot], empty: &[ModuleLocator]) -> ChannelCount {
     let schemes: [(Scheme, &'static str); 2] =
         [(channel_in_bank, "channels by bank locator"), (channel_in_slot, "channels by slot name")];
-    for (scheme, counted) in schemes {
-        let mut modules: BTreeMap<String, usize> = BTreeMap::new();
-        let named =
-            slots.iter().filter_map(scheme).map(|key| *modules.entry(key).or_default() += 1);
-        if named.count() == slots.len() && modules.values().all(|n| *n <= MODULES_A_CHANNEL) {
-            return (modules.len() as u32, counted);
+    for (scheme, basis) in schemes {
+        let named: Option<Vec<String>> = slots.iter().map(|slot| scheme(&slot.locator)).collect();
+        let Some(named) = named else { continue };
+        let mut modules: BTreeMap<&str, usize> = BTreeMap::new();
+        for name in &named {
+            *modules.entry(name).or_default() += 1;
         }
+        if modules.values().any(|count| *count > MODULES_A_CHANNEL) {
+            continue;
+        }
+        let mut without: Vec<String> = Vec::new();
+        for name in empty.iter().filter_map(scheme) {
+            if !modules.contains_key(name.as_str()) && !without.contains(&name) {
+                without.push(name);
+            }
+        }
+        let channels = modules.len() as u32;
+        for (slot, name) in slots.iter_mut().zip(named) {
+            slot.dimm.channel = Some(name);
+        }
+        return ChannelCount { channels, basis, empty: without };
     }
-    (slots.len() as u32, ASSUMED)
+    ChannelCount { channels: slots.len() as u32, basis: ASSUMED, empty: Vec::new() }
 }
 
 /// Returns the channel in a bank or slot name such as `P0 CHANNEL A` or `NODE 1 CHANNEL 2 DIMM 0`.
-fn channel_in_bank(slot: &DimmSlot) -> Option<String> {
-    [&slot.bank, &slot.dimm.slot].into_iter().find_map(|name| {
-        let name = name.to_uppercase();
-        let at = name.find("CHANNEL")?;
-        let rest = name[at + "CHANNEL".len()..].trim_start_matches([' ', '_', '-']);
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
-        (end > 0).then(|| format!("{}{}", &name[..at], &rest[..end]))
+fn channel_in_bank(locator: &ModuleLocator) -> Option<String> {
+    [&locator.bank, &locator.slot].into_iter().find_map(|name| {
+        let upper = name.to_ascii_uppercase();
+        let word = upper.find("CHANNEL")? + "CHANNEL".len();
+        let rest = &name[word..];
+        let id = rest.trim_start_matches([' ', '_', '-']);
+        let length = id.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(id.len());
+        let end = word + (rest.len() - id.len()) + length;
+        (length > 0).then(|| name[..end].to_owned())
     })
 }
 
 /// Returns the channel in a slot name that ends in a letter for the channel and a digit for the slot of this channel,
 /// such as `CPU1_DIMM_A2`, `P1-DIMMA1` or `PROC 1 DIMM_B1`.
-fn channel_in_slot(slot: &DimmSlot) -> Option<String> {
-    let name = slot.dimm.slot.to_uppercase();
+fn channel_in_slot(locator: &ModuleLocator) -> Option<String> {
+    let name = locator.slot.to_uppercase();
     let head = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = &name[head.len()..];
     // If the number exceeds three, the letter denotes the socket (`A1` to `A16`).
@@ -264,6 +310,60 @@ fn channel_in_slot(slot: &DimmSlot) -> Option<String> {
     let marked = before.ends_with(['_', '-', ' ']) || before.ends_with("DIMM");
     (place <= MODULES_A_CHANNEL && marked && before.contains("DIMM"))
         .then(|| format!("{before}{letter}"))
+}
+
+/// Modules of one channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelModules<'a> {
+    /// Name of the channel.
+    pub channel: &'a str,
+    /// Number of modules.
+    pub modules: usize,
+    /// Capacity of all modules of the channel, bytes.
+    pub bytes: u64,
+}
+
+/// Returns the modules of each channel, in the order of the firmware's list; empty if the channel of a module is
+/// unknown.
+pub fn by_channel(dimms: &[Dimm]) -> Vec<ChannelModules<'_>> {
+    let mut channels: Vec<ChannelModules<'_>> = Vec::new();
+    for dimm in dimms {
+        let Some(name) = dimm.channel.as_deref() else { return Vec::new() };
+        match channels.iter_mut().find(|known| known.channel == name) {
+            Some(known) => {
+                known.modules += 1;
+                known.bytes += dimm.bytes;
+            }
+            None => {
+                channels.push(ChannelModules { channel: name, modules: 1, bytes: dimm.bytes });
+            }
+        }
+    }
+    channels
+}
+
+/// Returns what the theoretical bandwidth of these modules depends on besides their number: several modules per channel,
+/// channels of different capacities, empty channels.
+fn population(modules: &Modules) -> String {
+    let channels = by_channel(&modules.dimms);
+    let counts = channels.iter().map(|channel| channel.modules);
+    let capacities = channels.iter().map(|channel| channel.bytes);
+    let mut text = String::new();
+    if let (Some(least), Some(most)) = (counts.clone().min(), counts.max())
+        && most > 1
+    {
+        let range = if least == most { most.to_string() } else { format!("{least} to {most}") };
+        text += &format!(", {range} modules per channel");
+    }
+    if let (Some(least), Some(most)) = (capacities.clone().min(), capacities.max())
+        && least < most
+    {
+        text += &format!(", {} to {} per channel", Bytes(least), Bytes(most));
+    }
+    if !modules.empty_channels.is_empty() {
+        text += &format!(", {} empty", modules.empty_channels.len());
+    }
+    text
 }
 
 /// Determines the channels, the speed and the theoretical bandwidth of a node's memory from the first available source:
@@ -303,7 +403,8 @@ pub fn bandwidth(
         (bytes, transfers) = (modules.channel_bytes, speed);
         technology = modules.technology.clone();
         basis = "DMI";
-        detail = format!("{channels} channels x {speed} x {bytes} B ({counted})");
+        let population = population(modules);
+        detail = format!("{channels} channels x {speed} x {bytes} B ({counted}{population})");
     } else if let Some((memory, of)) = catalog {
         let part = match (guest, sockets) {
             (false, _) => "every channel populated",

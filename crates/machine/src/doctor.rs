@@ -61,7 +61,7 @@ fn found(text: impl Into<String>, remedy: impl Into<String>) -> Found {
 type DoctorCheck = (&'static str, Severity, fn(&Examined<'_>) -> Option<Found>);
 
 /// Checks of the node on which the program runs. Findings of the same severity are reported in this order.
-const LIVE: [DoctorCheck; 32] = {
+const LIVE: [DoctorCheck; 33] = {
     use Severity::{Critical, Info, Warning};
     [
         (OTHER_LOAD, Warning, load::other_load),
@@ -84,6 +84,7 @@ const LIVE: [DoctorCheck; 32] = {
         ("fragmented-memory", Warning, memory::fragmented),
         ("dirty-pages", Warning, memory::dirty),
         ("channels-empty", Warning, memory::channels),
+        ("channels-unequal", Warning, memory::unequal),
         ("dimm-speed-low", Info, memory::speed),
         ("zone-reclaim", Info, memory::reclaim),
         ("device-memory-errors", Warning, devices::memory_errors),

@@ -130,6 +130,71 @@ const RUNTIMES: [&str; 12] = [
     "FLEXIBLAS",
 ];
 
+/// Prefixes of the kernel's boot parameters that affect speed. Other parameters are not read, because they may contain
+/// names of the site, or secrets.
+const BOOT_PARAMETERS: [&str; 46] = [
+    "amd_iommu",
+    "amd_pstate",
+    "audit",
+    "clocksource",
+    "cma",
+    "cpufreq.",
+    "cpuidle.",
+    "default_hugepagesz",
+    "hugepages",
+    "hugepagesz",
+    "hugetlb",
+    "idle",
+    "init_on_",
+    "intel_idle.",
+    "intel_iommu",
+    "intel_pstate",
+    "iommu",
+    "irqaffinity",
+    "isolcpus",
+    "kernelcore",
+    "kpti",
+    "l1tf",
+    "maxcpus",
+    "mds",
+    "mem=",
+    "memmap",
+    "mitigations",
+    "movable",
+    "nmi_watchdog",
+    "noht",
+    "nohz",
+    "nopti",
+    "nosmt",
+    "nospec",
+    "nowatchdog",
+    "nr_cpus",
+    "numa",
+    "page_poison",
+    "pcie_aspm",
+    "preempt",
+    "processor.",
+    "pti",
+    "rcu_nocb",
+    "spec",
+    "transparent_hugepage",
+    "tsc",
+];
+
+/// Returns the boot parameters of the kernel that affect speed, in their order.
+fn boot_parameters(root: &SysRoot) -> Vec<String> {
+    let line = root.text("proc/cmdline").unwrap_or_default();
+    let affects = |word: &&str| BOOT_PARAMETERS.iter().any(|prefix| word.starts_with(prefix));
+    line.split_whitespace().filter(affects).map(str::to_owned).collect()
+}
+
+/// Returns the time since the system was booted in whole seconds.
+fn uptime(root: &SysRoot) -> Option<u64> {
+    let text = root.text("proc/uptime")?;
+    let seconds: f64 = text.split_whitespace().next()?.parse().ok()?;
+    (seconds >= 0.0).then_some(seconds as u64)
+}
+
 /// Returns the settings of the firmware, the kernel and `environment` that affect the speed of the node.
 pub fn circumstances(
     root: &SysRoot,
@@ -156,6 +221,8 @@ pub fn circumstances(
         environment: environment
             .filter(|(name, _)| RUNTIMES.iter().any(|prefix| name.starts_with(prefix)))
             .collect(),
+        uptime_seconds: uptime(root),
+        boot_parameters: boot_parameters(root),
         inherited: inherited(root),
     }
 }

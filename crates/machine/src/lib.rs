@@ -13,6 +13,7 @@ pub mod counters;
 mod describe;
 pub mod devices;
 mod dimms;
+mod disks;
 mod doctor;
 mod host;
 mod ids;

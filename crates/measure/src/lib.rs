@@ -24,6 +24,7 @@ pub mod samples;
 pub mod schedule;
 pub mod schema;
 pub mod stats;
+pub mod stream_rule;
 pub mod sweep;
 mod unit;
 

@@ -16,7 +16,7 @@ pub use ledger::{
     CounterNote, EventCount, HardwareEvent, Ledger, LedgerSource, NarrowLink, SourceState,
 };
 pub use machine::{
-    Cache, CacheKind, Circumstances, ClockBasis, Dimm, HugePages, Inherited, Machine,
+    Cache, CacheKind, Circumstances, ClockBasis, Dimm, Disk, HugePages, Inherited, Machine,
     MachineSource, Memory, NumaNode, Pages, Processor,
 };
 pub use measurement::{

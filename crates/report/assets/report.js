@@ -4,7 +4,7 @@
 (() => {
   const dark = matchMedia('(prefers-color-scheme: dark)');
   const paper = matchMedia('print');
-  const PREFIXES = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k'], [1, ''], [1e-3, 'm'], [1e-6, 'µ'], [1e-9, 'n']];
+  const PREFIXES = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k'], [1, ''], [1e-3, 'm'], [1e-6, 'u'], [1e-9, 'n']];
   const SIZES = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   // Pictures with more dots than this are drawn on a canvas, which is faster than SVG.
   const MANY = 2000;
@@ -13,6 +13,11 @@
   // Pictures that are narrower than this name their curves above the picture instead of at the ends of the curves.
   const NARROW = 560;
   const SYMBOLS = ['circle', 'rect', 'triangle', 'diamond'];
+  // The same as text, filled and hollow.
+  const FILLED = ['●', '■', '▲', '◆'];
+  const HOLLOW = ['○', '□', '△', '◇'];
+  // Number of the symbol of a series: no two of the first sixteen have the same colour and symbol.
+  const symbolOf = (i) => (i + Math.floor(i / 4)) % 4;
   const FONT = 12;
 
   const node = (name, text = '', attributes = {}) => {
@@ -146,6 +151,8 @@
   };
 
   const text = (t, x, y, string, more = {}) => ({ type: 'text', silent: true, x, y, ...more.at, style: { text: string, fill: t.ink, font: `${more.weight || 400} ${FONT}px ${t.font}`, lineHeight: 15, ...more.style } });
+  // Outline in the colour of the page, so that no line crosses a label.
+  const halo = (t) => ({ stroke: t.panel, lineWidth: 4 });
   const line = (x1, y1, x2, y2, colour, more = {}) => ({ type: 'line', silent: true, shape: { x1, y1, x2, y2 }, style: { stroke: colour, lineWidth: 1, fill: null, ...more } });
 
   const mix = (a, b, share) => {
@@ -213,7 +220,7 @@
           for (const guide of guidesY) {
             const at = yPixel(guide.at);
             graphics.push(line(plotX, at, plotRight, at, t.faint, { lineDash: [4, 4] }));
-            graphics.push(text(t, plotRight - 4, at + 4, guide.text, { style: { fill: t.faint, textAlign: 'right' } }));
+            graphics.push(text(t, plotRight - 4, at + 4, guide.text, { style: { fill: t.faint, textAlign: 'right', ...halo(t) } }));
           }
           const colour = (i) => t.data[i % 4];
           const shade = (i) => ['solid', 'dashed', 'dotted'][Math.floor(i / 4) % 3];
@@ -263,7 +270,7 @@
         height: 300,
         rows: [['figure', time, `value, ${of.unit}`, 'disturbed by'], ...of.series.flatMap((one) =>
           one.samples.map(([at, value, reason]) => [one.name, at, value, reason || '']))],
-        key: (t) => [...of.series.map((one, i) => ({ name: one.name, colour: t.data[i % 4], dot: true })), ...(all.some((one) => one.disturbed) ? [{ name: 'hollow: disturbed', colour: t.doubt, dot: true }] : [])],
+        key: (t) => [...of.series.map((one, i) => ({ name: one.name, colour: t.data[i % 4], dot: FILLED[symbolOf(i)] })), ...(all.some((one) => one.disturbed) ? [{ name: 'hollow: disturbed', colour: t.faint, dot: HOLLOW.join('') }] : [])],
         option(width, height, t) {
           const vertical = axisOf(values, of.unit, { room: 0.05, count: Math.floor(height / 60) });
           const horizontal = axisOf(times, '', { room: 0.02, count: Math.max(3, Math.floor(width / 90)), log: false });
@@ -278,8 +285,8 @@
             xAxis: axisOption(horizontal, '', t, nameBelow(of.timed ? 'seconds since the first sample' : 'number of the sample')),
             yAxis: axisOption(vertical, of.unit, t),
             series: all.map(({ i, disturbed, samples }) => ({
-              type: 'scatter', name: of.series[i].name + (disturbed ? ', disturbed' : ''), data: samples.map(([at, value]) => [at, value]), symbol: disturbed ? 'triangle' : SYMBOLS[i % 4],
-              symbolSize: 8, large: total > MANY, itemStyle: disturbed && total <= MANY ? { color: 'transparent', borderColor: t.doubt, borderWidth: 1.5 } : { color: disturbed ? t.doubt : t.data[i % 4], opacity: 0.8 },
+              type: 'scatter', name: of.series[i].name + (disturbed ? ', disturbed' : ''), data: samples.map(([at, value]) => [at, value]), symbol: SYMBOLS[symbolOf(i)],
+              symbolSize: 8, large: total > MANY, itemStyle: disturbed && total <= MANY ? { color: t.panel, borderColor: t.data[i % 4], borderWidth: 1.5 } : { color: t.data[i % 4], opacity: disturbed ? 0.3 : 0.8 },
             })),
           };
         },
@@ -317,7 +324,7 @@
               const [low, high] = step.interval.map(at);
               children.push(line(low, y, high, y, t.ink), line(low, y - 4, low, y + 4, t.ink), line(high, y - 4, high, y + 4, t.ink));
             }
-            children.push(text(t, at(end(step)) + 8, y, labels[params.dataIndex], { style: { textVerticalAlign: 'middle' } }));
+            children.push(text(t, at(end(step)) + 8, y, labels[params.dataIndex], { style: { textVerticalAlign: 'middle', ...halo(t) } }));
             return { type: 'group', children };
           };
           return {
@@ -339,7 +346,7 @@
         height: 40 + group * of.groups.length,
         rows: [['', 'run', `value, ${of.unit}`, 'doubted'], ...of.series.flatMap((one) =>
           one.values.map((value, i) => [of.groups[i], one.name, value && value[0], (value && value[1]) || '']))],
-        key: (t) => [...of.series.map((one, i) => ({ name: one.name, colour: t.data[i % 4], dot: true })), ...(of.series.some((one) => one.values.some((value) => value && value[1])) ? [{ name: 'pale: in doubt', colour: t.doubt, dot: true }] : [])],
+        key: (t) => [...of.series.map((one, i) => ({ name: one.name, colour: t.data[i % 4], dot: '■' })), ...(of.series.some((one) => one.values.some((value) => value && value[1])) ? [{ name: 'pale: in doubt', colour: t.faint, dot: '▨' }] : [])],
         option(width, height, t) {
           const nameRoom = Math.min(widest(of.groups), width * 0.3);
           const names = of.groups.map((name) => broken(name, nameRoom));
@@ -417,7 +424,7 @@
         many,
         height: 400,
         rows: [['run began, UTC', `value, ${of.unit}`, 'regime', 'quoted', 'doubted'], ...of.dots.map((dot) => [time(dot.at), dot.value, regime(dot), dot.aside ? 'no' : 'yes', dot.remark])],
-        key: (t) => groups.map((group) => ({ name: nameOf(group) + (group.doubted ? ' (hollow)' : ''), colour: colour(group.i, t), dot: true })),
+        key: (t) => groups.map((group) => ({ name: nameOf(group) + (group.doubted ? ' (hollow)' : ''), colour: colour(group.i, t), dot: group.doubted ? '○' : '●' })),
         option(width, height, t) {
           const values = of.dots.map((dot) => dot.value).filter((value) => value !== null);
           const vertical = axisOf(values, of.unit, { room: 0.05, count: Math.floor(height / 60) });
@@ -545,7 +552,7 @@
       const w = widthOf(name, FONT, 600);
       const [x, y] = narrow ? [plotRight - w - 2, Math.max(heights[i] - 9, top)] : [plotRight + 6, heights[i]];
       boxes.push([x - 2, y - 1, x + w + 2, y + 15]);
-      made.push(text(t, x, y, name, { weight: 600 }));
+      made.push(text(t, x, y, name, { weight: 600, style: halo(t) }));
     });
     const all = points.flatMap((one, i) => one.dots.filter(([a, b]) => a > 0 && b > 0).map(([a, b]) => [xPixel(a), yPixel(b), `${one.name} ${words(b, 'FLOP/s', 3)}`, t.data[i % 4]]));
     all.forEach(([x, y]) => boxes.push([x - 6, y - 6, x + 6, y + 6]));
@@ -569,15 +576,15 @@
       if (share === undefined) return;
       boxes.push(...covered(share));
       const [cx, cy] = [x1 + (x2 - x1) * share, y1 + (y2 - y1) * share];
-      made.push(text(t, 0, 0, name, { at: { x: cx - Math.sin(angle) * lift, y: cy - Math.cos(angle) * lift, rotation: angle }, style: { textAlign: 'center', textVerticalAlign: 'middle' } }));
+      made.push(text(t, 0, 0, name, { at: { x: cx - Math.sin(angle) * lift, y: cy - Math.cos(angle) * lift, rotation: angle }, style: { textAlign: 'center', textVerticalAlign: 'middle', ...halo(t) } }));
     });
     for (const [x, y, name, colour] of all) {
       const w = widthOf(name);
-      const places = [[x + 9, y - 7], [x - w - 9, y - 7], [x - w / 2, y - 24], [x - w / 2, y + 9]];
+      const places = [[x + 9, y - 7], [x - w - 9, y - 7], [x - w / 2, y - 24], [x - w / 2, y + 9], [x + 9, y - 22], [x + 9, y + 8], [x - w - 9, y - 22], [x - w - 9, y + 8], [x - w / 2, y - 38], [x - w / 2, y + 24]];
       const found = places.find(([left, up]) => free([left, up, left + w, up + 14]));
       if (!found) continue;
       boxes.push([found[0], found[1], found[0] + w, found[1] + 14]);
-      made.push(text(t, found[0], found[1], name, { style: { fill: colour, stroke: t.panel, lineWidth: 3 } }));
+      made.push(text(t, found[0], found[1], name, { style: { fill: colour, ...halo(t) } }));
     }
     return made;
   };
@@ -630,7 +637,7 @@
     key.replaceChildren(...(entries.length > 1 && !atEnds ? entries : []).map(({ name, colour, dash, dot }) => {
       const entry = node('li', '');
       const sample = node('i', '', dot ? { class: 'dot' } : {});
-      if (dot) sample.style.color = colour;
+      if (dot) { sample.style.color = colour; sample.textContent = dot; }
       else { sample.style.borderTopColor = colour; sample.style.borderTopStyle = dash; }
       entry.append(sample, name);
       return entry;

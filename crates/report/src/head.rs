@@ -91,7 +91,10 @@ fn trust(record: &Record) -> (Tone, String) {
         let why = first(Status::Invalid);
         (
             Tone::Bad,
-            format!("Do not use all figures: {invalid} of {all} {} invalid ({why}).", are(invalid)),
+            format!(
+                "Do not use the invalid figures: {invalid} of {all} {} invalid ({why}).",
+                are(invalid)
+            ),
         )
     } else if suspect > 0 {
         let why = first(Status::Suspect);

@@ -17,7 +17,7 @@ use nodegauge_measure::Fraction;
 use std::collections::BTreeMap;
 
 /// Minimum number of rows and of columns of a heat map that can also be drawn as a surface in 3D.
-const SURFACE: usize = 2;
+const SURFACE: usize = 3;
 
 /// Width of a decimal point, in widths of a digit.
 const POINT: f64 = 0.5;
@@ -117,8 +117,16 @@ fn folded(summary: &str, tone: &str, inside: impl IntoIterator<Item = Markup>) -
     element("details", &[("class", "folded")], [summary, region])
 }
 
+/// Returns the heading of a section: acronyms in capitals, and words without underscores.
+fn heading(id: &str) -> String {
+    match id {
+        "hpl" | "hpcg" | "iccg" | "mpi" => id.to_uppercase(),
+        _ => id.replace(['_', '-'], " "),
+    }
+}
+
 fn section(section: &Section, anchor: &str) -> Markup {
-    let mut inside = vec![element("h2", &[], [text(section.id)])];
+    let mut inside = vec![element("h2", &[], [text(&heading(section.id))])];
     let is_shown =
         |block: &Block| is_drawn(block) || matches!(block, Block::Table(_) | Block::Card(_));
     let lead = section.blocks.iter().position(is_shown).unwrap_or(section.blocks.len());

@@ -5,7 +5,8 @@ use nodegauge_gauge::view::{Block, Column, Note, Page, Section, Table, TableCell
 use nodegauge_machine::number_ranges;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{
-    Cache, Circumstances, ClockBasis, Figure, Finding, Inherited, Machine, NumaNode, Severity,
+    Cache, Circumstances, ClockBasis, Dimm, Disk, Figure, Finding, Inherited, Machine, NumaNode,
+    Severity,
 };
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
 
@@ -26,10 +27,17 @@ pub fn page(machine: &Machine) -> Page {
         let technology = dimm.technology.as_ref().map(|t| format!(" {t}")).unwrap_or_default();
         let rate = dimm.transfers_per_s.map(|rate| format!(" at {rate}"));
         let rate = rate.unwrap_or_default();
-        section.note("dimm", format!("{}: {}{technology}{rate}", dimm.slot, Bytes(dimm.bytes)));
+        let bus = bus(dimm);
+        let text = format!("{}: {}{technology}{rate}{bus}", dimm.slot, Bytes(dimm.bytes));
+        section.note("dimm", text);
     }
+    let empty = &machine.memory.empty_channels;
+    section.note_if("empty", (!empty.is_empty()).then(|| empty.join(", ")));
     nodes(&mut section, machine);
     devices::notes(&mut section, machine);
+    for disk in &machine.disks {
+        section.note("disk", disk_in_words(disk));
+    }
     section.note_if("pages", pages(machine));
     section.note_if(
         "kernel",
@@ -90,6 +98,9 @@ fn processor(machine: &Machine) -> String {
     if let Some(measured) = p.measured_hz.filter(|_| p.hz_basis != Some(ClockBasis::Measured)) {
         text.push_str(&format!(", {measured} measured with scalar work on all cores"));
     }
+    if let (Some(min), Some(max)) = (p.min_hz, p.max_hz) {
+        text.push_str(&format!(", {min} to {max} by frequency control"));
+    }
     text
 }
 
@@ -98,11 +109,15 @@ fn peak(machine: &Machine) -> String {
     match (&machine.peak_flops, p.flops_per_cycle) {
         (Some(peak), Some(per_cycle)) => {
             let basis = p.flops_basis.as_deref().unwrap_or("?");
-            format!(
+            let mut text = format!(
                 "{} double precision: {}; {per_cycle} FLOP per cycle: {basis}",
                 FlopsPerSec(peak.value),
                 peak.basis
-            )
+            );
+            if let Some(others) = p.other_peaks(peak) {
+                text += &format!("\n{others}");
+            }
+            text
         }
         (None, Some(per_cycle)) => {
             format!("unknown, because the clock is unknown; {per_cycle} FLOP per cycle and core")
@@ -155,12 +170,60 @@ fn theoretical(machine: &Machine) -> String {
     let factors = match (m.channels, m.transfers_per_s) {
         (Some(channels), Some(rate)) => {
             let technology = m.technology.as_deref().unwrap_or("DDR");
-            format!(" = {channels} channels x {technology}-{:.0} x 8 B", rate.0 / 1e6)
+            let bytes = (figure.value / (f64::from(channels) * rate.0)).round();
+            format!(" = {channels} channels x {technology}-{:.0} x {bytes} B", rate.0 / 1e6)
         }
         _ => String::new(),
     };
     let basis = figure.detail.as_ref().unwrap_or(&figure.basis);
-    format!("{}{} theoretical{factors} ({basis})", at_most(figure), BytesPerSec(figure.value))
+    let rate = BytesPerSec(figure.value);
+    let parts = shares(machine, figure);
+    format!("{}{rate} theoretical{factors} ({basis}){parts}", at_most(figure))
+}
+
+/// Describes the theoretical bandwidth of a channel, a NUMA node, a socket and a core. A guest has only a part of the
+/// cores and sees NUMA nodes of the hypervisor, so that only the channel is known.
+fn shares(machine: &Machine, figure: &Figure) -> String {
+    let rate = |count: u32| BytesPerSec(figure.value / f64::from(count));
+    let Some(channels) = machine.memory.channels.filter(|count| *count > 0) else {
+        return String::new();
+    };
+    let mut parts = vec![format!("{} per channel", rate(channels))];
+    let own_nodes = machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty());
+    let nodes = own_nodes.count() as u32;
+    let even = |count: u32| count > 1 && channels.is_multiple_of(count);
+    if machine.virtualisation.is_none() {
+        if even(nodes) {
+            parts.push(format!("{} per NUMA node", rate(nodes)));
+        }
+        if even(machine.processor.sockets) && machine.processor.sockets != nodes {
+            parts.push(format!("{} per socket", rate(machine.processor.sockets)));
+        }
+        if machine.processor.cores > 0 {
+            parts.push(format!("{} per core", rate(machine.processor.cores)));
+        }
+    }
+    format!("\n{}", parts.join(", "))
+}
+
+/// Describes the width of a module's bus and its error correction.
+fn bus(dimm: &Dimm) -> String {
+    let Some(data) = dimm.data_bits else { return String::new() };
+    match dimm.total_bits {
+        Some(total) if total > data => format!(", {total}/{data} bit (ECC)"),
+        Some(_) => format!(", {data} bit (no ECC)"),
+        None => format!(", {data} bit"),
+    }
+}
+
+fn disk_in_words(disk: &Disk) -> String {
+    let model = disk.model.as_deref().unwrap_or("model unknown");
+    let kind = match disk.rotational {
+        Some(true) => ", rotating",
+        Some(false) => ", not rotating",
+        None => "",
+    };
+    format!("{}: {model}, {}{kind}", disk.name, Bytes(disk.bytes))
 }
 
 fn pages(machine: &Machine) -> Option<String> {
@@ -178,7 +241,20 @@ fn pages(machine: &Machine) -> Option<String> {
             huge.free
         ));
     }
+    if let Some(share) = machine.memory.free_in_large_blocks {
+        let share = share.in_whole_percent();
+        parts.push(format!("{share} of the free memory in blocks of 2 MiB or more"));
+    }
     Some(parts.join("; "))
+}
+
+/// Describes the time since the system was booted.
+fn uptime(seconds: u64) -> String {
+    match seconds {
+        0..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86400),
+    }
 }
 
 /// Describes other known settings that affect the speed of the node.
@@ -195,6 +271,9 @@ fn state(known: &Circumstances) -> String {
         switch("SMT", known.smt),
         switch("NUMA balancing", known.numa_balancing),
         (mitigations > 0).then(|| counted(mitigations, "mitigation") + " in the kernel"),
+        known.uptime_seconds.map(|seconds| format!("up for {}", uptime(seconds))),
+        (!known.boot_parameters.is_empty())
+            .then(|| format!("boot parameters {}", known.boot_parameters.join(" "))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() { "not reported by the system".to_owned() } else { parts.join("; ") }
@@ -259,7 +338,7 @@ pub(crate) fn finding(finding: &Finding) -> Note {
 pub(crate) fn brief(machine: &Machine) -> Section {
     let mut section = Section::new("machine");
     if machine.is_imported() {
-        section.note("machine", "unknown: the figures were imported");
+        section.note("machine", imported(machine));
         return section;
     }
     section.note("machine", processor(machine));
@@ -282,6 +361,23 @@ pub(crate) fn brief(machine: &Machine) -> Section {
     section.note("", parts.into_iter().flatten().collect::<Vec<_>>().join("; "));
     section.note_if("", devices::brief(machine));
     section
+}
+
+/// Describes the machine of imported figures, of which only what the user said is known.
+fn imported(machine: &Machine) -> String {
+    let memory = machine.memory.theoretical.as_ref();
+    let parts = [
+        machine.processor.model.as_ref().map(|model| {
+            format!("{model}, {}", counted(machine.processor.sockets as usize, "socket"))
+        }),
+        memory
+            .map(|figure| format!("{}{} theoretical", at_most(figure), BytesPerSec(figure.value))),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() {
+        return "unknown: the figures were imported".to_owned();
+    }
+    format!("{} (given by the user; the figures were imported)", parts.join("; "))
 }
 
 /// Returns the NUMA distances, if there is more than one NUMA node.

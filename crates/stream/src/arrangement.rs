@@ -71,14 +71,15 @@ impl Arrangement {
         Ok(Self { placement, ranks: None, options, size, configs: vec![config], notices })
     }
 
-    /// Plans several ranks, each with its own arrays. The sizes `auto` and `4xLLC` apply to the arrays of all ranks
-    /// together and are divided evenly among the ranks. Any other size applies to the arrays of each rank.
+    /// Plans several ranks, each with its own arrays. The sizes `auto`, `4xLLC` and `60%` apply to the arrays of all
+    /// ranks together and are divided evenly among the ranks. Any other size applies to the arrays of each rank.
     ///
     /// # Errors
     /// Fails if the arrays do not fit, and if the requested loops do not exist.
     pub fn of_ranks(site: &Site, ranks: RankPlan, options: StreamOptions) -> Result<Self, Failure> {
         let count = ranks.ranks.len() as u64;
-        let shared = matches!(options.size, SizeSpec::Auto | SizeSpec::TimesLlc(_));
+        let shared =
+            matches!(options.size, SizeSpec::Auto | SizeSpec::TimesLlc(_) | SizeSpec::Share(_));
         let placement = ranks.together();
         // The available memory is that of the union of all policies: ranks bound to different nodes use the memory of
         // all these nodes.

@@ -2,10 +2,10 @@
 
 use nodegauge_arena::{ArrayLayout, keys};
 use nodegauge_kernels::STREAM_ARRAYS;
+use nodegauge_measure::Fraction;
 use nodegauge_measure::config;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::Traffic;
-use nodegauge_measure::{Fraction, Seconds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -74,8 +74,7 @@ config! {
         environment: BTreeMap<String, String> = Setting "environment";
         /// Runs of stream.c.
         runs: u64 = Observation "runs";
-        /// Times that stream.c printed for the fastest run.
-        times_s: TimesConfig = Observation "times";
+        times_s: shared::times_s;
         /// All that it printed in that run, with Triad.
         printed: String = Observation "printed";
     }
@@ -293,15 +292,4 @@ pub struct LeadConfig {
     /// Relative difference that two equal candidates may show in the trial: a ratio that differs less from 1 is not
     /// significant.
     pub noise: f64,
-}
-
-/// Times that stream.c prints, seconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct TimesConfig {
-    /// Average of all passes but the first.
-    pub average: Seconds,
-    /// Time of the fastest pass.
-    pub least: Seconds,
-    /// Time of the slowest pass.
-    pub greatest: Seconds,
 }

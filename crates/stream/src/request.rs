@@ -10,7 +10,9 @@ use crate::compiled::{CompiledPlan, CompilerChoice};
 use crate::kernels::{Element, Kernel, Prefetch, STREAM, SideBySide, Stores};
 use crate::ranks::LaunchedRanks;
 use crate::size::SizeSpec;
-use crate::standard::StandardPlan;
+use crate::standard::build::{NTIMES, Source};
+use crate::standard::macros::StreamMacros;
+use crate::standard::{MpiStandardPlan, StandardPlan};
 use crate::stream::StreamPlan;
 use crate::tune::{self, TunePlan};
 use crate::{GAUGE, mixes};
@@ -139,6 +141,13 @@ impl StreamRequest {
     /// Fails if axes contradict each other or other options, and if a launcher has started several ranks but the mode
     /// requires a single process.
     pub fn mode(&self, joined: Option<&LaunchedRanks>) -> Result<StreamMode, Failure> {
+        let is_own_loop = self.standard.is_none() && !self.compilers.is_empty();
+        if let Some(option) = self.rank_option().filter(|_| is_own_loop) {
+            return Err(Failure::usage(format!(
+                "{option} cannot be used with --compiler, except for STREAM's MPI source"
+            ))
+            .hint("compile it with --standard stream_mpi.c, or leave out --compiler"));
+        }
         let axes = self.axes()?;
         let mode = match &self.standard {
             Some(path) => StreamMode::Standard(path.clone()),
@@ -178,9 +187,23 @@ impl StreamRequest {
             }
             StreamMode::Sweep(axes) => Box::new(self.sweep(axes, site, joined)?),
             StreamMode::Standard(path) => {
+                let source = Source::open(&path)?;
+                if source.is_mpi() {
+                    return self.mpi_standard(source, site);
+                }
+                if let Some(option) = self.rank_option() {
+                    return Err(Failure::usage(format!(
+                        "{option} does not apply to {}",
+                        source.engine()
+                    ))
+                    .hint("give STREAM's MPI source, e.g. --standard stream_mpi.c"));
+                }
                 let (budget, share) = (StandardPlan::BUDGET, StandardPlan::SHARE);
-                let arrangement = self.arrange(site, "--standard", budget, share)?;
-                Box::new(StandardPlan::new(arrangement, &path, &self.compilers)?)
+                let macros = StreamMacros::of(&self.compilers)?;
+                let request = self.with_macros(&macros)?;
+                let arrangement = request.arrange(site, "--standard", budget, share)?;
+                let ntimes = macros.ntimes.unwrap_or(NTIMES);
+                Box::new(StandardPlan::new(arrangement, &path, &self.compilers, ntimes)?)
             }
             StreamMode::Compilers => {
                 let arrangement = self.arrange(site, "--compiler", CompiledPlan::BUDGET, 1.0)?;
@@ -188,6 +211,40 @@ impl StreamRequest {
             }
             StreamMode::Plain => Box::new(self.plain(site, joined, newest)?),
         })
+    }
+
+    /// Returns the first given option for ranks.
+    fn rank_option(&self) -> Option<&'static str> {
+        let ranks = self.ranks.ranks.map(|_| "--ranks");
+        ranks.or_else(|| RankPlacementOptions { ranks: None, ..self.ranks.clone() }.given())
+    }
+
+    /// Plans runs of STREAM's MPI source.
+    fn mpi_standard(&self, source: Source, site: &Site) -> Result<Box<dyn Planned>, Failure> {
+        let ranks = self.placement.ranks(&self.ranks, &site.topology)?.ok_or_else(|| {
+            Failure::usage(format!("{} requires --ranks", source.engine()))
+                .hint("give the number of ranks, e.g. --ranks 2")
+        })?;
+        let macros = StreamMacros::of(&self.compilers)?;
+        let count = ranks.ranks.len() as u64;
+        let of_rank = StreamMacros {
+            // The macro is the length of the arrays of all ranks together.
+            elements: macros.elements.map(|elements| elements.div_ceil(count)),
+            ..macros
+        };
+        let request = self.with_macros(&of_rank)?;
+        let options = request.options(MemoryPolicy::Default, MpiStandardPlan::BUDGET, 1.0);
+        let arrangement = Arrangement::of_ranks(site, ranks.clone(), options)?;
+        Ok(Box::new(MpiStandardPlan::new(arrangement, ranks, source, &self.compilers, &macros)?))
+    }
+
+    /// Returns the request with the arrays that macros of stream.c define.
+    fn with_macros(&self, macros: &StreamMacros) -> Result<Self, Failure> {
+        let mut request = self.clone();
+        request.arrays.size = macros.size(self.arrays.size)?;
+        request.arrays.offset = self.arrays.offset.or(macros.offset);
+        request.arrays.element = macros.element.unwrap_or(self.arrays.element);
+        Ok(request)
     }
 
     /// Plans `explain`.

@@ -20,6 +20,7 @@ use nodegauge_gauge::Site;
 use nodegauge_machine::{NodeId, Unavailable};
 use nodegauge_measure::clock::{self, ClockQuality, MIN_TICKS};
 use nodegauge_measure::keys::shared::CompilerConfig;
+use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Finding, Limit, Measurement, Quoted, Severity, Traffic, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{self, CellSamples, Sample, Sorted};
@@ -328,8 +329,9 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
     if evidence.arrangement.size.follows_rule == Some(false) {
         let times = evidence.arrangement.size.times_llc.unwrap_or(0.0);
         validity.suspect(format!(
-            "arrays are {times:.2} times the last-level caches in use; STREAM's rule requires \
-                 at least {RULE_FACTOR:.0} times and a million elements"
+            "arrays are {} times the last-level caches in use; STREAM's rule requires \
+                 at least {RULE_FACTOR:.0} times and a million elements",
+            significant(times)
         ));
     }
     evidence

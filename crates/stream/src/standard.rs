@@ -3,12 +3,15 @@
 //! [`build`] compiles the source for the sizes and threads of the native run, and [`output`] parses the output of the
 //! program. [`figures`] checks the output and converts it to measurements, which are labelled as standard results.
 //! `comparison` runs the program and the native kernels alternately, so that both are measured in the same state of the
-//! machine.
+//! machine. `mpi` runs STREAM's MPI source with placed ranks.
 
 pub mod build;
 mod comparison;
 pub mod figures;
+pub(crate) mod macros;
+mod mpi;
 pub mod output;
 mod plan;
 
+pub use mpi::MpiStandardPlan;
 pub use plan::StandardPlan;

@@ -32,6 +32,22 @@ impl CommandLine {
         })
     }
 
+    /// Returns the command without the arguments that select its input and output: `-o FILE`, and files named `source`.
+    /// Lines that users copy contain both.
+    pub fn without_files(&self, source: &str) -> Self {
+        let mut words = vec![self.program().to_owned()];
+        let mut arguments = self.arguments().iter();
+        while let Some(word) = arguments.next() {
+            let is_source = word.rsplit('/').next() == Some(source);
+            if word == "-o" {
+                arguments.next();
+            } else if !is_source {
+                words.push(word.clone());
+            }
+        }
+        Self { words }
+    }
+
     /// Parses text that a user typed. Error messages contain `what`, which is the name of the text, and `example`.
     ///
     /// # Errors

@@ -108,6 +108,33 @@ impl Chosen {
     }
 }
 
+/// Returns the least and the greatest value of the passes within a run: those of the times that stream.c printed, or the
+/// samples. `None` with fewer than two passes.
+fn range_within(m: &Measurement) -> Option<[f64; 2]> {
+    if let (Some(times), Some(best)) = (m.read_key::<shared::times_s>(), m.value) {
+        let slowest = best * times.least.0 / times.greatest.0;
+        return slowest.is_finite().then_some([slowest, best]);
+    }
+    let least = m.samples.iter().copied().min_by(f64::total_cmp)?;
+    let greatest = m.samples.iter().copied().max_by(f64::total_cmp)?;
+    (m.samples.len() > 1).then_some([least, greatest])
+}
+
+/// True if every pass of the runs of A differs from every pass of the runs of B in the same direction.
+pub(super) fn ranges_are_apart(sides: [&[Numbered<'_>]; 2]) -> bool {
+    let range = |side: &[Numbered<'_>]| {
+        let within: Vec<[f64; 2]> =
+            side.iter().map(|(_, m)| range_within(m)).collect::<Option<_>>()?;
+        let least = within.iter().map(|range| range[0]).min_by(f64::total_cmp)?;
+        let greatest = within.iter().map(|range| range[1]).max_by(f64::total_cmp)?;
+        Some([least, greatest])
+    };
+    match (range(sides[0]), range(sides[1])) {
+        (Some(a), Some(b)) => a[1] < b[0] || b[1] < a[0],
+        _ => false,
+    }
+}
+
 /// Returns the runs of A or B that have a result.
 ///
 /// # Errors

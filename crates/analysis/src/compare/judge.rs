@@ -76,6 +76,10 @@ impl<'a> Question<'a> {
             Ok(matched) => self.settle(&mut pair, first, matched),
             Err(reason) => pair.reasons.push(reason),
         }
+        let unsettled = pair.verdict == Verdict::CannotTell && pair.suspect.is_none();
+        if unsettled && figures::ranges_are_apart([&point.sides[0], &point.sides[1]]) {
+            pair.reasons.push(APART.to_owned());
+        }
         pair
     }
 
@@ -171,6 +175,10 @@ impl<'a> Question<'a> {
         };
     }
 }
+
+/// Remark on figures whose ranges within the runs do not overlap.
+const APART: &str = "the ranges within A and within B do not overlap: the difference exceeds the spread within a run, \
+                     but runs may differ more than their passes";
 
 /// Returns the message for an unknown spread between runs, with the command that measures the spread.
 fn remedy(a: &Side, b: &Side, same: bool) -> String {

@@ -46,7 +46,7 @@ impl Difference {
 type Fact = (&'static str, bool, fn(&Machine) -> Option<String>);
 
 /// Properties of machines, in the order in which differences are listed.
-const FACTS: [Fact; 24] = [
+const FACTS: [Fact; 27] = [
     ("host", true, |m| m.host.clone()),
     ("processor", true, |m| m.processor.model.clone()),
     ("sockets", true, |m| count(m.processor.sockets)),
@@ -84,6 +84,18 @@ const FACTS: [Fact; 24] = [
             huge.map(|pages| format!("{} of {}", pages.total, Bytes(pages.bytes))).collect();
         Some(if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") })
     }),
+    ("free memory in huge blocks", false, |m| {
+        let share = m.memory.free_in_large_blocks?.0;
+        Some(if share < 0.5 { "less than half" } else { "at least half" }.to_owned())
+    }),
+    ("time since boot", false, |m| Some(since_boot(m.circumstances.as_ref()?.uptime_seconds?))),
+    ("boot parameters", false, |m| {
+        let known = m.circumstances.as_ref()?;
+        // Records without the time since boot are of a version that did not read boot parameters.
+        known.uptime_seconds?;
+        let none = known.boot_parameters.is_empty();
+        Some(if none { "none".to_owned() } else { known.boot_parameters.join(" ") })
+    }),
     ("devices", false, |m| of_devices(m, |device| Some(device.title()))),
     ("driver of devices", false, |m| {
         of_devices(m, |device| {
@@ -102,6 +114,19 @@ const FACTS: [Fact; 24] = [
         Some(format!("{}{separator}{}", inherited.policy.as_ref()?, nodes.join(",")))
     }),
 ];
+
+/// Describes the time since boot in steps, so that runs one after the other do not differ.
+fn since_boot(seconds: u64) -> String {
+    const DAY: u64 = 86400;
+    let step = match seconds {
+        0..3600 => "less than an hour",
+        3600..DAY => "less than a day",
+        DAY..604_800 => "less than a week",
+        604_800..2_592_000 => "less than 30 days",
+        _ => "30 days or more",
+    };
+    step.to_owned()
+}
 
 /// Returns the distinct values of a property over the accelerators of a machine.
 fn of_devices(machine: &Machine, fact: impl Fn(&Device) -> Option<String>) -> Option<String> {

@@ -26,10 +26,11 @@ pub(crate) struct ExplainArgs {
 /// Options for kernels and their arrays.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct ArrayArgs {
-    /// Length of each array: auto, 4xLLC, a size such as 2GiB, or a number of elements
+    /// Length of each array: auto, 4xLLC, a size such as 2GiB, a number of elements, or 60%
     ///
     /// auto follows STREAM's rule: four times the last-level caches of the threads, at least a million
-    /// elements, limited by the available memory. Example: --size 2GiB
+    /// elements, limited by the available memory. 60% is that share of the available memory for all arrays
+    /// together. Example: --size 2GiB
     #[arg(
         long,
         value_name = "SIZE",

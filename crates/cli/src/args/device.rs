@@ -62,10 +62,10 @@ pub(crate) struct OnDeviceArgs {
 pub(crate) struct DeviceStreamArgs {
     #[command(flatten)]
     pub(crate) which: WhichArgs,
-    /// Length of each array: auto, 4xLLC, a size such as 2GiB, or a number of elements
+    /// Length of each array: auto, 4xLLC, a size such as 2GiB, a number of elements, or 60%
     ///
     /// auto is four times the device's last-level cache, at least 1 GiB in a device's own memory, limited by
-    /// the free memory. Example: --size 2GiB
+    /// the free memory. 60% is that share of the free memory for all arrays together. Example: --size 2GiB
     #[arg(
         long,
         value_name = "SIZE",

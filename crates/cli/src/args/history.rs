@@ -8,6 +8,7 @@ use super::{Database, Documents, label};
 use crate::gauges;
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_history::{Moment, RunFilter};
+use nodegauge_machine::DimmSpec;
 use std::path::PathBuf;
 
 /// Commands of `history`.
@@ -55,6 +56,8 @@ pub(crate) enum HistoryCommand {
         #[arg(long, value_name = "NAME")]
         host: Option<String>,
         #[command(flatten)]
+        node: ImportedNode,
+        #[command(flatten)]
         db: Database,
     },
     /// Put a label on a saved run; an empty value removes the label
@@ -75,6 +78,27 @@ pub(crate) enum HistoryCommand {
         #[command(flatten)]
         db: Database,
     },
+}
+
+/// Node on which another program ran.
+#[derive(Debug, Clone, Default, ClapArgs)]
+pub(crate) struct ImportedNode {
+    /// Processor on which the other programs ran, e.g. 'EPYC 9654'
+    #[arg(long, value_name = "NAME")]
+    pub(crate) processor: Option<String>,
+    /// Number of its sockets
+    #[arg(long, value_name = "N", default_value = "1", requires = "processor", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) sockets: u32,
+    /// Its populated memory channels and their speed in MT/s, e.g. 16x3200: rates get their share of this limit
+    #[arg(long, value_name = "COUNTxMT/s")]
+    pub(crate) dimms: Option<DimmSpec>,
+}
+
+impl ImportedNode {
+    /// True if the user describes the node.
+    pub(crate) fn is_given(&self) -> bool {
+        self.processor.is_some() || self.dimms.is_some()
+    }
 }
 
 /// Filter for saved runs.

@@ -57,4 +57,6 @@ pub(crate) enum Emit {
     Mpich,
     /// Slurm's srun.
     Slurm,
+    /// A job script of PBS, with the mpirun of Open MPI or MPICH.
+    Pbs,
 }

@@ -90,19 +90,19 @@ pub(crate) struct TuneArgs {
 
 /// Option for a STREAM source of the user.
 #[derive(Debug, Clone, ClapArgs)]
-#[group(conflicts_with = "axes", conflicts_with_all = RANKS)]
+#[group(conflicts_with = "axes")]
 pub(crate) struct StandardArgs {
     /// Also compile and run this unmodified stream.c (or stream.f), alternately with nodegauge, as a standard result
     ///
     /// It is compiled with the array length of the native run (stream.f sets its own), and its threads run on
-    /// the CPUs of the native threads. Example: --standard ~/stream.c --compiler gcc
+    /// the CPUs of the native threads. stream_mpi.c and stream_mpi.f run alone, with --ranks, --policy and
+    /// --rank-map. Example: --standard ~/stream.c --compiler gcc
     #[arg(long = "standard", value_name = "STREAM.C", help_heading = "What")]
     pub(crate) source: Option<PathBuf>,
 }
 
 /// Option for compilers of the user.
 #[derive(Debug, Clone, ClapArgs)]
-#[group(conflicts_with_all = RANKS)]
 pub(crate) struct CompilerArgs {
     /// Also run the same loops compiled with this compiler, alternately (repeatable): 'CC FLAGS', or all installed
     /// compilers; with --standard, the compiler of that source

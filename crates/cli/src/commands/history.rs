@@ -33,8 +33,9 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
             }
         }
         HistoryCommand::Export { runs, output, db } => export(runs, output, db)?,
-        HistoryCommand::Import { files, label, host, db } => {
-            return import::execute(files, label, host.as_deref(), db);
+        HistoryCommand::Import { files, label, host, node, db } => {
+            let described = import::Described { labels: label, host: host.as_deref(), node };
+            return import::execute(files, &described, db);
         }
         HistoryCommand::Label { run, label: (key, value), db } => {
             let id = session::open_store(db)?.set_label(run, key, value)?;

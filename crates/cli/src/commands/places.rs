@@ -110,6 +110,7 @@ fn emitted(plan: &RankPlan, topology: &Topology, launcher: Emit) -> String {
         Emit::Openmpi => script::openmpi(plan, topology),
         Emit::Mpich => script::mpich(plan),
         Emit::Slurm => script::slurm(plan),
+        Emit::Pbs => script::pbs(plan, topology),
     }
 }
 

@@ -237,8 +237,12 @@ impl Picture {
     }
 
     /// Creates a plot of all samples of the figures over time, including disturbed samples. The figures have the same
-    /// unit. Returns `None` if no figure has two samples.
-    pub fn samples(title: &str, of: &[&Measurement]) -> Option<Self> {
+    /// unit; `name` returns different names for them. Returns `None` if no figure has two samples.
+    pub fn samples(
+        title: &str,
+        of: &[&Measurement],
+        name: impl Fn(&Measurement) -> String,
+    ) -> Option<Self> {
         let all = |m: &Measurement| m.samples.len() + m.disturbed.len();
         let of: Vec<&&Measurement> = of.iter().filter(|m| all(m) > 0).collect();
         let first = of.first().filter(|_| of.iter().any(|m| all(m) > 1))?;
@@ -269,7 +273,7 @@ impl Picture {
                 (at, value, reason)
             };
             let samples = samples.into_iter().enumerate().map(place).collect();
-            SampleSeries { name: m.name.clone(), samples }
+            SampleSeries { name: name(m), samples }
         };
         let series = of.iter().map(one).collect();
         let drawing = Drawing::Samples(Samples { unit: first.unit, timed, series });

@@ -176,6 +176,61 @@ fn channels_are_told_by_node_and_channel() {
 }
 
 #[test]
+fn channels_without_a_module_are_those_whose_slots_are_all_empty() {
+    let slot = |name: &str, gib: u32| device(name, "BANK", gib << 10, 3200, DDR4);
+    // Two slots per channel: A and B have two modules, C one, and D none.
+    let modules = table(&[
+        slot("DIMM_A1", 32),
+        slot("DIMM_A2", 32),
+        slot("DIMM_B1", 32),
+        slot("DIMM_B2", 32),
+        slot("DIMM_C1", 32),
+        slot("DIMM_C2", 0),
+        slot("DIMM_D1", 0),
+        slot("DIMM_D2", 0),
+    ]);
+    assert_eq!(
+        (modules.channels, modules.empty_channels.as_slice()),
+        (3, &["DIMM_D".to_owned()][..])
+    );
+    let channels = by_channel(&modules.dimms);
+    let bytes: Vec<u64> = channels.iter().map(|channel| channel.bytes >> 30).collect();
+    assert_eq!((bytes, channels[0].modules), (vec![64, 64, 32], 2));
+    let figure = bandwidth(None, Some(&modules), None, 1, false).theoretical.unwrap();
+    assert_eq!(figure.value, 76.8e9);
+    assert_eq!(
+        figure.detail.as_deref(),
+        Some(
+            "3 channels x 3200 MT/s x 8 B (channels by slot name, 1 to 2 modules per channel, \
+             32 GiB to 64 GiB per channel, 1 empty)"
+        )
+    );
+}
+
+#[test]
+fn the_bus_is_wider_with_error_correction() {
+    let modules = table(&[device("DIMM_A1", "BANK", 16384, 3200, DDR4)]);
+    assert_eq!((modules.dimms[0].data_bits, modules.dimms[0].total_bits), (Some(64), Some(72)));
+    assert_eq!(modules.channel_bytes, 8);
+}
+
+#[test]
+fn a_channel_keeps_its_name() {
+    let channel = |bank: &str| {
+        let device = device("DIMM", bank, 16384, 3200, DDR4);
+        table(&[device]).dimms[0].channel.clone()
+    };
+    for (bank, name) in [
+        ("P0 CHANNEL D", "P0 CHANNEL D"),
+        ("P0_Node0_Channel3_Dimm0", "P0_Node0_Channel3"),
+        ("\u{e9}Channel-B.1", "\u{e9}Channel-B"),
+    ] {
+        assert_eq!(channel(bank).as_deref(), Some(name));
+    }
+    assert_eq!(channel("CHANNEL"), None);
+}
+
+#[test]
 fn memory_of_two_kinds_has_no_one_bandwidth() {
     let modules = table(&[
         device("DIMM_A1", "BANK 0", 16384, 4800, DDR5),

@@ -2,8 +2,9 @@
 
 use super::{Examined, Found, found, percent};
 use crate::catalog::SocketMemory;
-use crate::memory;
+use crate::{dimms, memory};
 use nodegauge_measure::record::Severity;
+use nodegauge_measure::stream_rule::{GUEST_LEAST, RULE_ELEMENTS, RULE_FACTOR};
 use nodegauge_measure::{Bytes, BytesPerSec};
 
 /// Share of free memory in blocks of 2 MiB below which huge pages are scarce. Above this share, the kernel finds enough
@@ -131,20 +132,53 @@ fn sure(node: &Examined<'_>) -> Option<SocketMemory> {
     node.processor()?.memory.filter(|memory| !memory.at_most)
 }
 
-/// Reports memory channels without a module, according to the firmware.
+/// Reports memory channels without a module, according to the firmware. The number of channels is that of the
+/// processors in the catalog; for other processors, it is the number of channels for which the board has slots.
 pub(super) fn channels(node: &Examined<'_>) -> Option<Found> {
     let memory = &node.machine.memory;
     let figure = memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
-    let supported = sure(node)?;
-    let all = supported.channels * node.machine.processor.sockets;
-    let used = memory.channels.filter(|used| *used < all)?;
-    Some(found(
-        format!(
-            "only {used} of {all} memory channels have a module: the theoretical bandwidth is at most {}",
-            BytesPerSec(figure.value)
+    let used = memory.channels?;
+    let listed = used + memory.empty_channels.len() as u32;
+    let all =
+        sure(node).map_or(listed, |supported| supported.channels * node.machine.processor.sockets);
+    if used >= all {
+        return None;
+    }
+    // Boards may have slots of channels that this processor does not have.
+    let names: &[String] = if listed == all { &memory.empty_channels } else { &[] };
+    let rate = BytesPerSec(figure.value);
+    let limit = format!("the theoretical bandwidth is at most {used}/{all}, {rate}");
+    let text = match names {
+        [name] => format!("memory channel {name} is empty: {limit}"),
+        [] => format!("only {used} of {all} memory channels have a module: {limit}"),
+        names => format!(
+            "only {used} of {all} memory channels have a module: {limit}; empty: {}",
+            names.join(", ")
         ),
-        "install a module of the same kind in every channel",
-    ))
+    };
+    Some(found(text, "install a module of the same kind in every channel"))
+}
+
+/// Reports channels with different amounts of memory, according to the firmware. Addresses are interleaved over all
+/// channels only as far as every channel has memory.
+pub(super) fn unequal(node: &Examined<'_>) -> Option<Found> {
+    let channels = dimms::by_channel(&node.machine.memory.dimms);
+    let least = channels.iter().min_by_key(|channel| channel.bytes)?;
+    let most = channels.iter().max_by_key(|channel| channel.bytes)?;
+    (least.bytes < most.bytes).then(|| {
+        found(
+            format!(
+                "memory channels have unequal capacities: {} on {}, {} on {}; at most {} are spread over all {} channels, the rest over fewer",
+                Bytes(most.bytes),
+                most.channel,
+                Bytes(least.bytes),
+                least.channel,
+                Bytes(least.bytes * channels.len() as u64),
+                channels.len()
+            ),
+            "install the same modules in every channel, or measure with arrays that fit into the part on all channels",
+        )
+    })
 }
 
 /// Reports memory modules that run at a lower speed than the processors support.
@@ -189,15 +223,37 @@ pub(super) fn growing(node: &Examined<'_>) -> Option<Found> {
 pub(super) fn none_reserved(node: &Examined<'_>) -> Option<Found> {
     let huge = &node.machine.pages.as_ref()?.huge;
     let smallest = huge.first()?;
-    huge.iter().all(|size| size.total == 0).then(|| {
+    let is_none = huge.iter().all(|size| size.total == 0);
+    let pages = pages_of_arrays(node, smallest.bytes);
+    is_none.then(|| {
+        let count = pages.map_or("COUNT".to_owned(), |pages| pages.to_string());
+        let purpose = pages.map_or("", |_| " (for the arrays of stream)");
         found(
             format!("no huge pages are reserved: --pages {} will fail", short(smallest.bytes)),
             format!(
-                "echo COUNT | sudo tee /sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages",
+                "echo {count} | sudo tee /sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages{purpose}",
                 smallest.bytes >> 10
             ),
         )
     })
+}
+
+/// Number of arrays of `stream`.
+const ARRAYS: u64 = 3;
+
+/// Returns the number of pages of this size that the arrays of `stream` need: by STREAM's rule, at most half of the
+/// available memory.
+fn pages_of_arrays(node: &Examined<'_>, page: u64) -> Option<u64> {
+    let data_caches = node.machine.caches.iter().filter(|cache| cache.holds_data());
+    let last = data_caches.max_by_key(|cache| cache.level)?;
+    let caches = Bytes(last.bytes?).as_f64() * f64::from(last.count);
+    let guest = node.machine.virtualisation.is_some();
+    let least = if guest { GUEST_LEAST.0 / ARRAYS } else { 0 };
+    let array = ((RULE_FACTOR * caches) as u64).max(8 * RULE_ELEMENTS).max(least);
+    // One more page per array, because each array may begin within a page.
+    let pages = (array.div_ceil(page) + 1) * ARRAYS;
+    let most = node.machine.memory.available? / 2 / page;
+    Some(pages.min(most)).filter(|pages| *pages > 0)
 }
 
 /// Formats a page size in the notation of the option `--pages`, e.g. `2m` or `1g`.

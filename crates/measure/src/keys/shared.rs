@@ -133,6 +133,8 @@ crate::keys! {
     basis: String = Observation "basis";
     /// Elapsed time, seconds.
     seconds: Seconds = Observation "seconds";
+    /// Times that stream.c printed for the fastest run.
+    times_s: TimesConfig = Observation "times";
     /// Core-to-core round trip that identifies the regime of the figure, seconds.
     round_trip_s: f64 = Observation "round trip";
     /// Clock that timed the figure: `device` or `host`.
@@ -143,6 +145,17 @@ crate::keys! {
     sweep: Map<String, Value> = Observation "sweep";
     /// Reason why measuring ended.
     stopped: String = Observation "stopped";
+}
+
+/// Times that stream.c prints, seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TimesConfig {
+    /// Average of all passes but the first.
+    pub average: Seconds,
+    /// Time of the fastest pass.
+    pub least: Seconds,
+    /// Time of the slowest pass.
+    pub greatest: Seconds,
 }
 
 /// Compiler of a program, with its flags.

@@ -1,7 +1,7 @@
 //! Description of a node in the record. Unknown values are `null`.
 
 use super::{Device, Figure, Software};
-use crate::{Hertz, TransfersPerSec};
+use crate::{FlopsPerSec, Fraction, Hertz, TransfersPerSec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -42,6 +42,9 @@ pub struct Machine {
     /// Accelerators and high-speed network adapters, in order of their PCI addresses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
+    /// Disks, in the order of their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<Disk>,
     /// Origin of this description.
     #[serde(default)]
     pub source: MachineSource,
@@ -108,6 +111,12 @@ pub struct Circumstances {
     pub numa_balancing: Option<bool>,
     /// Environment variables of this process that OpenMP runtimes and BLAS libraries read.
     pub environment: BTreeMap<String, String>,
+    /// Time since the system was booted, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uptime_seconds: Option<u64>,
+    /// Boot parameters of the kernel that affect speed, e.g. `mitigations=off`. Other parameters are not recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub boot_parameters: Vec<String>,
     /// Binding and memory policy that the process inherited; absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherited: Option<Inherited>,
@@ -162,6 +171,18 @@ pub struct Processor {
     /// Derivation of `flops_per_cycle`, e.g. `2 FMA units x 4 lanes x 2`.
     #[serde(default)]
     pub flops_basis: Option<String>,
+    /// Double-precision operations per core and cycle of a program without fused multiply-adds; absent if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flops_per_cycle_without_fma: Option<u32>,
+    /// Single-precision operations per core and cycle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flops_per_cycle_single: Option<u32>,
+    /// Lowest clock frequency of the kernel's frequency control, Hz.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_hz: Option<Hertz>,
+    /// Highest clock frequency of the kernel's frequency control, Hz.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_hz: Option<Hertz>,
     /// Clock frequency from which the peak is computed, Hz.
     pub hz: Option<Hertz>,
     /// Source of `hz`, e.g. `catalog: base clock`.
@@ -171,6 +192,23 @@ pub struct Processor {
     /// Clock frequency measured while every core runs scalar code, Hz.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_hz: Option<Hertz>,
+}
+
+impl Processor {
+    /// Describes the peak in single precision and without fused multiply-adds, in proportion to the `peak` in double
+    /// precision; `None` if these are unknown.
+    pub fn other_peaks(&self, peak: &Figure) -> Option<String> {
+        let double = f64::from(self.flops_per_cycle?);
+        let rate = |per_cycle: u32| FlopsPerSec(peak.value * f64::from(per_cycle) / double);
+        let mut parts = Vec::new();
+        if let Some(per_cycle) = self.flops_per_cycle_single {
+            parts.push(format!("{} single precision", rate(per_cycle)));
+        }
+        if let Some(per_cycle) = self.flops_per_cycle_without_fma {
+            parts.push(format!("{} double precision without FMA", rate(per_cycle)));
+        }
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
 }
 
 /// Source of a clock frequency; a string in the record.
@@ -315,6 +353,12 @@ pub struct Memory {
     /// Installed memory modules that the firmware lists.
     #[serde(default)]
     pub dimms: Vec<Dimm>,
+    /// Channels without a module, if the firmware names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub empty_channels: Vec<String>,
+    /// Share of the free memory in blocks that the kernel can use as huge pages immediately (2 MiB or more), 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free_in_large_blocks: Option<Fraction>,
     /// Theoretical bandwidth: channels x transfers/s x 8 B.
     pub theoretical: Option<Figure>,
 }
@@ -330,6 +374,28 @@ pub struct Dimm {
     pub transfers_per_s: Option<TransfersPerSec>,
     /// Technology of the module: `DDR5`, ...
     pub technology: Option<String>,
+    /// Name of the module's channel; absent if the names of the slots do not identify it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<String>,
+    /// Width of the data bus in bits, e.g. 64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_bits: Option<u32>,
+    /// Width of the bus with the bits of error correction, e.g. 72; equal to `data_bits` without ECC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_bits: Option<u32>,
+}
+
+/// A disk of the node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Disk {
+    /// Name in the kernel, e.g. `nvme0n1`.
+    pub name: String,
+    /// Model that the disk reports; `null` if unknown, as for many virtual disks.
+    pub model: Option<String>,
+    /// Capacity, bytes.
+    pub bytes: u64,
+    /// True if the kernel treats the disk as rotating; `null` if unknown.
+    pub rotational: Option<bool>,
 }
 
 /// Sizes of pages, and settings of huge pages.

@@ -52,18 +52,12 @@ pub fn omp(plan: &RankPlan) -> String {
 /// Returns a script that starts all ranks concurrently with one command per rank. The script fails if a rank fails.
 pub fn numactl(plan: &RankPlan) -> String {
     let mut text = head(plan, RUN);
-    let command = |(rank, place): (usize, &RankPlace)| {
-        let variables = [super::threads_within(place), visible(plan, rank)].concat();
-        let environment = env_words(&variables);
-        let words: String = super::numactl(place).iter().map(|word| format!("{word} ")).collect();
-        format!("env {environment}{words}\"$@\"")
-    };
     if let [only] = plan.ranks.as_slice() {
-        return text + "exec " + &command((0, only)) + "\n";
+        return text + "exec " + &started(plan, 0, only) + "\n";
     }
     text.push_str("pids=\ntrap 'kill $pids 2>/dev/null' INT TERM\n");
-    for place in plan.ranks.iter().enumerate() {
-        text.push_str(&format!("{} & pids=\"$pids $!\"\n", command(place)));
+    for (rank, place) in plan.ranks.iter().enumerate() {
+        text.push_str(&format!("{} & pids=\"$pids $!\"\n", started(plan, rank, place)));
     }
     text + "status=0\nfor pid in $pids; do wait \"$pid\" || status=$?; done\nexit $status\n"
 }
@@ -87,10 +81,13 @@ pub fn wrapper(plan: &RankPlan) -> String {
 
 /// Returns a script for Open MPI that detects the installed version. The variable `MPIRUN` selects another `mpirun`.
 pub fn openmpi(plan: &RankPlan, topology: &Topology) -> String {
+    head(plan, RUN) + &openmpi_commands(plan, topology)
+}
+
+fn openmpi_commands(plan: &RankPlan, topology: &Topology) -> String {
     let versions = [OpenMpiVersion::V5, OpenMpiVersion::V4];
     let [v5, v4] = versions.map(|version| super::openmpi(plan, topology, version));
-    let mut text = head(plan, RUN);
-    text.push_str(&wrapped(plan, RankLauncher::OpenMpi));
+    let mut text = wrapped(plan, RankLauncher::OpenMpi);
     text.push_str("mpirun=${MPIRUN:-mpirun}\n");
     text.push_str(&format!("[ \"$(id -u)\" -ne 0 ] || set -- {} \"$@\"\n", OpenMpi::AS_ROOT));
     if v5.rankfile.is_some() {
@@ -111,9 +108,47 @@ pub fn openmpi(plan: &RankPlan, topology: &Topology) -> String {
 
 /// Returns a script for MPICH and its derivatives. The variable `MPIRUN` selects another `mpirun`.
 pub fn mpich(plan: &RankPlan) -> String {
+    head(plan, RUN) + &mpich_commands(plan)
+}
+
+fn mpich_commands(plan: &RankPlan) -> String {
     let args = super::mpich(plan).join(" ");
     let wrapped = wrapped(plan, RankLauncher::Mpich);
-    format!("{}{wrapped}exec \"${{MPIRUN:-mpirun}}\" {args} \"$@\"\n", head(plan, RUN))
+    format!("{wrapped}exec \"${{MPIRUN:-mpirun}}\" {args} \"$@\"\n")
+}
+
+/// Returns a job script for PBS (OpenPBS, PBS Professional), which gives a job's script no arguments: the program is in
+/// the variable `PROGRAM`. The job has the node to itself. Ranks are started by the `mpirun` of Open MPI or MPICH.
+pub fn pbs(plan: &RankPlan, topology: &Topology) -> String {
+    let ranks = plan.ranks.len();
+    let threads = plan.ranks.iter().map(|place| place.placement.threads.len()).max().unwrap_or(1);
+    let mut text = head(plan, "submit: qsub -v PROGRAM='./a.out ARGUMENT' FILE");
+    text += &format!(
+        "#PBS -l select=1:ncpus={}:mpiprocs={ranks}:ompthreads={threads}\n\
+         #PBS -l place=excl\n\
+         #PBS -j oe\n\
+         cd \"${{PBS_O_WORKDIR:-.}}\" || exit 3\n\
+         set -f\n\
+         set -- ${{PROGRAM:?no program: qsub -v PROGRAM=./a.out FILE}}\n",
+        topology.allowed().count()
+    );
+    if let [place @ RankPlace { rank: None, .. }] = plan.ranks.as_slice() {
+        return text + "exec " + &started(plan, 0, place) + "\n";
+    }
+    // Intel MPI's launcher is derived from Hydra, too.
+    text += "case $(\"${MPIRUN:-mpirun}\" --version) in\n*HYDRA*|*Intel*)\n";
+    text += &mpich_commands(plan);
+    text += ";;\n*)\n";
+    text += &openmpi_commands(plan, topology);
+    text + ";;\nesac\n"
+}
+
+/// Returns the command of one rank with its variables and its binding.
+fn started(plan: &RankPlan, rank: usize, place: &RankPlace) -> String {
+    let variables = [super::threads_within(place), visible(plan, rank)].concat();
+    let environment = env_words(&variables);
+    let words: String = super::numactl(place).iter().map(|word| format!("{word} ")).collect();
+    format!("env {environment}{words}\"$@\"")
 }
 
 /// Returns a script for Slurm, which must be run in an allocation of the whole node or outside any allocation.

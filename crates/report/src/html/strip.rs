@@ -4,6 +4,7 @@ use crate::markup::{Markup, element, text};
 use nodegauge_gauge::view::{Bar, Card};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::quantity::counted;
+use nodegauge_measure::stats::Better;
 
 /// Maximum number of samples that are drawn in a row; of more samples, every n-th is drawn.
 const MOST: usize = 200;
@@ -82,7 +83,10 @@ fn strip(bar: &Bar) -> Vec<Markup> {
         let height = HEIGHT.to_string();
         element("line", &[&ends[..], &[("y1", "0"), ("y2", &height)]].concat(), [])
     };
-    let mut inside = vec![rect("track", "100%"), rect("reached", &at(bar.value))];
+    let mut inside = vec![rect("track", "100%")];
+    // A bar shows a share of the limit; without a limit there are only the samples and the value.
+    let reached = if bar.doubt.is_some() { "reached doubted" } else { "reached" };
+    inside.extend(bar.limit.as_ref().map(|_| rect(reached, &at(bar.value))));
     for (class, samples) in [("", &bar.samples), ("disturbed", &bar.disturbed)] {
         let step = samples.len().div_ceil(MOST).max(1);
         for (i, sample) in samples.iter().enumerate().step_by(step) {
@@ -104,6 +108,11 @@ fn strip(bar: &Bar) -> Vec<Markup> {
         let is_right = Fraction(limit.value / end).0 > 0.5;
         let class = if is_right { "limit right" } else { "limit" };
         parts.push(element("small", &[("class", class)], [text(&words)]));
+    }
+    if bar.limit.is_none() {
+        let is_time = bar.unit.direction() == Some(Better::Lower);
+        let words = if is_time { "lower is better; no limit known" } else { "no limit known" };
+        parts.push(element("small", &[], [text(words)]));
     }
     if !bar.remark.is_empty() {
         parts.push(element("small", &[], [text(&bar.remark)]));

@@ -3,7 +3,7 @@
 
 use crate::kernels::SideBySide;
 use crate::kernels::compiled::PAGES;
-use nodegauge_measure::SyntaxError;
+use nodegauge_measure::{Failure, SyntaxError};
 use nodegauge_toolchain::presets::Installed;
 use nodegauge_toolchain::{CommandLine, presets};
 use std::fmt;
@@ -20,7 +20,7 @@ pub enum CompilerChoice {
     Command(CommandLine),
 }
 
-/// Macros of stream.c for which nodegauge has options. In a compiler command these macros would have no effect.
+/// Macros of stream.c for which nodegauge has options. They have no effect on kernels that are not of stream.c.
 const MACROS_OF_OPTIONS: [(&str, &str); 6] = [
     ("STREAM_ARRAY_SIZE", "--size"),
     ("N", "--size"),
@@ -41,6 +41,18 @@ pub struct ChosenCompiler {
 }
 
 impl CompilerChoice {
+    /// Checks that the command defines no macros of stream.c, which would have no effect.
+    ///
+    /// # Errors
+    /// Fails if it does.
+    pub fn check_macros(&self) -> Result<(), Failure> {
+        let Self::Command(command) = self else { return Ok(()) };
+        let is_defined = |(name, _): &&(&str, &str)| command.defined(name).is_some();
+        let Some((name, option)) = MACROS_OF_OPTIONS.iter().find(is_defined) else { return Ok(()) };
+        Err(Failure::usage(format!("--compiler '{command}': macro {name} has no effect here"))
+            .hint(format!("use {option}, or compile stream.c with --standard")))
+    }
+
     /// Returns the compilers that `choices` select among the `installed` ones. Each command occurs once, in the order
     /// of `choices`.
     pub fn resolve(choices: &[Self], installed: &[Installed], openmp: bool) -> Vec<ChosenCompiler> {
@@ -98,19 +110,7 @@ impl FromStr for CompilerChoice {
         match command.words() {
             [word] if word == "native" => Ok(Self::Native),
             [word] if word == "all" => Ok(Self::All),
-            _ => {
-                let is_defined = |(name, _): &&(&str, &str)| command.defined(name).is_some();
-                match MACROS_OF_OPTIONS.iter().find(is_defined) {
-                    Some((name, option)) => Err(SyntaxError {
-                        what: "compiler",
-                        input: text.to_owned(),
-                        at: text.find(name).unwrap_or(0),
-                        problem: format!("expected {option} instead of macro {name}"),
-                        example: "--samples 50 --compiler 'gcc -O3'",
-                    }),
-                    None => Ok(Self::Command(command)),
-                }
-            }
+            _ => Ok(Self::Command(command)),
         }
     }
 }

@@ -42,6 +42,7 @@ pub fn installed() -> Result<Vec<Installed>, Failure> {
 /// # Errors
 /// Fails if all installed compilers are requested and there are none.
 pub fn resolve(choices: &[CompilerChoice]) -> Result<Vec<ChosenCompiler>, Failure> {
+    choices.iter().try_for_each(CompilerChoice::check_macros)?;
     let installed = if choices.contains(&CompilerChoice::All) { installed()? } else { Vec::new() };
     Ok(CompilerChoice::resolve(choices, &installed, false))
 }

@@ -29,6 +29,8 @@ pub struct Source {
     dialect: OutputFormat,
     /// Additional source files that the source requires.
     helpers: Vec<PathBuf>,
+    /// True if the source calls MPI.
+    is_mpi: bool,
 }
 
 /// Error while a source is opened.
@@ -70,8 +72,10 @@ impl Source {
     pub fn open(path: &Path) -> Result<Self, SourceError> {
         let unreadable = |cause| SourceError::Unreadable { path: path.to_owned(), cause };
         // The file is read completely, so that a read error is reported now and not by the compiler.
-        nodegauge_os::read_file(path, LONGEST_SOURCE).map_err(unreadable)?;
+        let content = nodegauge_os::read_file(path, LONGEST_SOURCE).map_err(unreadable)?;
+        let is_mpi = calls_mpi(&String::from_utf8_lossy(&content));
         let dialect = match path.extension().and_then(|ending| ending.to_str()) {
+            Some("c") if is_mpi => OutputFormat::Mpi,
             Some("c") => OutputFormat::C,
             Some("f" | "f90" | "F" | "F90") => OutputFormat::Fortran,
             _ => return Err(SourceError::UnknownLanguage { path: path.to_owned() }),
@@ -80,8 +84,22 @@ impl Source {
         // stream.f calls the C function `mysecond` to read the clock; the source of this function is in the same
         // directory.
         let clock = path.with_file_name("mysecond.c");
-        let needs_clock = dialect == OutputFormat::Fortran && clock.is_file();
-        Ok(Self { path, dialect, helpers: if needs_clock { vec![clock] } else { Vec::new() } })
+        let needs_clock = dialect == OutputFormat::Fortran && !is_mpi && clock.is_file();
+        let helpers = if needs_clock { vec![clock] } else { Vec::new() };
+        Ok(Self { path, dialect, helpers, is_mpi })
+    }
+
+    /// True if the source is that of STREAM's MPI version.
+    pub fn is_mpi(&self) -> bool {
+        self.is_mpi
+    }
+
+    /// Returns the name of the program in records.
+    pub fn engine(&self) -> &'static str {
+        match self.dialect {
+            OutputFormat::Fortran if self.is_mpi => "stream_mpi.f",
+            dialect => dialect.engine(),
+        }
     }
 
     /// Returns the path of the source.
@@ -97,10 +115,22 @@ impl Source {
     /// Returns the compilers to try if the user gives none.
     pub fn usual_compilers(&self) -> &'static [&'static str] {
         match self.dialect {
+            OutputFormat::Fortran if self.is_mpi => &["mpif90"],
             OutputFormat::Fortran => &["gfortran"],
+            OutputFormat::Mpi => &["mpicc"],
             _ => &["gcc", "clang"],
         }
     }
+}
+
+/// True if the text of a source includes the header of MPI, in C or in Fortran.
+fn calls_mpi(text: &str) -> bool {
+    text.lines().any(|line| {
+        let line = line.trim().to_ascii_lowercase();
+        let includes = line.starts_with("#include") || line.starts_with("include");
+        includes && (line.contains("mpi.h") || line.contains("mpif.h"))
+            || line.starts_with("use mpi")
+    })
 }
 
 /// Arrays for which a program is built.
@@ -112,24 +142,33 @@ pub struct Wanted {
     pub element: Element,
     /// Padding between arrays, elements.
     pub offset: u64,
+    /// Number of runs of each kernel.
+    pub ntimes: u64,
 }
 
 impl Wanted {
-    /// Returns the compiler flags for these arrays; none for stream.f, whose sizes are fixed in the source.
-    pub fn flags(&self, dialect: OutputFormat) -> Vec<String> {
+    /// Returns the compiler flags for these arrays that `command` does not have; none for stream.f, whose sizes are fixed
+    /// in the source.
+    pub fn flags(&self, dialect: OutputFormat, command: &CommandLine) -> Vec<String> {
         if dialect == OutputFormat::Fortran {
             return Vec::new();
         }
-        let mut flags = vec![
-            format!("-DSTREAM_ARRAY_SIZE={}", self.elements),
-            format!("-DNTIMES={NTIMES}"),
-            format!("-DOFFSET={}", self.offset),
+        let values = [
+            ("STREAM_ARRAY_SIZE", Some(self.elements.to_string())),
+            ("NTIMES", Some(self.ntimes.to_string())),
+            ("OFFSET", Some(self.offset.to_string())),
+            ("STREAM_TYPE", (self.element == Element::F32).then(|| "float".to_owned())),
         ];
-        if self.element == Element::F32 {
-            flags.push("-DSTREAM_TYPE=float".to_owned());
-        }
+        let mut flags: Vec<String> = values
+            .into_iter()
+            .filter(|(name, _)| command.defined(name).is_none())
+            .filter_map(|(name, value)| Some(format!("-D{name}={}", value?)))
+            .collect();
         let data = 3 * self.element.bytes() * (self.elements + self.offset);
-        if cfg!(target_arch = "x86_64") && data > SMALL_MODEL {
+        let has_model = command.arguments().iter().any(|word| word.starts_with("-mcmodel="));
+        // The arrays of the MPI source are not static.
+        let is_static = dialect == OutputFormat::C;
+        if cfg!(target_arch = "x86_64") && is_static && data > SMALL_MODEL && !has_model {
             flags.push("-mcmodel=medium".to_owned());
         }
         flags
@@ -161,12 +200,16 @@ pub fn build(
     name: &str,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<StandardBuild, ToolchainError> {
-    let command =
-        if command.arguments().is_empty() { command.with(FLAGS) } else { command.clone() };
+    let file = source.path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
+    let command = command.without_files(file);
+    // Ranks of the MPI source have one thread.
+    let usual = if source.is_mpi { &FLAGS[..2] } else { &FLAGS[..] };
+    let is_bare = command.arguments().is_empty();
+    let command = if is_bare { command.with(usual.iter().copied()) } else { command };
+    let flags = wanted.flags(source.dialect, &command);
     let compiler = Compiler::find(command, CompileLimits::USUAL.version, interrupted)?;
     let mut sources = vec![source.path.as_path()];
     sources.extend(source.helpers.iter().map(PathBuf::as_path));
-    let flags = wanted.flags(source.dialect);
     let limit = CompileLimits::USUAL.compile;
     let program = compiler.compile(limit, &sources, &flags, scratch, name, interrupted)?;
     Ok(StandardBuild { compiler, program, source: source.clone(), wanted })
@@ -210,19 +253,27 @@ mod tests {
 
     #[test]
     fn flags_follow_the_arrays() {
-        let wanted = Wanted { elements: 1_000_000, element: Element::F64, offset: 8 };
+        let wanted =
+            Wanted { elements: 1_000_000, element: Element::F64, offset: 8, ntimes: NTIMES };
+        let gcc = CommandLine::new("gcc", []);
+        let flags_of = |arrays: &Wanted, dialect| arrays.flags(dialect, &gcc);
         assert_eq!(
-            wanted.flags(OutputFormat::C),
+            flags_of(&wanted, OutputFormat::C),
             ["-DSTREAM_ARRAY_SIZE=1000000", "-DNTIMES=20", "-DOFFSET=8"]
         );
         let float = Wanted { element: Element::F32, ..wanted };
-        assert!(float.flags(OutputFormat::C).contains(&"-DSTREAM_TYPE=float".to_owned()));
-        assert!(wanted.flags(OutputFormat::Fortran).is_empty());
+        assert!(flags_of(&float, OutputFormat::C).contains(&"-DSTREAM_TYPE=float".to_owned()));
+        assert!(flags_of(&wanted, OutputFormat::Fortran).is_empty());
         let medium = "-mcmodel=medium".to_owned();
         let small = Wanted { elements: 79_000_000, ..wanted };
-        assert!(!small.flags(OutputFormat::C).contains(&medium));
+        assert!(!flags_of(&small, OutputFormat::C).contains(&medium));
         let large = Wanted { elements: 80_000_000, ..wanted };
-        assert_eq!(large.flags(OutputFormat::C).contains(&medium), cfg!(target_arch = "x86_64"));
+        let is_large = flags_of(&large, OutputFormat::C).contains(&medium);
+        assert_eq!(is_large, cfg!(target_arch = "x86_64"));
+        // What the command defines is not defined again.
+        let typed = "clang -DSTREAM_ARRAY_SIZE=80000000 -DSTREAM_TYPE=float -mcmodel=large";
+        let typed: CommandLine = typed.parse().unwrap();
+        assert_eq!(large.flags(OutputFormat::C, &typed), ["-DNTIMES=20", "-DOFFSET=8"]);
     }
 
     #[test]
@@ -247,6 +298,18 @@ mod tests {
         let free = environment(&nodegauge_placement::plan(&topology, &request).unwrap());
         assert!(free.contains(&("OMP_PLACES".to_owned(), None)));
         assert!(free.contains(&("OMP_PROC_BIND".to_owned(), Some("false".to_owned()))));
+    }
+
+    #[test]
+    fn a_source_with_the_header_of_mpi_is_the_mpi_source() {
+        for text in [
+            "#include \"mpi.h\"",
+            "# include <stdio.h>\n#include <mpi.h>",
+            "      INCLUDE 'mpif.h'",
+        ] {
+            assert!(calls_mpi(text), "{text}");
+        }
+        assert!(!calls_mpi("/* as in stream_mpi.c */\n#include <stdio.h>"));
     }
 
     #[test]

@@ -265,13 +265,18 @@ impl Turns<'_> {
         }
     }
 
+    /// Returns the number of runs of each kernel, which is that of every build.
+    fn ntimes(&self) -> u64 {
+        self.candidates.first().map_or(build::NTIMES, |candidate| candidate.build.wanted.ntimes)
+    }
+
     /// Returns the time limit for a run of a build, computed from the time that the native kernels need for the same
     /// bytes.
     fn limit(&self) -> Duration {
         let config = self.point.config();
         let kernels = config.kernels.len().max(1);
         let whole =
-            self.fastest * STREAM.len() as f64 / kernels as f64 * (build::NTIMES + 2) as f64;
+            self.fastest * STREAM.len() as f64 / kernels as f64 * (self.ntimes() + 2) as f64;
         let threads = config.places.len().max(1);
         GRACE + Duration::try_from_secs_f64(SLOWER * threads as f64 * whole).unwrap_or(GRACE)
     }
@@ -395,6 +400,7 @@ impl Known<'_> {
             config: self.config(candidate, Some(&first.output), trip),
             validity,
             machine: Some(self.machine),
+            keeps_text: true,
         })
     }
 
@@ -412,7 +418,7 @@ impl Known<'_> {
             compiler: Some(CompilerConfig {
                 command: build.compiler.command.to_string(),
                 version: build.compiler.version.clone(),
-                flags: Some(build.wanted.flags(build.source.dialect())),
+                flags: Some(build.wanted.flags(build.source.dialect(), &build.compiler.command)),
             }),
             source: Some(build.source.path().display().to_string()),
             places_asked: Some(build::places(placement)),

@@ -4,7 +4,7 @@
 //! The message "Solution Validates" is not sufficient. There is no result if the check could not detect errors, if the
 //! table contradicts itself, or if the arrays differ from the requested arrays.
 
-use crate::config::{StreamConfig, TimesConfig};
+use crate::config::StreamConfig;
 use crate::kernels::{Kernel, STREAM};
 use crate::result;
 use crate::size::{RULE_ELEMENTS, RULE_FACTOR};
@@ -12,6 +12,7 @@ use crate::standard::build::Wanted;
 use crate::standard::output::{OutputFormat, ReportedCheck, StreamOutput};
 use nodegauge_arena::ArrayLayout;
 use nodegauge_arena::evidence::limited;
+use nodegauge_measure::keys::shared::TimesConfig;
 use nodegauge_measure::record::{
     Category, Disturbed, Machine, Measurement, Quoted, RegimeSamples, Validity,
 };
@@ -140,8 +141,10 @@ pub(crate) struct BuildRuns<'a> {
     pub regimes: Vec<(f64, f64, Vec<&'a StreamOutput>)>,
     pub config: StreamConfig,
     pub validity: Validity,
-    /// Description of the machine; `None` for a saved output.
+    /// Description of the machine; `None` if it is unknown.
     pub machine: Option<&'a Machine>,
+    /// True if the output of the fastest run is kept; a saved output is in the user's file.
+    pub keeps_text: bool,
 }
 
 /// Returns one measurement per kernel. Each sample is the best pass of a run, as stream.c reports it.
@@ -172,7 +175,7 @@ fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
     }
     let mut config = runs.config.clone();
     let fastest = runs.counting.iter().max_by(|x, y| x.lines[i].rate.total_cmp(&y.lines[i].rate));
-    let keeps_text = runs.machine.is_some() && STREAM[i] == Kernel::Triad;
+    let keeps_text = runs.keeps_text && STREAM[i] == Kernel::Triad;
     config.printed = fastest.filter(|_| keeps_text).map(|output| output.text.clone());
     config.times_s = fastest.map(|output| {
         let [average, least, greatest] = output.lines[i].times;
@@ -207,15 +210,17 @@ fn standard(kernel: Kernel) -> Measurement {
     result::figure(kernel).category(Category::Standard)
 }
 
-/// Returns the measurements of a saved output of stream.c.
-pub fn of_saved(output: &StreamOutput) -> Vec<Measurement> {
+/// Returns the measurements of a saved output of stream.c from this machine, of which the user may have given the
+/// theoretical bandwidth.
+pub fn of_saved(output: &StreamOutput, machine: &Machine) -> Vec<Measurement> {
     measurements(&BuildRuns {
         counting: vec![output],
         disturbed: Vec::new(),
         regimes: Vec::new(),
         config: config(output, None),
         validity: judge(output, &Expected::default()),
-        machine: None,
+        machine: Some(machine),
+        keeps_text: false,
     })
 }
 
@@ -239,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_sound_output_is_a_valid_standard_result() {
-        let saved = of_saved(&recorded!("gcc-2t"));
+        let saved = of_saved(&recorded!("gcc-2t"), &Machine::default());
         let names: Vec<&str> = saved.iter().map(|m| m.name.as_str()).collect();
         assert_eq!(names, ["copy", "scale", "add", "triad"]);
         let triad = &saved[3];
@@ -256,7 +261,7 @@ mod tests {
             recorded!("gcc-verbose-2t"),
         ] {
             assert!(
-                of_saved(&sound)
+                of_saved(&sound, &Machine::default())
                     .iter()
                     .all(|m| m.value.is_some() && m.validity == Validity::valid())
             );
@@ -266,7 +271,7 @@ mod tests {
     #[test]
     fn a_failed_and_a_void_validation_leave_no_figure() {
         let reasons = |output: &StreamOutput| {
-            let saved = of_saved(output);
+            let saved = of_saved(output, &Machine::default());
             assert!(
                 saved.iter().all(|m| m.value.is_none() && m.validity.status == Status::Invalid)
             );
@@ -293,7 +298,7 @@ mod tests {
     #[test]
     fn what_was_not_done_as_asked_is_said() {
         let output = recorded!("gcc-2t");
-        let wanted = Wanted { elements: 1 << 26, element: Element::F64, offset: 0 };
+        let wanted = Wanted { elements: 1 << 26, element: Element::F64, offset: 0, ntimes: 20 };
         let expected = Expected { wanted: Some(&wanted), threads: Some(2), llc: Some(64e6) };
         assert_eq!(judge(&output, &expected), Validity::valid());
         let four = judge(&output, &Expected { threads: Some(4), ..expected });

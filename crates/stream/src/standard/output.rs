@@ -47,6 +47,8 @@ pub struct KernelLine {
     pub rate: BytesPerSec,
     /// Average, minimum and maximum time, seconds.
     pub times: [Seconds; 3],
+    /// Difference of two times that are printed differently: 1 us for six decimals.
+    pub step: Seconds,
 }
 
 /// Parsed output of a run of STREAM.
@@ -141,6 +143,15 @@ impl StreamOutput {
             OutputFormat::Fortran => after(text, "You are running each test"),
             _ => after(text, "Each kernel will be executed"),
         };
+        // stream_mpi.f prints the length of the arrays of one rank, and the rate of all.
+        let ranks = match dialect {
+            OutputFormat::Fortran => after(text, "Number of processors ="),
+            _ => after(text, "Data is distributed across"),
+        };
+        let elements = match (dialect, ranks) {
+            (OutputFormat::Fortran, Some(ranks)) => elements.and_then(|n| n.checked_mul(ranks)),
+            _ => elements,
+        };
         let threads = match dialect {
             OutputFormat::Fortran => after(text, "Number of Threads =").map(|n| (n, n)),
             _ => after(text, "Number of Threads requested =")
@@ -154,7 +165,7 @@ impl StreamOutput {
             offset: after(text, "Offset =").or_else(|| after(text, "Offset     =")).unwrap_or(0),
             ntimes: ntimes.ok_or(NotStream::Unsaid("the number of passes"))?,
             threads,
-            ranks: after(text, "Data is distributed across"),
+            ranks,
             lines: lines(text, header)?,
             check: check(text),
             not_finite: not_finite(text),
@@ -198,8 +209,8 @@ impl StreamOutput {
         STREAM.iter().zip(&self.lines).find_map(|(kernel, line)| {
             let least = line.times[1].0;
             let expected = self.counted(*kernel) / least;
-            // The tolerance follows from the printed digits: times have six decimals, rates have one.
-            let slack = 0.6e-6 / least + 0.1e6 / line.rate.0 + 1e-6;
+            // The tolerance follows from the printed digits: rates have one decimal or more.
+            let slack = 0.6 * line.step.0 / least + 0.1e6 / line.rate.0 + 1e-6;
             ((line.rate.0 / expected - 1.0).abs() > slack).then_some(*kernel)
         })
     }
@@ -221,12 +232,15 @@ fn table_header(text: &str) -> Result<&str, NotStream> {
 fn lines(text: &str, header: &str) -> Result<[KernelLine; 4], NotStream> {
     // The lines of the kernels follow the header directly.
     let table = text.split_once(header).map_or("", |(_, table)| table);
-    let mut lines = [KernelLine { rate: BytesPerSec(0.0), times: [Seconds(0.0); 3] }; 4];
+    let mut lines =
+        [KernelLine { rate: BytesPerSec(0.0), times: [Seconds(0.0); 3], step: Seconds(0.0) }; 4];
     for (name, line) in NAMES.into_iter().zip(&mut lines) {
         let found = table.lines().take(6).find_map(|candidate| {
             candidate.trim().strip_prefix(name)?.strip_prefix(':').map(|l| (candidate, l))
         });
         let Some((whole, numbers)) = found else { return Err(NotStream::NoLine(name)) };
+        let decimals = numbers.split_whitespace().nth(2).and_then(|time| time.split_once('.'));
+        let step = Seconds(decimals.map_or(1.0, |(_, digits)| 0.1f64.powi(digits.len() as i32)));
         let numbers: Option<Vec<f64>> =
             numbers.split_whitespace().map(|number| number.parse().ok()).collect();
         let sound = |x: &f64| x.is_finite() && *x > 0.0;
@@ -237,6 +251,7 @@ fn lines(text: &str, header: &str) -> Result<[KernelLine; 4], NotStream> {
                 KernelLine {
                     rate: BytesPerSec(rate * 1e6),
                     times: [average, least, greatest].map(|time| Seconds(*time)),
+                    step,
                 }
             }
             _ => return Err(NotStream::BadLine(shortened(whole))),

@@ -36,7 +36,7 @@ impl StandardPlan {
     pub const SHARE: f64 = 0.5;
 
     /// Plans builds of the source at `path` with the compilers of `choices` or, if `choices` is empty, with default
-    /// compilers.
+    /// compilers. Each kernel runs `ntimes` times in a run of a build.
     ///
     /// # Errors
     /// Fails if the source cannot be used, or if no compiler is installed.
@@ -44,6 +44,7 @@ impl StandardPlan {
         arrangement: Arrangement,
         path: &Path,
         choices: &[CompilerChoice],
+        ntimes: u64,
     ) -> Result<Self, Failure> {
         let source = Source::open(path)?;
         let all = choices.contains(&CompilerChoice::All);
@@ -58,6 +59,7 @@ impl StandardPlan {
             elements: arrangement.elements(),
             element: options.element,
             offset: options.offset.unwrap_or(0),
+            ntimes,
         };
         Ok(Self { arrangement, source, wanted, choices: choices.to_vec(), presets })
     }

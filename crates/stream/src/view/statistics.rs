@@ -1,8 +1,9 @@
 //! Columns of STREAM's table: the best rate of a figure, and the average, minimum and maximum time of its passes.
 
-use crate::config::{StreamConfig, TimesConfig};
+use crate::config::StreamConfig;
 use crate::kernels::{Element, Kernel};
 use nodegauge_gauge::view::TableCell;
+use nodegauge_measure::keys::shared::TimesConfig;
 use nodegauge_measure::record::{Counts, Measurement};
 use nodegauge_measure::{Seconds, Unit};
 

@@ -1,6 +1,6 @@
 //! `nodegauge history import`: records of other histories, and outputs of other programs as records.
 
-use crate::args::Database;
+use crate::args::{Database, ImportedNode};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session;
@@ -8,6 +8,7 @@ use nodegauge_apps::hpcg::output::HpcgOutput;
 use nodegauge_devices::babelstream::BabelStreamOutput;
 use nodegauge_devices::nvbandwidth::NvbandwidthOutput;
 use nodegauge_history::{Imported, records};
+use nodegauge_machine::{SysRoot, TopologySource};
 use nodegauge_measure::legible;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Machine, MachineSource, Measurement, Record, Status};
@@ -20,14 +21,56 @@ use std::path::{Path, PathBuf};
 /// Maximum size of an import file in bytes: about ten thousand runs with all their samples.
 const LONGEST_EXPORT: u64 = 1 << 30;
 
+/// What the user says about the runs.
+pub(super) struct Described<'a> {
+    /// Labels for the records.
+    pub(super) labels: &'a [(String, String)],
+    /// Host of the programs.
+    pub(super) host: Option<&'a str>,
+    /// Its processor and memory.
+    pub(super) node: &'a ImportedNode,
+}
+
+impl Described<'_> {
+    /// Returns the first given option that describes the node.
+    fn option(&self) -> Option<&'static str> {
+        let given = [
+            (self.host.is_some(), "--host"),
+            (self.node.processor.is_some(), "--processor"),
+            (self.node.dimms.is_some(), "--dimms"),
+        ];
+        given.into_iter().find(|(is_given, _)| *is_given).map(|(_, option)| option)
+    }
+
+    /// Returns the machine of the runs, of which only what the user says is known.
+    fn machine(&self) -> Result<Machine, Failure> {
+        let mut machine = Machine::default();
+        if self.node.is_given() {
+            let options =
+                session::describe_options(self.node.dimms, self.node.processor.as_deref())?;
+            // Cores and caches of this topology are not those of the node; only its sockets are.
+            let sockets = format!("Package:{} Core:1 PU:1", self.node.sockets);
+            let topology = session::load_topology(&TopologySource::Synthetic(sockets))?;
+            let known = nodegauge_machine::describe(&topology, &SysRoot::live(), &options);
+            machine.processor.model = known.processor.model;
+            machine.processor.microarchitecture = known.processor.microarchitecture;
+            machine.processor.sockets = self.node.sockets;
+            machine.memory = known.memory;
+        }
+        machine.host = self.host.map(str::to_owned);
+        machine.source = MachineSource::Import;
+        Ok(machine)
+    }
+}
+
 /// Imports files with records of other histories and files with outputs of other programs. All outputs are parsed
 /// before anything is saved.
 pub(super) fn execute(
     files: &[PathBuf],
-    labels: &[(String, String)],
-    host: Option<&str>,
+    described: &Described<'_>,
     db: &Database,
 ) -> Result<Exit, Failure> {
+    let machine = described.machine()?;
     let mut outputs: Vec<(&Path, Record)> = Vec::new();
     let mut exports: Vec<(&Path, String)> = Vec::new();
     for file in files {
@@ -39,21 +82,22 @@ pub(super) fn execute(
         if exported {
             exports.push((file, text))
         } else {
-            outputs.push((file, imported(file, &text, labels, host)?))
+            outputs.push((file, imported(file, &text, described.labels, &machine)?))
         }
     }
-    if let (Some(host), Some((file, _))) = (host, exports.first()) {
+    if let (Some(option), Some((file, _))) = (described.option(), exports.first()) {
         let file = file.display();
+        let what = option.trim_start_matches("--");
         return Err(Failure::usage(format!(
-            "--host {host}: the runs in {file} already contain their host"
+            "{option}: the runs in {file} already contain their {what}"
         ))
-        .hint("leave out --host"));
+        .hint(format!("leave out {option}")));
     }
     let mut store = session::open_store(db)?;
     for (file, text) in &exports {
         let labelled = |record: Result<Record, _>| {
             record.map(|mut record| {
-                record.labels.extend(labels.iter().cloned());
+                record.labels.extend(described.labels.iter().cloned());
                 record
             })
         };
@@ -75,13 +119,12 @@ pub(super) fn execute(
     Ok(exit)
 }
 
-/// Parses the output of another program and returns it as a record. The machine is unknown except for the host given by
-/// the user.
+/// Parses the output of another program and returns it as a record. Of the machine, only what the user says is known.
 fn imported(
     file: &Path,
     text: &str,
     labels: &[(String, String)],
-    host: Option<&str>,
+    machine: &Machine,
 ) -> Result<Record, Failure> {
     let shown = file.display();
     if let Some(read) = nodegauge_files::reference::read(text) {
@@ -90,7 +133,7 @@ fn imported(
                 .cause(error)
                 .hint("give a file with the complete output of one run")
         })?;
-        let record = imported_record(file, labels, host, imported.measurements, Vec::new());
+        let record = imported_record(file, labels, machine, imported.measurements, Vec::new());
         return Ok(record);
     }
     if text.lines().any(|line| line.trim().starts_with("# OSU MPI")) {
@@ -101,7 +144,7 @@ fn imported(
         })?;
         let trust = "the MPI library and the placement of the ranks are unknown".to_owned();
         let figures = osu::output::of_saved(&output);
-        return Ok(imported_record(file, labels, host, figures, vec![trust]));
+        return Ok(imported_record(file, labels, machine, figures, vec![trust]));
     }
     let streams = BabelStreamOutput::read(text).map(|read| read.map(|of| of.measurements(None)));
     let links =
@@ -112,10 +155,10 @@ fn imported(
                 .cause(error)
                 .hint("give a file with the complete output of one run")
         })?;
-        return Ok(imported_record(file, labels, host, measurements, Vec::new()));
+        return Ok(imported_record(file, labels, machine, measurements, Vec::new()));
     }
     if let Some(output) = HpcgOutput::read(text) {
-        return Ok(imported_record(file, labels, host, output.measurements(None), Vec::new()));
+        return Ok(imported_record(file, labels, machine, output.measurements(None), Vec::new()));
     }
     let hpl = nodegauge_compute::output::read(text);
     if !hpl.rows.is_empty() {
@@ -124,7 +167,7 @@ fn imported(
             nodegauge_compute::reference::measurements(&hpl.rows, "xhpl", version, None);
         let cut = "HPL's last line is missing: the output may be incomplete";
         let notices = if hpl.ended { Vec::new() } else { vec![cut.to_owned()] };
-        return Ok(imported_record(file, labels, host, measurements, notices));
+        return Ok(imported_record(file, labels, machine, measurements, notices));
     }
     let output = StreamOutput::read(text).map_err(|error| {
         Failure::usage(format!(
@@ -136,14 +179,15 @@ fn imported(
     })?;
     let trust = "the machine's caches and the program's source are unknown; STREAM's size rule and an \
                  unmodified source are assumed";
-    Ok(imported_record(file, labels, host, figures::of_saved(&output), vec![trust.to_owned()]))
+    let measurements = figures::of_saved(&output, machine);
+    Ok(imported_record(file, labels, machine, measurements, vec![trust.to_owned()]))
 }
 
 /// Returns a new record that contains imported figures.
 fn imported_record(
     file: &Path,
     labels: &[(String, String)],
-    host: Option<&str>,
+    machine: &Machine,
     measurements: Vec<Measurement>,
     notices: Vec<String>,
 ) -> Record {
@@ -153,15 +197,13 @@ fn imported_record(
         "imported from {shown}; the time of the run is the modification time of the file"
     )];
     all.extend(notices);
-    let host = host.map(str::to_owned);
-    let source = MachineSource::Import;
     Record {
         started: written.and_then(record::rfc3339).unwrap_or_else(record::now_rfc3339),
         command: vec!["history".to_owned(), "import".to_owned(), shown.to_string()],
         labels: labels.iter().cloned().collect(),
         notices: all.into_iter().map(|text| Notice::new(NoticeId::Imported, "", text)).collect(),
         measurements,
-        ..session::description(Machine { host, source, ..Machine::default() }, Vec::new())
+        ..session::description(machine.clone(), Vec::new())
     }
 }
 

@@ -1,0 +1,283 @@
+//! STREAM's MPI source: compiled by the MPI library's compiler, and run by its launcher with placed ranks.
+//!
+//! Every rank places itself: the launcher starts a script that binds its rank and sets its memory policy, as
+//! `places --emit wrapper` prints it. So the policies are the same under every launcher. There are no native loops in
+//! these runs; `stream --ranks` measures them with the same placement.
+
+use super::build::{self, Source, StandardBuild, Wanted};
+use super::figures::{self, BuildRuns, Expected};
+use super::macros::StreamMacros;
+use super::output::{OutputFormat, StreamOutput};
+use crate::GAUGE;
+use crate::arrangement::{self, Arrangement};
+use crate::compiled::CompilerChoice;
+use crate::config::StreamConfig;
+use crate::kernels::STREAM;
+use nodegauge_analysis::expect::Figures;
+use nodegauge_gauge::{Foreseen, Planned, Site};
+use nodegauge_measure::keys::shared::CompilerConfig;
+use nodegauge_measure::progress::SharedObserver;
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::{Machine, Measurement};
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
+use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
+use nodegauge_placement::emit::script;
+use nodegauge_placement::{Bind, MemoryPolicy, RankPlan};
+use nodegauge_toolchain::mpi::{MpiProgram, RankPlaces};
+use nodegauge_toolchain::program::{self, Folder, ProgramJob};
+use nodegauge_toolchain::{CommandLine, Scratch, ToolchainError};
+use std::borrow::Cow;
+use std::path::Path;
+use std::time::Duration;
+
+/// Rate below which a run is considered to hang, B/s.
+const SLOWEST: f64 = 2e8;
+/// Time for the start of the ranks.
+const START: Duration = Duration::from_secs(60);
+/// Time budget if the user sets the number of runs; practically unlimited.
+const ENDLESS: Duration = Duration::from_secs(1 << 30);
+
+/// Plan that measures builds of the user's MPI source.
+pub struct MpiStandardPlan {
+    arrangement: Arrangement,
+    ranks: RankPlan,
+    source: Source,
+    wanted: Wanted,
+    commands: Vec<CommandLine>,
+}
+
+/// Build with its launcher and the state of its measurement.
+struct MpiBuild {
+    build: StandardBuild,
+    program: MpiProgram,
+    outputs: Vec<StreamOutput>,
+    failure: Option<String>,
+}
+
+impl MpiStandardPlan {
+    /// Default time budget.
+    pub const BUDGET: Duration = Duration::from_secs(30);
+
+    /// Plans builds of `source` with the compilers of `choices`, or with the MPI library's compiler. `arrangement` is
+    /// that of the `ranks`; the arrays of all ranks together have the length that a macro defines.
+    ///
+    /// # Errors
+    /// Fails if a choice is not a command.
+    pub fn new(
+        arrangement: Arrangement,
+        ranks: RankPlan,
+        source: Source,
+        choices: &[CompilerChoice],
+        macros: &StreamMacros,
+    ) -> Result<Self, Failure> {
+        let mut commands = Vec::new();
+        for choice in choices {
+            let CompilerChoice::Command(command) = choice else {
+                return Err(Failure::usage(format!(
+                    "--compiler {choice} does not apply to STREAM's MPI source"
+                ))
+                .hint("give the compiler of an MPI library, e.g. --compiler 'mpicc -O3'"));
+            };
+            commands.push(command.clone());
+        }
+        if commands.is_empty() {
+            commands.push(CommandLine::new(source.usual_compilers()[0], []));
+        }
+        let options = &arrangement.options;
+        let all = arrangement.elements() * ranks.ranks.len() as u64;
+        let wanted = Wanted {
+            elements: macros.elements.unwrap_or(all),
+            element: options.element,
+            offset: options.offset.unwrap_or(0),
+            ntimes: macros.ntimes.unwrap_or(build::NTIMES),
+        };
+        Ok(Self { arrangement, ranks, source, wanted, commands })
+    }
+
+    /// Compiles the source with each command, and finds the launcher of each program.
+    fn builds(
+        &self,
+        scratch: &Scratch,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Vec<MpiBuild>, Failure> {
+        let mut builds = Vec::new();
+        for (i, command) in self.commands.iter().enumerate() {
+            let name = format!("stream-mpi-{i}");
+            let build =
+                build::build(&self.source, command, self.wanted, scratch, &name, interrupted)?;
+            let hint = "give the compiler of an MPI library, e.g. --compiler mpicc";
+            let program = MpiProgram::find(&build.program.path, None, true, hint)?;
+            builds.push(MpiBuild { build, program, outputs: Vec::new(), failure: None });
+        }
+        Ok(builds)
+    }
+
+    /// Returns the time after which a run hangs.
+    fn limit(&self) -> Duration {
+        let words: u64 = STREAM.iter().map(|kernel| kernel.counted(self.wanted.element)).sum();
+        let bytes = (words * self.wanted.elements * (self.wanted.ntimes + 2)) as f64;
+        START + Duration::try_from_secs_f64(bytes / SLOWEST).unwrap_or(START)
+    }
+
+    /// Runs a build once. Returns the best time of each kernel as a sample, or no sample if the run fails.
+    fn run_once(
+        &self,
+        build: &mut MpiBuild,
+        wrapper: &Path,
+        site: &Site,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Vec<Sample> {
+        let path = &build.program.path;
+        let words = [wrapper.display().to_string(), path.display().to_string()];
+        let plan = Cow::Owned(unbound(&self.ranks));
+        let places = RankPlaces::Planned { plan, topology: &site.topology };
+        let job = ProgramJob::new(CommandLine::new("sh".to_owned(), words), self.limit())
+            .launched(build.program.launch(places))
+            .within(Folder::Private(Vec::new()));
+        let read = program::run(&job, interrupted)
+            .and_then(|output| output.success(""))
+            .map(|output| StreamOutput::read(&output.stdout));
+        let problem = match read {
+            Ok(Ok(output)) => {
+                let seconds = output.lines.iter().map(|line| line.times[1].0).collect();
+                build.outputs.push(output);
+                return vec![Sample::of_times(seconds)];
+            }
+            Err(ToolchainError::Interrupted) => return Vec::new(),
+            Ok(Err(error)) => format!("the output is not that of STREAM: {error}"),
+            Err(error) => Failure::from(error).problem(),
+        };
+        build.failure = Some(problem.replace(&path.display().to_string(), "the program"));
+        Vec::new()
+    }
+
+    fn config(&self, build: &MpiBuild, output: Option<&StreamOutput>) -> StreamConfig {
+        let StandardBuild { compiler, .. } = &build.build;
+        StreamConfig {
+            engine: Some(self.source.engine().to_owned()),
+            processes: Some(self.ranks.ranks.len() as u64),
+            places_asked: Some(self.ranks.words.clone()),
+            compiler: Some(CompilerConfig {
+                command: compiler.command.to_string(),
+                version: compiler.version.clone(),
+                flags: Some(self.wanted.flags(self.source.dialect(), &compiler.command)),
+            }),
+            source: Some(self.source.path().display().to_string()),
+            runs: Some(build.outputs.len() as u64),
+            ..output.map(|output| figures::config(output, None)).unwrap_or_default()
+        }
+    }
+
+    fn measurements(&self, build: &MpiBuild, site: &Site, machine: &Machine) -> Vec<Measurement> {
+        let Some(first) = build.outputs.first() else {
+            let why = build.failure.as_deref().unwrap_or("the program did not run");
+            return figures::missing(&self.config(build, None), why);
+        };
+        let llc = arrangement::caches_in_use(site, &self.arrangement.placement);
+        let llc = llc.map(|bytes| bytes.as_f64());
+        // The sizes of the Fortran source are fixed in it.
+        let is_fixed = self.source.dialect() == OutputFormat::Fortran;
+        let wanted = (!is_fixed).then_some(&self.wanted);
+        let expected = Expected { wanted, threads: None, llc };
+        let mut validity = figures::judge(first, &expected);
+        for output in &build.outputs[1..] {
+            let other = figures::judge(output, &expected);
+            for reason in other.reasons {
+                if !validity.reasons.contains(&reason) {
+                    validity.add(other.status, reason);
+                }
+            }
+        }
+        let count = self.ranks.ranks.len() as u64;
+        if let Some(ranks) = first.ranks.filter(|ranks| *ranks != count) {
+            validity.invalid(format!(
+                "{} requested, but the program ran with {ranks}",
+                counted(count as usize, "rank")
+            ));
+        }
+        if let Some(why) = &build.failure {
+            validity.suspect(format!("a later run of the program failed: {why}"));
+        }
+        let config = self.config(build, Some(first));
+        let config = StreamConfig {
+            array_times_llc: llc.map(|llc| first.array_bytes() as f64 / llc),
+            ..config
+        };
+        figures::measurements(&BuildRuns {
+            counting: build.outputs.iter().collect(),
+            disturbed: Vec::new(),
+            regimes: Vec::new(),
+            config,
+            validity,
+            machine: Some(machine),
+            keeps_text: true,
+        })
+    }
+}
+
+/// Returns the plan with ranks that are not bound, for a launcher whose ranks place themselves.
+fn unbound(plan: &RankPlan) -> RankPlan {
+    let mut plan = plan.clone();
+    for rank in &mut plan.ranks {
+        rank.placement.bind = Bind::None;
+        rank.memory = MemoryPolicy::Default;
+    }
+    plan
+}
+
+impl Planned for MpiStandardPlan {
+    fn foreseen(&self) -> Foreseen {
+        self.arrangement.foreseen(1)
+    }
+
+    fn figures(&self, site: &Site) -> Vec<Figures> {
+        arrangement::stream_figures(&STREAM, site)
+    }
+
+    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+        let limits = self.arrangement.limits();
+        let scratch = Scratch::for_programs(None)?;
+        let shared = SharedObserver::new(observer);
+        let interrupted = || (&shared).interrupted();
+        (&mut &shared).phase("compiling STREAM's MPI source");
+        let mut builds = match self.builds(&scratch, &interrupted) {
+            Ok(builds) => builds,
+            Err(_) if interrupted() => return Ok(Outcome::interrupted()),
+            Err(failure) => return Err(failure),
+        };
+        let wrapper = scratch.write("placed.sh", &script::wrapper(&self.ranks))?;
+        let ranks = counted(self.ranks.ranks.len(), "rank");
+        (&mut &shared).phase(&format!("running STREAM's MPI source with {ranks}"));
+        let asked = limits.samples;
+        let budget = if asked.is_some() { ENDLESS } else { limits.budget };
+        let limits = Limits { budget, samples: None, ..limits };
+        let rules = RepetitionPolicy { most: asked.or(policy::PROGRAMS.most), ..policy::PROGRAMS };
+        let mut schedule = Schedule::new(rules, limits, builds.len());
+        let ended: Result<Stop, Failure> = schedule.run(&mut &shared, None, |turn| {
+            let build = &mut builds[turn.cell];
+            if build.failure.is_some() {
+                return Ok(Vec::new());
+            }
+            Ok(self.run_once(build, &wrapper, site, &interrupted))
+        });
+        let ended = ended?;
+        let stop = match asked {
+            _ if interrupted() => Stop::Interrupted,
+            Some(_) => Stop::Samples,
+            None => ended,
+        };
+        let mut notices = self.arrangement.notices.clone();
+        for build in builds.iter().filter(|build| build.outputs.is_empty()) {
+            if let Some(why) = &build.failure {
+                let text = format!("{}: {why}", build.build.compiler.command);
+                notices.push(Notice::new(NoticeId::Failed, GAUGE, text));
+            }
+        }
+        let machine = &site.machine;
+        let measurements =
+            builds.iter().flat_map(|build| self.measurements(build, site, machine)).collect();
+        Ok(Outcome { measurements, notices, stop: Some(stop), ..Outcome::default() })
+    }
+}
