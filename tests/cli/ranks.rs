@@ -186,21 +186,6 @@ fn all_end(ranks: &[u32]) {
 }
 
 #[test]
-fn ranks_on_several_hosts_are_refused_once() {
-    let harness = Harness::new();
-    let one = |rank: &str| {
-        let variables = [
-            ("OMPI_COMM_WORLD_RANK", rank),
-            ("OMPI_COMM_WORLD_SIZE", "4"),
-            ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
-        ];
-        harness.run_with(&variables, &["stream", "--no-save"]).exits(3)
-    };
-    one("0").complains("Open MPI has started 4 ranks on several hosts");
-    one("1").prints_nothing().quietly();
-}
-
-#[test]
 fn what_cannot_be_is_refused_with_its_numbers() {
     let harness = Harness::new();
     let refuses = |args: &[&str], message: &str| {

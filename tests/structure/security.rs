@@ -170,9 +170,11 @@ fn with_any(sequences: &[&str]) -> Vec<String> {
 #[test]
 fn programs_are_started_in_these_places_and_never_by_a_shell() {
     let starts = ["Command :: new", "libc :: execv", "libc :: system", "libc :: popen"];
-    // The user's program at the place of a rank, and nodegauge itself as the watchdog of a sweep.
+    // The user's program at the place of a rank, srun for the other hosts of its step, and nodegauge itself as the watchdog
+    // of a sweep.
     let expected = [
         "crates/programs/src/placed.rs",
+        "crates/team/src/hosts.rs",
         "crates/team/src/launched/coordinator.rs",
         "crates/toolchain/src/job.rs",
         "crates/toolchain/src/watchdog.rs",

@@ -14,7 +14,7 @@ type ColumnContent = fn(&Record, &Measurement) -> String;
 const COLUMNS: &[(&str, ColumnContent)] = &[
     ("id", |r, _| r.id.clone()),
     ("started", |r, _| r.started.clone()),
-    ("host", |r, _| r.machine.host.clone().unwrap_or_default()),
+    ("host", |r, m| m.host().or(r.machine.host.as_deref()).unwrap_or_default().to_owned()),
     ("gauge", |_, m| m.gauge.clone()),
     ("test", |_, m| m.test.clone()),
     ("name", |_, m| m.name.clone()),

@@ -7,7 +7,7 @@ use nodegauge_team::Workers;
 
 nodegauge_measure::config! {
     /// Workers: threads of one process, or processes of one thread each.
-    pub struct WorkersConfig {
+    pub struct WorkersConfig including of: shared::HostConfig {
         threads: shared::threads;
         bind: shared::bind;
         /// Processes that work together; absent for threads of one.
@@ -25,7 +25,9 @@ impl WorkersConfig {
     pub(crate) fn of(workers: &Workers) -> Self {
         let together = workers.together();
         let count = workers.count() as u64;
+        let hosts = workers.hosts().map(|hosts| hosts.names.clone());
         Self {
+            of: shared::HostConfig { hosts, ..shared::HostConfig::default() },
             threads: Some(count),
             bind: Some(together.bind.to_string()),
             processes: workers.are_processes().then_some(count),
@@ -40,7 +42,8 @@ impl WorkersConfig {
         let count = self.threads.unwrap_or(0) as usize;
         let noun = if self.processes.is_some() { "rank" } else { "thread" };
         let policy = self.policy.map_or_else(String::new, |policy| format!(", policy {policy}"));
-        counted(count, noun) + &policy
+        let hosts = self.of.hosts.as_ref().map(|hosts| format!(" on {} hosts", hosts.len()));
+        counted(count, noun) + &policy + &hosts.unwrap_or_default()
     }
 }
 

@@ -1,11 +1,14 @@
 //! `apps trapezoid`: pi by the trapezoid rule, a compute-bound program without memory traffic, with threads of one
 //! process and with ranks under every placement policy. Placement should not affect the speed.
 
+mod follow;
 pub mod rule;
 pub(crate) mod view;
 
+pub use follow::{end, follow};
+
 use crate::config::{TrapezoidConfig, WorkersConfig};
-use crate::{GAUGE, WorkerPool, Workers, WorkersOptions, paired};
+use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions, paired};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::progress::SharedObserver;
@@ -18,7 +21,6 @@ use nodegauge_measure::{Failure, FlopsPerSec, Notice, Observer, Outcome, Seconds
 use nodegauge_team::{Interrupt, TeamError, stopping};
 use rule::Rule;
 use std::f64::consts::PI;
-use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -54,17 +56,21 @@ impl TrapezoidPlan {
     /// Default numbers of intervals.
     pub const POINTS: [u64; 3] = [1_000_000, 10_000_000, 1_000_000_000];
 
-    /// Plans a run with the requested workers.
+    /// Plans a run with the requested workers, or with the ranks that a launcher has started.
     ///
     /// # Errors
     /// Fails if this node does not have the workers, and if a number of intervals is out of range.
     pub fn new(
         site: &Site,
         requested: &WorkersOptions,
+        joined: Option<&MpiRanks>,
         options: TrapezoidOptions,
     ) -> Result<Self, Failure> {
         let mut notices = Vec::new();
-        let workers = requested.compared(&site.topology, &mut notices)?;
+        let workers = match joined {
+            Some(ranks) => requested.with_launched(&site.topology, ranks, &mut notices)?,
+            None => requested.compared(&site.topology, &mut notices)?,
+        };
         Self::of(workers, options, notices)
     }
 
@@ -180,18 +186,11 @@ fn sampled(
     let points = cell.points;
     let stop = AtomicBool::new(false);
     let mut ask = stopping(interrupted, &stop);
+    follow::tell(cell.workers, points, sums)?;
     // SAFETY: the job computes and synchronises only at the barrier of the workers.
     let made = unsafe {
         pool.sample(cell.at, Interrupt::when(&mut ask), |member, laps| {
-            laps.time(|| {
-                let mut share = 0.0;
-                for _ in 0..sums {
-                    share = rule.share_unless(&stop, black_box(points), member.index, member.count);
-                    member.barrier();
-                }
-                // The bits of the number are sent, because JSON has no NaN.
-                share.to_bits()
-            })
+            laps.time(|| follow::share(rule, member, points, sums, &stop))
         })
     };
     let (mut sample, timed) = match made {

@@ -9,11 +9,11 @@ use crate::sweep::{self, Swept, WorkersAxis, WorkersKind, WorkersSetting};
 use nodegauge_machine::Topology;
 use nodegauge_measure::{Failure, FailureKind, Notice, NoticeId, notice, sweep as grid};
 use nodegauge_placement::{
-    LecturePolicy, MemoryPolicy, PlacementOptions, PlacementRequest, Policies, RankMap,
-    RankPlacementOptions, Started, ThreadList, pin, plan,
+    Bind, LecturePolicy, MemoryPolicy, Placement, PlacementOptions, PlacementRequest, Policies,
+    RankMap, RankPlacementOptions, Started, ThreadList, plan,
 };
-use nodegauge_team::Workers;
 use nodegauge_team::mpi::World;
+use nodegauge_team::{Workers, hosts};
 
 /// Options for the workers of an application.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -40,14 +40,17 @@ pub struct MpiRanks {
 }
 
 impl MpiRanks {
-    /// Collects the CPUs of all ranks; every rank must call this function. Returns `None` on all ranks except rank 0.
+    /// Collects the CPUs and the hosts of all ranks; every rank must call this function. Returns `None` on all ranks
+    /// except rank 0. `version` is that of the program.
     ///
     /// # Errors
-    /// Fails if the CPUs of this process cannot be read, and if a message fails.
-    pub fn gather(started: &Started, world: &'static World) -> Result<Option<Self>, Failure> {
-        let own = pin::current_affinity().map_err(Failure::missing)?;
-        let own: Vec<u32> = own.into_iter().map(|cpu| cpu.0).collect();
-        let all = world.gather(own)?;
+    /// Fails if ranks do not respond, and if they run different versions.
+    pub fn gather(
+        started: &Started,
+        world: &'static World,
+        version: &str,
+    ) -> Result<Option<Self>, Failure> {
+        let all = hosts::places_of_ranks(world, version)?;
         Ok(all.map(|cpus| Self { started: started.clone(), world, cpus }))
     }
 
@@ -83,6 +86,23 @@ impl WorkersOptions {
         let (swept, left_out) = sweep::plan(&self.axes()?, arrange)?;
         notices.extend(left_out);
         Ok(swept)
+    }
+
+    /// Returns one thread, and the ranks that a launcher has started, for a comparison.
+    ///
+    /// # Errors
+    /// Fails if options contradict the launcher.
+    pub(crate) fn with_launched(
+        &self,
+        topology: &Topology,
+        joined: &MpiRanks,
+        notices: &mut Vec<Notice>,
+    ) -> Result<Vec<Workers>, Failure> {
+        self.refuse_numa()?;
+        self.refuse_all(&joined.started)?;
+        let ranks = joined.workers(topology, notices)?;
+        let alone = Placement::new(Bind::None, "unbound", vec![Vec::new()]);
+        Ok(vec![Workers::Threads(alone), ranks])
     }
 
     /// Returns threads and ranks for a comparison. The numbers of threads range from one to one per core, unless

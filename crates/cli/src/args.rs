@@ -318,6 +318,17 @@ impl Common {
     }
 }
 
+/// Option for runs on several hosts.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct HostsArgs {
+    /// On several hosts, write the names of the slow ones and of those without a figure, one per line
+    ///
+    /// Started by srun or mpirun on several hosts, the command measures each host, all at the same time, and
+    /// ranks them. A host is slow if its figure is more than 5 % worse than the median of all hosts.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) exclude_file: Option<String>,
+}
+
 /// Options for conditions that the measured figures must meet.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct Conditions {

@@ -11,15 +11,17 @@ use crate::signals::Signals;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_fleet::figures::FigureSelection;
 use nodegauge_fleet::reference::Reference;
+use nodegauge_gauge::hosts::{HostRanking, HostReport, merged};
 use nodegauge_gauge::ledger::LedgerWatch;
 use nodegauge_gauge::{Gauge, Planned, Site};
 use nodegauge_history::Store;
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::SavedTrips;
-use nodegauge_measure::record::{self, Machine, Record, Status, Tool};
-use nodegauge_measure::{Notice, NoticeId, Outcome, Seconds};
+use nodegauge_measure::record::{self, Ledger, Machine, Record, Status, Tool};
+use nodegauge_measure::{Notice, NoticeId, Observer, Outcome, Seconds};
 use nodegauge_published::Against;
 use nodegauge_report::{Style, run, text};
+use nodegauge_team::hosts::Hosts;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -73,6 +75,12 @@ pub(crate) fn tool() -> Tool {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("NODEGAUGE_COMMIT").map(str::to_owned),
     }
+}
+
+/// Returns version and commit of this program as one text; all ranks of a job must have the same.
+pub(crate) fn version() -> String {
+    let tool = tool();
+    format!("{} {}", tool.version, tool.commit.unwrap_or_default()).trim_end().to_owned()
 }
 
 /// Returns topology and description of this machine.
@@ -167,6 +175,14 @@ impl Shown {
     }
 }
 
+/// Ranks of a launcher on several hosts, with what the user wants to know about the hosts.
+pub(crate) struct HostsRun<'a> {
+    /// The hosts.
+    pub(crate) hosts: &'a Hosts,
+    /// File for the names of the slow hosts.
+    pub(crate) exclude_file: Option<&'a str>,
+}
+
 /// Runs a command that consists of one plan and shows the page of its gauge.
 pub(crate) fn conduct_plan(
     common: &Common,
@@ -174,9 +190,20 @@ pub(crate) fn conduct_plan(
     plan: Box<dyn Planned>,
     gauge: &dyn Gauge,
 ) -> Result<Exit, Failure> {
+    conduct_plan_on(None, common, node, plan, gauge)
+}
+
+/// Runs a command that consists of one plan, like [`conduct_plan`], on this host or on each of several hosts.
+pub(crate) fn conduct_plan_on(
+    hosts: Option<&HostsRun<'_>>,
+    common: &Common,
+    node: Site,
+    plan: Box<dyn Planned>,
+    gauge: &dyn Gauge,
+) -> Result<Exit, Failure> {
     let figures = plan.figures(&node);
     let measure = |site: &Site, progress: &mut Progress| self::measure(plan, site, progress);
-    conduct(common, node, &figures, measure, Shown::page_of(gauge))
+    conduct_on(hosts, common, node, &figures, measure, Shown::page_of(gauge))
 }
 
 /// Runs a plan; its predicted time is the estimate that `progress` shows.
@@ -200,6 +227,22 @@ pub(crate) fn conduct(
     gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
     show: impl FnOnce(&Record, Style) -> Shown,
 ) -> Result<Exit, Failure> {
+    conduct_on(None, common, node, figures, gauge, show)
+}
+
+/// Runs a measuring command like [`conduct`], on this host or on each of several hosts. The leader of the first host
+/// makes the record of all; the others only measure.
+pub(crate) fn conduct_on(
+    hosts: Option<&HostsRun<'_>>,
+    common: &Common,
+    node: Site,
+    figures: &[Figures],
+    gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
+    show: impl FnOnce(&Record, Style) -> Shown,
+) -> Result<Exit, Failure> {
+    if let Some(run) = hosts.filter(|run| !run.hosts.is_first()) {
+        return follow(run, node, gauge);
+    }
     if common.against == Some(Against::List) {
         output::show(&nodegauge_published::list());
         return Ok(Exit::Success);
@@ -208,14 +251,16 @@ pub(crate) fn conduct(
         expectation.refusal(figures).map_or(Ok(()), Err)?;
     }
     let session = Session::begin(common)?;
+    let exclude = hosts.and_then(|run| run.exclude_file).map(Sink::from);
+    exclude.as_ref().map_or(Ok(()), Sink::check)?;
     let mut findings = nodegauge_machine::examine(&node.topology, &SysRoot::live(), &node.machine);
     let command = std::env::args().nth(1).filter(|word| !word.starts_with('-'));
     let command = command.as_deref().unwrap_or("run");
     let mut progress = Progress::new(common.quiet, session.signals.clone(), command, common.budget);
-    let watch = LedgerWatch::begin(&node.root);
-    let measured = gauge(&node, &mut progress);
-    let mut found = Outcome::of_run(measured, &progress)?;
-    let ledger = watch.end(&mut found, &gauges::GAUGES);
+    let (mut found, ledger) = match hosts {
+        Some(run) => on_all_hosts(run, &node, &mut progress, gauge)?,
+        None => watched(&node, &mut progress, gauge)?,
+    };
     progress.finish();
     nodegauge_published::add_to(&mut found, &node.machine, common.against.as_ref());
     let skipped = nodegauge_toolchain::skipped_folders(|name| std::env::var_os(name));
@@ -235,6 +280,9 @@ pub(crate) fn conduct(
     };
     let shown = show(&record, output::style());
     let (ended, mut failures) = session.end(common, &record, shown, &found.details);
+    if let Some(sink) = exclude {
+        failures.extend(sink.write(&slow_hosts(&record)).err());
+    }
     // The reason for an early end is printed below the results measured until then.
     if ended != Exit::Success && ended != Exit::Unmet {
         found.failure = None;
@@ -243,6 +291,76 @@ pub(crate) fn conduct(
     let Some(last) = failures.pop() else { return Ok(ended) };
     failures.iter().for_each(|failure| output::error(&failure.to_string()));
     Err(last)
+}
+
+/// Measures this host and reads its counters of hardware errors before and after the measurement.
+fn watched(
+    node: &Site,
+    progress: &mut Progress,
+    gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
+) -> Result<(Outcome, Ledger), Failure> {
+    let watch = LedgerWatch::begin(&node.root);
+    let measured = gauge(node, progress);
+    let mut found = Outcome::of_run(measured, progress)?;
+    let ledger = watch.end(&mut found, &gauges::GAUGES);
+    Ok((found, ledger))
+}
+
+/// Measures all hosts of a run at the same time, this one included, and merges their results.
+fn on_all_hosts(
+    run: &HostsRun<'_>,
+    node: &Site,
+    progress: &mut Progress,
+    gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
+) -> Result<(Outcome, Ledger), Failure> {
+    let hosts = run.hosts;
+    progress.phase(&format!("waiting for {} hosts", hosts.names().len()));
+    hosts.start(&|| progress.interrupted())?;
+    let started = Instant::now();
+    let own = watched(node, progress, gauge);
+    progress.phase("collecting the results of all hosts");
+    let others = hosts.collect(started.elapsed(), &|| progress.interrupted())?;
+    if let (Err(why), true) = (&own, others.iter().all(|(_, result)| result.is_err())) {
+        return Err(why.clone());
+    }
+    let (own, ledger) = match own {
+        Ok((found, ledger)) => {
+            (Ok(HostReport::new(node.machine.clone(), Vec::new(), found)), ledger)
+        }
+        Err(why) => (Err(why), LedgerWatch::begin(&node.root).end(&mut Outcome::default(), &[])),
+    };
+    let first = (hosts.name().to_owned(), own);
+    let mut found = merged(std::iter::once(first).chain(others).collect());
+    found.notices.extend(hosts.notices().iter().cloned());
+    Ok((found, ledger))
+}
+
+/// Measures this host for the leader of the first host; returns the exit code that it sends.
+fn follow(
+    run: &HostsRun<'_>,
+    node: Site,
+    gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
+) -> Result<Exit, Failure> {
+    let signals = Signals::listen()
+        .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
+    let findings = nodegauge_machine::examine(&node.topology, &SysRoot::live(), &node.machine);
+    if let Some(code) = run.hosts.await_start()? {
+        return Ok(Exit::Told(code));
+    }
+    let is_quiet = true;
+    let mut progress = Progress::new(is_quiet, signals, "", None);
+    let found = watched(&node, &mut progress, gauge);
+    let report = found.map(|(found, _)| HostReport::new(node.machine, findings, found));
+    Ok(Exit::Told(run.hosts.report(report)?))
+}
+
+/// Returns the slow hosts of a run and those without a figure, one per line.
+fn slow_hosts(record: &Record) -> String {
+    let registry = gauges::registry();
+    let gauge = record.measurements.first().map(|m| m.gauge.as_str()).unwrap_or_default();
+    let ranking = HostRanking::of(record, gauge, &registry);
+    let slow = ranking.map(|ranking| ranking.slow()).unwrap_or_default();
+    slow.iter().map(|name| format!("{name}\n")).collect()
 }
 
 impl Session {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 nodegauge_measure::config! {
     /// Placement of threads.
-    pub struct ThreadsConfig {
+    pub struct ThreadsConfig including of: shared::HostConfig {
         threads: shared::threads;
         bind: shared::bind;
         cpus: shared::cpus;
@@ -98,6 +98,7 @@ impl ThreadsConfig {
         let threads = placement.threads.iter();
         let cpus = threads.map(|thread| thread.cpus.iter().map(|cpu| cpu.0).collect());
         Self {
+            of: shared::HostConfig::default(),
             threads: Some(placement.threads.len() as u64),
             bind: Some(placement.bind.to_string()),
             cpus: (placement.bind != Bind::None).then(|| cpus.collect()),

@@ -7,7 +7,7 @@ use nodegauge_measure::keys::shared;
 config! {
     /// Configuration of figures of `memory ladder`, `latency`, `matrix`, `loaded` and `mix`, and of the
     /// bandwidths and kernels of `roofline`.
-    pub struct CurveConfig {
+    pub struct CurveConfig including of: shared::HostConfig {
         engine: shared::engine;
         threads: shared::threads;
         places: shared::places;

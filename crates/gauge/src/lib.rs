@@ -7,6 +7,7 @@
 //! measures processors; a gauge can also measure a device with its own memory and queues.
 #![forbid(unsafe_code)]
 
+pub mod hosts;
 pub mod ledger;
 pub mod roofline;
 mod shares;
@@ -168,7 +169,10 @@ impl<'r> Headline<'r> {
         rank: impl Fn(&Measurement) -> Option<K>,
     ) -> Self {
         let own = record.measurements.iter();
-        let own = own.filter(|m| m.gauge == gauge && m.value.is_some() && !m.is_published());
+        // Of a run on several hosts, only the first is described.
+        let host = record.measurements.iter().find_map(Measurement::host);
+        let is_own = |m: &&Measurement| m.host() == host && !m.is_published();
+        let own = own.filter(|m| m.gauge == gauge && m.value.is_some() && is_own(m));
         let ranked = own.filter_map(|m| Some((rank(m)?, m)));
         let last = ranked.reduce(|best, next| if next.0 >= best.0 { next } else { best });
         Self { title, what, figure: last.map(|(_, m)| m) }

@@ -14,7 +14,7 @@ const LATEST: usize = 20;
 
 impl Store {
     /// Returns the newest complete runs on `host` that measured `test`, or the figure `name` of that test, newest
-    /// first. Each record contains only the valid and suspect figures that the run itself measured. Runs from another
+    /// first. Each record contains only the valid and suspect figures that the run itself measured on this host. Runs from another
     /// history, published figures, and output of other programs are left out.
     ///
     /// # Errors
@@ -42,6 +42,7 @@ impl Store {
         };
         let own = |id: &String| {
             let mut record = self.record(id)?;
+            record.keep_own_host();
             record.measurements.retain(|m| {
                 m.category != Category::Reference && m.validity.status != Status::Invalid
             });
@@ -77,7 +78,8 @@ impl Store {
         let host = host.map(str::to_owned);
         let latest = RunFilter { limit: Some(LATEST), host, own: true, ..RunFilter::default() };
         let ids = self.ids(&latest)?;
-        let runs: Vec<Record> = ids.into_iter().filter_map(|id| self.find(&id).ok()).collect();
+        let mut runs: Vec<Record> = ids.into_iter().filter_map(|id| self.find(&id).ok()).collect();
+        runs.iter_mut().for_each(Record::keep_own_host);
         let figures = runs.iter().flat_map(|run| &run.measurements);
         Ok(SavedTrips::of(figures.filter(|m| m.category == Category::Variant)))
     }

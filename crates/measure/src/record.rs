@@ -80,6 +80,27 @@ impl Record {
         let started = humantime::parse_rfc3339_weak(&self.started).ok()?;
         Some(Seconds(started.duration_since(UNIX_EPOCH).ok()?.as_secs_f64()))
     }
+
+    /// Returns the hosts of a run on several hosts, in the order of their ranks; empty for a run on one host. The field
+    /// `machine` describes the first.
+    pub fn hosts(&self) -> Vec<&str> {
+        let mut hosts: Vec<&str> = Vec::new();
+        for host in self.measurements.iter().filter_map(Measurement::host) {
+            if !hosts.contains(&host) {
+                hosts.push(host);
+            }
+        }
+        hosts
+    }
+
+    /// Keeps only the figures of the machine that the record describes: of a run on several hosts, those of the first
+    /// host.
+    pub fn keep_own_host(&mut self) {
+        let first = self.measurements.iter().find_map(Measurement::host).map(str::to_owned);
+        if let Some(first) = first {
+            self.measurements.retain(|m| m.host() == Some(&first) || m.is_published());
+        }
+    }
 }
 
 /// Parses a record from JSON. The error for a newer schema contains the name of that schema.

@@ -19,7 +19,7 @@ config! {
         /// CPUs of each rank.
         places: shared::places;
         /// Host of each rank, where they are on several.
-        hosts: Vec<String> = Setting "hosts";
+        hosts: shared::hosts;
         /// The ranks of the pair, where every pair has figures of its own.
         ranks: shared::ranks as Observation of Vec<PairRank> = "ranks of messages have hosts";
         /// Ranks that were started together.

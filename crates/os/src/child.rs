@@ -386,6 +386,25 @@ impl KillOnDrop {
         self.0.id()
     }
 
+    /// Takes the pipe to the standard input of the child; `None` if there is none.
+    pub fn take_stdin(&mut self) -> Option<std::process::ChildStdin> {
+        self.0.stdin.take()
+    }
+
+    /// Takes the pipe from the standard output of the child; `None` if there is none.
+    pub fn take_stdout(&mut self) -> Option<std::process::ChildStdout> {
+        self.0.stdout.take()
+    }
+
+    /// Asks the child to end, with SIGTERM.
+    pub fn terminate(&mut self) {
+        // A child that has been reaped has no number any more.
+        if let (Ok(None), child) = (self.0.try_wait(), Pid::from_child(&self.0)) {
+            // An error means that the child has ended.
+            let _ = kill_process(child, Signal::TERM);
+        }
+    }
+
     /// Waits for the end of the child. Returns `None` if the child is still running after `timeout`.
     pub fn wait_within(&mut self, timeout: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + timeout;

@@ -175,6 +175,43 @@ impl Started {
         })
     }
 
+    /// Returns the tasks of a Slurm step on this node as a job of their own; `node` is the name of the node. Returns
+    /// `None` outside of a step.
+    pub fn slurm_tasks_of_node(node: &str) -> Option<Self> {
+        Self::read_slurm_node(node, |name| std::env::var(name).ok())
+    }
+
+    fn read_slurm_node(node: &str, lookup: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let number = number_of(&lookup);
+        let ranks = tasks_of_node(&lookup("SLURM_STEP_TASKS_PER_NODE")?, number("SLURM_NODEID")?)?;
+        let ids = ["SLURM_JOB_ID", "SLURM_STEP_ID"];
+        let job = ids.map(|name| lookup(name).unwrap_or_default()).join("/");
+        let rank = number("SLURM_LOCALID")?;
+        let whole = Self { launcher: SLURM, rank, ranks, here: Some(ranks), job };
+        Some(whole.on_host(node, rank, ranks))
+    }
+
+    /// Returns the number of tasks on each node of this Slurm step, in the order of the nodes; `None` if srun has not
+    /// started this process.
+    pub fn slurm_tasks(&self) -> Option<Vec<u32>> {
+        let text = std::env::var("SLURM_STEP_TASKS_PER_NODE").ok()?;
+        (self.launcher == SLURM).then(|| tasks_per_node(&text))?
+    }
+
+    /// True if an MPI can be initialised in this process: an MPI launcher has started it, or srun with a process manager
+    /// interface.
+    pub fn has_mpi(&self) -> bool {
+        let is_set = |name: &&str| std::env::var_os(name).is_some();
+        self.launcher != SLURM || ["PMIX_RANK", "PMI_FD"].iter().any(is_set)
+    }
+
+    /// Returns the ranks of this job on the host `host` as a job of their own, in which this process has the number
+    /// `rank`.
+    pub fn on_host(&self, host: &str, rank: u32, ranks: u32) -> Self {
+        let job = format!("{}/{host}", self.job);
+        Self { launcher: self.launcher, rank, ranks, here: Some(ranks), job }
+    }
+
     /// Returns a name of the job for files: letters, digits, hyphens and points.
     pub fn file_name(&self) -> String {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
@@ -197,6 +234,25 @@ impl Started {
         let words = format!("{}/{}{proxy}/{}", self.launcher, self.job, self.ranks);
         format!("nodegauge-{}-{:016x}", nodegauge_os::effective_user(), digest(&words))
     }
+}
+
+/// Returns the number of tasks on each node from Slurm's form: `2(x3),1`. Returns `None` if the text has another form.
+fn tasks_per_node(text: &str) -> Option<Vec<u32>> {
+    let mut all = Vec::new();
+    for part in text.trim().split(',') {
+        let (count, times) = match part.split_once("(x") {
+            Some((count, times)) => (count, times.strip_suffix(')')?.parse().ok()?),
+            None => (part, 1),
+        };
+        let count: u32 = count.parse().ok()?;
+        all.extend(std::iter::repeat_n(count, usize::min(times, 1 << 20)));
+    }
+    Some(all)
+}
+
+/// Returns the number of tasks on one node.
+fn tasks_of_node(text: &str, node: u32) -> Option<u32> {
+    tasks_per_node(text)?.get(node as usize).copied()
 }
 
 /// Returns the topology with only these CPUs allowed.
@@ -335,6 +391,29 @@ mod tests {
         let name = std::fs::read_to_string(format!("/proc/{parent}/comm")).unwrap();
         assert_eq!(ancestor(name.trim()), Some(parent));
         assert_eq!(ancestor("no such program"), None);
+    }
+
+    #[test]
+    fn tasks_of_a_node_are_a_job_of_their_own() {
+        assert_eq!(tasks_per_node("2(x3),1"), Some(vec![2, 2, 2, 1]));
+        assert_eq!(tasks_per_node("4"), Some(vec![4]));
+        assert_eq!(tasks_per_node("2(y3)"), None);
+        let of = |node: &str, id: &str| {
+            let variables = [
+                ("SLURM_STEP_TASKS_PER_NODE", "2,1"),
+                ("SLURM_NODEID", id),
+                ("SLURM_LOCALID", "0"),
+                ("SLURM_STEP_ID", "3"),
+            ];
+            let lookup = |name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, text)| (*text).to_owned())
+            };
+            Started::read_slurm_node(node, lookup).unwrap()
+        };
+        let [first, second] = [of("n1", "0"), of("n2", "1")];
+        assert_eq!((first.ranks, second.ranks), (2, 1));
+        assert_ne!(first.socket_name(), second.socket_name());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::compare::cut;
 pub use crate::head::command;
 use crate::{Conditions, card, head, machine, topology};
 use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone};
-use nodegauge_gauge::{Detail, Gauge};
+use nodegauge_gauge::{Detail, Gauge, hosts};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::quantity::counted;
@@ -33,7 +33,7 @@ pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
 
 /// Returns the page that the command of one gauge shows. This page does not contain the start time and the host.
 pub fn own(record: &Record, gauge: &dyn Gauge) -> Page {
-    let page = Page { sections: gauge.view(record, Detail::Full), ..Page::default() };
+    let page = Page { sections: sections(record, gauge, Detail::Full), ..Page::default() };
     ended(page, record, true)
 }
 
@@ -210,6 +210,21 @@ fn labels(record: &Record) -> Vec<String> {
     record.labels.iter().map(|(key, value)| format!("{key}={value}")).collect()
 }
 
+/// Returns the sections of a gauge. Those of a run on several hosts begin with the ranking of the hosts; the others then
+/// describe the first host.
+fn sections(record: &Record, gauge: &dyn Gauge, detail: Detail) -> Vec<Section> {
+    let registry = Registry::new(gauge.kinds());
+    let Some(ranking) = hosts::section(record, gauge.name(), &registry) else {
+        return gauge.view(record, detail);
+    };
+    let mut first = record.clone();
+    first.keep_own_host();
+    let of_first = gauge.view(&first, detail);
+    // STREAM and the memory curves share one gauge name; a gauge that has not measured has no view.
+    let ranking = Some(ranking).filter(|_| !of_first.is_empty());
+    ranking.into_iter().chain(of_first).collect()
+}
+
 fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     let host = record.machine.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
     let heading =
@@ -220,7 +235,7 @@ fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     let asked = (!record.command.is_empty()).then(|| Note::new("command", command(record)));
     node.blocks.splice(0..0, asked.into_iter().chain(trusted).map(Block::Note));
     findings(&record.findings, &mut node);
-    let parts = gauges.iter().flat_map(|gauge| gauge.view(record, detail));
+    let parts = gauges.iter().flat_map(|gauge| sections(record, *gauge, detail));
     Page { heading, head, sections: std::iter::once(node).chain(parts).collect() }
 }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 config! {
     /// Configuration of figures of STREAM's kernels: native loops, what compilers made of them, and
     /// stream.c itself.
-    pub struct StreamConfig {
+    pub struct StreamConfig including of: shared::HostConfig {
         /// Origin of the loops: `native`, `compiled`, or a program such as `stream.c`.
         engine: shared::engine;
         engine_version: shared::engine_version;

@@ -5,7 +5,7 @@
 //! at a barrier in shared memory. Each gauge defines its requests and responses with [`Protocol`].
 
 mod coordinator;
-mod link;
+pub(crate) mod link;
 mod protocol;
 mod serve;
 
@@ -25,7 +25,7 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 const JOIN_VARIABLE: &str = "NODEGAUGE_JOIN_SECONDS";
 
 /// Returns the timeout for the connection of all ranks.
-fn join_timeout() -> Result<Duration, Failure> {
+pub(crate) fn join_timeout() -> Result<Duration, Failure> {
     let Ok(text) = std::env::var(JOIN_VARIABLE) else { return Ok(JOIN_TIMEOUT) };
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),

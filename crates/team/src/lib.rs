@@ -6,6 +6,7 @@
 //! measured. [`workers`] runs the same jobs in ranks, i.e. in other processes.
 
 pub mod core_to_core;
+pub mod hosts;
 mod interrupt;
 pub mod launched;
 pub mod mpi;

@@ -7,8 +7,8 @@ use crate::timed::{Laps, Timed};
 use crate::{Member, MemberBarrier};
 use nodegauge_measure::Failure;
 use nodegauge_measure::interference::stolen_ticks;
-use nodegauge_os::SharedLibrary;
 use nodegauge_os::mpi_abi::{self as abi, MpiAbi, MpiHandle, MpiHandleValue};
+use nodegauge_os::{SharedLibrary, monotonic_nanos};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
@@ -37,6 +37,7 @@ type Initialise = unsafe extern "C" fn(*mut c_int, *mut c_void, c_int, *mut c_in
 type Own = unsafe extern "C" fn(Handle, *mut c_int) -> Code;
 type Version = unsafe extern "C" fn(*mut c_char, *mut c_int) -> Code;
 type Finalise = unsafe extern "C" fn() -> Code;
+type Abort = unsafe extern "C" fn(Handle, c_int) -> Code;
 
 /// Buffer size for an `MPI_Status`, sufficient for all binary interfaces, bytes.
 const STATUS: usize = 64;
@@ -46,6 +47,8 @@ const HALO: c_int = 1;
 const WORDS: c_int = 2;
 /// Interval between two checks for a message; between the checks, the rank sleeps.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// Number of round trips by which the offset of a clock is determined; the shortest counts.
+const CLOCK_ROUNDS: usize = 10;
 
 thread_local! {
     /// True in the thread that has initialised MPI; no other thread may call MPI.
@@ -61,7 +64,31 @@ pub struct World {
     pub count: usize,
     /// Name and version of the library: `Open MPI v4.1.4`, `MPICH 4.0.2`.
     pub name: String,
+    /// Hosts of the ranks, when they are known.
+    hosts: OnceLock<WorldHosts>,
     calls: Calls,
+}
+
+/// Hosts of the ranks of an MPI job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorldHosts {
+    /// Names of the hosts, in the order of their first ranks.
+    pub names: Vec<String>,
+    /// Index of the host of each rank.
+    pub of_ranks: Vec<usize>,
+}
+
+impl WorldHosts {
+    /// Returns the ranks on other hosts than that of rank 0, which have other clocks.
+    fn elsewhere(&self) -> impl Iterator<Item = usize> {
+        let of_ranks = self.of_ranks.iter().enumerate();
+        of_ranks.filter(|(_, host)| **host > 0).map(|(rank, _)| rank)
+    }
+
+    /// Returns the number of ranks on the host of rank 0.
+    pub fn first(&self) -> usize {
+        self.of_ranks.iter().filter(|host| **host == 0).count()
+    }
 }
 
 #[derive(Debug)]
@@ -82,6 +109,7 @@ struct Calls {
     count: Count,
     reduce: Reduce,
     finalise: Finalise,
+    abort: Abort,
     _library: SharedLibrary,
 }
 
@@ -194,6 +222,7 @@ impl World {
                 count: call!("MPI_Get_count"),
                 reduce: call!("MPI_Allreduce"),
                 finalise: call!("MPI_Finalize"),
+                abort: call!("MPI_Abort"),
                 _library: library,
             };
             let (mut provided, mut rank, mut count, mut length) = (0, 0, 0, 0);
@@ -215,7 +244,13 @@ impl World {
             version(said.as_mut_ptr().cast(), &raw mut length);
             said.truncate(length.max(0) as usize);
             let name = name_of(&String::from_utf8_lossy(&said));
-            Ok(Self { rank: rank as usize, count: count as usize, name, calls })
+            Ok(Self {
+                rank: rank as usize,
+                count: count as usize,
+                name,
+                hosts: OnceLock::new(),
+                calls,
+            })
         }
     }
 
@@ -282,6 +317,16 @@ impl World {
 
     /// Waits for bytes from another rank. While it waits, the core is available to other ranks.
     pub fn hear(&self, rank: usize) -> Vec<u8> {
+        loop {
+            match self.poll(rank) {
+                Some(words) => return words,
+                None => std::thread::sleep(LOOK_EVERY),
+            }
+        }
+    }
+
+    /// Returns bytes that another rank has sent; `None` if none have arrived.
+    pub fn poll(&self, rank: usize) -> Option<Vec<u8>> {
         let calls = self.calls();
         let mut status = [0_u64; STATUS / 8];
         let (mut there, mut length, rank) = (0, 0, rank as c_int);
@@ -289,18 +334,68 @@ impl World {
         // interface, and for the message.
         unsafe {
             let status = status.as_mut_ptr().cast();
-            loop {
-                (calls.probe)(rank, WORDS, calls.world, &raw mut there, status);
-                if there != 0 {
-                    break;
-                }
-                std::thread::sleep(LOOK_EVERY);
+            (calls.probe)(rank, WORDS, calls.world, &raw mut there, status);
+            if there == 0 {
+                return None;
             }
             (calls.count)(status, calls.byte, &raw mut length);
             let mut words = vec![0_u8; length.max(0) as usize];
             let at = words.as_mut_ptr().cast();
             (calls.receive)(at, length, calls.byte, rank, WORDS, calls.world, status);
-            words
+            Some(words)
+        }
+    }
+
+    /// Sets the hosts of the ranks. All ranks must call this function, with the same hosts.
+    pub fn set_hosts(&self, hosts: WorldHosts) {
+        // The hosts of a job do not change.
+        let _ = self.hosts.set(hosts);
+    }
+
+    /// Returns the hosts of the ranks, if they are on several hosts.
+    pub fn hosts(&self) -> Option<&WorldHosts> {
+        self.hosts.get().filter(|hosts| hosts.names.len() > 1)
+    }
+
+    /// Returns the time by which the clock of rank 0 is ahead of the clock of this rank, nanoseconds; 0 on the host of
+    /// rank 0. All ranks must call this function.
+    ///
+    /// A rank asks for the time of rank 0, which is assumed to have read its clock in the middle of the round trip.
+    pub fn clock_offset(&self) -> i64 {
+        let Some(hosts) = self.hosts() else { return 0 };
+        if self.rank == 0 {
+            for rank in hosts.elsewhere() {
+                for _ in 0..CLOCK_ROUNDS {
+                    self.await_words(rank);
+                    self.say(rank, &monotonic_nanos().to_le_bytes());
+                }
+            }
+            return 0;
+        }
+        if hosts.of_ranks[self.rank] == 0 {
+            return 0;
+        }
+        let mut shortest = (u64::MAX, 0);
+        for _ in 0..CLOCK_ROUNDS {
+            let asked = monotonic_nanos();
+            self.say(0, &[0]);
+            let words = self.await_words(0);
+            let trip = monotonic_nanos() - asked;
+            let Ok(theirs) = words.try_into().map(u64::from_le_bytes) else { continue };
+            if trip < shortest.0 {
+                shortest = (trip, theirs as i64 - (asked + trip / 2) as i64);
+            }
+        }
+        shortest.1
+    }
+
+    /// Waits for bytes from another rank like [`World::hear`], without sleep.
+    fn await_words(&self, rank: usize) -> Vec<u8> {
+        loop {
+            match self.poll(rank) {
+                Some(words) => return words,
+                None => std::thread::yield_now(),
+            }
         }
     }
 
@@ -334,6 +429,13 @@ impl World {
         std::iter::once(Ok(own)).chain(others).collect::<Result<_, _>>().map(Some)
     }
 
+    /// Asks the launcher to end all ranks, with this exit code. The function is for jobs in which a rank does not
+    /// respond, so that [`World::leave`] would wait forever.
+    pub fn abort(&self, code: u8) {
+        // SAFETY: MPI was initialised by this thread.
+        unsafe { (self.calls().abort)(self.calls().world, code.into()) };
+    }
+
     /// Finalises MPI in this process. All ranks must call this function.
     pub fn leave(&self) {
         // SAFETY: MPI was initialised by this thread. No MPI function is called afterwards.
@@ -358,17 +460,26 @@ pub fn timed<T: Serialize + DeserializeOwned>(
     job: impl FnOnce(&Member<'_>, &mut Laps<'_>) -> T,
 ) -> Result<Option<Timed<T>>, Failure> {
     let World { rank, count, .. } = *world;
+    let ahead = world.clock_offset();
     let member = Member { index: rank, count, barrier: MemberBarrier::World(world) };
     let stolen = stolen_ticks();
     let mut laps = Laps::new(&member);
     let made = job(&member, &mut laps);
-    let all = world.gather((made, laps.into_inner()))?;
+    let laps = laps.into_inner().into_iter().map(|lap| Some(lap?.shifted(ahead)));
+    let all = world.gather((made, laps.collect()))?;
     Ok(all.map(|all| Timed::of(all, stolen)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_ranks_of_other_hosts_have_other_clocks() {
+        let names = ["a", "b"].map(str::to_owned).to_vec();
+        let hosts = WorldHosts { names, of_ranks: vec![0, 1, 0, 1] };
+        assert_eq!((hosts.elsewhere().collect::<Vec<_>>(), hosts.first()), (vec![1, 3], 2));
+    }
 
     #[test]
     fn libraries_are_named_as_people_know_them() {

@@ -75,6 +75,17 @@ pub(crate) struct Lap {
     wall_nanos: u64,
 }
 
+impl Lap {
+    /// Returns the lap on a clock that is `nanos` ahead of the clock that timed it.
+    pub(crate) fn shifted(self, nanos: i64) -> Self {
+        let (start, end) = self.span;
+        Self {
+            span: (start.saturating_add_signed(nanos), end.saturating_add_signed(nanos)),
+            ..self
+        }
+    }
+}
+
 impl<'a> Laps<'a> {
     /// Creates an empty list of laps.
     pub(crate) fn new(member: &'a Member<'a>) -> Self {

@@ -34,7 +34,7 @@
 //! No thread or process is started, no memory is allocated and nothing is sent while a part is timed.
 
 use crate::core_to_core::{SharedLines, round_trip};
-use crate::mpi::{self, World};
+use crate::mpi::{self, World, WorldHosts};
 use crate::{Interrupt, Laps, Member, Team, TeamError, Timed, ranks};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::quantity::counted;
@@ -108,6 +108,14 @@ impl Workers {
     pub fn transport(&self) -> Option<String> {
         match self {
             Self::Mpi(_, world) => Some(world.name.clone()),
+            Self::Threads(_) | Self::Ranks(_) => None,
+        }
+    }
+
+    /// Returns the hosts of the workers, if they are on several hosts.
+    pub fn hosts(&self) -> Option<&WorldHosts> {
+        match self {
+            Self::Mpi(_, world) => world.hosts(),
             Self::Threads(_) | Self::Ranks(_) => None,
         }
     }

@@ -9,6 +9,7 @@ mod current_folder;
 mod device_drivers;
 mod examples;
 mod fleet;
+mod hosts;
 mod hpl_real;
 pub mod io_faults;
 mod io_reference;

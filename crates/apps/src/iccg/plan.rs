@@ -279,7 +279,13 @@ impl IccgRun<'_> {
             return Ok((None, Some(Notice::new(NoticeId::LeftOut, GAUGE, text))));
         }
         observer.phase("counting iterations in natural order");
-        let threads = [Workers::Threads(self.cells[0].swept.workers.together())];
+        // Of ranks on several hosts, those of this host count, on any CPUs: the numbers of CPUs of other hosts mean
+        // nothing here.
+        let workers = &self.cells[0].swept.workers;
+        let threads = [match workers.hosts() {
+            Some(hosts) => Workers::unbound_threads(hosts.first()),
+            None => Workers::Threads(workers.together()),
+        }];
         let mut pool = WorkerPool::start(&threads)?;
         let loops = Some(Loops { storage: Storage::Bcsr, ..last.loops });
         let Self { size, options, .. } = *self;

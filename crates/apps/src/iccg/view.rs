@@ -45,7 +45,11 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         section.note_if("storage", storage(config));
         section.note_if(
             "halo",
-            config.halo_by.as_ref().map(|mpi| format!("exchange and sums by {mpi}")),
+            config.halo_by.as_ref().map(|mpi| {
+                let hosts = config.on.of.hosts.as_ref().map(|hosts| hosts.join(", "));
+                let between = hosts.map(|hosts| format!(" between {hosts}")).unwrap_or_default();
+                format!("exchange and sums by {mpi}{between}")
+            }),
         );
         section.note_if("memory", memory(config));
         section.note(

@@ -1,6 +1,6 @@
 //! The arguments of `hpl`.
 
-use super::{Common, PlacementArgs};
+use super::{Common, HostsArgs, PlacementArgs};
 use clap::Args as ClapArgs;
 use nodegauge_machine::TopologySource;
 use nodegauge_measure::{Bytes, FlopsPerSec};
@@ -56,6 +56,8 @@ pub(crate) struct HplArgs {
     pub(crate) real: RealArgs,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
+    #[command(flatten)]
+    pub(crate) on_hosts: HostsArgs,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -3,7 +3,7 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::{Choice, Common, PlacementArgs, fraction, or_auto};
+use super::{Choice, Common, HostsArgs, PlacementArgs, fraction, or_auto};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_arena::RequestedPages;
 use nodegauge_curves::{ChaseOrder, Locality};
@@ -15,7 +15,7 @@ pub(crate) enum MemoryCommand {
     /// Bandwidth of read, write, copy and triad by working set, through all caches
     Ladder(CurveArgs),
     /// Idle latency by working set, on base pages and huge pages
-    Latency(ChaseArgs),
+    Latency(LatencyArgs),
     /// Bandwidth and latency between NUMA nodes, and of a cache line between CPUs
     Matrix(MatrixArgs),
     /// Latency of one thread under increasing read load from the others
@@ -67,6 +67,15 @@ impl OrderArgs {
     pub(crate) fn order(self) -> ChaseOrder {
         ChaseOrder { stride: self.stride as usize, locality: self.locality }
     }
+}
+
+/// Arguments of `memory latency`.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct LatencyArgs {
+    #[command(flatten)]
+    pub(crate) chase: ChaseArgs,
+    #[command(flatten)]
+    pub(crate) hosts: HostsArgs,
 }
 
 /// Arguments of `memory latency` and `memory loaded`.

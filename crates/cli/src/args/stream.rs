@@ -5,7 +5,7 @@
 
 use super::device::OnDeviceArgs;
 use super::ranks::{RANKS, RankArgs};
-use super::{ArrayArgs, Common, PlacementArgs};
+use super::{ArrayArgs, Common, HostsArgs, PlacementArgs};
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use nodegauge_stream::StreamRequest;
@@ -38,6 +38,8 @@ pub(crate) struct StreamArgs {
     pub(crate) compilers: CompilerArgs,
     #[command(flatten)]
     pub(crate) table: TableArgs,
+    #[command(flatten)]
+    pub(crate) hosts: HostsArgs,
     #[command(flatten)]
     pub(crate) common: Common,
 }

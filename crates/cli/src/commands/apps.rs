@@ -19,9 +19,12 @@ use nodegauge_placement::Started;
 pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
     match (command, Started::own()) {
         (AppsCommand::Iccg(args), Some(started)) => {
-            mpi::join(&started, |ranks| iccg(args, Some(ranks)))
+            mpi::join(&started, &mpi::ICCG, |ranks| iccg(args, Some(ranks)))
         }
-        (_, Some(started)) => {
+        (AppsCommand::Trapezoid(args), Some(started)) => {
+            mpi::join(&started, &mpi::TRAPEZOID, |ranks| trapezoid(args, Some(ranks)))
+        }
+        (AppsCommand::Hpcg(_), Some(started)) => {
             let refusal = Failure::usage(format!(
                 "{}, but this application starts ranks itself",
                 started.in_words(),
@@ -29,7 +32,7 @@ pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
             .hint(format!("start one process with --ranks {}", started.ranks));
             launched::once(&started, refusal)
         }
-        (AppsCommand::Trapezoid(args), None) => trapezoid(args),
+        (AppsCommand::Trapezoid(args), None) => trapezoid(args, None),
         (AppsCommand::Iccg(args), None) => iccg(args, None),
         (AppsCommand::Hpcg(args), None) => hpcg(args),
     }
@@ -50,7 +53,7 @@ fn workers(
     }
 }
 
-fn trapezoid(args: &TrapezoidArgs) -> Result<Exit, Failure> {
+fn trapezoid(args: &TrapezoidArgs, joined: Option<&MpiRanks>) -> Result<Exit, Failure> {
     let site = session::site(&args.common)?;
     let options = TrapezoidOptions {
         points: match args.points.as_slice() {
@@ -60,7 +63,8 @@ fn trapezoid(args: &TrapezoidArgs) -> Result<Exit, Failure> {
         budget: args.common.budget,
         samples: args.common.samples.map(|n| n as usize),
     };
-    let plan = TrapezoidPlan::new(&site, &workers(&args.placement, &args.ranks, None), options)?;
+    let requested = workers(&args.placement, &args.ranks, None);
+    let plan = TrapezoidPlan::new(&site, &requested, joined, options)?;
     session::conduct_plan(&args.common, site, Box::new(plan), &Apps)
 }
 

@@ -2,14 +2,33 @@
 
 use crate::args::hpl::HplArgs;
 use crate::failure::{Exit, Failure};
+use crate::launched;
 use crate::output::{self, Sink};
-use crate::session::{self, Shown};
+use crate::session::{self, HostsRun, Shown};
 use nodegauge_compute::options::ReferenceOptions;
 use nodegauge_compute::{ComputeGauge, HplPlan, HplRequest, plan_for_memory, view};
 use nodegauge_gauge::{Planned, Site};
 use nodegauge_measure::Fraction;
 
 pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
+    let exclude_file = args.on_hosts.exclude_file.as_deref();
+    match launched::on_several_hosts().filter(|_| !is_planned(args)) {
+        Some(job) => {
+            let measure = |run: &HostsRun<'_>| match &args.real.xhpl {
+                Some(_) => Err(Failure::usage("--xhpl starts ranks itself")
+                    .hint("start one process with --hosts, or leave out --xhpl")),
+                None => measure(args, Some(run)),
+            };
+            launched::one_process_per_host(&job, exclude_file, measure)
+        }
+        None => {
+            launched::refuse_exclude_file(exclude_file)?;
+            measure(args, None)
+        }
+    }
+}
+
+fn measure(args: &HplArgs, hosts: Option<&HostsRun<'_>>) -> Result<Exit, Failure> {
     let site = site(args)?;
     let plan = plan(args, &site)?;
     if args.plan {
@@ -23,7 +42,8 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Success);
     }
     let figures = plan.figures(&site);
-    session::conduct(
+    session::conduct_on(
+        hosts,
         &args.common,
         site,
         &figures,

@@ -1,16 +1,31 @@
 //! Implementation of the command `nodegauge memory`.
 
 use crate::args::PlacementArgs;
-use crate::args::memory::{MemoryCommand, OrderArgs};
+use crate::args::memory::{LatencyArgs, MemoryCommand, OrderArgs};
 use crate::failure::{Exit, Failure};
-use crate::session;
+use crate::launched;
+use crate::session::{self, HostsRun};
 use nodegauge_curves::{Curve, CurveOptions, CurvePlan, Curves};
 use nodegauge_measure::Fraction;
 
 pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
+    let MemoryCommand::Latency(args) = command else { return measure(command, None) };
+    let exclude_file = args.hosts.exclude_file.as_deref();
+    match launched::on_several_hosts() {
+        Some(job) => {
+            launched::one_process_per_host(&job, exclude_file, |run| measure(command, Some(run)))
+        }
+        None => {
+            launched::refuse_exclude_file(exclude_file)?;
+            measure(command, None)
+        }
+    }
+}
+
+fn measure(command: &MemoryCommand, hosts: Option<&HostsRun<'_>>) -> Result<Exit, Failure> {
     let (curve, args, placement, order) = match command {
         MemoryCommand::Ladder(of) => (Curve::Ladder, &of.memory, Some(&of.placement), None),
-        MemoryCommand::Latency(of) => {
+        MemoryCommand::Latency(LatencyArgs { chase: of, .. }) => {
             (Curve::Latency, &of.memory, Some(&of.placement), Some(of.order))
         }
         MemoryCommand::Matrix(of) => (Curve::Matrix, &of.memory, None, Some(of.order)),
@@ -31,5 +46,5 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
         ..CurveOptions::default()
     };
     let plan = CurvePlan::of(curve, &site, &placement, options)?;
-    session::conduct_plan(&args.common, site, Box::new(plan), &Curves)
+    session::conduct_plan_on(hosts, &args.common, site, Box::new(plan), &Curves)
 }

@@ -5,8 +5,9 @@ mod ranks;
 use super::device;
 use crate::args::stream::{StreamArgs, no_sweep};
 use crate::failure::{Exit, Failure};
+use crate::launched;
 use crate::output;
-use crate::session::{self, Shown};
+use crate::session::{self, HostsRun, Shown};
 use nodegauge_kernels::STREAM;
 use nodegauge_measure::record::Record;
 use nodegauge_placement::Started;
@@ -18,18 +19,36 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     if !args.on.devices.is_empty() {
         return device::stream(args);
     }
+    let exclude_file = args.hosts.exclude_file.as_deref();
+    if let Some(job) = launched::on_several_hosts() {
+        let lead = |run: &HostsRun<'_>| match run.hosts.started() {
+            alone if alone.ranks == 1 => measure(args, None, Some(run)),
+            here => ranks::join(here.clone(), |joined| measure(args, Some(joined), Some(run))),
+        };
+        return launched::on_hosts(&job, exclude_file, lead, |hosts| ranks::serve(hosts.started()));
+    }
+    launched::refuse_exclude_file(exclude_file)?;
     match Started::own() {
-        Some(started) => ranks::join(started, |joined| measure(args, Some(joined))),
-        None => measure(args, None),
+        Some(started) => ranks::join(started, |joined| measure(args, Some(joined), None)),
+        None => measure(args, None, None),
     }
 }
 
-fn measure(args: &StreamArgs, joined: Option<&LaunchedRanks>) -> Result<Exit, Failure> {
+fn measure(
+    args: &StreamArgs,
+    joined: Option<&LaunchedRanks>,
+    hosts: Option<&HostsRun<'_>>,
+) -> Result<Exit, Failure> {
     let request = args.request();
     if let Some(source) = &request.standard {
         output::protect(source);
     }
     let mode = request.mode(joined)?;
+    if hosts.is_some() && !matches!(mode, StreamMode::Plain) {
+        return Err(Failure::usage("several hosts measure one configuration each").hint(
+            "leave out --sweep, --tune, --compiler and --standard, or start it on one host",
+        ));
+    }
     let stream = Stream { show: args.table.show.show.clone() };
     if !stream.show.is_empty() && !matches!(mode, StreamMode::Sweep(_)) {
         return Err(no_sweep());
@@ -47,7 +66,8 @@ fn measure(args: &StreamArgs, joined: Option<&LaunchedRanks>) -> Result<Exit, Fa
     let site = session::site(&args.common)?;
     let plan = request.plan(mode, &site, joined, &session::newest(&args.common.db, &site))?;
     let figures = plan.figures(&site);
-    session::conduct(
+    session::conduct_on(
+        hosts,
         &args.common,
         site,
         &figures,

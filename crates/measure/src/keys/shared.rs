@@ -1,6 +1,7 @@
 //! Keys that figures of several gauges have. Each key is declared here once; the configurations of the gauges refer to
 //! it.
 
+use crate as nodegauge_measure;
 use crate::{Fraction, Hertz, Seconds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,22 @@ crate::keys! {
     cpus: Vec<Vec<u32>> = Setting "CPUs";
     /// Share of the memory that is on the requested NUMA node, 0 to 1.
     on_node: Fraction = Observation "on node";
+}
+
+// Keys of runs on several hosts.
+crate::keys! {
+    /// Host that the figure describes, in a run on several hosts.
+    host: String = Identity "host", speaks;
+    /// Hosts of the ranks, or hosts that the figure adds up.
+    hosts: Vec<String> = Setting "hosts";
+}
+
+crate::config! {
+    /// Keys of figures that one host or several hosts together have.
+    pub struct HostConfig {
+        host: host;
+        hosts: hosts;
+    }
 }
 
 // Keys of the program that measured, and of its compiler.

@@ -356,6 +356,11 @@ impl Measurement {
         K::Value::deserialize(self.config.get(K::KEY.name)?).ok()
     }
 
+    /// Returns the host that the figure describes, in a run on several hosts.
+    pub fn host(&self) -> Option<&str> {
+        self.config.get(<shared::host as keys::SharedKey>::KEY.name)?.as_str()
+    }
+
     /// Sets the limit that the value is compared with, in the unit of the value. The value must be set before.
     pub fn limit(mut self, value: f64, basis: impl Into<String>) -> Self {
         self.limit = self.value.map(|measured| Limit {

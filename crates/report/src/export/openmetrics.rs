@@ -221,7 +221,10 @@ fn braced(labels: &Labels) -> String {
         let value = legible::escaped(value).replace('\\', "\\\\").replace('"', "\\\"");
         format!("{name}=\"{value}\"")
     };
-    let all = labels.iter().filter(|(_, value)| !value.is_empty()).map(quoted);
+    // In a run on several hosts, the host of a figure replaces that of the run.
+    let is_replaced = |at: usize| labels[at + 1..].iter().any(|(name, _)| *name == labels[at].0);
+    let shown = labels.iter().enumerate().filter(|(at, _)| !is_replaced(*at));
+    let all = shown.filter(|(_, (_, value))| !value.is_empty()).map(|(_, label)| quoted(label));
     match all.collect::<Vec<_>>().join(",") {
         all if all.is_empty() => all,
         all => format!("{{{all}}}"),

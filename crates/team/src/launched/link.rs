@@ -18,7 +18,7 @@ fn address(name: &str) -> io::Result<SocketAddr> {
 }
 
 /// Listens on the socket with this name.
-pub(super) fn listen(name: &str) -> Result<UnixListener, Failure> {
+pub(crate) fn listen(name: &str) -> Result<UnixListener, Failure> {
     let listener = address(name).and_then(|address| UnixListener::bind_addr(&address));
     let listener = listener.map_err(|cause| match cause.kind() {
         io::ErrorKind::AddrInUse => {
@@ -33,7 +33,7 @@ pub(super) fn listen(name: &str) -> Result<UnixListener, Failure> {
 }
 
 /// Accepts the next connection from a process of this user; returns `None` after the deadline.
-pub(super) fn accept(listener: &UnixListener, deadline: Instant) -> Option<UnixStream> {
+pub(crate) fn accept(listener: &UnixListener, deadline: Instant) -> Option<UnixStream> {
     loop {
         match listener.accept() {
             Ok((stream, _)) if is_own(&stream) => {
@@ -51,7 +51,7 @@ pub(super) fn accept(listener: &UnixListener, deadline: Instant) -> Option<UnixS
 }
 
 /// Connects to the socket with this name; waits until the deadline if no process listens on it.
-pub(super) fn join(name: &str, deadline: Instant) -> Option<UnixStream> {
+pub(crate) fn join(name: &str, deadline: Instant) -> Option<UnixStream> {
     let address = address(name).ok()?;
     loop {
         match UnixStream::connect_addr(&address) {

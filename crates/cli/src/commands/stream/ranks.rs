@@ -2,21 +2,21 @@
 //! measurement and prints, the other ranks follow its requests.
 
 use crate::failure::{Exit, Failure};
-use crate::launched;
 use nodegauge_placement::Started;
 use nodegauge_stream::ranks::{self, LaunchedRanks};
+
+/// Follows the requests of rank 0 on this host; returns the exit code that it sends.
+pub(super) fn serve(started: &Started) -> Result<u8, Failure> {
+    ranks::serve(&started.socket_name(), started.rank, started.ranks)
+}
 
 /// Joins the job: rank 0 runs `measure`, the other ranks serve it.
 pub(super) fn join(
     started: Started,
     measure: impl FnOnce(&LaunchedRanks) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
-    let Started { rank, ranks, .. } = started;
-    if let Some(refused) = launched::on_several_hosts(&started) {
-        return refused;
-    }
-    if rank > 0 {
-        return Ok(Exit::Told(ranks::serve(&started.socket_name(), rank, ranks)?));
+    if started.rank > 0 {
+        return Ok(Exit::Told(serve(&started)?));
     }
     let joined = LaunchedRanks::new(started)?;
     let result = measure(&joined);

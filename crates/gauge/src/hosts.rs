@@ -1,0 +1,447 @@
+//! Runs on several hosts: the outcomes of the hosts merged into one, the ranking of the hosts, and its view.
+//!
+//! A gauge measures one host and does not know the others. Each figure of a host has the key `host`; sums over hosts
+//! have the key `hosts`. The machine of the record is the first host.
+
+use crate::view::{Note, Section, Table, TableCell, Tone, grouped};
+use nodegauge_measure::keys::{Registry, SharedKey, shared};
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::{Finding, Machine, Measurement, Quoted, Record, Status, Validity};
+use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::stats::Better;
+use nodegauge_measure::{Failure, Fraction, Notice, NoticeId, Outcome, Unit, stats};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// A host is slow if its figure is worse than the median of all hosts by more than this share.
+pub const SLOW: f64 = 0.05;
+/// Maximum number of figures beside the one that ranks the hosts.
+const BESIDE: usize = 3;
+
+/// Result of one host, as it is sent to the process that collects the results.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HostReport {
+    machine: Machine,
+    measurements: Vec<Measurement>,
+    findings: Vec<Finding>,
+    notices: Vec<Notice>,
+    interrupted: bool,
+    failure: Option<Failure>,
+}
+
+impl HostReport {
+    /// Returns the result of a host from its outcome; `findings` are those of the machine.
+    pub fn new(machine: Machine, findings: Vec<Finding>, found: Outcome) -> Self {
+        Self {
+            machine,
+            findings: findings.into_iter().chain(found.findings.clone()).collect(),
+            interrupted: found.is_interrupted(),
+            measurements: found.measurements,
+            notices: found.notices,
+            failure: found.failure,
+        }
+    }
+}
+
+/// Merges the results of all hosts; the first is the host of the process that collected them. A host without result
+/// gets invalid figures with the reason, so that it is not overlooked.
+pub fn merged(hosts: Vec<(String, Result<HostReport, Failure>)>) -> Outcome {
+    let mut outcome = Outcome::default();
+    let names: Vec<String> = hosts.iter().map(|(name, _)| name.clone()).collect();
+    let reports = || hosts.iter().filter_map(|(name, result)| Some((name, result.as_ref().ok()?)));
+    let pattern: Vec<Measurement> = reports()
+        .map(|(_, report)| single(&report.measurements))
+        .max_by_key(Vec::len)
+        .unwrap_or_default();
+    outcome.notices.extend(other_kinds(&reports().collect::<Vec<_>>()));
+    for (at, (name, result)) in hosts.into_iter().enumerate() {
+        match result {
+            Ok(report) => add(&mut outcome, at, &name, report),
+            Err(why) => {
+                let reason = format!("{name}: {}", why.in_a_line());
+                outcome.notices.push(Notice::new(NoticeId::Failed, "", reason));
+                let lost = pattern.iter().map(|m| {
+                    let mut validity = Validity::valid();
+                    validity.invalid(why.reason());
+                    let empty = Measurement::new(&m.gauge, &m.test, &m.name, m.unit);
+                    of_host(empty.category(m.category).judged(validity), &name)
+                });
+                outcome.measurements.extend(lost);
+            }
+        }
+    }
+    let sums = sums(&outcome.measurements, &names);
+    outcome.measurements.extend(sums);
+    outcome
+}
+
+/// Adds the result of host number `at`.
+fn add(outcome: &mut Outcome, at: usize, name: &str, report: HostReport) {
+    let figures = report.measurements.into_iter().map(|m| of_host(m, name));
+    outcome.measurements.extend(figures);
+    let known: BTreeSet<String> = outcome.findings.iter().map(|one| one.id.clone()).collect();
+    let new = report.findings.into_iter().filter(|one| !known.contains(&one.id));
+    let named = |finding: Finding| match at {
+        0 => finding,
+        _ => Finding { text: format!("{name}: {}", finding.text), ..finding },
+    };
+    outcome.findings.extend(new.map(named));
+    // The loops and libraries that other hosts have chosen are in the configuration of their figures.
+    let is_told = |notice: &Notice| at == 0 || notice.id != NoticeId::Chosen;
+    for notice in report.notices.into_iter().filter(is_told) {
+        if !outcome.notices.iter().any(|told| told.message == notice.message) {
+            let message = match at {
+                0 => notice.message,
+                _ => format!("{name}: {}", notice.message),
+            };
+            outcome.notices.push(Notice { message, ..notice });
+        }
+    }
+    if report.interrupted {
+        outcome.stop = Some(Stop::Interrupted);
+    }
+    if let Some(failure) = report.failure {
+        outcome.failure.get_or_insert(failure.of(name));
+    }
+}
+
+/// Sets the host of a figure.
+fn of_host(mut m: Measurement, name: &str) -> Measurement {
+    m.config.insert(shared::host::KEY.name.to_owned(), name.into());
+    m
+}
+
+/// Returns the figures of which there is one per name, without published ones.
+fn single(measurements: &[Measurement]) -> Vec<Measurement> {
+    let own = measurements.iter().filter(|m| !m.is_published());
+    let groups = grouped(own, |m| (m.test.clone(), m.name.clone()));
+    groups.into_iter().filter(|(_, of)| of.len() == 1).map(|(_, of)| of[0].clone()).collect()
+}
+
+/// Reports hosts whose processor, number of processors or memory differs from that of most hosts.
+fn other_kinds(hosts: &[(&String, &HostReport)]) -> Vec<Notice> {
+    let kind_of = |machine: &Machine| {
+        let processor = &machine.processor;
+        let model = processor.model.clone().unwrap_or_else(|| "unknown processor".to_owned());
+        format!("{} x {model}, {} hardware threads", processor.sockets, processor.threads)
+    };
+    let kinds = grouped(hosts.iter(), |(_, report)| kind_of(&report.machine));
+    let Some(usual) = kinds.iter().map(|(_, of)| of.len()).max() else { return Vec::new() };
+    let usual = kinds.iter().position(|(_, of)| of.len() == usual).unwrap_or(0);
+    let others = kinds.iter().enumerate().filter(|(at, _)| *at != usual);
+    let notice = |(kind, of): &(String, Vec<&(&String, &HostReport)>)| {
+        let names: Vec<&str> = of.iter().map(|(name, _)| name.as_str()).collect();
+        let text = format!(
+            "another processor on {}: {kind}; most have {}",
+            names.join(", "),
+            kinds[usual].0
+        );
+        Notice::new(NoticeId::Contradicted, "", text)
+    };
+    others.map(|(_, other)| notice(other)).collect()
+}
+
+/// Returns the sum over the hosts of every rate of which each host has one figure.
+fn sums(measurements: &[Measurement], names: &[String]) -> Vec<Measurement> {
+    let is_rate = |unit| matches!(unit, Unit::BytesPerSecond | Unit::FlopsPerSecond);
+    let rates = measurements.iter().filter(|m| is_rate(m.unit) && !m.is_published());
+    let groups = grouped(rates, |m| (m.test.clone(), m.name.clone(), m.unit));
+    let sum = |of: Vec<&Measurement>| {
+        let distinct: BTreeSet<&str> = of.iter().filter_map(|m| m.host()).collect();
+        if distinct.len() != of.len() {
+            return None;
+        }
+        let with: Vec<&&Measurement> = of.iter().filter(|m| m.value.is_some()).collect();
+        let total: f64 = with.iter().filter_map(|m| m.value).sum();
+        let mut validity = Validity::valid();
+        let has = |name: &&String| with.iter().any(|m| m.host() == Some(name.as_str()));
+        let without: Vec<&str> =
+            names.iter().filter(|name| !has(name)).map(String::as_str).collect();
+        if !without.is_empty() {
+            validity.suspect(format!("the sum does not include {}", without.join(", ")));
+        }
+        let suspect = with.iter().filter(|m| m.validity.status == Status::Suspect).count();
+        if suspect > 0 {
+            validity.suspect(format!("the figure of {} is suspect", counted(suspect, "host")));
+        }
+        let first = with.first()?;
+        let name = format!("{}_sum", first.name);
+        let mut sum = Measurement::new(&first.gauge, &first.test, name, first.unit)
+            .category(first.category)
+            .value(Quoted::Single, total);
+        let hosts: Vec<&str> = with.iter().filter_map(|m| m.host()).collect();
+        sum.config.insert(shared::hosts::KEY.name.to_owned(), hosts.into());
+        Some(sum.judged(validity))
+    };
+    groups.into_iter().filter_map(|(_, of)| sum(of)).collect()
+}
+
+/// Host in a ranking.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RankedHost<'r> {
+    /// Name of the host.
+    pub name: &'r str,
+    /// Figure that ranks the hosts.
+    pub figure: &'r Measurement,
+    /// Value divided by the median of all hosts; `None` without a value.
+    pub of_median: Option<f64>,
+    /// True if the host is worse than the median by more than [`SLOW`], or has no value.
+    pub is_slow: bool,
+}
+
+/// Ranking of the hosts of a run by one figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostRanking<'r> {
+    /// Hosts, best first; those without a value are last.
+    pub hosts: Vec<RankedHost<'r>>,
+    /// Median of the values.
+    pub median: f64,
+    /// Difference of the best and the worst value divided by the median.
+    pub spread: f64,
+}
+
+impl<'r> HostRanking<'r> {
+    /// Ranks the hosts of a record by the headline figure of a gauge, or else by the last figure that every host has
+    /// once. Returns `None` for a run on one host.
+    pub fn of(record: &'r Record, gauge: &str, registry: &Registry) -> Option<Self> {
+        let of_hosts =
+            record.measurements.iter().filter(|m| m.gauge == gauge && m.host().is_some());
+        let groups = grouped(of_hosts, |m| (m.test.as_str(), m.name.as_str()));
+        let once = |of: &[&Measurement]| {
+            let hosts: BTreeSet<Option<&str>> = of.iter().map(|m| m.host()).collect();
+            hosts.len() == of.len() && of.iter().any(|m| m.value.is_some())
+        };
+        let candidates: Vec<Vec<&Measurement>> =
+            groups.into_iter().map(|(_, of)| of).filter(|of| once(of)).collect();
+        let is_headline =
+            |of: &&Vec<&Measurement>| registry.is_headline(gauge, &of[0].test, &of[0].name);
+        let lead = candidates.iter().rev().find(is_headline).or(candidates.last())?;
+        Some(Self::by(lead))
+    }
+
+    /// Ranks hosts by these figures, one per host.
+    fn by(figures: &[&'r Measurement]) -> Self {
+        let better = figures[0].unit.better();
+        let mut values: Vec<f64> = figures.iter().filter_map(|m| m.value).collect();
+        values.sort_by(f64::total_cmp);
+        let median = stats::median(&values);
+        let range = values.last().zip(values.first()).map_or(0.0, |(most, least)| most - least);
+        let ranked = |figure: &&'r Measurement| {
+            let of_median = figure.value.map(|value| value / median);
+            let is_slow = of_median.is_none_or(|share| match better {
+                Better::Higher => share < 1.0 - SLOW,
+                Better::Lower => share > 1.0 + SLOW,
+            });
+            let name = figure.host().unwrap_or_default();
+            RankedHost { name, figure, of_median, is_slow }
+        };
+        let mut hosts: Vec<RankedHost<'r>> = figures.iter().map(ranked).collect();
+        let key = |host: &RankedHost<'_>| match (host.figure.value, better) {
+            (None, _) => f64::INFINITY,
+            (Some(value), Better::Higher) => -value,
+            (Some(value), Better::Lower) => value,
+        };
+        hosts.sort_by(|a, b| key(a).total_cmp(&key(b)));
+        Self { hosts, median, spread: range / median }
+    }
+
+    /// Returns the names of the slow hosts and of those without a figure, worst first.
+    pub fn slow(&self) -> Vec<&'r str> {
+        self.hosts.iter().rev().filter(|host| host.is_slow).map(|host| host.name).collect()
+    }
+}
+
+/// Returns the section of the hosts of a run: one row per host, best first. Returns `None` for a run on one host.
+pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Section> {
+    let ranking = HostRanking::of(record, gauge, registry)?;
+    let lead = ranking.hosts[0].figure;
+    let beside = beside(record, lead);
+    let title = |name: &str| format!(">{name}");
+    let titles: Vec<String> = ["host".to_owned(), title(&lead.name_in_words())]
+        .into_iter()
+        .chain([title("of median")])
+        .chain(beside.iter().map(|name| title(name)))
+        .chain(["".to_owned()])
+        .collect();
+    let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
+    let slowest = ranking.hosts.iter().rfind(|host| host.figure.value.is_some());
+    for host in &ranking.hosts {
+        let is_slowest = slowest.is_some_and(|slowest| slowest.name == host.name);
+        let others = beside.iter().map(|name| {
+            let same = |m: &&Measurement| {
+                m.host() == Some(host.name) && m.test == lead.test && m.name == *name
+            };
+            record.measurements.iter().find(same).map_or_else(|| "-".into(), cell)
+        });
+        let share = host.of_median.map_or_else(|| "-".to_owned(), |of| Fraction(of).to_string());
+        let tone = if host.is_slow { Tone::Worse } else { Tone::Plain };
+        let remark = remark(host, is_slowest && ranking.hosts.len() > 1);
+        let row = [host.name.into(), cell(host.figure).tone(tone), share.into()];
+        table.row(row.into_iter().chain(others).chain([remark.into()]));
+    }
+    let mut section = Section::new("hosts");
+    section.push(table);
+    let measured = ranking.hosts.iter().filter(|host| host.figure.value.is_some()).count();
+    section.note(
+        "median",
+        format!(
+            "{} of {}, spread {} (best to slowest)",
+            lead.unit.in_words(ranking.median),
+            counted(measured, "host"),
+            Fraction(ranking.spread),
+        ),
+    );
+    let sum = record.measurements.iter().find(|m| {
+        m.gauge == gauge && m.test == lead.test && m.name == format!("{}_sum", lead.name)
+    });
+    section.note_if("sum", sum.map(Measurement::in_words));
+    let slow = ranking.slow();
+    if !slow.is_empty() {
+        let text = format!(
+            "{} (more than {} % worse than the median, or without a figure)",
+            slow.join(", "),
+            SLOW * 100.0
+        );
+        section.push(Note::new("slow", text).tone(Tone::Warning));
+    }
+    doubts(&ranking, &mut section);
+    let first = record.hosts().first().map(|first| format!("{first}, the host of rank 0"));
+    section.note_if("details", first);
+    Some(section)
+}
+
+/// Returns the names of further figures of the test in the unit of `lead`, if there are few.
+fn beside(record: &Record, lead: &Measurement) -> Vec<String> {
+    let of = |m: &&Measurement| {
+        m.gauge == lead.gauge
+            && m.test == lead.test
+            && m.unit == lead.unit
+            && m.host() == lead.host()
+    };
+    let others = record.measurements.iter().filter(of).filter(|m| m.name != lead.name);
+    let names: Vec<String> = others.map(|m| m.name.clone()).collect();
+    let distinct: BTreeSet<&String> = names.iter().collect();
+    if names.len() > BESIDE || distinct.len() < names.len() { Vec::new() } else { names }
+}
+
+fn cell(m: &Measurement) -> TableCell {
+    match m.value {
+        Some(value) => TableCell::figure(value, m.unit, m.unit.in_words(value)),
+        None => m.validity.status.name().into(),
+    }
+}
+
+/// Returns the remark on a host: slowest, and whether the figure is suspect.
+fn remark(host: &RankedHost<'_>, is_slowest: bool) -> String {
+    let status = host.figure.validity.status;
+    let doubt = (host.figure.value.is_some() && status != Status::Valid).then(|| status.name());
+    let words: Vec<&str> = is_slowest.then_some("slowest").into_iter().chain(doubt).collect();
+    words.join(", ")
+}
+
+/// Adds the decisive reason of each suspect or invalid figure, with the hosts that have it. Reasons that differ only in
+/// numbers are one. A reason of all hosts is left out, because the details of the first host have it.
+fn doubts(ranking: &HostRanking<'_>, section: &mut Section) {
+    let of = |host: &RankedHost<'_>| {
+        let validity = &host.figure.validity;
+        let reason = validity.reasons.first().filter(|_| validity.status != Status::Valid)?;
+        Some((host.name.to_owned(), validity.status, reason.clone()))
+    };
+    let doubted: Vec<(String, Status, String)> = ranking.hosts.iter().filter_map(of).collect();
+    let kind = |(_, status, reason): &&(String, Status, String)| {
+        let words: String = reason.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect();
+        (status.name(), words)
+    };
+    for (_, same) in grouped(doubted.iter(), kind) {
+        if same.len() == ranking.hosts.len() {
+            continue;
+        }
+        let (_, status, reason) = same[0];
+        let names: Vec<&str> = same.iter().map(|(name, ..)| name.as_str()).collect();
+        section.push(Note::doubt(*status, format!("{}: {reason}", names.join(", "))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::record::Category;
+
+    fn report(model: &str, triad: f64) -> HostReport {
+        let figure = |name: &str, unit, value| {
+            Measurement::new("memory", "stream", name, unit)
+                .category(Category::Variant)
+                .value(Quoted::Best, value)
+        };
+        let mut machine = Machine::default();
+        machine.processor.model = Some(model.to_owned());
+        let measurements = vec![
+            figure("copy", Unit::BytesPerSecond, triad * 0.9),
+            figure("triad", Unit::BytesPerSecond, triad),
+        ];
+        let outcome = Outcome { measurements, ..Outcome::default() };
+        HostReport::new(machine, Vec::new(), outcome)
+    }
+
+    fn run() -> Outcome {
+        let silent = Failure::missing("no response within 30 s");
+        merged(vec![
+            ("n1".to_owned(), Ok(report("A", 100e9))),
+            ("n2".to_owned(), Ok(report("A", 80e9))),
+            ("n3".to_owned(), Err(silent)),
+            ("n4".to_owned(), Ok(report("B", 101e9))),
+        ])
+    }
+
+    fn record() -> Record {
+        let run = run();
+        serde_json::from_value(serde_json::json!({
+            "schema": "nodegauge/1", "id": "1", "started": "", "seconds": 1.0, "complete": true,
+            "tool": {"version": "1", "commit": null}, "command": [], "machine": Machine::default(),
+            "notices": run.notices, "measurements": run.measurements,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_hosts_are_ranked_and_one_without_an_answer_is_last() {
+        let record = record();
+        let ranking = HostRanking::of(&record, "memory", &Registry::default()).unwrap();
+        let names: Vec<&str> = ranking.hosts.iter().map(|host| host.name).collect();
+        assert_eq!(names, ["n4", "n1", "n2", "n3"]);
+        assert_eq!(ranking.median, 100e9);
+        assert!((ranking.spread - 0.21).abs() < 1e-9);
+        assert_eq!(ranking.slow(), ["n3", "n2"]);
+        let section = section(&record, "memory", &Registry::default()).unwrap();
+        let text = format!("{section:?}");
+        for said in ["no response within 30 s", "slowest", "281.0 GB/s", "100.0 GB/s of 3 hosts"] {
+            assert!(text.contains(said), "{said}: {text}");
+        }
+    }
+
+    #[test]
+    fn sums_name_the_hosts_that_they_lack() {
+        let outcome = run();
+        let sum = outcome.measurements.iter().find(|m| m.name == "triad_sum").unwrap();
+        assert_eq!(sum.value, Some(281e9));
+        assert_eq!(sum.config["hosts"], serde_json::json!(["n1", "n2", "n4"]));
+        assert_eq!(sum.validity.reasons, ["the sum does not include n3"]);
+    }
+
+    #[test]
+    fn a_host_of_another_kind_is_named() {
+        let outcome = run();
+        let said: Vec<&str> = outcome.notices.iter().map(|n| n.message.as_str()).collect();
+        assert!(said.iter().any(|said| said.starts_with("another processor on n4: ")), "{said:?}");
+        assert!(said.contains(&"n3: no response within 30 s"), "{said:?}");
+    }
+
+    #[test]
+    fn the_record_of_one_host_has_no_other_figures() {
+        let mut record = record();
+        assert_eq!(record.hosts(), ["n1", "n2", "n3", "n4"]);
+        record.keep_own_host();
+        assert!(record.measurements.iter().all(|m| m.host() == Some("n1")));
+        assert_eq!(record.measurements.len(), 2);
+    }
+}

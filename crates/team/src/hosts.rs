@@ -1,0 +1,709 @@
+//! Hosts of a job: the ranks of a launcher grouped by host, the common start of all hosts, and the collection of their
+//! results before a deadline.
+//!
+//! The first rank of a host is its leader. Leaders measure their hosts, with the other ranks of the host, and do not
+//! know what is measured elsewhere. The leader of the first host, which is rank 0, starts all hosts together and
+//! collects what they found. A host that does not respond before the deadline, or fails, is named with the reason; the
+//! results of the others are kept.
+//!
+//! # What a host is
+//! Ranks are on the same host if they have the same host name and the same boot identifier of the kernel. The host name
+//! is `SLURMD_NODENAME` if Slurm's daemon has set it, because a machine may run several of these daemons; otherwise it
+//! is the name that the kernel reports, which differs between UTS namespaces.
+//!
+//! # Connections
+//! Leaders talk to rank 0 over the MPI of the launcher. In a step of Slurm without an MPI, rank 0 starts the leaders of
+//! the other hosts itself, with a second srun, and talks to them over the standard streams of that srun; the tasks that
+//! the first srun has started on the other hosts then end immediately.
+
+mod cpus;
+mod lines;
+mod link;
+
+use crate::launched::join_timeout;
+use crate::mpi::{World, WorldHosts};
+use lines::{SrunLeader, SrunStep};
+use link::Link;
+use nodegauge_measure::{Failure, Notice, NoticeId};
+use nodegauge_placement::cpus::number_ranges;
+use nodegauge_placement::launchers::Started;
+use nodegauge_placement::pin;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Interval between two checks for a message.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Time in which the other hosts report after an interrupt. Launchers kill ranks about a second after the signal.
+const AFTER_INTERRUPT: Duration = Duration::from_millis(700);
+/// Time in which rank 0 ends the other ranks after an interrupt.
+const END_AFTER_INTERRUPT: Duration = Duration::from_secs(5);
+/// Variable that Slurm's daemon sets to the name of its node.
+const SLURM_NODE: &str = "SLURMD_NODENAME";
+/// Variable that tells a process that rank 0 has started it with srun, as a rank of another host.
+const OF_RANK_0: &str = "NODEGAUGE_OF_RANK_0";
+/// Beginnings of the names of Slurm's variables that a second srun needs; others are options of the first.
+const KEPT: [&str; 3] = ["SLURM_CONF", "SLURM_JOB", "SLURM_CLUSTER"];
+
+/// Nodes of a step of Slurm, with the program that starts another step.
+#[derive(Debug, Clone)]
+pub struct SlurmNodes {
+    /// Path of srun.
+    pub srun: PathBuf,
+    /// Names of the nodes of the step, in Slurm's order.
+    pub names: Vec<String>,
+    /// Number of tasks on each node.
+    pub tasks: Vec<u32>,
+}
+
+impl SlurmNodes {
+    /// Returns the command that starts this program with the same arguments on all nodes but the first.
+    fn command(&self) -> Result<Command, Failure> {
+        let program = std::env::current_exe().map_err(Failure::missing)?;
+        let others = self.names.iter().zip(&self.tasks).skip(1);
+        let list: Vec<&str> =
+            others.flat_map(|(name, n)| std::iter::repeat_n(name.as_str(), *n as usize)).collect();
+        let mut command = Command::new(&self.srun);
+        let is_kept = |name: &str| KEPT.iter().any(|kept| name.starts_with(kept));
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            if name.starts_with("SLURM_") && !is_kept(&name) {
+                command.env_remove(name.as_ref());
+            }
+        }
+        if let Ok(cpus) = std::env::var("SLURM_CPUS_PER_TASK") {
+            command.arg(format!("--cpus-per-task={cpus}"));
+        }
+        command
+            .args([
+                "--overlap",
+                "--mpi=none",
+                "--kill-on-bad-exit=0",
+                "--label",
+                "--input=all",
+                "--distribution=arbitrary",
+            ])
+            .arg(format!("--nodes={}", self.names.len() - 1))
+            .arg(format!("--ntasks={}", list.len()))
+            .arg(format!("--nodelist={}", list.join(",")))
+            .arg("--")
+            .arg(program)
+            .args(std::env::args_os().skip(1))
+            .env(OF_RANK_0, "1");
+        Ok(command)
+    }
+}
+
+/// Host of a rank, and the CPUs that the launcher has given to the rank.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct RankHost {
+    /// Host name.
+    name: String,
+    /// Boot identifier of the kernel.
+    boot: String,
+    cpus: Vec<u32>,
+    /// Version of the program.
+    version: String,
+}
+
+impl RankHost {
+    fn own(version: &str) -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let by_slurm = std::env::var(SLURM_NODE).ok().filter(|name| !name.is_empty());
+        let name = by_slurm.unwrap_or_else(|| read("/proc/sys/kernel/hostname"));
+        let cpus = pin::current_affinity().unwrap_or_default();
+        Self {
+            name: legible(&name),
+            boot: read("/proc/sys/kernel/random/boot_id"),
+            cpus: cpus.into_iter().map(|cpu| cpu.0).collect(),
+            version: version.to_owned(),
+        }
+    }
+}
+
+/// Returns a host name that can be written to a list of hosts: characters that no host name has are replaced.
+fn legible(name: &str) -> String {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
+    let name: String = name.chars().map(|c| if allowed(c) { c } else { '_' }).collect();
+    if name.is_empty() { "unnamed".to_owned() } else { name }
+}
+
+/// Ranks of one host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct HostRanks {
+    /// Name of the host, which no other host of the job has.
+    name: String,
+    /// Ranks on the host, in ascending order; the first is the leader.
+    ranks: Vec<u32>,
+    /// CPUs of all these ranks.
+    cpus: BTreeSet<u32>,
+}
+
+/// Groups ranks by host, in the order of the first rank of each host.
+///
+/// # Errors
+/// Fails if ranks run different versions of the program.
+fn group(ranks: &[(u32, RankHost)]) -> Result<Vec<HostRanks>, Failure> {
+    let mut hosts: Vec<(&RankHost, HostRanks)> = Vec::new();
+    for (rank, own) in ranks {
+        let first = &ranks[0].1;
+        if own.version != first.version {
+            return Err(Failure::missing(format!(
+                "rank {rank} on {} runs nodegauge {}, rank {} on {} runs {}",
+                own.name, own.version, ranks[0].0, first.name, first.version,
+            ))
+            .hint("start the same program on all hosts"));
+        }
+        let same =
+            |(of, _): &&mut (&RankHost, HostRanks)| of.name == own.name && of.boot == own.boot;
+        if let Some((_, host)) = hosts.iter_mut().find(same) {
+            host.ranks.push(*rank);
+            host.cpus.extend(&own.cpus);
+            continue;
+        }
+        let namesakes = hosts.iter().filter(|(of, _)| of.name == own.name).count();
+        let name = match namesakes {
+            0 => own.name.clone(),
+            n => format!("{}-{}", own.name, n + 1),
+        };
+        let cpus = own.cpus.iter().copied().collect();
+        hosts.push((own, HostRanks { name, ranks: vec![*rank], cpus }));
+    }
+    Ok(hosts.into_iter().map(|(_, host)| host).collect())
+}
+
+/// Message to the leader of a host.
+#[derive(Debug, Serialize, Deserialize)]
+enum ToHost {
+    /// The measurement starts.
+    Go,
+    /// The process ends with this exit code.
+    End { code: u8, all_respond: bool },
+}
+
+/// Message of the leader of a host.
+#[derive(Debug, Serialize, Deserialize)]
+enum FromHost<R> {
+    /// Everything that can be refused was checked.
+    Ready,
+    /// Result of the measurement.
+    Measured(R),
+    /// Nothing was measured, for this reason.
+    Failed(Failure),
+}
+
+/// Result of a host, or the reason why there is none.
+pub type HostResult<R> = (String, Result<R, Failure>);
+
+/// The hosts of a job, as seen by one rank.
+#[derive(Debug)]
+pub struct Hosts {
+    names: Vec<String>,
+    /// Index of the host of this rank.
+    own: usize,
+    started: Started,
+    /// CPUs of all ranks on this host; without MPI, those of this rank.
+    cpus: BTreeSet<u32>,
+    link: Link,
+    /// At rank 0: the reasons why hosts have no result.
+    lost: RefCell<Vec<Option<Failure>>>,
+    /// At rank 0: notices about the ranks and their connection.
+    notices: Vec<Notice>,
+    /// False if a rank has not joined, or if a host has not responded.
+    all_respond: Cell<bool>,
+    /// True if rank 0 has said that all ranks respond.
+    may_leave: Cell<bool>,
+}
+
+impl Hosts {
+    /// True if rank 0 has started this process with srun, as a rank of another host.
+    pub fn is_of_rank_0() -> bool {
+        std::env::var_os(OF_RANK_0).is_some()
+    }
+
+    /// Returns the hosts as seen by a process for which [`Hosts::is_of_rank_0`] is true.
+    ///
+    /// # Errors
+    /// Fails outside of a step of Slurm.
+    pub fn of_rank_0() -> Result<Self, Failure> {
+        let name = RankHost::own("").name;
+        let started = Started::slurm_tasks_of_node(&name).ok_or_else(|| {
+            Failure::usage(format!("{OF_RANK_0} is set, but srun has not started this process"))
+        })?;
+        let link = match started.rank {
+            0 => Link::Leader(SrunLeader::new(&name)),
+            _ => Link::Nothing,
+        };
+        // The first host is that of rank 0, whose name does not matter here.
+        Ok(Self::at(vec![String::new(), name], 1, started, link))
+    }
+
+    fn at(names: Vec<String>, own: usize, started: Started, link: Link) -> Self {
+        let cpus = pin::current_affinity().unwrap_or_default();
+        Self {
+            own,
+            started,
+            cpus: cpus.into_iter().map(|cpu| cpu.0).collect(),
+            link,
+            lost: RefCell::new(vec![None; names.len()]),
+            names,
+            notices: Vec::new(),
+            all_respond: Cell::new(true),
+            may_leave: Cell::new(false),
+        }
+    }
+
+    /// Joins the tasks of a step of Slurm without MPI. Returns `None` in tasks of other hosts than that of rank 0, which
+    /// are not needed.
+    ///
+    /// # Errors
+    /// Fails if srun cannot be started.
+    fn of_step(nodes: &SlurmNodes, reason: &Failure) -> Result<Option<Self>, Failure> {
+        let own = RankHost::own("").name;
+        if nodes.names.first() != Some(&own) {
+            return Ok(None);
+        }
+        let started = Started::slurm_tasks_of_node(&own)
+            .ok_or_else(|| Failure::missing("Slurm does not report the tasks of this node"))?;
+        if started.rank > 0 {
+            return Ok(Some(Self::at(nodes.names.clone(), 0, started, Link::Nothing)));
+        }
+        let step = SrunStep::start(nodes.command()?)?;
+        let link = Link::Step { step, names: nodes.names.clone() };
+        let mut hosts = Self::at(nodes.names.clone(), 0, started, link);
+        let text = format!("a second srun connects the hosts: {}", reason.reason());
+        hosts.notices.push(Notice::new(NoticeId::Method, "", text));
+        Ok(Some(hosts))
+    }
+
+    /// Groups the ranks of a job by host. All ranks must call this function. `version` is that of the program. If MPI
+    /// cannot be initialised before the timeout, because a rank is missing, `give_up` is called in another thread.
+    /// Without MPI, the hosts of a step of Slurm are connected by srun, if `nodes` are given. Returns `None` in a process
+    /// that is not needed.
+    ///
+    /// # Errors
+    /// Fails if MPI is missing or does not belong to the launcher, and if ranks run different versions.
+    pub fn join(
+        started: &Started,
+        version: &str,
+        nodes: Option<&SlurmNodes>,
+        give_up: impl FnOnce(Failure) + Send + 'static,
+    ) -> Result<Option<Self>, Failure> {
+        let timeout = join_timeout()?;
+        let world = if started.has_mpi() {
+            link::world(started, timeout, give_up)
+        } else {
+            Err(Failure::missing("srun started the ranks without an MPI"))
+        };
+        match (world, nodes) {
+            (Ok(world), _) => Self::of_world(started, version, world, timeout).map(Some),
+            (Err(reason), Some(nodes)) => Self::of_step(nodes, &reason),
+            (Err(reason), None) => Err(reason),
+        }
+    }
+
+    fn of_world(
+        started: &Started,
+        version: &str,
+        world: &'static World,
+        timeout: Duration,
+    ) -> Result<Self, Failure> {
+        let own = RankHost::own(version);
+        let mut notices = Vec::new();
+        if world.rank == 0 {
+            let deadline = Instant::now() + timeout;
+            let joined = |rank: u32| Some((rank, hear_from(world, rank as usize, deadline)?));
+            let ranks: Vec<(u32, RankHost)> =
+                std::iter::once((0, own)).chain((1..started.ranks).filter_map(joined)).collect();
+            let here: BTreeSet<u32> = ranks.iter().map(|(rank, _)| *rank).collect();
+            let missing: Vec<u32> =
+                (0..started.ranks).filter(|rank| !here.contains(rank)).collect();
+            if !missing.is_empty() {
+                let text = format!(
+                    "ranks {} did not respond within {} s, so that their hosts were not measured",
+                    number_ranges(missing),
+                    timeout.as_secs()
+                );
+                notices.push(Notice::new(NoticeId::Failed, "", text));
+            }
+            let layout = group(&ranks);
+            world.tell_all(&layout)?;
+            return Self::of(started, world, layout?, notices);
+        }
+        world.say(0, &serde_json::to_vec(&own).map_err(Failure::missing)?);
+        let layout: Result<Vec<HostRanks>, Failure> =
+            serde_json::from_slice(&world.hear(0)).map_err(Failure::missing)?;
+        Self::of(started, world, layout?, notices)
+    }
+
+    fn of(
+        started: &Started,
+        world: &'static World,
+        layout: Vec<HostRanks>,
+        notices: Vec<Notice>,
+    ) -> Result<Self, Failure> {
+        let place = |host: &HostRanks| host.ranks.iter().position(|rank| *rank == started.rank);
+        let found = layout.iter().enumerate().find_map(|(at, host)| Some((at, place(host)?)));
+        let (own, rank) =
+            found.ok_or_else(|| Failure::missing("this rank joined after the deadline"))?;
+        let HostRanks { name, ranks, cpus } = &layout[own];
+        let leaders = layout.iter().map(|host| host.ranks[0] as usize).collect();
+        Ok(Self {
+            started: started.on_host(name, rank as u32, ranks.len() as u32),
+            cpus: cpus.clone(),
+            own,
+            link: Link::Mpi { world, leaders },
+            lost: RefCell::new(vec![None; layout.len()]),
+            names: layout.into_iter().map(|host| host.name).collect(),
+            all_respond: Cell::new(notices.is_empty()),
+            may_leave: Cell::new(false),
+            notices,
+        })
+    }
+
+    /// Returns the names of all hosts, in the order of their first ranks.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Returns the name of the host of this rank.
+    pub fn name(&self) -> &str {
+        &self.names[self.own]
+    }
+
+    /// Returns the ranks on this host as a job of their own, in which the leader has rank 0.
+    pub fn started(&self) -> &Started {
+        &self.started
+    }
+
+    /// True if this process leads its host.
+    pub fn is_leader(&self) -> bool {
+        self.started.rank == 0
+    }
+
+    /// True if this process is rank 0, which starts all hosts and collects their results.
+    pub fn is_first(&self) -> bool {
+        self.own == 0 && self.is_leader()
+    }
+
+    /// Returns notices about the ranks and their connection.
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
+    }
+
+    /// Allows this process to use the CPUs of all ranks on this host, for measurements by the threads of one process.
+    /// Called by the leader of a host; without MPI, the other ranks call [`Hosts::offer_cpus`].
+    ///
+    /// # Errors
+    /// Fails if a rank of this host does not respond, and if the kernel refuses the CPUs.
+    pub fn use_cpus_of_all_ranks(&self) -> Result<(), Failure> {
+        let mut cpus = self.cpus.clone();
+        if !matches!(self.link, Link::Mpi { .. }) {
+            cpus.extend(cpus::collect(&self.started)?);
+        }
+        let cpus: Vec<_> = cpus.into_iter().map(nodegauge_machine::CpuId).collect();
+        pin::pin_current_thread(&cpus).map_err(Failure::missing)
+    }
+
+    /// Offers the CPUs of this rank to the leader of its host, which does not know them without MPI.
+    ///
+    /// # Errors
+    /// Fails if the leader does not respond.
+    pub fn offer_cpus(&self) -> Result<(), Failure> {
+        if matches!(self.link, Link::Nothing) { cpus::offer(&self.started) } else { Ok(()) }
+    }
+
+    /// Starts the measurement on all hosts. Rank 0 calls this function when it is ready; it waits for the other hosts,
+    /// at most until the timeout.
+    ///
+    /// # Errors
+    /// Fails if the timeout in the environment is invalid.
+    pub fn start(&self, interrupted: &dyn Fn() -> bool) -> Result<(), Failure> {
+        let timeout = join_timeout()?;
+        let deadline = Instant::now() + timeout;
+        let others: Vec<usize> = (1..self.names.len()).collect();
+        self.hear_each(&others, deadline, interrupted, |_, message: FromHost<()>| match message {
+            FromHost::Failed(why) => Some(why),
+            FromHost::Ready | FromHost::Measured(()) => None,
+        });
+        for host in others {
+            if self.lost.borrow()[host].is_none() {
+                self.link.send(host, &ToHost::Go)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reports that this host is ready, and waits for the start. Returns the exit code if the job ends instead. Called
+    /// by the leaders of all hosts but the first.
+    ///
+    /// # Errors
+    /// Fails if the connection to rank 0 is lost.
+    pub fn await_start(&self) -> Result<Option<u8>, Failure> {
+        self.link.send(0, &FromHost::<()>::Ready)?;
+        match self.order()? {
+            ToHost::Go => Ok(None),
+            ToHost::End { code, all_respond } => Ok(Some(self.ended(code, all_respond))),
+        }
+    }
+
+    /// Reports the result of this host, and waits for the end; returns the exit code. Called by the leaders of all hosts
+    /// but the first.
+    ///
+    /// # Errors
+    /// Fails if the connection to rank 0 is lost.
+    pub fn report<R: Serialize>(&self, result: Result<R, Failure>) -> Result<u8, Failure> {
+        self.link.send(0, &result.map_or_else(FromHost::Failed, FromHost::Measured))?;
+        loop {
+            if let ToHost::End { code, all_respond } = self.order()? {
+                return Ok(self.ended(code, all_respond));
+            }
+        }
+    }
+
+    /// Waits for a message of rank 0; after an interrupt, which rank 0 receives too, only for some seconds.
+    fn order(&self) -> Result<ToHost, Failure> {
+        let mut interrupted_at = None;
+        loop {
+            if let Some(words) = self.link.poll(0)? {
+                return serde_json::from_slice(&words).map_err(Failure::missing);
+            }
+            if nodegauge_os::is_end_requested() {
+                let since = *interrupted_at.get_or_insert_with(Instant::now);
+                if since.elapsed() > END_AFTER_INTERRUPT {
+                    return Err(Failure::missing("interrupted"));
+                }
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn ended(&self, code: u8, all_respond: bool) -> u8 {
+        self.may_leave.set(all_respond);
+        code
+    }
+
+    /// Closes the connection of a rank other than rank 0, if all ranks respond. All ranks wait for each other here, so a
+    /// leader must have ended the ranks of its host before.
+    pub fn leave(&self, code: u8) {
+        if self.may_leave.get() {
+            self.link.leave(code);
+        }
+    }
+
+    /// Collects the results of all hosts but the first, in order. The deadline is the time that rank 0 needed for its
+    /// own result, `elapsed`, and the timeout.
+    ///
+    /// # Errors
+    /// Fails if the timeout in the environment is invalid.
+    pub fn collect<R: DeserializeOwned>(
+        &self,
+        elapsed: Duration,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Vec<HostResult<R>>, Failure> {
+        let deadline = Instant::now() + elapsed + join_timeout()?;
+        let mut results: Vec<Option<R>> = self.names.iter().map(|_| None).collect();
+        let is_lost = |host: &usize| self.lost.borrow()[*host].is_some();
+        let others: Vec<usize> = (1..self.names.len()).filter(|host| !is_lost(host)).collect();
+        self.hear_each(&others, deadline, interrupted, |host, message| match message {
+            FromHost::Measured(result) => {
+                results[host] = Some(result);
+                None
+            }
+            FromHost::Failed(why) => Some(why),
+            FromHost::Ready => Some(Failure::missing("reported twice that it is ready")),
+        });
+        let lost = self.lost.borrow();
+        let of = |(host, result): (usize, Option<R>)| {
+            let unknown = || Failure::missing("no result");
+            let result = result.ok_or_else(|| lost[host].clone().unwrap_or_else(unknown));
+            (self.names[host].clone(), result)
+        };
+        Ok(results.into_iter().enumerate().skip(1).map(of).collect())
+    }
+
+    /// Waits for one message of each of these hosts. `take` handles a message and returns the reason if the host cannot
+    /// go on. Hosts without a message at the deadline are lost.
+    fn hear_each<R: DeserializeOwned>(
+        &self,
+        hosts: &[usize],
+        deadline: Instant,
+        interrupted: &dyn Fn() -> bool,
+        mut take: impl FnMut(usize, FromHost<R>) -> Option<Failure>,
+    ) {
+        let since = Instant::now();
+        let mut deadline = deadline;
+        let mut is_interrupted = false;
+        let mut open: Vec<usize> = hosts.to_vec();
+        while !open.is_empty() {
+            open.retain(|host| {
+                let why = match self.link.poll(*host) {
+                    Ok(None) => return true,
+                    Ok(Some(words)) => match serde_json::from_slice(&words) {
+                        Ok(message) => take(*host, message),
+                        Err(cause) => Some(Failure::missing(format!("unreadable result: {cause}"))),
+                    },
+                    Err(why) => {
+                        self.all_respond.set(false);
+                        Some(why)
+                    }
+                };
+                self.lost.borrow_mut()[*host] = why;
+                false
+            });
+            if !is_interrupted && interrupted() {
+                is_interrupted = true;
+                deadline = deadline.min(Instant::now() + AFTER_INTERRUPT);
+            }
+            if Instant::now() >= deadline {
+                break;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        for host in open {
+            self.all_respond.set(false);
+            let why = if is_interrupted {
+                "no result before the interrupt".to_owned()
+            } else {
+                format!("no response within {} s", since.elapsed().as_secs())
+            };
+            self.lost.borrow_mut()[host] = Some(Failure::missing(why));
+        }
+    }
+
+    /// Ends the job. Rank 0 calls this function with its exit code when everything is written. Hosts that do not respond
+    /// are ended by the launcher.
+    pub fn end(&self, code: u8) {
+        let all_respond = self.all_respond.get();
+        // A rank that has ended needs no message.
+        let _ = self.link.send_all(&ToHost::End { code, all_respond });
+        if all_respond {
+            self.link.leave(code);
+        } else {
+            self.link.abort(code);
+        }
+    }
+
+    /// Waits for the end of the job, and returns the exit code: that of rank 0, or `served`, which the leader of this
+    /// host has sent, if this rank has no connection to rank 0. Called by ranks that do not lead their hosts, when they
+    /// have nothing else to do; their cores are available to other processes.
+    ///
+    /// # Errors
+    /// Fails if the connection to rank 0 is lost.
+    pub fn await_end(&self, served: u8) -> Result<u8, Failure> {
+        nodegauge_os::ignore_interrupts();
+        if matches!(self.link, Link::Nothing) {
+            return Ok(served);
+        }
+        loop {
+            if let ToHost::End { code, all_respond } = self.order()? {
+                return Ok(self.ended(code, all_respond));
+            }
+        }
+    }
+}
+
+/// Determines the hosts of all ranks of an MPI job ([`World::hosts`]), and collects the CPUs of all ranks at rank 0;
+/// returns `None` at all other ranks. All ranks must call this function.
+///
+/// # Errors
+/// Fails if ranks do not respond before the timeout, and if they run different versions of the program.
+pub fn places_of_ranks(world: &World, version: &str) -> Result<Option<Vec<Vec<u32>>>, Failure> {
+    let own = RankHost::own(version);
+    let layout: Result<Vec<HostRanks>, Failure>;
+    let mut cpus = None;
+    if world.rank == 0 {
+        let timeout = join_timeout()?;
+        let deadline = Instant::now() + timeout;
+        let others = (1..world.count).map(|rank| hear_from(world, rank, deadline));
+        let all: Vec<Option<RankHost>> = std::iter::once(Some(own)).chain(others).collect();
+        let missing = (0..).zip(&all).filter(|(_, of)| of.is_none()).map(|(rank, _)| rank);
+        let missing: Vec<u32> = missing.collect();
+        if !missing.is_empty() {
+            return Err(Failure::missing(format!(
+                "ranks {} did not respond within {} s",
+                number_ranges(missing),
+                timeout.as_secs()
+            ))
+            .hint("check their hosts, e.g. mpirun hostname"));
+        }
+        let all: Vec<(u32, RankHost)> = (0..).zip(all.into_iter().flatten()).collect();
+        layout = group(&all);
+        world.tell_all(&layout)?;
+        cpus = Some(all.into_iter().map(|(_, of)| of.cpus).collect());
+    } else {
+        world.say(0, &serde_json::to_vec(&own).map_err(Failure::missing)?);
+        layout = serde_json::from_slice(&world.hear(0)).map_err(Failure::missing)?;
+    }
+    let layout = layout?;
+    let mut of_ranks = vec![0; world.count];
+    for (at, host) in layout.iter().enumerate() {
+        host.ranks.iter().for_each(|rank| of_ranks[*rank as usize] = at);
+    }
+    let names = layout.into_iter().map(|host| host.name).collect();
+    world.set_hosts(WorldHosts { names, of_ranks });
+    Ok(cpus)
+}
+
+/// Waits until the deadline for a value from a rank.
+fn hear_from<T: DeserializeOwned>(world: &World, rank: usize, deadline: Instant) -> Option<T> {
+    loop {
+        if let Some(words) = world.poll(rank) {
+            return serde_json::from_slice(&words).ok();
+        }
+        if Instant::now() >= deadline {
+            return None;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rank(name: &str, boot: &str, cpus: &[u32]) -> RankHost {
+        let (name, boot) = (legible(name), boot.to_owned());
+        RankHost { name, boot, cpus: cpus.to_vec(), version: "1".to_owned() }
+    }
+
+    fn grouped(ranks: &[RankHost]) -> Vec<(String, Vec<u32>)> {
+        let numbered: Vec<(u32, RankHost)> = (0..).zip(ranks.iter().cloned()).collect();
+        let hosts = group(&numbered).unwrap();
+        hosts.into_iter().map(|host| (host.name, host.ranks)).collect()
+    }
+
+    #[test]
+    fn ranks_of_one_name_and_one_boot_are_on_one_host() {
+        let ranks = [
+            rank("a", "1", &[0]),
+            rank("b", "1", &[0]),
+            rank("a", "1", &[1]),
+            rank("a", "2", &[0]),
+        ];
+        let expected = [("a", vec![0, 2]), ("b", vec![1]), ("a-2", vec![3])];
+        assert_eq!(grouped(&ranks), expected.map(|(name, of)| (name.to_owned(), of)));
+        assert_eq!(
+            group(&[(0, ranks[0].clone()), (2, ranks[2].clone())]).unwrap()[0].cpus.len(),
+            2
+        );
+    }
+
+    #[test]
+    fn names_have_no_characters_that_other_programs_interpret() {
+        assert_eq!(legible("n01.site"), "n01.site");
+        assert_eq!(legible("a b\n;c"), "a_b__c");
+        assert_eq!(legible(""), "unnamed");
+    }
+
+    #[test]
+    fn another_version_is_named_with_its_host() {
+        let other = RankHost { version: "2".to_owned(), ..rank("b", "1", &[0]) };
+        let refusal = group(&[(0, rank("a", "1", &[0])), (1, other)]).unwrap_err();
+        assert_eq!(refusal.message, "rank 1 on b runs nodegauge 2, rank 0 on a runs 1");
+    }
+}

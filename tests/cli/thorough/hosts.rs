@@ -1,0 +1,270 @@
+//! Measurements of several hosts: started by mpirun with an agent that gives each host a name of its own, and in a Slurm
+//! job of four nodes.
+
+use crate::harness::{
+    ELEMENTS, Harness, Outcome, Part, make_program, measurements, signal, skip, texts, wait_for,
+};
+use crate::mpi::{MPICH, installed, no_orphans};
+use crate::thorough::slurm::Slurm;
+use serde_json::Value;
+
+/// Variables that allow Open MPI to run as root in containers.
+const ROOT: [(&str, &str); 2] =
+    [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
+/// A short run of `stream` whose record goes to standard output.
+const STREAM: [&str; 12] = [
+    "stream",
+    "--json",
+    "-",
+    "--samples",
+    "2",
+    "--size",
+    "1000000",
+    "--budget",
+    "0.5",
+    "--dimms",
+    "1024x20000",
+    "--no-save",
+];
+
+/// Writes a replacement of ssh: every host is this one, in a UTS namespace with the name of the host. The user's script
+/// `before` runs first; its `$1` is the host. Returns `None` if this user cannot create namespaces.
+fn agent(harness: &Harness, before: &str) -> Option<String> {
+    let can = harness.command("unshare").args(["-u", "hostname", "box"]).status();
+    if !can.is_ok_and(|status| status.success()) {
+        skip(Part::Mpi, "unshare cannot create a UTS namespace here");
+        return None;
+    }
+    let folder = harness.path("").display().to_string();
+    let agent = harness.write(
+        "agent",
+        format!(
+            "#!/bin/sh\nTMPDIR=$(mktemp -d {folder}/XXXXXX) && export TMPDIR PMIX_MCA_gds=hash\n\
+             while :; do case $1 in -*) shift ;; *) break ;; esac; done\n{before}\n\
+             host=$1; shift\n\
+             exec unshare -u sh -c 'hostname \"$1\" && shift && exec sh -c \"$*\"' sh \"$host\" \"$@\"\n"
+        ),
+    );
+    make_program(&agent);
+    Some(agent)
+}
+
+/// Returns the words of a launcher for `ranks` ranks on each of these hosts.
+fn launcher(name: &str, agent: &str, hosts: &[&str], ranks: usize) -> Vec<String> {
+    let count = (hosts.len() * ranks).to_string();
+    let of = |host: &&str| format!("{host}:{ranks}");
+    let list = hosts.iter().map(of).collect::<Vec<_>>().join(",");
+    let words = match name {
+        "Open MPI" => vec![
+            "mpirun.openmpi",
+            "--mca",
+            "plm_rsh_agent",
+            agent,
+            "--bind-to",
+            "none",
+            "--host",
+            &list,
+            "-np",
+            &count,
+        ],
+        _ => vec![
+            "mpirun.mpich",
+            "-launcher",
+            "ssh",
+            "-launcher-exec",
+            agent,
+            "-hosts",
+            &list,
+            "-np",
+            &count,
+        ],
+    };
+    words.into_iter().map(str::to_owned).collect()
+}
+
+/// Runs nodegauge under a launcher.
+fn run(
+    harness: &Harness,
+    launcher: &[String],
+    variables: &[(&str, &str)],
+    args: &[&str],
+) -> Outcome {
+    let launcher: Vec<&str> = launcher.iter().map(String::as_str).collect();
+    let program = crate::program::path();
+    let words = [&["timeout", "150"], &launcher[..], &[program], args].concat();
+    harness.run_other(&words, &[&ROOT[..], variables].concat())
+}
+
+/// Waits for the process that rank 0 has started on this node, and returns it.
+fn leader(harness: &Harness, node: &str) -> u32 {
+    let home = harness.path("").display().to_string();
+    let own = [
+        format!("HOME={}", home.trim_end_matches('/')),
+        format!("SLURMD_NODENAME={node}"),
+        "NODEGAUGE_OF_RANK_0=1".to_owned(),
+    ];
+    let is_leader = |entry: &std::fs::DirEntry| {
+        let text = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        own.iter().all(|variable| text.split('\0').any(|known| known == variable))
+    };
+    wait_for("the leader of the node", || {
+        let mut processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let process = processes.find(is_leader)?;
+        process.file_name().to_str()?.parse().ok()
+    })
+}
+
+/// Returns the figures of this name.
+fn named<'a>(record: &'a Value, name: &str) -> Vec<&'a Value> {
+    measurements(record).iter().filter(|m| m["name"] == name).collect()
+}
+
+/// Returns the hosts of the figures of this name.
+fn hosts<'a>(record: &'a Value, name: &str) -> Vec<&'a str> {
+    named(record, name).into_iter().filter_map(|m| m["config"]["host"].as_str()).collect()
+}
+
+/// Checks the record of `stream` on these hosts.
+#[track_caller]
+fn is_of_hosts(record: &Value, names: &[&str]) {
+    for kernel in ["copy", "scale", "add", "triad"] {
+        assert_eq!(hosts(record, kernel), names, "{kernel}");
+    }
+    let value = |m: &&Value| m["value"].as_f64().unwrap();
+    let triads = named(record, "triad");
+    let sum: f64 = triads.iter().map(value).sum();
+    let recorded = named(record, "triad_sum")[0];
+    assert!((value(&recorded) / sum - 1.0).abs() < 1e-9);
+    assert_eq!(texts(&recorded["config"]["hosts"]), names);
+    assert!(triads.iter().all(|m| m["config"]["array_elements"] == ELEMENTS));
+}
+
+#[test]
+fn mpirun_measures_each_host_with_its_own_ranks() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let Some(agent) = agent(&harness, "") else { return };
+    for which in installed(&harness) {
+        let words = launcher(which.name, &agent, &["n1", "n2"], 2);
+        let record = run(&harness, &words, &[], &STREAM).exits(0).json();
+        is_of_hosts(&record, &["n1", "n2"]);
+        assert!(measurements(&record).iter().take(4).all(|m| m["config"]["processes"] == 2));
+        no_orphans(&harness);
+    }
+}
+
+#[test]
+fn a_host_that_fails_is_named_and_the_others_are_measured() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    // The second host cannot have so many threads.
+    let Some(agent) = agent(&harness, "[ $1 = n2 ] && export OMP_NUM_THREADS=999999") else {
+        return;
+    };
+    let Some(which) = installed(&harness).into_iter().find(|which| which.name == "Open MPI") else {
+        return;
+    };
+    let words = launcher(which.name, &agent, &["n1", "n2", "n3"], 1);
+    let args = [&STREAM[..], &["--exclude-file", "slow.txt"]].concat();
+    let record = run(&harness, &words, &[], &args).exits(1).json();
+    assert_eq!(hosts(&record, "triad"), ["n1", "n2", "n3"]);
+    let triads = named(&record, "triad");
+    let status = |m: &&Value| m["validity"]["status"].as_str().unwrap().to_owned();
+    assert_eq!(triads.iter().filter(|m| status(m) == "invalid").count(), 1);
+    assert!(texts(&triads[1]["validity"]["reasons"])[0].contains("999999"), "{:#}", triads[1]);
+    assert!(texts(&record["notices"]).iter().any(|said| said.starts_with("n2: ")));
+    assert_eq!(texts(&named(&record, "triad_sum")[0]["config"]["hosts"]), ["n1", "n3"]);
+    let slow = std::fs::read_to_string(harness.path("slow.txt")).unwrap();
+    assert!(slow.lines().any(|line| line == "n2"), "{slow}");
+    no_orphans(&harness);
+}
+
+#[test]
+fn applications_have_the_same_result_on_two_hosts_as_on_one() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let Some(agent) = agent(&harness, "") else { return };
+    let solver =
+        ["apps", "iccg", "--elements", "6,5,7", "--samples", "2", "--no-save", "--json", "-"];
+    let alone = harness.run(&[&solver[..], &["--ranks", "2"]].concat()).exits(0).json();
+    let alone = named(&alone, "time_to_solution")[0]["config"].clone();
+    for which in installed(&harness) {
+        let words = launcher(which.name, &agent, &["n1", "n2"], 1);
+        let record = run(&harness, &words, &[], &solver).exits(0).json();
+        let config = &named(&record, "time_to_solution")[0]["config"];
+        assert_eq!(texts(&config["hosts"]), ["n1", "n2"]);
+        for key in ["iterations", "natural_iterations", "processes", "n", "colours"] {
+            assert_eq!(config[key], alone[key], "{key}");
+        }
+        let [residual, expected] = [config, &alone].map(|of| of["residual"].as_f64().unwrap());
+        assert!((residual / expected - 1.0).abs() < 1e-3, "{residual} {expected}");
+        let sums = ["apps", "trapezoid", "--n", "1e6", "--samples", "2", "--no-save"];
+        run(&harness, &words, &[], &sums).exits(0).says("2 ranks on 2 hosts");
+        no_orphans(&harness);
+    }
+}
+
+#[test]
+fn a_launcher_and_a_library_that_do_not_belong_together_are_refused_once() {
+    let harness = Harness::new();
+    if installed(&harness).is_empty() {
+        return;
+    }
+    let one = |rank: &str| {
+        let variables = [
+            ("OMPI_COMM_WORLD_RANK", rank),
+            ("OMPI_COMM_WORLD_SIZE", "4"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
+        ];
+        harness.run_with(&variables, &["stream", "--no-save"]).exits(3).prints_nothing()
+    };
+    one("0").complains("Open MPI has started 4 ranks, but Open MPI v");
+    one("1").quietly();
+    harness
+        .run(&["stream", "--no-save", "--exclude-file", "slow.txt"])
+        .exits(2)
+        .complains("--exclude-file requires several hosts");
+}
+
+#[test]
+fn slurm_measures_four_nodes_over_mpi_and_without_it() {
+    let harness = Harness::new();
+    let names = ["node1", "node2", "node3", "node4"];
+    let Some(slurm) = Slurm::of(&harness, &names) else { return };
+    let variables = [("SLURM_CONF", slurm.conf.as_str())];
+    let mut kinds = vec!["--mpi=none"];
+    if installed(&harness).iter().any(|which| which.mpicc == MPICH.mpicc) {
+        kinds.push("--mpi=pmi2");
+    }
+    for kind in kinds {
+        let srun = ["srun", "-N4", "--ntasks-per-node=1", kind].map(str::to_owned);
+        let record = run(&harness, &srun, &variables, &STREAM).exits(0).json();
+        is_of_hosts(&record, &names);
+    }
+    // The page has one row per host, the best first.
+    let four = ["srun", "-N4", "--ntasks-per-node=1"].map(str::to_owned);
+    let args = ["hpl", "-N", "300", "--samples", "1", "--no-save"];
+    let page = run(&harness, &four, &variables, &args).exits(0);
+    page.says("host").says("slowest").says("of 4 hosts");
+    // A node that is silent costs the time limit.
+    let three = ["srun", "--nodelist=node1,node2,node3", "--ntasks-per-node=1", "--mpi=none"]
+        .map(str::to_owned);
+    let limited = [variables[0], ("NODEGAUGE_JOIN_SECONDS", "2")];
+    let longer = [&STREAM[..7], &["--budget", "2", "--no-save"]].concat();
+    let record = std::thread::scope(|scope| {
+        scope.spawn(|| signal(leader(&harness, "node2"), "STOP"));
+        run(&harness, &three, &limited, &longer).exits(1).json()
+    });
+    assert_eq!(hosts(&record, "triad"), names[..3]);
+    let silent = texts(&named(&record, "triad")[1]["validity"]["reasons"])[0].to_owned();
+    assert!(silent.starts_with("no response within "), "{silent}");
+    drop(slurm);
+    no_orphans(&harness);
+}
