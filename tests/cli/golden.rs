@@ -136,7 +136,7 @@ fn words(page: &str) -> impl Iterator<Item = &str> {
             && !matches!(line.chars().nth(8), Some('|' | '+'))
     };
     let lines = page.lines().filter(is_shown_whole);
-    lines.flat_map(str::split_whitespace).filter(|word| word.trim_matches('#') != "")
+    lines.flat_map(str::split_whitespace).filter(|word| !word.trim_matches('#').is_empty())
 }
 
 #[test]

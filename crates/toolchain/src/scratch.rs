@@ -83,6 +83,17 @@ impl Scratch {
         Ok(path)
     }
 
+    /// Writes a script into the folder, which its user may execute, and returns its path.
+    ///
+    /// # Errors
+    /// Fails when the file cannot be written.
+    pub fn write_script(&self, name: &str, text: &str) -> Result<PathBuf, ToolchainError> {
+        let path = self.write(name, text)?;
+        std::fs::set_permissions(&path, Permissions::from_mode(0o700))
+            .map_err(|cause| Self::error(self.path(), &cause))?;
+        Ok(path)
+    }
+
     /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         self.folder.path()

@@ -130,12 +130,13 @@ impl MpiStandardPlan {
         interrupted: &dyn Fn() -> bool,
     ) -> Vec<Sample> {
         let path = &build.program.path;
-        let words = [wrapper.display().to_string(), path.display().to_string()];
+        let words = [path.display().to_string()];
         let plan = Cow::Owned(unbound(&self.ranks));
         let places = RankPlaces::Planned { plan, topology: &site.topology };
-        let job = ProgramJob::new(CommandLine::new("sh".to_owned(), words), self.limit())
-            .launched(build.program.launch(places))
-            .within(Folder::Private(Vec::new()));
+        let job =
+            ProgramJob::new(CommandLine::new(wrapper.display().to_string(), words), self.limit())
+                .launched(build.program.launch(places))
+                .within(Folder::Private(Vec::new()));
         let read = program::run(&job, interrupted)
             .and_then(|output| output.success(""))
             .map(|output| StreamOutput::read(&output.stdout));
@@ -247,7 +248,7 @@ impl Planned for MpiStandardPlan {
             Err(_) if interrupted() => return Ok(Outcome::interrupted()),
             Err(failure) => return Err(failure),
         };
-        let wrapper = scratch.write("placed.sh", &script::wrapper(&self.ranks))?;
+        let wrapper = scratch.write_script("placed.sh", &script::wrapper(&self.ranks))?;
         let ranks = counted(self.ranks.ranks.len(), "rank");
         (&mut &shared).phase(&format!("running STREAM's MPI source with {ranks}"));
         let asked = limits.samples;
