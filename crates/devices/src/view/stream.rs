@@ -44,7 +44,7 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
     let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();
     let first_device = all.first().and_then(|(_, config)| config.on.device.as_ref());
     let is_one = all.iter().all(|(_, config)| config.on.device.as_ref() == first_device);
-    let name = |m: &Measurement| {
+    let name_of = |m: &Measurement| {
         let config: DeviceStreamConfig = m.read_config();
         let engine = config.engine.filter(|engine| engine != "native");
         let device = config.on.device.filter(|_| !is_one);
@@ -53,7 +53,7 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
     };
     section
         .push(table)
-        .picture(Picture::samples("every sample over time", &measurements, name))
+        .picture(Picture::samples("every sample over time", &measurements, name_of))
         .gap();
     let Some((first, config)) = all.first() else { return section };
     let mul = all.iter().find_map(|(m, _)| Some((m, babelstream_name(m.name.parse().ok()?)?)));
