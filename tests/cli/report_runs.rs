@@ -66,7 +66,7 @@ fn runs_stand_side_by_side() {
     let text = std::fs::read_to_string(&page).unwrap();
     assert!(text.len() < 1_500_000 && text.contains("nodegauge: 4 runs side by side"));
     let differences = text.find("<h2>differences").unwrap();
-    assert!(differences < text.find("<h2>hpl").unwrap() && text.contains("<td>host</td>"));
+    assert!(differences < text.find("<h2>HPL").unwrap() && text.contains("<td>host</td>"));
     assert!(text.contains("only in some of the runs"));
     let Some(mut browser) = browser(&[]) else { return };
     is_sound(&mut browser, &page);

@@ -324,8 +324,8 @@ fn the_mpi_source_runs_with_ranks_where_they_are_planned() {
         let cpus = std::fs::read_to_string(harness.path(&format!("cpus-{rank}"))).unwrap();
         assert_eq!(cpus.trim(), thread["cpus"][0].to_string(), "rank {rank}");
     }
-    let text = with(&["--ranks", "2", "--stream-text"]).exits(0).stdout;
-    assert!(text.contains("Data is distributed across 2 MPI ranks"), "{text}");
+    let printed = with(&["--ranks", "2", "--stream-text"]).exits(0).stdout;
+    assert!(printed.contains("Data is distributed across 2 MPI ranks"), "{printed}");
     with(&[]).exits(2).complains("stream_mpi.c requires --ranks");
     let serial = Place::new("", PASSED);
     serial.stream(&["--ranks", "2"]).exits(2).complains("--ranks does not apply to stream.c");

@@ -119,7 +119,9 @@ fn two_modules_of_firmware_give_two_channels() {
     assert_eq!((figure.value, figure.basis.as_str()), (70.4e9, "DMI"));
     assert_eq!(
         figure.detail.as_deref(),
-        Some("2 channels x 4400 MT/s x 8 B (channels by bank locator)")
+        Some(
+            "2 channels x 4400 MT/s x 8 B (channels by bank locator, 16 GiB to 64 GiB per channel)"
+        )
     );
 }
 
