@@ -176,6 +176,17 @@ fn sums(measurements: &[Measurement], names: &[String]) -> Vec<Measurement> {
     groups.into_iter().filter_map(|(_, of)| sum(of)).collect()
 }
 
+/// Divides figures of one name into groups with one figure of each host: the first figures of all hosts, the second
+/// figures, e.g. those on other pages. There are no groups if the hosts have different numbers of figures.
+fn one_per_host<'r>(of: &[&'r Measurement]) -> Vec<Vec<&'r Measurement>> {
+    let hosts = grouped(of.iter().copied(), |m| m.host());
+    let count = hosts[0].1.len();
+    if hosts.iter().any(|(_, figures)| figures.len() != count) {
+        return Vec::new();
+    }
+    (0..count).map(|at| hosts.iter().map(|(_, figures)| figures[at]).collect()).collect()
+}
+
 /// Host in a ranking.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RankedHost<'r> {
@@ -201,18 +212,17 @@ pub struct HostRanking<'r> {
 }
 
 impl<'r> HostRanking<'r> {
-    /// Ranks the hosts of a record by the headline figure of a gauge, or else by the last figure that every host has
-    /// once. Returns `None` for a run on one host.
+    /// Ranks the hosts of a record by the headline figure of a gauge, or else by the last figure of most hosts, e.g. that
+    /// of the largest working set. Returns `None` for a run on one host.
     pub fn of(record: &'r Record, gauge: &str, registry: &Registry) -> Option<Self> {
         let of_hosts =
             record.measurements.iter().filter(|m| m.gauge == gauge && m.host().is_some());
         let groups = grouped(of_hosts, |m| (m.test.as_str(), m.name.as_str()));
-        let once = |of: &[&Measurement]| {
-            let hosts: BTreeSet<Option<&str>> = of.iter().map(|m| m.host()).collect();
-            hosts.len() == of.len() && of.iter().any(|m| m.value.is_some())
-        };
-        let candidates: Vec<Vec<&Measurement>> =
-            groups.into_iter().map(|(_, of)| of).filter(|of| once(of)).collect();
+        let mut candidates: Vec<Vec<&Measurement>> =
+            groups.into_iter().flat_map(|(_, of)| one_per_host(&of)).collect();
+        candidates.retain(|of| of.iter().any(|m| m.value.is_some()));
+        let most = candidates.iter().map(Vec::len).max()?;
+        candidates.retain(|of| of.len() == most);
         let is_headline =
             |of: &&Vec<&Measurement>| registry.is_headline(gauge, &of[0].test, &of[0].name);
         let lead = candidates.iter().rev().find(is_headline).or(candidates.last())?;
@@ -257,7 +267,9 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
     let lead = ranking.hosts[0].figure;
     let beside = beside(record, lead);
     let title = |name: &str| format!(">{name}");
-    let titles: Vec<String> = ["host".to_owned(), title(&lead.name_in_words())]
+    let what = lead.name_in_words();
+    let what = if what == lead.name { what } else { format!("{} {what}", lead.test) };
+    let titles: Vec<String> = ["host".to_owned(), title(&what)]
         .into_iter()
         .chain([title("of median")])
         .chain(beside.iter().map(|name| title(name)))
@@ -417,6 +429,36 @@ mod tests {
         for said in ["no response within 30 s", "slowest", "281.0 GB/s", "100.0 GB/s of 3 hosts"] {
             assert!(text.contains(said), "{said}: {text}");
         }
+    }
+
+    #[test]
+    fn figures_on_several_pages_rank_by_the_last_that_all_hosts_have() {
+        let figure = |host: &str, set: u64, pages: &str, ns: f64| {
+            let name = set.to_string();
+            let m = Measurement::new("memory", "latency", name, Unit::Seconds)
+                .value(Quoted::Median, ns * 1e-9);
+            let mut m = of_host(m, host);
+            m.config.insert("pages".to_owned(), pages.into());
+            m.config.insert("set_bytes".to_owned(), set.into());
+            m
+        };
+        let measurements = vec![
+            figure("n1", 4096, "4k", 1.0),
+            figure("n1", 1 << 30, "4k", 150.0),
+            figure("n1", 1 << 30, "thp", 100.0),
+            figure("n2", 4096, "4k", 1.0),
+            figure("n2", 1 << 30, "4k", 90.0),
+            figure("n2", 1 << 30, "thp", 120.0),
+            figure("n2", 2 << 30, "thp", 130.0),
+        ];
+        let record = Record { measurements, ..record() };
+        let ranking = HostRanking::of(&record, "memory", &Registry::default()).unwrap();
+        let ranked: Vec<(&str, &str)> =
+            ranking.hosts.iter().map(|host| (host.name, host.figure.name.as_str())).collect();
+        assert_eq!(ranked, [("n1", "1073741824"), ("n2", "1073741824")]);
+        assert_eq!(ranking.slow(), ["n2"]);
+        let section = section(&record, "memory", &Registry::default()).unwrap();
+        assert!(format!("{section:?}").contains("latency 1 GiB"), "{section:?}");
     }
 
     #[test]
