@@ -371,12 +371,14 @@ fn judged(
     let is_judged = known().any(|(index, _)| statistics[index].is_judged());
     let load = node.runs.iter().find_map(|run| run.other_load.clone());
     let decided = deciding.and_then(|index| figures[index].as_ref());
-    // Load that most nodes have distinguishes none of them, but it makes figures lower than a reference.
+    // Load that most nodes have distinguishes none of them, but it makes figures lower than a reference. A finding that
+    // most nodes do not have distinguishes a node under the same load.
     let is_by_peers = deciding.zip(decided).is_some_and(|(index, figure)| {
         let of = &statistics[index];
         of.is_beyond_peers(performance(&of.key, figure.value))
     });
-    let is_busy = load.is_some() && !(peers.are_busy() && is_by_peers);
+    let is_distinguished = is_by_peers || peers.own_finding(node.latest()).is_some();
+    let is_busy = load.is_some() && !(peers.are_busy() && is_distinguished);
     let confirmed = decided.is_some_and(|one| one.runs_beyond >= options.confirm.max(1));
     let verdict = match beyond {
         Some(_) if is_busy => RankVerdict::Unknown,

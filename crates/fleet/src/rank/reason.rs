@@ -56,6 +56,19 @@ impl Peers {
     }
 }
 
+impl Peers {
+    /// Returns the word for a finding, if it explains low figures and most nodes do not have it.
+    fn word_of(&self, id: &str) -> Option<&'static str> {
+        let with = self.findings.get(id).copied().unwrap_or_default();
+        word_of_finding(id).filter(|_| 2 * with < self.nodes)
+    }
+
+    /// Returns the first finding of a run that explains low figures and that most nodes do not have.
+    pub(crate) fn own_finding(&self, run: &crate::node::NodeRun) -> Option<&'static str> {
+        run.findings.iter().find_map(|id| self.word_of(id))
+    }
+}
+
 /// Reason in two lengths.
 #[derive(Default)]
 pub(crate) struct Reason {
@@ -133,8 +146,7 @@ fn causes(node: &Node<'_>, ranked: &RankedNode, peers: &Peers) -> Vec<Cause> {
     };
     causes.extend(less.map(cause));
     for id in &run.findings {
-        let others = peers.findings.get(id).copied().unwrap_or_default();
-        if let Some(word) = word_of_finding(id).filter(|_| 2 * others < peers.nodes) {
+        if let Some(word) = peers.word_of(id) {
             causes.push(Cause { word: word.to_owned(), words: format!("finding {id}") });
         }
     }

@@ -162,6 +162,12 @@ fn under_eight_alike_nodes_the_reference_judges() {
     let disturbed = rank(busy, &options);
     assert_eq!(disturbed.hosts(RankVerdict::Unknown), ["n01"]);
     assert_eq!(disturbed.hosts(RankVerdict::Good).len(), 3);
+    let mut limited = runs.clone();
+    for one in &mut limited {
+        one.other_load = Some("2 other tasks are running".to_owned());
+    }
+    limited[1].findings.push("cpu-quota".to_owned());
+    assert_eq!(rank(limited, &options).hosts(RankVerdict::Slow), ["n01"]);
     // A reference of other nodes gives no verdict.
     for one in &mut runs {
         one.kind.sockets = 1;
