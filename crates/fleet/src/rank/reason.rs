@@ -54,9 +54,7 @@ impl Peers {
     pub(crate) fn are_busy(&self) -> bool {
         2 * self.busy > self.nodes
     }
-}
 
-impl Peers {
     /// Returns the word for a finding, if it explains low figures and most nodes do not have it.
     fn word_of(&self, id: &str) -> Option<&'static str> {
         let with = self.findings.get(id).copied().unwrap_or_default();
