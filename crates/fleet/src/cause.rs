@@ -1,11 +1,12 @@
 //! Words for the causes of low figures, as reasons of 20 characters have them.
 
 /// Findings of the doctor with the word that a reason has for them.
-const WORDS: [(&str, &str); 13] = [
+const WORDS: [(&str, &str); 14] = [
     ("cpu-quota", "quota"),
     ("clock-low", "clock"),
     ("clock-capped", "clock"),
     ("channels-empty", "channel"),
+    ("channels-unequal", "channel"),
     ("dimm-speed-low", "MT/s"),
     ("memory-errors", "ECC"),
     ("thermal-throttled", "heat"),
