@@ -150,7 +150,7 @@
     return found;
   };
 
-  const text = (t, x, y, string, more = {}) => ({ type: 'text', silent: true, x, y, ...more.at, style: { text: string, fill: t.ink, font: `${more.weight || 400} ${FONT}px ${t.font}`, lineHeight: 15, ...more.style } });
+  const text = (t, x, y, string, more = {}) => ({ type: 'text', silent: true, z: 10, x, y, ...more.at, style: { text: string, fill: t.ink, font: `${more.weight || 400} ${FONT}px ${t.font}`, lineHeight: 15, ...more.style } });
   // Outline in the colour of the page, so that no line crosses a label.
   const halo = (t) => ({ stroke: t.panel, lineWidth: 4 });
   const line = (x1, y1, x2, y2, colour, more = {}) => ({ type: 'line', silent: true, shape: { x1, y1, x2, y2 }, style: { stroke: colour, lineWidth: 1, fill: null, ...more } });
