@@ -526,8 +526,8 @@ mod thorough {
         let Some(mut browser) = browser(&[]) else { return };
         let harness = Harness::new();
         browser.width(1400);
-        browser.open(&report(&harness, golden("io").to_str().unwrap()));
-        assert_eq!(browser.evaluate(SURFACES), 4);
+        browser.open(&report(&harness, golden("io-quick").to_str().unwrap()));
+        assert_eq!(browser.evaluate(SURFACES), 2);
         let pictures = browser.evaluate(PICTURES);
         for picture in pictures.as_array().unwrap() {
             assert!(picture["drawn"].as_u64() > Some(3), "{picture}");
@@ -557,10 +557,10 @@ mod thorough {
     fn surfaces_turn_and_fall_back_to_heat_maps() {
         let Some(mut browser) = browser(&[]) else { return };
         let harness = Harness::new();
-        let page = report(&harness, golden("io").to_str().unwrap());
+        let page = report(&harness, golden("io-quick").to_str().unwrap());
         browser.width(1400);
         browser.open(&page);
-        assert_eq!(browser.evaluate(SURFACES), 4);
+        assert_eq!(browser.evaluate(SURFACES), 2);
         let picture =
             "echarts.getInstanceByDom(document.querySelector('[data-kind=surface]')).getDataURL()";
         let before = browser.evaluate(picture);
@@ -577,14 +577,14 @@ mod thorough {
 
         let Some(mut without) = self::browser(&["--disable-3d-apis"]) else { return };
         without.open(&page);
-        assert_eq!(without.evaluate(SURFACES), 4);
+        assert_eq!(without.evaluate(SURFACES), 2);
         let kinds = without.evaluate(PICTURES);
         assert!(
             kinds.as_array().unwrap().iter().all(|one| one["drawn"].as_u64() > Some(3)),
             "{kinds}"
         );
         let told = without.evaluate("document.body.innerText.match(/no WebGL here/g).length");
-        assert_eq!(told, 4);
+        assert_eq!(told, 2);
     }
 
     #[test]
