@@ -379,7 +379,8 @@
         option(width, height, t) {
           const nameRoom = Math.min(widest(of.rows.map((row) => row.name)), width * 0.3);
           const names = of.rows.map((row) => broken(row.name, nameRoom));
-          const labels = of.rows.map((row) => broken(labelOf(row), width < NARROW ? width * 0.28 : 320));
+          const inShort = (row) => `${factor(row.ratio)}${row.is_clear ? '' : ', unclear'}`;
+          const labels = of.rows.map((row) => (width < NARROW ? broken(inShort(row), width * 0.28) : broken(labelOf(row), 320)));
           const right = widest(labels) + 20;
           const axis = axisOf([1, ...of.rows.flatMap((row) => [row.ratio, ...(row.interval || [])])], 'x', { room: 0.08, count: Math.max(3, Math.floor((width - nameRoom - right) / 80)), log: true });
           const draw = (params, api) => {
