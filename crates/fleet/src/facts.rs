@@ -88,7 +88,7 @@ impl Facts {
         self.values.keys().map(String::as_str)
     }
 
-    /// Returns the value of a fact; [`ABSENT`] for an entry that the node does not have, `None` if it is unknown.
+    /// Returns the value of a fact; `absent` for an entry that the node does not have, `None` if it is unknown.
     pub fn value(&self, path: &str) -> Option<&str> {
         let is_absent = || self.complete.iter().any(|prefix| path.starts_with(prefix));
         match self.values.get(path) {
