@@ -10,7 +10,7 @@ pub mod size;
 mod solution;
 pub(crate) mod view;
 
-pub use follow::{end, follow};
+pub use follow::follow;
 pub use options::{IccgOptions, Method};
 pub use plan::IccgPlan;
 

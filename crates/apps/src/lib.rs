@@ -13,6 +13,7 @@ mod code;
 pub mod config;
 mod context;
 pub mod elasticity;
+mod followers;
 mod gauge;
 mod halo;
 pub mod hpcg;
@@ -31,6 +32,7 @@ pub mod trapezoid;
 mod vectors;
 mod workers;
 
+pub use followers::end;
 pub use gauge::Apps;
 use nodegauge_team::{WorkerPool, Workers};
 pub use workers::{MpiRanks, WorkersOptions};

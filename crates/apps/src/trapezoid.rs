@@ -5,10 +5,10 @@ mod follow;
 pub mod rule;
 pub(crate) mod view;
 
-pub use follow::{end, follow};
+pub use follow::follow;
 
 use crate::config::{TrapezoidConfig, WorkersConfig};
-use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions, paired};
+use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions, followers, paired};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::progress::SharedObserver;
@@ -186,7 +186,7 @@ fn sampled(
     let points = cell.points;
     let stop = AtomicBool::new(false);
     let mut ask = stopping(interrupted, &stop);
-    follow::tell(cell.workers, points, sums)?;
+    followers::tell(cell.workers, || follow::SumRequest { points, sums })?;
     // SAFETY: the job computes and synchronises only at the barrier of the workers.
     let made = unsafe {
         pool.sample(cell.at, Interrupt::when(&mut ask), |member, laps| {

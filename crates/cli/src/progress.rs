@@ -68,6 +68,9 @@ impl Progress {
     fn show(&self) {
         let elapsed = self.started.elapsed();
         let Some(log) = &self.log else {
+            if self.bar.is_hidden() {
+                return;
+            }
             let position = self.estimate.share_of_total(elapsed) * STEPS as f64;
             self.bar.set_position(self.bar.position().max(position as u64));
             self.bar.set_prefix(self.estimate.words(elapsed));

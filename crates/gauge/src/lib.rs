@@ -13,7 +13,7 @@ pub mod roofline;
 mod shares;
 pub mod view;
 
-pub use shares::BudgetShares;
+pub use shares::{BudgetShares, usual_times};
 
 use ledger::LedgerWatch;
 use nodegauge_analysis::expect::Figures;

@@ -12,24 +12,9 @@ pub struct BudgetShares {
 }
 
 impl BudgetShares {
-    /// Divides `budget` among `gauges`, in proportion to the times that their plans for the request `ask` need.
-    pub fn new(
-        budget: Duration,
-        gauges: &[&'static dyn Gauge],
-        site: &Site,
-        ask: &SummaryRequest<'_>,
-    ) -> Self {
-        let usual = gauges.iter().map(|gauge| usual_time(*gauge, site, ask)).collect();
+    /// Divides `budget` among gauges in proportion to the times that they usually take.
+    pub fn new(budget: Duration, usual: Vec<Duration>) -> Self {
         Self { budget, usual }
-    }
-
-    /// Returns the time that the plans of `gauges` for the request `ask` need.
-    pub fn usual_time(
-        gauges: &[&'static dyn Gauge],
-        site: &Site,
-        ask: &SummaryRequest<'_>,
-    ) -> Duration {
-        gauges.iter().map(|gauge| usual_time(*gauge, site, ask)).sum()
     }
 
     /// Returns the share for gauge number `at`, after the earlier gauges have used `spent`. The remaining time is
@@ -48,10 +33,14 @@ impl BudgetShares {
     }
 }
 
-/// Returns the time that the plan of a gauge needs; zero if the gauge cannot be planned.
-fn usual_time(gauge: &dyn Gauge, site: &Site, ask: &SummaryRequest<'_>) -> Duration {
-    let plan = gauge.summary_plan(site, ask).ok().flatten();
-    plan.and_then(|plan| plan.foreseen().time).unwrap_or_default()
+/// Returns the time that the plan of each gauge for the request `ask` needs; zero if the gauge cannot be planned.
+pub fn usual_times(
+    gauges: &[&'static dyn Gauge],
+    site: &Site,
+    ask: &SummaryRequest<'_>,
+) -> Vec<Duration> {
+    let time = |gauge: &dyn Gauge| gauge.summary_plan(site, ask).ok()??.foreseen().time;
+    gauges.iter().map(|gauge| time(*gauge).unwrap_or_default()).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Plan and measurement of `apps iccg`. Solutions and measurements of the memory bandwidth alternate.
 
 use super::TEST;
-use super::follow::{self, SolverRequest};
+use super::follow::SolverRequest;
 use super::options::{IccgOptions, Method};
 use super::result::{Found, IccgCell, IccgEvidence};
 use super::size::{self, MeshConstraints, MeshSize};
@@ -11,7 +11,7 @@ use crate::cg::End;
 use crate::elasticity::Mesh;
 use crate::sparse::Storage;
 use crate::sweep::{self, Swept};
-use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions};
+use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions, followers};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::Variant;
@@ -205,7 +205,7 @@ impl IccgRun<'_> {
             observer.phase(&format!("estimating the time with {}", workers.in_words()));
             let options = self.options.clone();
             let job = Job { mesh: half, method: options.method, options, loops: None };
-            follow::tell(workers, || SolverRequest::Solve(job.clone()))?;
+            followers::tell(workers, || SolverRequest::Solve(job.clone()))?;
             let solved = solution::solve(&mut self.pool, at, workers, &job, observer)?;
             let Some((solution, samples)) = solved else { break };
             // The fastest iteration was disturbed least.
@@ -227,7 +227,7 @@ impl IccgRun<'_> {
         let Self { pool, options, size, .. } = self;
         let options = (*options).clone();
         let job = Job { mesh: size.mesh, method: options.method, options, loops };
-        follow::tell(workers, || SolverRequest::Solve(job.clone()))?;
+        followers::tell(workers, || SolverRequest::Solve(job.clone()))?;
         let Some((solution, samples)) = solution::solve(pool, at, workers, &job, observer)? else {
             return Ok(Vec::new());
         };
@@ -240,7 +240,7 @@ impl IccgRun<'_> {
         let (loops, elements) = (&self.loops, self.cells[at].array_elements);
         let mut samples = Vec::new();
         for _ in 0..BANDWIDTH_SAMPLES {
-            follow::tell(&self.cells[at].swept.workers, || SolverRequest::Bandwidth(elements))?;
+            followers::tell(&self.cells[at].swept.workers, || SolverRequest::Bandwidth(elements))?;
             // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
             let (sample, timed) = unsafe {
                 self.pool.sample(at, Interrupt::never(), |member, laps| {

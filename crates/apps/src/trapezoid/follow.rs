@@ -1,7 +1,7 @@
-//! Ranks that an MPI launcher has started: rank 0 measures sums, and the other ranks compute their shares.
+//! Requests of rank 0 of an MPI job to the other ranks, and the share of a worker in a sum.
 
 use super::rule::Rule;
-use crate::Workers;
+use crate::followers;
 use nodegauge_measure::Failure;
 use nodegauge_team::Member;
 use nodegauge_team::mpi::{self, World};
@@ -9,26 +9,13 @@ use serde::{Deserialize, Serialize};
 use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
 
-/// Request of rank 0 to all other ranks.
+/// Request of rank 0 to all other ranks: the same sum several times, one after another.
 #[derive(Debug, Serialize, Deserialize)]
-enum SumRequest {
-    /// Requests the same sum several times, one after another.
-    Sums {
-        /// Number of intervals.
-        points: u64,
-        /// Number of sums.
-        sums: u64,
-    },
-    /// Requests the end of the process with this exit code.
-    End(u8),
-}
-
-/// Requests sums from all other ranks of an MPI job; does nothing without MPI.
-pub(super) fn tell(workers: &Workers, points: u64, sums: u64) -> Result<(), Failure> {
-    match workers {
-        Workers::Mpi(_, world) => world.tell_all(&SumRequest::Sums { points, sums }),
-        Workers::Threads(_) | Workers::Ranks(_) => Ok(()),
-    }
+pub(super) struct SumRequest {
+    /// Number of intervals.
+    pub points: u64,
+    /// Number of sums.
+    pub sums: u64,
 }
 
 /// Computes the share of a worker in `sums` consecutive sums. Returns the bits of the number, because JSON has no NaN.
@@ -52,30 +39,9 @@ pub(super) fn share(
 /// # Errors
 /// Fails if a request cannot be read.
 pub fn follow(world: &World) -> Result<u8, Failure> {
-    // Rank 0 handles interrupts, and the launcher ends the other ranks when rank 0 ends.
-    nodegauge_os::ignore_interrupts();
     let (rule, stop) = (Rule::detect(), AtomicBool::new(false));
-    loop {
-        match serde_json::from_slice(&world.hear(0)).map_err(Failure::missing)? {
-            SumRequest::Sums { points, sums } => {
-                mpi::timed(world, |member, laps| {
-                    laps.time(|| share(rule, member, points, sums, &stop))
-                })?;
-            }
-            SumRequest::End(code) => {
-                world.leave();
-                return Ok(code);
-            }
-        }
-    }
-}
-
-/// Ends the other ranks and finalises MPI.
-///
-/// # Errors
-/// Fails if the request cannot be encoded, which does not happen.
-pub fn end(world: &World, code: u8) -> Result<(), Failure> {
-    world.tell_all(&SumRequest::End(code))?;
-    world.leave();
-    Ok(())
+    followers::serve(world, |SumRequest { points, sums }| {
+        mpi::timed(world, |member, laps| laps.time(|| share(rule, member, points, sums, &stop)))?;
+        Ok(())
+    })
 }

@@ -89,7 +89,7 @@ pub(crate) struct ImportedNode {
     /// Number of its sockets
     #[arg(long, value_name = "N", default_value = "1", requires = "processor", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) sockets: u32,
-    /// Its populated memory channels and their speed in MT/s, e.g. 16x3200: rates get their share of this limit
+    /// Populated memory channels of its node x MT/s, e.g. 16x3200: rates get their share of this limit
     #[arg(long, value_name = "COUNTxMT/s")]
     pub(crate) dimms: Option<DimmSpec>,
 }

@@ -19,10 +19,12 @@ use nodegauge_placement::Started;
 pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
     match (command, Started::own()) {
         (AppsCommand::Iccg(args), Some(started)) => {
-            mpi::join(&started, &mpi::ICCG, |ranks| iccg(args, Some(ranks)))
+            mpi::join(&started, nodegauge_apps::iccg::follow, |ranks| iccg(args, Some(ranks)))
         }
         (AppsCommand::Trapezoid(args), Some(started)) => {
-            mpi::join(&started, &mpi::TRAPEZOID, |ranks| trapezoid(args, Some(ranks)))
+            mpi::join(&started, nodegauge_apps::trapezoid::follow, |ranks| {
+                trapezoid(args, Some(ranks))
+            })
         }
         (AppsCommand::Hpcg(_), Some(started)) => {
             let refusal = Failure::usage(format!(

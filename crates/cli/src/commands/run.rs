@@ -5,7 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
 use crate::session::{self, Shown};
 use nodegauge_analysis::expect::Figures;
-use nodegauge_gauge::{BudgetShares, Depth, Site, SummaryRequest};
+use nodegauge_gauge::{BudgetShares, Depth, Site, SummaryRequest, usual_times};
 use nodegauge_measure::Outcome;
 use nodegauge_placement::{Environment, PlacementRequest};
 use nodegauge_report::{run, text};
@@ -30,9 +30,9 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
             let mut found = Outcome::default();
             let depth = if args.full { Depth::Full } else { Depth::Quick };
             let usual = SummaryRequest::plain(depth, &environment);
-            let shares =
-                common.budget.map(|budget| BudgetShares::new(budget, &GAUGES, site, &usual));
-            progress.foresee(Some(BudgetShares::usual_time(&GAUGES, site, &usual)));
+            let times = usual_times(&GAUGES, site, &usual);
+            progress.foresee(Some(times.iter().sum()));
+            let shares = common.budget.map(|budget| BudgetShares::new(budget, times));
             for (at, gauge) in GAUGES.into_iter().enumerate() {
                 if found.is_interrupted() {
                     break;

@@ -3,28 +3,17 @@
 
 use crate::failure::{Exit, Failure};
 use crate::{launched, session};
-use nodegauge_apps::{MpiRanks, iccg, trapezoid};
+use nodegauge_apps::MpiRanks;
 use nodegauge_placement::Started;
 use nodegauge_team::mpi::World;
 
-/// What the ranks of an application do for rank 0.
-pub(super) struct Followers {
-    /// Serves rank 0 and returns the exit code.
-    follow: fn(&World) -> Result<u8, Failure>,
-    /// Ends the other ranks.
-    end: fn(&World, u8) -> Result<(), Failure>,
-}
-
-/// Ranks of `apps iccg`.
-pub(super) const ICCG: Followers = Followers { follow: iccg::follow, end: iccg::end };
-/// Ranks of `apps trapezoid`.
-pub(super) const TRAPEZOID: Followers =
-    Followers { follow: trapezoid::follow, end: trapezoid::end };
+/// Function of an application that serves rank 0 and returns the exit code.
+pub(super) type Follow = fn(&World) -> Result<u8, Failure>;
 
 /// Joins the job: rank 0 runs `measure`, the other ranks follow it.
 pub(super) fn join(
     started: &Started,
-    followers: &Followers,
+    follow: Follow,
     measure: impl FnOnce(&MpiRanks) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     let world = match World::join(started.launcher, started.ranks as usize) {
@@ -36,13 +25,13 @@ pub(super) fn join(
         Err(refusal) => return launched::once(started, refusal),
     };
     let Some(ranks) = gathered else {
-        return Ok(Exit::Told((followers.follow)(world)?));
+        return Ok(Exit::Told(follow(world)?));
     };
     let result = measure(&ranks);
     let code = match &result {
         Ok(exit) => exit.number(),
         Err(failure) => Exit::from(failure).number(),
     };
-    (followers.end)(world, code)?;
+    nodegauge_apps::end(world, code)?;
     result
 }

@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 /// Maximum size of an import file in bytes: about ten thousand runs with all their samples.
 const LONGEST_EXPORT: u64 = 1 << 30;
 
-/// What the user says about the runs.
+/// Description of the runs by the user.
 pub(super) struct Described<'a> {
     /// Labels for the records.
     pub(super) labels: &'a [(String, String)],
     /// Host of the programs.
     pub(super) host: Option<&'a str>,
-    /// Its processor and memory.
+    /// Processor and memory of the host.
     pub(super) node: &'a ImportedNode,
 }
 
