@@ -158,3 +158,20 @@ fn a_reference_judges_few_nodes_and_single_records() {
         .exits(2)
         .complains("not a reference");
 }
+
+#[test]
+fn nodes_get_a_command_that_makes_a_record_or_none() {
+    let harness = Harness::new();
+    let script = ["fleet", "script", "--for", "pdsh", "--nodes", "n[1-2]", "--"];
+    let describe = [&script[..], &["machine"]].concat();
+    harness.run(&describe).exits(0).says("nodegauge machine --json -");
+    for (wrong, reason) in
+        [(&["history", "list"][..], "unexpected argument"), (&["strean"][..], "strean")]
+    {
+        let refused = [&script[..], wrong].concat();
+        harness.run(&refused).exits(2).complains(reason).complains("a measuring command");
+    }
+    let run = ["fleet", "run", "night", "--slurm", "--", "machine", "--quiet"];
+    harness.run(&run).exits(2).complains("nodes cannot run");
+    assert!(!harness.path("night").exists());
+}

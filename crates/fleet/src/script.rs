@@ -56,7 +56,12 @@ pub fn record_command(program: &str, command: &[String], record: &str) -> Comman
         ["nodegauge", rest @ ..] => rest.to_vec(),
         all => all.to_vec(),
     };
-    CommandLine::new(program, command).with(["--quiet", "--no-save", "--json", record])
+    let output: &[&str] = match command.first() {
+        // A description of the node is never saved and shows no progress.
+        Some(&"machine") => &["--json", record],
+        _ => &["--quiet", "--no-save", "--json", record],
+    };
+    CommandLine::new(program, command).with(output.iter().copied())
 }
 
 /// Returns the lines for a shell. `folder` receives the records.

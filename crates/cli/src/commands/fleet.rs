@@ -1,6 +1,7 @@
 //! Implementation of the command `nodegauge fleet`.
 
 use super::history::open_to_read;
+use crate::args;
 use crate::args::fleet::{
     BaselineArgs, BaselineFormat, DiffArgs, FleetCommand, InputArgs, RankArgs, RankFormat,
     ScriptArgs,
@@ -129,7 +130,18 @@ fn show_differences(args: &DiffArgs) -> Result<Exit, Failure> {
     Ok(if are_equal { Exit::Success } else { Exit::Unmet })
 }
 
+/// Fails if nodes cannot make a record with this command, so that no job is submitted in vain.
+fn check_command(command: &[String]) -> Result<(), Failure> {
+    let line = script::record_command("nodegauge", command, "-");
+    let Err(error) = args::command().try_get_matches_from(line.words()) else { return Ok(()) };
+    let wrong = crate::complaint(&error).map_or_else(String::new, |wrong| wrong.message);
+    let reason = wrong.lines().next().unwrap_or("it prints no record");
+    Err(Failure::usage(format!("nodes cannot run `{line}`: {reason}"))
+        .hint("give a measuring command or `machine` after --, without --json and --no-save"))
+}
+
 fn print_script(args: &ScriptArgs) -> Result<Exit, Failure> {
+    check_command(&args.command)?;
     let lines = script::of(args.carrier, &args.nodes.0, &args.folder, &args.command);
     output::print(&lines);
     Ok(Exit::Success)

@@ -26,6 +26,7 @@ const LOOKS_WITHOUT_RECORD: u32 = 3;
 const MOST_FAILURES: u32 = 5;
 
 pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
+    super::check_command(&args.command)?;
     let signals = Signals::listen()
         .map_err(|cause| Failure::missing("cannot listen for signals").cause(cause))?;
     let folder = FleetFolder::create(&args.folder)?;
