@@ -12,7 +12,7 @@ use crate::context::{ThreadContext, Threads};
 use crate::elasticity::element::invert;
 use crate::order::Numbering;
 use crate::setup_clock::SetupClock;
-use crate::sparse::{self, BLOCK, Blocks, SharedBlocks, add_product, transpose};
+use crate::sparse::{self, BLOCK, Blocks, PaddedBlock, SharedBlocks, transpose};
 use crate::system::{ROWS_UNCHECKED, check_end_request};
 use nodegauge_kernels::isa::InstructionSet;
 use nodegauge_measure::Failure;
@@ -247,6 +247,7 @@ impl Factorisation<'_> {
             }
             context.barrier();
         }
+        let mut found: Vec<(&mut [f64; BLOCK], &[f64; BLOCK])> = Vec::new();
         for row in own.clone() {
             if row.is_multiple_of(ROWS_UNCHECKED) && is_end_requested() {
                 break;
@@ -256,16 +257,21 @@ impl Factorisation<'_> {
             let is_above =
                 |column: &&u32| coupling(rows, &own, row, **column as usize) == Coupling::Upper;
             let above = matrix.row(row).0.iter().filter(is_above);
+            let earlier = found.len();
             for (column, (slot, value)) in above.zip(columns.iter_mut().zip(values)) {
                 *slot = *column;
                 // SAFETY: lower rows are complete.
                 let (others, blocks) = unsafe { lower.row(*column as usize) };
                 // The sparsity pattern is symmetric, so the transposed block exists.
-                if let Some(at) = others.iter().position(|other| *other as usize == row) {
-                    *value = transpose(&blocks[at]);
+                if let Some(at) = position(others, row as u32) {
+                    prefetch_block(&blocks[at]);
+                    found.push((value, &blocks[at]));
                 }
             }
+            // The blocks of this row arrive while those of the row before are transposed.
+            found.drain(..earlier).for_each(|(value, block)| *value = transpose(block));
         }
+        found.into_iter().for_each(|(value, block)| *value = transpose(block));
     }
 
     /// Returns the inverse of the diagonal block of a row.
@@ -306,50 +312,78 @@ unsafe fn eliminate_body<S: InstructionSet, const ASK: bool>(
 ) {
     let Elimination { factor, own, row } = *at;
     let Factorisation { matrix, rows, lower, .. } = factor;
-    let RowScratch { place, coupled, unscaled } = scratch;
-    coupled.clear();
     let (columns, blocks) = matrix.row(row);
-    let mut pivot = [f64::NAN; BLOCK];
-    for (position, (column, block)) in columns.iter().zip(blocks).enumerate() {
-        let column = *column as usize;
-        match coupling(rows, own, row, column) {
-            Coupling::Lower => coupled.push((rows.colours[column], column, position)),
-            Coupling::Diagonal => pivot = *block,
-            Coupling::Upper | Coupling::LeftOut => {}
-        }
+    // The blocks of the next row, most of which are in the same order, arrive while this row is eliminated.
+    if own.contains(&(row + 1)) {
+        let next = matrix.row(row + 1).1;
+        scratch.order.iter().filter_map(|position| next.get(*position)).for_each(prefetch_block);
     }
-    coupled.sort_unstable_by_key(|(colour, column, _)| (*colour, *column));
+    scratch.find_lower(columns, |column| {
+        let role = coupling(rows, own, row, column);
+        (role, rows.colours.get(column).copied().unwrap_or_default())
+    });
+    let RowScratch { place, coupled, unscaled, common, ends, .. } = scratch;
+    let mut pivot = PaddedBlock::of(&diagonal_of(matrix, row));
     unscaled.clear();
-    for (number, (_, column, _)) in coupled.iter().enumerate() {
-        place[*column] = number as u8 + 1;
+    ends.clear();
+    for (number, LowerCoupling { column, .. }) in coupled.iter().enumerate() {
+        place[*column as usize] = number as u8 + 1;
     }
     // The shift increases only the diagonal.
-    (0..3).for_each(|diagonal| pivot[4 * diagonal] *= 1.0 + factor.shift);
+    pivot.scale_diagonal(1.0 + factor.shift);
     // SAFETY: the caller meets the requirements of this function.
     let (slots, values) = unsafe { lower.row_mut(row) };
-    for (number, (_, column, slot)) in coupled.iter().enumerate() {
-        let mut w = blocks[*slot];
+    // First the rows that the current row and its lower couplings have in common are listed without a branch, which the
+    // processor could not predict, and their blocks are prefetched, because few of them are in a near cache.
+    common.clear();
+    for LowerCoupling { column, .. } in coupled.iter() {
         // SAFETY: the caller guarantees that the other row is complete.
-        let (others, theirs) = unsafe { lower.row(*column) };
-        for (other, block) in others.iter().zip(theirs) {
-            let row_number = place[*other as usize];
-            if row_number > 0 {
-                add_product::<S>(&mut w, -1.0, &unscaled[usize::from(row_number) - 1], block);
-            }
+        let (others, theirs) = unsafe { lower.row(*column as usize) };
+        let start = common.len();
+        common.resize(start + others.len(), (0, 0));
+        let mut end = start;
+        for (index, other) in others.iter().enumerate() {
+            let of_row = place[*other as usize];
+            common[end] = (of_row, index as u32);
+            end += usize::from(of_row > 0);
         }
+        common.truncate(end);
+        common[start..].iter().for_each(|(_, index)| prefetch_block(&theirs[*index as usize]));
+        ends.push(end);
+    }
+    let mut from = 0;
+    for (number, LowerCoupling { column, position: slot, .. }) in coupled.iter().enumerate() {
+        let mut w = PaddedBlock::of(&blocks[*slot]);
         // SAFETY: as above.
-        let inverse = unsafe { factor.inverse_of(*column) };
-        let mut scaled = [0.0; BLOCK];
-        add_product::<S>(&mut scaled, 1.0, &w, &inverse);
-        add_product::<S>(&mut pivot, -1.0, &w, &scaled);
-        slots[number] = *column as u32;
+        let (_, theirs) = unsafe { lower.row(*column as usize) };
+        for (of_row, index) in &common[from..ends[number]] {
+            let mine = &unscaled[usize::from(*of_row) - 1];
+            w.add_product::<S>(-1.0, mine, &theirs[*index as usize]);
+        }
+        from = ends[number];
+        // SAFETY: as above.
+        let inverse = unsafe { factor.inverse_of(*column as usize) };
+        let mut scaled = PaddedBlock::ZERO;
+        scaled.add_product::<S>(1.0, &w, &inverse);
+        let scaled = scaled.block();
+        pivot.add_product::<S>(-1.0, &w, &scaled);
+        slots[number] = *column;
         values[number] = scaled;
         unscaled.push(w);
     }
-    coupled.iter().for_each(|(_, column, _)| place[*column] = 0);
+    coupled.iter().for_each(|each| place[each.column as usize] = 0);
     // SAFETY: as above.
     let inverse = unsafe { factor.inverse.part_mut(BLOCK * row..BLOCK * (row + 1)) };
-    invert_into(&pivot, inverse, good);
+    invert_into(&pivot.block(), inverse, good);
+}
+
+/// Lower coupling of a row, ordered by elimination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct LowerCoupling {
+    colour: u32,
+    column: u32,
+    /// Index of the block in the row.
+    position: usize,
 }
 
 /// Scratch memory for the elimination of a row.
@@ -357,23 +391,82 @@ pub(crate) struct RowScratch {
     /// For every row: position of the coupling with the current row among the couplings of the current row, from 1; 0
     /// if the rows are not coupled.
     place: Vec<u8>,
-    /// Lower couplings in the order of elimination: colour, row, and index of the block in the row.
-    coupled: Vec<(u32, usize, usize)>,
+    /// Lower couplings in the order of elimination.
+    coupled: Vec<LowerCoupling>,
+    /// Positions of all blocks of the last row: first the lower couplings in the order of elimination, then the others.
+    order: Vec<usize>,
     /// Block `W` of every coupling.
-    unscaled: Vec<[f64; BLOCK]>,
+    unscaled: Vec<PaddedBlock>,
+    /// Rows that the current row and one of its lower couplings are coupled with: position in the current row, from 1,
+    /// and index in the row of the coupling.
+    common: Vec<(u8, u32)>,
+    /// End of the part of each lower coupling in `common`.
+    ends: Vec<usize>,
 }
 
 impl RowScratch {
     fn new(rows: usize) -> Self {
-        Self { place: vec![0; rows], coupled: Vec::new(), unscaled: Vec::new() }
+        Self {
+            place: vec![0; rows],
+            coupled: Vec::new(),
+            order: Vec::new(),
+            unscaled: Vec::new(),
+            common: Vec::new(),
+            ends: Vec::new(),
+        }
     }
+
+    /// Finds the lower couplings of a row and their order of elimination. `role_of` returns the role and the colour of
+    /// a column. Most rows have the order of the row before, which is therefore tried first.
+    #[inline(always)]
+    fn find_lower(&mut self, columns: &[u32], role_of: impl Fn(usize) -> (Coupling, u32)) {
+        let Self { coupled, order, .. } = self;
+        if order.len() != columns.len() {
+            order.clear();
+            order.extend(0..columns.len());
+        }
+        coupled.clear();
+        for position in order.iter().copied() {
+            let column = columns[position];
+            let (role, colour) = role_of(column as usize);
+            if role == Coupling::Lower {
+                coupled.push(LowerCoupling { colour, column, position });
+            }
+        }
+        if !coupled.is_sorted() {
+            coupled.sort_unstable();
+            let is_other = |position: &usize| coupled.iter().all(|each| each.position != *position);
+            let others: Vec<usize> = (0..columns.len()).filter(is_other).collect();
+            order.clear();
+            order.extend(coupled.iter().map(|each| each.position));
+            order.extend(others);
+        }
+    }
+}
+
+/// Prefetches the cache lines of a block.
+#[inline(always)]
+fn prefetch_block(block: &[f64; BLOCK]) {
+    nodegauge_kernels::prefetch::<false>(block.as_ptr().cast());
+    nodegauge_kernels::prefetch::<false>(block[BLOCK - 1..].as_ptr().cast());
+}
+
+/// Returns the index of a column. All columns are compared, because the processor could not predict an earlier end.
+#[inline(always)]
+fn position(columns: &[u32], wanted: u32) -> Option<usize> {
+    let mut at = None;
+    for (index, column) in columns.iter().enumerate() {
+        if *column == wanted {
+            at = Some(index);
+        }
+    }
+    at
 }
 
 /// Returns the diagonal block of a row.
 fn diagonal_of(matrix: &Blocks, row: usize) -> [f64; BLOCK] {
     let (columns, blocks) = matrix.row(row);
-    let at = columns.iter().position(|column| *column as usize == row);
-    at.map_or([f64::NAN; BLOCK], |at| blocks[at])
+    position(columns, row as u32).map_or([f64::NAN; BLOCK], |at| blocks[at])
 }
 
 /// Inverts a symmetric block; clears `good` if the block is not positive definite.

@@ -7,7 +7,7 @@ pub(crate) mod blocks;
 mod kernel;
 pub(crate) mod sliced;
 
-pub(crate) use blocks::{BLOCK, Blocks, SharedBlocks, add_product, transpose};
+pub(crate) use blocks::{BLOCK, Blocks, PaddedBlock, SharedBlocks, transpose};
 pub(crate) use kernel::{backward, forward, scale};
 use serde::{Deserialize, Serialize};
 pub(crate) use sliced::{EmptySlices, Sliced};

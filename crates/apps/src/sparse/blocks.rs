@@ -141,20 +141,42 @@ pub(crate) fn transpose(block: &[f64; BLOCK]) -> [f64; BLOCK] {
     std::array::from_fn(|at| block[3 * (at % 3) + at / 3])
 }
 
-/// Computes `sum += scale a b^T` for blocks.
-#[inline(always)]
-pub(crate) fn add_product<S: InstructionSet>(
-    sum: &mut [f64; BLOCK],
-    scale: f64,
-    a: &[f64; BLOCK],
-    b: &[f64; BLOCK],
-) {
-    for column in 0..3 {
-        for inner in 0..3 {
-            let factor = scale * b[3 * inner + column];
-            for row in 0..3 {
-                let at = 3 * column + row;
-                sum[at] = multiply_add::<S>(a[3 * inner + row], factor, sum[at]);
+/// Block whose columns have four lanes, the last of which is not used, so that a vector instruction updates a column.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PaddedBlock([[f64; 4]; 3]);
+
+impl PaddedBlock {
+    /// Block of zeros.
+    pub const ZERO: Self = Self([[0.0; 4]; 3]);
+
+    /// Returns a block with padded columns.
+    #[inline(always)]
+    pub fn of(block: &[f64; BLOCK]) -> Self {
+        let column = |at: usize| [block[3 * at], block[3 * at + 1], block[3 * at + 2], 0.0];
+        Self([column(0), column(1), column(2)])
+    }
+
+    /// Returns the block without padding.
+    #[inline(always)]
+    pub fn block(&self) -> [f64; BLOCK] {
+        std::array::from_fn(|at| self.0[at / 3][at % 3])
+    }
+
+    /// Multiplies the diagonal by `factor`.
+    #[inline(always)]
+    pub fn scale_diagonal(&mut self, factor: f64) {
+        self.0.iter_mut().enumerate().for_each(|(at, column)| column[at] *= factor);
+    }
+
+    /// Adds `scale a b^T`.
+    #[inline(always)]
+    pub fn add_product<S: InstructionSet>(&mut self, scale: f64, a: &Self, b: &[f64; BLOCK]) {
+        for (column, sums) in self.0.iter_mut().enumerate() {
+            for (inner, factors) in a.0.iter().enumerate() {
+                let factor = scale * b[3 * inner + column];
+                for (sum, each) in sums.iter_mut().zip(factors) {
+                    *sum = multiply_add::<S>(*each, factor, *sum);
+                }
             }
         }
     }
