@@ -1,7 +1,8 @@
 //! `stream --standard` with a test program in Fortran that has the output of stream.f, built by the real
 //! gfortran together with a clock in C in the same folder.
 
-use crate::harness::{Harness, measurements};
+use crate::harness::{Harness, Part, measurements};
+use crate::mpi::installed;
 use serde_json::Value;
 
 /// Two million elements, 20 passes and 10 GB/s; the times follow from these. The clock is a C function, as in
@@ -39,6 +40,42 @@ const PROGRAM: &str = r#"
       END
 "#;
 const CLOCK: &str = "double mysecond_(void) { return 1.5; }\n";
+
+/// Has the output of STREAM's MPI version in Fortran: two million elements per rank, and 10 GB/s of all ranks.
+const MPI_PROGRAM: &str = r#"
+      PROGRAM standin
+      include 'mpif.h'
+      DOUBLE PRECISION mysecond, then, rate, t
+      INTEGER n, k, rank, ranks, rc
+      EXTERNAL mysecond
+      PARAMETER (n = 2000000)
+      CHARACTER*11 label(4)
+      INTEGER words(4)
+      DATA label /'Copy:', 'Scale:', 'Add:', 'Triad:'/
+      DATA words /2, 2, 3, 3/
+      CALL MPI_INIT(rc)
+      CALL MPI_COMM_RANK(MPI_COMM_WORLD, rank, rc)
+      CALL MPI_COMM_SIZE(MPI_COMM_WORLD, ranks, rc)
+      then = mysecond()
+      IF (then .LT. 0) STOP 3
+      IF (rank .EQ. 0) THEN
+      PRINT *, 'Assuming 8 bytes per DOUBLE PRECISION word'
+      PRINT *, 'Number of processors = ', ranks
+      PRINT *, 'Array size = ', n
+      PRINT *, 'Offset     = ', 0
+      PRINT *, 'You are running each test ', 10, ' times'
+      WRITE (*, '(A)')
+     $  'Function     Rate (MB/s)  Avg time   Min time  Max time'
+      rate = 10000D0
+      DO k = 1, 4
+        t = words(k) * 8D0 * n * ranks / rate / 1D6
+        WRITE (*, '(A, F12.1, 3F12.6)') label(k), rate, t, t, t
+      END DO
+      PRINT *, 'Solution Validates!'
+      END IF
+      CALL MPI_FINALIZE(rc)
+      END
+"#;
 
 /// Returns the record of the program whose output ends with `check`.
 #[track_caller]
@@ -96,4 +133,28 @@ fn all_compilers_are_c_compilers() {
     let source = harness.write("stream.f", PROGRAM);
     let outcome = harness.run(&["stream", "--standard", &source, "--compiler", "all"]).exits(2);
     outcome.complains("--compiler all means C compilers, but the source is Fortran");
+}
+
+#[test]
+fn the_mpi_source_in_fortran_is_linked_with_its_clock() {
+    let harness = Harness::new();
+    harness.write("mysecond.c", CLOCK);
+    let source = harness.write("stream_mpi.f", MPI_PROGRAM);
+    for which in installed(&harness) {
+        let compiler = which.mpicc.replace("mpicc", "mpif90");
+        if !harness.has(Part::Mpi, &compiler) {
+            continue;
+        }
+        let line = format!("{compiler} -O1");
+        let run = ["stream", "--standard", &source, "--compiler", &line, "--ranks", "2"];
+        let placement = ["--policy", "3", "--rank-map", "cyclic", "--samples", "2"];
+        let out = ["--dimms", "1024x20000", "--no-save", "--json", "-"];
+        let record = harness.run(&[&run[..], &placement, &out].concat()).exits(0).json();
+        assert_eq!(measurements(&record).len(), 4, "{}", which.name);
+        for m in measurements(&record) {
+            assert_eq!((&m["category"], m["value"].as_f64()), (&"standard".into(), Some(10e9)));
+            assert_eq!(m["config"]["engine"], "stream_mpi.f");
+            assert_eq!(m["config"]["array_elements"], 4_000_000);
+        }
+    }
 }

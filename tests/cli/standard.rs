@@ -260,7 +260,7 @@ fn a_published_line_of_a_compiler_is_used_as_it_is() {
 /// Has the output of STREAM's MPI version. Each rank writes its CPUs into the folder `FOLDER`.
 const MPI_STAND_IN: &str = r##"
 #define _GNU_SOURCE
-#include <mpi.h>
+# include "mpi.h"
 #include <sched.h>
 #include <stdio.h>
 static void line(const char *name, double words) {
@@ -295,6 +295,20 @@ int main(int argc, char **argv) {
 }
 "##;
 
+/// Compares the CPUs that two ranks have written with those that `places` plans.
+#[track_caller]
+fn are_as_planned(harness: &Harness, placement: &[&str]) {
+    let places = [&["places", "--ranks", "2", "--json"][..], placement].concat();
+    let places = harness.run(&places).exits(0).json();
+    for (rank, thread) in places["threads"].as_array().unwrap().iter().enumerate() {
+        let cpus = std::fs::read_to_string(harness.path(&format!("cpus-{rank}"))).unwrap();
+        let cpus: Vec<u64> = cpus.split_whitespace().map(|cpu| cpu.parse().unwrap()).collect();
+        let planned: Vec<u64> =
+            thread["cpus"].as_array().unwrap().iter().filter_map(Value::as_u64).collect();
+        assert_eq!(cpus, planned, "rank {rank}, {placement:?}");
+    }
+}
+
 #[test]
 fn the_mpi_source_runs_with_ranks_where_they_are_planned() {
     let harness = Harness::new();
@@ -304,7 +318,6 @@ fn the_mpi_source_runs_with_ranks_where_they_are_planned() {
     let folder = harness.path("");
     let text = MPI_STAND_IN.replace("FOLDER", folder.to_str().unwrap().trim_end_matches('/'));
     let source = harness.write("stream_mpi.c", text);
-    let places = harness.run(&["places", "--ranks", "2", "--json"]).exits(0).json();
     let common = ["stream", "--standard", &source, "--size", "1000000", "--samples", "2"];
     let with = |more: &[&str]| harness.run(&[&common[..], &["--dimms=1024x20000"], more].concat());
     let record = with(&["--ranks", "2", "--json"]).exits(0).json();
@@ -320,9 +333,14 @@ fn the_mpi_source_runs_with_ranks_where_they_are_planned() {
         );
         assert_eq!(m["value"], 10e9);
     }
-    for (rank, thread) in places["threads"].as_array().unwrap().iter().enumerate() {
-        let cpus = std::fs::read_to_string(harness.path(&format!("cpus-{rank}"))).unwrap();
-        assert_eq!(cpus.trim(), thread["cpus"][0].to_string(), "rank {rank}");
+    are_as_planned(&harness, &[]);
+    let maps = ["block", "cyclic", "core", "spread"];
+    for policy in 0..=5 {
+        let policy_word = policy.to_string();
+        let placement = ["--policy", &policy_word, "--rank-map", maps[policy % maps.len()]];
+        let record = with(&[&["--ranks", "2", "--json"][..], &placement].concat()).exits(0).json();
+        assert_eq!(record["measurements"].as_array().unwrap().len(), 4);
+        are_as_planned(&harness, &placement);
     }
     let printed = with(&["--ranks", "2", "--stream-text"]).exits(0).stdout;
     assert!(printed.contains("Data is distributed across 2 MPI ranks"), "{printed}");

@@ -73,7 +73,8 @@ impl Source {
         let unreadable = |cause| SourceError::Unreadable { path: path.to_owned(), cause };
         // The file is read completely, so that a read error is reported now and not by the compiler.
         let content = nodegauge_os::read_file(path, LONGEST_SOURCE).map_err(unreadable)?;
-        let is_mpi = calls_mpi(&String::from_utf8_lossy(&content));
+        let text = String::from_utf8_lossy(&content).to_ascii_lowercase();
+        let is_mpi = calls_mpi(&text);
         let dialect = match path.extension().and_then(|ending| ending.to_str()) {
             Some("c") if is_mpi => OutputFormat::Mpi,
             Some("c") => OutputFormat::C,
@@ -81,10 +82,11 @@ impl Source {
             _ => return Err(SourceError::UnknownLanguage { path: path.to_owned() }),
         };
         let path = std::fs::canonicalize(path).map_err(unreadable)?;
-        // stream.f calls the C function `mysecond` to read the clock; the source of this function is in the same
-        // directory.
+        // The Fortran sources call the C function `mysecond` to read the clock; the source of this function is in the
+        // same directory.
         let clock = path.with_file_name("mysecond.c");
-        let needs_clock = dialect == OutputFormat::Fortran && !is_mpi && clock.is_file();
+        let has_own = text.contains("function mysecond");
+        let needs_clock = dialect == OutputFormat::Fortran && !has_own && clock.is_file();
         let helpers = if needs_clock { vec![clock] } else { Vec::new() };
         Ok(Self { path, dialect, helpers, is_mpi })
     }
@@ -123,11 +125,12 @@ impl Source {
     }
 }
 
-/// True if the text of a source includes the header of MPI, in C or in Fortran.
+/// True if the text of a source, in lower case, includes the header of MPI, in C or in Fortran.
 fn calls_mpi(text: &str) -> bool {
     text.lines().any(|line| {
-        let line = line.trim().to_ascii_lowercase();
-        let includes = line.starts_with("#include") || line.starts_with("include");
+        let line = line.trim();
+        let directive = line.strip_prefix('#').unwrap_or(line).trim_start();
+        let includes = directive.starts_with("include");
         includes && (line.contains("mpi.h") || line.contains("mpif.h"))
             || line.starts_with("use mpi")
     })
@@ -305,7 +308,8 @@ mod tests {
         for text in [
             "#include \"mpi.h\"",
             "# include <stdio.h>\n#include <mpi.h>",
-            "      INCLUDE 'mpif.h'",
+            "# include <stdio.h>\n# include \"mpi.h\"",
+            "      include 'mpif.h'",
         ] {
             assert!(calls_mpi(text), "{text}");
         }

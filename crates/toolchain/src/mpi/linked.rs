@@ -16,14 +16,22 @@ pub fn library_of_program(program: &Path) -> Option<MpiLibrary> {
 const OPEN_MPI_2: &str = "libmpi.so.20";
 /// Library file of MPICH before version 3.1, and of MPICH's development packages.
 const MPICH_UNNUMBERED: &str = "libmpich.so";
+/// Beginnings of the names of Open MPI's libraries for Fortran and C++. A program in Fortran may name only these.
+const OPEN_MPI_LANGUAGES: [&str; 3] = ["libmpi_mpifh.so", "libmpi_usempi", "libmpi_cxx.so"];
+/// Beginnings of the names of the libraries of MPICH and its derivatives for Fortran and C++.
+const MPICH_LANGUAGES: [&str; 4] =
+    ["libmpichfort.so", "libmpifort.so", "libmpichcxx.so", "libmpicxx.so"];
 
 /// Returns the library whose file has this name. Open MPI 1.7 to 1.10 also had a libmpi.so.12. Since 2014, a library
 /// with this name more likely has MPICH's ABI.
 fn library_by_file(name: &str) -> Option<MpiLibrary> {
     let has = |abi: MpiAbi| abi.files().iter().any(|file| name.starts_with(file));
-    let (family, title) = if has(MpiAbi::OpenMpi) || name.starts_with(OPEN_MPI_2) {
+    let is_of = |languages: &[&str]| languages.iter().any(|file| name.starts_with(file));
+    let is_open_mpi = name.starts_with(OPEN_MPI_2) || is_of(&OPEN_MPI_LANGUAGES);
+    let is_mpich = name.starts_with(MPICH_UNNUMBERED) || is_of(&MPICH_LANGUAGES);
+    let (family, title) = if has(MpiAbi::OpenMpi) || is_open_mpi {
         (LauncherKind::OpenMpi, "Open MPI")
-    } else if has(MpiAbi::Mpich) || name.starts_with(MPICH_UNNUMBERED) {
+    } else if has(MpiAbi::Mpich) || is_mpich {
         (LauncherKind::Hydra, "MPICH")
     } else {
         return None;
@@ -59,6 +67,9 @@ mod tests {
         let family = |name: &str| library_by_file(name).map(|library| library.family);
         assert_eq!(family("libmpi.so.40"), Some(LauncherKind::OpenMpi));
         assert_eq!(family("libmpich.so.12"), Some(LauncherKind::Hydra));
+        assert_eq!(family("libmpi_mpifh.so.40"), Some(LauncherKind::OpenMpi));
+        assert_eq!(family("libmpichfort.so.12"), Some(LauncherKind::Hydra));
+        assert_eq!(family("libmpifort.so.12"), Some(LauncherKind::Hydra));
         assert_eq!(family("libm.so.6"), None);
     }
 }
