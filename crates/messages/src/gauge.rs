@@ -186,11 +186,13 @@ fn run_on_hosts(
     let (answering, silent) = nodes::ask(mpi, hosts, &|| observer.interrupted());
     if answering.len() < 2 {
         let names: Vec<&str> = silent.iter().map(|(host, _)| host.as_str()).collect();
+        let first = silent.first().map(|(host, why)| format!(" ({host}: {why})"));
         return Err(Failure::missing(format!(
-            "{} of {} hosts respond; no response from {}",
+            "{} of {} hosts respond; no response from {}{}",
             answering.len(),
             hosts.len(),
             names.join(", "),
+            first.unwrap_or_default(),
         ))
         .hint(format!(
             "at least two hosts are required; check that {} can start programs on them",

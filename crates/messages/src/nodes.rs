@@ -12,6 +12,7 @@ use nodegauge_measure::record::Measurement;
 use nodegauge_measure::schedule::shuffle::Shuffler;
 use nodegauge_os::describe;
 use nodegauge_placement::Distance;
+use nodegauge_toolchain::mpi::without_explanations;
 use nodegauge_toolchain::program::{self, ProgramJob};
 use nodegauge_toolchain::{ChildEnd, KillReason};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -129,7 +130,8 @@ fn one(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> 
     Err(match output.end {
         ChildEnd::Exited(status) if status.success() => return Ok(()),
         ChildEnd::Exited(status) => {
-            format!("{}: {}", describe(status), error_tail(&output.stderr).replace('\n', " "))
+            let words = error_tail(&without_explanations(&output.stderr));
+            format!("{}: {}", describe(status), words.replace('\n', " "))
         }
         ChildEnd::Killed(KillReason::TimedOut) => {
             format!("no response within {} s", ANSWER.as_secs())

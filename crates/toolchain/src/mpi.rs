@@ -24,7 +24,7 @@ pub use job::{job_has_several_hosts, job_hosts};
 pub use linked::library_of_program;
 pub use nodegauge_os::mpi_abi::{self as abi, MpiAbi};
 pub use placed::{MpiLaunch, MpiProgram, RankPlaces, RankWords};
-pub use words::{launcher_of, library_of};
+pub use words::{launcher_of, library_of, without_explanations};
 
 /// MPI library according to its compiler wrapper.
 #[derive(Debug, Clone, PartialEq, Eq)]

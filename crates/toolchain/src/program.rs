@@ -6,7 +6,7 @@
 //! are removed at the end of the run.
 
 use crate::job::{self, Job, OUTPUT_LIMIT};
-use crate::mpi::MpiLaunch;
+use crate::mpi::{MpiLaunch, without_explanations};
 use crate::scratch::SHARED_MEMORY;
 use crate::{ChildEnd, CommandLine, KillReason, Scratch, ToolchainError};
 use nodegauge_measure::{Failure, Seconds};
@@ -294,6 +294,9 @@ impl ProgramOutput {
 
     /// Returns the last lines of the program's error output.
     pub fn last_words(&self) -> String {
+        if self.is_launched {
+            return last_lines(&without_explanations(&self.stderr));
+        }
         last_lines(&self.stderr)
     }
 

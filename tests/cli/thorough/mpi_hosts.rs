@@ -46,6 +46,25 @@ fn hosts_that_do_not_answer_are_named() {
 }
 
 #[test]
+fn a_host_that_open_mpi_cannot_reach_has_the_reason_of_ssh() {
+    let harness = Harness::new();
+    let agent = harness.write("agent", "#!/bin/sh\necho 'ssh: no route to host' >&2; exit 255\n");
+    make_program(&agent);
+    let Some(which) = installed(&harness).into_iter().find(|which| which.variable == "-x") else {
+        return;
+    };
+    let launcher = format!("mpirun.openmpi --mca plm_rsh_agent {agent}");
+    let args = ["--hosts", "node1,node2", "--launcher", &launcher, "--patterns", "latency"];
+    let refused = mpi(&harness, which, &args);
+    let printed = format!("{}{}", refused.stdout, refused.stderr);
+    let words: Vec<&str> = printed.split_whitespace().collect();
+    let printed = words.join(" ");
+    assert!(printed.contains("exit status 255: ssh: no route to host"), "{printed}");
+    assert!(!printed.contains("This usually is caused by"), "{printed}");
+    no_orphans(&harness);
+}
+
+#[test]
 fn nodes_of_a_slurm_job_meet_in_a_ring_and_one_that_is_dead_is_named() {
     let harness = Harness::new();
     let mpis = installed(&harness);

@@ -58,9 +58,49 @@ fn version_at(text: &str) -> Option<String> {
     number.then(|| word.to_owned())
 }
 
+/// Returns the error output of a launcher without the explanations of Open MPI, which are printed between two lines of
+/// dashes; of an explanation, the lines of its first sentence remain.
+pub fn without_explanations(text: &str) -> String {
+    let is_rule = |line: &str| line.len() >= 40 && line.chars().all(|c| c == '-');
+    let mut kept = Vec::new();
+    let mut is_explanation = false;
+    let mut is_first_sentence = false;
+    for line in text.lines().map(str::trim_end) {
+        if is_rule(line) {
+            is_explanation = !is_explanation;
+            is_first_sentence = is_explanation;
+            continue;
+        }
+        if is_explanation && !is_first_sentence {
+            continue;
+        }
+        kept.push(line);
+        if is_explanation && (line.is_empty() || line.ends_with(['.', ':'])) {
+            is_first_sentence = false;
+        }
+    }
+    kept.join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn explanations_are_reduced_to_their_first_sentence() {
+        let rule = "-".repeat(74);
+        let text = format!(
+            "ssh: cannot connect to n2\n{rule}\nORTE was unable to reliably start one or more \
+             daemons.\nThis usually is caused by:\n\n* not finding the required libraries\n{rule}\n\
+             {rule}\nORTE does not know how to route a message to the specified daemon\nlocated on \
+             the indicated node:\n\n  my node:   vm\n{rule}\nend\n"
+        );
+        let short = "ssh: cannot connect to n2\nORTE was unable to reliably start one or more \
+                     daemons.\nORTE does not know how to route a message to the specified \
+                     daemon\nlocated on the indicated node:\nend";
+        assert_eq!(without_explanations(&text), short);
+        assert_eq!(without_explanations("a\n--\nb: c\nd"), "a\n--\nb: c\nd");
+    }
 
     fn library(said: &str) -> (String, Option<String>) {
         let library = library_of(said).unwrap();
