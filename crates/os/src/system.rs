@@ -86,6 +86,13 @@ pub fn ignore_interrupts() {
     }
 }
 
+/// Interrupts this process with SIGHUP. Its handler ends the measurement; unlike SIGINT and SIGTERM, it may follow another
+/// signal without ending the process immediately.
+pub fn interrupt_this_process() {
+    // SAFETY: the call sends a signal.
+    unsafe { libc::kill(libc::getpid(), libc::SIGHUP) };
+}
+
 /// Calls `f` and restores the actions of SIGINT, SIGTERM and SIGHUP afterwards, because `f` may load libraries that
 /// install signal handlers.
 pub fn keep_interrupts<T>(f: impl FnOnce() -> T) -> T {

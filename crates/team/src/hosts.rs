@@ -557,6 +557,7 @@ impl Hosts {
             });
             if !is_interrupted && interrupted() {
                 is_interrupted = true;
+                self.link.interrupt();
                 deadline = deadline.min(Instant::now() + AFTER_INTERRUPT);
             }
             if Instant::now() >= deadline {

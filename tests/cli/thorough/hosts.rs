@@ -4,7 +4,7 @@
 use crate::harness::{
     ELEMENTS, Harness, Outcome, Part, make_program, measurements, signal, skip, texts, wait_for,
 };
-use crate::mpi::{MPICH, installed, no_orphans};
+use crate::mpi::{installed, no_orphans};
 use crate::thorough::slurm::Slurm;
 use serde_json::Value;
 
@@ -27,26 +27,73 @@ const STREAM: [&str; 12] = [
     "--no-save",
 ];
 
-/// Writes a replacement of ssh: every host is this one, in a UTS namespace with the name of the host. The user's script
-/// `before` runs first; its `$1` is the host. Returns `None` if this user cannot create namespaces.
-fn agent(harness: &Harness, before: &str) -> Option<String> {
-    let can = harness.command("unshare").args(["-u", "hostname", "box"]).status();
+/// Host of a test, which is this machine in namespaces of its own.
+#[derive(Default)]
+struct Stage<'a> {
+    /// Shell script that runs before the namespaces are created; its `$1` is the host.
+    before: &'a str,
+    /// Shell script that runs in the namespaces; its `$host` is the host.
+    inside: &'a str,
+    /// True if the host has the network namespace that [`network`] has created for it.
+    has_network: bool,
+}
+
+/// Writes a replacement of ssh: every host is this one, in UTS and mount namespaces with the name of the host. Returns
+/// `None` if this user cannot create namespaces.
+fn agent(harness: &Harness, stage: &Stage<'_>) -> Option<String> {
+    let can = harness.command("unshare").args(["-um", "hostname", "box"]).status();
     if !can.is_ok_and(|status| status.success()) {
-        skip(Part::Mpi, "unshare cannot create a UTS namespace here");
+        skip(Part::Namespaces, "unshare cannot create UTS and mount namespaces here");
         return None;
     }
     let folder = harness.path("").display().to_string();
+    let Stage { before, inside, has_network } = stage;
+    let host = harness.write(
+        "host",
+        format!("#!/bin/sh\nhost=$1; shift\nhostname $host\n{inside}\nexec sh -c \"$*\"\n"),
+    );
+    make_program(&host);
+    let enter = if *has_network { "nsenter --net=/run/netns/$1" } else { "" };
     let agent = harness.write(
         "agent",
         format!(
             "#!/bin/sh\nTMPDIR=$(mktemp -d {folder}/XXXXXX) && export TMPDIR PMIX_MCA_gds=hash\n\
              while :; do case $1 in -*) shift ;; *) break ;; esac; done\n{before}\n\
-             host=$1; shift\n\
-             exec unshare -u sh -c 'hostname \"$1\" && shift && exec sh -c \"$*\"' sh \"$host\" \"$@\"\n"
+             exec {enter} unshare -um {host} \"$@\"\n"
         ),
     );
     make_program(&agent);
     Some(agent)
+}
+
+/// Returns the words that run a command in a network of two hosts, `n1` and `n2`: each has a network namespace, which is
+/// connected to the bridge `br0` of the command. The bytes that `n1` has sent are written to the file `sent`. Returns
+/// `None` if this user cannot create networks.
+fn network(harness: &Harness) -> Option<Vec<String>> {
+    if !harness.has(Part::Namespaces, "ip") || !harness.has(Part::Namespaces, "nsenter") {
+        return None;
+    }
+    let script = format!(
+        "mkdir -p /run/netns && mount -t tmpfs none /run/netns && ip link set lo up &&
+         ip link add br0 type bridge && ip addr add 10.77.0.254/24 dev br0 &&
+         ip link set br0 up || exit 77
+         for n in 1 2; do
+             ip netns add n$n && ip link add v$n type veth peer name eth0 netns n$n &&
+             ip link set v$n master br0 up && ip -n n$n addr add 10.77.0.$n/24 dev eth0 &&
+             ip -n n$n link set lo up && ip -n n$n link set eth0 up || exit 77
+         done
+         \"$@\"; code=$?
+         ip -s -j link show v1 > {}
+         exit $code",
+        harness.arg("sent"),
+    );
+    let words = ["unshare", "-nm", "sh", "-c", &script, "network"].map(str::to_owned).to_vec();
+    let tried: Vec<&str> = words.iter().map(String::as_str).chain(["true"]).collect();
+    if harness.run_other(&tried, &[]).code != Some(0) {
+        skip(Part::Namespaces, "no network namespaces with a bridge here");
+        return None;
+    }
+    Some(words)
 }
 
 /// Returns the words of a launcher for `ranks` ranks on each of these hosts.
@@ -146,7 +193,7 @@ fn mpirun_measures_each_host_with_its_own_ranks() {
     if !harness.has_cpus(2) {
         return;
     }
-    let Some(agent) = agent(&harness, "") else { return };
+    let Some(agent) = agent(&harness, &Stage::default()) else { return };
     for which in installed(&harness) {
         let words = launcher(which.name, &agent, &["n1", "n2"], 2);
         let record = run(&harness, &words, &[], &STREAM).exits(0).json();
@@ -163,9 +210,8 @@ fn a_host_that_fails_is_named_and_the_others_are_measured() {
         return;
     }
     // The second host cannot have so many threads.
-    let Some(agent) = agent(&harness, "[ $1 = n2 ] && export OMP_NUM_THREADS=999999") else {
-        return;
-    };
+    let before = "[ $1 = n2 ] && export OMP_NUM_THREADS=999999";
+    let Some(agent) = agent(&harness, &Stage { before, ..Stage::default() }) else { return };
     let Some(which) = installed(&harness).into_iter().find(|which| which.name == "Open MPI") else {
         return;
     };
@@ -190,7 +236,7 @@ fn applications_have_the_same_result_on_two_hosts_as_on_one() {
     if !harness.has_cpus(2) {
         return;
     }
-    let Some(agent) = agent(&harness, "") else { return };
+    let Some(agent) = agent(&harness, &Stage::default()) else { return };
     let solver =
         ["apps", "iccg", "--elements", "6,5,7", "--samples", "2", "--no-save", "--json", "-"];
     let alone = harness.run(&[&solver[..], &["--ranks", "2"]].concat()).exits(0).json();
@@ -209,6 +255,74 @@ fn applications_have_the_same_result_on_two_hosts_as_on_one() {
         run(&harness, &words, &[], &sums).exits(0).says("2 ranks on 2 hosts");
         no_orphans(&harness);
     }
+}
+
+#[test]
+fn hosts_with_networks_of_their_own_are_connected_by_tcp() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let Some(network) = network(&harness) else { return };
+    let Some(agent) = agent(&harness, &Stage { has_network: true, ..Stage::default() }) else {
+        return;
+    };
+    let solver =
+        ["apps", "iccg", "--elements", "6,5,7", "--samples", "2", "--no-save", "--json", "-"];
+    for which in installed(&harness) {
+        let mut words = launcher(which.name, &agent, &["n1", "n2"], 1);
+        if which.name != "Open MPI" {
+            // MPICH's launcher tells the hosts its address.
+            words.splice(1..1, ["-iface", "br0"].map(str::to_owned));
+        }
+        let words = [&network[..], &words].concat();
+        let record = run(&harness, &words, &[], &STREAM).exits(0).json();
+        is_of_hosts(&record, &["n1", "n2"]);
+        let record = run(&harness, &words, &[], &solver).exits(0).json();
+        let config = &named(&record, "time_to_solution")[0]["config"];
+        assert_eq!(texts(&config["hosts"]), ["n1", "n2"]);
+        // Each iteration exchanges the halo of more than a hundred numbers.
+        let iterations = config["iterations"].as_u64().unwrap();
+        let links = std::fs::read_to_string(harness.path("sent")).unwrap();
+        let links: Value = serde_json::from_str(&links).unwrap();
+        let sent = links[0]["stats64"]["rx"]["bytes"].as_u64().unwrap();
+        assert!(sent > 2 * iterations * 100 * 8, "{sent} bytes in {iterations} iterations");
+        no_orphans(&harness);
+    }
+}
+
+#[test]
+fn another_processor_and_the_latency_of_each_host_are_shown() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+    let model = |line: &str| match line.split_once(':') {
+        Some((key, _)) if key.trim() == "model name" => format!("{key}: Another Processor 1"),
+        _ => line.to_owned(),
+    };
+    let other: Vec<String> = cpuinfo.lines().map(model).collect();
+    let other = harness.write("cpuinfo", other.join("\n"));
+    let inside = format!("[ $host != n3 ] || mount --bind {other} /proc/cpuinfo || exit 77");
+    let Some(agent) = agent(&harness, &Stage { inside: &inside, ..Stage::default() }) else {
+        return;
+    };
+    let Some(which) = installed(&harness).into_iter().find(|which| which.name == "Open MPI") else {
+        return;
+    };
+    let words = launcher(which.name, &agent, &["n1", "n2", "n3"], 1);
+    let latency = ["memory", "latency", "--size", "1MiB", "--samples", "2"];
+    let outputs = ["--json", "record.json", "--no-save", "--exclude-file", "slow.txt"];
+    let page = run(&harness, &words, &[], &[&latency[..], &outputs].concat()).exits(0);
+    page.says("of 3 hosts").says("slowest").says("another processor on n3: ");
+    let record = std::fs::read_to_string(harness.path("record.json")).unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
+    let notices = texts(&record["notices"]);
+    let other = notices.iter().find(|text| text.starts_with("another processor on n3: "));
+    assert!(other.unwrap().contains("Another Processor 1"), "{notices:?}");
+    assert_eq!(hosts(&record, "1048576")[..3], ["n1", "n1", "n2"], "on two kinds of pages");
+    no_orphans(&harness);
 }
 
 #[test]
@@ -233,6 +347,36 @@ fn a_launcher_and_a_library_that_do_not_belong_together_are_refused_once() {
         .complains("--exclude-file requires several hosts");
 }
 
+/// Interrupts a step of two nodes, and checks what rank 0 has written.
+fn is_saved_after_an_interrupt(harness: &Harness, slurm: &Slurm, kind: &str) {
+    let variables = [("SLURM_CONF", slurm.conf.as_str())];
+    // The job is found by its name.
+    let two = ["srun", "-J", kind, "-N2", "--ntasks-per-node=1", kind].map(str::to_owned);
+    let endless = ["stream", "--size", "1000000", "--samples", "1000000", "--dimms=1024x20000"];
+    let args = [&endless[..], &["--no-save", "--json", "interrupted.json"]].concat();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let step = wait_for("the step", || {
+                let listed =
+                    harness.run_other(&["squeue", "-h", "-o", "%i %T", "-n", kind], &variables);
+                let job = listed.stdout.lines().find_map(|line| line.strip_suffix(" RUNNING"))?;
+                Some(format!("{job}.0"))
+            });
+            // All hosts measure after some seconds, even under load.
+            std::thread::sleep(std::time::Duration::from_secs(5));
+            // Without an MPI, the tasks of the other node have ended, which scancel reports as an error.
+            harness.run_other(&["scancel", "--signal=INT", &step], &variables);
+        });
+        run(harness, &two, &variables, &args).exits(130);
+    });
+    let record = std::fs::read_to_string(harness.path("interrupted.json")).unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
+    assert_eq!(record["complete"], false, "{kind}");
+    let triads = named(&record, "triad");
+    assert_eq!(triads.len(), 2, "{kind}");
+    assert!(triads.iter().all(|m| m["value"].is_number()), "{kind}: {triads:#?}");
+}
+
 #[test]
 fn slurm_measures_four_nodes_over_mpi_and_without_it() {
     let harness = Harness::new();
@@ -240,13 +384,19 @@ fn slurm_measures_four_nodes_over_mpi_and_without_it() {
     let Some(slurm) = Slurm::of(&harness, &names) else { return };
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
     let mut kinds = vec!["--mpi=none"];
-    if installed(&harness).iter().any(|which| which.mpicc == MPICH.mpicc) {
-        kinds.push("--mpi=pmi2");
+    for which in installed(&harness) {
+        kinds.push(if which.name == "Open MPI" { "--mpi=pmix" } else { "--mpi=pmi2" });
     }
-    for kind in kinds {
+    for kind in &kinds {
         let srun = ["srun", "-N4", "--ntasks-per-node=1", kind].map(str::to_owned);
         let record = run(&harness, &srun, &variables, &STREAM).exits(0).json();
         is_of_hosts(&record, &names);
+        let second = |text: &&str| text.starts_with("a second srun connects the hosts");
+        let is_second = texts(&record["notices"]).iter().any(|text| second(text));
+        assert_eq!(is_second, *kind == "--mpi=none", "{kind}");
+    }
+    for kind in &kinds {
+        is_saved_after_an_interrupt(&harness, &slurm, kind);
     }
     // The page has one row per host, the best first.
     let four = ["srun", "-N4", "--ntasks-per-node=1"].map(str::to_owned);

@@ -120,6 +120,7 @@ CryptoType=crypto/munge
 SlurmctldPort={}
 SlurmdSpoolDir={folder}/spool-%n
 StateSaveLocation={folder}/state
+TmpFS={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log

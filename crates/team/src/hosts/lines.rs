@@ -20,6 +20,8 @@ const MARK: &str = "nodegauge-host";
 const PART: usize = 400;
 /// Host of messages for all hosts.
 const ALL: &str = "*";
+/// Message that interrupts a leader, because a signal to the step of rank 0 does not reach the second step.
+const INTERRUPT: &str = "interrupt";
 /// Time in which srun ends after the last message.
 const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
@@ -56,15 +58,16 @@ impl Parts {
     }
 }
 
-/// Reads messages in a thread, until the stream ends.
+/// Reads messages in a thread, until the stream ends. A message that interrupts does so while this process measures.
 fn listen(from: impl Read + Send + 'static) -> Receiver<(String, String)> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let mut parts = Parts::default();
         for line in BufReader::new(from).lines().map_while(Result::ok) {
-            if let Some(message) = parts.take(&line)
-                && sender.send(message).is_err()
-            {
+            let Some((host, message)) = parts.take(&line) else { continue };
+            if message == format!("\"{INTERRUPT}\"") {
+                nodegauge_os::interrupt_this_process();
+            } else if sender.send((host, message)).is_err() {
                 return;
             }
         }
@@ -109,6 +112,11 @@ impl SrunStep {
             Some(input) => write(input, host.unwrap_or(ALL), message),
             None => Err(Failure::missing("srun has ended")),
         }
+    }
+
+    /// Interrupts the leaders.
+    pub fn interrupt(&self) -> Result<(), Failure> {
+        self.send(None, &INTERRUPT)
     }
 
     /// Returns a message of a host; `None` if none has arrived.

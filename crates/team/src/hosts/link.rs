@@ -58,6 +58,14 @@ impl Link {
         }
     }
 
+    /// Interrupts the leaders of the other hosts, at rank 0. The launchers of MPI send signals to all ranks.
+    pub fn interrupt(&self) {
+        if let Self::Step { step, .. } = self {
+            // A step that has ended has no leaders.
+            let _ = step.interrupt();
+        }
+    }
+
     /// Returns a message of a host; `None` if none has arrived.
     ///
     /// # Errors
