@@ -188,6 +188,13 @@ fn every_operation_can_be_asked_for() {
     // An operation that requires a file gets one.
     let alone = record(&harness, &[&SMALL[..], &["-o", "stride_read,read"]].concat());
     assert_eq!(names(&alone), ["read", "stride_read"]);
+    assert!(measurements(&alone).iter().all(|m| m["config"]["stride_blocks"].is_null()));
+    let stride = ["-o", "stride_read,read", "--stride", "5", "--verify"];
+    let apart = record(&harness, &[&SMALL[..], &stride].concat());
+    let strides: Vec<&Value> =
+        measurements(&apart).iter().map(|m| &m["config"]["stride_blocks"]).collect();
+    assert_eq!(strides, [&Value::Null, &5.into()]);
+    io(&harness, &["--stride", "0"]).exits(2).complains("--stride");
 }
 
 #[test]

@@ -38,6 +38,8 @@ nodegauge_measure::config! {
         msync: Msync = Setting "msync";
         /// Share of reads of a mix, percent.
         read_percent: Percent = Setting "read percent";
+        /// Distance of strided accesses in blocks, if it is not 17 as in IOzone.
+        stride_blocks: u64 = Setting "stride in blocks";
         threads: shared::threads;
         processes: shared::processes;
         /// True if the first worker that is through stops the others.

@@ -177,7 +177,7 @@ impl Bench {
         let stamp = holds + u64::from(covers(operation));
         // With verification, blocks are filled again before writing, because a read may have changed them.
         let refills = setup.verify && operation.direction == Direction::Mixed;
-        let mut walk = Walk::new(operation.pattern, blocks, seed);
+        let mut walk = Walk::new(operation.pattern, blocks, seed).with_stride(setup.stride);
         let (mut ended, mut operations, mut paused) = (PassEnd::Through, 0, 0);
         (pass.start)();
         let begun = clock.now();

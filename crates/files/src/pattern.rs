@@ -11,20 +11,22 @@ pub enum AccessPattern {
     Backward,
     /// Every block once, in a pseudo-random order.
     Random,
-    /// Every 17th block beginning with the first block, then every 17th block beginning with the second block, and so
-    /// on.
+    /// Every [`STRIDE`]th block beginning with the first block, then beginning with the second block, and so on; the
+    /// user may set another distance.
     Stride,
     /// The first block, repeatedly.
     Same,
 }
 
-/// Distance of strided accesses in blocks, as in IOzone.
-const STRIDE: u64 = 17;
+/// Default distance of strided accesses in blocks, as in IOzone.
+pub(crate) const STRIDE: u64 = 17;
 
 /// Iterator over the numbers of blocks in the order of a pattern.
 #[derive(Debug, Clone)]
 pub(crate) struct Walk {
     pattern: AccessPattern,
+    /// Distance of strided accesses.
+    stride: u64,
     blocks: u64,
     taken: u64,
     /// Number of the next block; for [`AccessPattern::Random`] the state of the generator.
@@ -45,7 +47,13 @@ impl Walk {
             _ => 0,
         };
         let shift = (mask.count_ones() / 2).max(1);
-        Self { pattern, blocks, taken: 0, next, mask, shift, key: mix(seed ^ 0x5bd1) | 1 }
+        let key = mix(seed ^ 0x5bd1) | 1;
+        Self { pattern, stride: STRIDE, blocks, taken: 0, next, mask, shift, key }
+    }
+
+    /// Sets the distance of strided accesses, which must not be zero.
+    pub(crate) fn with_stride(self, stride: u64) -> Self {
+        Self { stride, ..self }
     }
 
     /// Returns the next number of a permutation of the numbers up to `mask`. The permutation is a linear congruential
@@ -82,9 +90,9 @@ impl Iterator for Walk {
             AccessPattern::Random => self.random(),
             AccessPattern::Stride => {
                 let now = self.next;
-                self.next += STRIDE;
+                self.next = now.saturating_add(self.stride);
                 if self.next >= self.blocks {
-                    self.next = now % STRIDE + 1;
+                    self.next = now % self.stride + 1;
                 }
                 now
             }
@@ -112,6 +120,12 @@ mod tests {
         assert_eq!(walk(AccessPattern::Backward, 4), [3, 2, 1, 0]);
         assert_eq!(walk(AccessPattern::Same, 3), [0, 0, 0]);
         assert_eq!(walk(AccessPattern::Stride, 36)[..6], [0, 17, 34, 1, 18, 35]);
+        for stride in [1, 2, 5, 17, 36, 40, u64::MAX] {
+            let every = Walk::new(AccessPattern::Stride, 36, 1).with_stride(stride);
+            let mut every: Vec<u64> = every.collect();
+            every.sort_unstable();
+            assert_eq!(every, (0..36).collect::<Vec<_>>(), "{stride}");
+        }
         assert!(walk(AccessPattern::Forward, 0).is_empty());
     }
 

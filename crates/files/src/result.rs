@@ -5,6 +5,7 @@ use crate::config::{ClockUsed, FilesConfig, Latencies, Percent};
 use crate::latency::{self, Latency};
 use crate::operation::{Direction, Operation};
 use crate::pass::PassEnd;
+use crate::pattern::{AccessPattern, STRIDE};
 use crate::plan::{FilesOptions, FilesPlan};
 use crate::reference::{ReferenceFigure, ReferenceProgram};
 use crate::task::{CacheMode, Task};
@@ -177,6 +178,8 @@ impl CellFigures<'_> {
             msync: (setup.engine == IoEngine::Mmap).then_some(setup.msync),
             read_percent: (operation.direction == Direction::Mixed)
                 .then_some(Percent(setup.read_percent)),
+            stride_blocks: (operation.pattern == AccessPattern::Stride && setup.stride != STRIDE)
+                .then_some(setup.stride),
             threads: of_kind(WorkerKind::Threads),
             processes: of_kind(WorkerKind::Processes),
             stonewall: workers.map(|workers| workers.stonewall),

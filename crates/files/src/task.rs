@@ -3,6 +3,7 @@
 use crate::engine::{IoEngine, Msync, SyncWrites, choice};
 use crate::grid::CellSize;
 use crate::operation::{Operation, Way};
+use crate::pattern::STRIDE;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
@@ -28,6 +29,8 @@ pub struct TaskSetup {
     pub verify: bool,
     /// Percentage of reads in the random mix.
     pub read_percent: u8,
+    /// Distance of strided accesses in blocks.
+    pub stride: u64,
 }
 
 impl Default for TaskSetup {
@@ -42,6 +45,7 @@ impl Default for TaskSetup {
             include_fsync: false,
             verify: false,
             read_percent: 50,
+            stride: STRIDE,
         }
     }
 }

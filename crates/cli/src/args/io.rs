@@ -48,6 +48,9 @@ pub(crate) struct IoArgs {
     /// Percentages of reads in random_mix [default: 50]
     #[arg(long, value_name = "PERCENTS", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..=100), help_heading = "What")]
     pub(crate) mix: Vec<u8>,
+    /// Distance of the blocks of stride_read, in blocks, as IOzone's -j [default: 17]
+    #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "What")]
+    pub(crate) stride: Option<u64>,
     /// Use of the page cache: cached, fsync, direct, beyond (a file larger than memory)
     #[arg(long, value_name = "MODES", value_delimiter = ',', help_heading = "How")]
     pub(crate) cache: Vec<CacheMode>,

@@ -105,6 +105,7 @@ fn options(args: &IoArgs) -> FilesOptions {
             include_close: args.include_close,
             include_fsync: args.include_fsync,
             verify: args.verify,
+            stride: args.stride.unwrap_or(TaskSetup::default().stride),
             ..TaskSetup::default()
         },
         caches: args.cache.clone(),

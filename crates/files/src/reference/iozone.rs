@@ -5,6 +5,7 @@ use super::output::IozoneOutput;
 use super::{Figures, ProgramProperties, ReferenceFigure};
 use crate::engine::{IoEngine, SyncWrites};
 use crate::operation::Operation;
+use crate::pattern::STRIDE;
 use crate::task::Task;
 use crate::workers::{FileWorkers, WorkerKind};
 use nodegauge_measure::Bytes;
@@ -40,6 +41,9 @@ fn arguments(task: &Task, workers: Option<FileWorkers>) -> Option<Vec<String>> {
         ("-e", setup.include_fsync),
     ];
     words.extend(flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| (*flag).to_owned()));
+    if setup.stride != STRIDE {
+        words.extend(["-j".to_owned(), setup.stride.to_string()]);
+    }
     // Test 0 creates the file for the other tests.
     let mut tests = BTreeSet::from([0]);
     tests.extend(task.operations.iter().filter_map(|operation| operation.iozone));
@@ -128,6 +132,11 @@ mod tests {
             arguments(&task(uring, &["write"]), None),
             None,
             "iozone has no io_uring engine"
+        );
+        let apart = TaskSetup { stride: 51, ..TaskSetup::default() };
+        assert_eq!(
+            arguments(&task(apart, &["stride_read"]), None).as_deref(),
+            Some("-s 1024k -r 4k -j 51 -i 0 -i 5 -f data-iozone")
         );
         let mut odd = task(TaskSetup::default(), &["write"]);
         odd.cell.block = Bytes(1000);

@@ -99,7 +99,8 @@ type Column = (&'static str, fn(&Row<'_>) -> TableCell);
 
 const NAME: Column = ("GB/s", |row| {
     let percent = row.config.read_percent.map(|percent| format!(" {} %", percent.0));
-    format!("{}{}", row.m.name, percent.unwrap_or_default()).into()
+    let stride = row.config.stride_blocks.map(|blocks| format!(", stride {blocks}"));
+    format!("{}{}", row.m.name, percent.or(stride).unwrap_or_default()).into()
 });
 const FILE: Column = (">file", |row| size(row.sizes().unwrap_or_default().0).into());
 const BLOCK: Column = (">block", |row| size(row.sizes().unwrap_or_default().1).into());
