@@ -82,6 +82,8 @@ impl fmt::Display for StreamSetting {
 pub type StreamAxis = sweep::Axis<StreamSetting>;
 
 impl sweep::Setting for StreamSetting {
+    /// Published figures of ranks vary their number, their policy and their map.
+    const MOST_AXES: usize = 3;
     const EXAMPLE: &'static str = "--sweep threads=1,2-32:2 or --sweep pages=4k,thp";
     const EXPECTED: &'static str = "expected an axis of threads, per-cache, places, stores, pages, side-by-side, size, prefetch, compiler, ranks, policy or rank-map";
 

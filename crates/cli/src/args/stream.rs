@@ -67,8 +67,8 @@ impl StreamArgs {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct SweepArgs {
     /// Measure several values of an option in turn: ranks=1,2,4, policy=0-5, rank-map, threads=1,2-32:2,
-    /// per-cache=1,2, places=A;B, stores, pages, size=.., prefetch=.., 'compiler=native;gcc -O3' (at most two
-    /// axes)
+    /// per-cache=1,2, places=A;B, stores, pages, size=.., prefetch=.., 'compiler=native;gcc -O3' (at most
+    /// three axes)
     ///
     /// Values that this node does not support are left out, with the reason. stores, pages and rank-map
     /// without values mean all kinds.
