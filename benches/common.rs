@@ -17,9 +17,15 @@ pub fn is_installed(program: &str) -> bool {
 
 /// Runs nodegauge without saving and returns the record.
 pub fn nodegauge(args: &[&str]) -> Record {
+    nodegauge_program(args, &[])
+}
+
+/// Runs nodegauge on a program without saving and returns the record.
+pub fn nodegauge_program(args: &[&str], program: &[&str]) -> Record {
     let output = Command::new(env!("CARGO_BIN_EXE_nodegauge"))
         .args(args)
         .args(["--no-save", "--json", "-"])
+        .args(program)
         .output()
         .expect("nodegauge runs");
     serde_json::from_slice(&output.stdout).expect("a record")

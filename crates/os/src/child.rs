@@ -32,6 +32,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum number of searches for marked processes. Several searches are needed because processes may start or end
 /// during a search.
 const SWEEPS: u32 = 20;
+/// Run time in seconds below which only processes that are younger than the child are searched.
+const SHORT_RUN: f64 = 1.0;
 /// Maximum number of bytes of standard output that wait for `listen`.
 const WAITING_LIMIT: u64 = LONGEST_TEXT;
 /// Timeout for reading the remaining output of an ended child, because a process that left the group may keep the pipe
@@ -117,7 +119,7 @@ pub fn run_child(
     let end = child.wait(limits, &mut poll);
     let seconds = child.started.elapsed().as_secs_f64();
     // Descendants may keep the pipe open. Therefore they are killed before the wait for the remaining output.
-    kill_marked(&mark);
+    kill_marked(&mark, first_descendant(child.child.id(), seconds));
     let end = end?;
     let (stdout, output) = child.output(end, seconds);
     listen(&stdout);
@@ -235,10 +237,20 @@ fn has_ended(leader: Pid) -> io::Result<bool> {
     }
 }
 
-/// Kills all processes that `mark` marks, until there are none.
-fn kill_marked(mark: &str) {
+/// Returns the lowest number that descendants of a child can have which has run for some seconds. Numbers ascend until
+/// they reach a maximum of at least 32768 and start again from the beginning, which does not happen twice in a short
+/// time. A node with many cores has thousands of older processes, whose search would take longer than a short run.
+fn first_descendant(child: u32, seconds: f64) -> i32 {
+    let loads = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let newest: Option<u32> = loads.split_whitespace().next_back().and_then(|n| n.parse().ok());
+    let is_ascending = newest.is_some_and(|newest| newest >= child);
+    if seconds < SHORT_RUN && is_ascending { child as i32 } else { 0 }
+}
+
+/// Kills all processes that `mark` marks and whose number is at least `first`, until there are none.
+fn kill_marked(mark: &str, first: i32) {
     for _ in 0..SWEEPS {
-        let left = marked_processes(mark);
+        let left = marked_processes(mark, first);
         if left.is_empty() {
             return;
         }
@@ -252,12 +264,12 @@ fn kill_marked(mark: &str) {
 /// Kills all processes that a process has started with [`run_child`], and their descendants, for a process that was
 /// killed and cannot do so itself.
 pub fn kill_marked_by(process: u32) {
-    kill_marked(&format!("{process}-"));
+    kill_marked(&format!("{process}-"), 0);
 }
 
-/// Returns the running processes whose environment contains `mark`, or a mark that begins with `mark` if it ends with
-/// `-`.
-fn marked_processes(mark: &str) -> Vec<Pid> {
+/// Returns the running processes from number `first` whose environment contains `mark`, or a mark that begins with
+/// `mark` if it ends with `-`.
+fn marked_processes(mark: &str, first: i32) -> Vec<Pid> {
     let variable = format!("{MARK}={mark}");
     let is_marked = |entry: &&[u8]| {
         let begins = entry.starts_with(variable.as_bytes());
@@ -268,6 +280,9 @@ fn marked_processes(mark: &str) -> Vec<Pid> {
         .flatten()
         .filter_map(|folder| {
             let number: i32 = folder.file_name().to_str()?.parse().ok()?;
+            if number < first {
+                return None;
+            }
             // The environment of an ended process is empty, and that of another user's process cannot be read.
             let environment = std::fs::read(folder.path().join("environ")).ok()?;
             let mut entries = environment.split(|byte| *byte == 0);

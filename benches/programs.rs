@@ -1,0 +1,41 @@
+//! Measures the overhead of `sweep -- PROGRAM` per run of the program: the time of a sweep with many rounds less that of
+//! a sweep with few, divided by the number of further runs, less the median time of a run.
+//!
+//! `PROGRAM` is the program (default `true`), `ROUNDS` the number of further rounds of two runs (default 200). Prints
+//! Markdown for docs/benchmarks.md.
+
+mod common;
+
+use common::{nodegauge_program, print, variable};
+use nodegauge_measure::record::Record;
+use std::time::Instant;
+
+/// Number of rounds of the sweep that has few.
+const FEW: usize = 5;
+
+fn main() {
+    let program: String = variable("PROGRAM").unwrap_or_else(|| "true".to_owned());
+    let rounds: usize = variable("ROUNDS").unwrap_or(200);
+    let (_, few) = sweep(&program, FEW);
+    let (record, many) = sweep(&program, FEW + rounds);
+    let per_run = (many - few) / (2 * rounds) as f64;
+    let elapsed = record.measurements.iter().find(|m| m.name == "elapsed");
+    let elapsed = elapsed.and_then(|m| m.summary.as_ref()).map_or(0.0, |summary| summary.median);
+    let millis = |seconds: f64| format!("{:.2} ms", seconds * 1e3);
+    print("| program | its time | time per run | overhead |\n| --- | ---: | ---: | ---: |");
+    print(&format!(
+        "| `{program}` | {} | {} | {} |",
+        millis(elapsed),
+        millis(per_run),
+        millis(per_run - elapsed)
+    ));
+}
+
+/// Runs a sweep over two values of a variable; returns the record and the elapsed time.
+fn sweep(program: &str, rounds: usize) -> (Record, f64) {
+    let rounds = rounds.to_string();
+    let options = ["sweep", "env:X=1,2", "--samples", &rounds];
+    let began = Instant::now();
+    let record = nodegauge_program(&options, &["--", program]);
+    (record, began.elapsed().as_secs_f64())
+}
