@@ -338,8 +338,8 @@ fn the_mpi_source_runs_with_ranks_where_they_are_planned() {
     for policy in 0..=5 {
         let policy_word = policy.to_string();
         let placement = ["--policy", &policy_word, "--rank-map", maps[policy % maps.len()]];
-        let record = with(&[&["--ranks", "2", "--json"][..], &placement].concat()).exits(0).json();
-        assert_eq!(record["measurements"].as_array().unwrap().len(), 4);
+        let placed = with(&[&["--ranks", "2", "--json"][..], &placement].concat()).exits(0).json();
+        assert_eq!(placed["measurements"].as_array().unwrap().len(), 4);
         are_as_planned(&harness, &placement);
     }
     let printed = with(&["--ranks", "2", "--stream-text"]).exits(0).stdout;

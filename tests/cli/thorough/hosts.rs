@@ -276,8 +276,7 @@ fn hosts_with_networks_of_their_own_are_connected_by_tcp() {
             words.splice(1..1, ["-iface", "br0"].map(str::to_owned));
         }
         let words = [&network[..], &words].concat();
-        let record = run(&harness, &words, &[], &STREAM).exits(0).json();
-        is_of_hosts(&record, &["n1", "n2"]);
+        is_of_hosts(&run(&harness, &words, &[], &STREAM).exits(0).json(), &["n1", "n2"]);
         let record = run(&harness, &words, &[], &solver).exits(0).json();
         let config = &named(&record, "time_to_solution")[0]["config"];
         assert_eq!(texts(&config["hosts"]), ["n1", "n2"]);
@@ -319,8 +318,8 @@ fn another_processor_and_the_latency_of_each_host_are_shown() {
     let record = std::fs::read_to_string(harness.path("record.json")).unwrap();
     let record: Value = serde_json::from_str(&record).unwrap();
     let notices = texts(&record["notices"]);
-    let other = notices.iter().find(|text| text.starts_with("another processor on n3: "));
-    assert!(other.unwrap().contains("Another Processor 1"), "{notices:?}");
+    let notice = notices.iter().find(|text| text.starts_with("another processor on n3: "));
+    assert!(notice.unwrap().contains("Another Processor 1"), "{notices:?}");
     assert_eq!(hosts(&record, "1048576")[..3], ["n1", "n1", "n2"], "on two kinds of pages");
     no_orphans(&harness);
 }
@@ -392,7 +391,7 @@ fn slurm_measures_four_nodes_over_mpi_and_without_it() {
         let record = run(&harness, &srun, &variables, &STREAM).exits(0).json();
         is_of_hosts(&record, &names);
         let second = |text: &&str| text.starts_with("a second srun connects the hosts");
-        let is_second = texts(&record["notices"]).iter().any(|text| second(text));
+        let is_second = texts(&record["notices"]).iter().any(second);
         assert_eq!(is_second, *kind == "--mpi=none", "{kind}");
     }
     for kind in &kinds {

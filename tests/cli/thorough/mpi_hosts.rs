@@ -56,9 +56,8 @@ fn a_host_that_open_mpi_cannot_reach_has_the_reason_of_ssh() {
     let launcher = format!("mpirun.openmpi --mca plm_rsh_agent {agent}");
     let args = ["--hosts", "node1,node2", "--launcher", &launcher, "--patterns", "latency"];
     let refused = mpi(&harness, which, &args);
-    let printed = format!("{}{}", refused.stdout, refused.stderr);
-    let words: Vec<&str> = printed.split_whitespace().collect();
-    let printed = words.join(" ");
+    let words = refused.stdout.split_whitespace().chain(refused.stderr.split_whitespace());
+    let printed = words.collect::<Vec<_>>().join(" ");
     assert!(printed.contains("exit status 255: ssh: no route to host"), "{printed}");
     assert!(!printed.contains("This usually is caused by"), "{printed}");
     no_orphans(&harness);
