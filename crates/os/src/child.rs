@@ -39,6 +39,8 @@ const WAITING_LIMIT: u64 = LONGEST_TEXT;
 /// Timeout for reading the remaining output of an ended child, because a process that left the group may keep the pipe
 /// open.
 const OUTPUT_TIMEOUT: Duration = Duration::from_millis(500);
+/// Words of compilers and linkers that report an error.
+const ERRORS: [&str; 3] = ["error", "undefined reference", "cannot find"];
 /// Number of lines of error output in an error message.
 const LINES: usize = 6;
 
@@ -375,11 +377,12 @@ pub fn last_lines(text: &str) -> String {
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
-/// Returns the first lines that contain "error", or the first lines of the text if there are none.
+/// Returns the first lines of compilers and linkers that report an error, or the first lines of the text if there are
+/// none.
 pub fn first_errors(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let errors: Vec<&str> =
-        lines.iter().copied().filter(|line| line.contains("error")).take(LINES).collect();
+    let is_error = |line: &&str| ERRORS.iter().any(|words| line.contains(words));
+    let errors: Vec<&str> = lines.iter().copied().filter(is_error).take(LINES).collect();
     if errors.is_empty() { lines[..lines.len().min(LINES)].join("\n") } else { errors.join("\n") }
 }
 
@@ -565,6 +568,8 @@ mod tests {
     fn messages_show_the_lines_that_matter() {
         assert_eq!(last_lines("1\n2\n\n3\n4\n5\n6\n7\n"), "2\n3\n4\n5\n6\n7");
         assert_eq!(first_errors("a.c: In main\na.c:1: error: x\nnote"), "a.c:1: error: x");
+        let link = "ld: cannot find -lomp\nclang: error: linker command failed";
+        assert_eq!(first_errors(link), link);
         assert_eq!(first_errors("one\n\ntwo\n"), "one\ntwo");
     }
 }
