@@ -53,7 +53,7 @@ fn a_job_that_fails_or_is_refused_is_missing_with_its_reason() {
     let Some(slurm) = Slurm::of(&harness, &["n1", "n2"]) else { return };
     let run = ["fleet", "run", "records", "--slurm", "--nodes", "n[1-2]"];
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
-    let wrong = [&run[..], &["--", "stream", "--size", "1EiB"]].concat();
+    let wrong = [&run[..], &["--", "stream", "--size", "900TiB"]].concat();
     harness.run_with(&variables, &wrong).exits(0).says("FAILED: error: ");
     let refused = [&run[..], &["--sbatch=--mem=900T"]].concat();
     harness.run_with(&variables, &refused).exits(0).says("sbatch: ");
