@@ -193,3 +193,18 @@ fn every_link_of_the_documentation_leads_to_a_file() {
     }
     assert!(wrong.is_empty(), "links to nothing:\n{wrong}");
 }
+
+#[test]
+fn every_picture_of_the_gallery_is_in_the_chapter_of_its_command() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let chapters = chapters();
+    for entry in std::fs::read_dir(root.join("docs/gallery")).unwrap() {
+        let file = entry.unwrap().file_name().into_string().unwrap();
+        let target = format!("gallery/{file}");
+        let shows = |(_, text): &&(String, String)| links(text).contains(&target.as_str());
+        let shown = chapters.iter().filter(|(name, _)| name.starts_with("docs/")).filter(shows);
+        let names: Vec<&str> = shown.map(|(name, _)| name.as_str()).collect();
+        assert!(names.contains(&"docs/gallery.md"), "{file} is not in the gallery");
+        assert!(names.len() > 1, "no chapter shows {file}");
+    }
+}
