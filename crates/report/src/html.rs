@@ -15,6 +15,7 @@ use nodegauge_gauge::view::{
 };
 use nodegauge_measure::Fraction;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// Minimum number of rows and of columns of a heat map that can also be drawn as a surface in 3D.
 const SURFACE: usize = 3;
@@ -24,13 +25,29 @@ const POINT: f64 = 0.5;
 
 const STYLE: &str = include_str!("../assets/report.css");
 
-/// Script of the page: file name and text.
-type Script = (&'static str, &'static str);
+/// Script of the page.
+#[derive(Clone, Copy)]
+struct Script {
+    /// Name of its file in `assets`.
+    name: &'static str,
+    text: fn() -> &'static str,
+}
 
-/// Apache ECharts 6.1.0 and ECharts-GL 2.1.0, unmodified.
-const ECHARTS: Script = ("echarts.min.js", include_str!("../assets/echarts.min.js"));
-const ECHARTS_GL: Script = ("echarts-gl.min.js", include_str!("../assets/echarts-gl.min.js"));
-const DRAW: Script = ("report.js", include_str!("../assets/report.js"));
+/// Apache ECharts 6.1.0 and ECharts-GL 2.1.0, unmodified; the build script has compressed them.
+const ECHARTS: Script = Script { name: "echarts.min.js", text: || &ECHARTS_TEXT };
+const ECHARTS_GL: Script = Script { name: "echarts-gl.min.js", text: || &ECHARTS_GL_TEXT };
+const DRAW: Script = Script { name: "report.js", text: || include_str!("../assets/report.js") };
+
+static ECHARTS_TEXT: LazyLock<String> =
+    LazyLock::new(|| decompressed(include_bytes!(concat!(env!("OUT_DIR"), "/echarts.min.js"))));
+static ECHARTS_GL_TEXT: LazyLock<String> =
+    LazyLock::new(|| decompressed(include_bytes!(concat!(env!("OUT_DIR"), "/echarts-gl.min.js"))));
+
+/// Returns the text that the build script has compressed.
+fn decompressed(script: &[u8]) -> String {
+    let text = miniz_oxide::inflate::decompress_to_vec_zlib(script);
+    String::from_utf8(text.expect("the build script has compressed it")).expect("scripts are text")
+}
 
 /// Renders a page as one file. Names of pictures and tables that are saved from the page begin with `name`.
 pub fn page(page: &Page, name: &str) -> String {
@@ -50,7 +67,7 @@ pub fn page(page: &Page, name: &str) -> String {
     scripts.extend(pictures.iter().any(is_surface).then_some(ECHARTS_GL));
     scripts.push(DRAW);
     let digests: Vec<String> =
-        scripts.iter().map(|(script, _)| format!("'sha256-{}'", markup::digest(script))).collect();
+        scripts.iter().map(|script| format!("'sha256-{}'", markup::digest(script.name))).collect();
     let policy = format!(
         "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'",
         digests.join(" ")
@@ -75,7 +92,8 @@ pub fn page(page: &Page, name: &str) -> String {
         ),
         element("main", &[("id", "main")], sections),
     ];
-    let scripts = scripts.into_iter().map(|(_, code)| element("script", &[], [fixed(code)]));
+    let scripts =
+        scripts.into_iter().map(|script| element("script", &[], [fixed((script.text)())]));
     let body = element("body", &[("data-name", name)], body.into_iter().chain(scripts));
     let html = element("html", &[("lang", "en")], [element("head", &[], head), body]);
     format!("<!doctype html>\n{html}\n")
@@ -374,6 +392,14 @@ fn cell(cell: &TableCell, decimals: Option<usize>, longest: Fraction) -> Markup 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scripts_are_those_of_their_files() {
+        for script in [ECHARTS, ECHARTS_GL, DRAW] {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/").to_owned() + script.name;
+            assert!((script.text)() == std::fs::read_to_string(path).unwrap(), "{}", script.name);
+        }
+    }
 
     #[test]
     fn numbers_of_a_column_with_one_unit_are_aligned_at_their_points() {
