@@ -33,16 +33,20 @@ int main(void) {
     return 0;
 }
 "##;
-const PASSED: &str = "Solution Validates: avg error less than 1.000000e-13 on all three arrays";
+pub const PASSED: &str = "Solution Validates: avg error less than 1.000000e-13 on all three arrays";
+
+/// Returns a program with the output of stream.c, which executes `before` and ends with the line `check`.
+pub fn program(before: &str, check: &str) -> String {
+    STAND_IN.replace("BEFORE", before).replace("CHECK", &format!("{check:?}"))
+}
 
 /// Creates a folder with a source. Programs are compiled below it, so that remaining files are detected.
 struct Place(Harness);
 
 impl Place {
     fn new(before: &str, check: &str) -> Self {
-        let source = STAND_IN.replace("BEFORE", before).replace("CHECK", &format!("{check:?}"));
         let place = Self(Harness::new());
-        place.0.write("stream.c", source);
+        place.0.write("stream.c", program(before, check));
         std::fs::create_dir(place.0.path("tmp")).unwrap();
         place
     }

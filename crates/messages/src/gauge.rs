@@ -114,6 +114,12 @@ fn run(
             }
         }
     } else if let RankPairs::Hosts(hosts) = &plan.between {
+        if probes.iter().any(Probe::is_in_memory) {
+            return Err(Failure::missing("no folder for the probe permits execution")
+                .cause("other hosts cannot execute it in the memory of this process")
+                .hint("set NODEGAUGE_CACHE_DIR to a folder of all hosts on a file system without noexec")
+                .into());
+        }
         for mpi in &mpis {
             outcome.extend(run_on_hosts(mpi, hosts, limits, observer)?);
         }

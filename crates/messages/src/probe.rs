@@ -41,7 +41,14 @@ pub struct Probe {
     /// Reasons why the compiled probe could not be cached, or why a cached probe is not used.
     pub notices: Vec<Notice>,
     /// Temporary folder of the executable; removed when this value is dropped.
-    _folder: Scratch,
+    folder: Scratch,
+}
+
+impl Probe {
+    /// True if the probe is in the memory of this process, where other hosts cannot execute it.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.folder.is_in_memory()
+    }
 }
 
 /// Returns the folder of compiled probes: `NODEGAUGE_CACHE_DIR`, else the XDG cache folder. A relative `XDG_CACHE_HOME`
@@ -87,7 +94,9 @@ pub fn build(
     let write = std::fs::write(&path, program)
         .and_then(|()| std::fs::set_permissions(&path, Permissions::from_mode(0o700)));
     write.map_err(|cause| MessagesError::write(&path, &cause))?;
-    Ok(Probe { path, arguments, notices, _folder: folder })
+    let path = folder.executable(path)?;
+    notices.extend(folder.notice(GAUGE));
+    Ok(Probe { path, arguments, notices, folder })
 }
 
 /// Returns everything on which a compiled probe depends, as the key of the cache.

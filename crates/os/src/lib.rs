@@ -18,6 +18,7 @@ mod fork;
 mod input;
 mod library;
 mod mapping;
+mod memory_program;
 pub mod mpi_abi;
 mod numa;
 mod output;
@@ -44,6 +45,7 @@ pub use fork::{AnswerLimits, ChildAnswer, ForkedChild, ask_child, check_alone, f
 pub use input::{LONGEST_TEXT, read_file, read_input, read_part};
 pub use library::{LoadError, SharedLibrary};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
+pub use memory_program::MemoryProgram;
 pub use numa::{
     PolicyMode, mbind, nodes_of_pages, policy_at, policy_of_thread, set_policy_of_thread,
 };

@@ -146,6 +146,15 @@ impl Mapping {
         Self::map(length, protection, libc::MAP_SHARED, file.as_raw_fd(), offset)
     }
 
+    /// Checks that the first page of a file can be mapped for execution.
+    ///
+    /// # Errors
+    /// Fails with `EPERM` on a file system mounted with `noexec`, and with `EACCES` if a security module refuses it.
+    pub(crate) fn check_executable(file: &File) -> Result<(), SysError> {
+        let protection = libc::PROT_READ | libc::PROT_EXEC;
+        Self::map(1, protection, libc::MAP_PRIVATE, file.as_raw_fd(), 0).map(drop)
+    }
+
     fn map(
         length: usize,
         protection: i32,

@@ -18,7 +18,7 @@ pub struct Compiler {
 /// Compiled program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompiledProgram {
-    /// Path of the program file.
+    /// Path at which the program is executed or loaded.
     pub path: PathBuf,
     /// Full compiler command.
     pub command: CommandLine,
@@ -103,7 +103,7 @@ impl Compiler {
         let output = run(&job, interrupted)?;
         let status = job.status(&output)?;
         if status.success() && path.is_file() {
-            return Ok(CompiledProgram { path, command });
+            return Ok(CompiledProgram { path: scratch.executable(path)?, command });
         }
         Err(ToolchainError::Compile {
             command: command.to_string(),

@@ -1,11 +1,13 @@
 //! Private folder for compiler output, which is removed when its owner is dropped.
 
 use crate::ToolchainError;
-use nodegauge_measure::Failure;
+use nodegauge_measure::{Failure, Notice, NoticeId};
+use nodegauge_os::MemoryProgram;
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// File system for shared memory on Linux. It may permit execution where `TMPDIR` does not.
 pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
@@ -14,6 +16,8 @@ pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
 #[derive(Debug)]
 pub struct Scratch {
     folder: tempfile::TempDir,
+    /// Copies of the programs; `None` if the folder itself permits execution.
+    in_memory: Option<Mutex<Vec<MemoryProgram>>>,
 }
 
 impl Scratch {
@@ -25,11 +29,12 @@ impl Scratch {
         Self::new_in(&std::env::temp_dir())
     }
 
-    /// Creates a new folder in which programs can be executed and libraries loaded: below `preferred`, `TMPDIR` or
-    /// `/dev/shm`, whichever is the first on a file system without `noexec`.
+    /// Creates a new folder for programs and libraries: below `preferred`, `TMPDIR` or `/dev/shm`, whichever is the
+    /// first on a file system without `noexec`. If there is none, [`Self::executable`] copies programs to anonymous
+    /// memory.
     ///
     /// # Errors
-    /// Fails when all of them are mounted with `noexec`, or as [`Self::new`] does.
+    /// Fails when programs in memory cannot be executed either, or as [`Self::new`] does.
     pub fn for_programs(preferred: Option<&Path>) -> Result<Self, ToolchainError> {
         if let Some(folder) = preferred.filter(|folder| permits_execution(folder))
             && let Ok(scratch) = Self::new_in(folder)
@@ -38,13 +43,51 @@ impl Scratch {
         }
         let temporary = std::env::temp_dir();
         let candidates = [temporary.as_path(), Path::new(SHARED_MEMORY)];
-        match candidates.into_iter().find(|folder| permits_execution(folder)) {
-            Some(folder) => Self::new_in(folder),
-            None => Err(Failure::missing("no folder for compiled programs permits execution")
-                .cause(format!("{temporary:?} and {SHARED_MEMORY} are mounted with noexec"))
-                .hint("set TMPDIR to a folder on a file system without noexec")
-                .into()),
+        if let Some(folder) = candidates.into_iter().find(|folder| permits_execution(folder)) {
+            return Self::new_in(folder);
         }
+        MemoryProgram::new(&[0]).map_err(|cause| Self::not_executable(&cause))?;
+        Ok(Self { in_memory: Some(Mutex::default()), ..Self::new()? })
+    }
+
+    /// Returns the error when neither a folder nor memory permits execution.
+    fn not_executable(cause: &io::Error) -> ToolchainError {
+        let temporary = std::env::temp_dir();
+        Failure::missing("no folder for compiled programs permits execution")
+            .cause(format!(
+                "{temporary:?} and {SHARED_MEMORY} are mounted with noexec, and programs in memory \
+                 cannot be executed: {cause}"
+            ))
+            .hint("set TMPDIR to a folder on a file system without noexec")
+            .into()
+    }
+
+    /// True if programs are executed in memory, because no folder permits execution.
+    pub fn is_in_memory(&self) -> bool {
+        self.in_memory.is_some()
+    }
+
+    /// Returns a notice of a gauge if programs are executed in memory.
+    pub fn notice(&self, gauge: &str) -> Option<Notice> {
+        let text = format!(
+            "{:?} and {SHARED_MEMORY} are mounted with noexec; compiled programs are executed in memory",
+            std::env::temp_dir()
+        );
+        self.is_in_memory().then(|| Notice::new(NoticeId::Method, gauge, text))
+    }
+
+    /// Returns the path at which a program or library of this folder can be executed or loaded until this value is
+    /// dropped: `path` itself, or the path of a copy in memory, which exists on this host only.
+    ///
+    /// # Errors
+    /// Fails when the file cannot be read or copied.
+    pub fn executable(&self, path: PathBuf) -> Result<PathBuf, ToolchainError> {
+        let Some(programs) = &self.in_memory else { return Ok(path) };
+        let content = std::fs::read(&path).map_err(|cause| Self::error(self.path(), &cause))?;
+        let program = MemoryProgram::new(&content).map_err(|cause| Self::not_executable(&cause))?;
+        let path = program.path();
+        programs.lock().unwrap_or_else(PoisonError::into_inner).push(program);
+        Ok(path)
     }
 
     /// Creates a new folder below `parent`.
@@ -56,7 +99,7 @@ impl Scratch {
             .prefix(&Self::prefix(std::process::id()))
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(parent)
-            .map(|folder| Self { folder })
+            .map(|folder| Self { folder, in_memory: None })
             .map_err(|cause| Self::error(parent, &cause))
     }
 
@@ -83,7 +126,7 @@ impl Scratch {
         Ok(path)
     }
 
-    /// Writes a script into the folder, which its user may execute, and returns its path.
+    /// Writes a script into the folder, which its user may execute, and returns the path at which it is executed.
     ///
     /// # Errors
     /// Fails when the file cannot be written.
@@ -91,7 +134,7 @@ impl Scratch {
         let path = self.write(name, text)?;
         std::fs::set_permissions(&path, Permissions::from_mode(0o700))
             .map_err(|cause| Self::error(self.path(), &cause))?;
-        Ok(path)
+        self.executable(path)
     }
 
     /// Returns the path of the folder.

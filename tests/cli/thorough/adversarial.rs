@@ -3,8 +3,10 @@
 
 use crate::harness::{Harness, Part, measurements, skip, wait_for};
 use crate::machine::control_group;
+use crate::mpi::{FAST, installed};
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
 
 /// Returns the text of the findings of `doctor`.
 fn findings(record: &Value) -> String {
@@ -130,28 +132,86 @@ fn an_mpi_that_falls_back_to_tcp_is_suspect_with_its_transport() {
     panic!("no run has: {doubt}");
 }
 
+/// A node on which no folder for temporary files permits execution.
+const NO_EXECUTION: [(&str, &str); 2] = [("tmpfs:noexec", "/tmp"), ("tmpfs:noexec", "/dev/shm")];
+const IN_MEMORY: &str =
+    "\"/tmp\" and /dev/shm are mounted with noexec; compiled programs are executed in memory";
+
+/// Returns true if figures of an engine are in a record.
+fn has_engine(record: &Value, engine: &str) -> bool {
+    measurements(record).iter().any(|m| m["config"]["engine"] == engine && m["value"].is_number())
+}
+
 #[test]
 fn compiled_programs_are_where_execution_is_permitted() {
     let harness = Harness::without_probes();
     if !harness.has(Part::Compilers, "gcc") {
         return;
     }
-    let args = ["stream", "--compiler", "gcc", "--samples", "1", "--size", "1000000"];
-    let args = [&args[..], &["--dimms", "1024x20000", "--no-save", "--json", "-"]].concat();
+    let common = ["stream", "--samples", "1", "--size", "1000000", "--dimms", "1024x20000"];
+    let common = [&common[..], &["--no-save", "--json", "-"]].concat();
+    let compiled = [&common[..], &["--compiler", "gcc"]].concat();
     let elsewhere = [("tmpfs:noexec", "/tmp"), ("tmpfs:exec", "/dev/shm")];
-    let Some(outcome) = harness.run_where(&elsewhere, &args) else { return };
+    let Some(outcome) = harness.run_where(&elsewhere, &compiled) else { return };
     let record = outcome.exits(0).json();
-    assert_eq!(measurements(&record)[0]["config"]["engine"], "native");
-    assert!(
-        measurements(&record).iter().any(|m| m["config"]["engine"] == "compiled"),
-        "{record:#}"
-    );
-    let nowhere = [("tmpfs:noexec", "/tmp"), ("tmpfs:noexec", "/dev/shm")];
-    let refused = harness.run_where(&nowhere, &args).unwrap().exits(3).prints_nothing();
+    assert!(has_engine(&record, "native") && has_engine(&record, "compiled"), "{record:#}");
+    assert!(!record.to_string().contains("executed in memory"), "{record:#}");
+    // Neither in /proc: there are no programs in memory.
+    let nowhere = [&NO_EXECUTION[..], &[("tmpfs:ro", "/proc")]].concat();
+    let refused = harness.run_where(&nowhere, &compiled).unwrap().exits(3).prints_nothing();
     refused
         .complains("no folder for compiled programs permits execution: ")
-        .complains("/tmp\" and /dev/shm are mounted with noexec")
+        .complains("/tmp\" and /dev/shm are mounted with noexec, and programs in memory cannot be executed")
         .complains("hint: set TMPDIR to a folder on a file system without noexec");
+}
+
+#[test]
+fn compiled_programs_are_executed_in_memory_where_no_folder_permits_it() {
+    let harness = Harness::without_probes();
+    if !harness.has(Part::Compilers, "gcc") {
+        return;
+    }
+    let common = ["stream", "--samples", "1", "--size", "1000000", "--dimms", "1024x20000"];
+    let common = [&common[..], &["--no-save", "--json", "-"]].concat();
+    let compiled = [&common[..], &["--compiler", "gcc"]].concat();
+    let Some(outcome) = harness.run_where(&NO_EXECUTION, &compiled) else { return };
+    let record = outcome.exits(0).json();
+    assert!(has_engine(&record, "compiled"), "{record:#}");
+    assert!(record["notices"].to_string().contains(&json!(IN_MEMORY).to_string()), "{record:#}");
+
+    // A whole program, from a folder that is not below /tmp.
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let source = folder.path().join("stream.c");
+    std::fs::write(&source, crate::standard::program("", crate::standard::PASSED)).unwrap();
+    let source = source.to_str().unwrap();
+    let standard = [&common[..], &["--threads", "1", "--standard", source]].concat();
+    let record = harness.run_where(&NO_EXECUTION, &standard).unwrap().exits(0).json();
+    assert!(has_engine(&record, "stream.c"), "{record:#}");
+    assert!(record["notices"].to_string().contains(&json!(IN_MEMORY).to_string()), "{record:#}");
+}
+
+#[test]
+fn the_probe_of_messages_is_executed_in_memory_where_no_folder_permits_it() {
+    let harness = Harness::without_probes();
+    for which in installed(&harness) {
+        let args = ["mpi", "--no-floor", "--patterns", "latency", "--mpicc", which.mpicc];
+        let args = [&args[..], &FAST[..], &["--no-save", "--json", "-"]].concat();
+        let Some(outcome) = harness.run_where(&NO_EXECUTION, &args) else { return };
+        let record = outcome.exits(0).json();
+        let figures = measurements(&record);
+        assert!(
+            !figures.is_empty() && figures.iter().all(|m| m["value"].is_number()),
+            "{record:#}"
+        );
+        assert!(
+            record["notices"].to_string().contains(&json!(IN_MEMORY).to_string()),
+            "{record:#}"
+        );
+        // Ranks on other hosts cannot read the memory of this process.
+        let hosts = [&args[..], &["--hosts", "a,b"]].concat();
+        let refused = harness.run_where(&NO_EXECUTION, &hosts).unwrap().exits(3);
+        refused.complains("hint: set NODEGAUGE_CACHE_DIR to a folder of all hosts");
+    }
 }
 
 #[test]

@@ -2,9 +2,11 @@
 //! separate process, reads its machine code, and loads it.
 
 use super::self_test;
+use crate::GAUGE;
 use crate::kernels::compiled::{self, CompiledLoop};
 use crate::kernels::{Element, Kernel, Loop};
 use crate::result;
+use nodegauge_measure::Notice;
 use nodegauge_measure::record::Measurement;
 use nodegauge_toolchain::code::SharedObject;
 use nodegauge_toolchain::{
@@ -99,6 +101,11 @@ impl<'a> KernelBuilder<'a> {
             element,
             made: 0,
         })
+    }
+
+    /// Returns a notice if the kernels are loaded from memory, because no folder permits execution.
+    pub fn notice(&self) -> Option<Notice> {
+        self.scratch.notice(GAUGE)
     }
 
     /// Builds the kernels of a compiler. An error of the compiler and errors of single kernels are part of the result.

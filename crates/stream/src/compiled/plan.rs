@@ -100,7 +100,7 @@ pub fn make(
     // This path refers to the running program, even if its file has been replaced since the start.
     let self_test = CommandLine::new("/proc/self/exe", [self_test::COMMAND]);
     let mut builder = KernelBuilder::open(self_test, limits, &options.kernels, options.element)?;
-    let mut made = Made { variants: Vec::new(), notices: Vec::new() };
+    let mut made = Made { variants: Vec::new(), notices: builder.notice().into_iter().collect() };
     for ChosenCompiler { choice, preset } in chosen {
         let CompilerChoice::Command(command) = choice else { continue };
         observer.phase(&format!("compiling with {command}"));

@@ -270,6 +270,7 @@ impl Planned for MpiStandardPlan {
             None => ended,
         };
         let mut notices = self.arrangement.notices.clone();
+        notices.extend(scratch.notice(GAUGE));
         for build in builds.iter().filter(|build| build.outputs.is_empty()) {
             if let Some(why) = &build.failure {
                 let text = format!("{}: {why}", build.build.compiler.command);

@@ -159,6 +159,7 @@ impl Planned for StandardPlan {
     ) -> Result<Outcome, Failure> {
         let limits = self.arrangement.limits();
         let scratch = Scratch::for_programs(None)?;
+        self.arrangement.notices.extend(scratch.notice(GAUGE));
         let Some((mut builds, left_out)) = self.built(&scratch, observer)? else {
             // The outcome without measurements is saved, so that the record shows that nothing was measured.
             let (notices, stop) = (self.arrangement.notices, Some(Stop::Interrupted));
