@@ -7,6 +7,7 @@
  *
  *   pattern=<name>:<participants>:<bytes>/<warm-up>/<operations>,...   0 operations: until stable
  *   window=<messages> limit=<seconds per size> steps=<a>-<b>,...;...
+ *   bind=<cpus>;<cpus>;...                               the CPUs of each rank, if the launcher cannot bind: 0-3,8
  *   library=<path>                                       with abi/mpi.h: the MPI library to open
  *
  * and it prints its results on standard output in lines of words. Rank 0 flushes them after every message
@@ -370,6 +371,41 @@ static void read_pattern(char *text) {
         asked.pattern[asked.patterns++] = request;
 }
 
+/* Binds this process to its part of a list such as 0-3,8;4-7. Only Hydra starts ranks that it cannot bind, so the
+   number of the rank is known from its variable before MPI is initialised. */
+static void bind_to(const char *list) {
+#ifdef __linux__
+    const char *number = getenv("PMI_RANK");
+    const int most = 8192;
+    cpu_set_t *set = CPU_ALLOC(most);
+    const size_t size = CPU_ALLOC_SIZE(most);
+    if (!number || !set)
+        return;
+    for (long rank = atol(number); rank > 0 && list; rank--) {
+        list = strchr(list, ';');
+        list += list != NULL;
+    }
+    CPU_ZERO_S(size, set);
+    while (list && *list && *list != ';') {
+        char *end;
+        long from = strtol(list, &end, 10), to = from;
+        if (*end == '-')
+            to = strtol(end + 1, &end, 10);
+        for (; from >= 0 && from <= to && from < most; from++)
+            CPU_SET_S((size_t)from, size, set);
+        list = *end == ',' ? end + 1 : end;
+        if (*end != ',')
+            break;
+    }
+    /* The ranks report where they are, whether this succeeds or not. */
+    if (CPU_COUNT_S(size, set) > 0)
+        (void)sched_setaffinity(0, size, set);
+    CPU_FREE(set);
+#else
+    (void)list;
+#endif
+}
+
 static void read_arguments(int count, char **words) {
     for (int i = 1; i < count; i++) {
         char *value = strchr(words[i], '=');
@@ -380,6 +416,8 @@ static void read_arguments(int count, char **words) {
             read_pattern(value);
         if (strcmp(words[i], "steps") == 0)
             asked.steps = value;
+        if (strcmp(words[i], "bind") == 0)
+            bind_to(value);
 #ifdef MPI_OPENED_WHEN_RUN
         if (strcmp(words[i], "library") == 0)
             open_mpi(value);

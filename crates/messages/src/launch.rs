@@ -8,6 +8,7 @@ use crate::options::{Buffers, MessageOptions, SideThreads, Timing};
 use crate::pattern::Pattern;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_placement::Distance;
+use nodegauge_placement::cpus::ranges;
 use nodegauge_placement::ranks::{RankPlace, RankPlan};
 use nodegauge_placement::{Bind, MemoryPolicy, Placement};
 use nodegauge_toolchain::mpi::{HostRanks, LauncherKind, MpiLaunch, MpiLauncher, RankPlaces};
@@ -160,6 +161,13 @@ impl Launch {
         words
     }
 
+    /// Returns the argument with which ranks on this node bind themselves: the CPUs of each rank.
+    pub fn binding(&self) -> Option<String> {
+        let Where::Here(ranks) = &self.ranks else { return None };
+        let ranks: Vec<String> = ranks.iter().map(|cpus| ranges(cpus)).collect();
+        Some(format!("bind={}", ranks.join(";")))
+    }
+
     /// Returns the job that starts these ranks with a launcher.
     pub fn by<'a>(
         &'a self,
@@ -219,7 +227,7 @@ mod tests {
 
     fn launcher(kind: LauncherKind, version: &str) -> MpiLauncher {
         let command = CommandLine::new("run", []);
-        MpiLauncher { command, kind, version: Some(version.to_owned()) }
+        MpiLauncher { command, kind, version: Some(version.to_owned()), binds: true }
     }
 
     fn launch(cpus: &[&[u32]]) -> Launch {

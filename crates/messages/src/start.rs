@@ -260,9 +260,12 @@ impl Starter<'_> {
     /// Returns the job that measures `launch`.
     fn measuring_run<'a>(&'a self, launch: &'a Launch) -> Result<ProgramJob<'a>, MessagesError> {
         let run = match self.transport {
-            MessageTransport::Mpi(_, probe) => {
+            MessageTransport::Mpi(mpi, probe) => {
                 let program = probe.path.display().to_string();
-                let own = launch.probe_arguments(self.options);
+                let mut own = launch.probe_arguments(self.options);
+                if !mpi.launcher.binds {
+                    own.extend(launch.binding());
+                }
                 self.program(launch, &program, &[probe.arguments.as_slice(), &own].concat())?
             }
             MessageTransport::Own(fabric) => {

@@ -58,6 +58,8 @@ pub struct MpiLauncher {
     pub kind: LauncherKind,
     /// Version of the launcher; `None` if it does not report its version.
     pub version: Option<String>,
+    /// False for a Hydra that was built without a topology library, e.g. that of Debian 11: it cannot bind ranks.
+    pub binds: bool,
 }
 
 impl MpiLauncher {
@@ -170,7 +172,8 @@ impl Mpi {
             let words = output_of(&version_query, interrupted)?;
             let known = launcher_of(&words).filter(|(kind, _)| *kind != LauncherKind::Slurm);
             let Some((kind, version)) = known else { continue };
-            let found = MpiLauncher { command, kind, version };
+            let binds = words::binds_ranks(&words);
+            let found = MpiLauncher { command, kind, version, binds };
             let program = which(found.command.program()).unwrap_or_default();
             if let Some((path, abi)) = runtime::library_of_launcher(&program, kind) {
                 let library = library_of(&words).unwrap_or_else(|| MpiLibrary::of(&found));
@@ -265,7 +268,8 @@ fn find_launcher(
         match launcher_of(&words) {
             Some((kind, version)) if library.started_by(kind) => {
                 let command = CommandLine::new(candidate, []);
-                return Ok(MpiLauncher { command, kind, version });
+                let binds = words::binds_ranks(&words);
+                return Ok(MpiLauncher { command, kind, version, binds });
             }
             Some((kind, _)) => others.push(format!("{candidate} belongs to {kind}")),
             None => {}
@@ -318,7 +322,7 @@ fn named_launcher(
         }
         _ => command.clone(),
     };
-    Ok(MpiLauncher { command, kind, version })
+    Ok(MpiLauncher { command, kind, version, binds: words::binds_ranks(&words) })
 }
 
 /// Returns the names of installed launchers that may belong to a wrapper, most likely first.

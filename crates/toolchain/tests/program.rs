@@ -28,7 +28,7 @@ fn script(text: &str) -> CommandLine {
 
 fn launcher() -> MpiLauncher {
     let version = Some("4.1.4".to_owned());
-    MpiLauncher { command: script(LAUNCHER), kind: LauncherKind::OpenMpi, version }
+    MpiLauncher { command: script(LAUNCHER), kind: LauncherKind::OpenMpi, version, binds: true }
 }
 
 fn topology() -> Topology {

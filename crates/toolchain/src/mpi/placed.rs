@@ -121,6 +121,9 @@ impl MpiLaunch<'_> {
                     words.extend(emitted.args(rankfile));
                     content = emitted.rankfile;
                 }
+                LauncherKind::Hydra if !self.launcher.binds => {
+                    words.extend(["-np".to_owned(), plan.ranks.len().to_string()]);
+                }
                 LauncherKind::Hydra => words.extend(emit::mpich(plan)),
                 LauncherKind::Slurm => words.extend(emit::slurm(plan)),
             },
@@ -141,8 +144,8 @@ mod tests {
     fn only_open_mpi_needs_an_option_to_run_as_root() {
         let hosts = ["a".to_owned()];
         let words = |kind, as_root| {
-            let launcher =
-                MpiLauncher { command: CommandLine::new("mpirun", []), kind, version: None };
+            let command = CommandLine::new("mpirun", []);
+            let launcher = MpiLauncher { command, kind, version: None, binds: true };
             let ranks = RankPlaces::Hosts(HostRanks { hosts: &hosts, each: 2, threads: None });
             let options = vec!["--quiet".to_owned()];
             let launch = MpiLaunch { launcher: &launcher, as_root, options, ranks };

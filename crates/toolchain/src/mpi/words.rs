@@ -46,6 +46,12 @@ pub fn launcher_of(output: &str) -> Option<(LauncherKind, Option<String>)> {
     None
 }
 
+/// False for the output of a Hydra that lists no topology library.
+pub(super) fn binds_ranks(output: &str) -> bool {
+    let mut lines = output.lines();
+    !lines.any(|line| line.trim() == "Topology libraries available:")
+}
+
 /// Returns the version number at the beginning of a text. It consists of digits and points, and the suffix of a release
 /// candidate if there is one.
 fn version_at(text: &str) -> Option<String> {
@@ -131,6 +137,16 @@ mod tests {
             None
         );
         assert_eq!(library_of("gcc version 12.2.0 (Debian 12.2.0-14)"), None);
+    }
+
+    #[test]
+    fn a_hydra_without_a_topology_library_does_not_bind() {
+        let of = |libraries: &str| {
+            let line = format!("    Topology libraries available:            {libraries}\n");
+            binds_ranks(&format!("HYDRA build details:\n{line}    Demux engines available: poll\n"))
+        };
+        assert!(of("hwloc") && !of(""));
+        assert!(binds_ranks("mpirun (Open MPI) 5.0.3\n"));
     }
 
     #[test]
