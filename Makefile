@@ -1,5 +1,5 @@
 # make run: install required packages, build, and measure this node.   make test: run the tests.
-.PHONY: run build test test-all check bench gallery install release deb rpm wheel archive packages check-release release-arm deny book clean
+.PHONY: run build test test-all check bench gallery install release deb rpm wheel archive packages check-release test-oldest release-arm deny book clean
 
 run: build
 	@./target/release/nodegauge run $(ARGS)
@@ -65,6 +65,10 @@ packages: release
 
 check-release: packages
 	@./scripts/package --check
+
+# The end-to-end tests with the file of `make release` in a root of Debian 11; needs root.
+test-oldest: release
+	@./scripts/oldest --skip thorough::
 
 # A preview for Arm, started under qemu-aarch64.
 release-arm:
