@@ -235,13 +235,15 @@ impl Harness {
     }
 
     /// Runs the program with some system files replaced, in a separate mount namespace, so that the machine
-    /// does not change. Each pair is the replacement and its path; `self/...` is the program's folder in
-    /// `/proc`. `None` if that is not permitted.
+    /// does not change. Each pair is the replacement and its path; the replacement `noexec` forbids execution
+    /// below the path, and a path `self/...` is in the program's folder in `/proc`. `None` if that is not
+    /// permitted.
     pub fn run_where(&self, shown: &[(&str, &str)], args: &[&str]) -> Option<Outcome> {
         const STAGE: &str = r#"
             while [ "$1" != -- ]; do
                 case "$2" in self/*) at=/proc/$$/${2#self/} ;; *) at=$2 ;; esac
                 case "$1" in
+                    noexec) mount --bind "$at" "$at" && mount -o remount,bind,noexec "$at" || exit 77 ;;
                     tmpfs:*) mount -t tmpfs -o "${1#tmpfs:}" none "$at" || exit 77 ;;
                     *) mount --bind "$1" "$at" || exit 77 ;;
                 esac

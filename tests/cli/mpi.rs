@@ -91,18 +91,15 @@ fn all_patterns_are_measured_with_their_evidence_and_the_probe_is_kept() {
         // On a busy machine, some batches do not count.
         let count = latency["summary"]["n"].as_u64().unwrap();
         assert!((1..=5).contains(&count), "{count}");
+        let library = &latency["config"]["mpi"];
         has_keys(
-            &latency["config"]["mpi"],
-            &[
-                "library",
-                "version",
-                "standard",
-                "transport",
-                "launcher",
-                "launcher_version",
-                "compiler",
-            ],
+            library,
+            &["library", "version", "standard", "launcher", "launcher_version", "compiler"],
         );
+        // MPICH before 4 (ch3) reports no transport.
+        if library["device"].as_str().is_none_or(|device| !device.starts_with("ch3")) {
+            has_keys(library, &["transport"]);
+        }
         assert_eq!(latency["config"]["mpi"]["library"], which.name);
         has_keys(
             &latency["config"],

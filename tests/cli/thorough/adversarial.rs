@@ -6,7 +6,6 @@ use crate::machine::control_group;
 use crate::mpi::{FAST, installed};
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
-use tempfile::TempDir;
 
 /// Returns the text of the findings of `doctor`.
 fn findings(record: &Value) -> String {
@@ -133,7 +132,7 @@ fn an_mpi_that_falls_back_to_tcp_is_suspect_with_its_transport() {
 }
 
 /// A node on which no folder for temporary files permits execution.
-const NO_EXECUTION: [(&str, &str); 2] = [("tmpfs:noexec", "/tmp"), ("tmpfs:noexec", "/dev/shm")];
+const NO_EXECUTION: [(&str, &str); 2] = [("noexec", "/tmp"), ("noexec", "/dev/shm")];
 const IN_MEMORY: &str =
     "\"/tmp\" and /dev/shm are mounted with noexec; compiled programs are executed in memory";
 
@@ -179,12 +178,9 @@ fn compiled_programs_are_executed_in_memory_where_no_folder_permits_it() {
     assert!(has_engine(&record, "compiled"), "{record:#}");
     assert!(record["notices"].to_string().contains(&json!(IN_MEMORY).to_string()), "{record:#}");
 
-    // A whole program, from a folder that is not below /tmp.
-    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let source = folder.path().join("stream.c");
-    std::fs::write(&source, crate::standard::program("", crate::standard::PASSED)).unwrap();
-    let source = source.to_str().unwrap();
-    let standard = [&common[..], &["--threads", "1", "--standard", source]].concat();
+    // A whole program.
+    harness.write("stream.c", crate::standard::program("", crate::standard::PASSED));
+    let standard = [&common[..], &["--threads", "1", "--standard", "stream.c"]].concat();
     let record = harness.run_where(&NO_EXECUTION, &standard).unwrap().exits(0).json();
     assert!(has_engine(&record, "stream.c"), "{record:#}");
     assert!(record["notices"].to_string().contains(&json!(IN_MEMORY).to_string()), "{record:#}");
