@@ -85,9 +85,9 @@ impl Scratch {
         let Some(programs) = &self.in_memory else { return Ok(path) };
         let content = std::fs::read(&path).map_err(|cause| Self::error(self.path(), &cause))?;
         let program = MemoryProgram::new(&content).map_err(|cause| Self::not_executable(&cause))?;
-        let path = program.path();
+        let copy = program.path();
         programs.lock().unwrap_or_else(PoisonError::into_inner).push(program);
-        Ok(path)
+        Ok(copy)
     }
 
     /// Creates a new folder below `parent`.

@@ -181,9 +181,12 @@ fn compiled_programs_are_executed_in_memory_where_no_folder_permits_it() {
     // A whole program.
     harness.write("stream.c", crate::standard::program("", crate::standard::PASSED));
     let standard = [&common[..], &["--threads", "1", "--standard", "stream.c"]].concat();
-    let record = harness.run_where(&NO_EXECUTION, &standard).unwrap().exits(0).json();
-    assert!(has_engine(&record, "stream.c"), "{record:#}");
-    assert!(record["notices"].to_string().contains(&json!(IN_MEMORY).to_string()), "{record:#}");
+    let of_standard = harness.run_where(&NO_EXECUTION, &standard).unwrap().exits(0).json();
+    assert!(has_engine(&of_standard, "stream.c"), "{of_standard:#}");
+    assert!(
+        of_standard["notices"].to_string().contains(&json!(IN_MEMORY).to_string()),
+        "{of_standard:#}"
+    );
 }
 
 #[test]
