@@ -139,16 +139,43 @@ fn words(page: &str) -> impl Iterator<Item = &str> {
     lines.flat_map(str::split_whitespace).filter(|word| !word.trim_matches('#').is_empty())
 }
 
+/// Returns a text without escape sequences of colours.
+fn plain(text: &str) -> String {
+    let mut parts = text.split('\x1b');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |out, part| out + part.split_once('m').map_or("", |(_, rest)| rest))
+}
+
+/// Records without a result: nothing can be concluded from them.
+const WITHOUT_RESULT: [&str; 4] =
+    ["import-hpl-failed", "import-stream-c-invalid", "stream-invalid", "stream-nothing"];
+
+#[test]
+fn every_page_begins_with_its_conclusion() {
+    for folder in recorded() {
+        let page = std::fs::read_to_string(folder.join(MADE[0])).unwrap();
+        let result = page.lines().nth(2).unwrap_or_default().starts_with("result ");
+        assert_eq!(result, !WITHOUT_RESULT.contains(&name(&folder)), "{}", name(&folder));
+    }
+}
+
 #[test]
 fn pages_fit_narrow_and_wide_terminals_without_a_broken_word() {
     for folder in recorded() {
         let harness = Harness::new();
         harness.write(RECORD, std::fs::read(folder.join(RECORD)).unwrap());
         let [narrow, wide] = [80, 200].map(|columns: usize| {
-            let variables = [("COLUMNS", columns.to_string())];
-            let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
-            let page =
-                harness.run_with(&variables, &["history", "show", RECORD, "-v"]).exits(0).stdout;
+            let width = columns.to_string();
+            let show = |more: &[(&str, &str)], colour: &str| {
+                let variables = [&[("COLUMNS", width.as_str())], more].concat();
+                let arguments = ["history", "show", RECORD, "-v", "--color", colour];
+                harness.run_with(&variables, &arguments).exits(0).stdout
+            };
+            let page = show(&[], "auto");
+            // A pipe has no colour; colour changes no letter.
+            assert!(!page.contains('\x1b'), "{}", name(&folder));
+            assert_eq!(show(&[("NO_COLOR", "1")], "auto"), page, "{}", name(&folder));
+            assert_eq!(plain(&show(&[], "always")), page, "{}", name(&folder));
             let longest = page.lines().max_by_key(|line| line.chars().count()).unwrap();
             assert!(longest.chars().count() <= columns, "{}: {longest}", name(&folder));
             page

@@ -3,7 +3,8 @@
 use crate::browser::Browser;
 use crate::harness::Harness;
 use crate::report::{
-    AXE, DATA, FORMULA, HOSTILE, PICTURES, SERIOUS, TOO_WIDE, browser, golden, number, record, rows,
+    AXE, DATA, FORMULA, HOSTILE, ILLEGIBLE, PICTURES, SERIOUS, TOO_WIDE, WIDTHS, browser, golden,
+    number, record, rows,
 };
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -34,11 +35,17 @@ fn page_of(harness: &Harness, arguments: &[&str]) -> PathBuf {
 #[track_caller]
 fn is_sound(browser: &mut Browser, page: &Path) {
     browser.media("screen", "light");
+    for width in WIDTHS {
+        browser.width(width);
+        browser.open(page);
+        for picture in browser.evaluate(PICTURES).as_array().unwrap() {
+            assert!(picture["drawn"].as_u64() > Some(3), "{width}: {picture}");
+        }
+        assert_eq!(browser.evaluate(ILLEGIBLE), json!([]), "at {width}");
+        assert_eq!(browser.evaluate(TOO_WIDE), json!([]), "at {width}");
+    }
     browser.width(1400);
     browser.open(page);
-    for picture in browser.evaluate(PICTURES).as_array().unwrap() {
-        assert!(picture["drawn"].as_u64() > Some(3), "{picture}");
-    }
     browser.evaluate(DATA);
     browser.evaluate(&format!("{AXE}; 0"));
     for (width, media, scheme) in [
@@ -98,6 +105,25 @@ fn cells(browser: &mut Browser, word: &str) -> Vec<String> {
             .find((cells) => cells[0] === '{word}')"
     );
     serde_json::from_value(browser.evaluate(&find)).unwrap()
+}
+
+#[test]
+fn trends_and_fleets_are_sound_and_begin_with_their_conclusion() {
+    let harness = Harness::new();
+    day(&harness, "night");
+    let trend = page_of(&harness, &["--trend", "watch=night"]);
+    let text = std::fs::read_to_string(&trend).unwrap();
+    assert!(text.contains("<p class=\"conclusion\">Triad, best: "), "{}", &text[..4000]);
+    let files = nodes(&harness, "stream", &[1.0, 1.01, 0.99, 1.0, 0.5]);
+    let arguments = ["fleet", "rank", "--format", "html", "--output", "fleet.html"];
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    harness.run(&[&arguments[..], &files].concat());
+    let fleet = harness.path("fleet.html");
+    let text = std::fs::read_to_string(&fleet).unwrap();
+    assert!(text.contains("<p class=\"conclusion\">"), "{}", &text[..4000]);
+    let Some(mut browser) = browser(&[]) else { return };
+    is_sound(&mut browser, &trend);
+    is_sound(&mut browser, &fleet);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::harness::{ELEMENTS, Harness};
 #[test]
 fn the_table_says_how_it_was_measured() {
     let outcome = Harness::new().stream(&["-v"]).exits(0).quietly();
-    let header = outcome.stdout.lines().next().unwrap();
+    let header = outcome.stdout.lines().find(|line| line.starts_with("GB/s")).unwrap();
     let words: Vec<&str> = header.split_whitespace().collect();
     assert_eq!(
         words,
@@ -13,6 +13,7 @@ fn the_table_says_how_it_was_measured() {
         "traffic of arrays in a cache is unknown, and its column absent"
     );
     outcome
+        .tells(" of Triad")
         .says("\nhow ")
         .tells("3 arrays of 7.6 MiB")
         .says("\nsamples ")

@@ -46,6 +46,12 @@ impl Gauge for Apps {
         Vec::new()
     }
 
+    fn conclusion(&self, record: &Record) -> Option<String> {
+        iccg::view::conclusion(record)
+            .or_else(|| hpcg::view::conclusion(record))
+            .or_else(|| trapezoid::view::conclusion(record))
+    }
+
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
         let mut sections = trapezoid::view::sections(record, detail);
         sections.extend(iccg::view::sections(record, detail));

@@ -12,6 +12,7 @@ mod cg;
 mod code;
 pub mod config;
 mod context;
+mod efficiency;
 pub mod elasticity;
 mod followers;
 mod gauge;

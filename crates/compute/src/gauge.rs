@@ -98,6 +98,10 @@ impl Gauge for ComputeGauge {
         vec![Headline::of("floating point", "HPL's rating", record, GAUGE, rating)]
     }
 
+    fn conclusion(&self, record: &Record) -> Option<String> {
+        view::conclusion(record)
+    }
+
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
         view::section(record, detail).into_iter().chain(view::closing(record)).collect()
     }

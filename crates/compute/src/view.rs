@@ -7,6 +7,8 @@ use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
 use crate::{lu, size};
 use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
+use nodegauge_gauge::view::grouped;
+use nodegauge_gauge::view::sentence::quoted;
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, Drawing, Note, Picture, Scale, Section, Step, Steps, Table,
     TableCell, plain_table, summary,
@@ -16,6 +18,8 @@ use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Unit};
 
 /// Names of the figures that belong to a library or program.
 const LIBRARIES: [&str; 2] = [RATING, DGEMM];
+/// Maximum number of further libraries or programs in the sentence that a page begins with.
+const OTHERS: usize = 2;
 /// Names of the figures that belong to the processor.
 const PEAKS: [&str; 2] = [FMA_PEAK, FMA_PEAK_F32];
 
@@ -174,6 +178,47 @@ pub(crate) fn closing(record: &Record) -> Option<Section> {
     (!sentences.is_empty()).then(|| summary(sentences.join("\n")))
 }
 
+/// Returns the sentence that the page begins with: the rating of each library or program, or else the peak.
+pub(crate) fn conclusion(record: &Record) -> Option<String> {
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && is_known(m));
+    let all: Vec<&Measurement> = own.filter(|m| quoted(m).is_some()).collect();
+    let named = |name: &str| all.iter().filter(|m| m.name == name).copied().collect::<Vec<_>>();
+    let peaks = named(FMA_PEAK);
+    let of_peak = |m: &Measurement| {
+        let share = m.value? / peaks.first()?.value?;
+        Some(format!(", {} of the measured peak", Fraction(share).in_whole_percent()))
+    };
+    let ratings = named(RATING);
+    if let Some(first) = ratings.first() {
+        let subject = |m: &Measurement| {
+            let config: RatingConfig = m.read_config();
+            let n = config.n.map_or_else(String::new, |n| format!(" for N = {n}"));
+            (format!("HPL by {}", by(m)), n)
+        };
+        let mut best_of: Vec<&Measurement> = Vec::new();
+        for (_, of) in grouped(ratings.iter().copied(), |m| by(m)) {
+            let best = of
+                .into_iter()
+                .max_by(|a, b| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)));
+            best_of.extend(best);
+        }
+        let (name, n) = subject(best_of.first().unwrap_or(first));
+        let lead = best_of.first().unwrap_or(first);
+        let share = of_peak(lead).unwrap_or_default();
+        let others = best_of.iter().skip(1).take(OTHERS);
+        let others: String = others
+            .filter_map(|m| Some(format!("; {} reaches {}", subject(m).0, quoted(m)?)))
+            .collect();
+        return Some(format!("{name} reaches {}{n}{share}{others}", quoted(lead)?));
+    }
+    let dgemm = named(DGEMM);
+    if let Some(m) = dgemm.first() {
+        let share = of_peak(m).unwrap_or_default();
+        return Some(format!("DGEMM by {} reaches {}{share}", by(m), quoted(m)?));
+    }
+    Some(format!("The cores reach {} of multiply-adds in registers", quoted(peaks.first()?)?))
+}
+
 /// Adds a note for every reason for doubt.
 fn doubts(section: &mut Section, of: &[&Measurement]) {
     for m in of {
@@ -247,6 +292,9 @@ fn searched(config: &RatingConfig) -> Option<Picture> {
         }
     }
     series.iter_mut().for_each(|one| one.dots.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    if series.iter().all(|one| one.dots.len() < 2) {
+        return None;
+    }
     let y = Scale::Rate(Unit::FlopsPerSecond);
     let ticks = Vec::new();
     let names = ["block size NB", ""];

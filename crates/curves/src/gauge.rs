@@ -72,6 +72,10 @@ impl Gauge for Curves {
         vec![Headline::of("latency", what, record, GAUGE, largest_set)]
     }
 
+    fn conclusion(&self, record: &Record) -> Option<String> {
+        view::conclusion(record)
+    }
+
     fn view(&self, record: &Record, _: Detail) -> Vec<Section> {
         view::sections(record)
     }

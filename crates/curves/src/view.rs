@@ -1,6 +1,9 @@
 //! Views of latency and bandwidth curves. Each view consists of a table, a chart and the evidence.
 
+mod conclusion;
 mod matrix;
+
+pub(crate) use conclusion::conclusion;
 
 use crate::GAUGE;
 use crate::chase;
@@ -236,11 +239,19 @@ impl<'a> Curves<'a> {
             let cells = std::iter::once(Bytes(*set).to_string().into()).chain(values);
             table.row(cells.chain(more(*set)));
         }
-        let series = |kind: &&str| ChartSeries {
-            mark: kind.chars().next().unwrap_or('*'),
-            name: format!("{kind}{suffix}"),
-            dots: self.dots(kind),
-            ..ChartSeries::default()
+        let series = |kind: &&str| {
+            let mut series = ChartSeries {
+                mark: kind.chars().next().unwrap_or('*'),
+                name: format!("{kind}{suffix}"),
+                dots: self.dots(kind),
+                ..ChartSeries::default()
+            };
+            for (m, config) in self.curve(kind) {
+                if let (Some(set), Some(value)) = (config.set_bytes, m.value) {
+                    series.doubt((set as f64, value), m);
+                }
+            }
+            series
         };
         let series = self.kinds.iter().map(series).collect();
         // The ticks are the first working set times powers of four.
@@ -370,16 +381,18 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
             TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)),
         ]);
     }
-    let dot = |(m, config): &&CurvesFigure<'_>| Some((rate(config.load_share)?.0.value?, m.value?));
-    let mut dots: Vec<(f64, f64)> = steps.iter().filter_map(dot).collect();
+    let dot = |(m, config): &CurvesFigure<'_>| Some((rate(config.load_share)?.0.value?, m.value?));
+    let mut dots: Vec<(f64, f64)> = steps.iter().filter_map(|step| dot(step)).collect();
     dots.sort_by(|a, b| a.0.total_cmp(&b.0));
     let ticks = dots.iter().map(|(dot_rate, _)| *dot_rate).collect();
-    let series = vec![ChartSeries {
-        mark: '*',
-        name: "ns by read rate of the loaders".to_owned(),
-        dots,
-        ..ChartSeries::default()
-    }];
+    let name = "ns by read rate of the loaders".to_owned();
+    let mut curve = ChartSeries { mark: '*', name, dots, ..ChartSeries::default() };
+    for step in &steps {
+        if let Some(at) = dot(step) {
+            curve.doubt(at, step.0);
+        }
+    }
+    let series = vec![curve];
     let x = Scale::Rate(Unit::BytesPerSecond);
     // The knee is the rate at which the latency is twice the idle latency.
     let knee = rate(None).and_then(|(m, _)| m.value);

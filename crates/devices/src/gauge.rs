@@ -147,6 +147,10 @@ impl Gauge for Devices {
         if triad.figure.is_some() { vec![triad] } else { Vec::new() }
     }
 
+    fn conclusion(&self, record: &Record) -> Option<String> {
+        view::conclusion(record)
+    }
+
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
         view::sections(record, detail)
     }

@@ -1,14 +1,17 @@
 //! View of device figures: kernels by device, copies by size and direction, peaks, and rooflines.
 
+mod conclusion;
 mod links;
 mod reference;
 mod roofline;
 mod stream;
 
+pub(crate) use conclusion::conclusion;
+
 use crate::config::{DeviceConfig, DevicePeakConfig};
 use crate::{GAUGE, links as of_links, peaks, stream as of_stream};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Section, Table, TableCell};
+use nodegauge_gauge::view::{Picture, Section, Table, TableCell};
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::Config;
 use nodegauge_measure::quantity::significant;
@@ -114,7 +117,13 @@ fn of_peaks(all: &[DeviceFigure<'_, DevicePeakConfig>]) -> Section {
             peaks::loop_of(config).into(),
         ]);
     }
-    section.push(table).gap();
+    let bars = all.iter().map(|(m, config)| {
+        let element = config.element.as_deref().unwrap_or_default();
+        let device = config.on.device.as_deref().unwrap_or_default();
+        (format!("{} {element}, {device}", m.name), m.value, peaks::loop_of(config).to_string())
+    });
+    let bars = Picture::bars("peaks", Unit::FlopsPerSecond, bars);
+    section.push(table).push(bars).gap();
     let products = all.iter().any(|(m, _)| m.name == peaks::DGEMM);
     let products = if products { "; products by the vendor's library" } else { "" };
     section.note("how", format!("fused multiply-adds in registers, two operations each{products}"));

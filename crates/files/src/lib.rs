@@ -106,6 +106,10 @@ impl Gauge for Files {
         view::reach(record, figure)
     }
 
+    fn conclusion(&self, record: &Record) -> Option<String> {
+        view::conclusion(record)
+    }
+
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
         view::sections(record, detail)
     }

@@ -1,9 +1,12 @@
 //! View of file measurements: tables of operations with their latencies and the origin of the data, heat maps over file
 //! size and block size, and the figures of reference programs.
 
+mod conclusion;
 mod heat;
 mod plateau;
 mod tables;
+
+pub(crate) use conclusion::conclusion;
 
 use crate::GAUGE;
 use crate::config::FilesConfig;
@@ -158,6 +161,7 @@ fn of_group(group: &[&Row<'_>], memory: Option<u64>, section: &mut Section) {
     let shown = if own.is_empty() { &others } else { &own };
     if shown.iter().any(|row| row.config.parent_rate.is_some()) {
         tables::of_columns(&tables::WORKERS, shown, section);
+        section.picture(one_by_one(shown));
     } else if cells(shown).len() <= FEW {
         tables::of_columns(&tables::ONE_BY_ONE, shown, section);
         section.picture(one_by_one(shown));

@@ -26,7 +26,26 @@ pub fn of(ranking: &Ranking, all: bool) -> Page {
     sections.push(verdict(ranking));
     let groups = counted(ranking.groups.len(), "group");
     let heading = format!("nodegauge fleet: {} in {groups}", counted(ranking.count(), "node"));
-    Page { heading, sections, ..Page::default() }
+    Page { heading, conclusion: conclusion(ranking), sections, ..Page::default() }
+}
+
+/// Returns the sentence that the page begins with: the slow nodes; `None` without nodes.
+fn conclusion(ranking: &Ranking) -> Option<String> {
+    let all = ranking.count();
+    let slow = ranking.hosts(RankVerdict::Slow);
+    let good = ranking.hosts(RankVerdict::Good).len();
+    let undecided = all.saturating_sub(slow.len() + good);
+    let rest = match undecided {
+        0 => String::new(),
+        n => format!("; of {} nothing can be said", counted(n, "node")),
+    };
+    let nodes = counted(all, "node");
+    match slow.len() {
+        _ if all == 0 => None,
+        0 => Some(format!("{good} of {nodes} are good, none is slow{rest}.")),
+        1 => Some(format!("1 of {nodes} is slow: {}{rest}.", slow.join(", "))),
+        n => Some(format!("{n} of {nodes} are slow: {}{rest}.", HostList::folded(&slow))),
+    }
 }
 
 fn tone(verdict: RankVerdict) -> Tone {

@@ -3,7 +3,8 @@
 //! A gauge measures one host and does not know the others. Each figure of a host has the key `host`; sums over hosts
 //! have the key `hosts`. The machine of the record is the first host.
 
-use crate::view::{Note, Section, Table, TableCell, Tone, grouped};
+use crate::view::sentence::doubted;
+use crate::view::{Note, Picture, Section, Table, TableCell, Tone, grouped};
 use nodegauge_measure::keys::{Registry, SharedKey, shared};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Finding, Machine, Measurement, Quoted, Record, Status, Validity};
@@ -293,6 +294,10 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
     }
     let mut section = Section::new("hosts");
     section.push(table);
+    let bars = ranking.hosts.iter().map(|host| {
+        (host.name.to_owned(), host.figure.value, host.figure.validity.reasons.join("; "))
+    });
+    section.push(Picture::bars(format!("{what} of each host"), lead.unit, bars));
     let measured = ranking.hosts.iter().filter(|host| host.figure.value.is_some()).count();
     section.note(
         "median",
@@ -320,6 +325,33 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
     let first = record.hosts().first().map(|first| format!("{first}, the host of rank 0"));
     section.note_if("details", first);
     Some(section)
+}
+
+/// Returns the sentence on the hosts of a run: the median, and the slow hosts. Returns `None` for a run on one host, and
+/// if no host has a value.
+pub fn conclusion(record: &Record, gauge: &str, registry: &Registry) -> Option<String> {
+    let ranking = HostRanking::of(record, gauge, registry)?;
+    let lead = ranking.hosts[0].figure;
+    lead.value?;
+    let slow = ranking.slow();
+    let all = counted(ranking.hosts.len(), "host");
+    let name = lead.name_in_words();
+    let suspect = ranking.hosts.iter().any(|host| host.figure.validity.status == Status::Suspect);
+    let median = doubted(&lead.unit.in_words(ranking.median), suspect);
+    Some(match slow.as_slice() {
+        [] => format!(
+            "None of {all} is slow in {name}: the median is {median}, the spread {}",
+            Fraction(ranking.spread)
+        ),
+        [one] => format!(
+            "One of {all} is slow in {name}, or has no figure: {one}; the median is {median}"
+        ),
+        several => format!(
+            "{} of {all} are slow in {name}, or have no figure: {}; the median is {median}",
+            several.len(),
+            several.join(", ")
+        ),
+    })
 }
 
 /// Returns the names of further figures of the test in the unit of `lead`, if there are few.

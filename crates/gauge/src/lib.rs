@@ -267,6 +267,14 @@ pub trait Gauge: Sync {
         None
     }
 
+    /// Returns the sentence that the page of a record with figures of this gauge alone begins with: the most important
+    /// figure with its unit and its meaning, without a full stop. Suspect figures are marked; `None` if nothing can be
+    /// concluded.
+    fn conclusion(&self, record: &Record) -> Option<String> {
+        let _ = record;
+        None
+    }
+
     /// Returns the sections with the gauge's figures for the page of a record; empty if the record has no figures of
     /// the gauge. Figures of unknown kinds are shown in a plain table.
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section>;

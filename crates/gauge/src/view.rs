@@ -7,6 +7,7 @@
 mod chart;
 mod groups;
 mod picture;
+pub mod sentence;
 pub mod words;
 
 pub use chart::{
@@ -29,6 +30,8 @@ use serde::Serialize;
 pub struct Page {
     /// Title line of the page.
     pub heading: String,
+    /// The most important figure with its meaning, in one sentence; `None` if nothing can be concluded.
+    pub conclusion: Option<String>,
     /// Head of the page: node, command and trust; `None` for pages without a run.
     pub head: Option<Head>,
     /// Sections of the page.

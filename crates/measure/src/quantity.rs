@@ -279,16 +279,23 @@ impl fmt::Display for Seconds {
 }
 
 impl Fraction {
-    /// Formats the share as a whole number of percent.
+    /// Formats the share as a whole number of percent; a share below 1 % has a digit after the point, as in `0.5 %`.
     pub fn in_whole_percent(self) -> String {
-        // The sum of no values is -0.0; adding 0.0 removes the minus sign.
-        format!("{:.0} %", self.0 * 100.0 + 0.0)
+        if self.0.abs() < 0.00995 {
+            return self.to_string();
+        }
+        format!("{:.0} %", self.0 * 100.0)
     }
 }
 
 /// Formats the share in percent, with one digit after the point unless the percentage is a whole number.
 impl fmt::Display for Fraction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Less than the last digit is not nothing.
+        if self.0 != 0.0 && self.0.abs() < 0.0005 {
+            return padded(f, "< 0.1 %");
+        }
+        // The sum of no values is -0.0; adding 0.0 removes the minus sign.
         padded(f, &format!("{} %", trimmed(self.0 * 100.0 + 0.0)))
     }
 }
@@ -446,6 +453,9 @@ mod tests {
         assert_eq!(Fraction(0.9996).to_string(), "100 %");
         assert_eq!(Fraction(0.1234).to_string(), "12.3 %");
         assert_eq!(Fraction(0.1234).in_whole_percent(), "12 %");
+        assert_eq!(Fraction(0.005).in_whole_percent(), "0.5 %");
+        assert_eq!(Fraction(0.0002).in_whole_percent(), "< 0.1 %");
+        assert_eq!([Fraction(0.0), Fraction(-0.0)].map(Fraction::in_whole_percent), ["0 %"; 2]);
         assert_eq!((Joules(350.4) / Seconds(0.5)).to_string(), "701 W");
         assert_eq!(FlopsPerSec(6e9) / Watts(300.0), 2e7);
         assert_eq!(TransfersPerSec(4800e6).to_string(), "4800 MT/s");

@@ -89,6 +89,10 @@ impl Gauge for Messages {
         Some(Reach { value: floor.value, basis })
     }
 
+    fn conclusion(&self, record: &Record) -> Option<String> {
+        view::conclusion(record)
+    }
+
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
         view::sections(record, detail)
     }

@@ -1,10 +1,13 @@
 //! View of `mpi`: a summary with one line per distance, the curves with a chart, a matrix, or a comparison of the probe
 //! with the OSU micro-benchmarks. The evidence follows below.
 
+mod conclusion;
 mod curves;
 mod evidence;
 mod matrix;
 mod reference;
+
+pub(crate) use conclusion::conclusion;
 
 use crate::GAUGE;
 use crate::config::MessageConfig;

@@ -34,6 +34,10 @@ impl Gauge for Programs {
         Vec::new()
     }
 
+    fn conclusion(&self, record: &Record) -> Option<String> {
+        view::conclusion(record)
+    }
+
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
         view::sections(record, detail)
     }

@@ -5,9 +5,10 @@ use crate::{GAUGE, RELATIVE, TEST};
 use nodegauge_analysis::ratio::closing::interval_in_words;
 use nodegauge_analysis::ratio::speed::Speed;
 use nodegauge_gauge::Detail;
+use nodegauge_gauge::view::sentence::doubted;
 use nodegauge_gauge::view::{
-    Chart, ChartSeries, DotConnection, Drawing, Forest, ForestRow, Picture, Scale, Section, Table,
-    TableCell, Tone, grouped, summary,
+    Chart, ChartSeries, Drawing, Forest, ForestRow, Picture, Scale, Section, Table, TableCell,
+    Tone, grouped, summary,
 };
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Record, Status};
@@ -212,12 +213,16 @@ fn chart(rows: &[Row<'_>]) -> Option<Chart> {
     let dot = |row: &&Row<'_>| Some((value(row, axis)?, row.figure.value?));
     let series = grouped(measured.iter().copied(), others).into_iter().zip(LETTERS.chars());
     let series: Vec<ChartSeries> = series
-        .map(|((name, of), mark)| ChartSeries {
-            mark,
-            name: if name.is_empty() { axis.clone() } else { name },
-            dots: of.iter().filter_map(dot).collect(),
-            joined: DotConnection::InOrder,
-            ..ChartSeries::default()
+        .map(|((name, of), mark)| {
+            let name = if name.is_empty() { axis.clone() } else { name };
+            let dots = of.iter().filter_map(dot).collect();
+            let mut series = ChartSeries { mark, name, dots, ..ChartSeries::default() };
+            for row in &of {
+                if let Some(at) = dot(row) {
+                    series.doubt(at, row.figure);
+                }
+            }
+            series
         })
         .collect();
     let y = match unit {
@@ -226,6 +231,32 @@ fn chart(rows: &[Row<'_>]) -> Option<Chart> {
         other => Scale::Rate(other),
     };
     Some(Chart { y, ticks, series, ..Chart::default() })
+}
+
+/// Returns the sentence that the page begins with: the best median, and that of the baseline.
+pub(crate) fn conclusion(record: &Record) -> Option<String> {
+    let rows = rows(record);
+    let words = |row: &Row<'_>| {
+        let m = row.figure;
+        let value = in_words(m, m.value.filter(|_| m.validity.status != Status::Invalid)?);
+        Some(doubted(&value, m.validity.status == Status::Suspect))
+    };
+    let usable: Vec<&Row<'_>> = rows.iter().filter(|row| words(row).is_some()).collect();
+    let better = |a: &&&Row<'_>, b: &&&Row<'_>| {
+        let order = a.figure.value.unwrap_or(0.0).total_cmp(&b.figure.value.unwrap_or(0.0));
+        if a.figure.unit.better() == Better::Lower { order.reverse() } else { order }
+    };
+    let best = usable.iter().max_by(better)?;
+    let base = usable.iter().find(|row| row.relative.is_none());
+    let baseline = base.filter(|base| base.name() != best.name()).and_then(|base| {
+        Some(format!(", that of the baseline {} is {}", base.name(), words(base)?))
+    });
+    Some(format!(
+        "The best median is {}, with {}{}",
+        words(best)?,
+        best.name(),
+        baseline.unwrap_or_default()
+    ))
 }
 
 /// Returns the sentence about the fastest combination.

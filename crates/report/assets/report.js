@@ -19,6 +19,8 @@
   // Number of the symbol of a series: no two of the first sixteen have the same colour and symbol.
   const symbolOf = (i) => (i + Math.floor(i / 4)) % 4;
   const FONT = 12;
+  // Maximum width of a cell of a heat map.
+  const CELL = 160;
 
   const node = (name, text = '', attributes = {}) => {
     const made = document.createElement(name);
@@ -58,16 +60,16 @@
     return `${shown.trimEnd()}…`;
   };
 
-  // Breaks a text at spaces into lines that fit the room, at most three.
-  const broken = (text, room) => {
+  // Breaks a text at spaces into lines that fit the room, at most `most`.
+  const broken = (text, room, most = 3) => {
     const lines = [''];
     for (const word of text.split(' ')) {
       const longer = `${lines.at(-1)} ${word}`.trim();
       if (widthOf(longer) <= room || !lines.at(-1)) lines[lines.length - 1] = longer;
       else lines.push(word);
     }
-    const kept = lines.slice(0, 3);
-    if (lines.length > 3) kept[2] = `${kept[2]} …`;
+    const kept = lines.slice(0, most);
+    if (lines.length > most) kept[most - 1] = `${kept[most - 1]} …`;
     return kept.map((line) => cut(line, room)).join('\n');
   };
 
@@ -175,13 +177,18 @@
       const roofs = of.series.filter((one) => one.joined === 'straight');
       const shown = of.series.map((one) => one.dots.filter(isShown));
       const dots = shown.flat().filter((dot) => dot[1] !== null);
-      const remark = (a, b) => (of.marks.find((m) => m[0] === a && m[1] === b) || [])[2] || '';
+      const doubtOf = (one, [a, b]) => (one.doubts.find((dot) => dot[0] === a && dot[1] === b) || [])[2];
+      const remark = (one, dot) => [(of.marks.find((m) => m[0] === dot[0] && m[1] === dot[1]) || [])[2], doubtOf(one, dot)].filter(Boolean).join('; ');
       const named = own.length > 1 || (own.length === 1 && straight);
       return {
         height: straight ? 520 : 380,
+        low: straight ? 420 : 260,
         rows: [['curve', `x${x && `, ${x}`}`, `y${y && `, ${y}`}`, 'remark'], ...of.series.flatMap((one) =>
-          one.dots.filter((dot) => dot[1] !== null).map(([a, b]) => [one.name, a, b, remark(a, b)]))],
-        key: (t) => (named && !straight ? own.map((one, i) => ({ name: one.name, colour: t.data[i % 4], dash: ['solid', 'dashed', 'dotted'][Math.floor(i / 4) % 3] })) : []),
+          one.dots.filter((dot) => dot[1] !== null).map((dot) => [one.name, dot[0], dot[1], remark(one, dot)]))],
+        key: (t) => [
+          ...(named && !straight ? own.map((one, i) => ({ name: one.name, colour: t.data[i % 4], dash: ['solid', 'dashed', 'dotted'][Math.floor(i / 4) % 3] })) : []),
+          ...(own.some((one) => one.doubts.length) ? [{ name: 'suspect', colour: t.doubt, dot: HOLLOW[3], always: true }] : []),
+        ],
         pick: straight ? (p) => (of.series[p.seriesIndex]?.notes || [])[p.dataIndex] : null,
         option(width, height, t) {
           const narrow = width < NARROW;
@@ -239,15 +246,17 @@
             }
             number += 1;
             const apartDots = one.joined === 'apart';
+            // A suspect dot is a hollow diamond.
+            const suspect = { symbol: SYMBOLS[3], symbolSize: apartDots ? 13 : 11, itemStyle: { color: t.panel, borderColor: t.doubt, borderWidth: 2 } };
             return {
-              type: apartDots ? 'scatter' : 'line', name: one.name, data: shown[i], symbolSize: apartDots ? 11 : 7, symbol: SYMBOLS[(apartDots ? Math.floor(number / 4) : number) % 4],
+              type: apartDots ? 'scatter' : 'line', name: one.name, data: shown[i].map((dot) => (doubtOf(one, dot) === undefined ? dot : { value: dot, ...suspect })), symbolSize: apartDots ? 11 : 7, symbol: SYMBOLS[(apartDots ? Math.floor(number / 4) : number) % 4],
               itemStyle: { color: colour(number), ...(apartDots ? { borderColor: t.panel, borderWidth: 1 } : {}) }, lineStyle: { color: colour(number), width: 2, type: shade(number) }, connectNulls: false, clip: false, z: 3,
             };
           });
-          if (marks.length) series.push({ type: 'scatter', name: 'marks', data: marks, symbolSize: 16, silent: true, itemStyle: { color: 'transparent', borderColor: t.doubt, borderWidth: 2 }, label: { show: true, formatter: (p) => p.name, position: 'top', color: t.doubt, fontSize: FONT }, labelLayout: { hideOverlap: true }, z: 4 });
+          if (marks.length) series.push({ type: 'scatter', name: 'marks', data: marks, symbolSize: 16, silent: true, itemStyle: { color: 'transparent', borderColor: t.ink, borderWidth: 1.5 }, label: { show: true, formatter: (p) => p.name, position: 'top', color: t.ink, fontSize: FONT }, labelLayout: { hideOverlap: true }, z: 4 });
           return {
             grid: { left: plotX, right, top, bottom },
-            tooltip: { formatter: (p) => [p.seriesName, `${words(p.value[0], x)}: ${words(p.value[1], y)}`, (of.series[p.seriesIndex]?.notes || [])[p.dataIndex]].filter(Boolean).map((part) => broken(part, 320)).join('\n') },
+            tooltip: { formatter: (p) => [p.seriesName, `${words(p.value[0], x)}: ${words(p.value[1], y)}`, (of.series[p.seriesIndex]?.notes || [])[p.dataIndex], of.series[p.seriesIndex] && doubtOf(of.series[p.seriesIndex], p.value)].filter(Boolean).map((part) => broken(part, 320)).join('\n') },
             xAxis: axisOption(horizontal, x, t, { ...nameBelow(of.names[0], horizontal.log && !straight), axisLabel: { ...axisOption(horizontal, x, t).axisLabel } }),
             yAxis: axisOption(vertical, y, t),
             graphic: graphics,
@@ -303,7 +312,7 @@
           const narrow = width < NARROW;
           const nameRoom = Math.min(widest(steps.map((step) => step.name)), width * (narrow ? 0.28 : 0.3));
           const names = steps.map((step) => broken(step.name, nameRoom));
-          const labels = steps.map((step) => broken(labelOf(step), narrow ? width * 0.28 : 320));
+          const labels = steps.map((step) => broken(labelOf(step), narrow ? width * 0.3 : 320, 2));
           const [left, right] = [nameRoom + 16, widest(labels) + 20];
           const ends = steps.flatMap((step) => [step.from, step.to ?? 0, ...(step.interval || [])]);
           const axis = axisOf(ends, of.unit, { room: 0.01, count: Math.max(2, Math.floor((width - left - right) / 90)), log: false });
@@ -316,7 +325,7 @@
             const at = (value) => api.coord([value, params.dataIndex])[0];
             const [a, b] = [step.from, step.to ?? step.from].map(at);
             const falls = step.from > 0 && step.to < step.from;
-            const colour = step.is_open ? t.data[3] : falls ? t.doubt : t.data[0];
+            const colour = step.is_open ? t.data[3] : falls ? t.data[2] : t.data[0];
             const children = [{ type: 'rect', shape: { x: Math.min(a, b), y: y - thick / 2, width: Math.max(2, Math.abs(b - a)), height: thick, r: 2 }, style: { fill: colour, opacity: step.is_open ? 0.45 : 0.9 } }];
             const next = steps[params.dataIndex + 1];
             if (next && next.from > 0 && step.to !== null) children.push(line(at(next.from), y + thick / 2, at(next.from), y + row - thick / 2, t.faint, { lineDash: [2, 3] }));
@@ -372,14 +381,14 @@
 
     forest(of) {
       const factor = (value) => `${digits(value, 3)} x`;
-      const labelOf = (row) => (row.interval ? `${factor(row.ratio)} (${digits(row.interval[0], 3)} to ${digits(row.interval[1], 3)})${row.is_clear ? '' : ', unclear'}` : `${factor(row.ratio)}, no interval`);
+      const labelOf = (row) => (row.interval ? `${factor(row.ratio)} (${digits(row.interval[0], 3)} to ${digits(row.interval[1], 3)})${row.is_clear ? '' : `, ${row.words.split(':')[0]}`}` : `${factor(row.ratio)}, no interval`);
       return {
         height: 60 + 32 * of.rows.length,
         rows: [['figure', 'ratio', 'low', 'high', 'verdict'], ...of.rows.map((row) => [row.name, row.ratio, row.interval && row.interval[0], row.interval && row.interval[1], row.words])],
         option(width, height, t) {
           const nameRoom = Math.min(widest(of.rows.map((row) => row.name)), width * 0.3);
           const names = of.rows.map((row) => broken(row.name, nameRoom));
-          const inShort = (row) => `${factor(row.ratio)}${row.is_clear ? '' : ', unclear'}`;
+          const inShort = (row) => `${factor(row.ratio)}${row.is_clear ? '' : `, ${row.words.split(':')[0]}`}`;
           const labels = of.rows.map((row) => (width < NARROW ? broken(inShort(row), width * 0.28) : broken(labelOf(row), 320)));
           const right = widest(labels) + 20;
           const axis = axisOf([1, ...of.rows.flatMap((row) => [row.ratio, ...(row.interval || [])])], 'x', { room: 0.08, count: Math.max(3, Math.floor((width - nameRoom - right) / 80)), log: true });
@@ -387,7 +396,7 @@
             const row = of.rows[params.dataIndex];
             const y = api.coord([1, params.dataIndex])[1];
             const at = (value) => api.coord([value, params.dataIndex])[0];
-            const colour = row.is_clear ? (row.ratio >= 1 ? t.data[0] : t.doubt) : t.data[3];
+            const colour = row.is_clear ? (row.ratio >= 1 ? t.data[0] : t.data[2]) : t.data[3];
             const children = [];
             if (row.interval) children.push(line(at(row.interval[0]), y, at(row.interval[1]), y, colour, { lineWidth: 6, lineCap: 'round', opacity: 0.4 }));
             children.push({ type: 'circle', shape: { cx: at(row.ratio), cy: y, r: 5 }, style: { fill: row.interval ? colour : t.panel, stroke: colour, lineWidth: 2 } });
@@ -445,7 +454,7 @@
               {
                 type: 'line', name: 'as quoted', data: path, showSymbol: false, silent: true, connectNulls: false, lineStyle: { width: 1, color: t.data[3] }, itemStyle: { color: t.data[3] }, ...(many ? { sampling: 'minmax' } : {}),
                 markArea: { silent: true, data: bands },
-                markLine: { symbol: 'none', silent: true, lineStyle: { color: t.doubt, type: 'dashed' }, label: { formatter: (p) => p.name, color: t.doubt, fontSize: FONT, position: 'end' }, data: of.changes.slice(0, 4).map(([at, words]) => ({ xAxis: at * 1000, name: cut(words, width / 5) })) },
+                markLine: { symbol: 'none', silent: true, lineStyle: { color: t.ink, type: 'dashed' }, label: { formatter: (p) => p.name, color: t.ink, fontSize: FONT, position: 'end' }, data: of.changes.slice(0, 4).map(([at, words]) => ({ xAxis: at * 1000, name: cut(words, width / 5) })) },
               },
               ...groups.map(({ i, doubted, dots, ...group }) => ({
                 type: 'scatter', name: nameOf({ i, doubted, ...group }), large: many,
@@ -463,11 +472,12 @@
       const logs = cells.map((cell) => Math.log10(cell[2]));
       const [least, most] = [logs.reduce((a, b) => Math.min(a, b), Infinity), logs.reduce((a, b) => Math.max(a, b), -Infinity)];
       return {
-        height: Math.min(560, Math.max(200, 90 + 30 * of.rows.length)),
+        height: Math.min(560, Math.max(140, 92 + 32 * of.rows.length)),
         rows: [[of.unit, ...of.columns], ...of.values.map((row, r) => [of.rows[r], ...row])],
         option(width, height, t) {
           const left = widest(of.rows) + 40;
-          const cell = (width - left - 16) / Math.max(1, of.columns.length);
+          const cell = Math.min(CELL, (width - left - 16) / Math.max(1, of.columns.length));
+          const right = width - left - cell * of.columns.length;
           // All cells have the prefix of the greatest value, which the name of the axis gives.
           const [scale, prefix] = PREFIXES.find(([scale]) => 10 ** most >= scale * 0.9999) || [1, ''];
           const short = (value) => digits(value / scale, 3);
@@ -475,7 +485,7 @@
           const fits = widest(labels) + 6 < cell && (height - 70) / Math.max(1, of.rows.length) > 16;
           const share = (value) => (most > least ? (value - least) / (most - least) : 0);
           return {
-            grid: { left, right: 16, top: 8, bottom: fits ? 52 : 92 },
+            grid: { left, right, top: 8, bottom: fits ? 52 : 92 },
             tooltip: { formatter: (p) => `${of.rows[p.value[1]]}, ${of.columns[p.value[0]]}: ${words(10 ** p.value[2], of.unit)}` },
             xAxis: { type: 'category', data: of.columns, ...nameBelow(fits ? `${of.axes[1]}; values in ${prefix}${of.unit}` : of.axes[1]), axisLabel: { hideOverlap: true, color: t.faint, fontSize: FONT, interval: Math.ceil(widest(of.columns) / cell * 1.15) - 1 }, axisLine: { show: false }, axisTick: { show: false }, nameTextStyle: { color: t.faint } },
             yAxis: { type: 'category', inverse: true, data: of.rows, name: of.axes[0], nameLocation: 'middle', nameRotate: 90, nameGap: widest(of.rows) + 16, axisLabel: { hideOverlap: true, color: t.faint, fontSize: FONT }, axisLine: { show: false }, axisTick: { show: false }, nameTextStyle: { color: t.faint } },
@@ -616,11 +626,14 @@
     }
   };
 
+  // Height of a picture; charts on narrow screens are lower.
+  const heightOf = (drawn, width) => (width < NARROW && drawn.low) || drawn.height || 340;
+
   // Options of a picture for its present size, on screens and on paper.
   const themed = (drawn, place) => {
     const t = theme();
     const width = paper.matches ? Math.min(place.clientWidth || 640, 640) : place.clientWidth || 640;
-    const option = drawn.option(width, drawn.height || 340, t);
+    const option = drawn.option(width, heightOf(drawn, width), t);
     return {
       animation: false,
       backgroundColor: 'transparent',
@@ -635,7 +648,7 @@
   const keyOf = (drawn, place, key) => {
     const entries = drawn.key ? drawn.key(theme()) : [];
     const atEnds = place.dataset.kind === 'chart' && place.clientWidth >= NARROW;
-    key.replaceChildren(...(entries.length > 1 && !atEnds ? entries : []).map(({ name, colour, dash, dot }) => {
+    key.replaceChildren(...(atEnds ? entries.filter((entry) => entry.always) : entries.length > 1 || entries.some((entry) => entry.always) ? entries : []).map(({ name, colour, dash, dot }) => {
       const entry = node('li', '');
       const sample = node('i', '', dot ? { class: 'dot' } : {});
       if (dot) { sample.style.color = colour; sample.textContent = dot; }
@@ -722,13 +735,13 @@
     const label = kind === 'surface' && !flat ? `${title}, surface` : title;
     const place = node('div', '', { class: 'chart', role: 'img', 'aria-label': `${label}; the table below contains its data`, 'data-kind': kind });
     const key = node('ul', '', { class: 'key', 'aria-hidden': 'true' });
-    place.style.height = `${drawn.height || 340}px`;
     drawn.svg = !drawn.gl && !drawn.many;
     const tools = node('div', '', { class: 'tools' });
     figure.append(key, place);
     if (flat) figure.append(node('p', 'no WebGL here: the surface is shown as a heat map', { class: 'faint' }));
     if (drawn.pick) figure.append(node('p', 'Click on a point to see its run.', { class: 'picked', 'aria-live': 'polite' }));
     figure.append(tools);
+    place.style.height = `${heightOf(drawn, place.clientWidth)}px`;
     const chart = echarts.init(place, null, { renderer: drawn.svg ? 'svg' : 'canvas' });
     chart.setOption(themed(drawn, place));
     keyOf(drawn, place, key);
@@ -762,6 +775,7 @@
   const restyle = () => charts.forEach((one) => {
     const { chart, drawn, place, key } = one;
     one.width = place.clientWidth;
+    place.style.height = `${heightOf(drawn, place.clientWidth)}px`;
     chart.resize(paper.matches ? { width: Math.min(place.clientWidth || 640, 640) } : {});
     chart.setOption(themed(drawn, place), { notMerge: !drawn.gl });
     keyOf(drawn, place, key);

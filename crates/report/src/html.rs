@@ -20,6 +20,9 @@ use std::sync::LazyLock;
 /// Minimum number of rows and of columns of a heat map that can also be drawn as a surface in 3D.
 const SURFACE: usize = 3;
 
+/// Maximum number of columns of a table that does not fill the width, because its columns would stand far apart.
+const FEW: usize = 3;
+
 /// Width of a decimal point, in widths of a digit.
 const POINT: f64 = 0.5;
 
@@ -109,11 +112,15 @@ fn anchor<'a>(id: &'a str, seen: &mut BTreeMap<&'a str, usize>) -> String {
 
 /// Returns the head of the page: the machine, the run, and the sentence on the trust in its figures.
 fn head_of(page: &Page) -> Markup {
+    let concluded = page.conclusion.as_ref();
+    let concluded = concluded.map(|said| element("p", &[("class", "conclusion")], [text(said)]));
     let Some(Head { title, facts, trust, tone, findings }) = &page.head else {
-        return element("header", &[], [element("h1", &[], [text(&page.heading)])]);
+        let heading = element("h1", &[], [text(&page.heading)]);
+        return element("header", &[], std::iter::once(heading).chain(concluded));
     };
-    let about =
-        [element("h1", &[], [text(title)]), element("p", &[("class", "facts")], [text(facts)])];
+    let heading = element("h1", &[], [text(title)]);
+    let facts = element("p", &[("class", "facts")], [text(facts)]);
+    let about = std::iter::once(heading).chain(concluded).chain([facts]);
     let mut trusted = vec![element("p", &[("class", class(*tone))], [text(trust)])];
     let count = findings.iter().filter(|note| !note.nested).count();
     let summary = match count {
@@ -153,7 +160,8 @@ fn section(section: &Section, anchor: &str) -> Markup {
     inside.extend(leading.iter().filter_map(block));
     let pictures: Vec<Picture> = drawn.into_iter().flat_map(pictures).collect();
     if !pictures.is_empty() {
-        inside.push(element("div", &[("class", "figures")], pictures.iter().map(figure)));
+        let class = if begins_with_pair(&pictures) { "figures pair" } else { "figures" };
+        inside.push(element("div", &[("class", class)], pictures.iter().map(figure)));
     }
     for blocks in others.chunk_by(|one, next| note_kind(one) == note_kind(next)) {
         let notes = blocks.iter().filter_map(|block| match block {
@@ -260,6 +268,17 @@ fn is_surface(picture: &Picture) -> bool {
     matches!(&picture.drawing, Drawing::HeatMap(grid) if grid.surface)
 }
 
+/// True if the first two pictures are curves over the same quantity, which stand side by side: latency and bandwidth over
+/// message size.
+fn begins_with_pair(pictures: &[Picture]) -> bool {
+    let axis = |picture: &Picture| match &picture.drawing {
+        Drawing::Chart(chart) => Some((chart.x, chart.names[0])),
+        _ => None,
+    };
+    let [first, second, ..] = pictures else { return false };
+    axis(first).is_some_and(|(_, name)| !name.is_empty()) && axis(first) == axis(second)
+}
+
 /// Returns the element of a picture, with the title and the data that the script of the page draws.
 fn figure(picture: &Picture) -> Markup {
     let caption = element("figcaption", &[], [text(&picture.title)]);
@@ -332,7 +351,12 @@ fn table(table: &Table) -> Markup {
     let head = element("thead", &[], [element("tr", &[], heads)]);
     let named = table.columns.iter().any(|column| !column.title.is_empty());
     let parts = named.then_some(head).into_iter().chain([element("tbody", &[], rows)]);
-    let class = if bars().next().is_some() { "bars" } else { "" };
+    let is_small = table.columns.len() <= FEW;
+    let class = match bars().next() {
+        Some(_) => "bars",
+        None if is_small => "few",
+        None => "",
+    };
     let whole = element("table", &[("class", class)], parts);
     let titles: Vec<&str> = table.columns.iter().map(|column| column.title.as_str()).collect();
     let label = format!("table of {}", titles.join(" "));

@@ -5,6 +5,7 @@
 
 mod card;
 pub mod compare;
+mod conclusion;
 mod devices;
 pub mod export;
 mod figures;
@@ -17,6 +18,7 @@ mod markup;
 pub mod places;
 pub mod run;
 pub mod several;
+mod terms;
 pub mod text;
 mod topology;
 pub mod trend;

@@ -14,6 +14,9 @@ const APART: &str = "&#8203;";
 /// Renders a page.
 pub fn page(page: &Page) -> String {
     let mut out = format!("## {}\n", text(&page.heading));
+    if let Some(conclusion) = &page.conclusion {
+        out.push_str(&format!("\n{}\n", text(conclusion)));
+    }
     for one in page.sections.iter().filter(|section| !section.blocks.is_empty()) {
         out.push_str(&section(one));
     }

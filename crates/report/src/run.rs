@@ -2,7 +2,7 @@
 
 use crate::compare::cut;
 pub use crate::head::command;
-use crate::{Conditions, card, head, machine, topology};
+use crate::{Conditions, card, conclusion, head, machine, terms, topology};
 use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone};
 use nodegauge_gauge::{Detail, Gauge, hosts};
 use nodegauge_measure::Seconds;
@@ -33,7 +33,9 @@ pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
 
 /// Returns the page that the command of one gauge shows. This page does not contain the start time and the host.
 pub fn own(record: &Record, gauge: &dyn Gauge) -> Page {
-    let page = Page { sections: sections(record, gauge, Detail::Full), ..Page::default() };
+    let conclusion = conclusion::of(record, &[gauge]);
+    let sections = sections(record, gauge, Detail::Full);
+    let page = Page { conclusion, sections, ..Page::default() };
     ended(page, record, true)
 }
 
@@ -236,7 +238,8 @@ fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     node.blocks.splice(0..0, asked.into_iter().chain(trusted).map(Block::Note));
     findings(&record.findings, &mut node);
     let parts = gauges.iter().flat_map(|gauge| sections(record, *gauge, detail));
-    Page { heading, head, sections: std::iter::once(node).chain(parts).collect() }
+    let conclusion = conclusion::of(record, gauges);
+    Page { heading, conclusion, head, sections: std::iter::once(node).chain(parts).collect() }
 }
 
 /// Completes a page. A note about an interrupted run is added to the last section, so that the table in that section is
@@ -260,6 +263,7 @@ fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
         let noticed = counted(record.notices.len(), "note");
         last.push(Note::new("more", format!("all figures and {noticed}: -v")).faint());
     }
+    terms::explain(&mut page);
     page.sections.extend(summaries);
     page
 }

@@ -2,7 +2,8 @@
 //! and pictures of the figures that all runs have.
 
 use crate::compare::{differences, listed, speed};
-use crate::run;
+use crate::conclusion::sentence;
+use crate::{run, terms};
 use nodegauge_analysis::compare::{Design, Pair, Shared, Side, Verdict, compare, several};
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::Gauge;
@@ -56,12 +57,14 @@ pub fn page(
     let shared_heads = known.figures.iter().filter(of_heads);
     let verdicts: Vec<String> =
         shared_heads.filter_map(|shared| verdict(shared, &side, registry)).collect();
-    sections.extend((!verdicts.is_empty()).then(|| view::summary(verdicts.join("; "))));
+    let conclusion = (!verdicts.is_empty()).then(|| sentence(&verdicts.join("; ")));
     let forest = forest(runs.len(), &known.figures, &heads, &side, registry);
     sections[0].blocks.extend(forest.map(view::Block::Picture));
     let heading = format!("nodegauge: {} runs side by side", runs.len());
     let head = Some(head(runs, &names, &known.figures));
-    Page { heading, head, sections }
+    let mut page = Page { heading, conclusion, head, sections };
+    terms::explain(&mut page);
+    page
 }
 
 /// Returns the head of the page: the machines of the runs, and how many figures can be compared.
@@ -238,11 +241,17 @@ fn curves(figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
             dots.sort_by(|x, y| x.0.total_cmp(&y.0));
             dots
         };
-        let series = names.iter().enumerate().map(|(run, name)| ChartSeries {
-            mark: '*',
-            name: name.clone(),
-            dots: dots(run),
-            ..ChartSeries::default()
+        let series = names.iter().enumerate().map(|(run, name)| {
+            let name = name.clone();
+            let dots = dots(run);
+            let mut series = ChartSeries { mark: '*', name, dots, ..ChartSeries::default() };
+            for shared in &of {
+                let value = result(shared.runs[run]);
+                if let (Some(size), Some(m), Some(value)) = (shared.size, shared.runs[run], value) {
+                    series.doubt((size.0 as f64, value), m);
+                }
+            }
+            series
         });
         let series: Vec<ChartSeries> = series.filter(|one| !one.dots.is_empty()).collect();
         let (x, y) = (Scale::Bytes, Scale::Rate(unit));

@@ -75,6 +75,12 @@ pub fn page(page: &Page, style: Style) -> String {
     if !page.heading.is_empty() {
         out.push_str(&format!("{}\n", style.toned(Tone::Strong, &escaped(&page.heading))));
     }
+    if let Some(conclusion) = &page.conclusion {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        out.push_str(&note(&Note::new("result", conclusion.as_str()), style));
+    }
     for section in page.sections.iter().filter(|section| !section.blocks.is_empty()) {
         if !out.is_empty() {
             out.push('\n');

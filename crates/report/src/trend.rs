@@ -1,6 +1,8 @@
 //! Page of many runs over time. Every headline figure is plotted over the start times of the runs. Bands show regimes
 //! (sequences of runs with similar core-to-core round trips); gaps show periods without runs.
 
+use crate::conclusion::sentence;
+use crate::terms;
 use nodegauge_analysis::compare::{RegimeFigures, machine_changes, parts};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
@@ -152,9 +154,13 @@ impl TrendRuns {
             sentences.extend(figure.in_words(hosts.len() > 1));
         }
         sections.push(about);
-        sections.extend((!sentences.is_empty()).then(|| view::summary(sentences.join("\n"))));
+        let conclusion = sentences.first().map(|first| sentence(first));
+        // A single sentence is the conclusion.
+        sections.extend((sentences.len() > 1).then(|| view::summary(sentences.join("\n"))));
         let head = Some(self.head(of, &runs, [&from, &to]));
-        Page { heading, head, sections }
+        let mut page = Page { heading, conclusion, head, sections };
+        terms::explain(&mut page);
+        page
     }
 }
 
@@ -328,8 +334,10 @@ impl TrendFigure {
             0 => String::new(),
             n => format!("; {n} regimes"),
         };
+        let suspect = self.runs.iter().filter(|run| run.status == Status::Suspect).count();
+        let suspect = if suspect > 0 { format!(" ({suspect} suspect)") } else { String::new() };
         Some(format!(
-            "{}: {} to {}, median {}, in {}{regimes}",
+            "{}: {} to {}, median {}, in {}{suspect}{regimes}",
             self.name(several),
             words(least),
             words(most),

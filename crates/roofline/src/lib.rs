@@ -115,6 +115,10 @@ impl Gauge for RooflineGauge {
         Vec::new()
     }
 
+    fn conclusion(&self, record: &Record) -> Option<String> {
+        view::conclusion(record)
+    }
+
     fn view(&self, record: &Record, _: Detail) -> Vec<Section> {
         view::sections(record)
     }

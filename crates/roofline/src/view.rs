@@ -4,6 +4,7 @@ use crate::place_of;
 use nodegauge_gauge::roofline::{
     BANDWIDTH, Ceiling, Dot, GAUGE, KERNEL, ONE_THREAD, PEAK, POINT, Roofline, chart, intensity,
 };
+use nodegauge_gauge::view::sentence::quoted;
 use nodegauge_gauge::view::{Block, Section, Table, TableCell, plain_table, summary};
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::quantity::{counted, significant};
@@ -70,7 +71,8 @@ impl Placed<'_> {
             |of| format!("{name}: {of}"),
         );
         let flops_per_byte = *flops_per_byte;
-        Some(Dot { letter: *letter, name: name.clone(), flops_per_byte, rate, note })
+        let doubt = self.m.validity.reasons.first().cloned();
+        Some(Dot { letter: *letter, name: name.clone(), flops_per_byte, rate, note, doubt })
     }
 }
 
@@ -222,6 +224,26 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
     {
         section.note("point", format!("{}: {basis}", m.name));
     }
+}
+
+/// Returns the sentence that the page begins with: the highest peak, and the memory bandwidth with the number of
+/// operations per byte below which it is the limit.
+pub(super) fn conclusion(record: &Record) -> Option<String> {
+    let roofline = Roofline::of(&record.measurements, false);
+    let words = |ceiling: &Ceiling, test: &str| {
+        let is_it = |m: &&Measurement| m.gauge == GAUGE && m.test == test && m.name == ceiling.name;
+        record.measurements.iter().find(is_it).and_then(quoted)
+    };
+    let peak = roofline.peak()?;
+    let level = roofline.levels().pop()?;
+    let bandwidth = roofline.bandwidth(level)?;
+    let ridge = intensity(roofline.ridge(bandwidth)?);
+    Some(format!(
+        "The cores compute at most {} ({}); below {ridge} FLOP/B {level} with {} is the limit",
+        words(peak, PEAK)?,
+        peak.in_words(),
+        words(bandwidth, BANDWIDTH)?
+    ))
 }
 
 /// Returns the sentence that states, for every memory level, below which number of operations per byte the level limits

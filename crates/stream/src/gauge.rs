@@ -89,6 +89,10 @@ impl Gauge for Stream {
         view::stream::reach(record, figure)
     }
 
+    fn conclusion(&self, record: &Record) -> Option<String> {
+        view::conclusion(record)
+    }
+
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
         view::sections(record, detail, &self.show)
     }

@@ -3,6 +3,7 @@
 mod ablation;
 pub mod classic;
 mod compiled;
+mod conclusion;
 pub(crate) mod figures;
 pub mod standard;
 mod statistics;
@@ -11,6 +12,7 @@ mod sweep;
 mod tune;
 pub(crate) mod words;
 
+pub(crate) use conclusion::conclusion;
 pub use statistics::Statistic;
 
 use crate::GAUGE;

@@ -6,6 +6,7 @@ use crate::GAUGE;
 use crate::config::HpcgConfig;
 use crate::sweep;
 use nodegauge_gauge::Detail;
+use nodegauge_gauge::view::sentence::quoted;
 use nodegauge_gauge::view::{Picture, Section, Table, TableCell};
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Category, Measurement, Record};
@@ -128,6 +129,19 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
         section.note("name", variant());
     }
     Some(section)
+}
+
+/// Returns the sentence that the page begins with: the highest rating.
+pub(crate) fn conclusion(record: &Record) -> Option<String> {
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
+    let ratings = own.filter(|m| m.name == "rating" && quoted(m).is_some());
+    let m = ratings.max_by(|a, b| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)))?;
+    let config: HpcgConfig = m.read_config();
+    let program = config.engine.as_deref().filter(|engine| *engine != "native");
+    let program = program.map(|name| format!(" by {name}")).unwrap_or_default();
+    let by = config.on.threads.map(|_| format!(" with {}", config.on.in_words()));
+    let by = by.unwrap_or_default();
+    Some(format!("HPCG{program} reaches {}{by} on {} points", quoted(m)?, config.n.unwrap_or(0)))
 }
 
 /// True if the matrix has a column index for each coefficient, as the rules of HPCG require.

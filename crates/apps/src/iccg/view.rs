@@ -5,12 +5,14 @@ use super::TEST;
 use super::config::IccgConfig;
 use crate::GAUGE;
 use crate::cg::PARTS;
+use crate::efficiency::{self, WorkersRate};
 use crate::sweep;
 use nodegauge_analysis::ratio::closing::of_several;
 use nodegauge_gauge::Detail;
+use nodegauge_gauge::view::sentence::quoted;
 use nodegauge_gauge::view::{
-    Chart, ChartSeries, Column, Drawing, Picture, Scale, Section, Step, Steps, Table, TableCell,
-    summary,
+    BarSeries, Bars, Chart, ChartSeries, Column, Drawing, Picture, Scale, Section, Step, Steps,
+    Table, TableCell, summary,
 };
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Quoted, Record};
@@ -32,6 +34,8 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         [alone] => section.push(parts_table(alone)).picture(parts_picture(alone)),
         several => section
             .push(workers_table(several))
+            .picture(parts_by_workers(several))
+            .picture(efficiency(several))
             .picture(picture(several))
             .gap()
             .push(times_table(several)),
@@ -73,6 +77,26 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     std::iter::once(section).chain(closing.map(summary)).collect()
 }
 
+/// Returns the sentence that the page begins with: the time of the fastest solution.
+pub(crate) fn conclusion(record: &Record) -> Option<String> {
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
+    let times = own.filter(|m| m.name == "time_to_solution" && quoted(m).is_some());
+    let all: Vec<IccgFigure<'_>> = times.map(|m| (m, m.read_config())).collect();
+    let shortest = all
+        .iter()
+        .min_by(|(a, _), (b, _)| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)));
+    let (m, config) = shortest?;
+    let which = if all.len() > 1 { "The fastest solution" } else { "The solution" };
+    let iterations = config.iterations.map(|n| format!(" in {}", counted(n as usize, "iteration")));
+    Some(format!(
+        "{which} of {} unknowns takes {}{}, by {}",
+        config.n.unwrap_or(0),
+        quoted(m)?,
+        iterations.unwrap_or_default(),
+        workers(config)
+    ))
+}
+
 /// Returns the name of the workers of a figure, e.g. `2 threads`.
 fn workers(config: &IccgConfig) -> String {
     sweep::in_words(&config.on, config.sweep.as_ref())
@@ -106,6 +130,44 @@ fn fastest(groups: &[&[IccgFigure<'_>]]) -> Option<String> {
     of_several(&all, "is", Quoted::Median).into_iter().next()
 }
 
+/// Returns the time of each part of an iteration, by workers.
+fn parts_by_workers(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
+    let time = |group: &[IccgFigure<'_>], part: &str| {
+        let (m, config) = named(group, part)?;
+        let seconds = config.moved_bytes? as f64 / m.value?;
+        Some((seconds, m.validity.reasons.first().cloned()))
+    };
+    let series = PARTS.iter().map(|part| BarSeries {
+        name: (*part).to_owned(),
+        values: groups.iter().map(|group| time(group, part)).collect(),
+    });
+    let series: Vec<BarSeries> =
+        series.filter(|one| one.values.iter().any(Option::is_some)).collect();
+    let names = groups.iter().map(|group| label(&group[0].1)).collect();
+    let title = "time of an iteration by part and workers".to_owned();
+    let any = !series.is_empty();
+    let drawing = Drawing::Bars(Bars { unit: Unit::Seconds, groups: names, series });
+    any.then_some(Picture { title, drawing })
+}
+
+/// Returns the efficiency over the number of workers.
+fn efficiency(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
+    let mut rates = Vec::new();
+    for group in groups {
+        let Some((rate, config)) = named(group, "rate") else { continue };
+        let others = config.sweep.iter().flatten();
+        let others = others.filter(|(name, _)| !["ranks", "threads"].contains(&name.as_str()));
+        let others: Vec<String> = others
+            .filter_map(|(name, value)| Some(format!("{name} {}", value.as_str()?)))
+            .collect();
+        let kind = if config.on.processes.is_some() { "ranks" } else { "threads" };
+        let kind = std::iter::once(kind.to_owned()).chain(others).collect::<Vec<_>>().join(", ");
+        let count = config.on.threads;
+        rates.extend(count.map(|count| WorkersRate { kind, count, rate }));
+    }
+    efficiency::picture(&rates)
+}
+
 /// Returns a chart of the rate over the number of ranks or threads, with one curve for each value of the other axis;
 /// without such an axis, returns bars of the relative speed of every kind of workers.
 fn picture(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
@@ -132,15 +194,14 @@ fn picture(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
         let name = others.collect::<Vec<_>>().join(", ");
         let name = if name.is_empty() { "rate".to_owned() } else { name };
         let count = coordinate(config, axis).and_then(|count| count.parse().ok());
-        let dot = count.zip(rate.value);
-        match series.iter_mut().find(|series| series.name == name) {
-            Some(known) => known.dots.extend(dot),
-            None => series.push(ChartSeries {
-                mark: '*',
-                name,
-                dots: dot.into_iter().collect(),
-                ..ChartSeries::default()
-            }),
+        let known = series.iter().position(|series| series.name == name);
+        let at = known.unwrap_or(series.len());
+        if known.is_none() {
+            series.push(ChartSeries { mark: '*', name, ..ChartSeries::default() });
+        }
+        if let Some(dot) = count.zip(rate.value) {
+            series[at].dots.push(dot);
+            series[at].doubt(dot, rate);
         }
     }
     for one in &mut series {

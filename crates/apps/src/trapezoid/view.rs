@@ -4,7 +4,9 @@
 use super::TEST;
 use crate::GAUGE;
 use crate::config::TrapezoidConfig;
+use crate::efficiency::{self, WorkersRate};
 use nodegauge_gauge::Detail;
+use nodegauge_gauge::view::sentence::quoted;
 use nodegauge_gauge::view::{
     BarSeries, Bars, Column, Drawing, Picture, Section, Table, TableCell, distinct, summary,
 };
@@ -60,7 +62,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
             ]);
         }
     }
-    section.push(table).picture(picture(&rates)).gap();
+    section.push(table).picture(picture(&rates)).picture(efficiency(&rates)).gap();
     section.note(
         "how",
         format!(
@@ -98,6 +100,46 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     section.doubts(&measurements);
     let ending = placement(&all).map(summary);
     std::iter::once(section).chain(ending).collect()
+}
+
+/// Returns the sentence that the page begins with: the fastest workers for the longest sum, with their efficiency.
+pub(crate) fn conclusion(record: &Record) -> Option<String> {
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
+    let all: Vec<TrapezoidFigure<'_>> = own.map(|m| (m, m.read_config())).collect();
+    let longest = all.iter().filter_map(|(_, config)| config.n).max()?;
+    let of_longest = |name: &'static str| {
+        all.iter().filter(move |(m, config)| m.name == name && config.n == Some(longest))
+    };
+    let usable = of_longest("rate").filter(|(m, _)| quoted(m).is_some());
+    let (m, config) = usable
+        .max_by(|(a, _), (b, _)| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)))?;
+    let efficiency = of_longest("efficiency").find(|(_, of)| of.on == config.on);
+    let efficiency = efficiency.and_then(|(ratio, of)| {
+        let share = Fraction(ratio.value?).in_whole_percent();
+        let against = of.against.as_deref().unwrap_or("one worker");
+        Some(format!(", a parallel efficiency of {share} relative to {against}"))
+    });
+    Some(format!(
+        "Sums of {} intervals run at up to {}, by {}{}",
+        power(longest),
+        quoted(m)?,
+        config.on.in_words(),
+        efficiency.unwrap_or_default()
+    ))
+}
+
+/// Returns the efficiency of the longest sum over the number of workers.
+fn efficiency(rates: &[&TrapezoidFigure<'_>]) -> Option<Picture> {
+    let longest = rates.iter().filter_map(|(_, config)| config.n).max()?;
+    let mut points = Vec::new();
+    for (m, config) in rates.iter().filter(|(_, config)| config.n == Some(longest)) {
+        let policy = config.on.policy.map(|policy| format!(", policy {policy}"));
+        let kind = if config.on.processes.is_some() { "ranks" } else { "threads" };
+        let kind = format!("{kind}{}", policy.unwrap_or_default());
+        let count = config.on.threads;
+        points.extend(count.map(|count| WorkersRate { kind, count, rate: *m }));
+    }
+    efficiency::picture(&points)
 }
 
 /// Returns the rate of each kind of workers, with one group of bars per kind of workers and one bar per number of

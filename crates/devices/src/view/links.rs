@@ -125,7 +125,13 @@ fn series(of: &[&DeviceFigure<'_, LinkConfig>]) -> Vec<ChartSeries> {
         };
         let dots: Vec<(f64, f64)> = of.iter().filter(is).filter_map(dot).collect();
         let name = format!("{}, {memory}", name.replace('_', " "));
-        ChartSeries { mark: *mark, name, dots, ..ChartSeries::default() }
+        let mut series = ChartSeries { mark: *mark, name, dots, ..ChartSeries::default() };
+        for figure in of.iter().filter(is) {
+            if let Some(at) = dot(figure) {
+                series.doubt(at, figure.0);
+            }
+        }
+        series
     };
     COLUMNS.iter().map(curve).filter(|series| series.dots.len() > 1).collect()
 }

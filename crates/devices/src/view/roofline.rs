@@ -84,7 +84,8 @@ impl Roof<'_> {
         let dot = |(letter, (kernel, rate)): (char, &(Kernel, f64))| {
             let flops_per_byte = f64::from(kernel.spec().flops) / kernel.counted(element) as f64;
             let name = kernel.name().to_owned();
-            Dot { letter, name, flops_per_byte, rate: rate * flops_per_byte, note: String::new() }
+            let rate = rate * flops_per_byte;
+            Dot { letter, name, flops_per_byte, rate, note: String::new(), doubt: None }
         };
         ('a'..='l').zip(computing).map(dot).collect()
     }

@@ -9,7 +9,7 @@ use nodegauge_gauge::view::{Note, Picture, Section, Table};
 use nodegauge_kernels::STREAM_ARRAYS;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::Measurement;
-use nodegauge_measure::{Bytes, BytesPerSec};
+use nodegauge_measure::{Bytes, BytesPerSec, Unit};
 
 /// Returns the section with the table by device and element type, and the notes.
 pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Detail) -> Section {
@@ -51,8 +51,11 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
         let parts = [Some(m.name.clone()), config.element, engine, device];
         parts.into_iter().flatten().collect::<Vec<String>>().join(" ")
     };
+    let bars = measurements.iter().map(|m| (name_of(m), m.value, String::new()));
+    let rates = Picture::bars("best rate of each kernel", Unit::BytesPerSecond, bars);
     section
         .push(table)
+        .push(rates)
         .picture(Picture::samples("every sample over time", &measurements, name_of))
         .gap();
     let Some((first, config)) = all.first() else { return section };

@@ -35,6 +35,13 @@ pub struct Dot {
     pub rate: f64,
     /// Description of the point: memory level, run.
     pub note: String,
+    /// First reason why the point is suspect; `None` if it is valid.
+    pub doubt: Option<String>,
+}
+
+/// Returns the dot of a point in doubt with the reason.
+fn doubted((x, y): (f64, f64), point: &Dot) -> Option<(f64, f64, String)> {
+    point.doubt.as_ref().map(|reason| (x, y, reason.clone()))
 }
 
 /// Returns the chart, with roofs as lines and points as letters; `None` without a roof.
@@ -56,12 +63,14 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
             Some(one) => {
                 one.dots.push(dot);
                 one.notes.push(point.note.clone());
+                one.doubts.extend(doubted(dot, point));
             }
             None => series.push(ChartSeries {
                 mark: point.letter,
                 name: point.name.clone(),
                 dots: vec![dot],
                 notes: vec![point.note.clone()],
+                doubts: doubted(dot, point).into_iter().collect(),
                 joined: DotConnection::Apart,
             }),
         }

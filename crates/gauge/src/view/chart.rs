@@ -2,6 +2,7 @@
 
 use super::Block;
 use nodegauge_measure::Unit;
+use nodegauge_measure::record::{Measurement, Status};
 use serde::Serialize;
 
 /// Quantity of an axis, which determines its labels.
@@ -173,8 +174,20 @@ pub struct ChartSeries {
     pub dots: Vec<(f64, f64)>,
     /// Details of the dots, in the order of the dots; empty if there are none.
     pub notes: Vec<String>,
+    /// Dots of figures in doubt: x, y and the first reason. Renderers with graphics mark them.
+    pub doubts: Vec<(f64, f64, String)>,
     /// Connection between the dots.
     pub joined: DotConnection,
+}
+
+impl ChartSeries {
+    /// Marks the dot of a figure if the figure is suspect or invalid.
+    pub fn doubt(&mut self, (x, y): (f64, f64), m: &Measurement) {
+        if m.validity.status != Status::Valid {
+            let reason = m.validity.reasons.first().cloned();
+            self.doubts.push((x, y, reason.unwrap_or_else(|| m.validity.status.name().to_owned())));
+        }
+    }
 }
 
 /// Heat maps that share their axes and are shown side by side.

@@ -87,7 +87,14 @@ pub(super) fn pictures(
         for (line_name, line_figures) in grouped(own.iter().copied(), |f| name(f, patterns)) {
             let mut dots: Vec<(f64, f64)> = line_figures.iter().filter_map(|f| dot(f)).collect();
             dots.sort_by(|a, b| a.0.total_cmp(&b.0));
-            series.push(ChartSeries { mark: '*', name: line_name, dots, ..ChartSeries::default() });
+            let name = line_name;
+            let mut line = ChartSeries { mark: '*', name, dots, ..ChartSeries::default() };
+            for figure in &line_figures {
+                if let Some(at) = dot(figure) {
+                    line.doubt(at, figure.m);
+                }
+            }
+            series.push(line);
         }
         if series.iter().all(|series| series.dots.len() < 2) {
             continue;

@@ -5,8 +5,9 @@ use crate::GAUGE;
 use crate::ablation::{MEMCPY, TEST, WHOLE};
 use crate::config::{ExplainConfig, StreamAgreement};
 use nodegauge_analysis::bests;
+use nodegauge_gauge::view::sentence::{capital, doubted, quoted};
 use nodegauge_gauge::view::{Drawing, Picture, Section, Step, Steps, Table, TableCell};
-use nodegauge_measure::record::{Measurement, Quoted, Record};
+use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 use serde_json::Value;
 
@@ -100,6 +101,39 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     );
     section.note("rounds", text).doubts(&all).push(words::variant());
     Some(section)
+}
+
+/// Returns the sentence on the effect of all choices together and on the choice with the largest effect; `None` if the
+/// record has no such figures.
+pub(super) fn conclusion(record: &Record) -> Option<String> {
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
+    let figures: Vec<(&Measurement, ExplainConfig)> = own.map(|m| (m, m.read_config())).collect();
+    let (whole, config) = figures.iter().find(|(m, _)| m.name == WHOLE)?;
+    quoted(whole)?;
+    let kernel = capital(config.kernel.as_deref().unwrap_or("triad"));
+    let from = config.from?;
+    let to = config.to?;
+    if ends(config).is_some() && !is_significant(config) {
+        return Some(format!(
+            "Cannot tell whether the choices affect {kernel}: {to} with all of them, {from} without"
+        ));
+    }
+    let times = factor(whole, config).text;
+    let times = doubted(times.trim_start_matches("x "), whole.validity.status == Status::Suspect);
+    let steps = figures.iter().filter(|(m, _)| m.name != WHOLE && m.name != MEMCPY);
+    let largest =
+        steps.max_by(|(a, _), (b, _)| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)));
+    let largest = largest.filter(|(m, step)| {
+        m.value.is_some_and(|value| value > 1.0) && (ends(step).is_none() || is_significant(step))
+    });
+    let most = largest.map(|(m, step)| {
+        let times = factor(m, step).text;
+        format!("; {} contributes most, {} times", m.name, times.trim_start_matches("x "))
+    });
+    Some(format!(
+        "All choices together make {kernel} {times} times as fast, {to} instead of {from}{}",
+        most.unwrap_or_default()
+    ))
 }
 
 /// Returns the ends of the confidence interval of a factor.

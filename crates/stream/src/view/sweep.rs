@@ -5,12 +5,14 @@ use super::{Statistic, compiled, words};
 use crate::config::{RelativeConfig, StreamConfig};
 use crate::sweep::{SATURATED, is_dip};
 use nodegauge_analysis::ratio::closing::of_several;
+use nodegauge_arena::names::TRIAD;
+use nodegauge_gauge::view::sentence::{capital, doubted};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, Column, Picture, Scale, Section, Table, TableCell,
 };
 use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
 use nodegauge_measure::stats::Summary;
-use nodegauge_measure::{Fraction, Unit};
+use nodegauge_measure::{Bytes, Fraction, Unit};
 use serde_json::Value;
 
 /// Returns the table and the reasons for doubt; `None` if the record has no sweep. The table has the columns `show` of
@@ -61,6 +63,34 @@ pub(crate) fn closing(record: &Record) -> Option<String> {
     let named_cells: Vec<(String, &Measurement)> = named.collect();
     let what = format!("runs {}", triad.0.name);
     of_several(&named_cells, &what, Quoted::Median).into_iter().next()
+}
+
+/// Returns the sentence with the highest and the lowest median of the charted kernel; `None` if the record has no sweep.
+pub(super) fn conclusion(record: &Record) -> Option<String> {
+    let all = variants(record);
+    let swept = || all.iter().filter(|(_, config)| config.sweep.is_some());
+    let triad = swept().find(|(m, _)| m.name == TRIAD).or_else(|| swept().next_back())?;
+    let name = &triad.0.name;
+    let medians = swept().filter(|(m, _)| m.name == *name).filter_map(|(m, config)| {
+        m.value.filter(|_| m.validity.status != Status::Invalid)?;
+        Some((m, config, m.summary.as_ref()?.median))
+    });
+    let mut medians: Vec<(&Measurement, &StreamConfig, f64)> =
+        medians.map(|(m, config, median)| (*m, config, median)).collect();
+    medians.sort_by(|a, b| a.2.total_cmp(&b.2));
+    let words = |(m, config, median): &(&Measurement, &StreamConfig, f64)| {
+        let at =
+            coordinates(config).into_iter().map(|(axis, value)| match value.parse::<Bytes>() {
+                Ok(size) if axis == "size" => format!("{axis} {size}"),
+                _ => format!("{axis} {value}"),
+            });
+        let value = doubted(&m.unit.in_words(*median), m.validity.status == Status::Suspect);
+        format!("{value} with {}", at.collect::<Vec<_>>().join(", "))
+    };
+    let most = medians.last()?;
+    let lowest = medians.first().filter(|_| medians.len() > 1);
+    let lowest = lowest.map(|least| format!(", the lowest {}", words(least))).unwrap_or_default();
+    Some(format!("The highest median of {} is {}{lowest}", capital(name), words(most)))
 }
 
 /// Figures of a sweep to show.
@@ -206,15 +236,15 @@ fn picture(cells: &[&[StreamFigure<'_>]], charted: usize) -> Option<Picture> {
             name if name.is_empty() => m.name.clone(),
             name => name,
         };
-        let dot = number(cell, axis).zip(median(cell));
-        match series.iter_mut().find(|series| series.name == name) {
-            Some(known) => known.dots.extend(dot),
-            None => series.push(ChartSeries {
-                mark: '*',
-                name,
-                dots: dot.into_iter().collect(),
-                ..ChartSeries::default()
-            }),
+        let known = series.iter().position(|series| series.name == name);
+        let at = known.unwrap_or(series.len());
+        if known.is_none() {
+            series.push(ChartSeries { mark: '*', name, ..ChartSeries::default() });
+        }
+        if let (Some(dot), Some((m, _))) = (number(cell, axis).zip(median(cell)), cell.get(charted))
+        {
+            series[at].dots.push(dot);
+            series[at].doubt(dot, m);
         }
     }
     let mut marks = Vec::new();

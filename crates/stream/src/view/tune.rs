@@ -4,7 +4,8 @@ use super::words;
 use crate::GAUGE;
 use crate::config::TuneConfig;
 use nodegauge_arena::names::TUNE;
-use nodegauge_gauge::view::{Block, Section, Table, TableCell};
+use nodegauge_gauge::view::sentence::quoted;
+use nodegauge_gauge::view::{Block, Picture, Section, Table, TableCell};
 use nodegauge_measure::record::{Measurement, Record};
 
 /// Maximum number of lines for the first stage; the record contains all entries.
@@ -26,7 +27,13 @@ pub(crate) fn section(record: &Record) -> Section {
     if first.is_empty() {
         return section;
     }
-    section.push(table(&first[..first.len().min(SHOWN)]));
+    let shown = &first[..first.len().min(SHOWN)];
+    let bars = shown.iter().map(|(m, config)| {
+        let stores = config.stores.as_deref().map(|stores| format!(", {stores}"));
+        (format!("{}{}", m.name, stores.unwrap_or_default()), m.value, String::new())
+    });
+    section.push(table(shown));
+    section.push(Picture::bars("rate of each configuration", first[0].0.unit, bars));
     if first.len() > SHOWN {
         section.push(Block::Text(format!("and {} slower configurations", first.len() - SHOWN)));
     }
@@ -47,6 +54,23 @@ pub(crate) fn section(record: &Record) -> Section {
         section.note("tuned", line);
     }
     section
+}
+
+/// Returns the sentence on the chosen configuration; `None` for a record without tuning.
+pub(super) fn conclusion(record: &Record) -> Option<String> {
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TUNE);
+    let all: Vec<(&Measurement, TuneConfig)> = own.map(|m| (m, m.read_config())).collect();
+    let finalists = all.iter().filter(|(_, config)| config.stage.as_deref() == Some("final"));
+    let finalist = finalists.filter(|(m, _)| m.value.is_some());
+    let (best, _) = finalist
+        .max_by(|(a, _), (b, _)| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)))?;
+    let tried = all.iter().filter(|(_, config)| config.stage.as_deref() == Some("placements"));
+    let value = quoted(best)?;
+    let count = tried.count();
+    Some(format!(
+        "The fastest of {count} configurations is {}: {value} on average of the kernels",
+        best.name
+    ))
 }
 
 fn table(entries: &[&(&Measurement, TuneConfig)]) -> Table {

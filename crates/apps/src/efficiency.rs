@@ -1,0 +1,75 @@
+//! Chart of the parallel efficiency over the number of workers.
+
+use nodegauge_gauge::view::{Chart, ChartSeries, Guide, Picture, Scale};
+use nodegauge_measure::Unit;
+use nodegauge_measure::record::Measurement;
+
+/// Rate of a number of workers.
+pub(crate) struct WorkersRate<'a> {
+    /// What distinguishes the workers except for their number, e.g. `policy 3`.
+    pub kind: String,
+    /// Number of workers.
+    pub count: u64,
+    pub rate: &'a Measurement,
+}
+
+/// Returns the chart: the rate per worker divided by that of the fewest workers, with one curve for each kind of workers.
+/// Returns `None` if there are fewer than two numbers of workers.
+pub(crate) fn picture(rates: &[WorkersRate<'_>]) -> Option<Picture> {
+    let each = |one: &WorkersRate<'_>| Some(one.rate.value? / one.count.max(1) as f64);
+    let usable = || rates.iter().filter(|one| each(one).is_some_and(|rate| rate > 0.0));
+    let fewest = usable().map(|one| one.count).min()?;
+    let most = usable().map(|one| one.count).max()?;
+    if most == fewest {
+        return None;
+    }
+    let base = usable().filter(|one| one.count == fewest).filter_map(each).reduce(f64::max)?;
+    let mut series: Vec<ChartSeries> = Vec::new();
+    for one in usable() {
+        let known = series.iter().position(|series| series.name == one.kind);
+        let at = known.unwrap_or(series.len());
+        if known.is_none() {
+            let name = one.kind.clone();
+            series.push(ChartSeries { mark: '*', name, ..ChartSeries::default() });
+        }
+        let dot = (one.count as f64, each(one)? / base);
+        series[at].dots.push(dot);
+        series[at].doubt(dot, one.rate);
+    }
+    for one in &mut series {
+        one.dots.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    let mut ticks: Vec<f64> = usable().map(|one| one.count as f64).collect();
+    ticks.sort_by(f64::total_cmp);
+    ticks.dedup();
+    let names = ["workers", ""];
+    let guides = vec![Guide::y(1.0, "no loss")];
+    let y = Scale::Rate(Unit::Factor);
+    let chart = Chart { names, y, ticks, series, guides, ..Chart::default() };
+    Some(Picture::chart("parallel efficiency over workers", chart))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_gauge::view::Drawing;
+    use nodegauge_measure::record::Quoted;
+
+    #[test]
+    fn the_efficiency_is_relative_to_the_fewest_workers() {
+        let figure = |value| {
+            Measurement::new("apps", "iccg", "rate", Unit::FlopsPerSecond)
+                .value(Quoted::Median, value)
+        };
+        let figures = [figure(1e9), figure(1.5e9)];
+        let rate = |count: u64, of: usize| WorkersRate {
+            kind: "threads".to_owned(),
+            count,
+            rate: &figures[of],
+        };
+        let drawing = picture(&[rate(1, 0), rate(2, 1)]).unwrap().drawing;
+        let Drawing::Chart(chart) = drawing else { panic!("no chart") };
+        assert_eq!(chart.series[0].dots, [(1.0, 1.0), (2.0, 0.75)]);
+        assert!(picture(&[rate(2, 0), rate(2, 1)]).is_none());
+    }
+}

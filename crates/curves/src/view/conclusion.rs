@@ -1,0 +1,101 @@
+//! The sentence that a page of curves begins with.
+
+use super::{Curves, CurvesFigure, matrix};
+use crate::GAUGE;
+use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
+use nodegauge_gauge::view::sentence::{capital, doubted, joined, number_of, quoted, verb};
+use nodegauge_measure::record::{Measurement, Record, Status};
+use nodegauge_measure::{Bytes, Unit, stats};
+
+/// Returns the sentence on the figures of the first test of this gauge in a record.
+pub(crate) fn conclusion(record: &Record) -> Option<String> {
+    let figures = |test: &str| -> Vec<CurvesFigure<'_>> {
+        let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == test);
+        own.map(|m| (m, m.read_config())).collect()
+    };
+    ladder(&figures(LADDER))
+        .or_else(|| latency(&figures(LATENCY)))
+        .or_else(|| loaded(&figures(LOADED)))
+        .or_else(|| matrix::conclusion(&figures(MATRIX)))
+        .or_else(|| mix(&figures(MIX)))
+}
+
+fn usable(figure: &CurvesFigure<'_>) -> Option<f64> {
+    figure.0.value.filter(|_| figure.0.validity.status != Status::Invalid)
+}
+
+fn is_suspect(m: &Measurement) -> bool {
+    m.validity.status == Status::Suspect
+}
+
+/// Returns the median of each level of a curve, e.g. `1.8 ns in L1`, or the value of the largest set if no level is
+/// known.
+fn by_level(curve: &[&CurvesFigure<'_>]) -> Vec<String> {
+    let mut parts = Vec::new();
+    for figures in curve.chunk_by(|(_, x), (_, next)| x.level == next.level) {
+        let Some(level) = &figures[0].1.level else { continue };
+        let values: Vec<f64> = figures.iter().filter_map(|figure| usable(figure)).collect();
+        if values.is_empty() {
+            continue;
+        }
+        let words = figures[0].0.unit.in_words(stats::median(&values));
+        let words = doubted(&words, figures.iter().any(|(m, _)| is_suspect(m)));
+        parts.push(format!("{words} in {level}"));
+    }
+    let largest = curve.iter().rev().find(|figure| usable(figure).is_some());
+    let is_covered = largest.is_none_or(|(_, config)| config.level.is_some());
+    if let Some((m, config)) = largest.filter(|_| !is_covered) {
+        let set = Bytes(config.set_bytes.unwrap_or(0));
+        parts.extend(quoted(m).map(|value| format!("{value} in a working set of {set}")));
+    }
+    parts
+}
+
+fn ladder(of: &[CurvesFigure<'_>]) -> Option<String> {
+    let curves = Curves::new(of, |config| config.kernel.as_deref());
+    let kernel = curves.kinds.first()?;
+    let parts = by_level(&curves.curve(kernel));
+    let threads = of.first()?.1.threads.unwrap_or(1);
+    let subject = number_of(threads, "thread");
+    let does = verb(threads, "sustain");
+    (!parts.is_empty()).then(|| format!("{subject} {does} {} ({kernel})", joined(&parts)))
+}
+
+fn latency(of: &[CurvesFigure<'_>]) -> Option<String> {
+    let curves = Curves::new(of, |config| config.pages.as_ref().map(|pages| pages.asked.as_str()));
+    let pages = curves.kinds.last()?;
+    let parts = by_level(&curves.curve(pages));
+    (!parts.is_empty()).then(|| format!("A load takes {} ({pages} pages)", joined(&parts)))
+}
+
+fn loaded(of: &[CurvesFigure<'_>]) -> Option<String> {
+    let find = |unit: Unit, share: Option<f64>| {
+        let is_it = |(m, config): &&CurvesFigure<'_>| m.unit == unit && config.load_share == share;
+        of.iter().find(is_it).map(|(m, _)| *m)
+    };
+    let idle = quoted(find(Unit::Seconds, Some(0.0))?)?;
+    let full = find(Unit::Seconds, Some(1.0)).and_then(quoted);
+    let rate = find(Unit::BytesPerSecond, Some(1.0)).and_then(quoted);
+    let full = full.map(|time| {
+        let at = rate.map(|rate| format!(" of {rate}")).unwrap_or_default();
+        format!(" and {time} under the full load{at}")
+    });
+    let knee = find(Unit::BytesPerSecond, None).and_then(quoted);
+    let knee = knee.map(|rate| format!("; it doubles at {rate}")).unwrap_or_default();
+    Some(format!("Memory latency is {idle} without load{}{knee}", full.unwrap_or_default()))
+}
+
+fn mix(of: &[CurvesFigure<'_>]) -> Option<String> {
+    let usable_mixes = of.iter().filter(|figure| usable(figure).is_some());
+    let (m, config) = usable_mixes
+        .max_by(|(a, _), (b, _)| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)))?;
+    let lines = |count: Option<u64>, noun: &str| {
+        let count = count?;
+        Some(format!("{} {noun}", number_of(count, "line").to_lowercase()))
+    };
+    let reads = lines(config.reads, "read");
+    let writes = lines(config.writes, "written");
+    let parts: Vec<String> = reads.into_iter().chain(writes).collect();
+    let what = if parts.is_empty() { m.name.clone() } else { parts.join(" for ") };
+    Some(capital(&format!("the fastest mix is {what}: {}", quoted(m)?)))
+}

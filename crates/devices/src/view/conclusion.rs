@@ -1,0 +1,44 @@
+//! The sentence that a page of devices begins with.
+
+use super::figures;
+use crate::config::{DeviceConfig, DevicePeakConfig, DeviceStreamConfig, LinkConfig};
+use crate::{links, peaks, stream};
+use nodegauge_gauge::view::sentence::{joined, quoted};
+use nodegauge_measure::Unit;
+use nodegauge_measure::figure_names::stream::TRIAD;
+use nodegauge_measure::record::{Measurement, Record};
+
+/// Returns the sentence on the first device: Triad, the peak, and the copies.
+pub(crate) fn conclusion(record: &Record) -> Option<String> {
+    let streams = figures::<DeviceStreamConfig>(record, stream::TEST);
+    let all_peaks = figures::<DevicePeakConfig>(record, peaks::TEST);
+    let copies = figures::<LinkConfig>(record, links::TEST);
+    let mut parts = Vec::new();
+    let mut on: Option<DeviceConfig> = None;
+    if let Some((m, config)) = streams.iter().find(|(m, _)| m.name == TRIAD) {
+        let element = config.element.as_deref().unwrap_or("?");
+        parts.extend(quoted(m).map(|rate| format!("sustains {rate} of Triad in {element}")));
+        on = Some(config.on.clone());
+    }
+    if let Some((m, config)) = all_peaks.first() {
+        let element = config.element.as_deref().unwrap_or("?");
+        parts.extend(quoted(m).map(|rate| format!("computes {rate} in {element}")));
+        on.get_or_insert_with(|| config.on.clone());
+    }
+    let best = |name: &str| {
+        let of = copies.iter().filter(|(m, _)| m.name == name && m.unit == Unit::BytesPerSecond);
+        let usable = of.map(|(m, _)| *m).filter(|m| quoted(m).is_some());
+        usable.max_by(|a: &&Measurement, b: &&Measurement| {
+            a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0))
+        })
+    };
+    let received = best(links::TO_DEVICE).and_then(quoted);
+    let sent = best(links::TO_HOST).and_then(quoted);
+    parts.extend(received.map(|rate| format!("receives copies at up to {rate}")));
+    parts.extend(sent.map(|rate| format!("sends them at up to {rate}")));
+    if let Some((_, config)) = copies.first() {
+        on.get_or_insert_with(|| config.on.clone());
+    }
+    let device = on?.device.unwrap_or_else(|| "?".to_owned());
+    (!parts.is_empty()).then(|| format!("Device {device} {}", joined(&parts)))
+}

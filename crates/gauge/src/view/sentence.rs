@@ -1,0 +1,104 @@
+//! Parts of the sentence that a page begins with: the most important figure, its unit and its meaning.
+
+use super::Bar;
+use nodegauge_measure::record::{Measurement, Status};
+
+/// Numbers that are written as words.
+const WORDS: [&str; 13] = [
+    "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+    "twelve",
+];
+
+/// Returns the value of a figure for a sentence: `41.23 GB/s`, or `41.23 GB/s (suspect)`. Returns `None` for an invalid
+/// figure and for a figure without a value, from which nothing can be concluded.
+pub fn quoted(m: &Measurement) -> Option<String> {
+    m.value?;
+    match m.validity.status {
+        Status::Valid => Some(m.in_words()),
+        Status::Suspect => Some(doubted(&m.in_words(), true)),
+        Status::Invalid => None,
+    }
+}
+
+/// Adds the mark of a suspect value to a text.
+pub fn doubted(text: &str, is_suspect: bool) -> String {
+    if is_suspect { format!("{text} ({})", Status::Suspect.name()) } else { text.to_owned() }
+}
+
+/// Returns the share of the limit that a figure reaches, for the end of a sentence: `, 97 % of 42.1 GB/s (fastest loop of
+/// this run: copy)`. The text is empty if no limit is known.
+pub fn of_limit(bar: Option<&Bar>) -> String {
+    let limit = bar.and_then(|bar| Some((bar.share()?, bar.limit.as_ref()?, bar.unit)));
+    limit.map_or_else(String::new, |(share, limit, unit)| {
+        format!(
+            ", {} of {} ({})",
+            share.in_whole_percent(),
+            unit.in_words(limit.value),
+            limit.basis
+        )
+    })
+}
+
+/// Returns a number and a noun at the start of a sentence: `Two threads`, `128 threads`.
+pub fn number_of(count: u64, noun: &str) -> String {
+    let number =
+        WORDS.get(count as usize).map_or_else(|| count.to_string(), |word| (*word).to_owned());
+    capital(&format!("{number} {noun}{}", if count == 1 { "" } else { "s" }))
+}
+
+/// Returns the form of a verb for a number of subjects: `sustains` for one, `sustain` for several.
+pub fn verb(count: u64, verb: &str) -> String {
+    format!("{verb}{}", if count == 1 { "s" } else { "" })
+}
+
+/// Returns a text with its first letter in upper case. A first word that is no word, such as `n01` or `pages=4k`, stays
+/// as it is.
+pub fn capital(text: &str) -> String {
+    let first = text.split(' ').next().unwrap_or_default();
+    if !first.trim_end_matches([',', ':', ';']).chars().all(char::is_alphabetic) {
+        return text.to_owned();
+    }
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Joins the parts of an enumeration: `a, b and c`.
+pub fn joined(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [only] => only.clone(),
+        [before @ .., last] => format!("{} and {last}", before.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::Unit;
+    use nodegauge_measure::record::Quoted;
+
+    #[test]
+    fn a_suspect_figure_is_marked_and_an_invalid_one_is_not_quoted() {
+        let mut m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
+        assert_eq!(quoted(&m), None);
+        m = m.value(Quoted::Best, 41.2e9);
+        assert_eq!(quoted(&m).unwrap(), "41.20 GB/s");
+        m.validity.suspect("disturbed");
+        assert_eq!(quoted(&m).unwrap(), "41.20 GB/s (suspect)");
+        m.validity.invalid("wrong result");
+        assert_eq!(quoted(&m), None);
+    }
+
+    #[test]
+    fn numbers_and_enumerations_are_words() {
+        assert_eq!(number_of(2, "thread"), "Two threads");
+        assert_eq!(number_of(1, "rank"), "One rank");
+        assert_eq!(number_of(128, "thread"), "128 threads");
+        assert_eq!((verb(1, "sustain"), verb(2, "sustain")), ("sustains".into(), "sustain".into()));
+        let parts = ["a", "b", "c"].map(str::to_owned);
+        assert_eq!(joined(&parts), "a, b and c");
+        assert_eq!(capital("triad, best: 3"), "Triad, best: 3");
+        assert_eq!(capital("n01 is slow"), "n01 is slow");
+        assert_eq!(joined(&parts[..1]), "a");
+    }
+}

@@ -1,0 +1,117 @@
+//! The sentence that a page of messages begins with.
+
+use super::{SMALL, ShownFigure, distance};
+use crate::GAUGE;
+use crate::pattern::Pattern;
+use nodegauge_gauge::view::sentence::{capital, doubted, quoted};
+use nodegauge_gauge::view::{distinct, grouped};
+use nodegauge_measure::Bytes;
+use nodegauge_measure::record::{Record, Status};
+
+/// Maximum number of libraries and distances in the sentence.
+const LINES: usize = 3;
+
+/// Returns the sentence: the latency of a small message and the highest bandwidth of each library, or the range of all
+/// pairs.
+pub(crate) fn conclusion(record: &Record) -> Option<String> {
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE);
+    let figure = |m| ShownFigure { m, config: m.read_config(), pattern: m.name.parse().ok() };
+    let all: Vec<ShownFigure<'_>> = own.map(figure).collect();
+    let usable = |figure: &&ShownFigure<'_>| {
+        figure.m.value.is_some() && figure.m.validity.status != Status::Invalid
+    };
+    let mut shown: Vec<&ShownFigure<'_>> = all.iter().filter(usable).collect();
+    if shown.iter().any(|figure| figure.config.ranks.is_some()) {
+        return pairs(&shown);
+    }
+    // The transport without an MPI is the subject only of a run without an MPI.
+    if shown.iter().any(|figure| !figure.is_own()) {
+        shown.retain(|figure| !figure.is_own());
+    }
+    let lines = grouped(shown, |figure| (figure.library(), figure.config.distance));
+    let several = distinct(lines.iter().map(|((_, between), _)| *between)).len() > 1;
+    let words = lines.iter().take(LINES).filter_map(|((library, between), figures)| {
+        let between = between.filter(|_| several).map(|_| format!(" ({})", distance(*between)));
+        let does = line(figures)?;
+        Some(format!("{}{} {does}", subject(library), between.unwrap_or_default()))
+    });
+    let words: Vec<String> = words.collect();
+    (!words.is_empty()).then(|| capital(&words.join("; ")))
+}
+
+/// Returns the subject for a library; runs without an MPI have the name of the transport.
+fn subject(library: &str) -> String {
+    match library.strip_prefix("no MPI, ") {
+        Some(transport) => format!("the transport {transport} without MPI"),
+        None => library.to_owned(),
+    }
+}
+
+/// Returns the figure of a pattern that stands for it: of a time that of the smallest message with content, of a rate the
+/// highest.
+fn lead<'a>(figures: &[&'a ShownFigure<'a>], pattern: Pattern) -> Option<&'a ShownFigure<'a>> {
+    let of = figures.iter().copied().filter(|figure| figure.pattern == Some(pattern));
+    if pattern.is_rate() {
+        let is_bytes = of.filter(|figure| figure.m.unit == nodegauge_measure::Unit::BytesPerSecond);
+        return is_bytes
+            .max_by(|a, b| a.m.value.unwrap_or(0.0).total_cmp(&b.m.value.unwrap_or(0.0)));
+    }
+    let sized = of.filter(|figure| {
+        pattern.is_sizeless() || figure.config.message_bytes.is_some_and(|bytes| bytes >= SMALL)
+    });
+    sized.min_by_key(|figure| figure.config.message_bytes)
+}
+
+/// Returns the predicate of a library: latency and bandwidth, or else the first pattern.
+fn line(figures: &[&ShownFigure<'_>]) -> Option<String> {
+    let size = |figure: &ShownFigure<'_>| Bytes(figure.config.message_bytes.unwrap_or(0));
+    let latency = lead(figures, Pattern::Latency).and_then(|figure| {
+        let floor = figure
+            .config
+            .floor
+            .as_ref()
+            .map(|floor| floor.share.in_whole_percent())
+            .map(|share| format!(" ({share} of the speed of shared memory without MPI)"));
+        let time = quoted(figure.m)?;
+        Some(format!("delivers {} in {time}{}", size(figure), floor.unwrap_or_default()))
+    });
+    let rate = lead(figures, Pattern::Bw)
+        .and_then(|figure| Some(format!("moves {} at {}", size(figure), quoted(figure.m)?)));
+    let parts: Vec<String> = latency.into_iter().chain(rate).collect();
+    if !parts.is_empty() {
+        return Some(parts.join(" and "));
+    }
+    let pattern = figures.iter().find_map(|figure| figure.pattern)?;
+    let figure = lead(figures, pattern)?;
+    let value = quoted(figure.m)?;
+    Some(if pattern.is_rate() {
+        format!("reaches {value} in {pattern} with {}", size(figure))
+    } else if pattern.is_sizeless() {
+        format!("does {pattern} in {value}")
+    } else {
+        format!("does {pattern} of {} in {value}", size(figure))
+    })
+}
+
+/// Returns the range of the first pattern and size over all pairs.
+fn pairs(shown: &[&ShownFigure<'_>]) -> Option<String> {
+    let first = shown.first()?;
+    let key = |figure: &ShownFigure<'_>| {
+        (figure.library(), figure.m.name.clone(), figure.config.message_bytes, figure.m.unit)
+    };
+    let of: Vec<&&ShownFigure<'_>> = shown.iter().filter(|one| key(one) == key(first)).collect();
+    let values = of.iter().filter_map(|figure| figure.m.value);
+    let (least, most) =
+        values.fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), x| (low.min(x), high.max(x)));
+    let suspect = of.iter().any(|figure| figure.m.validity.status == Status::Suspect);
+    let [low, high] = [least, most].map(|value| first.m.unit.in_words(value));
+    let range = if low == high { low } else { format!("{low} to {high}") };
+    let size = Bytes(first.config.message_bytes?);
+    Some(capital(&format!(
+        "{} of {size} is {} over {}, by {}",
+        first.m.name,
+        doubted(&range, suspect),
+        nodegauge_measure::quantity::counted(of.len(), "pair"),
+        first.library()
+    )))
+}

@@ -1,0 +1,62 @@
+//! The sentence that a page of STREAM begins with.
+
+use super::figures::{self, StreamFigure};
+use super::{ablation, standard, stream, sweep, tune};
+use crate::config::StreamConfig;
+use nodegauge_arena::names::TRIAD;
+use nodegauge_gauge::view::sentence::{capital, number_of, of_limit, quoted, verb};
+use nodegauge_gauge::view::{Bar, grouped};
+use nodegauge_measure::record::{Category, Record};
+
+/// Maximum number of other programs in the sentence.
+const OTHERS: usize = 2;
+
+/// Returns the sentence: the result of a sweep, of `explain` or of a tuning, or else the rate of Triad.
+pub(crate) fn conclusion(record: &Record) -> Option<String> {
+    sweep::conclusion(record)
+        .or_else(|| ablation::conclusion(record))
+        .or_else(|| tune::conclusion(record))
+        .or_else(|| rate(record))
+}
+
+/// Returns the name of the workers of a figure for the start of a sentence, and their number.
+pub(super) fn workers(config: &StreamConfig) -> (String, u64) {
+    let threads = config.threads.unwrap_or(0);
+    match config.processes {
+        Some(ranks) => (number_of(ranks, "rank"), ranks),
+        None if threads == 0 => ("The node".to_owned(), 1),
+        None => (number_of(threads, "thread"), threads),
+    }
+}
+
+/// Returns the rate of Triad, or of the last kernel, by each program.
+fn rate(record: &Record) -> Option<String> {
+    let all: Vec<StreamFigure<'_>> = figures::all(record);
+    let own = || all.iter().filter(|(m, _)| !m.is_published());
+    let has_triad = own().any(|(m, _)| m.name == TRIAD);
+    let last = own().next_back()?.0.name.clone();
+    let kernel = if has_triad { TRIAD } else { last.as_str() };
+    let of_kernel = own().filter(|(m, _)| m.name == kernel);
+    let programs = grouped(of_kernel, |(m, config)| {
+        let is_native = m.category == Category::Variant && !figures::is_compiled(config);
+        (!is_native).then(|| standard::program(config))
+    });
+    let mut parts: Vec<String> = Vec::new();
+    for (program, figures) in &programs {
+        let (m, config) = figures.first()?;
+        let Some(value) = quoted(m) else { continue };
+        let of = capital(kernel);
+        if !parts.is_empty() {
+            let name = program.as_deref().unwrap_or("nodegauge's loop");
+            parts.push(format!("{name} {value}"));
+            continue;
+        }
+        let (subject, count) = workers(config);
+        let by = program.as_ref().map(|name| format!(" with {name}")).unwrap_or_default();
+        let bar = Bar::of("", "", m, stream::reach(record, m), &record.machine);
+        let share = of_limit(bar.as_ref());
+        parts.push(format!("{subject} {} {value} of {of}{by}{share}", verb(count, "sustain")));
+    }
+    parts.truncate(1 + OTHERS);
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
