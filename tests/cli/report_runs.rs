@@ -119,8 +119,8 @@ fn trends_and_fleets_are_sound_and_begin_with_their_conclusion() {
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     harness.run(&[&arguments[..], &files].concat());
     let fleet = harness.path("fleet.html");
-    let text = std::fs::read_to_string(&fleet).unwrap();
-    assert!(text.contains("<p class=\"conclusion\">"), "{}", &text[..4000]);
+    let ranked = std::fs::read_to_string(&fleet).unwrap();
+    assert!(ranked.contains("<p class=\"conclusion\">"), "{}", &ranked[..4000]);
     let Some(mut browser) = browser(&[]) else { return };
     is_sound(&mut browser, &trend);
     is_sound(&mut browser, &fleet);

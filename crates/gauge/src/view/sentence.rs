@@ -54,8 +54,8 @@ pub fn verb(count: u64, verb: &str) -> String {
 /// Returns a text with its first letter in upper case. A first word that is no word, such as `n01` or `pages=4k`, stays
 /// as it is.
 pub fn capital(text: &str) -> String {
-    let first = text.split(' ').next().unwrap_or_default();
-    if !first.trim_end_matches([',', ':', ';']).chars().all(char::is_alphabetic) {
+    let word = text.split(' ').next().unwrap_or_default();
+    if !word.trim_end_matches([',', ':', ';']).chars().all(char::is_alphabetic) {
         return text.to_owned();
     }
     let mut letters = text.chars();

@@ -15,8 +15,8 @@ const LINES: usize = 3;
 /// pairs.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE);
-    let figure = |m| ShownFigure { m, config: m.read_config(), pattern: m.name.parse().ok() };
-    let all: Vec<ShownFigure<'_>> = own.map(figure).collect();
+    let read = |m| ShownFigure { m, config: m.read_config(), pattern: m.name.parse().ok() };
+    let all: Vec<ShownFigure<'_>> = own.map(read).collect();
     let usable = |figure: &&ShownFigure<'_>| {
         figure.m.value.is_some() && figure.m.validity.status != Status::Invalid
     };

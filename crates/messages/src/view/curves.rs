@@ -87,8 +87,8 @@ pub(super) fn pictures(
         for (line_name, line_figures) in grouped(own.iter().copied(), |f| name(f, patterns)) {
             let mut dots: Vec<(f64, f64)> = line_figures.iter().filter_map(|f| dot(f)).collect();
             dots.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let name = line_name;
-            let mut line = ChartSeries { mark: '*', name, dots, ..ChartSeries::default() };
+            let mut line = ChartSeries { mark: '*', dots, ..ChartSeries::default() };
+            line.name = line_name;
             for figure in &line_figures {
                 if let Some(at) = dot(figure) {
                     line.doubt(at, figure.m);
