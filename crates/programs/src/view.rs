@@ -216,13 +216,13 @@ fn chart(rows: &[Row<'_>]) -> Option<Chart> {
         .map(|((name, of), mark)| {
             let name = if name.is_empty() { axis.clone() } else { name };
             let dots = of.iter().filter_map(dot).collect();
-            let mut series = ChartSeries { mark, name, dots, ..ChartSeries::default() };
+            let mut curve = ChartSeries { mark, name, dots, ..ChartSeries::default() };
             for row in &of {
                 if let Some(at) = dot(row) {
-                    series.doubt(at, row.figure);
+                    curve.doubt(at, row.figure);
                 }
             }
-            series
+            curve
         })
         .collect();
     let y = match unit {

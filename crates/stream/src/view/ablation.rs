@@ -127,8 +127,8 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
         m.value.is_some_and(|value| value > 1.0) && (ends(step).is_none() || is_significant(step))
     });
     let most = largest.map(|(m, step)| {
-        let times = factor(m, step).text;
-        format!("; {} contributes most, {} times", m.name, times.trim_start_matches("x "))
+        let gain = factor(m, step).text;
+        format!("; {} contributes most, {} times", m.name, gain.trim_start_matches("x "))
     });
     Some(format!(
         "All choices together make {kernel} {times} times as fast, {to} instead of {from}{}",

@@ -241,10 +241,11 @@ fn picture(cells: &[&[StreamFigure<'_>]], charted: usize) -> Option<Picture> {
         if known.is_none() {
             series.push(ChartSeries { mark: '*', name, ..ChartSeries::default() });
         }
-        if let (Some(dot), Some((m, _))) = (number(cell, axis).zip(median(cell)), cell.get(charted))
+        if let (Some(dot), Some((of_cell, _))) =
+            (number(cell, axis).zip(median(cell)), cell.get(charted))
         {
             series[at].dots.push(dot);
-            series[at].doubt(dot, m);
+            series[at].doubt(dot, of_cell);
         }
     }
     let mut marks = Vec::new();
