@@ -119,8 +119,8 @@ fn of_peaks(all: &[DeviceFigure<'_, DevicePeakConfig>]) -> Section {
     }
     let bars = all.iter().map(|(m, config)| {
         let element = config.element.as_deref().unwrap_or_default();
-        let device = config.on.device.as_deref().unwrap_or_default();
-        (format!("{} {element}, {device}", m.name), m.value, peaks::loop_of(config).to_string())
+        let which = config.on.device.as_deref().unwrap_or_default();
+        (format!("{} {element}, {which}", m.name), m.value, peaks::loop_of(config).to_string())
     });
     let bars = Picture::bars("peaks", Unit::FlopsPerSecond, bars);
     section.push(table).push(bars).gap();

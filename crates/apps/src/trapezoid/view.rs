@@ -137,7 +137,7 @@ fn efficiency(rates: &[&TrapezoidFigure<'_>]) -> Option<Picture> {
         let kind = if config.on.processes.is_some() { "ranks" } else { "threads" };
         let kind = format!("{kind}{}", policy.unwrap_or_default());
         let count = config.on.threads;
-        points.extend(count.map(|count| WorkersRate { kind, count, rate: *m }));
+        points.extend(count.map(|count| WorkersRate { kind, count, rate: m }));
     }
     efficiency::picture(&points)
 }

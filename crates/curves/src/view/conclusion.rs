@@ -81,7 +81,7 @@ fn loaded(of: &[CurvesFigure<'_>]) -> Option<String> {
         format!(" and {time} under the full load{at}")
     });
     let knee = find(Unit::BytesPerSecond, None).and_then(quoted);
-    let knee = knee.map(|rate| format!("; it doubles at {rate}")).unwrap_or_default();
+    let knee = knee.map(|load| format!("; it doubles at {load}")).unwrap_or_default();
     Some(format!("Memory latency is {idle} without load{}{knee}", full.unwrap_or_default()))
 }
 

@@ -99,8 +99,8 @@ pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
     };
     let select = |kind: &str, unit: Unit, local: bool| -> Option<String> {
         let is = |figure: &&CurvesFigure<'_>| {
-            let ends = pair(figure).filter(|pair| pair.0 == kind);
-            figure.0.unit == unit && ends.is_some_and(|(_, from, to)| (from == to) == local)
+            let of_kind = pair(figure).filter(|pair| pair.0 == kind);
+            figure.0.unit == unit && of_kind.is_some_and(|(_, from, to)| (from == to) == local)
         };
         ends(&of.iter().filter(is).collect::<Vec<_>>())
     };
