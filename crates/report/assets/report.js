@@ -384,6 +384,8 @@
       const labelOf = (row) => (row.interval ? `${factor(row.ratio)} (${digits(row.interval[0], 3)} to ${digits(row.interval[1], 3)})${row.is_clear ? '' : `, ${row.words.split(':')[0]}`}` : `${factor(row.ratio)}, no interval`);
       return {
         height: 60 + 32 * of.rows.length,
+        // On a phone, a name has up to three lines.
+        low: 60 + 48 * of.rows.length,
         rows: [['figure', 'ratio', 'low', 'high', 'verdict'], ...of.rows.map((row) => [row.name, row.ratio, row.interval && row.interval[0], row.interval && row.interval[1], row.words])],
         option(width, height, t) {
           const nameRoom = Math.min(widest(of.rows.map((row) => row.name)), width * 0.3);
