@@ -151,10 +151,13 @@ const WITHOUT_RESULT: [&str; 4] =
     ["import-hpl-failed", "import-stream-c-invalid", "stream-invalid", "stream-nothing"];
 
 #[test]
-fn every_page_begins_with_its_conclusion() {
+fn every_page_has_its_conclusion_before_the_figures() {
     for folder in recorded() {
         let page = std::fs::read_to_string(folder.join(MADE[0])).unwrap();
-        let result = page.lines().nth(2).unwrap_or_default().starts_with("result ");
+        // Below the description of the node, before the figures.
+        let mut parts = page.split("\n\n").skip(1);
+        let result = parts.next().is_some_and(|node| !node.starts_with("result "))
+            && parts.next().is_some_and(|figures| figures.starts_with("result "));
         assert_eq!(result, !WITHOUT_RESULT.contains(&name(&folder)), "{}", name(&folder));
     }
 }

@@ -76,9 +76,9 @@ fn maps_of_ranks_are_an_axis() {
     none.complains("--rank-map requires --ranks");
 }
 
-/// Returns the words of the lines after the line that begins with `title`, up to an empty line.
+/// Returns the words of the lines after the table's line of titles, which begins with `title`, up to an empty line.
 fn rows<'a>(text: &'a str, title: &str) -> Vec<Vec<&'a str>> {
-    let lines = text.lines().skip_while(|line| !line.trim_start().starts_with(title)).skip(1);
+    let lines = text.lines().skip_while(|line| !line.starts_with(title)).skip(1);
     let lines = lines.take_while(|line| !line.is_empty());
     lines.map(|line| line.split_whitespace().collect()).collect()
 }

@@ -190,7 +190,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     };
     let ratings = named(RATING);
     if let Some(first) = ratings.first() {
-        let subject = |m: &Measurement| {
+        let name_of = |m: &Measurement| {
             let config: RatingConfig = m.read_config();
             let n = config.n.map_or_else(String::new, |n| format!(" for N = {n}"));
             (format!("HPL by {}", by(m)), n)
@@ -202,12 +202,12 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
                 .max_by(|a, b| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)));
             best_of.extend(best);
         }
-        let (name, n) = subject(best_of.first().unwrap_or(first));
+        let (name, n) = name_of(best_of.first().unwrap_or(first));
         let lead = best_of.first().unwrap_or(first);
         let share = of_peak(lead).unwrap_or_default();
         let others = best_of.iter().skip(1).take(OTHERS);
         let others: String = others
-            .filter_map(|m| Some(format!("; {} reaches {}", subject(m).0, quoted(m)?)))
+            .filter_map(|m| Some(format!("; {} reaches {}", name_of(m).0, quoted(m)?)))
             .collect();
         return Some(format!("{name} reaches {}{n}{share}{others}", quoted(lead)?));
     }

@@ -10,10 +10,13 @@ use nodegauge_measure::record::{
 };
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
 
+/// Name of the section that describes the node.
+pub(crate) const MACHINE: &str = "machine";
+
 /// Returns the description of the node, with one paragraph per topic, and the NUMA distances if it has
 /// several NUMA nodes.
 pub fn page(machine: &Machine) -> Page {
-    let mut section = Section::new("machine");
+    let mut section = Section::new(MACHINE);
     section.note_if("host", machine.host.clone());
     section.note("processor", processor(machine));
     let isa = &machine.processor.isa;
@@ -336,7 +339,7 @@ pub(crate) fn finding(finding: &Finding) -> Note {
 
 /// Returns processor, last-level caches and memory in short form, for the one-page summary.
 pub(crate) fn brief(machine: &Machine) -> Section {
-    let mut section = Section::new("machine");
+    let mut section = Section::new(MACHINE);
     if machine.is_imported() {
         section.note("machine", imported(machine));
         return section;

@@ -1,5 +1,6 @@
 //! Terms that only this project or only one benchmark suite uses, explained in a line where they first appear on a page.
 
+use crate::machine::MACHINE;
 use nodegauge_gauge::view::{Block, Drawing, Page, Section, Table, TableCell};
 use nodegauge_placement::LecturePolicy;
 use std::collections::BTreeSet;
@@ -26,11 +27,12 @@ const TERMS: [(&str, &str); 8] = [
 /// Word before the number of a placement policy.
 const POLICY: &str = "policy";
 
-/// Adds an explanation to the section in which a term first appears.
+/// Adds an explanation to the section in which a term first appears. The description of the node is not searched, so
+/// that the page of a saved run ends as the run printed it.
 pub(crate) fn explain(page: &mut Page) {
     let mut known: BTreeSet<&str> = BTreeSet::new();
     let mut policies: BTreeSet<u8> = BTreeSet::new();
-    for section in &mut page.sections {
+    for section in page.sections.iter_mut().filter(|section| section.id != MACHINE) {
         let words = words_of(section);
         let mut lines = Vec::new();
         for (term, explanation) in TERMS {

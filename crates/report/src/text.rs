@@ -2,6 +2,7 @@
 
 mod chart;
 
+use crate::machine::MACHINE;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width, presets};
 use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone, wrap};
 use nodegauge_measure::legible::{escaped, escaped_lines};
@@ -69,25 +70,36 @@ fn escape(tone: Tone) -> &'static str {
     }
 }
 
-/// Renders a page: the heading, and the sections with an empty line before each.
+/// Renders a page: the heading, and the sections with an empty line before each. The conclusion stands before the
+/// figures, below the description of the node, so that the page of a saved run ends as the run printed it.
 pub fn page(page: &Page, style: Style) -> String {
     let mut out = String::new();
     if !page.heading.is_empty() {
         out.push_str(&format!("{}\n", style.toned(Tone::Strong, &escaped(&page.heading))));
     }
-    if let Some(conclusion) = &page.conclusion {
-        if !out.is_empty() {
-            out.push('\n');
+    let mut conclusion = page.conclusion.as_deref();
+    let mut conclude = |written: &mut String| {
+        if let Some(text) = conclusion.take() {
+            begin_part(written);
+            written.push_str(&note(&Note::new("result", text), style));
         }
-        out.push_str(&note(&Note::new("result", conclusion.as_str()), style));
-    }
+    };
     for section in page.sections.iter().filter(|section| !section.blocks.is_empty()) {
-        if !out.is_empty() {
-            out.push('\n');
+        if section.id != MACHINE {
+            conclude(&mut out);
         }
+        begin_part(&mut out);
         out.push_str(&self::section(section, style));
     }
+    conclude(&mut out);
     out
+}
+
+/// Separates the next part of a page by an empty line.
+fn begin_part(out: &mut String) {
+    if !out.is_empty() {
+        out.push('\n');
+    }
 }
 
 /// Renders a section as text.

@@ -56,9 +56,9 @@ fn ladder(of: &[CurvesFigure<'_>]) -> Option<String> {
     let kernel = curves.kinds.first()?;
     let parts = by_level(&curves.curve(kernel));
     let threads = of.first()?.1.threads.unwrap_or(1);
-    let subject = number_of(threads, "thread");
+    let who = number_of(threads, "thread");
     let does = verb(threads, "sustain");
-    (!parts.is_empty()).then(|| format!("{subject} {does} {} ({kernel})", joined(&parts)))
+    (!parts.is_empty()).then(|| format!("{who} {does} {} ({kernel})", joined(&parts)))
 }
 
 fn latency(of: &[CurvesFigure<'_>]) -> Option<String> {

@@ -12,7 +12,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let all = rows(record);
     let mut shown: Vec<&Row<'_>> =
         all.iter().filter(|row| row.m.unit == Unit::BytesPerSecond).collect();
-    // Figures of other programs are the subject only of their own records.
+    // Figures of other programs are named only in their own records.
     if shown.iter().any(|row| row.m.category == Category::Variant) {
         shown.retain(|row| row.m.category == Category::Variant);
     }

@@ -24,7 +24,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     if shown.iter().any(|figure| figure.config.ranks.is_some()) {
         return pairs(&shown);
     }
-    // The transport without an MPI is the subject only of a run without an MPI.
+    // The transport without an MPI is named only in a run without an MPI.
     if shown.iter().any(|figure| !figure.is_own()) {
         shown.retain(|figure| !figure.is_own());
     }
@@ -33,14 +33,14 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let words = lines.iter().take(LINES).filter_map(|((library, between), figures)| {
         let between = between.filter(|_| several).map(|_| format!(" ({})", distance(*between)));
         let does = line(figures)?;
-        Some(format!("{}{} {does}", subject(library), between.unwrap_or_default()))
+        Some(format!("{}{} {does}", name_of(library), between.unwrap_or_default()))
     });
     let words: Vec<String> = words.collect();
     (!words.is_empty()).then(|| capital(&words.join("; ")))
 }
 
-/// Returns the subject for a library; runs without an MPI have the name of the transport.
-fn subject(library: &str) -> String {
+/// Returns the name of a library in a sentence; runs without an MPI have the name of the transport.
+fn name_of(library: &str) -> String {
     match library.strip_prefix("no MPI, ") {
         Some(transport) => format!("the transport {transport} without MPI"),
         None => library.to_owned(),

@@ -51,11 +51,11 @@ fn rate(record: &Record) -> Option<String> {
             parts.push(format!("{name} {value}"));
             continue;
         }
-        let (subject, count) = workers(config);
+        let (who, count) = workers(config);
         let by = program.as_ref().map(|name| format!(" with {name}")).unwrap_or_default();
         let bar = Bar::of("", "", m, stream::reach(record, m), &record.machine);
         let share = of_limit(bar.as_ref());
-        parts.push(format!("{subject} {} {value} of {of}{by}{share}", verb(count, "sustain")));
+        parts.push(format!("{who} {} {value} of {of}{by}{share}", verb(count, "sustain")));
     }
     parts.truncate(1 + OTHERS);
     (!parts.is_empty()).then(|| parts.join("; "))
