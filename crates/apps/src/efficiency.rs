@@ -6,7 +6,7 @@ use nodegauge_measure::record::Measurement;
 
 /// Rate of a number of workers.
 pub(crate) struct WorkersRate<'a> {
-    /// What distinguishes the workers except for their number, e.g. `policy 3`.
+    /// Kind of the workers: everything but their number, e.g. `ranks, policy 3`.
     pub kind: String,
     /// Number of workers.
     pub count: u64,
@@ -26,15 +26,8 @@ pub(crate) fn picture(rates: &[WorkersRate<'_>]) -> Option<Picture> {
     let base = usable().filter(|one| one.count == fewest).filter_map(each).reduce(f64::max)?;
     let mut series: Vec<ChartSeries> = Vec::new();
     for one in usable() {
-        let known = series.iter().position(|series| series.name == one.kind);
-        let at = known.unwrap_or(series.len());
-        if known.is_none() {
-            let name = one.kind.clone();
-            series.push(ChartSeries { mark: '*', name, ..ChartSeries::default() });
-        }
         let dot = (one.count as f64, each(one)? / base);
-        series[at].dots.push(dot);
-        series[at].doubt(dot, one.rate);
+        ChartSeries::of_name(&mut series, one.kind.clone()).push(dot, one.rate);
     }
     for one in &mut series {
         one.dots.sort_by(|a, b| a.0.total_cmp(&b.0));

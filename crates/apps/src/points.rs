@@ -34,9 +34,7 @@ fn of_iccg(record: &Record) -> Vec<RooflinePoint> {
     let all: Vec<(&Measurement, IccgConfig)> =
         own(record, iccg::TEST).map(|m| (m, m.read_config())).collect();
     let rates = all.iter().filter(|(m, _)| m.name == "rate");
-    let Some((_, best)) =
-        rates.max_by(|a, b| a.0.value.unwrap_or(0.0).total_cmp(&b.0.value.unwrap_or(0.0)))
-    else {
+    let Some((_, best)) = rates.max_by(|(a, _), (b, _)| a.by_value(b)) else {
         return Vec::new();
     };
     if best.times_llc.is_some_and(|times| times < TIMES_LLC) {
@@ -85,10 +83,7 @@ fn of_hpcg(record: &Record) -> Vec<RooflinePoint> {
 fn of_trapezoid(record: &Record) -> Vec<RooflinePoint> {
     let rates = own(record, trapezoid::TEST).filter(|m| m.name == "rate");
     let rates = rates.map(|m| (m, m.read_config::<TrapezoidConfig>()));
-    let best = rates.max_by(|(a, of_a), (b, of_b)| {
-        let by_rate = || a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0));
-        of_a.n.cmp(&of_b.n).then_with(by_rate)
-    });
+    let best = rates.max_by(|(a, of_a), (b, of_b)| of_a.n.cmp(&of_b.n).then_with(|| a.by_value(b)));
     let point = |(m, config): (&Measurement, TrapezoidConfig)| {
         let (n, threads) = (config.n?, config.on.threads?);
         let basis = format!(

@@ -197,13 +197,11 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         };
         let mut best_of: Vec<&Measurement> = Vec::new();
         for (_, of) in grouped(ratings.iter().copied(), |m| by(m)) {
-            let best = of
-                .into_iter()
-                .max_by(|a, b| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)));
+            let best = of.into_iter().max_by(|a, b| a.by_value(b));
             best_of.extend(best);
         }
-        let (name, n) = name_of(best_of.first().unwrap_or(first));
         let lead = best_of.first().unwrap_or(first);
+        let (name, n) = name_of(lead);
         let share = of_peak(lead).unwrap_or_default();
         let others = best_of.iter().skip(1).take(OTHERS);
         let others: String = others
@@ -281,15 +279,7 @@ fn searched(config: &RatingConfig) -> Option<Picture> {
     for step in search {
         let name = format!("N {}", step.n);
         let dot = (step.nb as f64, step.rate.0);
-        match series.iter_mut().find(|series| series.name == name) {
-            Some(series) => series.dots.push(dot),
-            None => series.push(ChartSeries {
-                mark: '*',
-                name,
-                dots: vec![dot],
-                ..ChartSeries::default()
-            }),
-        }
+        ChartSeries::of_name(&mut series, name).dots.push(dot);
     }
     series.iter_mut().for_each(|one| one.dots.sort_by(|a, b| a.0.total_cmp(&b.0)));
     if series.iter().all(|one| one.dots.len() < 2) {

@@ -243,7 +243,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     };
     let usable: Vec<&Row<'_>> = rows.iter().filter(|row| words(row).is_some()).collect();
     let better = |a: &&&Row<'_>, b: &&&Row<'_>| {
-        let order = a.figure.value.unwrap_or(0.0).total_cmp(&b.figure.value.unwrap_or(0.0));
+        let order = a.figure.by_value(b.figure);
         if a.figure.unit.better() == Better::Lower { order.reverse() } else { order }
     };
     let best = usable.iter().max_by(better)?;

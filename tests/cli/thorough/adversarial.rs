@@ -136,6 +136,20 @@ const NO_EXECUTION: [(&str, &str); 2] = [("noexec", "/tmp"), ("noexec", "/dev/sh
 const IN_MEMORY: &str =
     "\"/tmp\" and /dev/shm are mounted with noexec; compiled programs are executed in memory";
 
+/// A short run of STREAM that prints its record.
+const SHORT: [&str; 10] = [
+    "stream",
+    "--samples",
+    "1",
+    "--size",
+    "1000000",
+    "--dimms",
+    "1024x20000",
+    "--no-save",
+    "--json",
+    "-",
+];
+
 /// Returns true if figures of an engine are in a record.
 fn has_engine(record: &Value, engine: &str) -> bool {
     measurements(record).iter().any(|m| m["config"]["engine"] == engine && m["value"].is_number())
@@ -147,9 +161,7 @@ fn compiled_programs_are_where_execution_is_permitted() {
     if !harness.has(Part::Compilers, "gcc") {
         return;
     }
-    let common = ["stream", "--samples", "1", "--size", "1000000", "--dimms", "1024x20000"];
-    let common = [&common[..], &["--no-save", "--json", "-"]].concat();
-    let compiled = [&common[..], &["--compiler", "gcc"]].concat();
+    let compiled = [&SHORT[..], &["--compiler", "gcc"]].concat();
     let elsewhere = [("tmpfs:noexec", "/tmp"), ("tmpfs:exec", "/dev/shm")];
     let Some(outcome) = harness.run_where(&elsewhere, &compiled) else { return };
     let record = outcome.exits(0).json();
@@ -170,9 +182,7 @@ fn compiled_programs_are_executed_in_memory_where_no_folder_permits_it() {
     if !harness.has(Part::Compilers, "gcc") {
         return;
     }
-    let common = ["stream", "--samples", "1", "--size", "1000000", "--dimms", "1024x20000"];
-    let common = [&common[..], &["--no-save", "--json", "-"]].concat();
-    let compiled = [&common[..], &["--compiler", "gcc"]].concat();
+    let compiled = [&SHORT[..], &["--compiler", "gcc"]].concat();
     let Some(outcome) = harness.run_where(&NO_EXECUTION, &compiled) else { return };
     let record = outcome.exits(0).json();
     assert!(has_engine(&record, "compiled"), "{record:#}");
@@ -180,7 +190,7 @@ fn compiled_programs_are_executed_in_memory_where_no_folder_permits_it() {
 
     // A whole program.
     harness.write("stream.c", crate::standard::program("", crate::standard::PASSED));
-    let standard = [&common[..], &["--threads", "1", "--standard", "stream.c"]].concat();
+    let standard = [&SHORT[..], &["--threads", "1", "--standard", "stream.c"]].concat();
     let of_standard = harness.run_where(&NO_EXECUTION, &standard).unwrap().exits(0).json();
     assert!(has_engine(&of_standard, "stream.c"), "{of_standard:#}");
     assert!(

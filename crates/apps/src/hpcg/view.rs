@@ -135,7 +135,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
     let ratings = own.filter(|m| m.name == "rating" && quoted(m).is_some());
-    let m = ratings.max_by(|a, b| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)))?;
+    let m = ratings.max_by(|a, b| a.by_value(b))?;
     let config: HpcgConfig = m.read_config();
     let program = config.engine.as_deref().filter(|engine| *engine != "native");
     let program = program.map(|name| format!(" by {name}")).unwrap_or_default();

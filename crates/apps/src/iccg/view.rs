@@ -82,9 +82,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
     let times = own.filter(|m| m.name == "time_to_solution" && quoted(m).is_some());
     let all: Vec<IccgFigure<'_>> = times.map(|m| (m, m.read_config())).collect();
-    let shortest = all
-        .iter()
-        .min_by(|(a, _), (b, _)| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)));
+    let shortest = all.iter().min_by(|(a, _), (b, _)| a.by_value(b));
     let (m, config) = shortest?;
     let which = if all.len() > 1 { "The fastest solution" } else { "The solution" };
     let iterations = config.iterations.map(|n| format!(" in {}", counted(n as usize, "iteration")));
@@ -194,14 +192,9 @@ fn picture(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
         let name = others.collect::<Vec<_>>().join(", ");
         let name = if name.is_empty() { "rate".to_owned() } else { name };
         let count = coordinate(config, axis).and_then(|count| count.parse().ok());
-        let known = series.iter().position(|series| series.name == name);
-        let at = known.unwrap_or(series.len());
-        if known.is_none() {
-            series.push(ChartSeries { mark: '*', name, ..ChartSeries::default() });
-        }
+        let curve = ChartSeries::of_name(&mut series, name);
         if let Some(dot) = count.zip(rate.value) {
-            series[at].dots.push(dot);
-            series[at].doubt(dot, rate);
+            curve.push(dot, rate);
         }
     }
     for one in &mut series {

@@ -111,8 +111,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         all.iter().filter(move |(m, config)| m.name == name && config.n == Some(longest))
     };
     let usable = of_longest("rate").filter(|(m, _)| quoted(m).is_some());
-    let (m, config) = usable
-        .max_by(|(a, _), (b, _)| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)))?;
+    let (m, config) = usable.max_by(|(a, _), (b, _)| a.by_value(b))?;
     let efficiency = of_longest("efficiency").find(|(_, of)| of.on == config.on);
     let efficiency = efficiency.and_then(|(ratio, of)| {
         let share = Fraction(ratio.value?).in_whole_percent();

@@ -87,8 +87,7 @@ fn loaded(of: &[CurvesFigure<'_>]) -> Option<String> {
 
 fn mix(of: &[CurvesFigure<'_>]) -> Option<String> {
     let usable_mixes = of.iter().filter(|figure| usable(figure).is_some());
-    let (m, config) = usable_mixes
-        .max_by(|(a, _), (b, _)| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)))?;
+    let (m, config) = usable_mixes.max_by(|(a, _), (b, _)| a.by_value(b))?;
     let lines = |count: Option<u64>, noun: &str| {
         let count = count?;
         Some(format!("{} {noun}", number_of(count, "line").to_lowercase()))

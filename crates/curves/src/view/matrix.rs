@@ -1,9 +1,8 @@
 //! Views of matrices: between NUMA nodes, and between CPUs.
 
 use super::{CurvesFigure, evidence, memory_latency, time, value};
-use nodegauge_gauge::view::sentence::{capital, doubted, joined};
+use nodegauge_gauge::view::sentence::{capital, joined, range_of};
 use nodegauge_gauge::view::{Block, Picture, Section, Table, TableCell};
-use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, Unit, stats};
 use nodegauge_placement::Distance;
 use std::collections::BTreeSet;
@@ -85,24 +84,12 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
 /// Returns the sentence on the nodes, or on the CPUs if there is one node: local and remote memory, or the range of the
 /// core-to-core latency.
 pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
-    let ends = |figures: &[&CurvesFigure<'_>]| {
-        let (least, most) = figures
-            .iter()
-            .filter(|(m, _)| m.validity.status != Status::Invalid)
-            .filter_map(|(m, _)| m.value)
-            .fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), x| (low.min(x), high.max(x)));
-        let unit = figures.first()?.0.unit;
-        let suspect = figures.iter().any(|(m, _)| m.validity.status == Status::Suspect);
-        let [low, high] = [least, most].map(|value| unit.in_words(value));
-        let words = if low == high { low } else { format!("{low} to {high}") };
-        (most > 0.0).then(|| doubted(&words, suspect))
-    };
     let select = |kind: &str, unit: Unit, local: bool| -> Option<String> {
         let is = |figure: &&CurvesFigure<'_>| {
             let of_kind = pair(figure).filter(|pair| pair.0 == kind);
             figure.0.unit == unit && of_kind.is_some_and(|(_, from, to)| (from == to) == local)
         };
-        ends(&of.iter().filter(is).collect::<Vec<_>>())
+        range_of(of.iter().filter(is).map(|(m, _)| *m))
     };
     let of_memory = |local: bool| {
         let parts = [Unit::BytesPerSecond, Unit::Seconds].map(|unit| select("n", unit, local));

@@ -6,7 +6,7 @@ use crate::{links, peaks, stream};
 use nodegauge_gauge::view::sentence::{joined, quoted};
 use nodegauge_measure::Unit;
 use nodegauge_measure::figure_names::stream::TRIAD;
-use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::record::Record;
 
 /// Returns the sentence on the first device: Triad, the peak, and the copies.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
@@ -28,9 +28,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let best = |name: &str| {
         let of = copies.iter().filter(|(m, _)| m.name == name && m.unit == Unit::BytesPerSecond);
         let usable = of.map(|(m, _)| *m).filter(|m| quoted(m).is_some());
-        usable.max_by(|a: &&Measurement, b: &&Measurement| {
-            a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0))
-        })
+        usable.max_by(|a, b| a.by_value(b))
     };
     let received = best(links::TO_DEVICE).and_then(quoted);
     let sent = best(links::TO_HOST).and_then(quoted);

@@ -30,8 +30,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
             .filter_map(|done| Some(format!("{done} at up to {}", best(&group, done)?)))
             .collect();
         let other = group.iter().filter(|_| rates.is_empty());
-        let other =
-            other.max_by(|a, b| a.m.value.unwrap_or(0.0).total_cmp(&b.m.value.unwrap_or(0.0)));
+        let other = other.max_by(|a, b| a.m.by_value(b.m));
         if let Some((row, rate)) = other.and_then(|row| Some((row, quoted(row.m)?))) {
             let name = row.m.name.replace('_', " ");
             parts.push(format!("accessed ({name}) at up to {rate}{}", through(mode)));
@@ -50,8 +49,7 @@ fn best(rows: &[&Row<'_>], done: &str) -> Option<String> {
     let word = if done == "read" { "read" } else { "write" };
     let of: Vec<&&Row<'_>> = rows.iter().filter(|row| row.m.name.ends_with(word)).collect();
     let usable = of.iter().filter(|row| quoted(row.m).is_some());
-    let row =
-        usable.max_by(|a, b| a.m.value.unwrap_or(0.0).total_cmp(&b.m.value.unwrap_or(0.0)))?;
+    let row = usable.max_by(|a, b| a.m.by_value(b.m))?;
     quoted(row.m)
 }
 

@@ -181,6 +181,22 @@ pub struct ChartSeries {
 }
 
 impl ChartSeries {
+    /// Returns the series of a name, which is appended if there is none.
+    pub fn of_name(all: &mut Vec<Self>, name: String) -> &mut Self {
+        let known = all.iter().position(|series| series.name == name);
+        let at = known.unwrap_or(all.len());
+        if known.is_none() {
+            all.push(Self { mark: '*', name, ..Self::default() });
+        }
+        &mut all[at]
+    }
+
+    /// Appends the dot of a figure, which is marked if the figure is suspect or invalid.
+    pub fn push(&mut self, dot: (f64, f64), m: &Measurement) {
+        self.dots.push(dot);
+        self.doubt(dot, m);
+    }
+
     /// Marks the dot of a figure if the figure is suspect or invalid.
     pub fn doubt(&mut self, (x, y): (f64, f64), m: &Measurement) {
         if m.validity.status != Status::Valid {

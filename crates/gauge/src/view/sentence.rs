@@ -25,6 +25,18 @@ pub fn doubted(text: &str, is_suspect: bool) -> String {
     if is_suspect { format!("{text} ({})", Status::Suspect.name()) } else { text.to_owned() }
 }
 
+/// Returns the range of the values of figures of one unit: `40.1 ns to 52.0 ns`, marked if one of them is suspect.
+/// Invalid figures are left out. Returns `None` if no value is above zero.
+pub fn range_of<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Option<String> {
+    let is_usable = |m: &&Measurement| m.validity.status != Status::Invalid && m.value.is_some();
+    let usable: Vec<&Measurement> = figures.into_iter().filter(is_usable).collect();
+    let least = usable.iter().min_by(|a, b| a.by_value(b))?;
+    let most = usable.iter().max_by(|a, b| a.by_value(b)).filter(|m| m.value > Some(0.0))?;
+    let [low, high] = [least, most].map(|m| m.in_words());
+    let words = if low == high { low } else { format!("{low} to {high}") };
+    Some(doubted(&words, usable.iter().any(|m| m.validity.status == Status::Suspect)))
+}
+
 /// Returns the share of the limit that a figure reaches, for the end of a sentence: `, 97 % of 42.1 GB/s (fastest loop of
 /// this run: copy)`. The text is empty if no limit is known.
 pub fn of_limit(bar: Option<&Bar>) -> String {

@@ -10,6 +10,7 @@ use crate::unit::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::cmp::Ordering;
 
 /// Category of a figure, after the naming rules of the STREAM licence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -262,6 +263,11 @@ impl Quoted {
 /// A figure is built with [`Measurement::new`] and the setters. [`Measurement::judged`] must be the last setter,
 /// because it removes the value of an invalid figure.
 impl Measurement {
+    /// Compares the values of two figures of one unit; a figure without value counts as zero.
+    pub fn by_value(&self, other: &Self) -> Ordering {
+        self.value.unwrap_or(0.0).total_cmp(&other.value.unwrap_or(0.0))
+    }
+
     /// Returns a figure without value, of category `Variant`.
     pub fn new(gauge: &str, test: &str, name: impl Into<String>, unit: Unit) -> Self {
         Self {

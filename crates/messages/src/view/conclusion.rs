@@ -3,10 +3,11 @@
 use super::{SMALL, ShownFigure, distance};
 use crate::GAUGE;
 use crate::pattern::Pattern;
-use nodegauge_gauge::view::sentence::{capital, doubted, quoted};
+use nodegauge_gauge::view::sentence::{capital, quoted, range_of};
 use nodegauge_gauge::view::{distinct, grouped};
-use nodegauge_measure::Bytes;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Record, Status};
+use nodegauge_measure::{Bytes, Unit};
 
 /// Maximum number of libraries and distances in the sentence.
 const LINES: usize = 3;
@@ -52,9 +53,8 @@ fn name_of(library: &str) -> String {
 fn lead<'a>(figures: &[&'a ShownFigure<'a>], pattern: Pattern) -> Option<&'a ShownFigure<'a>> {
     let of = figures.iter().copied().filter(|figure| figure.pattern == Some(pattern));
     if pattern.is_rate() {
-        let is_bytes = of.filter(|figure| figure.m.unit == nodegauge_measure::Unit::BytesPerSecond);
-        return is_bytes
-            .max_by(|a, b| a.m.value.unwrap_or(0.0).total_cmp(&b.m.value.unwrap_or(0.0)));
+        let is_bytes = of.filter(|figure| figure.m.unit == Unit::BytesPerSecond);
+        return is_bytes.max_by(|a, b| a.m.by_value(b.m));
     }
     let sized = of.filter(|figure| {
         pattern.is_sizeless() || figure.config.message_bytes.is_some_and(|bytes| bytes >= SMALL)
@@ -99,18 +99,13 @@ fn pairs(shown: &[&ShownFigure<'_>]) -> Option<String> {
         (figure.library(), figure.m.name.clone(), figure.config.message_bytes, figure.m.unit)
     };
     let of: Vec<&&ShownFigure<'_>> = shown.iter().filter(|one| key(one) == key(first)).collect();
-    let values = of.iter().filter_map(|figure| figure.m.value);
-    let (least, most) =
-        values.fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), x| (low.min(x), high.max(x)));
-    let suspect = of.iter().any(|figure| figure.m.validity.status == Status::Suspect);
-    let [low, high] = [least, most].map(|value| first.m.unit.in_words(value));
-    let range = if low == high { low } else { format!("{low} to {high}") };
+    let range = range_of(of.iter().map(|figure| figure.m))?;
     let size = Bytes(first.config.message_bytes?);
     Some(capital(&format!(
         "{} of {size} is {} over {}, by {}",
         first.m.name,
-        doubted(&range, suspect),
-        nodegauge_measure::quantity::counted(of.len(), "pair"),
+        range,
+        counted(of.len(), "pair"),
         first.library()
     )))
 }

@@ -121,8 +121,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     let times = factor(whole, config).text;
     let times = doubted(times.trim_start_matches("x "), whole.validity.status == Status::Suspect);
     let steps = figures.iter().filter(|(m, _)| m.name != WHOLE && m.name != MEMCPY);
-    let largest =
-        steps.max_by(|(a, _), (b, _)| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)));
+    let largest = steps.max_by(|(a, _), (b, _)| a.by_value(b));
     let largest = largest.filter(|(m, step)| {
         m.value.is_some_and(|value| value > 1.0) && (ends(step).is_none() || is_significant(step))
     });

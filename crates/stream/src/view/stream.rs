@@ -115,8 +115,7 @@ pub(crate) fn reach(record: &Record, of: &Measurement) -> Option<Reach> {
                 == (config.threads, config.array_bytes, config.sweep.clone())
     };
     let fastest = record.measurements.iter().filter(same).filter(|m| m.value.is_some());
-    let fastest =
-        fastest.max_by(|a, b| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)))?;
+    let fastest = fastest.max_by(|a, b| a.by_value(b))?;
     if fastest.value <= of.value {
         return None;
     }

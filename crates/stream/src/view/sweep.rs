@@ -236,16 +236,11 @@ fn picture(cells: &[&[StreamFigure<'_>]], charted: usize) -> Option<Picture> {
             name if name.is_empty() => m.name.clone(),
             name => name,
         };
-        let known = series.iter().position(|series| series.name == name);
-        let at = known.unwrap_or(series.len());
-        if known.is_none() {
-            series.push(ChartSeries { mark: '*', name, ..ChartSeries::default() });
-        }
+        let curve = ChartSeries::of_name(&mut series, name);
         if let (Some(dot), Some((of_cell, _))) =
             (number(cell, axis).zip(median(cell)), cell.get(charted))
         {
-            series[at].dots.push(dot);
-            series[at].doubt(dot, of_cell);
+            curve.push(dot, of_cell);
         }
     }
     let mut marks = Vec::new();

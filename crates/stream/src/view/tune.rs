@@ -20,7 +20,7 @@ pub(crate) fn section(record: &Record) -> Section {
     let of_stage = |stage: &str| {
         let of_stage = |(_, config): &&(_, TuneConfig)| config.stage.as_deref() == Some(stage);
         let mut entries: Vec<&(&Measurement, TuneConfig)> = all.iter().filter(of_stage).collect();
-        entries.sort_by(|(x, _), (y, _)| y.value.unwrap_or(0.0).total_cmp(&x.value.unwrap_or(0.0)));
+        entries.sort_by(|(x, _), (y, _)| y.by_value(x));
         entries
     };
     let first = of_stage("placements");
@@ -62,8 +62,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     let all: Vec<(&Measurement, TuneConfig)> = own.map(|m| (m, m.read_config())).collect();
     let finalists = all.iter().filter(|(_, config)| config.stage.as_deref() == Some("final"));
     let finalist = finalists.filter(|(m, _)| m.value.is_some());
-    let (best, _) = finalist
-        .max_by(|(a, _), (b, _)| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)))?;
+    let (best, _) = finalist.max_by(|(a, _), (b, _)| a.by_value(b))?;
     let tried = all.iter().filter(|(_, config)| config.stage.as_deref() == Some("placements"));
     let value = quoted(best)?;
     let count = tried.count();
