@@ -1,5 +1,5 @@
 # make run: install required packages, build, and measure this node.   make test: run the tests.
-.PHONY: run build test test-all check bench gallery install release deb rpm wheel archive packages check-release test-oldest release-arm deny book clean
+.PHONY: run build build-tests test test-all check bench gallery install release deb rpm wheel archive packages check-release test-oldest release-arm deny book clean
 
 run: build
 	@./target/release/nodegauge run $(ARGS)
@@ -8,18 +8,23 @@ build:
 	@./scripts/setup run
 	@cargo build --release --locked --package nodegauge
 
-# Every gauge and mode, the golden pages, the contract, real MPIs, a browser, and two virtual machines. A test of the
-# second tier has `thorough::` in its path.
-test:
+build-tests:
 	@./scripts/setup run test
-	cargo test --workspace --locked --no-fail-fast -- --skip thorough::
-	cargo test --workspace --test machines --locked -- two t2k
+	cargo test --workspace --locked --no-run
+	cargo test --workspace --test machines --locked --no-run
 
-# The tests above, then faults, kills, clusters of Slurm, stand-ins, reference programs, and more virtual machines. Tests
-# of the second tier mostly wait, so there are more of them at a time than CPUs.
+# Every gauge and mode, the golden pages, the contract, real MPIs, a browser, and meanwhile two virtual machines, which
+# use one CPU each. A test of the second tier has `thorough::` in its path.
+MACHINES = nice -n 5 cargo test --workspace --test machines --locked --
+test: build-tests
+	./scripts/beside "$(MACHINES) two t2k" \
+		cargo test --workspace --locked --no-fail-fast -- --skip thorough::
+
+# The tests above, then faults, kills, clusters of Slurm, stand-ins, reference programs, and meanwhile more virtual
+# machines. Tests of the second tier mostly wait, so there are more of them at a time than CPUs.
 test-all: test
-	cargo test --workspace --test cli --locked -- --test-threads=$$((2 * $$(nproc))) thorough::
-	cargo test --workspace --test machines --locked -- --skip two --skip t2k
+	./scripts/beside "$(MACHINES) --skip two --skip t2k" \
+		cargo test --workspace --test cli --locked -- --test-threads=$$((2 * $$(nproc))) thorough::
 
 # Checks of continuous integration in addition to the tests.
 check:

@@ -95,24 +95,6 @@ fn copies_go_both_ways_from_both_kinds_of_memory_and_arrive() {
     page.says("1 MiB").says("both ways").says("copies between devices");
 }
 
-#[test]
-fn chains_of_multiply_adds_leave_what_they_must() {
-    let harness = Harness::new();
-    if !has_opencl(&harness) {
-        return;
-    }
-    let record = device(&harness, &["peaks", "--samples", "2"]);
-    let all = measurements(&record);
-    let elements: Vec<&str> =
-        all.iter().map(|m| m["config"]["element"].as_str().unwrap()).collect();
-    assert_eq!(elements, ["f64", "f32"]);
-    assert!(
-        all.iter().all(|m| m["name"] == "fma" && m["config"]["worst_error"] == 0.0),
-        "{all:#?}"
-    );
-    harness.run(&["history", "show", "latest"]).exits(0).says("GFLOP/s").says("chains of");
-}
-
 /// Runs `device stream` with a faulty library; `None` without OpenCL or a compiler.
 fn with(fault: &str, args: &[&str]) -> Option<(Harness, Outcome)> {
     let harness = Harness::new();
@@ -154,6 +136,24 @@ fn what_is_not_there_is_told_with_what_there_is() {
 /// Tests of the second tier.
 mod thorough {
     use super::*;
+
+    #[test]
+    fn chains_of_multiply_adds_leave_what_they_must() {
+        let harness = Harness::new();
+        if !has_opencl(&harness) {
+            return;
+        }
+        let record = device(&harness, &["peaks", "--samples", "2"]);
+        let all = measurements(&record);
+        let elements: Vec<&str> =
+            all.iter().map(|m| m["config"]["element"].as_str().unwrap()).collect();
+        assert_eq!(elements, ["f64", "f32"]);
+        assert!(
+            all.iter().all(|m| m["name"] == "fma" && m["config"]["worst_error"] == 0.0),
+            "{all:#?}"
+        );
+        harness.run(&["history", "show", "latest"]).exits(0).says("GFLOP/s").says("chains of");
+    }
 
     #[test]
     fn a_driver_that_is_not_installed_is_a_line_with_what_to_install() {

@@ -135,26 +135,31 @@ fn all_compilers_are_c_compilers() {
     outcome.complains("--compiler all means C compilers, but the source is Fortran");
 }
 
-#[test]
-fn the_mpi_source_in_fortran_is_linked_with_its_clock() {
-    let harness = Harness::new();
-    harness.write("mysecond.c", CLOCK);
-    let source = harness.write("stream_mpi.f", MPI_PROGRAM);
-    for which in installed(&harness) {
-        let compiler = which.mpicc.replace("mpicc", "mpif90");
-        if !harness.has(Part::Mpi, &compiler) {
-            continue;
-        }
-        let line = format!("{compiler} -O1");
-        let run = ["stream", "--standard", &source, "--compiler", &line, "--ranks", "2"];
-        let placement = ["--policy", "3", "--rank-map", "cyclic", "--samples", "2"];
-        let out = ["--dimms", "1024x20000", "--no-save", "--json", "-"];
-        let record = harness.run(&[&run[..], &placement, &out].concat()).exits(0).json();
-        assert_eq!(measurements(&record).len(), 4, "{}", which.name);
-        for m in measurements(&record) {
-            assert_eq!((&m["category"], m["value"].as_f64()), (&"standard".into(), Some(10e9)));
-            assert_eq!(m["config"]["engine"], "stream_mpi.f");
-            assert_eq!(m["config"]["array_elements"], 4_000_000);
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
+
+    #[test]
+    fn the_mpi_source_in_fortran_is_linked_with_its_clock() {
+        let harness = Harness::new();
+        harness.write("mysecond.c", CLOCK);
+        let source = harness.write("stream_mpi.f", MPI_PROGRAM);
+        for which in installed(&harness) {
+            let compiler = which.mpicc.replace("mpicc", "mpif90");
+            if !harness.has(Part::Mpi, &compiler) {
+                continue;
+            }
+            let line = format!("{compiler} -O1");
+            let run = ["stream", "--standard", &source, "--compiler", &line, "--ranks", "2"];
+            let placement = ["--policy", "3", "--rank-map", "cyclic", "--samples", "2"];
+            let out = ["--dimms", "1024x20000", "--no-save", "--json", "-"];
+            let record = harness.run(&[&run[..], &placement, &out].concat()).exits(0).json();
+            assert_eq!(measurements(&record).len(), 4, "{}", which.name);
+            for m in measurements(&record) {
+                assert_eq!((&m["category"], m["value"].as_f64()), (&"standard".into(), Some(10e9)));
+                assert_eq!(m["config"]["engine"], "stream_mpi.f");
+                assert_eq!(m["config"]["array_elements"], 4_000_000);
+            }
         }
     }
 }

@@ -42,17 +42,6 @@ fn a_rating_has_its_residual_its_peaks_and_its_formulas() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_residual_and_another_does_not() {
-    let harness = Harness::new();
-    let residual = |seed: &str| {
-        let record = record(&harness, &[&SMALL[..], &["--threads", "1", "--seed", seed]].concat());
-        named(&record, "rating")[0]["config"]["residual"]["norm_x"].as_f64().unwrap()
-    };
-    assert_eq!(residual("7"), residual("7"));
-    assert!((residual("7") - residual("8")).abs() > 0.0);
-}
-
-#[test]
 fn a_plan_shows_its_formulas_and_measures_nothing() {
     let harness = Harness::new();
     let plan = harness.run(&["hpl", "--plan", "--full"]).exits(0);
@@ -137,24 +126,6 @@ fn a_size_that_does_not_fit_is_refused_with_one_that_does() {
 }
 
 #[test]
-fn other_commands_know_its_figures() {
-    let harness = Harness::new();
-    harness
-        .run(
-            &[
-                &["hpl", "--accept-suspect", "--expect", "rating>=1FLOP/s", "--csv", "a.csv"],
-                &SMALL[..],
-            ]
-            .concat(),
-        )
-        .exits(0);
-    let csv = std::fs::read_to_string(harness.path("a.csv")).unwrap();
-    assert!(csv.contains("rating") && csv.contains("fma_peak"), "{csv}");
-    harness.run(&[&["hpl", "--expect", "rating>=1000000TFLOP/s"], &SMALL[..]].concat()).exits(1);
-    harness.run(&["compare", "latest~1", "latest"]).exits(0).says("rating");
-}
-
-#[test]
 fn a_control_group_limits_n() {
     let harness = Harness::new();
     let shown = control_group(&harness, 1 << 30, 0);
@@ -216,6 +187,38 @@ fn other_work_on_the_cpus_is_in_the_record() {
 /// Tests of the second tier.
 mod thorough {
     use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_residual_and_another_does_not() {
+        let harness = Harness::new();
+        let residual = |seed: &str| {
+            let record =
+                record(&harness, &[&SMALL[..], &["--threads", "1", "--seed", seed]].concat());
+            named(&record, "rating")[0]["config"]["residual"]["norm_x"].as_f64().unwrap()
+        };
+        assert_eq!(residual("7"), residual("7"));
+        assert!((residual("7") - residual("8")).abs() > 0.0);
+    }
+
+    #[test]
+    fn other_commands_know_its_figures() {
+        let harness = Harness::new();
+        harness
+            .run(
+                &[
+                    &["hpl", "--accept-suspect", "--expect", "rating>=1FLOP/s", "--csv", "a.csv"],
+                    &SMALL[..],
+                ]
+                .concat(),
+            )
+            .exits(0);
+        let csv = std::fs::read_to_string(harness.path("a.csv")).unwrap();
+        assert!(csv.contains("rating") && csv.contains("fma_peak"), "{csv}");
+        harness
+            .run(&[&["hpl", "--expect", "rating>=1000000TFLOP/s"], &SMALL[..]].concat())
+            .exits(1);
+        harness.run(&["compare", "latest~1", "latest"]).exits(0).says("rating");
+    }
 
     #[test]
     fn ctrl_c_ends_at_once_without_a_rating() {

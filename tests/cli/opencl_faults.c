@@ -38,8 +38,9 @@ static long fault(const char *name)
     DO(clReleaseCommandQueue) DO(clReleaseMemObject) DO(clCreateProgramWithSource)                 \
     DO(clGetProgramBuildInfo) DO(clReleaseProgram) DO(clCreateKernel) DO(clSetKernelArg)           \
     DO(clReleaseKernel) DO(clEnqueueReadBuffer) DO(clEnqueueWriteBuffer) DO(clEnqueueCopyBuffer)   \
-    DO(clEnqueueMigrateMemObjects) DO(clEnqueueMapBuffer) DO(clEnqueueUnmapMemObject)              \
-    DO(clEnqueueMarkerWithWaitList) DO(clFlush) DO(clGetEventProfilingInfo) DO(clReleaseEvent)
+    DO(clEnqueueFillBuffer) DO(clEnqueueMigrateMemObjects) DO(clEnqueueMapBuffer)                  \
+    DO(clEnqueueUnmapMemObject) DO(clEnqueueMarkerWithWaitList) DO(clFlush)                        \
+    DO(clGetEventProfilingInfo) DO(clReleaseEvent)
 #define HERE(name)                                                                                 \
     __attribute__((visibility("hidden"))) void *name##_there;                                      \
     __asm__(".text\n.globl " #name "\n.type " #name ", %function\n" #name ":\n" JUMP(name) "\n");

@@ -84,15 +84,6 @@ fn quiet_prints_what_is_asked_for_alone() {
 }
 
 #[test]
-fn standard_error_is_silent_in_pipes() {
-    let harness = Harness::new();
-    for args in [&["stream"][..], &["run"], &["explain"]] {
-        let fast = if args == ["run"] { &FAST[4..] } else { &FAST[..] };
-        harness.run(&[args, fast, &["--no-save"]].concat()).exits(0).quietly();
-    }
-}
-
-#[test]
 fn pipes_get_no_colour_unless_asked_for() {
     let harness = Harness::new();
     let plain = [("NO_COLOR", ""), ("CLICOLOR_FORCE", "")];
@@ -205,29 +196,6 @@ fn outputs_go_through_links_and_replace_none() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_written_and_stays() {
-    use std::os::unix::fs::FileTypeExt;
-    let harness = Harness::new();
-    let pipe = harness.arg("pipe");
-    assert!(harness.run_other(&["mkfifo", &pipe], &[]).code == Some(0));
-    for output in OUTPUTS {
-        let reader = std::thread::spawn({
-            let pipe = pipe.clone();
-            move || std::fs::read_to_string(pipe).unwrap()
-        });
-        harness.run(&[output, &[pipe.as_str()]].concat()).exits(0);
-        assert!(reader.join().unwrap().len() > 40, "{output:?}");
-        assert!(std::fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
-    }
-    let alone = harness.run(&["places", "--json", pipe.as_str()]).exits(3);
-    alone.complains(&format!("cannot write {pipe}: no program has read this pipe within 10 s"));
-    harness
-        .run(&["places", "--json", "/dev/full"])
-        .exits(3)
-        .complains("cannot write /dev/full: No space left on device");
-}
-
-#[test]
 fn a_budget_that_was_asked_for_and_cannot_be_kept_is_refused() {
     let harness = Harness::new();
     let clock = faults(&harness);
@@ -262,4 +230,41 @@ fn the_log_of_a_job_has_a_line_each_half_minute() {
     assert!(!log.contains(ESCAPE), "{log}");
     let quiet = harness.run_with(&hasty, &[&long[..], &["--quiet"]].concat()).exits(0);
     assert_eq!((quiet.stderr.as_str(), quiet.stdout.as_str()), ("", ""));
+}
+
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
+
+    #[test]
+    fn what_is_no_regular_file_is_written_and_stays() {
+        use std::os::unix::fs::FileTypeExt;
+        let harness = Harness::new();
+        let pipe = harness.arg("pipe");
+        assert!(harness.run_other(&["mkfifo", &pipe], &[]).code == Some(0));
+        for output in OUTPUTS {
+            let reader = std::thread::spawn({
+                let pipe = pipe.clone();
+                move || std::fs::read_to_string(pipe).unwrap()
+            });
+            harness.run(&[output, &[pipe.as_str()]].concat()).exits(0);
+            assert!(reader.join().unwrap().len() > 40, "{output:?}");
+            assert!(std::fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
+        }
+        let alone = harness.run(&["places", "--json", pipe.as_str()]).exits(3);
+        alone.complains(&format!("cannot write {pipe}: no program has read this pipe within 10 s"));
+        harness
+            .run(&["places", "--json", "/dev/full"])
+            .exits(3)
+            .complains("cannot write /dev/full: No space left on device");
+    }
+
+    #[test]
+    fn standard_error_is_silent_in_pipes() {
+        let harness = Harness::new();
+        for args in [&["stream"][..], &["run"], &["explain"]] {
+            let fast = if args == ["run"] { &FAST[4..] } else { &FAST[..] };
+            harness.run(&[args, fast, &["--no-save"]].concat()).exits(0).quietly();
+        }
+    }
 }

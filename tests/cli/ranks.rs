@@ -123,16 +123,6 @@ fn open_mpi_and_mpich_start_ranks() {
         assert!(texts(&record["notices"]).contains(&said.as_str()));
         let placed = &measurements(&record)[0]["config"]["places_asked"];
         assert_eq!(placed, &json!(format!("as placed by {launcher}")));
-        // One rank is a run like any other.
-        let alone = launched(&harness, &[mpirun, "-np", "1"], &variables, &[]).exits(0).json();
-        assert!(measurements(&alone)[0]["config"].get("processes").is_none());
-        // Open MPI gives ranks its own terminal and copies their output to that of mpirun.
-        let coloured = [&variables[..], &[("NO_COLOR", ""), ("TERM", "xterm")]].concat();
-        for ranks in ["1", "2"] {
-            let machine = [mpirun, "-np", ranks, crate::program::path(), "doctor"];
-            let coloured_outcome = harness.run_other(&machine, &coloured);
-            assert!(!coloured_outcome.stdout.contains('\x1b'), "{}", coloured_outcome.stdout);
-        }
         // An error is printed once, and all ranks end with its exit code.
         let refused = launched(&harness, &[mpirun, "-np", "2"], &variables, &["--ranks", "3"]);
         let message = format!("error: --ranks 3, but {launcher} has started 2\n");
@@ -224,6 +214,26 @@ fn tables_of_the_lecture() {
 /// Tests of the second tier.
 mod thorough {
     use super::*;
+
+    #[test]
+    fn one_rank_is_a_run_like_any_other_and_a_pipe_of_the_launcher_has_no_colour() {
+        let harness = Harness::new();
+        let variables = [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
+        for mpirun in ["mpirun.openmpi", "mpirun.mpich"] {
+            if !harness.has(Part::Mpi, mpirun) {
+                continue;
+            }
+            let alone = launched(&harness, &[mpirun, "-np", "1"], &variables, &[]).exits(0).json();
+            assert!(measurements(&alone)[0]["config"].get("processes").is_none());
+            // Open MPI gives ranks its own terminal and copies their output to that of mpirun.
+            let coloured = [&variables[..], &[("NO_COLOR", ""), ("TERM", "xterm")]].concat();
+            for ranks in ["1", "2"] {
+                let machine = [mpirun, "-np", ranks, crate::program::path(), "doctor"];
+                let coloured_outcome = harness.run_other(&machine, &coloured);
+                assert!(!coloured_outcome.stdout.contains('\x1b'), "{}", coloured_outcome.stdout);
+            }
+        }
+    }
 
     #[test]
     fn srun_starts_ranks() {

@@ -380,62 +380,6 @@ fn only_the_same_figure_of_an_earlier_run_stands_beside() {
     assert_eq!(other_cache, same - 1, "another cache mode");
 }
 
-/// Records that lack what pages usually show.
-#[test]
-fn poor_records_have_pages_without_empty_frames() {
-    let Some(mut browser) = browser(&[]) else { return };
-    let harness = Harness::new();
-    type Change = fn(&mut Value);
-    let cases: [(&str, &str, Change); 6] = [
-        ("no samples", "stream", |record| {
-            for m in record["measurements"].as_array_mut().unwrap() {
-                m["samples"] = json!([]);
-                m["disturbed"] = json!([]);
-                m["summary"] = Value::Null;
-            }
-        }),
-        ("one point", "memory-latency", |record| {
-            record["measurements"].as_array_mut().unwrap().truncate(1);
-        }),
-        ("all suspect", "run", |record| {
-            for m in record["measurements"].as_array_mut().unwrap() {
-                m["validity"] = json!({"status": "suspect", "reasons": ["the node was busy"]});
-            }
-        }),
-        ("nine decades", "memory-ladder", |record| {
-            for (i, m) in record["measurements"].as_array_mut().unwrap().iter_mut().enumerate() {
-                m["value"] = json!(10f64.powi(3 + (i % 10) as i32));
-            }
-        }),
-        ("no machine", "mpi", |of_mpi| {
-            of_mpi["machine"] = record("import-osu-latency")["machine"].clone();
-            of_mpi["machine"]["host"] = Value::Null;
-        }),
-        ("no values", "hpl", |record| {
-            for m in record["measurements"].as_array_mut().unwrap() {
-                m["value"] = Value::Null;
-                m["validity"] = json!({"status": "invalid", "reasons": ["the residual is wrong"]});
-            }
-        }),
-    ];
-    for (name, of, change) in cases {
-        let mut record = record(of);
-        change(&mut record);
-        let file = harness.write("poor.json", record.to_string());
-        let page = report(&harness, &file);
-        for width in WIDTHS {
-            browser.width(width);
-            browser.open(&page);
-            let pictures = browser.evaluate(PICTURES);
-            for picture in pictures.as_array().unwrap() {
-                assert!(picture["drawn"].as_u64() > Some(3), "{name}: {picture}");
-            }
-            assert_eq!(browser.evaluate(ILLEGIBLE), json!([]), "{name} at {width}");
-            assert_eq!(browser.complaints, [""; 0], "{name}");
-        }
-    }
-}
-
 #[test]
 fn what_cannot_be_reported_is_refused_and_nothing_is_lost() {
     let harness = Harness::new();
@@ -468,6 +412,64 @@ fn what_cannot_be_reported_is_refused_and_nothing_is_lost() {
 /// Tests of the second tier.
 mod thorough {
     use super::*;
+
+    /// Records that lack what pages usually show.
+    #[test]
+    fn poor_records_have_pages_without_empty_frames() {
+        let Some(mut browser) = browser(&[]) else { return };
+        let harness = Harness::new();
+        type Change = fn(&mut Value);
+        let cases: [(&str, &str, Change); 6] = [
+            ("no samples", "stream", |record| {
+                for m in record["measurements"].as_array_mut().unwrap() {
+                    m["samples"] = json!([]);
+                    m["disturbed"] = json!([]);
+                    m["summary"] = Value::Null;
+                }
+            }),
+            ("one point", "memory-latency", |record| {
+                record["measurements"].as_array_mut().unwrap().truncate(1);
+            }),
+            ("all suspect", "run", |record| {
+                for m in record["measurements"].as_array_mut().unwrap() {
+                    m["validity"] = json!({"status": "suspect", "reasons": ["the node was busy"]});
+                }
+            }),
+            ("nine decades", "memory-ladder", |record| {
+                for (i, m) in record["measurements"].as_array_mut().unwrap().iter_mut().enumerate()
+                {
+                    m["value"] = json!(10f64.powi(3 + (i % 10) as i32));
+                }
+            }),
+            ("no machine", "mpi", |of_mpi| {
+                of_mpi["machine"] = record("import-osu-latency")["machine"].clone();
+                of_mpi["machine"]["host"] = Value::Null;
+            }),
+            ("no values", "hpl", |record| {
+                for m in record["measurements"].as_array_mut().unwrap() {
+                    m["value"] = Value::Null;
+                    m["validity"] =
+                        json!({"status": "invalid", "reasons": ["the residual is wrong"]});
+                }
+            }),
+        ];
+        for (name, of, change) in cases {
+            let mut record = record(of);
+            change(&mut record);
+            let file = harness.write("poor.json", record.to_string());
+            let page = report(&harness, &file);
+            for width in WIDTHS {
+                browser.width(width);
+                browser.open(&page);
+                let pictures = browser.evaluate(PICTURES);
+                for picture in pictures.as_array().unwrap() {
+                    assert!(picture["drawn"].as_u64() > Some(3), "{name}: {picture}");
+                }
+                assert_eq!(browser.evaluate(ILLEGIBLE), json!([]), "{name} at {width}");
+                assert_eq!(browser.complaints, [""; 0], "{name}");
+            }
+        }
+    }
 
     /// Returns all numbers in a value.
     fn numbers(value: &Value, found: &mut Vec<f64>) {

@@ -64,40 +64,6 @@ fn is_sound(browser: &mut Browser, page: &Path) {
     assert_eq!(browser.complaints, [""; 0]);
 }
 
-#[test]
-fn runs_stand_side_by_side() {
-    let harness = Harness::new();
-    let mut files = nodes(&harness, "hpl", &[1.0, 1.5, 0.5]);
-    files.push(golden("stream").to_str().unwrap().to_owned());
-    let page = page_of(&harness, &files.iter().map(String::as_str).collect::<Vec<_>>());
-    let text = std::fs::read_to_string(&page).unwrap();
-    assert!(text.len() < 1_500_000 && text.contains("nodegauge: 4 runs side by side"));
-    let differences = text.find("<h2>differences").unwrap();
-    assert!(differences < text.find("<h2>HPL").unwrap() && text.contains("<td>host</td>"));
-    assert!(text.contains("only in some of the runs"));
-    let Some(mut browser) = browser(&[]) else { return };
-    is_sound(&mut browser, &page);
-    // The text names the best and the worst of three runs, and the table of the picture has the values of the
-    // records.
-    browser.open(&page_of(&harness, &["0.json", "1.json", "2.json"]));
-    let data = browser.evaluate(DATA);
-    let shown = rows(&data, "hpl, FLOP/s");
-    let figures = record("hpl")["measurements"].as_array().unwrap().clone();
-    for m in &figures {
-        for (run, factor) in ["1.0", "1.5", "0.5"].iter().enumerate() {
-            let value = m["value"].as_f64().unwrap() * number(factor);
-            let is_it =
-                |row: &&Vec<&str>| row[0] == m["name"] && row[1].ends_with(&format!("n{run:02}"));
-            let row =
-                shown.iter().find(is_it).unwrap_or_else(|| panic!("{} in {shown:?}", m["name"]));
-            assert_eq!(number(row[2]), value);
-        }
-    }
-    let dgemm = cells(&mut browser, "dgemm");
-    assert!(dgemm[2].ends_with(", best") && dgemm[3].ends_with(", worst"), "{dgemm:?}");
-    assert!(!dgemm[1].contains(','), "{dgemm:?}");
-}
-
 /// Returns the cells of the first table row that begins with a word.
 fn cells(browser: &mut Browser, word: &str) -> Vec<String> {
     let find = format!(
@@ -170,6 +136,43 @@ fn day(harness: &Harness, label: &str) -> Vec<f64> {
 /// Tests of the second tier.
 mod thorough {
     use super::*;
+
+    #[test]
+    fn runs_stand_side_by_side() {
+        let harness = Harness::new();
+        let mut files = nodes(&harness, "hpl", &[1.0, 1.5, 0.5]);
+        files.push(golden("stream").to_str().unwrap().to_owned());
+        let page = page_of(&harness, &files.iter().map(String::as_str).collect::<Vec<_>>());
+        let text = std::fs::read_to_string(&page).unwrap();
+        assert!(text.len() < 1_500_000 && text.contains("nodegauge: 4 runs side by side"));
+        let differences = text.find("<h2>differences").unwrap();
+        assert!(differences < text.find("<h2>HPL").unwrap() && text.contains("<td>host</td>"));
+        assert!(text.contains("only in some of the runs"));
+        let Some(mut browser) = browser(&[]) else { return };
+        is_sound(&mut browser, &page);
+        // The text names the best and the worst of three runs, and the table of the picture has the values of the
+        // records.
+        browser.open(&page_of(&harness, &["0.json", "1.json", "2.json"]));
+        let data = browser.evaluate(DATA);
+        let shown = rows(&data, "hpl, FLOP/s");
+        let figures = record("hpl")["measurements"].as_array().unwrap().clone();
+        for m in &figures {
+            for (run, factor) in ["1.0", "1.5", "0.5"].iter().enumerate() {
+                let value = m["value"].as_f64().unwrap() * number(factor);
+                let is_it = |row: &&Vec<&str>| {
+                    row[0] == m["name"] && row[1].ends_with(&format!("n{run:02}"))
+                };
+                let row = shown
+                    .iter()
+                    .find(is_it)
+                    .unwrap_or_else(|| panic!("{} in {shown:?}", m["name"]));
+                assert_eq!(number(row[2]), value);
+            }
+        }
+        let dgemm = cells(&mut browser, "dgemm");
+        assert!(dgemm[2].ends_with(", best") && dgemm[3].ends_with(", worst"), "{dgemm:?}");
+        assert!(!dgemm[1].contains(','), "{dgemm:?}");
+    }
 
     #[test]
     fn the_maximum_number_of_runs_is_a_sound_page() {

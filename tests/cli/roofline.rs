@@ -64,47 +64,6 @@ fn a_roofline_has_ceilings_kernels_and_points_held_against_their_roof() {
         .says("solver:a");
 }
 
-#[test]
-fn all_threads_and_one_have_a_roof_each_and_two_runs_pair() {
-    let harness = Harness::new();
-    if !harness.has_cpus(2) {
-        return;
-    }
-    for _ in 0..2 {
-        harness.run(&[&["roofline", "--quiet"], &SHORT[..]].concat()).exits(0).prints_nothing();
-    }
-    let latest = harness.latest();
-    let threads = |name: &str| named(&latest, name)["config"]["threads"].as_u64().unwrap();
-    assert_eq!((threads("memory_read_one"), threads("scalar_one")), (1, 1));
-    assert!(threads("memory_read") > 1 && threads("scalar") > 1);
-    let compared = harness.run(&["compare", "latest~1", "latest", "--json"]).exits(0).json();
-    let pairs = compared["pairs"].as_array().unwrap().len();
-    assert_eq!(pairs, measurements(&latest).len(), "{compared:#}");
-    let html = harness.run(&["report", "latest", "--output", "-"]).exits(0).stdout;
-    assert!(html.contains("roofline: attainable rate over operations per byte"));
-}
-
-#[test]
-fn what_was_saved_lies_under_the_roof_and_conditions_are_held() {
-    let harness = Harness::new();
-    let saved = harness.stream_record(&[]);
-    let is_valid = named(&saved, "triad")["validity"]["status"] == "valid";
-    // Small arrays may fit into a cache, which exceeds the roof of memory.
-    let mut met = vec!["--accept-suspect", "--expect", "roofline.scalar>=1MFLOP/s"];
-    if is_valid {
-        met.extend(["--expect", "stream_triad>=1MFLOP/s"]);
-    }
-    let record = record(&harness, &met);
-    // Only valid figures are points, and other load may have disturbed the saved run.
-    assert_eq!(names(&record).contains(&"stream_triad"), is_valid);
-    if is_valid {
-        let triad = named(&record, "stream_triad");
-        assert!(triad["config"]["basis"].as_str().unwrap().starts_with("stream of 2"), "{triad:#}");
-    }
-    let unmet = ["roofline", "--expect", "scalar>=100000TFLOP/s", "--threads", "1"];
-    harness.run(&[&unmet[..], &SHORT[..]].concat()).exits(1).complains("scalar");
-}
-
 /// Virtual machines and containers have no counters: one line then reports the reason before anything is
 /// measured.
 #[test]
@@ -122,4 +81,53 @@ fn a_program_is_counted_or_refused_in_a_line() {
     }
     harness.run(&["roofline", "--perf"]).exits(2);
     harness.run(&["roofline", "--", "true"]).exits(2).complains("--perf");
+}
+
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
+
+    #[test]
+    fn all_threads_and_one_have_a_roof_each_and_two_runs_pair() {
+        let harness = Harness::new();
+        if !harness.has_cpus(2) {
+            return;
+        }
+        for _ in 0..2 {
+            harness.run(&[&["roofline", "--quiet"], &SHORT[..]].concat()).exits(0).prints_nothing();
+        }
+        let latest = harness.latest();
+        let threads = |name: &str| named(&latest, name)["config"]["threads"].as_u64().unwrap();
+        assert_eq!((threads("memory_read_one"), threads("scalar_one")), (1, 1));
+        assert!(threads("memory_read") > 1 && threads("scalar") > 1);
+        let compared = harness.run(&["compare", "latest~1", "latest", "--json"]).exits(0).json();
+        let pairs = compared["pairs"].as_array().unwrap().len();
+        assert_eq!(pairs, measurements(&latest).len(), "{compared:#}");
+        let html = harness.run(&["report", "latest", "--output", "-"]).exits(0).stdout;
+        assert!(html.contains("roofline: attainable rate over operations per byte"));
+    }
+
+    #[test]
+    fn what_was_saved_lies_under_the_roof_and_conditions_are_held() {
+        let harness = Harness::new();
+        let saved = harness.stream_record(&[]);
+        let is_valid = named(&saved, "triad")["validity"]["status"] == "valid";
+        // Small arrays may fit into a cache, which exceeds the roof of memory.
+        let mut met = vec!["--accept-suspect", "--expect", "roofline.scalar>=1MFLOP/s"];
+        if is_valid {
+            met.extend(["--expect", "stream_triad>=1MFLOP/s"]);
+        }
+        let record = record(&harness, &met);
+        // Only valid figures are points, and other load may have disturbed the saved run.
+        assert_eq!(names(&record).contains(&"stream_triad"), is_valid);
+        if is_valid {
+            let triad = named(&record, "stream_triad");
+            assert!(
+                triad["config"]["basis"].as_str().unwrap().starts_with("stream of 2"),
+                "{triad:#}"
+            );
+        }
+        let unmet = ["roofline", "--expect", "scalar>=100000TFLOP/s", "--threads", "1"];
+        harness.run(&[&unmet[..], &SHORT[..]].concat()).exits(1).complains("scalar");
+    }
 }

@@ -69,26 +69,33 @@ fn two_findings_are_shown_and_the_others_counted(outcome: &Outcome, record: &Val
 }
 
 #[test]
-fn without_a_command_it_runs() {
-    let harness = Harness::new();
-    page(&harness, &[]).says("\nmachine ").says("\nsaved ");
-    let record = harness.latest();
-    assert_eq!(record["complete"], true);
-}
-
-#[test]
-fn variables_are_honoured_and_in_the_record() {
-    let harness = Harness::new();
-    let args = ["run", "--samples", "2", "--budget", "0.5", "--dimms", "1024x20000"];
-    let variables = [("OMP_NUM_THREADS", "1"), ("XDG_DATA_HOME", &harness.arg("data"))];
-    harness.run_with(&variables, &args).exits(0).says("1 thread bound");
-    assert!(harness.path("data/nodegauge/history.db").exists());
-    let record =
-        harness.run_with(&variables[1..], &["history", "show", "latest", "--json"]).exits(0).json();
-    assert!(record["notices"].to_string().contains("OMP_NUM_THREADS=1 honoured"));
-}
-
-#[test]
 fn quick_and_full_exclude_each_other() {
     Harness::new().run(&["run", "--quick", "--full"]).exits(2).complains("cannot be used with");
+}
+
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
+
+    #[test]
+    fn without_a_command_it_runs() {
+        let harness = Harness::new();
+        page(&harness, &[]).says("\nmachine ").says("\nsaved ");
+        let record = harness.latest();
+        assert_eq!(record["complete"], true);
+    }
+
+    #[test]
+    fn variables_are_honoured_and_in_the_record() {
+        let harness = Harness::new();
+        let args = ["run", "--samples", "2", "--budget", "0.5", "--dimms", "1024x20000"];
+        let variables = [("OMP_NUM_THREADS", "1"), ("XDG_DATA_HOME", &harness.arg("data"))];
+        harness.run_with(&variables, &args).exits(0).says("1 thread bound");
+        assert!(harness.path("data/nodegauge/history.db").exists());
+        let record = harness
+            .run_with(&variables[1..], &["history", "show", "latest", "--json"])
+            .exits(0)
+            .json();
+        assert!(record["notices"].to_string().contains("OMP_NUM_THREADS=1 honoured"));
+    }
 }

@@ -183,57 +183,61 @@ fn it_needs_no_room_in_dev_shm() {
     run.exits(0).tells("no MPI, shm");
 }
 
-#[test]
-fn beside_an_mpi_it_is_the_floor() {
-    let harness = Harness::new();
-    for which in installed(&harness) {
-        let args = ["mpi", "--mpicc", which.mpicc, "--patterns", "latency,bw,bibw", "-m", "8,1024"];
-        let limit = [
-            "--size-limit",
-            "0.06",
-            "--json",
-            "record.json",
-            "--accept-suspect",
-            "--expect",
-            "latency<1s@8B",
-        ];
-        harness
-            .run(&[&args[..], &limit].concat())
-            .exits(0)
-            .tells("floor of floor")
-            .tells("no MPI, shm");
-        let record = harness.latest();
-        for name in ["latency", "bw"] {
-            let (own, floor) = (of(&record, "probe", name, 8), of(&record, "shm", name, 8));
-            assert_eq!(
-                (&own["category"], &floor["category"]),
-                (&"variant".into(), &"transport".into())
-            );
-            let of_floor = &own["config"]["floor"];
-            assert_eq!(of_floor["value"], floor["value"]);
-            let (value, allowed) =
-                (own["value"].as_f64().unwrap(), floor["value"].as_f64().unwrap());
-            let share = if name == "bw" { value / allowed } else { allowed / value };
-            assert!((of_floor["share"].as_f64().unwrap() / share - 1.0).abs() < 1e-9, "{of_floor}");
-            // Process starts in different regimes are not compared.
-            let ci95 = of_floor["ci95"].as_array();
-            assert!(ci95.is_none_or(|ends| ends[0].as_f64() <= ends[1].as_f64()), "{of_floor}");
-        }
-        // Only latency and bw have a baseline, and --no-floor leaves it out.
-        let engines = |document: &Value, name: &str| -> Vec<Value> {
-            let own = measurements(document).iter().filter(|m| m["name"] == name);
-            own.map(|m| m["config"]["engine"].clone()).collect()
-        };
-        assert_eq!(engines(&record, "bibw"), ["probe"; 2]);
-        let none = [&args[..], &FAST[2..], &["--no-floor"]].concat();
-        harness.run(&none).exits(0);
-        assert_eq!(engines(&harness.latest(), "latency"), ["probe"; 2]);
-    }
-}
-
 /// Tests of the second tier.
 mod thorough {
     use super::*;
+
+    #[test]
+    fn beside_an_mpi_it_is_the_floor() {
+        let harness = Harness::new();
+        for which in installed(&harness) {
+            let args =
+                ["mpi", "--mpicc", which.mpicc, "--patterns", "latency,bw,bibw", "-m", "8,1024"];
+            let limit = [
+                "--size-limit",
+                "0.06",
+                "--json",
+                "record.json",
+                "--accept-suspect",
+                "--expect",
+                "latency<1s@8B",
+            ];
+            harness
+                .run(&[&args[..], &limit].concat())
+                .exits(0)
+                .tells("floor of floor")
+                .tells("no MPI, shm");
+            let record = harness.latest();
+            for name in ["latency", "bw"] {
+                let (own, floor) = (of(&record, "probe", name, 8), of(&record, "shm", name, 8));
+                assert_eq!(
+                    (&own["category"], &floor["category"]),
+                    (&"variant".into(), &"transport".into())
+                );
+                let of_floor = &own["config"]["floor"];
+                assert_eq!(of_floor["value"], floor["value"]);
+                let (value, allowed) =
+                    (own["value"].as_f64().unwrap(), floor["value"].as_f64().unwrap());
+                let share = if name == "bw" { value / allowed } else { allowed / value };
+                assert!(
+                    (of_floor["share"].as_f64().unwrap() / share - 1.0).abs() < 1e-9,
+                    "{of_floor}"
+                );
+                // Process starts in different regimes are not compared.
+                let ci95 = of_floor["ci95"].as_array();
+                assert!(ci95.is_none_or(|ends| ends[0].as_f64() <= ends[1].as_f64()), "{of_floor}");
+            }
+            // Only latency and bw have a baseline, and --no-floor leaves it out.
+            let engines = |document: &Value, name: &str| -> Vec<Value> {
+                let own = measurements(document).iter().filter(|m| m["name"] == name);
+                own.map(|m| m["config"]["engine"].clone()).collect()
+            };
+            assert_eq!(engines(&record, "bibw"), ["probe"; 2]);
+            let none = [&args[..], &FAST[2..], &["--no-floor"]].concat();
+            harness.run(&none).exits(0);
+            assert_eq!(engines(&harness.latest(), "latency"), ["probe"; 2]);
+        }
+    }
 
     #[test]
     fn a_rank_that_dies_and_an_interrupt_leave_nothing() {

@@ -43,35 +43,40 @@ fn a_watch_is_stopped_and_goes_on() {
     assert!(page.contains("nodegauge: trend of night, "), "{page}");
 }
 
-#[test]
-fn a_sample_that_fails_costs_only_itself() {
-    let harness = Harness::new();
-    let args = [&SHORT[..], &["--for=2s"]].concat();
-    let outcome = harness.run_with(&[("OMP_NUM_THREADS", "many")], &args).exits(1);
-    let outcome = outcome.says("stream failed: ").says("memory failed: ");
-    outcome.says("watched    0 samples, 1 failed");
-    assert_eq!(saved(&harness), 0);
-    harness.run(&args).says("watched    1 sample: ");
-}
+/// Tests of the second tier.
+mod thorough {
+    use super::*;
 
-#[test]
-fn what_cannot_be_saved_is_kept_and_written_beside() {
-    let harness = Harness::new();
-    let db = harness.arg("runs.db");
-    let args = [&SHORT[..], &["--for=1h", "--db", &db]].concat();
-    let running = harness.start(&args);
-    let listed = ["history", "list", "-q", "--db", &db];
-    wait_for("a sample", || (harness.run(&listed).stdout.lines().count() > 0).then_some(()));
-    std::fs::remove_file(&db).unwrap();
-    std::fs::create_dir(&db).unwrap();
-    let running = running.shows("will be saved later");
-    running.signal("TERM");
-    let outcome = running.end().exits(3);
-    let name = |line: &str| {
-        let end = line.find(".jsonl")? + ".jsonl".len();
-        Some(line[line.find("nodegauge-unsaved-")?..end].to_owned())
-    };
-    let file = outcome.stderr.lines().find_map(name).unwrap_or_else(|| outcome.fail("a file"));
-    harness.run(&["history", "import", &file]).exits(0);
-    assert!(saved(&harness) > 0);
+    #[test]
+    fn what_cannot_be_saved_is_kept_and_written_beside() {
+        let harness = Harness::new();
+        let db = harness.arg("runs.db");
+        let args = [&SHORT[..], &["--for=1h", "--db", &db]].concat();
+        let running = harness.start(&args);
+        let listed = ["history", "list", "-q", "--db", &db];
+        wait_for("a sample", || (harness.run(&listed).stdout.lines().count() > 0).then_some(()));
+        std::fs::remove_file(&db).unwrap();
+        std::fs::create_dir(&db).unwrap();
+        let running = running.shows("will be saved later");
+        running.signal("TERM");
+        let outcome = running.end().exits(3);
+        let name = |line: &str| {
+            let end = line.find(".jsonl")? + ".jsonl".len();
+            Some(line[line.find("nodegauge-unsaved-")?..end].to_owned())
+        };
+        let file = outcome.stderr.lines().find_map(name).unwrap_or_else(|| outcome.fail("a file"));
+        harness.run(&["history", "import", &file]).exits(0);
+        assert!(saved(&harness) > 0);
+    }
+
+    #[test]
+    fn a_sample_that_fails_costs_only_itself() {
+        let harness = Harness::new();
+        let args = [&SHORT[..], &["--for=2s"]].concat();
+        let outcome = harness.run_with(&[("OMP_NUM_THREADS", "many")], &args).exits(1);
+        let outcome = outcome.says("stream failed: ").says("memory failed: ");
+        outcome.says("watched    0 samples, 1 failed");
+        assert_eq!(saved(&harness), 0);
+        harness.run(&args).says("watched    1 sample: ");
+    }
 }

@@ -53,6 +53,15 @@ pub trait OpenDevice {
     /// Fails if the device has too little memory.
     fn allocate(&self, bytes: usize) -> Result<DeviceBuffer, DeviceError>;
 
+    /// Fills device memory with zeros, for drivers that allocate the memory only when it is accessed. The first copy
+    /// would otherwise include this time.
+    ///
+    /// # Errors
+    /// Fails if the driver returns an error, or if the user ends the run; then only a part of the memory is zero.
+    fn fill(&self, _: &DeviceBuffer) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     /// Allocates host memory for copies and fills the memory with zeros. This places the pages according to the NUMA
     /// policy of the calling thread. The device can access `pinned` memory directly.
     ///
@@ -307,8 +316,8 @@ impl HostMemory {
     }
 }
 
-/// Size of the part of host memory that is cleared between two checks if the user ends the run.
-const CLEARED_PART: usize = 16 << 20;
+/// Size of the part of memory that is cleared between two checks if the user ends the run.
+pub(crate) const CLEARED_PART: usize = 16 << 20;
 
 /// Sets host memory to zero.
 ///

@@ -2,8 +2,8 @@
 //! compiled.
 //!
 //! If another user placed a program in the cache, it would run as this user. Therefore the cache has requirements like
-//! those of OpenSSH for a user's files (`StrictModes`). The folder must belong to this user and must be closed to all
-//! other users. No other user may be able to replace a folder on the path to it, and the path must not contain symbolic
+//! those of OpenSSH for a user's files (`StrictModes`). The folder must belong to this user, and no other user may be able
+//! to write into it. No other user may be able to replace a folder on the path to it, and the path must not contain symbolic
 //! links. For each program, the cache also has a file with the program's SHA-256, which was written when the program
 //! was compiled. The program that runs is a copy of the verified bytes, in a private folder of the run.
 
@@ -17,8 +17,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Permission bits of group and others. The next constant contains only the bits for writing.
-const OTHERS: u32 = 0o077;
+/// Permission bits with which group and others can write.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 /// Permissions that only the owner has.
@@ -146,7 +145,7 @@ fn why_not_ours(stat: &Stat) -> Option<String> {
     if stat.st_uid != effective_user() {
         return Some(format!("belongs to another user ({})", stat.st_uid));
     }
-    (mode & OTHERS != 0).then(|| format!("is open to others (mode {mode:o}, not 700)"))
+    (mode & OTHERS_WRITE != 0).then(|| format!("can be changed by others (mode {mode:o})"))
 }
 
 fn seal_name(name: &str) -> String {
@@ -197,8 +196,8 @@ mod tests {
                 |p| std::fs::remove_file(p.with_extension("key")).unwrap(),
                 "has changed since it was compiled",
             ),
-            (|p| mode(p, 0o755), "is open to others (mode 755"),
-            (|p| mode(&p.with_extension("key"), 0o666), "is open to others (mode 666"),
+            (|p| mode(p, 0o775), "can be changed by others (mode 775"),
+            (|p| mode(&p.with_extension("key"), 0o666), "can be changed by others (mode 666"),
             (
                 |p| {
                     std::fs::rename(p, p.with_extension("x")).unwrap();
@@ -224,7 +223,7 @@ mod tests {
                 if nodegauge_os::is_root() {
                     "belongs to another user (65534)"
                 } else {
-                    "is open to others"
+                    "can be changed by others"
                 },
             ),
         ];
@@ -246,8 +245,10 @@ mod tests {
             assert!(error.contains(why), "{error}, not {why}");
         };
         open("own/cache").unwrap();
-        mode(&outer.path().join("own/cache"), 0o750);
-        refused("own/cache", "cache is open to others (mode 750, not 700)");
+        mode(&outer.path().join("own/cache"), 0o755);
+        open("own/cache").unwrap();
+        mode(&outer.path().join("own/cache"), 0o770);
+        refused("own/cache", "cache can be changed by others (mode 770)");
         mode(&outer.path().join("own/cache"), 0o700);
         mode(&outer.path().join("own"), 0o777);
         refused("own/cache", "other users can replace files in ");

@@ -321,8 +321,8 @@ fn a_planted_probe_is_not_run() {
     std::fs::remove_file(probe).unwrap();
     std::os::unix::fs::symlink(&trap, probe).unwrap();
     runs_anew("is a symbolic link");
-    std::fs::set_permissions(probe, Permissions::from_mode(0o755)).unwrap();
-    runs_anew("is open to others");
+    std::fs::set_permissions(probe, Permissions::from_mode(0o775)).unwrap();
+    runs_anew("can be changed by others");
     if is_root() {
         std::os::unix::fs::chown(probe, Some(65_534), None).unwrap();
         runs_anew("belongs to another user");

@@ -103,10 +103,12 @@ impl Rig {
         }
     }
 
-    /// Allocates a buffer in the memory of a device and returns the index of the buffer.
+    /// Allocates a buffer in the memory of a device, fills it with zeros, and returns the index of the buffer.
     pub(super) fn memory(&mut self, device: usize, bytes: usize) -> Result<usize, DeviceError> {
         DeviceError::check_end_request()?;
-        self.memories.push((device, self.devices[device].allocate(bytes)?));
+        let memory = self.devices[device].allocate(bytes)?;
+        self.devices[device].fill(&memory)?;
+        self.memories.push((device, memory));
         Ok(self.memories.len() - 1)
     }
 

@@ -69,6 +69,7 @@ functions! {
     clEnqueueReadBuffer(Object, Object, u32, usize, usize, *mut c_void, u32, *const Object, *mut Object) -> i32;
     clEnqueueWriteBuffer(Object, Object, u32, usize, usize, *const c_void, u32, *const Object, *mut Object) -> i32;
     clEnqueueCopyBuffer(Object, Object, Object, usize, usize, usize, u32, *const Object, *mut Object) -> i32;
+    clEnqueueFillBuffer(Object, Object, *const c_void, usize, usize, usize, u32, *const Object, *mut Object) -> i32;
     clEnqueueMigrateMemObjects(Object, u32, *const Object, u64, u32, *const Object, *mut Object) -> i32;
     clEnqueueMapBuffer(Object, Object, u32, u64, usize, usize, u32, *const Object, *mut Object, *mut i32) -> *mut c_void;
     clEnqueueUnmapMemObject(Object, Object, *mut c_void, u32, *const Object, *mut Object) -> i32;

@@ -4,8 +4,8 @@ use super::api::{NAME, Object, OpenClApi, check, made};
 use super::queue::OpenClQueue;
 use super::{NO_EVENTS, words};
 use crate::driver::{
-    DeviceBuffer, DeviceError, DeviceKernel, DeviceProgram, FailureClass, Handle, HostMemory,
-    OpenDevice, Queue, clear,
+    CLEARED_PART, DeviceBuffer, DeviceError, DeviceKernel, DeviceProgram, FailureClass, Handle,
+    HostMemory, OpenDevice, Queue, clear,
 };
 use crate::info::DeviceInfo;
 use crate::kernels::KernelSource;
@@ -160,6 +160,33 @@ impl OpenDevice for OpenClDevice {
         check("clEnqueueMigrateMemObjects", code)?;
         queue.wait()?;
         Ok(DeviceBuffer { handle, context: self.context.raw, bytes })
+    }
+
+    fn fill(&self, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
+        let mut queue = self.new_queue()?;
+        let zero = 0u64;
+        let (events, list) = NO_EVENTS;
+        let end = buffer.bytes & !(size_of_val(&zero) - 1);
+        for from in (0..end).step_by(CLEARED_PART) {
+            DeviceError::check_end_request()?;
+            // SAFETY: the part lies in the buffer, and its size is a multiple of that of the pattern.
+            let code = unsafe {
+                (self.api.clEnqueueFillBuffer)(
+                    queue.object(),
+                    buffer.handle.raw as Object,
+                    (&raw const zero).cast(),
+                    size_of_val(&zero),
+                    from,
+                    CLEARED_PART.min(end - from),
+                    events,
+                    list,
+                    null_mut(),
+                )
+            };
+            check("clEnqueueFillBuffer", code)?;
+            queue.wait()?;
+        }
+        Ok(())
     }
 
     fn host(&self, bytes: usize, pinned: bool) -> Result<HostMemory, DeviceError> {
