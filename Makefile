@@ -39,7 +39,7 @@ check:
 
 # Comparisons of nodegauge with reference programs; each file under benches/ describes its variables, e.g.
 # STREAM_C=path/to/stream.c. To run one of them: make bench BENCHES=tune
-BENCHES = memory compilers tune caches hpl io mpi apps programs trapezoid roofline device history fuzz
+BENCHES = memory compilers tune caches hpl io mpi apps programs trapezoid roofline device history fleet ledger fuzz
 bench:
 	@./scripts/setup run bench
 	for bench in $(BENCHES); do \
