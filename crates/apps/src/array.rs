@@ -17,6 +17,8 @@ unsafe impl Number for f64 {}
 unsafe impl Number for u32 {}
 // SAFETY: all-zero bytes are the value 0.
 unsafe impl Number for usize {}
+// SAFETY: all-zero bytes are the value 0.
+unsafe impl Number for u8 {}
 
 /// Smallest size of a page, bytes.
 const SMALLEST_PAGE: usize = 4096;

@@ -6,4 +6,4 @@ pub mod problem;
 
 pub use element::{DegenerateElement, Material, Stiffness};
 pub use mesh::{Mesh, Subdomain};
-pub use problem::{Assembler, Problem, Row, Stretch};
+pub use problem::{Assembler, Problem, Row, Stretch, by_columns};

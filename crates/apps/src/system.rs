@@ -1,10 +1,10 @@
 //! Linear system of a rank: the matrix in one of the storage formats, and the right-hand side. The threads that use the
 //! rows create them.
 
-use crate::array::{Array, SharedArray};
+use crate::array::{Array, SharedArray, share};
 use crate::code::Code;
 use crate::context::Threads;
-use crate::elasticity::{Assembler, Problem, Subdomain};
+use crate::elasticity::{Assembler, Problem, Subdomain, by_columns};
 use crate::order::Numbering;
 use crate::setup_clock::SetupClock;
 use crate::sparse::{Blocks, EmptySlices, SharedBlocks, Sliced, Storage};
@@ -121,6 +121,7 @@ impl System {
         let owned = &rows.nodes[..rows.owned()];
         let neighbours = |local: &u32| subdomain.neighbour_count(subdomain.node(*local as usize));
         let blocks = SharedBlocks::map(owned.iter().map(neighbours))?;
+        let prescribed = SharedArray::<u8>::map(subdomain.known_nodes())?;
         let rhs = SharedArray::<f64>::map(3 * rows.owned())?;
         clock.provide(threads, |context| {
             let own = rows.of_thread(context.thread);
@@ -130,21 +131,36 @@ impl System {
                 rhs.touch(3 * own.start..3 * own.end);
             }
         })?;
+        let count = threads.count();
+        threads.map(|context| {
+            let own = share(prescribed.len(), context.thread, count);
+            // SAFETY: each thread has its own part.
+            let flags = unsafe { prescribed.part_mut(own.clone()) };
+            for (flag, local) in flags.iter_mut().zip(own) {
+                *flag = u8::from(assembler.is_prescribed(local));
+            }
+        })?;
+        let prescribed = prescribed.into_array();
         threads.map(|context| {
             for row in rows.of_thread(context.thread) {
                 if row.is_multiple_of(ROWS_UNCHECKED) && is_end_requested() {
                     return;
                 }
                 let node = subdomain.node(rows.nodes[row] as usize);
-                let made = assembler.row(node);
                 // SAFETY: the row belongs to this thread.
                 let (columns, values) = unsafe { blocks.row_mut(row) };
+                if let Some((of_row, lines)) = assembler.usual_row(node, &prescribed) {
+                    values.copy_from_slice(of_row);
+                    for (three, first) in columns.as_chunks_mut::<3>().0.iter_mut().zip(lines) {
+                        three.copy_from_slice(&rows.rows[first..first + 3]);
+                    }
+                    continue;
+                }
+                let made = assembler.row(node);
                 let places = columns.iter_mut().zip(values);
                 for ((place, other), (column, value)) in subdomain.neighbours(node).zip(places) {
                     *column = rows.rows[subdomain.local(other)];
-                    for (at, component) in value.iter_mut().enumerate() {
-                        *component = made.blocks[place][at % 3][at / 3];
-                    }
+                    *value = by_columns(&made.blocks[place]);
                 }
                 // SAFETY: as above.
                 unsafe { rhs.part_mut(3 * row..3 * row + 3) }.copy_from_slice(&made.rhs);

@@ -156,6 +156,15 @@ impl Subdomain {
         }
     }
 
+    /// Returns the local numbers of the 27 neighbours of an inner node of the rank, as the first of three consecutive
+    /// numbers in each of nine lines along x, in ascending order.
+    #[inline]
+    pub fn lines_around(&self, node: [usize; 3]) -> [usize; 9] {
+        let [width, depth] = [0, 1].map(|axis| self.known[axis].len());
+        let first = self.local(node.map(|at| at - 1));
+        std::array::from_fn(|line| first + width * (line % 3 + depth * (line / 3)))
+    }
+
     /// Returns the nodes that share an element with a node of the rank, with their positions among the 27 neighbours.
     /// The position of the node itself is [`SELF`].
     pub fn neighbours(&self, node: [usize; 3]) -> impl Iterator<Item = (usize, [usize; 3])> {
@@ -194,6 +203,11 @@ mod tests {
         for local in 0..whole.known_nodes() {
             assert_eq!(whole.local(whole.node(local)), local);
         }
+        let mesh = Mesh { elements: [4, 2, 3] };
+        let whole = Subdomain::whole(mesh);
+        let around = whole.neighbours([2, 1, 2]).map(|(_, other)| whole.local(other));
+        let lines = whole.lines_around([2, 1, 2]);
+        assert!(around.eq(lines.into_iter().flat_map(|first| first..first + 3)));
         let (place, itself) = whole.neighbours([1, 1, 1]).find(|(p, _)| *p == SELF).unwrap();
         assert_eq!((place, itself), (SELF, [1, 1, 1]));
     }
