@@ -23,7 +23,7 @@ pub use threshold::Threshold;
 use crate::ratio::{Basis, SOUGHT};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Record, SCHEMA};
-use nodegauge_measure::{Bytes, Unit};
+use nodegauge_measure::{Bytes, Fraction, Unit};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -233,9 +233,9 @@ fn missed_changes(pairs: &[Pair]) -> Option<String> {
         (1, _) => format!("of {title}, which needs"),
         (n, all) => format!("of {n} of {all} figures; {title}, which varies most, needs"),
     };
-    let percent = SOUGHT * 100.0;
+    let sought = Fraction(SOUGHT).in_whole_percent();
     Some(format!(
-        "a change of {percent:.0} % may be missed in more than one of ten such comparisons {of} {how}"
+        "a change of {sought} may be missed in more than one of ten such comparisons {of} {how}"
     ))
 }
 

@@ -8,9 +8,9 @@
 use crate::identity;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
 use nodegauge_measure::keys::{self, Registry, Role};
-use nodegauge_measure::quantity::{Bytes, read_bytes, significant};
+use nodegauge_measure::quantity::{Bytes, read_bytes};
 use nodegauge_measure::record::{Measurement, Status};
-use nodegauge_measure::{Failure, Unit};
+use nodegauge_measure::{Failure, Fraction, Unit};
 use std::fmt;
 use std::str::FromStr;
 
@@ -474,7 +474,7 @@ impl Expectation {
         let unit = base_of(self.unit).and_then(|(base, _)| Unit::of_symbol(base));
         let rounded = |number: f64| match unit {
             Some(unit) => unit.in_words(number),
-            None => format!("{} %", significant(number)),
+            None => Fraction(number / 100.0).to_string(),
         };
         let factor = base_of(self.unit).map_or(1.0, |(_, factor)| factor);
         let bound = self.bound * factor;

@@ -1,7 +1,8 @@
 //! Chart of the parallel efficiency over the number of workers.
 
+use crate::config::WorkersConfig;
+use crate::sweep::Coordinates;
 use nodegauge_gauge::view::{Chart, ChartSeries, Guide, Picture, Scale};
-use nodegauge_measure::Unit;
 use nodegauge_measure::record::Measurement;
 
 /// Rate of a number of workers.
@@ -13,8 +14,29 @@ pub(crate) struct WorkersRate<'a> {
     pub rate: &'a Measurement,
 }
 
-/// Returns the chart: the rate per worker divided by that of the fewest workers, with one curve for each kind of workers.
-/// Returns `None` if there are fewer than two numbers of workers.
+impl<'a> WorkersRate<'a> {
+    /// Returns the rate of these workers; `None` if their number is unknown.
+    pub fn of(on: &WorkersConfig, sweep: Coordinates<'_>, rate: &'a Measurement) -> Option<Self> {
+        let count = on.threads?;
+        let mut kind = vec![if on.processes.is_some() { "ranks" } else { "threads" }.to_owned()];
+        match sweep {
+            Some(swept) => {
+                let others = swept.iter().filter(|(axis, _)| !COUNTS.contains(&axis.as_str()));
+                kind.extend(
+                    others.filter_map(|(axis, value)| Some(format!("{axis} {}", value.as_str()?))),
+                );
+            }
+            None => kind.extend(on.policy.map(|policy| format!("policy {policy}"))),
+        }
+        Some(Self { kind: kind.join(", "), count, rate })
+    }
+}
+
+/// Axes of a sweep that are the number of workers, and the axis that is their kind.
+const COUNTS: [&str; 3] = ["ranks", "threads", "workers"];
+
+/// Returns the chart: the rate per worker in percent of that of the fewest workers, with one curve for each kind of
+/// workers. Returns `None` if there are fewer than two numbers of workers.
 pub(crate) fn picture(rates: &[WorkersRate<'_>]) -> Option<Picture> {
     let each = |one: &WorkersRate<'_>| Some(one.rate.value? / one.count.max(1) as f64);
     let usable = || rates.iter().filter(|one| each(one).is_some_and(|rate| rate > 0.0));
@@ -26,7 +48,7 @@ pub(crate) fn picture(rates: &[WorkersRate<'_>]) -> Option<Picture> {
     let base = usable().filter(|one| one.count == fewest).filter_map(each).reduce(f64::max)?;
     let mut series: Vec<ChartSeries> = Vec::new();
     for one in usable() {
-        let dot = (one.count as f64, each(one)? / base);
+        let dot = (one.count as f64, 100.0 * each(one)? / base);
         ChartSeries::of_name(&mut series, one.kind.clone()).push(dot, one.rate);
     }
     for one in &mut series {
@@ -36,8 +58,8 @@ pub(crate) fn picture(rates: &[WorkersRate<'_>]) -> Option<Picture> {
     ticks.sort_by(f64::total_cmp);
     ticks.dedup();
     let names = ["workers", ""];
-    let guides = vec![Guide::y(1.0, "no loss")];
-    let y = Scale::Rate(Unit::Factor);
+    let guides = vec![Guide::y(100.0, "no loss")];
+    let y = Scale::Percent;
     let chart = Chart { names, y, ticks, series, guides, ..Chart::default() };
     Some(Picture::chart("parallel efficiency over workers", chart))
 }
@@ -46,6 +68,7 @@ pub(crate) fn picture(rates: &[WorkersRate<'_>]) -> Option<Picture> {
 mod tests {
     use super::*;
     use nodegauge_gauge::view::Drawing;
+    use nodegauge_measure::Unit;
     use nodegauge_measure::record::Quoted;
 
     #[test]
@@ -62,7 +85,7 @@ mod tests {
         };
         let drawing = picture(&[rate(1, 0), rate(2, 1)]).unwrap().drawing;
         let Drawing::Chart(chart) = drawing else { panic!("no chart") };
-        assert_eq!(chart.series[0].dots, [(1.0, 1.0), (2.0, 0.75)]);
+        assert_eq!(chart.series[0].dots, [(1.0, 100.0), (2.0, 75.0)]);
         assert!(picture(&[rate(2, 0), rate(2, 1)]).is_none());
     }
 }

@@ -193,7 +193,7 @@ pub fn too_few_pages(bytes: u64, pages: &BTreeMap<u64, Fraction>, nodes: usize) 
 /// Returns the reason why the pages do not follow the policy; `None` if they do.
 pub fn broken(numa: &NumaConfig, policy: &MemoryPolicy) -> Option<String> {
     let held = numa.held.filter(|held| held.0 < HELD)?;
-    let astray = format!("{:.0} % of the pages", 100.0 * (1.0 - held.0));
+    let astray = format!("{} of the pages", Fraction(1.0 - held.0).in_whole_percent());
     let asked = &numa.asked;
     let what = match policy {
         MemoryPolicy::Interleave(_) => {

@@ -423,8 +423,8 @@ impl HplRun<'_> {
         });
         let elapsed = start.elapsed().as_secs_f64();
         if let Err(LuError::Interrupted) = solved {
-            let done = 100.0 * progress.flops() / lu::flops(order);
-            let at = format!("at {done:.0} % of N = {order} after {elapsed:.1} s: no rating");
+            let done = Fraction(progress.flops() / lu::flops(order)).in_whole_percent();
+            let at = format!("at {done} of N = {order} after {elapsed:.1} s: no rating");
             self.seen.interrupted = Some(at);
             return Ok(None);
         }

@@ -13,6 +13,7 @@ use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, Drawing, Note, Picture, Scale, Section, Step, Steps, Table,
     TableCell, plain_table, summary,
 };
+use nodegauge_measure::quantity::change_in_words;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Unit};
 
@@ -42,12 +43,12 @@ pub fn plan(plan: &HplPlan) -> Section {
         "{p} x {q} for {ranks} ranks of {per_rank} threads (P <= Q, as square as possible, P a power of two where possible)"
     );
     let needed = size::needed(order, threads);
-    let beyond = 100.0 * (needed.as_f64() / bytes.as_f64() - 1.0);
+    let beyond = change_in_words(needed.as_f64() / bytes.as_f64());
     let available = available
         .map_or("available memory unknown".to_owned(), |memory| format!("{memory} available"));
     let each = Bytes(bytes.0 / ranks as u64);
     let memory = format!(
-        "8 B x N x (N + 1) = {bytes}, {each} per rank, at most {needed} in total (+{beyond:.1} %); {available}"
+        "8 B x N x (N + 1) = {bytes}, {each} per rank, at most {needed} in total ({beyond}); {available}"
     );
     let flops = lu::flops(order);
     // Products with NB columns read and write every element of C once per 2 NB operations.
@@ -69,9 +70,8 @@ pub fn plan(plan: &HplPlan) -> Section {
     };
     let rpeak = match peak {
         Some(peak) => {
-            let share_of_peak = options.rate.map(|given_rate| 100.0 * given_rate.0 / peak.value);
-            let share =
-                share_of_peak.map(|share| format!("; the given rate is {share:.1} % of it"));
+            let share_of_peak = options.rate.map(|given_rate| Fraction(given_rate.0 / peak.value));
+            let share = share_of_peak.map(|share| format!("; the given rate is {share} of it"));
             let share = share.unwrap_or_default();
             let others = plan.other_peaks.as_ref().map(|others| format!("\n{others}"));
             let others = others.unwrap_or_default();
@@ -335,7 +335,7 @@ fn row(m: &Measurement, names_library: bool) -> [TableCell; 6] {
         let limit = m.limit.as_ref().filter(|_| of_this).map(|limit| limit.fraction);
         limit.map_or_else(
             || "-".into(),
-            |share| TableCell::figure(share.0, Unit::Factor, format!("{:.1} %", 100.0 * share.0)),
+            |share| TableCell::figure(share.0, Unit::Factor, share.in_tenths()),
         )
     };
     [
@@ -353,7 +353,7 @@ fn brief(section: &mut Section, config: &RatingConfig) {
     let residual = config.residual.as_ref().and_then(|residual| residual.value);
     let parts: Vec<String> = [
         config.seconds.map(|seconds| format!("solved in {seconds}")),
-        config.of_dgemm.map(|of| format!("{:.1} % of DGEMM", 100.0 * of.0)),
+        config.of_dgemm.map(|of| format!("{of} of DGEMM")),
         residual.map(|value| format!("residual {value:.3e} (must be below 16)")),
     ]
     .into_iter()
@@ -370,7 +370,7 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
         (config.of_theoretical, "the theoretical peak"),
     ]
     .into_iter()
-    .filter_map(|(share, of)| Some(format!("{:.1} % of {of}", 100.0 * share?.0)))
+    .filter_map(|(share, of)| Some(format!("{} of {of}", share?)))
     .collect();
     if let (Some(n), Some(seconds)) = (config.n, config.seconds) {
         let text = format!("(2/3 N^3 + 3/2 N^2) / t with N = {n}, t = {:.3} s", seconds.0);
@@ -396,10 +396,10 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
     section.note_if("NB", search(config));
     if let Some(time) = &config.time {
         let text = format!(
-            "{} threads: panels {:.1} %, waiting {:.1} % of their time; back-substitution {}",
+            "{} threads: panels {}, waiting {} of their time; back-substitution {}",
             config.dgemm.on.threads.unwrap_or(0),
-            100.0 * time.panels.0,
-            100.0 * time.waiting.0,
+            time.panels,
+            time.waiting,
             time.solve_s
         );
         section.note("time", text);

@@ -229,8 +229,8 @@ impl Matrix {
                 let got = run::nodes_got(region.mapping());
                 let on_node = got.map(|got| got.get(&node.0).copied().unwrap_or_default());
                 if let Some(share) = on_node.filter(|share| share.0 < ON_NODE_ENOUGH) {
-                    let share = share.0 * 100.0;
-                    let reason = format!("only {share:.0} % of the memory is on node {node}");
+                    let share = share.in_whole_percent();
+                    let reason = format!("only {share} of the memory is on node {node}");
                     validity.add(Status::Suspect, reason);
                 }
                 let mut config = CurveConfig {

@@ -372,7 +372,7 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
         };
         let times = m.value.zip(idle).map(|(loaded, idle)| format!("{:.2}", loaded / idle));
         table.row([
-            if share == 0.0 { "idle".into() } else { format!("{:.0} %", share * 100.0).into() },
+            if share == 0.0 { "idle".into() } else { Fraction(share).in_whole_percent().into() },
             if share == 0.0 { "0".into() } else { value(rate(config.load_share)) },
             value(Some(step)),
             statistic(|summary| summary.p05),

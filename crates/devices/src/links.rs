@@ -404,8 +404,8 @@ impl Stage<'_> {
         if let (Some(share), Some(node)) =
             (on_node.filter(|share| share.0 < ON_NODE_ENOUGH), host.and_then(|host| host.node))
         {
-            let share = share.0 * 100.0;
-            validity.suspect(format!("only {share:.0} % of the host's memory is on node {node}"));
+            let share = share.in_whole_percent();
+            validity.suspect(format!("only {share} of the host's memory is on node {node}"));
         }
         let mut on = watched[leg.device].config(info);
         if all {

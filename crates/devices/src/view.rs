@@ -76,7 +76,7 @@ fn value(m: &Measurement) -> TableCell {
 
 /// Returns the cell with the value as a share of its limit.
 fn of_limit(limit: Option<&Limit>) -> TableCell {
-    limit.map_or_else(|| "?".into(), |limit| format!("{:.1} %", limit.fraction.0 * 100.0).into())
+    limit.map_or_else(|| "?".into(), |limit| limit.fraction.in_tenths().into())
 }
 
 /// Adds notes with the drivers of the devices, without duplicates.

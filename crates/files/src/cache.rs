@@ -4,7 +4,7 @@
 use crate::engine;
 use crate::error;
 use crate::volume::Volume;
-use nodegauge_measure::Failure;
+use nodegauge_measure::{Failure, Fraction};
 use nodegauge_os::{Buffer, Mapping};
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
@@ -55,8 +55,8 @@ pub(crate) fn prove_direct(folder: &Path, volume: &Volume) -> Result<Option<Fail
     let why = match outcome {
         Ok(resident) if resident <= 0.5 => return Ok(None),
         Ok(resident) => format!(
-            "direct I/O is accepted, but {:.0} % of a file written with it is in the page cache",
-            resident * 100.0
+            "direct I/O is accepted, but {} of a file written with it is in the page cache",
+            Fraction(resident).in_whole_percent()
         ),
         Err((stage, cause)) => match cause.raw_os_error() {
             Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOTTY | libc::ENOSYS) => {

@@ -8,8 +8,8 @@
 use crate::clock::Clock;
 use crate::latency::Latency;
 use crate::workers::OperationSample;
-use nodegauge_measure::Seconds;
 use nodegauge_measure::stats::{self, Better, Summary};
+use nodegauge_measure::{Fraction, Seconds};
 
 /// Maximum relative error of the median in each direction. The results of two runs then differ by at most twice this
 /// error.
@@ -38,7 +38,8 @@ pub(crate) fn doubt<'a>(
     let off = deviation(&rates, || mean_error(&samples));
     // The text does not contain the value, so that equal reasons are reported only once.
     (off.is_nan() || off > PRECISION).then(|| {
-        format!("the median of the passes is uncertain by more than {:.0} %", 100.0 * PRECISION)
+        let precision = Fraction(PRECISION).in_whole_percent();
+        format!("the median of the passes is uncertain by more than {precision}")
     })
 }
 

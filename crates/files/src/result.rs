@@ -13,7 +13,7 @@ use crate::volume::Volume;
 use crate::workers::{OperationSample, WorkerKind};
 use crate::{GAUGE, IoEngine, TEST, counters, precision};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Traffic, Validity};
-use nodegauge_measure::{Failure, Seconds, Unit};
+use nodegauge_measure::{Failure, Fraction, Seconds, Unit};
 use std::collections::BTreeMap;
 
 /// Maximum share of a file that may stay in the page cache without a warning after the file was dropped.
@@ -206,8 +206,8 @@ impl CellFigures<'_> {
         });
         let stayed = counting.iter().filter_map(|sample| sample.not_dropped).fold(0.0, f64::max);
         let stayed = (stayed > STAYED).then(|| {
-            let percent = stayed * 100.0;
-            format!("{percent:.0} % of the file could not be dropped from the page cache")
+            let percent = Fraction(stayed).in_whole_percent();
+            format!("{percent} of the file could not be dropped from the page cache")
         });
         let little = share.is_some_and(|share| share < DIRECT);
         let direct = (little && self.task.setup.direct)

@@ -180,7 +180,11 @@ impl FigureBound {
             value: median,
             bound: key.at_share(1.0 - least, median),
             base: "own".to_owned(),
-            basis: format!("median of {} own runs less {:.0} %", values.len(), 100.0 * least),
+            basis: format!(
+                "median of {} own runs less {}",
+                values.len(),
+                Fraction(least).in_whole_percent()
+            ),
         })
     }
 }
@@ -248,10 +252,10 @@ impl CheckedFigure {
 
     /// Returns the figure in short: `mem 69% of ref: DIMM`.
     pub fn in_short(&self, cause: Option<&str>) -> Option<String> {
-        let percent = (100.0 * self.share()?.0).floor();
+        let share = self.share()?.floored().in_short();
         let base = &self.bound.as_ref()?.base;
         let cause = cause.map(|word| format!(": {word}")).unwrap_or_default();
-        Some(format!("{} {percent}% of {base}{cause}", self.key.word()))
+        Some(format!("{} {share} of {base}{cause}", self.key.word()))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::inventory::{Inventory, InventoryDifference, NodeKind};
 use crate::node::NodeRun;
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup};
 use crate::robust::{Components, LEAST_NODES, Robust, limit};
-use nodegauge_measure::stats;
+use nodegauge_measure::{Fraction, stats};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Verdict on a node, worst first.
@@ -438,9 +438,9 @@ fn remarks(ranking: &Ranking, options: &RankingOptions) -> Vec<String> {
             let Some(reference) = &figure.reference else { continue };
             let share = reference.share(figure.median);
             if !reference.is_met(figure.median) {
-                let percent = 100.0 * share;
+                let share = Fraction(share);
                 remarks.push(format!(
-                    "the median of {} is {percent:.1} % of the reference: the whole group has changed",
+                    "the median of {} is {share} of the reference: the whole group has changed",
                     figure.key
                 ));
             }

@@ -107,10 +107,10 @@ impl ReferenceGroup {
             let unit = figure.key.unit;
             compared.push(ComparedFigure {
                 words: format!(
-                    "{} {}: {:.0} % of the reference, bound {}",
+                    "{} {}: {} of the reference, bound {}",
                     figure.key,
                     unit.in_words(figure.value),
-                    (100.0 * of.share(figure.value)).floor(),
+                    Fraction(of.share(figure.value)).floored().in_whole_percent(),
                     unit.in_words(of.bound)
                 ),
                 is_met: of.is_met(figure.value),

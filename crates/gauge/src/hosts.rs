@@ -315,9 +315,9 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
     let slow = ranking.slow();
     if !slow.is_empty() {
         let text = format!(
-            "{} (more than {} % worse than the median, or without a figure)",
+            "{} (more than {} worse than the median, or without a figure)",
             slow.join(", "),
-            SLOW * 100.0
+            Fraction(SLOW)
         );
         section.push(Note::new("slow", text).tone(Tone::Warning));
     }

@@ -156,10 +156,8 @@ fn unknown_memory() -> Failure {
         .hint("give a size, e.g. --size 1GiB")
 }
 
-fn share(fraction: f64) -> String {
-    let percent = fraction * 100.0;
-    let digits = if percent < 1.0 { 3 } else { 0 };
-    format!(", of which {percent:.digits$} % may be used")
+fn share(fraction: Fraction) -> String {
+    format!(", of which {fraction} may be used")
 }
 
 /// Chooses the length of each array.
@@ -227,7 +225,7 @@ pub fn choose(
                 "{arrays} arrays of {array} need {}, but only {} of memory is available{}",
                 Bytes(array.0.saturating_mul(arrays)),
                 available,
-                share(around.fraction.0),
+                share(around.fraction),
             ))
             .hint(format!("{less}{more}")));
         }
@@ -236,7 +234,7 @@ pub fn choose(
             "arrays reduced from {array} to {} each: {} of memory is available{}",
             Bytes(elements * element.bytes()),
             available,
-            share(around.fraction.0)
+            share(around.fraction)
         );
         notices.push(Notice::new(NoticeId::Clamped, around.gauge, text));
     }

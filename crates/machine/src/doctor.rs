@@ -14,7 +14,6 @@ use crate::catalog::{self, ProcessorEntry};
 use crate::root::SysRoot;
 use crate::topology::{Topology, TopologySource};
 use crate::{host, processor};
-use nodegauge_measure::Fraction;
 use nodegauge_measure::record::{Finding, Machine, Severity};
 
 /// Identifier of the finding that other programs use the CPUs.
@@ -134,12 +133,6 @@ fn finding((id, severity, found): (&'static str, Severity, Found)) -> Finding {
     }
 }
 
-/// Formats a share in percent, with one decimal below 10 %.
-fn percent(share: Fraction) -> String {
-    let value = share.0 * 100.0;
-    if value < 9.95 { format!("{value:.1} %") } else { format!("{value:.0} %") }
-}
-
 fn not_root(node: &Examined<'_>) -> Option<Found> {
     if host::is_root(node.root) != Some(false) {
         return None;
@@ -170,13 +163,6 @@ fn perf_restricted(node: &Examined<'_>) -> Option<Found> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shares_are_printed_as_people_read_them() {
-        assert_eq!(percent(Fraction(0.004)), "0.4 %");
-        assert_eq!(percent(Fraction(0.0996)), "10 %");
-        assert_eq!(percent(Fraction(1.0)), "100 %");
-    }
 
     #[test]
     fn a_described_machine_has_no_state_to_examine() {

@@ -286,6 +286,35 @@ impl Fraction {
         }
         format!("{:.0} %", self.0 * 100.0)
     }
+
+    /// Formats the share in percent with one digit after the point, for columns of tables: `97.0 %`.
+    pub fn in_tenths(self) -> String {
+        format!("{:.1} %", self.0 * 100.0)
+    }
+
+    /// Formats the share as a whole number of percent without a blank, for lines with little room: `97%`.
+    pub fn in_short(self) -> String {
+        format!("{:.0}%", self.0 * 100.0)
+    }
+
+    /// Returns the share rounded down to a whole number of percent, so that no share below a bound is shown as the bound.
+    pub fn floored(self) -> Self {
+        Self((self.0 * 100.0).floor() / 100.0)
+    }
+}
+
+/// Formats a ratio as a change in percent: `+5.3 %`.
+pub fn change_in_words(ratio: f64) -> String {
+    format!("{} %", change(ratio))
+}
+
+/// Formats an interval of ratios as changes in percent: `+4.1 to +6.5 %`.
+pub fn changes_in_words([low, high]: [f64; 2]) -> String {
+    format!("{} to {} %", change(low), change(high))
+}
+
+fn change(ratio: f64) -> String {
+    format!("{:+.1}", (ratio - 1.0) * 100.0)
 }
 
 /// Formats the share in percent, with one digit after the point unless the percentage is a whole number.

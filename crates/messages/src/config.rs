@@ -132,3 +132,14 @@ pub struct FloorConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95: Option<[f64; 2]>,
 }
+
+/// Part by which the variation of starts may raise an MPI above the floor.
+const ABOVE: f64 = 0.03;
+
+impl FloorConfig {
+    /// True if the MPI is not faster than the floor. An MPI that is faster shows that the floor was disturbed, or that
+    /// the built-in transport is slower for this size, so that its time is not a lower bound.
+    pub fn is_bound(&self) -> bool {
+        self.share.0 <= 1.0 + ABOVE
+    }
+}

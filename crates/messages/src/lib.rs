@@ -84,7 +84,8 @@ impl Gauge for Messages {
     }
 
     fn reach(&self, _: &Record, figure: &Measurement) -> Option<Reach> {
-        let floor = figure.read_config::<MessageConfig>().floor?;
+        let floor = figure.read_config::<MessageConfig>().floor;
+        let floor = floor.filter(FloorConfig::is_bound)?;
         let basis = "shared memory between these cores, without MPI".to_owned();
         Some(Reach { value: floor.value, basis })
     }

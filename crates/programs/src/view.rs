@@ -13,7 +13,7 @@ use nodegauge_gauge::view::{
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Better;
-use nodegauge_measure::{Seconds, Unit};
+use nodegauge_measure::{Fraction, Seconds, Unit};
 
 /// Letters of the series of a chart.
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
@@ -126,7 +126,7 @@ fn table(rows: &[Row<'_>]) -> Table {
         );
         let summary = m.summary.as_ref().filter(|_| m.value.is_some());
         let spread = summary.map(|s| (s.p95 - s.p05).abs() / s.median);
-        let spread = spread.map_or_else(String::new, |share| format!("{:.1} %", 100.0 * share));
+        let spread = spread.map_or_else(String::new, |share| Fraction(share).in_tenths());
         let seconds = row.config.seconds.filter(|_| has_pattern && m.value.is_some());
         let time =
             seconds.map(|time: Seconds| TableCell::figure(time.0, Unit::Seconds, time.to_string()));

@@ -145,8 +145,7 @@ fn comparison(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
 
 /// Formats a figure as a share of its limit.
 fn share(m: &Measurement) -> Option<String> {
-    let percent = format!("{:.1}", m.limit.as_ref()?.fraction.0 * 100.0);
-    Some(format!("{} %", percent.strip_suffix(".0").unwrap_or(&percent)))
+    Some(m.limit.as_ref()?.fraction.to_string())
 }
 
 /// Describes the settings and the source of a published figure.

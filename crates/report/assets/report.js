@@ -38,12 +38,12 @@
       return `${digits(value / 1024 ** step, n)} ${SIZES[step]}`;
     }
     if (unit === 'FLOP/B' && value < 1 && Number.isInteger(Math.log2(value))) return `1/${2 ** -Math.log2(value)}`;
-    if (!unit || ['x', 'FLOP/B'].includes(unit)) return digits(value, n) + (unit === 'x' ? ' x' : '');
+    if (!unit || ['x', '%', 'FLOP/B'].includes(unit)) return digits(value, n) + (['x', '%'].includes(unit) ? ` ${unit}` : '');
     const [scale, prefix] = PREFIXES.find(([scale]) => Math.abs(value) >= scale * 0.9999) || PREFIXES.at(value ? -1 : 4);
     return `${digits(value / scale, n)} ${prefix}${unit}`;
   };
 
-  const unitOf = (scale) => scale.rate || { bytes: 'B', nanoseconds: 's', microseconds: 's', intensity: 'FLOP/B', number: '' }[scale];
+  const unitOf = (scale) => scale.rate || { bytes: 'B', nanoseconds: 's', microseconds: 's', intensity: 'FLOP/B', percent: '%', number: '' }[scale];
 
   const pen = document.createElement('canvas').getContext('2d');
   const widthOf = (text, size = FONT, weight = 400) => {

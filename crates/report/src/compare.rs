@@ -1,12 +1,13 @@
 //! The page of `compare`: differences between the settings, one table per test, and the verdicts with their
 //! reasons.
 
-use nodegauge_analysis::compare::threshold::change_in_words;
+use crate::conclusion::sentence;
 use nodegauge_analysis::compare::{Comparison, Difference, Pair, Runners, SideFigures, Verdict};
 use nodegauge_analysis::ratio::Basis;
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
-use nodegauge_gauge::view::{self, Note, Page, Section, Table, TableCell, Tone, grouped};
-use nodegauge_measure::quantity::counted;
+use nodegauge_gauge::view::{Note, Page, Section, Table, TableCell, Tone, grouped};
+use nodegauge_measure::Fraction;
+use nodegauge_measure::quantity::{change_in_words, changes_in_words, counted};
 use nodegauge_measure::stats::Better;
 
 /// Maximum length of a value in the table of differences; longer values get their own lines.
@@ -15,8 +16,8 @@ const IN_TABLE: usize = 27;
 const SHOWN: usize = 160;
 /// Maximum number of runs that are listed for A, and for B.
 const RUNS: usize = 3;
-/// Maximum number of figures in the closing sentence in which A is faster, and in which B is faster.
-const IN_CLOSING: usize = 3;
+/// Maximum number of figures in the conclusion in which A is faster, and in which B is faster.
+const IN_CONCLUSION: usize = 3;
 /// Maximum number of entries in a list of names.
 const NAMES: usize = 6;
 /// Minimum relative difference between the change of a median and the change of the quoted value; above it, the median
@@ -39,13 +40,13 @@ pub fn page(comparison: &Comparison) -> Page {
         verdicts.note_if(label, (!titles.is_empty()).then(|| listed(&titles)));
     }
     sections.push(verdicts);
-    sections.extend(closing(comparison).map(view::summary));
-    Page { sections, ..Page::default() }
+    let conclusion = conclusion(comparison).map(|text| sentence(&text));
+    Page { conclusion, sections, ..Page::default() }
 }
 
-/// Returns the closing sentence, which states whether A or B is faster in which figures, the greatest differences
+/// Returns the sentence that the page begins with. It states whether A or B is faster in which figures, the greatest differences
 /// first. Returns `None` if nothing could be compared.
-fn closing(comparison: &Comparison) -> Option<String> {
+fn conclusion(comparison: &Comparison) -> Option<String> {
     let sides = [
         faster_in(comparison, Verdict::Faster, "B", "A"),
         faster_in(comparison, Verdict::Slower, "A", "B"),
@@ -89,7 +90,7 @@ fn faster_in(comparison: &Comparison, verdict: Verdict, name: &str, other: &str)
     }
     advantages.sort_by(|x, y| y.ratio.total_cmp(&x.ratio));
     let mut parts = Vec::new();
-    for (i, advantage) in advantages.iter().take(IN_CLOSING).enumerate() {
+    for (i, advantage) in advantages.iter().take(IN_CONCLUSION).enumerate() {
         let times = times_as_fast(advantage.ratio, Some(advantage.ci95), other);
         let start = match i {
             0 => format!("{name} is {times}"),
@@ -99,7 +100,7 @@ fn faster_in(comparison: &Comparison, verdict: Verdict, name: &str, other: &str)
         parts.push(format!("{start} in {} ({interval})", advantage.title));
     }
     let text = parts.join(", ");
-    match advantages.len().saturating_sub(IN_CLOSING) {
+    match advantages.len().saturating_sub(IN_CONCLUSION) {
         0 => Some(text),
         n => Some(format!("{text}, and faster in {n} more")),
     }
@@ -207,18 +208,12 @@ fn figures(test: &str, pairs: &[&Pair]) -> Section {
                 figure(&pair.a),
                 figure(&pair.b),
                 pair.ratio.map_or_else(|| "-".to_owned(), change_in_words).into(),
-                pair.ci95.map_or_else(|| "-".to_owned(), interval).into(),
+                pair.ci95.map_or_else(|| "-".to_owned(), changes_in_words).into(),
                 TableCell::text(pair.verdict.name()).tone(tone),
             ]);
         }
     }
     Section { id: "figures", blocks: vec![table.into()] }
-}
-
-/// Returns an interval of ratios in percent, e.g. `+4.1 to +6.5 %`.
-fn interval([low, high]: [f64; 2]) -> String {
-    let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-    format!("{:+.1} to {:+.1} %", percent(low), percent(high))
 }
 
 /// Returns the number of figures per verdict, the reasons, and the basis of the figures.
@@ -269,7 +264,7 @@ fn visible(comparison: &Comparison) -> Option<String> {
     let known = || comparison.pairs.iter().filter(|pair| pair.visible.is_some());
     let least = known().min_by(|x, y| visible(x).total_cmp(&visible(y)))?;
     let most = known().max_by(|x, y| visible(x).total_cmp(&visible(y)))?;
-    let of = |pair: &Pair| format!("{:.1} % ({})", visible(&pair) * 100.0, pair.title());
+    let of = |pair: &Pair| format!("{} ({})", Fraction(visible(&pair)), pair.title());
     let to = if most == least { String::new() } else { format!(" to {}", of(most)) };
     Some(format!("the smallest change found in nine of ten such comparisons is {}{to}", of(least)))
 }

@@ -1,9 +1,11 @@
-//! The sentence that the page of a record begins with.
+//! The sentence that the page of a record begins with, and that a series of runs ends with.
 
-use nodegauge_gauge::view::sentence::{capital, joined, quoted};
+use nodegauge_gauge::view::grouped;
+use nodegauge_gauge::view::sentence::{capital, joined, range_of};
 use nodegauge_gauge::{Gauge, hosts};
 use nodegauge_measure::keys::Registry;
-use nodegauge_measure::record::Record;
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::stats::Better;
 use std::collections::BTreeSet;
 
@@ -13,7 +15,8 @@ pub(crate) fn of(record: &Record, gauges: &[&dyn Gauge]) -> Option<String> {
     let own = record.measurements.iter().filter(|m| !m.is_published());
     let measured: BTreeSet<&str> = own.map(|m| m.gauge.as_str()).collect();
     let text = if measured.len() > 1 {
-        of_headlines(record, gauges)
+        let figures = headline_figures(record, gauges);
+        of_figures(&figures).map(|text| format!("the node {text}"))
     } else {
         gauges.iter().find_map(|gauge| of_gauge(record, *gauge))
     };
@@ -31,24 +34,41 @@ fn of_gauge(record: &Record, gauge: &dyn Gauge) -> Option<String> {
     hosts::conclusion(record, gauge.name(), &registry).or_else(|| gauge.conclusion(record))
 }
 
-/// Returns the headline figures of all gauges: first the rates, then the times.
-fn of_headlines(record: &Record, gauges: &[&dyn Gauge]) -> Option<String> {
+/// Headline figure with its title, e.g. `memory`.
+pub type HeadlineFigure<'r> = (&'static str, &'r Measurement);
+
+/// Returns the headline figures of a record.
+pub fn headline_figures<'r>(record: &'r Record, gauges: &[&dyn Gauge]) -> Vec<HeadlineFigure<'r>> {
+    let headlines = gauges.iter().flat_map(|gauge| gauge.headlines(record));
+    headlines.filter_map(|headline| Some((headline.title, headline.figure?))).collect()
+}
+
+/// Returns the sentence that a series of samples ends with, from the headline figures of all its runs: the range of each
+/// figure. Returns `None` if nothing can be concluded.
+pub fn of_series(samples: usize, figures: &[HeadlineFigure<'_>]) -> Option<String> {
+    let text = of_figures(figures)?;
+    Some(sentence(&format!("in {}, the node {text}", counted(samples, "sample"))))
+}
+
+/// Returns the predicate about headline figures: first the rates, then the times. Of several figures with one title it
+/// has the range.
+fn of_figures(figures: &[HeadlineFigure<'_>]) -> Option<String> {
     let mut rates = Vec::new();
     let mut times = Vec::new();
-    for headline in gauges.iter().flat_map(|gauge| gauge.headlines(record)) {
-        let Some(m) = headline.figure else { continue };
-        let Some(value) = quoted(m) else { continue };
-        match m.unit.better() {
-            Better::Higher => rates.push(format!("{value} in {}", headline.title)),
-            Better::Lower => times.push(format!("{value} ({})", headline.title)),
+    for (title, group) in grouped(figures.iter().copied(), |(title, _)| *title) {
+        let measurements = || group.iter().map(|(_, m)| *m);
+        let Some(range) = range_of(measurements()) else { continue };
+        match measurements().next().map(|m| m.unit.better()) {
+            Some(Better::Lower) => times.push(format!("{range} ({title})")),
+            _ => rates.push(format!("{range} in {title}")),
         }
     }
     let noun = if times.len() == 1 { "a latency" } else { "latencies" };
     let latencies = format!("{noun} of {}", joined(&times));
     match (rates.is_empty(), times.is_empty()) {
         (true, true) => None,
-        (true, false) => Some(format!("The node has {latencies}")),
-        (false, true) => Some(format!("The node reaches {}", joined(&rates))),
-        (false, false) => Some(format!("The node reaches {}, with {latencies}", joined(&rates))),
+        (true, false) => Some(format!("has {latencies}")),
+        (false, true) => Some(format!("reaches {}", joined(&rates))),
+        (false, false) => Some(format!("reaches {}, with {latencies}", joined(&rates))),
     }
 }

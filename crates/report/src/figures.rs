@@ -4,7 +4,7 @@
 use nodegauge_analysis::expect::Expectation;
 use nodegauge_analysis::identity::{self, FigureIdentity};
 use nodegauge_measure::keys::Registry;
-use nodegauge_measure::quantity::{counted, significant};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Record};
 use std::collections::BTreeMap;
 
@@ -57,9 +57,8 @@ impl RecordFigure<'_> {
     /// Returns the share of the limit, e.g. `11.3 % of 576.0 GB/s, catalog`; `None` if the limit is unknown.
     pub(crate) fn of_limit(&self) -> Option<String> {
         let limit = self.m.limit.as_ref()?;
-        let share = significant(limit.fraction.0 * 100.0);
         let value = self.m.unit.in_words(limit.value);
-        Some(format!("{share} % of {value}, {}", limit.basis))
+        Some(format!("{} of {value}, {}", limit.fraction, limit.basis))
     }
 
     /// Returns the evidence of a figure: a line with the statistic and the samples, a line with the limit, and a line

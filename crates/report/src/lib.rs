@@ -5,7 +5,7 @@
 
 mod card;
 pub mod compare;
-mod conclusion;
+pub mod conclusion;
 mod devices;
 pub mod export;
 mod figures;

@@ -92,7 +92,7 @@ pub fn ticket(
         table.row([
             format!("{}: {}", headline.title, headline.what).into(),
             TableCell::from(m.in_words()).tone(Tone::Strong),
-            limit.map_or("?".to_owned(), |of| format!("{:.1} %", of.fraction.0 * 100.0)).into(),
+            limit.map_or("?".to_owned(), |of| of.fraction.in_tenths()).into(),
             limit
                 .map_or("no limit is known".to_owned(), |of| {
                     format!("{}, {}", m.unit.in_words(of.value), of.basis)

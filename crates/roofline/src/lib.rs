@@ -22,7 +22,7 @@ use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::keys::{ConfigKind, shared};
 use nodegauge_measure::record::{Measurement, Record};
-use nodegauge_measure::{Failure, Unit};
+use nodegauge_measure::{Failure, Fraction, Unit};
 use std::collections::HashMap;
 
 /// Maximum relative excess of a rate above the roof that measurement noise can explain. Above it, bytes or operations
@@ -49,9 +49,9 @@ pub fn place(measured: Vec<Measurement>, points: Vec<RooflinePoint>) -> Vec<Meas
         let m = m.limit(roof.at(x), format!("{} at {} FLOP/B", roof.in_words(), intensity(x)));
         let mut validity = m.validity.clone();
         if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction.0 > 1.0 + ABOVE) {
-            let above = 100.0 * (limit.fraction.0 - 1.0);
+            let above = Fraction(limit.fraction.0 - 1.0).in_whole_percent();
             validity.suspect(format!(
-                "{above:.0} % above its roof: the counts of operations or bytes are wrong, a faster memory level served part of the bytes, or the node was slower when the ceilings were measured"
+                "{above} above its roof: the counts of operations or bytes are wrong, a faster memory level served part of the bytes, or the node was slower when the ceilings were measured"
             ));
         }
         m.judged(validity)

@@ -5,7 +5,7 @@ use super::{TURNS, distinct, pairing};
 use crate::identity::Numbered;
 use nodegauge_measure::keys::{Registry, Role, scalar};
 use nodegauge_measure::record::{Device, Machine, Record, Severity};
-use nodegauge_measure::{Bytes, BytesPerSec};
+use nodegauge_measure::{Bytes, BytesPerSec, Fraction};
 use pairing::PairedMeasurement;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -333,7 +333,7 @@ fn in_short(titles: &[String]) -> String {
 /// Formats a value of the configuration; `None` for fractions, which are observations.
 fn value_in_words(key: &str, value: &Value) -> Option<String> {
     let text = |part: &str| value.get(part).and_then(Value::as_str);
-    let tens = |share: f64| (share * 10.0).round() * 10.0;
+    let tens = |share: f64| Fraction((share * 10.0).round() / 10.0);
     let got = || {
         let shares = value.get("got").and_then(Value::as_object).into_iter().flatten();
         shares.filter_map(|(of, share)| Some((of, share.as_f64()?)))
@@ -343,14 +343,14 @@ fn value_in_words(key: &str, value: &Value) -> Option<String> {
         ("pages", Value::Object(_)) => {
             let huge = |size: &String| size.parse::<u64>().is_ok_and(|size| size >= 2 << 20);
             let huge: f64 = got().filter(|(size, _)| huge(size)).map(|(_, share)| share).sum();
-            Some(format!("{}, {} % huge", text("asked")?, tens(huge)))
+            Some(format!("{}, {} huge", text("asked")?, tens(huge).in_whole_percent()))
         }
         ("numa", Value::Object(map)) if map.contains_key("got") => {
             let mut shares = Vec::new();
             for (node, share) in got() {
-                let percent = tens(share);
-                if percent > 0.0 {
-                    shares.push(format!("{percent} % on node {node}"));
+                let share = tens(share);
+                if share.0 > 0.0 {
+                    shares.push(format!("{} on node {node}", share.in_whole_percent()));
                 }
             }
             Some(format!("{}, {}", text("asked")?, shares.join(", ")))

@@ -14,7 +14,7 @@ use super::{Comparison, Pair, Unpaired, Verdict};
 use crate::expect::{self, Operator};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
-use nodegauge_measure::quantity::read_bytes;
+use nodegauge_measure::quantity::{change_in_words, read_bytes};
 use nodegauge_measure::stats::Better;
 use std::fmt;
 use std::str::FromStr;
@@ -213,9 +213,4 @@ impl Threshold {
             }
         }
     }
-}
-
-/// Formats a ratio as a change in percent: `+5.3 %`.
-pub fn change_in_words(ratio: f64) -> String {
-    format!("{:+.1} %", (ratio - 1.0) * 100.0)
 }

@@ -4,6 +4,7 @@ use super::problem::PARTS;
 use super::{ColumnIndices, TEST, variant};
 use crate::GAUGE;
 use crate::config::HpcgConfig;
+use crate::efficiency::{self, WorkersRate};
 use crate::sweep;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::quoted;
@@ -61,7 +62,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     });
     let rating = ("rating".to_owned(), first.value, String::new());
     let bars = Picture::bars("rate of each part", first.unit, std::iter::once(rating).chain(bars));
-    section.push(table).push(bars).gap();
+    section.push(table).push(bars).picture(efficiency(&ratings)).gap();
     let config: HpcgConfig = first.read_config();
     let iterations = config.iterations.unwrap_or(0);
     let sets = match &first.summary {
@@ -142,6 +143,18 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let by = config.on.threads.map(|_| format!(" with {}", config.on.in_words()));
     let by = by.unwrap_or_default();
     Some(format!("HPCG{program} reaches {}{by} on {} points", quoted(m)?, config.n.unwrap_or(0)))
+}
+
+/// Returns the efficiency over the number of workers.
+fn efficiency(ratings: &[&&Measurement]) -> Option<Picture> {
+    let mut rates = Vec::new();
+    for rating in ratings {
+        let config: HpcgConfig = rating.read_config();
+        let rate = WorkersRate::of(&config.on, config.sweep.as_ref(), rating);
+        let rules = if is_by_rules(&config) { ", rules" } else { "" };
+        rates.extend(rate.map(|rate| WorkersRate { kind: rate.kind + rules, ..rate }));
+    }
+    efficiency::picture(&rates)
 }
 
 /// True if the matrix has a column index for each coefficient, as the rules of HPCG require.

@@ -150,19 +150,10 @@ fn parts_by_workers(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
 
 /// Returns the efficiency over the number of workers.
 fn efficiency(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
-    let mut rates = Vec::new();
-    for group in groups {
-        let Some((rate, config)) = named(group, "rate") else { continue };
-        let others = config.sweep.iter().flatten();
-        let others = others.filter(|(name, _)| !["ranks", "threads"].contains(&name.as_str()));
-        let others: Vec<String> = others
-            .filter_map(|(name, value)| Some(format!("{name} {}", value.as_str()?)))
-            .collect();
-        let kind = if config.on.processes.is_some() { "ranks" } else { "threads" };
-        let kind = std::iter::once(kind.to_owned()).chain(others).collect::<Vec<_>>().join(", ");
-        let count = config.on.threads;
-        rates.extend(count.map(|count| WorkersRate { kind, count, rate }));
-    }
+    let rates = groups.iter().filter_map(|group| named(group, "rate"));
+    let rates: Vec<WorkersRate<'_>> = rates
+        .filter_map(|(m, config)| WorkersRate::of(&config.on, config.sweep.as_ref(), m))
+        .collect();
     efficiency::picture(&rates)
 }
 
@@ -428,9 +419,9 @@ fn memory(config: &IccgConfig) -> Option<String> {
 fn closing((m, config): &IccgFigure<'_>) -> Option<String> {
     let limit = m.limit.as_ref().filter(|_| m.value.is_some())?;
     Some(format!(
-        "the solver runs at {}, {:.0} % of the rate permitted by the bandwidth of this node ({} per iteration)",
+        "the solver runs at {}, {} of the rate permitted by the bandwidth of this node ({} per iteration)",
         m.in_words(),
-        100.0 * limit.fraction.0,
+        limit.fraction.in_whole_percent(),
         Seconds(config.predicted_s?)
     ))
 }

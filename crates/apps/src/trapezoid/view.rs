@@ -130,14 +130,9 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
 /// Returns the efficiency of the longest sum over the number of workers.
 fn efficiency(rates: &[&TrapezoidFigure<'_>]) -> Option<Picture> {
     let longest = rates.iter().filter_map(|(_, config)| config.n).max()?;
-    let mut points = Vec::new();
-    for (m, config) in rates.iter().filter(|(_, config)| config.n == Some(longest)) {
-        let policy = config.on.policy.map(|policy| format!(", policy {policy}"));
-        let kind = if config.on.processes.is_some() { "ranks" } else { "threads" };
-        let kind = format!("{kind}{}", policy.unwrap_or_default());
-        let count = config.on.threads;
-        points.extend(count.map(|count| WorkersRate { kind, count, rate: m }));
-    }
+    let of_longest = rates.iter().filter(|(_, config)| config.n == Some(longest));
+    let points: Vec<WorkersRate<'_>> =
+        of_longest.filter_map(|(m, config)| WorkersRate::of(&config.on, None, m)).collect();
     efficiency::picture(&points)
 }
 

@@ -210,7 +210,7 @@ impl ReportedFigure {
         let values: Vec<String> = self.values.iter().map(|value| self.words_of(*value)).collect();
         let compared = match (self.share, self.reference, &self.basis) {
             (Some(share), Some(reference), Some(basis)) => {
-                format!("{:.0} % of {} ({basis})", 100.0 * share.0, self.words_of(reference),)
+                format!("{} of {} ({basis})", share.in_whole_percent(), self.words_of(reference))
             }
             _ => "nothing to compare with".to_owned(),
         };
@@ -417,7 +417,7 @@ impl Check<'_> {
         let (verdict, reason) = check::verdict(&self.remarks);
         let shares = self.figures.iter().filter_map(|figure| {
             let share = figure.share()?;
-            Some(format!("{} {:.0}%", figure.key, 100.0 * share.0))
+            Some(format!("{} {}", figure.key, share.in_short()))
         });
         let shares: Vec<String> = shares.collect();
         let details = match (shares.is_empty(), &self.group) {

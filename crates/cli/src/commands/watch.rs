@@ -14,9 +14,11 @@ use crate::started::{program_of, record_of};
 use grid::TimeGrid;
 use humantime::format_duration;
 use nodegauge_gauge::Site;
+use nodegauge_gauge::view::Page;
 use nodegauge_machine::{DescribeOptions, OTHER_LOAD, SysRoot};
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::{self, Record, Severity, Status};
+use nodegauge_measure::record::{self, Measurement, Record, Severity, Status};
+use nodegauge_report::conclusion;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::program::ProgramJob;
 use std::path::PathBuf;
@@ -150,6 +152,8 @@ struct Watch<'a> {
     jobs: Vec<(CommandLine, ProgramJob<'static>)>,
     /// Runs that could not be saved yet.
     unsaved: Vec<Record>,
+    /// Headline figures of all samples, without the samples that they consist of.
+    headlines: Vec<(&'static str, Measurement)>,
     samples: usize,
     skipped: usize,
     failed: usize,
@@ -176,9 +180,19 @@ impl<'a> Watch<'a> {
             Ok((command.clone(), program_of(&command, &args.db, limit)?))
         };
         let jobs = COMMANDS.iter().map(of).collect::<Result<_, Failure>>()?;
-        let unsaved = Vec::new();
-        let (samples, skipped, failed, invalid) = (0, 0, 0, false);
-        Ok(Self { args, site, signals, labels, jobs, unsaved, samples, skipped, failed, invalid })
+        Ok(Self {
+            args,
+            site,
+            signals,
+            labels,
+            jobs,
+            unsaved: Vec::new(),
+            headlines: Vec::new(),
+            samples: 0,
+            skipped: 0,
+            failed: 0,
+            invalid: false,
+        })
     }
 
     fn say(&self, line: &str) {
@@ -237,6 +251,7 @@ impl<'a> Watch<'a> {
                 match record_of(&command, &job, &self.signals) {
                     Ok(Some(run)) => {
                         told.push(in_words(&run));
+                        self.keep_headlines(&run);
                         self.save(run);
                     }
                     Ok(None) => {}
@@ -252,6 +267,16 @@ impl<'a> Watch<'a> {
         self.failed += usize::from(failed);
         if !told.is_empty() {
             self.say(&format!("{time}  {}\n", told.join(", ")));
+        }
+    }
+
+    /// Keeps the headline figures of a run for the conclusion.
+    fn keep_headlines(&mut self, run: &Record) {
+        for (title, m) in conclusion::headline_figures(run, &GAUGES) {
+            let mut figure = Measurement::new(&m.gauge, &m.test, &m.name, m.unit);
+            figure.value = m.value;
+            figure.validity = m.validity.clone();
+            self.headlines.push((title, figure));
         }
     }
 
@@ -287,6 +312,12 @@ impl<'a> Watch<'a> {
             _ => format!("{n} {what}"),
         });
         let tallied = tallied.collect::<Vec<_>>().join(", ");
+        let figures: Vec<(&'static str, &Measurement)> =
+            self.headlines.iter().map(|(title, m)| (*title, m)).collect();
+        let conclusion = conclusion::of_series(self.samples, &figures);
+        if !self.args.quiet && conclusion.is_some() {
+            output::show(&Page { conclusion, ..Page::default() });
+        }
         let page = format!(": nodegauge report --trend '{key}={value}'");
         let page = if self.samples > 0 { page.as_str() } else { "" };
         self.say(&format!("{:11}{tallied}{page}\n", "watched"));

@@ -6,7 +6,7 @@ use crate::latency::Quantiles;
 use nodegauge_gauge::view::{Section, Table, TableCell, distinct};
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::stats::median;
-use nodegauge_measure::{Seconds, Unit};
+use nodegauge_measure::{Fraction, Seconds, Unit};
 
 /// Minimum file size for comparisons of operations. For smaller files, the overhead of the calls and of the clock
 /// dominates.
@@ -81,7 +81,7 @@ fn served(rows: &[&Row<'_>]) -> TableCell {
         [label] if label != "mixed" => label.into(),
         _ => {
             let sum: f64 = known.iter().map(|(share, _)| share).sum();
-            format!("{:.0} % dev", sum / known.len() as f64 * 100.0).into()
+            format!("{} dev", Fraction(sum / known.len() as f64).in_whole_percent()).into()
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{FigureStatistics, Node, RankVerdict, RankedNode};
 use crate::cause::word_of_finding;
 use crate::check::LONGEST_REASON;
-use nodegauge_measure::stats;
+use nodegauge_measure::{Fraction, stats};
 use std::collections::{BTreeMap, HashMap};
 
 /// Share of the peers' clock below which the clock is a reason.
@@ -107,15 +107,16 @@ pub(crate) fn of(
     }
     let by_reference = of.is_beyond_reference(figure.value);
     let share = figure.of_reference.filter(|_| by_reference).unwrap_or(figure.share);
-    let percent = (100.0 * share).floor();
+    let share = Fraction(share).floored();
+    let percent = share.in_whole_percent();
     let base = if by_reference { "ref" } else { "med" };
     let value = of.key.unit.in_words(figure.value);
     let compared = match &of.reference {
         Some(reference) if by_reference => {
             let bound = of.key.unit.in_words(reference.bound);
-            format!("{percent} % of the reference, bound {bound}")
+            format!("{percent} of the reference, bound {bound}")
         }
-        _ => format!("{percent} % of the median of {} nodes", of.nodes),
+        _ => format!("{percent} of the median of {} nodes", of.nodes),
     };
     let mut causes = causes(node, ranked, peers);
     if let Some(load) = load {
@@ -125,7 +126,7 @@ pub(crate) fn of(
     for cause in &causes {
         long.push_str(&format!("; {}", cause.words));
     }
-    let mut short = format!("{} {percent}% of {base}", of.key.word());
+    let mut short = format!("{} {} of {base}", of.key.word(), share.in_short());
     if let Some(cause) = causes.first() {
         short.push_str(&format!(": {}", cause.word));
     }

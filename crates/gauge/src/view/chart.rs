@@ -19,6 +19,8 @@ pub enum Scale {
     Microseconds,
     /// Floating-point operations per byte: FLOP/B.
     Intensity,
+    /// Shares in percent.
+    Percent,
     /// Plain numbers without a unit.
     #[default]
     Number,

@@ -1,6 +1,6 @@
 //! Checks of CPUs: number of CPUs available to this process, clock, and virtualization.
 
-use super::{Examined, Found, found, percent};
+use super::{Examined, Found, found};
 use crate::root::number_ranges;
 use crate::{cgroup, host};
 use nodegauge_measure::record::ClockBasis;
@@ -14,7 +14,7 @@ pub(super) fn quota(node: &Examined<'_>) -> Option<Found> {
     let cpus = limits.cpus.filter(|cpus| *cpus < allowed as f64)?;
     let stopped =
         limits.throttled.filter(|share| share.0 > 0.0).map_or_else(String::new, |share| {
-            format!("; threads were stopped in {} of the scheduling periods so far", percent(share))
+            format!("; threads were stopped in {share} of the scheduling periods so far")
         });
     Some(found(
         format!(

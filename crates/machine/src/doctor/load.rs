@@ -1,7 +1,7 @@
 //! Checks of other load: running tasks, CPU time that other processes used while this process slept, and time that the
 //! hypervisor gave to other guests.
 
-use super::{Examined, Found, found, percent};
+use super::{Examined, Found, found};
 use crate::root::SysRoot;
 use nodegauge_measure::Fraction;
 use nodegauge_measure::record::Severity;
@@ -140,7 +140,7 @@ fn judge_load(sample: &LoadSample, cpus: usize) -> Option<Found> {
     if watched {
         text = format!(
             "{text}; other processes used {} of the CPU time in the last 25 ms",
-            percent(Fraction(share))
+            Fraction(share)
         );
     }
     let remedy = "find the processes with `top`; wait until they end, or request exclusive use of the node, e.g. `srun --exclusive`";
@@ -157,7 +157,7 @@ fn judge_steal(since_boot: &CpuTimes) -> Option<Found> {
         found(
             format!(
                 "the hypervisor gave {} of this guest's CPU time to other guests since boot",
-                percent(Fraction(share))
+                Fraction(share)
             ),
             "use a dedicated host or dedicated cores; samples with stolen time are excluded",
         )

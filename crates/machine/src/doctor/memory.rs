@@ -1,6 +1,6 @@
 //! Checks of memory: pages, background activity of the kernel, limits and memory modules.
 
-use super::{Examined, Found, found, percent};
+use super::{Examined, Found, found};
 use crate::catalog::SocketMemory;
 use crate::{dimms, memory};
 use nodegauge_measure::record::Severity;
@@ -105,7 +105,7 @@ pub(super) fn fragmented(node: &Examined<'_>) -> Option<Found> {
         found(
             format!(
                 "only {} of the free memory is in blocks of 2 MiB or more: huge pages may be unavailable",
-                percent(share)
+                share
             ),
             "echo 1 | sudo tee /proc/sys/vm/compact_memory",
         )

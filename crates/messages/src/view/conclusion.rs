@@ -66,8 +66,7 @@ fn lead<'a>(figures: &[&'a ShownFigure<'a>], pattern: Pattern) -> Option<&'a Sho
 fn line(figures: &[&ShownFigure<'_>]) -> Option<String> {
     let size = |figure: &ShownFigure<'_>| Bytes(figure.config.message_bytes.unwrap_or(0));
     let latency = lead(figures, Pattern::Latency).and_then(|figure| {
-        // An MPI that is faster shows that the floor is none.
-        let floor = figure.config.floor.as_ref().filter(|floor| floor.share.0 <= 1.0);
+        let floor = figure.config.floor.as_ref().filter(|floor| floor.is_bound());
         let floor = floor
             .map(|floor| floor.share.in_whole_percent())
             .map(|share| format!(" ({share} of the speed of shared memory without MPI)"));

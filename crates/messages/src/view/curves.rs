@@ -1,6 +1,7 @@
 //! Tables and charts of figures over message sizes: latencies with their quantiles, rates with bars, collectives.
 
 use super::{FigureUnit, NONE, ShownFigure, distance, evidence};
+use crate::config::FloorConfig;
 use crate::pattern::Pattern;
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, Column, Guide, Picture, Scale, Section, Table, TableCell, distinct,
@@ -54,6 +55,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         }
         let first = own.iter().find(|figure| figure.pattern == Some(Pattern::Latency));
         section.note_if("curve", first.and_then(|figure| evidence::curve(figure)));
+        section.note_if("no floor", evidence::beaten_floors(&own));
     }
     // The name of a curve says only what distinguishes it from the other curves of its chart.
     let libraries = distinct(all.iter().map(|figure| figure.library())).len() > 1;
@@ -238,6 +240,7 @@ impl<'a> Floor<'a> {
     fn cells(&self, size: u64) -> Vec<TableCell> {
         let Some(name) = self.name else { return Vec::new() };
         let floor = at(self.own, name, self.unit, size).and_then(|figure| figure.config.floor);
+        let floor = floor.filter(FloorConfig::is_bound);
         let share = floor.map_or(NONE.to_owned(), |floor| floor.share.in_whole_percent());
         vec![FigureUnit::of(self.unit).cell(floor.map(|floor| floor.value)), share.into()]
     }

@@ -3,6 +3,7 @@
 use super::{SMALL, ShownFigure};
 use crate::curve::Switch;
 use crate::transport::Fabric;
+use nodegauge_gauge::view::sentence::joined;
 use nodegauge_gauge::view::{Note, Section, distinct, grouped};
 use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
@@ -70,6 +71,29 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
         );
         section.note("", text);
     }
+}
+
+/// Returns the sizes for which the floor is not shown, because the MPI is faster; `None` if there are none.
+pub(super) fn beaten_floors(own: &[&ShownFigure<'_>]) -> Option<String> {
+    let mut sizes: Vec<String> = Vec::new();
+    let mut most: f64 = 0.0;
+    for figure in own {
+        let Some(floor) = figure.config.floor.filter(|floor| !floor.is_bound()) else { continue };
+        let size = Bytes(figure.config.message_bytes.unwrap_or(0));
+        sizes.push(format!("{} {size}", figure.m.name));
+        most = most.max(floor.share.0);
+    }
+    if sizes.is_empty() {
+        return None;
+    }
+    let sizes = if sizes.len() > SHOWN {
+        format!("{} and {} more", sizes[..SHOWN].join(", "), sizes.len() - SHOWN)
+    } else {
+        joined(&sizes)
+    };
+    Some(format!(
+        "{sizes}: the MPI is up to {most:.1} times as fast as nodegauge's own transport, which was disturbed or is slower for these sizes"
+    ))
 }
 
 /// Returns the routes of messages of the built-in transport, e.g. `ring to 8 KiB, process_vm_readv from 16 KiB`.

@@ -4,7 +4,7 @@ use super::curves::{pictures, sizes};
 use super::{FigureUnit, NONE, ShownFigure, evidence};
 use nodegauge_gauge::view::{Block, Section, Table, TableCell, grouped};
 use nodegauge_measure::record::{Category, Measurement};
-use nodegauge_measure::{Bytes, stats};
+use nodegauge_measure::{Bytes, Fraction, stats};
 
 /// Adds a table for each library, pattern and unit.
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
@@ -64,5 +64,5 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
 fn spread(m: Option<&Measurement>) -> String {
     let Some(m) = m.filter(|m| m.samples.len() > 1) else { return NONE.to_owned() };
     let at = |share: f64| stats::quantile(&m.samples, share);
-    format!("{:.1} %", (at(1.0) - at(0.0)) / 2.0 / at(0.5) * 100.0)
+    Fraction((at(1.0) - at(0.0)) / 2.0 / at(0.5)).in_tenths()
 }

@@ -35,6 +35,7 @@ fn scaled(scale: Scale, value: f64) -> (String, &'static str) {
         Scale::Microseconds => (significant(value * 1e6), "us"),
         // Intensities are powers of two, which have few digits.
         Scale::Intensity => (value.to_string(), ""),
+        Scale::Percent => (significant(value), "%"),
         Scale::Number => (significant(value), ""),
     }
 }

@@ -109,16 +109,16 @@ fn doubt(rank: &RankSeen) -> Option<String> {
     let there: f64 = expected.iter().map(on).sum();
     let nodes = number_ranges(expected.iter().copied());
     if there < 1.0 - ELSEWHERE {
-        let astray = (1.0 - there) * 100.0;
-        return Some(format!("{astray:.0} % of the pages are not on node {nodes}"));
+        let astray = Fraction(1.0 - there).in_whole_percent();
+        return Some(format!("{astray} of the pages are not on node {nodes}"));
     }
     let even = 1.0 / expected.len() as f64;
     let uneven = |node: &&u32| (on(node) - even).abs() > UNEVEN;
     let interleaved =
         matches!(rank.policy, MemoryPolicy::Interleave(_)) && rank.unchecked.is_none();
     let node = expected.iter().find(uneven).filter(|_| interleaved)?;
-    let share = on(node) * 100.0;
-    Some(format!("node {node} has {share:.0} % of pages interleaved over {nodes}"))
+    let share = Fraction(on(node)).in_whole_percent();
+    Some(format!("node {node} has {share} of pages interleaved over {nodes}"))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::config::{ExplainConfig, StreamAgreement};
 use nodegauge_analysis::bests;
 use nodegauge_gauge::view::sentence::{capital, doubted, quoted};
 use nodegauge_gauge::view::{Drawing, Picture, Section, Step, Steps, Table, TableCell};
+use nodegauge_measure::quantity::{change_in_words, changes_in_words};
 use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 use serde_json::Value;
@@ -183,23 +184,22 @@ fn memcpy(m: &Measurement, config: &ExplainConfig) -> Option<String> {
 
 /// Returns a note that compares consecutive passes, as `stream` makes them, with the last step.
 fn stream(seen: &StreamAgreement) -> String {
-    let per_cent = (seen.ratio - 1.0) * 100.0;
+    let change = change_in_words(seen.ratio);
     let agree = match seen.interval {
         Some([low, high]) if low > 1.0 || high < 1.0 => format!(
-            "{per_cent:+.1} %, significant: the other steps leave different lines in the caches, or \
+            "{change}, significant: the other steps leave different lines in the caches, or \
              the machine has changed"
         ),
         Some([low, high]) => format!(
-            "{per_cent:+.1} % ({:+.1} to {:+.1} %), not significant: {}",
-            (low - 1.0) * 100.0,
-            (high - 1.0) * 100.0,
+            "{change} ({}), not significant: {}",
+            changes_in_words([low, high]),
             if high / low < AGREE {
                 "the rates agree"
             } else {
                 "the interval is too wide to confirm agreement"
             }
         ),
-        None => format!("{per_cent:+.1} %, too few passes for an interval"),
+        None => format!("{change}, too few passes for an interval"),
     };
     format!(
         "the last step, measured alone as by stream, best of {} passes: {}; {agree}",

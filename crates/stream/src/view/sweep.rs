@@ -8,7 +8,7 @@ use nodegauge_analysis::ratio::closing::of_several;
 use nodegauge_arena::names::TRIAD;
 use nodegauge_gauge::view::sentence::{capital, doubted};
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, Column, Picture, Scale, Section, Table, TableCell,
+    Block, Chart, ChartSeries, Column, Picture, Scale, Section, Table, TableCell, distinct,
 };
 use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
 use nodegauge_measure::stats::Summary;
@@ -26,17 +26,17 @@ pub(crate) fn section(record: &Record, show: &[Statistic]) -> Option<Section> {
     let first = cells.first()?;
     let triad = first.iter().position(|(m, _)| m.name == "triad");
     let charted = triad.unwrap_or(first.len() - 1);
-    let sweep = Sweep { charted, compilers: Compilers::of(&cells), cells };
+    let sweep = Sweep { charted, values: AxisValues::of(&cells), cells };
     let mut section = Section::new("sweep");
     match show {
         [] => sweep.medians(&mut section),
         [one] => sweep.statistic(*one, &mut section),
         several => sweep.statistics(several, &mut section),
     }
-    for (short, legend) in sweep.compilers.legend(&sweep.cells, charted) {
+    for (short, legend) in sweep.values.legend(&sweep.cells, charted) {
         section.note(&short, legend);
     }
-    for (status, doubt) in doubts(&sweep.cells, &sweep.compilers) {
+    for (status, doubt) in doubts(&sweep.cells, &sweep.values) {
         section.note(status.name(), doubt);
     }
     section.push(words::variant());
@@ -79,11 +79,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
         medians.map(|(m, config, median)| (*m, config, median)).collect();
     medians.sort_by(|a, b| a.2.total_cmp(&b.2));
     let words = |(m, config, median): &(&Measurement, &StreamConfig, f64)| {
-        let at =
-            coordinates(config).into_iter().map(|(axis, value)| match value.parse::<Bytes>() {
-                Ok(size) if axis == "size" => format!("{axis} {size}"),
-                _ => format!("{axis} {value}"),
-            });
+        let at = coordinates(config).into_iter().map(|at| format!("{} {}", at.0, in_words(at)));
         let value = doubted(&m.unit.in_words(*median), m.validity.status == Status::Suspect);
         format!("{value} with {}", at.collect::<Vec<_>>().join(", "))
     };
@@ -99,7 +95,7 @@ struct Sweep<'a> {
     cells: Vec<&'a [StreamFigure<'a>]>,
     /// Index of the charted kernel, which determines trends.
     charted: usize,
-    compilers: Compilers<'a>,
+    values: AxisValues<'a>,
 }
 
 impl Sweep<'_> {
@@ -117,7 +113,7 @@ impl Sweep<'_> {
     fn place(&self, cell: &[StreamFigure<'_>]) -> Vec<TableCell> {
         let config = &cell[0].1;
         let mut place: Vec<TableCell> = Vec::new();
-        place.extend(coordinates(config).into_iter().map(|at| self.compilers.short(at).into()));
+        place.extend(coordinates(config).into_iter().map(|at| self.values.short(at).into()));
         place.extend(config.processes.and_then(|_| words::mib_a_task(config)).map(TableCell::text));
         place
     }
@@ -153,7 +149,7 @@ impl Sweep<'_> {
             table.row(row);
         }
         let name = &self.cells[0][self.charted].0.name;
-        section.push(table).picture(picture(&self.cells, self.charted)).gap();
+        section.push(table).picture(picture(&self.cells, self.charted, &self.values)).gap();
         section.push(Block::Text(format!("medians in GB/s; spread and bars: {name}")));
         if let Some(reference) = &reference {
             let reference = reference_in_words(reference);
@@ -208,7 +204,11 @@ fn number(cell: &[StreamFigure<'_>], axis: usize) -> Option<f64> {
 
 /// Returns a chart of the medians of the charted kernel over the first numeric axis. It has a curve for each value of
 /// the other axes, and marks for saturation points and dips. If no axis is numeric, the chart has one bar per cell.
-fn picture(cells: &[&[StreamFigure<'_>]], charted: usize) -> Option<Picture> {
+fn picture(
+    cells: &[&[StreamFigure<'_>]],
+    charted: usize,
+    values: &AxisValues<'_>,
+) -> Option<Picture> {
     let first = cells.first()?;
     let (m, config) = first.get(charted)?;
     let median = |cell: &[StreamFigure<'_>]| {
@@ -218,8 +218,9 @@ fn picture(cells: &[&[StreamFigure<'_>]], charted: usize) -> Option<Picture> {
     let places = coordinates(config);
     let words = |cell: &[StreamFigure<'_>], but: Option<usize>| {
         let coordinates_here = coordinates(&cell[0].1).into_iter().enumerate();
-        let words =
-            coordinates_here.filter(|(i, _)| Some(*i) != but).map(|(_, (a, v))| format!("{a} {v}"));
+        let words = coordinates_here
+            .filter(|(i, _)| Some(*i) != but)
+            .map(|(_, at)| format!("{} {}", at.0, values.whole(at)));
         words.collect::<Vec<_>>().join(", ")
     };
     let is_number = |axis: &usize| cells.iter().all(|cell| number(cell, *axis).is_some());
@@ -291,11 +292,20 @@ fn coordinates(config: &StreamConfig) -> Vec<(&str, &str)> {
     axes.filter_map(|(axis, value)| Some((axis.as_str(), value.as_str()?))).collect()
 }
 
+/// Returns the value of an axis for display: sizes in binary units, as in other tables.
+fn in_words((axis, value): (&str, &str)) -> String {
+    match value.parse::<Bytes>() {
+        // A number without a unit is a number of elements.
+        Ok(size) if axis == "size" && value.ends_with('B') => size.to_string(),
+        _ => value.to_owned(),
+    }
+}
+
 /// Status of a configuration with the reasons.
 type Doubt<'a> = (Status, Vec<&'a str>);
 
 /// Returns the reasons for doubt, each once, with the configurations that it concerns.
-fn doubts(cells: &[&[StreamFigure<'_>]], compilers: &Compilers<'_>) -> Vec<(Status, String)> {
+fn doubts(cells: &[&[StreamFigure<'_>]], values: &AxisValues<'_>) -> Vec<(Status, String)> {
     let mut groups: Vec<(Doubt<'_>, Vec<&StreamConfig>)> = Vec::new();
     for cell in cells {
         let doubt = doubt(cell);
@@ -307,7 +317,7 @@ fn doubts(cells: &[&[StreamFigure<'_>]], compilers: &Compilers<'_>) -> Vec<(Stat
     groups.retain(|((_, reasons), _)| !reasons.is_empty());
     let words = |((status, reasons), members): (Doubt<'_>, Vec<&StreamConfig>)| {
         let reasons = reasons.join("; ");
-        match place_of(&members, cells, compilers) {
+        match place_of(&members, cells, values) {
             place if place.is_empty() => (status, reasons),
             place => (status, format!("{place}: {reasons}")),
         }
@@ -334,13 +344,13 @@ fn doubt<'a>(cell: &[StreamFigure<'a>]) -> Doubt<'a> {
 fn place_of(
     members: &[&StreamConfig],
     cells: &[&[StreamFigure<'_>]],
-    compilers: &Compilers<'_>,
+    shown: &AxisValues<'_>,
 ) -> String {
     let values = |of: &mut dyn Iterator<Item = &StreamConfig>, axis: usize| {
         let mut values: Vec<String> = Vec::new();
         for config in of {
             let Some(place) = coordinates(config).get(axis).copied() else { continue };
-            let value = compilers.short(place);
+            let value = shown.short(place);
             if !values.contains(&value) {
                 values.push(value);
             }
@@ -360,38 +370,51 @@ fn place_of(
         return words.join(", ");
     }
     let one = |config: &&StreamConfig| {
-        let word = |at: (&str, &str)| format!("{} {}", at.0, compilers.short(at));
+        let word = |at: (&str, &str)| format!("{} {}", at.0, shown.short(at));
         coordinates(config).into_iter().map(word).collect::<Vec<_>>().join(", ")
     };
     members.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// Commands of the axis `compiler`. They have short names if the commands would make the table too wide.
-struct Compilers<'a> {
+/// Values of the axes as shown. Commands of the axis `compiler` have short names if they would make the table too wide.
+struct AxisValues<'a> {
+    /// Commands with short names.
     commands: Vec<&'a str>,
+    /// True if different sizes have different texts in binary units.
+    are_sizes_distinct: bool,
 }
 
-impl<'a> Compilers<'a> {
+impl<'a> AxisValues<'a> {
     /// Maximum length of a command in the table.
     const FITS: usize = 14;
 
     fn of(cells: &[&'a [StreamFigure<'a>]]) -> Self {
         let mut commands: Vec<&str> = Vec::new();
+        let mut sizes: Vec<&str> = Vec::new();
         for (axis, value) in cells.iter().flat_map(|cell| coordinates(&cell[0].1)) {
             if axis == "compiler" && value != "native" && !commands.contains(&value) {
                 commands.push(value);
+            }
+            if axis == "size" && !sizes.contains(&value) {
+                sizes.push(value);
             }
         }
         if commands.iter().all(|command| command.len() <= Self::FITS) {
             commands.clear();
         }
-        Self { commands }
+        let texts = distinct(sizes.iter().map(|size| in_words(("size", size))));
+        Self { commands, are_sizes_distinct: texts.len() == sizes.len() }
     }
 
     /// Returns the value of an axis as shown in the table.
-    fn short(&self, (_, value): (&str, &str)) -> String {
-        let number = self.commands.iter().position(|command| *command == value);
-        number.map_or_else(|| value.to_owned(), |number| format!("c{}", number + 1))
+    fn short(&self, at: (&str, &str)) -> String {
+        let number = self.commands.iter().position(|command| *command == at.1);
+        number.map_or_else(|| self.whole(at), |number| format!("c{}", number + 1))
+    }
+
+    /// Returns the value of an axis as shown in pictures, where commands have no short names.
+    fn whole(&self, at: (&str, &str)) -> String {
+        if self.are_sizes_distinct { in_words(at) } else { at.1.to_owned() }
     }
 
     /// Returns each short name with its command, and with the properties of the charted kernel's code.

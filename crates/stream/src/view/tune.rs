@@ -6,6 +6,7 @@ use crate::config::TuneConfig;
 use nodegauge_arena::names::TUNE;
 use nodegauge_gauge::view::sentence::quoted;
 use nodegauge_gauge::view::{Block, Picture, Section, Table, TableCell};
+use nodegauge_measure::Fraction;
 use nodegauge_measure::record::{Measurement, Record};
 
 /// Maximum number of lines for the first stage; the record contains all entries.
@@ -77,7 +78,7 @@ fn table(entries: &[&(&Measurement, TuneConfig)]) -> Table {
     let mut table = Table::new(&titles);
     let best = entries.first().and_then(|(m, _)| m.value);
     for (m, config) in entries {
-        let share = m.value.zip(best).map(|(rate, best)| format!("{:.1} %", rate / best * 100.0));
+        let share = m.value.zip(best).map(|(rate, best)| Fraction(rate / best).in_tenths());
         let passes = m.summary.as_ref().map(|summary| summary.n.to_string());
         let dash = |text: Option<String>| TableCell::text(text.unwrap_or_else(|| "-".to_owned()));
         table.row([
