@@ -244,19 +244,18 @@ fn by(m: &Measurement) -> String {
 /// Returns the bar chart from the theoretical peak down to the rating.
 fn ladder(all: &[&Measurement]) -> Option<Picture> {
     let mut steps: Vec<Step> = Vec::new();
-    let mut add = |name: String, to: Option<f64>, words: String| {
-        let of = steps.first().and_then(|first| Some(to? / first.to?));
+    let mut add = |step: Step| {
+        let of = steps.first().and_then(|first| Some(step.to? / first.to?));
         let whole = steps.first().map_or("", |first| &first.name);
         let label = of.map(|of| format!("{} of {whole}", Fraction(of).in_whole_percent()));
-        let label = label.unwrap_or_default();
-        steps.push(Step { name, to, words, label, ..Step::default() });
+        steps.push(Step { label: label.unwrap_or_default(), ..step });
     };
     for name in [FMA_PEAK, DGEMM, RATING] {
         for m in all.iter().filter(|m| m.name == name) {
             if let Some(peak) =
                 m.read_config::<PeakConfig>().theoretical.filter(|_| name == FMA_PEAK)
             {
-                add("theoretical peak".to_owned(), Some(peak.value.0), peak.formula);
+                add(Step::bar("theoretical peak", Some(peak.value.0), peak.formula));
             }
             let [.., how] = row(m, true);
             let title = match name {
@@ -264,7 +263,7 @@ fn ladder(all: &[&Measurement]) -> Option<Picture> {
                 DGEMM => format!("DGEMM, {}", by(m)),
                 _ => format!("HPL, {}", by(m)),
             };
-            add(title, m.value, how.text);
+            add(Step::bar(title, m.value, how.text).judged(m));
         }
     }
     let title = "from the peak to the rating".to_owned();
@@ -353,7 +352,7 @@ fn brief(section: &mut Section, config: &RatingConfig) {
     let residual = config.residual.as_ref().and_then(|residual| residual.value);
     let parts: Vec<String> = [
         config.seconds.map(|seconds| format!("solved in {seconds}")),
-        config.of_dgemm.map(|of| format!("{of} of DGEMM")),
+        config.of_dgemm.map(|of| format!("{} of DGEMM", of.in_tenths())),
         residual.map(|value| format!("residual {value:.3e} (must be below 16)")),
     ]
     .into_iter()
@@ -370,7 +369,7 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
         (config.of_theoretical, "the theoretical peak"),
     ]
     .into_iter()
-    .filter_map(|(share, of)| Some(format!("{} of {of}", share?)))
+    .filter_map(|(share, of)| Some(format!("{} of {of}", share?.in_tenths())))
     .collect();
     if let (Some(n), Some(seconds)) = (config.n, config.seconds) {
         let text = format!("(2/3 N^3 + 3/2 N^2) / t with N = {n}, t = {:.3} s", seconds.0);
@@ -398,8 +397,8 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
         let text = format!(
             "{} threads: panels {}, waiting {} of their time; back-substitution {}",
             config.dgemm.on.threads.unwrap_or(0),
-            time.panels,
-            time.waiting,
+            time.panels.in_tenths(),
+            time.waiting.in_tenths(),
             time.solve_s
         );
         section.note("time", text);

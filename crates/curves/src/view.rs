@@ -13,7 +13,7 @@ use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
 use nodegauge_arena::words::pages as pages_in_words;
 use nodegauge_gauge::view::words::{self, several};
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, Guide, Picture, Scale, Section, Table, TableCell, distinct,
+    Block, Chart, ChartSeries, Guide, Picture, Scale, Section, Step, Table, TableCell, distinct,
     plain_table,
 };
 use nodegauge_measure::quantity::significant;
@@ -446,7 +446,7 @@ fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
     }
     let text = "ratio of lines read to lines written; -nt: with non-temporal stores".to_owned();
     section.push(table).gap().push(Block::Text(text));
-    let bars = of.iter().map(|(m, _)| (m.name.clone(), m.value, String::new()));
+    let bars = of.iter().map(|(m, _)| Step::bar(m.name.as_str(), m.value, "").judged(m));
     section.push(Picture::bars("bandwidth by lines read : lines written", of[0].0.unit, bars));
     let size = of[0].1.array_bytes.map(|bytes| format!("arrays of {}", Bytes(bytes)));
     evidence(section, of, size.unwrap_or_default());

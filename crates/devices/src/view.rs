@@ -11,7 +11,7 @@ pub(crate) use conclusion::conclusion;
 use crate::config::{DeviceConfig, DevicePeakConfig};
 use crate::{GAUGE, links as of_links, peaks, stream as of_stream};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Picture, Section, Table, TableCell};
+use nodegauge_gauge::view::{Picture, Section, Step, Table, TableCell};
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::Config;
 use nodegauge_measure::quantity::significant;
@@ -120,7 +120,8 @@ fn of_peaks(all: &[DeviceFigure<'_, DevicePeakConfig>]) -> Section {
     let bars = all.iter().map(|(m, config)| {
         let element = config.element.as_deref().unwrap_or_default();
         let which = config.on.device.as_deref().unwrap_or_default();
-        (format!("{} {element}, {which}", m.name), m.value, peaks::loop_of(config).to_string())
+        let name = format!("{} {element}, {which}", m.name);
+        Step::bar(name, m.value, peaks::loop_of(config)).judged(m)
     });
     let bars = Picture::bars("peaks", Unit::FlopsPerSecond, bars);
     section.push(table).push(bars).gap();

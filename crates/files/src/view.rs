@@ -15,7 +15,7 @@ use crate::task::CacheMode;
 use crate::volume::Volume;
 use nodegauge_analysis::ratio::closing::{Contender, of_one_run};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{self, Picture, Reach, Section, distinct};
+use nodegauge_gauge::view::{self, Picture, Reach, Section, Step, distinct};
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Notice, NoticeId, Unit};
@@ -195,7 +195,7 @@ fn one_by_one(rows: &[&Row<'_>]) -> Option<Picture> {
     let bar = |row: &&Row<'_>| {
         let (file, block) = row.sizes()?;
         let name = format!("{}, {}", row.m.name, size(block));
-        Some((name, row.m.value, format!("file of {}", size(file))))
+        Some(Step::bar(name, row.m.value, format!("file of {}", size(file))).judged(row.m))
     };
     let bars = rows.iter().filter_map(bar);
     let title = "rates by operation and block";

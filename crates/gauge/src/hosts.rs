@@ -4,7 +4,7 @@
 //! have the key `hosts`. The machine of the record is the first host.
 
 use crate::view::sentence::doubted;
-use crate::view::{Note, Picture, Section, Table, TableCell, Tone, grouped};
+use crate::view::{Note, Picture, Section, Step, Table, TableCell, Tone, grouped};
 use nodegauge_measure::keys::{Registry, SharedKey, shared};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Finding, Machine, Measurement, Quoted, Record, Status, Validity};
@@ -295,7 +295,8 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
     let mut section = Section::new("hosts");
     section.push(table);
     let bars = ranking.hosts.iter().map(|host| {
-        (host.name.to_owned(), host.figure.value, host.figure.validity.reasons.join("; "))
+        let m = host.figure;
+        Step::bar(host.name, m.value, "").judged(m)
     });
     section.push(Picture::bars(format!("{what} of each host"), lead.unit, bars));
     let measured = ranking.hosts.iter().filter(|host| host.figure.value.is_some()).count();

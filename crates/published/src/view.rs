@@ -2,7 +2,7 @@
 
 use crate::catalog::PublishedConfig;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Picture, Section, Table, TableCell, wrap};
+use nodegauge_gauge::view::{Picture, Section, Step, Table, TableCell, wrap};
 use nodegauge_measure::Unit;
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::shared;
@@ -100,11 +100,11 @@ fn native<'a>(record: &'a Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Vec<&'a 
 fn picture(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Picture {
     let is_triad = |m: &Measurement| m.name == stream::TRIAD;
     let own = native(record, nodes).into_iter().find(|m| is_triad(m));
-    let own = own.map(|m| ("this run".to_owned(), m.value, String::new()));
+    let own = own.map(|m| Step::bar("this run", m.value, "").judged(m));
     let theirs = nodes.iter().filter_map(|node| node.iter().find(|(m, _)| is_triad(m)));
     let theirs = theirs.map(|figure| {
         let machine = figure.1.machine.clone().unwrap_or_else(|| "?".to_owned());
-        (machine, figure.0.value, origin(figure))
+        Step::bar(machine, figure.0.value, origin(figure))
     });
     let title = "triad of this run and of published runs";
     Picture::bars(title, Unit::BytesPerSecond, own.into_iter().chain(theirs))

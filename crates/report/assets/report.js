@@ -30,18 +30,23 @@
   };
 
   const digits = (x, n = 4) => String(Number(x.toPrecision(n)));
+  // The same with all digits, so that labels below each other have as many.
+  const allDigits = (x, n = 4) => x.toFixed(Math.max(0, n - 1 - Math.max(0, Math.floor(Math.log10(Math.abs(x) || 1)))));
 
-  const words = (value, unit, n = 4) => {
+  const words = (value, unit, n = 4, shown = digits) => {
     if (value === null || value === undefined || !Number.isFinite(value)) return '?';
     if (unit === 'B') {
       const step = value < 1024 ? 0 : Math.min(4, Math.floor(Math.log2(value) / 10));
       return `${digits(value / 1024 ** step, n)} ${SIZES[step]}`;
     }
     if (unit === 'FLOP/B' && value < 1 && Number.isInteger(Math.log2(value))) return `1/${2 ** -Math.log2(value)}`;
-    if (!unit || ['x', '%', 'FLOP/B'].includes(unit)) return digits(value, n) + (['x', '%'].includes(unit) ? ` ${unit}` : '');
+    if (!unit || ['x', '%', 'FLOP/B'].includes(unit)) return shown(value, n) + (['x', '%'].includes(unit) ? ` ${unit}` : '');
     const [scale, prefix] = PREFIXES.find(([scale]) => Math.abs(value) >= scale * 0.9999) || PREFIXES.at(value ? -1 : 4);
-    return `${digits(value / scale, n)} ${prefix}${unit}`;
+    return `${shown(value / scale, n)} ${prefix}${unit}`;
   };
+
+  // A value with its unit, as the tables print it.
+  const figure = (value, unit) => words(value, unit, 4, allDigits);
 
   const unitOf = (scale) => scale.rate || { bytes: 'B', nanoseconds: 's', microseconds: 's', intensity: 'FLOP/B', percent: '%', number: '' }[scale];
 
@@ -97,8 +102,8 @@
         const ticks = decades.flatMap((decade) => factors.map((factor) => factor * 10 ** decade)).filter(within);
         if (ticks.length <= count && ticks.length > 2) return ticks;
       }
+      if (most / least < WIDE) return ticksOf(least, most, unit, false, count);
       const step = Math.ceil(decades.length / count);
-      if (decades.length <= 2) return ticksOf(least, most, unit, false, count);
       return decades.filter((_, i) => i % step === 0).map((decade) => 10 ** decade).filter(within);
     }
     const raw = (most - least) / Math.max(1, count - 1);
@@ -166,6 +171,10 @@
     const x = parseInt(colour.slice(1 + 2 * i, 3 + 2 * i), 16) / 255;
     return sum + weight * (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
   }, 0);
+
+  // Bars of suspect figures are hollow, as the dots of suspect figures are.
+  const suspectBar = (t) => ({ fill: t.panel, stroke: t.doubt, lineWidth: 1.5 });
+  const suspectKey = (t) => ({ name: 'suspect', colour: t.doubt, dot: '▭', always: true });
 
   // For each kind of figure: the rows of its table, and a function that returns its options for a width and a theme.
   const kinds = {
@@ -304,10 +313,11 @@
 
     steps(of) {
       const steps = of.steps;
-      const labelOf = (step) => (step.to === null ? 'no result' : step.label && of.unit === 's' ? step.label : `${words(step.to, of.unit)}${step.label ? `, ${step.label}` : ''}`);
+      const labelOf = (step) => (step.to === null ? 'no result' : step.label && of.unit === 's' ? step.label : `${figure(step.to, of.unit)}${step.label ? `, ${step.label}` : ''}`);
       return {
         height: 40 + (steps.length > 20 ? 22 : 40) * steps.length,
-        rows: [['', `from, ${of.unit}`, `to, ${of.unit}`, 'remark'], ...steps.map((s) => [s.name, s.from, s.to, s.words])],
+        rows: [['', `from, ${of.unit}`, `to, ${of.unit}`, 'remark', 'doubted'], ...steps.map((s) => [s.name, s.from, s.to, s.words, s.doubt || ''])],
+        key: (t) => (steps.some((step) => step.doubt) ? [suspectKey(t)] : []),
         option(width, height, t) {
           const narrow = width < NARROW;
           const nameRoom = Math.min(widest(steps.map((step) => step.name)), width * (narrow ? 0.28 : 0.3));
@@ -326,7 +336,7 @@
             const [a, b] = [step.from, step.to ?? step.from].map(at);
             const falls = step.from > 0 && step.to < step.from;
             const colour = step.is_open ? t.data[3] : falls ? t.data[2] : t.data[0];
-            const children = [{ type: 'rect', shape: { x: Math.min(a, b), y: y - thick / 2, width: Math.max(2, Math.abs(b - a)), height: thick, r: 2 }, style: { fill: colour, opacity: step.is_open ? 0.45 : 0.9 } }];
+            const children = [{ type: 'rect', shape: { x: Math.min(a, b), y: y - thick / 2, width: Math.max(2, Math.abs(b - a)), height: thick, r: 2 }, style: step.doubt ? suspectBar(t) : { fill: colour, opacity: step.is_open ? 0.45 : 0.9 } }];
             const next = steps[params.dataIndex + 1];
             if (next && next.from > 0 && step.to !== null) children.push(line(at(next.from), y + thick / 2, at(next.from), y + row - thick / 2, t.faint, { lineDash: [2, 3] }));
             if (step.interval) {
@@ -338,7 +348,7 @@
           };
           return {
             grid: { left, right, top: 4, bottom: 26 },
-            tooltip: { formatter: (p) => [steps[p.dataIndex].name, labelOf(steps[p.dataIndex]), steps[p.dataIndex].words].filter(Boolean).map((part) => broken(part, 320)).join('\n') },
+            tooltip: { formatter: (p) => [steps[p.dataIndex].name, labelOf(steps[p.dataIndex]), steps[p.dataIndex].words, steps[p.dataIndex].doubt].filter(Boolean).map((part) => broken(part, 320)).join('\n') },
             xAxis: axisOption(axis, of.unit, t),
             yAxis: { type: 'category', inverse: true, data: names, axisLabel: { color: t.ink, fontSize: FONT, interval: 0, lineHeight: 14 }, axisLine: { show: false }, axisTick: { show: false } },
             series: [{ type: 'custom', renderItem: draw, data: steps.map((step, i) => [step.to ?? step.from, i]), clip: false }],
@@ -355,11 +365,11 @@
         height: 40 + group * of.groups.length,
         rows: [['', 'run', `value, ${of.unit}`, 'doubted'], ...of.series.flatMap((one) =>
           one.values.map((value, i) => [of.groups[i], one.name, value && value[0], (value && value[1]) || '']))],
-        key: (t) => [...of.series.map((one, i) => ({ name: one.name, colour: t.data[i % 4], dot: '■' })), ...(of.series.some((one) => one.values.some((value) => value && value[1])) ? [{ name: 'pale: in doubt', colour: t.faint, dot: '▨' }] : [])],
+        key: (t) => [...of.series.map((one, i) => ({ name: one.name, colour: t.data[i % 4], dot: '■' })), ...(of.series.some((one) => one.values.some((value) => value && value[1])) ? [suspectKey(t)] : [])],
         option(width, height, t) {
           const nameRoom = Math.min(widest(of.groups), width * 0.3);
           const names = of.groups.map((name) => broken(name, nameRoom));
-          const right = widest(values.map((value) => words(value, of.unit))) + 12;
+          const right = widest(values.map((value) => figure(value, of.unit))) + 12;
           const axis = axisOf(values, of.unit, { room: 0.01, count: Math.max(2, Math.floor((width - nameRoom - right) / 90)), log: false });
           return {
             grid: { left: nameRoom + 16, right, top: 4, bottom: 26 },
@@ -371,8 +381,8 @@
             yAxis: { type: 'category', inverse: true, data: names, axisLabel: { color: t.ink, fontSize: FONT, interval: 0, lineHeight: 14 }, axisLine: { show: false }, axisTick: { show: false } },
             series: of.series.map((one, i) => ({
               type: 'bar', name: one.name, barWidth: bar, barGap: '15%',
-              label: { show: true, position: 'right', color: t.faint, opacity: 1, fontSize: FONT, formatter: (p) => words(p.value, of.unit) },
-              data: one.values.map((value) => (value ? { value: value[0], itemStyle: { color: t.data[i % 4], opacity: value[1] ? 0.45 : 0.9, ...(value[1] ? { borderColor: t.doubt, borderType: 'dashed' } : {}) } } : '-')),
+              label: { show: true, position: 'right', color: t.faint, opacity: 1, fontSize: FONT, formatter: (p) => figure(p.value, of.unit) },
+              data: one.values.map((value) => (value ? { value: value[0], itemStyle: value[1] ? { color: mix(t.panel, t.data[i % 4], 0.25), borderColor: t.doubt, borderWidth: 1.5 } : { color: t.data[i % 4], opacity: 0.9 } } : '-')),
             })),
           };
         },
@@ -436,7 +446,7 @@
         many,
         height: 400,
         rows: [['run began, UTC', `value, ${of.unit}`, 'regime', 'quoted', 'doubted'], ...of.dots.map((dot) => [time(dot.at), dot.value, regime(dot), dot.aside ? 'no' : 'yes', dot.remark])],
-        key: (t) => groups.map((group) => ({ name: nameOf(group) + (group.doubted ? ' (hollow)' : ''), colour: colour(group.i, t), dot: group.doubted ? '○' : '●' })),
+        key: (t) => groups.map((group) => ({ name: nameOf(group) + (group.doubted ? ' (hollow)' : ''), colour: colour(group.i, t), dot: (group.doubted ? HOLLOW : FILLED)[(group.i + 1) % 4] })).concat(of.dots.some((dot) => dot.aside) ? [{ name: 'small: part of a run in another regime', colour: t.faint, dot: '·' }] : []),
         option(width, height, t) {
           const values = of.dots.map((dot) => dot.value).filter((value) => value !== null);
           const vertical = axisOf(values, of.unit, { room: 0.05, count: Math.floor(height / 60) });
@@ -482,7 +492,7 @@
           const right = width - left - cell * of.columns.length;
           // All cells have the prefix of the greatest value, which the name of the axis gives.
           const [scale, prefix] = PREFIXES.find(([scale]) => 10 ** most >= scale * 0.9999) || [1, ''];
-          const short = (value) => digits(value / scale, 3);
+          const short = (value) => allDigits(value / scale, 3);
           const labels = cells.map((one) => short(one[2]));
           const fits = widest(labels) + 6 < cell && (height - 70) / Math.max(1, of.rows.length) > 16;
           const share = (value) => (most > least ? (value - least) / (most - least) : 0);
@@ -495,7 +505,7 @@
             series: [{
               type: 'heatmap', itemStyle: { borderColor: t.panel, borderWidth: 1 },
               label: { show: fits, fontSize: FONT },
-              data: cells.map(([c, r], i) => ({ value: [c, r, logs[i]], label: { formatter: () => labels[i], color: luminance(mix(t.heat0, t.heat1, share(logs[i]))) > 0.3 ? '#10151c' : '#fff' } })),
+              data: cells.map(([c, r], i) => ({ value: [c, r, logs[i]], label: { formatter: () => labels[i], color: luminance(mix(t.heat0, t.heat1, share(logs[i]))) > 0.2 ? '#10151c' : '#fff' } })),
             }],
           };
         },
@@ -537,8 +547,10 @@
       return {
         rows, gl: true, height: 400,
         option(width, pixels, t) {
-          const ends = isLog ? [Math.floor(Math.log10(least)), Math.ceil(Math.log10(most))] : [0, most];
-          const ticks = isLog ? { interval: 1 } : { splitNumber: 3 };
+          // The axis ends at a tick, so that no two labels are printed over each other.
+          const step = (([first, second]) => second - first)(ticksOf(0, most, of.unit, false, 4));
+          const ends = isLog ? [Math.floor(Math.log10(least)), Math.ceil(Math.log10(most))] : [0, Math.ceil(most / step - 1e-9) * step];
+          const ticks = { interval: isLog ? 1 : step };
           return {
             tooltip: { formatter: (p) => `${of.rows[p.value[1]]}, ${of.columns[p.value[0]]}: ${words(back(p.value[2]), of.unit)}` },
             visualMap: { show: true, type: 'continuous', dimension: 2, min: height(least), max: most > least ? height(most) : height(least) + 1e-9, calculable: false, inRange: { color: [t.pale, t.heat1] }, text: [most, least].map((value) => words(value, of.unit)), textStyle: { color: t.faint }, orient: 'vertical', right: 8, top: 'middle', itemHeight: 120, itemWidth: 12 },
@@ -739,6 +751,7 @@
     const key = node('ul', '', { class: 'key', 'aria-hidden': 'true' });
     drawn.svg = !drawn.gl && !drawn.many;
     const tools = node('div', '', { class: 'tools' });
+    if (kind === 'surface') figure.append(node('p', label, { class: 'faint' }));
     figure.append(key, place);
     if (flat) figure.append(node('p', 'no WebGL here: the surface is shown as a heat map', { class: 'faint' }));
     if (drawn.pick) figure.append(node('p', 'Click on a point to see its run.', { class: 'picked', 'aria-live': 'polite' }));

@@ -321,7 +321,9 @@ fn verdict(
             format!("no difference between {best} and {worst} in {title} is beyond noise")
         }
         _ => {
-            let why = pair.reasons.first().map(|why| format!(": {why}")).unwrap_or_default();
+            // The remedy, a command, is below the table.
+            let why = pair.reasons.first().and_then(|why| why.split(": nodegauge ").next());
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
             format!("cannot tell which of {best} and {worst} is faster in {title}{why}")
         }
     })

@@ -228,6 +228,10 @@ impl TrendFigure {
             section.push(view::Block::Heading(self.name(true)));
         }
         section.push(self.table(&regimes));
+        if self.runs.iter().any(|run| run.parts.len() > 1) {
+            let text = "a run counts in each regime of its samples; the line and the sentence above have the value that the run reports";
+            section.note("runs", text);
+        }
         let gaps = gaps(&self.runs.iter().map(|run| run.at).collect::<Vec<_>>());
         let length = |(from, to): &(f64, f64)| to - from;
         let longest = gaps.iter().copied().max_by(|x, y| length(x).total_cmp(&length(y)));

@@ -8,7 +8,7 @@ use crate::efficiency::{self, WorkersRate};
 use crate::sweep;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::quoted;
-use nodegauge_gauge::view::{Picture, Section, Table, TableCell};
+use nodegauge_gauge::view::{Picture, Section, Step, Table, TableCell};
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
@@ -58,9 +58,9 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     let bars = PARTS.iter().filter_map(|part| {
         let of_first = |m: &&&Measurement| m.name == *part && m.config == first.config;
         let m = all.iter().find(of_first)?;
-        Some(((*part).to_owned(), m.value, String::new()))
+        Some(Step::bar(*part, m.value, "").judged(m))
     });
-    let rating = ("rating".to_owned(), first.value, String::new());
+    let rating = Step::bar("rating", first.value, "").judged(first);
     let bars = Picture::bars("rate of each part", first.unit, std::iter::once(rating).chain(bars));
     section.push(table).push(bars).picture(efficiency(&ratings)).gap();
     let config: HpcgConfig = first.read_config();

@@ -165,9 +165,9 @@ fn picture(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
         .into_iter()
         .find(|axis| groups.iter().all(|group| coordinate(&group[0].1, axis).is_some()));
     let Some(axis) = axis else {
-        let bar = |group: &&[IccgFigure<'_>]| {
-            let ratio = named(group, "relative").map_or(Some(1.0), |(m, _)| m.value);
-            (label(&group[0].1), ratio, String::new())
+        let bar = |group: &&[IccgFigure<'_>]| match named(group, "relative") {
+            Some((m, config)) => Step::bar(label(config), m.value, "").judged(m),
+            None => Step::bar(label(&group[0].1), Some(1.0), ""),
         };
         return Some(Picture::bars(
             "relative speed to solution",
@@ -299,6 +299,7 @@ fn parts_picture(group: &[IccgFigure<'_>]) -> Option<Picture> {
             to: Some(at + seconds),
             words: Seconds(seconds).to_string(),
             label: format!("{}: {share}{reached}", Seconds(seconds)),
+            doubt: m.validity.reasons.first().cloned(),
             ..Step::default()
         });
         at += seconds;

@@ -5,7 +5,7 @@ use crate::config::DeviceStreamConfig;
 use crate::kernels::babelstream_name;
 use crate::stream::TEST;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Note, Picture, Section, Table};
+use nodegauge_gauge::view::{Note, Picture, Section, Step, Table};
 use nodegauge_kernels::STREAM_ARRAYS;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::Measurement;
@@ -51,7 +51,7 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
         let parts = [Some(m.name.clone()), config.element, engine, device];
         parts.into_iter().flatten().collect::<Vec<String>>().join(" ")
     };
-    let bars = measurements.iter().map(|m| (name_of(m), m.value, String::new()));
+    let bars = measurements.iter().map(|m| Step::bar(name_of(m), m.value, "").judged(m));
     let rates = Picture::bars("best rate of each kernel", Unit::BytesPerSecond, bars);
     section
         .push(table)

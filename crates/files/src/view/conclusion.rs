@@ -44,13 +44,15 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         .then(|| capital(&format!("files are {}{}", parts.join("; "), by.unwrap_or_default())))
 }
 
-/// Returns the highest rate of the operations that write or read.
+/// Returns the highest rate of writing or reading, whose maps come first on the page.
 fn best(rows: &[&Row<'_>], done: &str) -> Option<String> {
     let word = if done == "read" { "read" } else { "write" };
-    let of: Vec<&&Row<'_>> = rows.iter().filter(|row| row.m.name.ends_with(word)).collect();
-    let usable = of.iter().filter(|row| quoted(row.m).is_some());
-    let row = usable.max_by(|a, b| a.m.by_value(b.m))?;
-    quoted(row.m)
+    let usable = || rows.iter().filter(|row| quoted(row.m).is_some());
+    let plain = usable().filter(|row| row.m.name == word);
+    // Runs of other operations only are represented by these.
+    let other = usable().filter(|row| row.m.name.ends_with(word));
+    let highest = plain.max_by(|a, b| a.m.by_value(b.m));
+    quoted(highest.or_else(|| other.max_by(|a, b| a.m.by_value(b.m)))?.m)
 }
 
 fn through(mode: Option<CacheMode>) -> &'static str {

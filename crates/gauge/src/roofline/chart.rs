@@ -102,6 +102,6 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
     let x = Scale::Intensity;
     let y = Scale::Rate(Unit::FlopsPerSecond);
     let title = "roofline: attainable rate over operations per byte".to_owned();
-    let names = ["operations per byte of memory traffic", ""];
+    let names = ["operations per byte", ""];
     Some(Chart { title, names, x, y, ticks, series, ..Chart::default() })
 }

@@ -90,6 +90,20 @@ pub struct Step {
     pub interval: Option<[f64; 2]>,
     /// True if the end of the bar does not differ significantly from its start.
     pub is_open: bool,
+    /// First reason why the figure is suspect or invalid.
+    pub doubt: Option<String>,
+}
+
+impl Step {
+    /// Creates a bar that begins at 0: its label, its value and details.
+    pub fn bar(name: impl Into<String>, to: Option<f64>, words: impl Into<String>) -> Self {
+        Self { name: name.into(), to, words: words.into(), ..Self::default() }
+    }
+
+    /// Marks the bar if its figure is suspect or invalid.
+    pub fn judged(self, m: &Measurement) -> Self {
+        Self { doubt: m.validity.reasons.first().cloned(), ..self }
+    }
 }
 
 /// Ratios with their confidence intervals, each on its own line.
@@ -211,14 +225,13 @@ impl Picture {
         Self { title: title.into(), drawing: Drawing::Chart(chart) }
     }
 
-    /// Creates bars that begin at 0, each with a label, a value and details.
+    /// Creates a chart of bars.
     pub fn bars(
         title: impl Into<String>,
         unit: Unit,
-        bars: impl IntoIterator<Item = (String, Option<f64>, String)>,
+        bars: impl IntoIterator<Item = Step>,
     ) -> Self {
-        let step = |(name, to, words)| Step { name, to, words, ..Step::default() };
-        let steps = bars.into_iter().map(step).collect();
+        let steps = bars.into_iter().collect();
         Self { title: title.into(), drawing: Drawing::Steps(Steps { unit, steps }) }
     }
 

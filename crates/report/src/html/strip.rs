@@ -18,13 +18,34 @@ const LANES: usize = 5;
 pub(super) fn rows(card: &Card) -> Markup {
     let rows = card.bars.iter().enumerate().map(|(i, bar)| {
         let above = i.checked_sub(1).and_then(|i| card.bars[i].doubt.as_ref());
-        row(bar, above.is_some() && above == bar.doubt.as_ref())
+        let is_best = card.bars.iter().filter_map(|other| other.limit.as_ref());
+        let is_best = is_best.clone().any(|limit| limit.value == bar.value);
+        row(bar, above.is_some() && above == bar.doubt.as_ref(), is_best)
     });
-    element("div", &[("class", "rows")], rows)
+    element("div", &[("class", "rows")], rows.chain([key(card)]))
 }
 
-/// Returns a row. A doubt that the row above has too is not repeated.
-fn row(bar: &Bar, same_doubt: bool) -> Markup {
+/// Returns the explanation of the marks in the rows.
+fn key(card: &Card) -> Markup {
+    let any = |is_such: fn(&Bar) -> bool| card.bars.iter().any(is_such);
+    let marks = [
+        (true, "quoted", "|", "value"),
+        (any(|bar| bar.limit.is_some()), "limit", "|", "best known for these cores"),
+        (any(|bar| !bar.samples.is_empty()), "sample", "\u{25cf}", "sample"),
+        (any(|bar| !bar.disturbed.is_empty()), "disturbed", "\u{25cb}", "disturbed sample"),
+        (any(|bar| bar.doubt.is_some()), "disturbed", "\u{25ad}", "suspect"),
+    ];
+    let entries =
+        marks.into_iter().filter(|(is_shown, ..)| *is_shown).map(|(_, class, mark, of)| {
+            let mark = element("i", &[("class", &format!("dot {class}"))], [text(mark)]);
+            element("li", &[], [mark, text(of)])
+        });
+    element("ul", &[("class", "key"), ("aria-hidden", "true")], entries)
+}
+
+/// Returns a row. A doubt that the row above has too is not repeated. `is_best` is true if the figure is the limit of
+/// other rows.
+fn row(bar: &Bar, same_doubt: bool, is_best: bool) -> Markup {
     let small = |class: &str, words: &str| element("small", &[("class", class)], [text(words)]);
     let (number, unit) = bar.words.split_once(' ').unwrap_or((&bar.words, ""));
     let value = [text(number), element("span", &[("class", "unit")], [text(unit)])];
@@ -48,7 +69,7 @@ fn row(bar: &Bar, same_doubt: bool) -> Markup {
             [element("b", &[], [text(&bar.title)]), small("", &bar.what)],
         ),
         element("div", &[("class", "value")], value),
-        element("div", &[("class", "strip")], strip(bar)),
+        element("div", &[("class", "strip")], strip(bar, is_best)),
         element("div", &[("class", "side")], side),
     ];
     element("div", &[("class", "row")], cells)
@@ -63,7 +84,7 @@ fn samples_in_words(bar: &Bar) -> String {
 }
 
 /// Returns the drawing and the words below it.
-fn strip(bar: &Bar) -> Vec<Markup> {
+fn strip(bar: &Bar, is_best: bool) -> Vec<Markup> {
     let end_of_bar = bar.limit.as_ref().map(|limit| limit.value);
     // Disturbed samples beyond the end of the bar are drawn at the end.
     let known = bar.samples.iter().copied().chain([bar.value]).chain(end_of_bar);
@@ -84,9 +105,11 @@ fn strip(bar: &Bar) -> Vec<Markup> {
         element("line", &[&ends[..], &[("y1", "0"), ("y2", &height)]].concat(), [])
     };
     let mut inside = vec![rect("track", "100%")];
-    // A bar shows a share of the limit; without a limit there are only the samples and the value.
+    // Of a time without a limit there are only the samples and the value.
+    let is_time = bar.unit.direction() == Some(Better::Lower);
+    let has_bar = bar.limit.is_some() || !is_time;
     let reached = if bar.doubt.is_some() { "reached doubted" } else { "reached" };
-    inside.extend(bar.limit.as_ref().map(|_| rect(reached, &at(bar.value))));
+    inside.extend(has_bar.then(|| rect(reached, &at(bar.value))));
     for (class, samples) in [("", &bar.samples), ("disturbed", &bar.disturbed)] {
         let step = samples.len().div_ceil(MOST).max(1);
         for (i, sample) in samples.iter().enumerate().step_by(step) {
@@ -110,8 +133,11 @@ fn strip(bar: &Bar) -> Vec<Markup> {
         parts.push(element("small", &[("class", class)], [text(&words)]));
     }
     if bar.limit.is_none() {
-        let is_time = bar.unit.direction() == Some(Better::Lower);
-        let words = if is_time { "lower is better; no limit known" } else { "no limit known" };
+        let words = match (is_best, is_time) {
+            (true, _) => "the best known for these cores",
+            (_, true) => "lower is better; the best of these cores is unknown",
+            _ => "the best of these cores is unknown",
+        };
         parts.push(element("small", &[], [text(words)]));
     }
     if !bar.remark.is_empty() {

@@ -67,6 +67,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
             label: factor(m, step).text,
             interval: ends(step).map(|ends| ends.map(|end| end * at)),
             is_open: !significant,
+            doubt: m.validity.reasons.first().cloned(),
         });
         at = reached.unwrap_or(at);
     }
@@ -120,7 +121,8 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
         ));
     }
     let times = factor(whole, config).text;
-    let times = doubted(times.trim_start_matches("x "), whole.validity.status == Status::Suspect);
+    let faster = format!("{} times as fast", times.trim_start_matches("x "));
+    let faster = doubted(&faster, whole.validity.status == Status::Suspect);
     let steps = figures.iter().filter(|(m, _)| m.name != WHOLE && m.name != MEMCPY);
     let largest = steps.max_by(|(a, _), (b, _)| a.by_value(b));
     let largest = largest.filter(|(m, step)| {
@@ -131,7 +133,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
         format!("; {} contributes most, {} times", m.name, gain.trim_start_matches("x "))
     });
     Some(format!(
-        "All choices together make {kernel} {times} times as fast, {to} instead of {from}{}",
+        "All choices together make {kernel} {faster}, {to} instead of {from}{}",
         most.unwrap_or_default()
     ))
 }

@@ -4,7 +4,7 @@
 use super::figures::{self, StreamFigure, comparable, is_compiled};
 use super::words;
 use crate::config::StreamConfig;
-use nodegauge_gauge::view::{Picture, Section, Table, TableCell};
+use nodegauge_gauge::view::{Picture, Section, Step, Table, TableCell};
 use nodegauge_measure::record::{Measurement, Record};
 
 /// Returns a block for each compiler, and explanations of the code columns; empty without compilers.
@@ -34,7 +34,7 @@ fn picture(compiled: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) -> Optio
     let unit = compiled.first()?.0.unit;
     let bar = |(m, config): &StreamFigure<'_>, by: &str| {
         let words = in_words(&(m, config.clone())).unwrap_or_default();
-        (format!("{} {by}", m.name), m.value, words)
+        Step::bar(format!("{} {by}", m.name), m.value, words).judged(m)
     };
     let mut bars = Vec::new();
     for own in native {

@@ -8,7 +8,7 @@ use nodegauge_analysis::ratio::closing::of_several;
 use nodegauge_arena::names::TRIAD;
 use nodegauge_gauge::view::sentence::{capital, doubted};
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, Column, Picture, Scale, Section, Table, TableCell, distinct,
+    Block, Chart, ChartSeries, Column, Picture, Scale, Section, Step, Table, TableCell, distinct,
 };
 use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
 use nodegauge_measure::stats::Summary;
@@ -228,7 +228,13 @@ fn picture(
         |axis: &usize| cells.iter().any(|cell| number(cell, *axis) != number(first, *axis));
     let numeric = || (0..places.len()).filter(is_number);
     let Some(axis) = numeric().find(varies).or_else(|| numeric().next()) else {
-        let bar = |cell: &&[StreamFigure<'_>]| (words(cell, None), median(cell), String::new());
+        let bar = |cell: &&[StreamFigure<'_>]| {
+            let bar = Step::bar(words(cell, None), median(cell), "");
+            match cell.get(charted) {
+                Some((m, _)) => bar.judged(m),
+                None => bar,
+            }
+        };
         return Some(Picture::bars(&m.name, m.unit, cells.iter().map(bar)));
     };
     let mut series: Vec<ChartSeries> = Vec::new();

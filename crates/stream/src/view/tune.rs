@@ -5,7 +5,7 @@ use crate::GAUGE;
 use crate::config::TuneConfig;
 use nodegauge_arena::names::TUNE;
 use nodegauge_gauge::view::sentence::quoted;
-use nodegauge_gauge::view::{Block, Picture, Section, Table, TableCell};
+use nodegauge_gauge::view::{Block, Picture, Section, Step, Table, TableCell};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::record::{Measurement, Record};
 
@@ -31,7 +31,8 @@ pub(crate) fn section(record: &Record) -> Section {
     let shown = &first[..first.len().min(SHOWN)];
     let bars = shown.iter().map(|(m, config)| {
         let stores = config.stores.as_deref().map(|stores| format!(", {stores}"));
-        (format!("{}{}", m.name, stores.unwrap_or_default()), m.value, String::new())
+        let name = format!("{}{}", m.name, stores.unwrap_or_default());
+        Step::bar(name, m.value, "").judged(m)
     });
     section.push(table(shown));
     section.push(Picture::bars("rate of each configuration", first[0].0.unit, bars));
