@@ -187,20 +187,20 @@ fn a_sentence_says_which_side_is_faster_in_what() {
         }
     }
     let page = harness.run(&["compare", "nps=1", "nps=4"]).exits(0).quietly();
-    let last = page.stdout.rsplit("\n\n").next().unwrap().split_whitespace();
-    let last = last.collect::<Vec<_>>().join(" ");
-    let sides = last.strip_prefix("summary B is 1.10").and_then(|rest| rest.split_once("; "));
-    let (b, a) = sides.unwrap_or_else(|| panic!("{last}"));
+    let first = page.stdout.split("\n\n").next().unwrap().split_whitespace();
+    let first = first.collect::<Vec<_>>().join(" ");
+    let sides = first.strip_prefix("result B is 1.10").and_then(|rest| rest.split_once("; "));
+    let (b, a) = sides.unwrap_or_else(|| panic!("{first}"));
     assert!(
         b.contains(" times as fast as A in triad (1.09") && a.starts_with("A is 1.25"),
-        "{last}"
+        "{first}"
     );
-    assert!(a.contains(" times as fast as B in add (1.24") && !last.contains("copy"), "{last}");
+    assert!(a.contains(" times as fast as B in add (1.24") && !first.contains("copy"), "{first}");
     let coloured = harness.run(&["compare", "nps=1", "nps=4", "--color", "always"]).exits(0);
     coloured.says("\x1b[32mfaster\x1b[0m").says("\x1b[31mslower\x1b[0m");
     let plain = [("NO_COLOR", "1")];
     harness.run_with(&plain, &["compare", "nps=1", "nps=4"]).exits(0).never_says("\x1b");
-    harness.run(&["compare", "nps=1", "nps=1"]).exits(0).tells("summary no difference between A");
+    harness.run(&["compare", "nps=1", "nps=1"]).exits(0).tells("result No difference between A");
 }
 
 #[test]

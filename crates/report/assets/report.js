@@ -382,7 +382,7 @@
             series: of.series.map((one, i) => ({
               type: 'bar', name: one.name, barWidth: bar, barGap: '15%',
               label: { show: true, position: 'right', color: t.faint, opacity: 1, fontSize: FONT, formatter: (p) => figure(p.value, of.unit) },
-              data: one.values.map((value) => (value ? { value: value[0], itemStyle: value[1] ? { color: mix(t.panel, t.data[i % 4], 0.25), borderColor: t.doubt, borderWidth: 1.5 } : { color: t.data[i % 4], opacity: 0.9 } } : '-')),
+              data: one.values.map((value) => (value ? { value: value[0], itemStyle: value[1] ? { color: t.panel, borderColor: t.doubt, borderWidth: 1.5 } : { color: t.data[i % 4], opacity: 0.9 } } : '-')),
             })),
           };
         },

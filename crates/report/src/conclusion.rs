@@ -59,6 +59,7 @@ fn of_figures(figures: &[HeadlineFigure<'_>]) -> Option<String> {
         let measurements = || group.iter().map(|(_, m)| *m);
         let Some(range) = range_of(measurements()) else { continue };
         match measurements().next().map(|m| m.unit.better()) {
+            Some(Better::Lower) if title == "latency" => times.push(range),
             Some(Better::Lower) => times.push(format!("{range} ({title})")),
             _ => rates.push(format!("{range} in {title}")),
         }

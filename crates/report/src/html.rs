@@ -113,7 +113,9 @@ fn anchor<'a>(id: &'a str, seen: &mut BTreeMap<&'a str, usize>) -> String {
 /// Returns the head of the page: the machine, the run, and the sentence on the trust in its figures.
 fn head_of(page: &Page) -> Markup {
     let concluded = page.conclusion.as_ref();
-    let concluded = concluded.map(|said| element("p", &[("class", "conclusion")], [text(said)]));
+    let concluded = concluded.map(|said| {
+        element("p", &[("class", "conclusion")], [text(&said.replace(" %", "\u{a0}%"))])
+    });
     let Some(Head { title, facts, trust, tone, findings }) = &page.head else {
         let heading = element("h1", &[], [text(&page.heading)]);
         return element("header", &[], std::iter::once(heading).chain(concluded));

@@ -42,7 +42,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
                 let same = |(other, of): &&TrapezoidFigure<'_>| {
                     other.name == name && of.n == point_config.n && of.on == point_config.on
                 };
-                all.iter().find(same).map_or_else(TableCell::default, |(ratio, _)| factor(ratio))
+                all.iter().find(same).map(|(ratio, _)| *ratio)
             };
             let rate = |value: f64| {
                 TableCell::figure(value, Unit::FlopsPerSecond, significant(value / 1e9))
@@ -53,8 +53,8 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
                     .seconds
                     .map_or_else(|| "-".into(), |time| TableCell::text(time.to_string())),
                 m.value.map_or_else(|| m.validity.status.name().into(), rate),
-                beside("efficiency"),
-                beside("relative"),
+                beside("efficiency").map_or_else(TableCell::default, percent),
+                beside("relative").map_or_else(TableCell::default, factor),
                 point_config
                     .error
                     .map_or_else(|| "-".into(), |error| TableCell::text(format!("{error:.0e}"))),
@@ -162,6 +162,14 @@ fn picture(rates: &[&TrapezoidFigure<'_>]) -> Option<Picture> {
 fn power(points: u64) -> String {
     let exponent = points.checked_ilog10().unwrap_or(0);
     if 10u64.pow(exponent) == points { format!("10^{exponent}") } else { points.to_string() }
+}
+
+/// Returns the cell for an efficiency, in percent as in the chart and in the sentence of the page.
+fn percent(m: &Measurement) -> TableCell {
+    match m.value {
+        Some(value) => TableCell::figure(value, Unit::Factor, Fraction(value).in_tenths()),
+        None => m.validity.status.name().into(),
+    }
 }
 
 /// Returns the cell for a ratio, with three decimals.
