@@ -18,11 +18,14 @@ pub(crate) use examination::print as print_examination;
 use examination::{Examination, RASDAEMON};
 use nodegauge_fleet::check::{self, CheckedFigure, NodeVerdict, Remark};
 use nodegauge_fleet::reference::{Reference, ReferenceGroup};
+use nodegauge_gauge::view::{Block, Note, Section};
 use nodegauge_machine::OTHER_LOAD;
 use nodegauge_measure::Fraction;
 use nodegauge_measure::record::{self, EventCount, Severity, SourceState};
+use nodegauge_report::text;
 use serde::Serialize;
 use state::{CheckState, MeasuredVerdict, State};
+use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -177,19 +180,18 @@ fn show(args: &CheckArgs, report: &CheckReport) -> Result<(), Failure> {
     if args.quiet || args.npd {
         return Ok(());
     }
-    let mut text = String::new();
-    for figure in &report.figures {
-        text.push_str(&row("figure", &figure.in_words()));
+    let figures = report.figures.iter().map(|figure| Note::new("figure", figure.in_words()));
+    let remarks =
+        report.remarks.iter().map(|remark| Note::new(remark.verdict.name(), remark.text.as_str()));
+    let notes = report.notes.iter().map(|note| Note::new("note", note.as_str()));
+    let rows: Vec<Note> = figures.chain(remarks).chain(notes).collect();
+    if std::io::stdout().is_terminal() {
+        let section = Section { id: "check", blocks: rows.into_iter().map(Block::Note).collect() };
+        return output::try_print(&text::section(&section, output::style()));
     }
-    let verdicts = report.remarks.iter().map(|remark| (remark.verdict.name(), &remark.text));
-    for (label, words) in verdicts.chain(report.notes.iter().map(|note| ("note", note))) {
-        text.push_str(&row(label, words));
-    }
-    output::try_print(&text)
-}
-
-fn row(label: &str, words: &str) -> String {
-    format!("{label:11}{words}\n")
+    // Programs read one row per line.
+    let lines = rows.iter().map(|row| format!("{:11}{}\n", row.label, row.text));
+    output::try_print(&lines.collect::<String>())
 }
 
 impl ReportedFigure {
