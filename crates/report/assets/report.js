@@ -390,8 +390,8 @@
     },
 
     forest(of) {
-      const factor = (value) => `${digits(value, 3)} x`;
-      const labelOf = (row) => (row.interval ? `${factor(row.ratio)} (${digits(row.interval[0], 3)} to ${digits(row.interval[1], 3)})${row.is_clear ? '' : `, ${row.words.split(':')[0]}`}` : `${factor(row.ratio)}, no interval`);
+      const factor = (value) => `${allDigits(value, 3)} x`;
+      const labelOf = (row) => (row.interval ? `${factor(row.ratio)} (${allDigits(row.interval[0], 3)} to ${allDigits(row.interval[1], 3)})${row.is_clear ? '' : `, ${row.words.split(':')[0]}`}` : `${factor(row.ratio)}, no interval`);
       return {
         height: 60 + 32 * of.rows.length,
         // On a phone, a name has up to three lines.

@@ -231,7 +231,7 @@ fn picture(
         let bar = |cell: &&[StreamFigure<'_>]| {
             let bar = Step::bar(words(cell, None), median(cell), "");
             match cell.get(charted) {
-                Some((m, _)) => bar.judged(m),
+                Some((of_cell, _)) => bar.judged(of_cell),
                 None => bar,
             }
         };
