@@ -281,3 +281,15 @@ fn a_device_on_this_machines_bus_is_listed_and_said_to_have_no_driver() {
     let Some(devices_outcome) = harness.run_where(&shown, &["places", "--devices"]) else { return };
     devices_outcome.exits(2).complains("cannot place ranks near devices");
 }
+
+#[test]
+fn modules_are_listed_with_the_width_of_their_bus_and_error_correction() {
+    let harness = Harness::new();
+    let mut record = harness.run(&["machine", "--json", "-"]).exits(0).json();
+    let module = |slot: &str, total_bits: u32| json!({"slot": slot, "bytes": 32u64 << 30, "transfers_per_s": 2.933e9, "data_bits": 64, "total_bits": total_bits});
+    record["machine"]["memory"]["dimms"] = json!([module("A1", 72), module("B1", 64)]);
+    let file = harness.write("modules.json", record.to_string());
+    let page = harness.run(&["report", &file, "--format", "html", "--output", "-"]).exits(0).stdout;
+    assert!(page.contains("A1: 32 GiB at 2933 MT/s, 72/64 bit (ECC)"));
+    assert!(page.contains("B1: 32 GiB at 2933 MT/s, 64 bit (no ECC)"));
+}

@@ -131,6 +131,31 @@ fn a_share_of_an_unknown_limit_is_not_met() {
     );
 }
 
+#[test]
+fn a_size_in_percent_is_that_share_of_the_available_memory_for_all_arrays() {
+    let harness = Harness::new();
+    let args = [
+        "stream",
+        "--samples",
+        "1",
+        "--size",
+        "1%",
+        "--budget",
+        "1",
+        "-q",
+        "--no-save",
+        "--json",
+        "-",
+    ];
+    let record = harness.run(&args).exits(0).json();
+    let array_bytes = measurements(&record)[0]["config"]["array_bytes"].as_f64().unwrap();
+    let machine_available = record["machine"]["memory"]["available"].as_f64().unwrap();
+    let limit = record["machine"]["memory"]["cgroup_limit"].as_f64().unwrap_or(f64::INFINITY);
+    let share = 3.0 * array_bytes / machine_available.min(limit);
+    // Other programs take and free memory between the two readings.
+    assert!((0.008..0.0125).contains(&share), "{share}");
+}
+
 /// Tests of the second tier.
 mod thorough {
     use super::*;
