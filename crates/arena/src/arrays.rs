@@ -276,12 +276,16 @@ mod tests {
 
     #[test]
     fn arrays_are_staggered_unless_they_follow_each_other() {
-        let staggered = three(1 << 20, ArrayLayout::Staggered);
-        let mut starts: Vec<u64> =
-            ArraysConfig { count: 4, ..staggered }.offsets().map(|start| start % 4096).collect();
-        starts.sort_unstable();
-        starts.dedup();
-        assert_eq!(starts.len(), 4);
+        for elements in [1, 1000, 1 << 18, (1 << 20) - 8, 1 << 20, (1 << 20) + 512, 10_000_000] {
+            let staggered = three(elements, ArrayLayout::Staggered);
+            let mut starts: Vec<u64> = ArraysConfig { count: 4, ..staggered }
+                .offsets()
+                .map(|start| start % 4096)
+                .collect();
+            starts.sort_unstable();
+            starts.dedup();
+            assert_eq!(starts.len(), 4, "{elements} elements");
+        }
         let sequential =
             Arrays::map(three(1 << 20, ArrayLayout::Sequential { offset: 8 })).unwrap();
         let ranges = sequential.ranges();

@@ -4,6 +4,7 @@
 use crate::harness::{Harness, Part, measurements, skip, wait_for};
 use crate::machine::control_group;
 use crate::mpi::{FAST, installed};
+use crate::thorough::io_faults::faults;
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
 
@@ -105,6 +106,24 @@ fn a_stop_disturbs_a_pass_and_does_not_end_the_run() {
         .map(|sample| &sample["reason"])
         .collect();
     assert!(reasons.iter().any(|reason| **reason != json!("warm-up")), "{reasons:?}");
+}
+
+#[test]
+fn a_wall_clock_that_is_set_back_during_the_run_changes_no_figure() {
+    let harness = Harness::new();
+    let library = faults(&harness);
+    let stepped = [("LD_PRELOAD", library.to_str().unwrap()), ("FAULT", "stepped=3600")];
+    let args = ["stream", "--size", "1000000", "--samples", "20", "--dimms", "1024x20000"];
+    let args = [&args[..], &["--no-save", "--json", "-"]].concat();
+    let record = harness.run_with(&stepped, &args).exits(0).json();
+    let seconds = record["seconds"].as_f64().unwrap();
+    assert!(seconds > 0.0 && seconds < 600.0, "{seconds}");
+    for m in measurements(&record) {
+        let samples = m["samples"].as_array().unwrap();
+        assert_eq!(samples.len() + m["disturbed"].as_array().unwrap().len(), 21, "{m:#}");
+        // An hour per pass would be less than a megabyte per second.
+        assert!(samples.iter().all(|rate| rate.as_f64().unwrap() > 1e6), "{m:#}");
+    }
 }
 
 #[test]

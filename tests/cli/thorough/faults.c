@@ -11,6 +11,7 @@
  *   unreadable a process cannot read the memory of another process
  *   garbled    large reads of the memory of another process have an inverted bit
  *   fast=N     the clock runs N times as fast
+ *   stepped=N  the wall clock is set N seconds back at each reading
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -152,9 +153,10 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *into, unsigned long part
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
-    static atomic_llong began;
+    static atomic_llong began, readings;
     long times;
     int failed = (int)syscall(SYS_clock_gettime, clock, now);
+    if (!failed && clock == CLOCK_REALTIME && fault("stepped", &times)) now->tv_sec -= ++readings * times;
     if (failed || clock != CLOCK_MONOTONIC || !fault("fast", &times)) return failed;
     long long ns = now->tv_sec * 1000000000LL + now->tv_nsec, first = 0;
     atomic_compare_exchange_strong(&began, &first, ns);
