@@ -1,73 +1,11 @@
-//! The command `nodegauge`: parses arguments, runs the gauges and prints their results. Contains no
-//! measurement code.
+//! The program `nodegauge`; its commands are in the library of this crate.
 
-mod args;
-mod commands;
-mod failure;
-mod gauges;
-mod launched;
-mod output;
-mod progress;
-mod saving;
-mod session;
-mod signals;
-mod started;
-
-use clap::FromArgMatches;
-use failure::{Exit, Failure};
-use nodegauge_measure::SyntaxError;
 use nodegauge_os::ExitingAllocator;
-use nodegauge_published::UnknownNode;
 
 /// Allocator of the program: without memory, the program ends like any other run that misses something.
 #[global_allocator]
-static ALLOCATOR: ExitingAllocator = ExitingAllocator::new(Exit::Missing.number());
+static ALLOCATOR: ExitingAllocator = ExitingAllocator::new(nodegauge_cli::EXIT_MISSING);
 
 fn main() {
-    // This call sets time zero of all samples.
-    nodegauge_measure::clock::since_start();
-    nodegauge_os::share_arena_if_limited();
-    signals::survive_file_size_limit();
-    let matches = args::command().try_get_matches().unwrap_or_else(|error| refuse(error));
-    let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| refuse(error));
-    parsed.color.write_global();
-    let exit = commands::dispatch(&parsed).unwrap_or_else(|failure| {
-        output::failure(&failure);
-        Exit::from(&failure)
-    });
-    nodegauge_os::leave(exit.number())
-}
-
-/// Prints help, version or error of clap and exits. Errors have the format of all other errors.
-fn refuse(error: clap::Error) -> ! {
-    let error = args::with_suggestions(error);
-    match complaint(&error) {
-        Some(said) => {
-            output::failure(&said);
-            std::process::exit(Exit::Usage.number().into())
-        }
-        None => error.exit(),
-    }
-}
-
-/// Returns the failure for an error of clap; `None` for a request for help or version. Syntax errors of
-/// values and unknown published nodes replace clap's text, because their own messages are complete.
-fn complaint(error: &clap::Error) -> Option<Failure> {
-    let source = std::error::Error::source(error);
-    let grammar = source.and_then(|source| source.downcast_ref::<SyntaxError>());
-    let node = source.and_then(|source| source.downcast_ref::<UnknownNode>());
-    match grammar.map(Failure::from).or_else(|| node.map(Failure::from)) {
-        Some(wrong) => Some(wrong),
-        None if is_help(error.kind()) => None,
-        None => {
-            let said = error.render().to_string();
-            Some(Failure::usage(said.trim_start_matches("error: ").trim_end()))
-        }
-    }
-}
-
-/// True if clap printed help or a version instead of an error.
-fn is_help(kind: clap::error::ErrorKind) -> bool {
-    use clap::error::ErrorKind::*;
-    matches!(kind, DisplayHelp | DisplayHelpOnMissingArgumentOrSubcommand | DisplayVersion)
+    nodegauge_cli::run()
 }
