@@ -1,6 +1,6 @@
 //! `nodegauge memory`: ladder, latency, matrix, loaded, mix.
 
-use crate::harness::{Harness, Outcome, measurements, names};
+use crate::harness::{Harness, Outcome, measurements, names, texts};
 use serde_json::Value;
 
 /// A short measurement, with a limit that no figure exceeds.
@@ -121,7 +121,10 @@ fn the_matrix_has_every_pair_of_nodes_and_cpus() {
     if !harness.has_cpus(2) {
         return;
     }
-    assert!(all.iter().any(|m| m["name"].as_str().unwrap().starts_with("cpu")), "{record:#}");
+    // On a busy node, two CPUs may never be available at the same time.
+    let notices = texts(&record["notices"]).join("\n");
+    let has_pairs = all.iter().any(|m| m["name"].as_str().unwrap().starts_with("cpu"));
+    assert!(has_pairs || notices.contains("pairs of CPUs: they did not run"), "{record:#}");
 }
 
 #[test]

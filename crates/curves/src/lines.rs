@@ -55,6 +55,7 @@ pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), A
         // No regime is assigned to the sample, because the pairs of a run have different distances.
         Ok(Sample::of_times(vec![trip.0 / 2.0]))
     })?;
+    let mut left_out = 0;
     for (i, pair) in pairs.iter().enumerate() {
         let config = CurveConfig {
             threads: Some(2),
@@ -70,7 +71,13 @@ pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), A
             config,
             validity: Validity::valid(),
         };
-        run.add(&judged, i, 0, figure);
+        left_out += usize::from(!run.add(&judged, i, 0, figure));
+    }
+    if left_out > 0 {
+        run.left_out(format!(
+            "core-to-core latency of {left_out} of {} pairs of CPUs: they did not run at the same time",
+            pairs.len()
+        ));
     }
     Ok(())
 }

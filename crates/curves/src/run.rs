@@ -268,15 +268,16 @@ impl CurveRun<'_> {
         (config, doubts)
     }
 
-    /// Adds the figure for part number `part` of the samples of a cell. Adds nothing if no sample counts.
+    /// Adds the figure for part number `part` of the samples of a cell. Adds nothing and returns false if no sample
+    /// counts.
     pub(crate) fn add(
         &mut self,
         judged: &OneRegime,
         cell: usize,
         part: usize,
         figure: FigureOutline<'_>,
-    ) {
-        let Some(timed) = judged.of(cell) else { return };
+    ) -> bool {
+        let Some(timed) = judged.of(cell) else { return false };
         let FigureOutline { name, quoted, value, mut config, mut validity } = figure;
         let threads = config.threads.unwrap_or(1) as f64;
         let counted = |traffic: &Traffic| traffic.counted() * threads;
@@ -293,7 +294,7 @@ impl CurveRun<'_> {
         let value_of = |seconds: f64| amount.map_or(seconds, |amount| amount / seconds);
         let m = Measurement::new(self.curve.gauge(), test, name, unit);
         let mut m = m.timed(quoted, timed, part, &value_of);
-        let Some(reported_value) = m.value else { return };
+        let Some(reported_value) = m.value else { return false };
         if let Value::Loop(traffic, _) | Value::Work(traffic) = value {
             traffic.describe(&mut config);
             if let Value::Loop(_, true) = value {
@@ -322,6 +323,12 @@ impl CurveRun<'_> {
         config.stopped = self.outcome.stop.map(|stop| stop.to_string());
         config.round_trip_s = Some(timed.group.round_trip).filter(|trip| trip.is_finite());
         self.outcome.measurements.push(m.config(&config).judged(validity));
+        true
+    }
+
+    /// Adds a notice on something that was not measured.
+    pub(crate) fn left_out(&mut self, text: String) {
+        self.outcome.notices.push(notice(NoticeId::LeftOut, text));
     }
 
     /// Returns the levels of a curve. If the curve is `whole`, i.e. if all working sets were measured, contradictions
