@@ -186,7 +186,7 @@ fn a_verdict_reads_well() {
         ("triad>=300GB/s", "expected triad >= 300 GB/s, measured 78.41 GB/s"),
         ("triad>=70GB/s", "expectation met: triad >= 70 GB/s, measured 78.41 GB/s"),
         ("triad>=78.414GB/s", "expected triad >= 78.414 GB/s, measured 78.412 GB/s"),
-        ("stream.triad>=80%", "expected stream.triad >= 80 % of the limit, measured 78.40 %"),
+        ("stream.triad>=80%", "expected stream.triad >= 80 % of the limit, measured 78.4 %"),
         ("copy>=1GB/s", "expected copy >= 1 GB/s, but there is no valid result"),
         ("triad>=1us", "expected triad >= 1 us, but the measurement is in B/s"),
         (

@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn stolen_time_is_a_share_since_boot() {
         let times = CpuTimes { busy: 900, idle: 90, stolen: 10 };
-        assert!(judge_steal(&times).unwrap().text.contains("1.0 % of this guest's CPU time"));
+        assert!(judge_steal(&times).unwrap().text.contains("gave 1 % of this guest's CPU time"));
         assert_eq!(judge_steal(&CpuTimes { stolen: 4, ..times }), None);
     }
 }
