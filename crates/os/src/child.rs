@@ -19,6 +19,7 @@ use rustix::process::{
 };
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -32,6 +33,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum number of searches for marked processes. Several searches are needed because processes may start or end
 /// during a search.
 const SWEEPS: u32 = 20;
+/// Maximum number of searches of them, and the interval, in which no process is found but one may be executing another
+/// program. Some programs clear their environment for good.
+const UNCLEAR_SCANS: u32 = 5;
+const UNCLEAR_INTERVAL: Duration = Duration::from_millis(1);
 /// Run time in seconds below which only processes that are younger than the child are searched.
 const SHORT_RUN: f64 = 1.0;
 /// Maximum number of bytes of standard output that wait for `listen`.
@@ -251,15 +256,20 @@ fn first_descendant(child: u32, seconds: f64) -> i32 {
 
 /// Kills all processes that `mark` marks and whose number is at least `first`, until there are none.
 fn kill_marked(mark: &str, first: i32) {
+    let mut unclear_scans = 0;
     for _ in 0..SWEEPS {
-        let left = marked_processes(mark, first);
-        if left.is_empty() {
+        let MarkedProcesses { marked, is_unclear } = MarkedProcesses::find(mark, first);
+        if !marked.is_empty() {
+            for pid in marked {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        } else if is_unclear && unclear_scans < UNCLEAR_SCANS {
+            unclear_scans += 1;
+            std::thread::sleep(UNCLEAR_INTERVAL);
+        } else {
             return;
         }
-        for pid in left {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -269,29 +279,43 @@ pub fn kill_marked_by(process: u32) {
     kill_marked(&format!("{process}-"), 0);
 }
 
-/// Returns the running processes from number `first` whose environment contains `mark`, or a mark that begins with
-/// `mark` if it ends with `-`.
-fn marked_processes(mark: &str, first: i32) -> Vec<Pid> {
-    let variable = format!("{MARK}={mark}");
-    let is_marked = |entry: &&[u8]| {
-        let begins = entry.starts_with(variable.as_bytes());
-        begins && (mark.ends_with('-') || entry.len() == variable.len())
-    };
-    let Ok(folders) = std::fs::read_dir("/proc") else { return Vec::new() };
-    folders
-        .flatten()
-        .filter_map(|folder| {
-            let number: i32 = folder.file_name().to_str()?.parse().ok()?;
-            if number < first {
-                return None;
+/// Running processes of a child.
+struct MarkedProcesses {
+    marked: Vec<Pid>,
+    /// True if a process may be executing another program at this moment: it has memory and no environment.
+    is_unclear: bool,
+}
+
+impl MarkedProcesses {
+    /// Finds the running processes from number `first` whose environment contains `mark`, or a mark that begins with
+    /// `mark` if it ends with `-`.
+    fn find(mark: &str, first: i32) -> Self {
+        let variable = format!("{MARK}={mark}");
+        let is_marked = |entry: &[u8]| {
+            let begins = entry.starts_with(variable.as_bytes());
+            begins && (mark.ends_with('-') || entry.len() == variable.len())
+        };
+        let mut found = Self { marked: Vec::new(), is_unclear: false };
+        let Ok(folders) = std::fs::read_dir("/proc") else { return found };
+        for folder in folders.flatten() {
+            let number = folder.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
+            let Some(number) = number.filter(|number| *number >= first) else { continue };
+            // The environment of another user's process cannot be read.
+            let Ok(environment) = std::fs::read(folder.path().join("environ")) else { continue };
+            if environment.is_empty() {
+                found.is_unclear |= has_memory(&folder.path());
+            } else if environment.split(|byte| *byte == 0).any(is_marked) {
+                found.marked.extend(Pid::from_raw(number));
             }
-            // The environment of an ended process is empty, and that of another user's process cannot be read.
-            let environment = std::fs::read(folder.path().join("environ")).ok()?;
-            let mut entries = environment.split(|byte| *byte == 0);
-            entries.find(is_marked)?;
-            Pid::from_raw(number)
-        })
-        .collect()
+        }
+        found
+    }
+}
+
+/// True if the process with this folder has memory; ended processes and threads of the kernel have none.
+fn has_memory(folder: &Path) -> bool {
+    let sizes = std::fs::read_to_string(folder.join("statm"));
+    sizes.is_ok_and(|sizes| !sizes.starts_with("0 "))
 }
 
 /// Reader of a pipe, which runs in its own thread. It reads until the end of the pipe, so that a child never waits for
@@ -524,6 +548,28 @@ mod tests {
         assert!(matches!(output.end, ChildEnd::Exited(status) if status.success()));
         let pid = printed.trim().to_owned();
         assert!(!pid.is_empty() && !is_alive(&pid), "daemon {pid:?} is alive");
+    }
+
+    #[test]
+    fn a_daemon_that_executes_program_after_program_is_killed() {
+        // While a process executes another program, the kernel shows no environment of it.
+        let script = "mkfifo \"$1\"; setsid sh -c 'echo $$ >\"$1\"; exec sh -c \"$2\" sh \"$1\" \"$2\"' sh \"$1\" \
+                      'n=$((${n:-0}+1)); export n; [ $n -lt 300 ] && exec sh -c \"$2\" sh \"$1\" \"$2\"; exec sleep 60' \
+                      >/dev/null 2>&1 & cat \"$1\"";
+        for _ in 0..5 {
+            let folder = tempfile::tempdir().unwrap();
+            let mut command = shell(script);
+            command.arg("sh").arg(folder.path().join("pipe"));
+            let mut printed = String::new();
+            let mut listener = |lines: &str| {
+                printed.push_str(lines);
+                None
+            };
+            let output = run_child(command, LIMITS, &mut listener).unwrap();
+            assert!(matches!(output.end, ChildEnd::Exited(status) if status.success()));
+            let pid = printed.trim().to_owned();
+            assert!(!pid.is_empty() && !is_alive(&pid), "daemon {pid:?} is alive");
+        }
     }
 
     #[test]
