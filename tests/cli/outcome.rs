@@ -8,6 +8,8 @@ use std::process::Output;
 #[derive(Clone)]
 pub struct Outcome {
     words: String,
+    /// End of the command in words, with the signal that ended it.
+    status: String,
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
@@ -16,20 +18,22 @@ pub struct Outcome {
 impl Outcome {
     /// Creates the result of a command line, whose status is `None` if a signal ended it.
     pub fn new(words: String, code: Option<i32>, stdout: String, stderr: String) -> Self {
-        Self { words, code, stdout, stderr }
+        let status = code.map_or("killed by a signal".to_owned(), |code| code.to_string());
+        Self { words, status, code, stdout, stderr }
     }
 
     /// Creates the result of a command line from the output of its process.
     pub fn of_output(words: String, output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Self::new(words, output.status.code(), text(&output.stdout), text(&output.stderr))
+        let new =
+            Self::new(words, output.status.code(), text(&output.stdout), text(&output.stderr));
+        Self { status: output.status.to_string(), ..new }
     }
 
     /// Fails the test and prints the command, its status and its output.
     #[track_caller]
     pub fn fail(&self, why: &str) -> ! {
-        let Self { words, code, stdout, stderr } = self;
-        let status = code.map_or("killed by a signal".to_owned(), |code| code.to_string());
+        let Self { words, status, stdout, stderr, .. } = self;
         panic!(
             "{why}\n--- command\n{words}\n--- status {status}\n--- stdout\n{stdout}--- stderr\n{stderr}---"
         )

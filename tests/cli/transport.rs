@@ -202,12 +202,16 @@ mod thorough {
                 "--expect",
                 "latency<1s@8B",
             ];
-            harness
-                .run(&[&args[..], &limit].concat())
-                .exits(0)
-                .tells("floor of floor")
-                .tells("no MPI, shm");
+            let outcome = harness.run(&[&args[..], &limit].concat()).exits(0).tells("no MPI, shm");
             let record = harness.latest();
+            // On a busy machine, no floor may be one.
+            let is_bound = |m: &&Value| m["config"]["floor"]["share"].as_f64() <= Some(1.0);
+            let floors = measurements(&record).iter().filter(|m| m["config"]["floor"].is_object());
+            let (bounds, beaten): (Vec<_>, Vec<_>) = floors.partition(is_bound);
+            let outcome = if bounds.is_empty() { outcome } else { outcome.tells("floor of floor") };
+            if !beaten.is_empty() {
+                outcome.tells("no floor");
+            }
             for name in ["latency", "bw"] {
                 let (own, floor) = (of(&record, "probe", name, 8), of(&record, "shm", name, 8));
                 assert_eq!(

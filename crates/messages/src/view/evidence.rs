@@ -39,7 +39,7 @@ pub(super) fn how(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) 
     if brief {
         return;
     }
-    if all.iter().any(|figure| figure.config.floor.is_some()) {
+    if all.iter().any(|figure| figure.config.floor.is_some_and(|floor| floor.is_bound())) {
         section.note(
             "",
             "floor: time of nodegauge's own shared-memory transport on the same cores, run alternately; of floor: the MPI's performance as a share of the floor",
