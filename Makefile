@@ -32,6 +32,7 @@ check:
 	cargo fmt --all --check
 	cargo test --package nodegauge-structure --locked
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --workspace --test machines --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
 	./scripts/memcheck
 	./scripts/processors

@@ -320,9 +320,9 @@ fn parse(results: &str, commands: &[(&str, &str)]) -> BTreeMap<String, Outcome> 
             let command = command.map_or("state", |(_, command)| command);
             let took = to.parse::<f64>().unwrap() - from.parse::<f64>().unwrap();
             eprintln!("{took:6.1} s {name}");
-            let words = format!("{command}\n({name}, {took:.1} s in the guest)");
+            let ran = format!("{command}\n({name}, {took:.1} s in the guest)");
             let [stdout, stderr] = ["stdout", "stderr"].map(|stream| output(parts.remove(stream)));
-            let outcome = Outcome::new(words, code.parse().ok(), stdout, stderr);
+            let outcome = Outcome::new(ran, code.parse().ok(), stdout, stderr);
             outcomes.insert(name.to_owned(), outcome);
             current = None;
         } else {

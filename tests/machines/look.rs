@@ -130,7 +130,7 @@ pub fn processes(look: &Outcome) -> Vec<Process> {
 }
 
 /// Parses a line of `numa_maps`.
-fn mapping(line: &str) -> Mapping {
+pub fn mapping(line: &str) -> Mapping {
     let fields: BTreeMap<&str, &str> =
         line.split(' ').filter_map(|word| word.split_once('=')).collect();
     let page_kib = fields["kernelpagesize_kB"].parse().unwrap();

@@ -2,9 +2,9 @@
 
 use crate::fields::measurements;
 use crate::guest::{Guest, Shape, Shared};
-use crate::look::{Mapping, machine_of, mappings, processes};
+use crate::look::{Mapping, machine_of, mapping, mappings, processes};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 static SHARED: Shared = Shared::new();
 static T2K: Shape = Shape {
@@ -34,7 +34,7 @@ static T2K: Shape = Shape {
         "node,nodeid=3,memdev=m3,cpus=12-15",
     ],
     kernel: "",
-    setup: "",
+    setup: PLACED,
     commands: &[
         ("numactl", "numactl --hardware"),
         ("machine", "nodegauge machine --json"),
@@ -55,11 +55,30 @@ static T2K: Shape = Shape {
             "iccg",
             "nodegauge apps iccg --ranks 4 --rank-map cyclic --policy 3 --elements 6,6,6 --samples 1 --json -",
         ),
+        ("program", "nodegauge sweep policy=0-5 --samples 2 --no-save -- /root/placed"),
+        ("program-placed", "cat /root/placed.txt"),
         ("no-pages", "nodegauge stream --pages 2m --size 100000"),
         ("no-map", "nodegauge stream --ranks 17 --policy 3"),
         ("no-policy", "nodegauge stream --ranks 4 --policy 6"),
     ],
 };
+
+/// Writes a program that touches 8 MiB and appends to a file its CPUs, as a bit mask, and the line of its numa_maps with
+/// this memory.
+const PLACED: &str = r#"
+cat >/root/placed <<'END'
+#!/bin/sh
+exec awk 'BEGIN {
+    text = "x"
+    while (length(text) < 8000000) text = text text
+    while ((getline line < "/proc/self/status") > 0)
+        if (line ~ /^Cpus_allowed:/) { sub(/.*\t/, "", line); cpus = line }
+    while ((getline line < "/proc/self/numa_maps") > 0)
+        if (line ~ /anon=[0-9][0-9][0-9][0-9]/) { print cpus, line >> "/root/placed.txt"; exit }
+}'
+END
+chmod 755 /root/placed
+"#;
 
 fn guest() -> Option<&'static Guest> {
     T2K.guest(&SHARED)
@@ -113,7 +132,8 @@ fn t2k_policies_bind_processes_and_memory_as_the_kernel_reports() {
             let of = |mapping: &&Mapping| mapping.policy == name;
             let placed: Vec<&Mapping> = rank.mappings.iter().filter(of).collect();
             assert!(!placed.is_empty(), "no memory with {name}: {rank:?}");
-            let kib = |node: u32| placed.iter().filter_map(|of| of.nodes.get(&node)).sum::<u64>();
+            let kib =
+                |node: u32| placed.iter().filter_map(|each| each.nodes.get(&node)).sum::<u64>();
             // Local memory of policy 5, which is on any node, looks like that of policy 4.
             let elsewhere: u64 = (0..4).filter(|node| *node != socket).map(kib).sum();
             if policy.own_node {
@@ -158,6 +178,46 @@ fn t2k_policies_are_read_back_per_rank() {
         config_of(&record, 3)["numa"]["asked"],
         "bind:0 (rank 0), bind:1 (rank 1), bind:2 (rank 2), bind:3 (rank 3)"
     );
+}
+
+/// A program of the user alone is the first rank.
+#[test]
+fn t2k_policies_place_a_program_as_the_lecture_says() {
+    let Some(guest) = guest() else { return };
+    guest.of("program").exits(0);
+    let seen = guest.of("program-placed").exits(0).stdout;
+    let mut placed: BTreeMap<(u64, String), Vec<Mapping>> = BTreeMap::new();
+    for line in seen.lines() {
+        let (mask, rest) = line.split_once(' ').unwrap();
+        let found = mapping(rest);
+        let mask = u64::from_str_radix(mask, 16).unwrap();
+        placed.entry((mask, found.policy.clone())).or_default().push(found);
+    }
+    let (any, socket) = (0xffff, 0xf);
+    let table = [
+        (any, "default"),
+        (socket, "interleave:0-3"),
+        (socket, "interleave:0"),
+        (socket, "bind:0"),
+        (socket, "local"),
+        (any, "local"),
+    ];
+    let table: BTreeSet<(u64, String)> =
+        table.into_iter().map(|(mask, policy)| (mask, policy.to_owned())).collect();
+    assert_eq!(placed.keys().cloned().collect::<BTreeSet<_>>(), table, "{seen}");
+    for ((mask, policy), mappings) in &placed {
+        // A measured run and at least one more.
+        assert!(mappings.len() >= 2, "{policy}: {seen}");
+        for mapping in mappings {
+            match policy.as_str() {
+                "interleave:0-3" => {
+                    assert!((0..4).all(|node| mapping.share(node) > 0.05), "{seen}")
+                }
+                _ if *mask == socket => assert!(mapping.share(0) > 0.999, "{policy}: {seen}"),
+                _ => {}
+            }
+        }
+    }
 }
 
 #[test]

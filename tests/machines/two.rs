@@ -120,15 +120,15 @@ fn two_nodes_have_the_memory_that_is_bound_to_them() {
 #[test]
 fn two_kinds_of_reserved_pages_are_taken_from_the_nodes_of_the_policy() {
     let Some(guest) = guest() else { return };
-    let record = guest.of("huge").exits(0).json();
-    assert_eq!(measurements(&record)[0]["config"]["pages"]["got"], json!({"2097152": 1.0}));
-    assert!(numa(&record)["held"].as_f64().unwrap() > 0.9, "{}", numa(&record));
+    let huge = guest.of("huge").exits(0).json();
+    assert_eq!(measurements(&huge)[0]["config"]["pages"]["got"], json!({"2097152": 1.0}));
+    assert!(numa(&huge)["held"].as_f64().unwrap() > 0.9, "{}", numa(&huge));
     for mapping in mappings(&processes(&guest.of("huge-look").exits(0))) {
         assert_eq!((mapping.policy.as_str(), mapping.page_kib), ("interleave:0-1", 2048));
         assert!((mapping.share(0) - 0.5).abs() < 0.05, "{mapping:?}");
     }
-    let record = guest.of("gigantic").exits(0).json();
-    assert_eq!(measurements(&record)[0]["config"]["pages"]["got"], json!({"1073741824": 1.0}));
+    let gigantic = guest.of("gigantic").exits(0).json();
+    assert_eq!(measurements(&gigantic)[0]["config"]["pages"]["got"], json!({"1073741824": 1.0}));
     for mapping in mappings(&processes(&guest.of("gigantic-look").exits(0))) {
         assert_eq!((mapping.policy.as_str(), mapping.page_kib), ("bind:1", 1 << 20));
         assert_eq!(mapping.share(1), 1.0);
