@@ -15,7 +15,7 @@ build-tests:
 
 # Every gauge and mode, the golden pages, the contract, real MPIs, a browser, and meanwhile two virtual machines, which
 # use one CPU each. A test of the second tier has `thorough::` in its path.
-MACHINES = nice -n 5 cargo test --workspace --test machines --locked --
+MACHINES = cargo test --workspace --test machines --locked --
 test: build-tests
 	./scripts/beside "$(MACHINES) two t2k" \
 		cargo test --workspace --locked --no-fail-fast -- --skip thorough::

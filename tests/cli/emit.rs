@@ -218,6 +218,14 @@ fn open_mpi_binds_as_planned() {
 }
 
 #[test]
+fn mpich_binds_as_planned() {
+    let harness = Harness::new();
+    for mpirun in mpiruns(&harness, &["HYDRA"], &["mpirun.mpich", "mpirun"]) {
+        check("mpich", &harness, &[("MPIRUN", &mpirun)]);
+    }
+}
+
+#[test]
 fn a_job_script_of_pbs_binds_as_planned() {
     let harness = Harness::new();
     let Some(cpus) = two_cpus(&harness) else { return };
@@ -411,14 +419,6 @@ fn devices_that_are_not_there_are_refused() {
 /// Tests of the second tier.
 mod thorough {
     use super::*;
-
-    #[test]
-    fn mpich_binds_as_planned() {
-        let harness = Harness::new();
-        for mpirun in mpiruns(&harness, &["HYDRA"], &["mpirun.mpich", "mpirun"]) {
-            check("mpich", &harness, &[("MPIRUN", &mpirun)]);
-        }
-    }
 
     #[test]
     fn slurm_binds_as_planned() {
