@@ -55,8 +55,8 @@ static T2K: Shape = Shape {
             "iccg",
             "nodegauge apps iccg --ranks 4 --rank-map cyclic --policy 3 --elements 6,6,6 --samples 1 --json -",
         ),
-        ("program", "nodegauge sweep policy=0-5 --samples 2 --no-save -- /root/placed"),
-        ("program-placed", "cat /root/placed.txt"),
+        ("program", "nodegauge sweep policy=0-5 --samples 2 --no-save -- ./placed"),
+        ("program-placed", "cat placed.txt"),
         ("no-pages", "nodegauge stream --pages 2m --size 100000"),
         ("no-map", "nodegauge stream --ranks 17 --policy 3"),
         ("no-policy", "nodegauge stream --ranks 4 --policy 6"),
@@ -66,7 +66,7 @@ static T2K: Shape = Shape {
 /// Writes a program that touches 8 MiB and appends to a file its CPUs, as a bit mask, and the line of its numa_maps with
 /// this memory.
 const PLACED: &str = r#"
-cat >/root/placed <<'END'
+cat >placed <<'END'
 #!/bin/sh
 exec awk 'BEGIN {
     text = "x"
@@ -74,10 +74,10 @@ exec awk 'BEGIN {
     while ((getline line < "/proc/self/status") > 0)
         if (line ~ /^Cpus_allowed:/) { sub(/.*\t/, "", line); cpus = line }
     while ((getline line < "/proc/self/numa_maps") > 0)
-        if (line ~ /anon=[0-9][0-9][0-9][0-9]/) { print cpus, line >> "/root/placed.txt"; exit }
+        if (line ~ /anon=[0-9][0-9][0-9][0-9]/) { print cpus, line >> "placed.txt"; exit }
 }'
 END
-chmod 755 /root/placed
+chmod 755 placed
 "#;
 
 fn guest() -> Option<&'static Guest> {

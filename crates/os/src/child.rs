@@ -531,11 +531,10 @@ mod tests {
         assert!((0.05..5.0).contains(&output.seconds), "{}", output.seconds);
     }
 
-    #[test]
-    fn a_daemon_of_a_child_that_succeeds_is_killed() {
-        // The script ends after the daemon has printed its process ID.
-        let script = "mkfifo \"$1\"; setsid sh -c 'echo $$ >\"$1\"; exec sleep 60' sh \"$1\" \
-                      >/dev/null 2>&1 & cat \"$1\"";
+    /// Runs a script that leaves a daemon and prints its process ID, which the daemon writes to the pipe `$1`; checks
+    /// that the script succeeds and the daemon is killed.
+    #[track_caller]
+    fn kills_daemon_of(script: &str) {
         let folder = tempfile::tempdir().unwrap();
         let mut command = shell(script);
         command.arg("sh").arg(folder.path().join("pipe"));
@@ -551,24 +550,23 @@ mod tests {
     }
 
     #[test]
+    fn a_daemon_of_a_child_that_succeeds_is_killed() {
+        // The script ends after the daemon has printed its process ID.
+        kills_daemon_of(
+            "mkfifo \"$1\"; setsid sh -c 'echo $$ >\"$1\"; exec sleep 60' sh \"$1\" \
+             >/dev/null 2>&1 & cat \"$1\"",
+        );
+    }
+
+    #[test]
     fn a_daemon_that_executes_program_after_program_is_killed() {
         // While a process executes another program, the kernel shows no environment of it.
-        let script = "mkfifo \"$1\"; setsid sh -c 'echo $$ >\"$1\"; exec sh -c \"$2\" sh \"$1\" \"$2\"' sh \"$1\" \
-                      'n=$((${n:-0}+1)); export n; [ $n -lt 300 ] && exec sh -c \"$2\" sh \"$1\" \"$2\"; exec sleep 60' \
-                      >/dev/null 2>&1 & cat \"$1\"";
         for _ in 0..5 {
-            let folder = tempfile::tempdir().unwrap();
-            let mut command = shell(script);
-            command.arg("sh").arg(folder.path().join("pipe"));
-            let mut printed = String::new();
-            let mut listener = |lines: &str| {
-                printed.push_str(lines);
-                None
-            };
-            let output = run_child(command, LIMITS, &mut listener).unwrap();
-            assert!(matches!(output.end, ChildEnd::Exited(status) if status.success()));
-            let pid = printed.trim().to_owned();
-            assert!(!pid.is_empty() && !is_alive(&pid), "daemon {pid:?} is alive");
+            kills_daemon_of(
+                "mkfifo \"$1\"; setsid sh -c 'echo $$ >\"$1\"; exec sh -c \"$2\" sh \"$1\" \"$2\"' sh \"$1\" \
+                 'n=$((${n:-0}+1)); export n; [ $n -lt 300 ] && exec sh -c \"$2\" sh \"$1\" \"$2\"; exec sleep 60' \
+                 >/dev/null 2>&1 & cat \"$1\"",
+            );
         }
     }
 

@@ -58,7 +58,7 @@ pub struct Assembler<'a> {
     stiffness: Stiffness,
     /// Blocks of an inner node, which is a corner of eight elements; they are the same for all inner nodes.
     inner: [Block3x3; NEIGHBOURS],
-    /// The same blocks by columns.
+    /// Blocks of an inner node by columns, as the matrix stores them.
     inner_columns: [[f64; 9]; NEIGHBOURS],
 }
 
