@@ -214,14 +214,14 @@ mod tests {
     fn rows_are_symmetric_and_the_exact_displacement_solves_them() {
         let whole = Subdomain::whole(Mesh { elements: [4, 3, 5] });
         let assembler = Assembler::new(&whole, &Stretch).unwrap();
+        let prescribed: Vec<u8> = (0..whole.known_nodes())
+            .map(|local| u8::from(assembler.is_prescribed(local)))
+            .collect();
         let mut usual = 0;
         let row = |node| assembler.row(node);
         let exact = |node| Stretch.exact(whole.mesh.point(node), whole.mesh.far());
         for node in whole.owned_nodes().map(|local| whole.node(local)) {
             let mine = row(node);
-            let prescribed: Vec<u8> = (0..whole.known_nodes())
-                .map(|local| u8::from(assembler.is_prescribed(local)))
-                .collect();
             if let Some((blocks, _)) = assembler.usual_row(node, &prescribed) {
                 usual += 1;
                 assert_eq!(
