@@ -31,8 +31,8 @@ pub(crate) trait Ranks {
     type Halo<'h>: Halo + 'h
     where
         Self: 'h;
-    /// Returns true if `said` is true on any rank; all ranks must call this function.
-    fn any(&self, context: &ThreadContext<'_>, said: bool) -> bool;
+    /// Returns true if `condition` is true on any rank; all ranks must call this function.
+    fn any(&self, context: &ThreadContext<'_>, condition: bool) -> bool;
     /// Returns the communication of the rank that owns this part of the mesh and these rows.
     fn halo(&self, part: &Subdomain, rows: &Numbering) -> Self::Halo<'_>;
 }

@@ -465,13 +465,13 @@ impl HpcgEvidence<'_> {
     /// Returns the validity according to the tests of HPCG. The result is suspect if caches hold part of the problem.
     fn validity(&self, cell: &HpcgCell<'_>) -> Validity {
         let mut validity = Validity::valid();
-        let told = |x: Option<f64>| x.map_or_else(|| "NaN".to_owned(), |x| format!("{x:.1e}"));
+        let in_digits = |x: Option<f64>| x.map_or_else(|| "NaN".to_owned(), |x| format!("{x:.1e}"));
         if let Some(tests) = &cell.tests {
             for (what, departure) in ["product", "multigrid cycle"].iter().zip(tests.departures) {
                 if departure.is_none_or(|departure| departure > 1.0) {
                     validity.invalid(format!(
                         "the {what} is not symmetric: |x'Ay - y'Ax| is {} times the limit of HPCG",
-                        told(departure)
+                        in_digits(departure)
                     ));
                 }
             }
@@ -486,7 +486,8 @@ impl HpcgEvidence<'_> {
         // The error of x is about as large as the residual, so a larger error indicates wrong results.
         let is_off = |set: &&Set| set.distance.is_none_or(|distance| distance > 1e-3);
         if let Some(set) = cell.sets.iter().find(is_off) {
-            validity.invalid(format!("the solution deviates from 1 by {}", told(set.distance)));
+            validity
+                .invalid(format!("the solution deviates from 1 by {}", in_digits(set.distance)));
         }
         if cell.sets.windows(2).any(|two| two[0].residual != two[1].residual) {
             validity.invalid(

@@ -237,12 +237,12 @@ mod tests {
                 Vec::new(),
             ))),
         })?;
-        let told = |one: &Swept| {
+        let in_words = |one: &Swept| {
             let words = [&one.settings, &one.reference]
                 .map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join("/"));
             format!("{} over {}", words[0], words[1])
         };
-        Ok((swept.iter().map(told).collect(), notices))
+        Ok((swept.iter().map(in_words).collect(), notices))
     }
 
     #[test]

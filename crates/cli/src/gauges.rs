@@ -181,12 +181,12 @@ mod tests {
         let registry = registry();
         let schema = nodegauge_measure::schema::of_record(&registry);
         let mut text = String::new();
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         for kind in registry.kinds() {
             let generated = json!((kind.schema)(&mut Default::default()));
             let name = generated["$ref"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
             let described = &schema["$defs"][&name];
-            if !told.insert(name) {
+            if !reported.insert(name) {
                 continue;
             }
             let kinds = registry.kinds().iter().filter(|other| other.keys == kind.keys);

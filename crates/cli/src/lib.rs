@@ -44,8 +44,8 @@ pub fn run() -> ! {
 fn refuse(error: clap::Error) -> ! {
     let error = args::with_suggestions(error);
     match complaint(&error) {
-        Some(said) => {
-            output::failure(&said);
+        Some(failure) => {
+            output::failure(&failure);
             std::process::exit(Exit::Usage.number().into())
         }
         None => error.exit(),
@@ -62,8 +62,8 @@ fn complaint(error: &clap::Error) -> Option<Failure> {
         Some(wrong) => Some(wrong),
         None if is_help(error.kind()) => None,
         None => {
-            let said = error.render().to_string();
-            Some(Failure::usage(said.trim_start_matches("error: ").trim_end()))
+            let text = error.render().to_string();
+            Some(Failure::usage(text.trim_start_matches("error: ").trim_end()))
         }
     }
 }

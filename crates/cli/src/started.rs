@@ -86,8 +86,8 @@ pub(crate) fn record_of(
         }
         _ => {
             let status = describe(status);
-            let said = output.last_words();
-            Err(Failure::usage(format!("'{command}' ended with {status}: {said}")))
+            let last_words = output.last_words();
+            Err(Failure::usage(format!("'{command}' ended with {status}: {last_words}")))
         }
     }
 }

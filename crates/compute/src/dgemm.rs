@@ -15,8 +15,13 @@ const ORDER: usize = 1024;
 const TOUCH_DEPTH: usize = 8;
 /// Number of columns of A in the first estimate of the rate, and with slow libraries.
 const LEAST_DEPTH: usize = 64;
-/// Ratio of the time of the estimate to the requested time from which the estimate itself is the only round, e.g. on
-/// emulated CPUs.
+/// Number of rows and columns of C in the product that precedes the estimate.
+const SMALL_ORDER: usize = 128;
+/// Number of small products; the fastest counts, because the first one initialises the library and others may be
+/// interrupted.
+const SMALL_PRODUCTS: usize = 5;
+/// Ratio of the time of the estimate to the requested time from which the estimate itself, or the fastest small product
+/// if it predicts this, is the only round, e.g. on emulated CPUs.
 const SLOW: f64 = 4.0;
 /// Number of columns of A: several times the number of columns that libraries copy into a buffer.
 const DEPTH: usize = 1024;
@@ -39,6 +44,12 @@ pub fn measure(
             Sequence::new(member.index as u64).fill(0, &mut numbers);
             numbers
         };
+        // Filling the matrices of an emulated CPU takes seconds, as the estimate does.
+        let flops_per_second = small_rate(&engine, &numbers);
+        if flops(LEAST_DEPTH) / flops_per_second > SLOW * time.as_secs_f64() {
+            member.barrier();
+            return vec![flops_per_second / flops(1)];
+        }
         let a = numbers(ORDER * DEPTH);
         let b = numbers(DEPTH * ORDER);
         let mut c = numbers(ORDER * ORDER);
@@ -71,8 +82,32 @@ pub fn measure(
     })?;
     // Threads run independently; the rate of round i is the sum of the rates of round i over all threads.
     let rounds = parts.iter().map(Vec::len).min().unwrap_or(0);
-    let flops = 2.0 * (ORDER * ORDER) as f64;
-    Ok((0..rounds).map(|i| parts.iter().map(|columns| flops * columns[i]).sum()).collect())
+    let rate_of_round = |i: usize| parts.iter().map(|columns| flops(1) * columns[i]).sum();
+    Ok((0..rounds).map(rate_of_round).collect())
+}
+
+/// Returns the number of operations of a product of which A has `depth` columns.
+fn flops(depth: usize) -> f64 {
+    2.0 * (ORDER * ORDER * depth) as f64
+}
+
+/// Returns the rate of the fastest of a few small products, FLOP/s.
+fn small_rate(engine: &GemmEngine<'_>, numbers: impl Fn(usize) -> Vec<f64>) -> f64 {
+    let a = numbers(SMALL_ORDER * LEAST_DEPTH);
+    let b = numbers(LEAST_DEPTH * SMALL_ORDER);
+    let mut c = numbers(SMALL_ORDER * SMALL_ORDER);
+    let mut fastest = f64::INFINITY;
+    for _ in 0..SMALL_PRODUCTS {
+        let size = (SMALL_ORDER, SMALL_ORDER, LEAST_DEPTH);
+        let a = (a.as_ptr(), SMALL_ORDER);
+        let b = (b.as_ptr(), LEAST_DEPTH);
+        let c = (c.as_mut_ptr(), SMALL_ORDER);
+        let start = Instant::now();
+        // SAFETY: the vectors have the sizes given in the call, and only this thread uses C.
+        unsafe { engine.update(Product { size, a, b, c }) };
+        fastest = fastest.min(start.elapsed().as_secs_f64());
+    }
+    2.0 * (SMALL_ORDER * SMALL_ORDER * LEAST_DEPTH) as f64 / fastest
 }
 
 /// Returns the best of `rates`, FLOP/s.

@@ -170,7 +170,7 @@ impl DeviceStreamPlan {
         };
         let with_it = self.cells.iter().filter(|(at, _)| self.devices[*at].id() == info.id());
         let available = Bytes(available.0 / with_it.count().max(1) as u64);
-        let around = SizeConditions {
+        let conditions = SizeConditions {
             gauge: GAUGE,
             arrays: self.arrays(),
             llc: info.last_cache,
@@ -178,10 +178,10 @@ impl DeviceStreamPlan {
             available: Some(available),
             fraction: self.options.memory_fraction,
         };
-        let mut chosen = size::choose(self.options.size, element, &around)?;
+        let mut chosen = size::choose(self.options.size, element, &conditions)?;
         let most = info.largest_allocation.0 / element.bytes();
         if self.options.size == SizeSpec::Auto {
-            let room = available.as_f64() * around.fraction.0;
+            let room = available.as_f64() * conditions.fraction.0;
             if info.class != Class::Cpu && room >= self.arrays() as f64 * OWN_MEMORY.as_f64() {
                 chosen.elements = chosen.elements.max(OWN_MEMORY.0 / element.bytes());
             }

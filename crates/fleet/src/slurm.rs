@@ -208,11 +208,11 @@ pub fn submit(
         let id = output.stdout.trim().split(';').next().unwrap_or_default().to_owned();
         return Ok(id);
     }
-    let said = output.stderr.trim().to_owned();
-    if LIMITS.iter().any(|word| said.contains(word)) {
+    let stderr = output.stderr.trim().to_owned();
+    if LIMITS.iter().any(|word| stderr.contains(word)) {
         return Err(Refusal::Limit);
     }
-    let last = said.lines().last().unwrap_or_default();
+    let last = stderr.lines().last().unwrap_or_default();
     let why = last.rsplit("error: ").next().unwrap_or(last);
     Err(Refusal::Rejected(legible::escaped(why).into_owned()))
 }

@@ -168,26 +168,26 @@ fn share(fraction: Fraction) -> String {
 pub fn choose(
     spec: SizeSpec,
     element: Element,
-    around: &SizeConditions,
+    conditions: &SizeConditions,
 ) -> Result<ArraySize, Failure> {
-    let arrays = around.arrays as u64;
+    let arrays = conditions.arrays as u64;
     // A given size is used if the available memory is unknown.
-    let available = match around.available {
+    let available = match conditions.available {
         Some(available) => available,
         None if spec == SizeSpec::Auto => return Err(unknown_memory()),
         None => Bytes(u64::MAX),
     };
-    let allowed = available.as_f64() * around.fraction.0;
+    let allowed = available.as_f64() * conditions.fraction.0;
     let most = (allowed / (arrays * element.bytes()) as f64) as u64;
     let mut notices = Vec::new();
     let of_bytes = |bytes: f64| (bytes / element.bytes() as f64).ceil() as u64;
-    let llc = around.llc.map(|bytes| bytes.as_f64());
+    let llc = conditions.llc.map(|bytes| bytes.as_f64());
     let mut elements = match spec {
         SizeSpec::Elements(n) => n,
         SizeSpec::Bytes(bytes) => bytes.0 / element.bytes(),
         SizeSpec::TimesLlc(factor) => of_bytes(factor * llc.ok_or_else(unknown_cache)?),
         SizeSpec::Share(share) => {
-            let memory = around.available.ok_or_else(unknown_memory)?;
+            let memory = conditions.available.ok_or_else(unknown_memory)?;
             (memory.as_f64() * share.0 / (arrays * element.bytes()) as f64) as u64
         }
         SizeSpec::Auto => match llc {
@@ -196,13 +196,13 @@ pub fn choose(
                 let text = format!(
                     "unknown size of the last-level cache: arrays of {UNKNOWN_CACHE_ARRAY}"
                 );
-                notices.push(Notice::new(NoticeId::Assumed, around.gauge, text));
+                notices.push(Notice::new(NoticeId::Assumed, conditions.gauge, text));
                 of_bytes(UNKNOWN_CACHE_ARRAY.as_f64())
             }
         },
     }
     .max(1);
-    if spec == SizeSpec::Auto && around.guest {
+    if spec == SizeSpec::Auto && conditions.guest {
         let least = GUEST_LEAST.0 / (arrays * element.bytes());
         // The length is limited by the memory. Only a reduction below STREAM's rule is reported.
         elements = elements.max(least.min(most));
@@ -216,7 +216,7 @@ pub fn choose(
                     .to_owned(),
                 fits => format!("use --size {fits}MiB or less"),
             };
-            let more = if around.fraction < Fraction(0.95) {
+            let more = if conditions.fraction < Fraction(0.95) {
                 ", or a larger --memory-fraction"
             } else {
                 ""
@@ -225,7 +225,7 @@ pub fn choose(
                 "{arrays} arrays of {array} need {}, but only {} of memory is available{}",
                 Bytes(array.0.saturating_mul(arrays)),
                 available,
-                share(around.fraction),
+                share(conditions.fraction),
             ))
             .hint(format!("{less}{more}")));
         }
@@ -234,9 +234,9 @@ pub fn choose(
             "arrays reduced from {array} to {} each: {} of memory is available{}",
             Bytes(elements * element.bytes()),
             available,
-            share(around.fraction)
+            share(conditions.fraction)
         );
-        notices.push(Notice::new(NoticeId::Clamped, around.gauge, text));
+        notices.push(Notice::new(NoticeId::Clamped, conditions.gauge, text));
     }
     Ok(ArraySize::of(elements, element, llc, notices))
 }
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn around(llc_mib: u64, available_mib: u64) -> SizeConditions {
+    fn conditions(llc_mib: u64, available_mib: u64) -> SizeConditions {
         SizeConditions {
             gauge: "memory",
             arrays: 3,
@@ -275,20 +275,20 @@ mod tests {
 
     #[test]
     fn the_rule_is_four_caches_and_a_million_elements() {
-        let size = choose(SizeSpec::Auto, Element::F64, &around(32, 20_000)).unwrap();
+        let size = choose(SizeSpec::Auto, Element::F64, &conditions(32, 20_000)).unwrap();
         assert_eq!((size.elements, size.follows_rule), (1 << 24, Some(true)));
-        let small = choose(SizeSpec::Auto, Element::F64, &around(1, 20_000)).unwrap();
+        let small = choose(SizeSpec::Auto, Element::F64, &conditions(1, 20_000)).unwrap();
         assert_eq!(small.elements, RULE_ELEMENTS);
     }
 
     #[test]
     fn a_guest_is_not_believed_and_its_arrays_are_a_gibibyte_if_they_fit() {
-        let guest = |llc, available| SizeConditions { guest: true, ..around(llc, available) };
-        let bytes = |around: SizeConditions| {
-            let size = choose(SizeSpec::Auto, Element::F64, &around).unwrap();
+        let guest = |llc, available| SizeConditions { guest: true, ..conditions(llc, available) };
+        let bytes = |conditions: SizeConditions| {
+            let size = choose(SizeSpec::Auto, Element::F64, &conditions).unwrap();
             (3 * size.elements * 8) >> 20
         };
-        assert_eq!((bytes(guest(2, 20_000)), bytes(around(2, 20_000))), (1023, 24));
+        assert_eq!((bytes(guest(2, 20_000)), bytes(conditions(2, 20_000))), (1023, 24));
         assert_eq!(bytes(guest(105, 20_000)), 3 * 420);
         assert_eq!(bytes(guest(2, 1000)), 799);
         let given = choose(SizeSpec::Bytes(Bytes::mib(8)), Element::F64, &guest(2, 20_000));
@@ -297,45 +297,46 @@ mod tests {
 
     #[test]
     fn little_memory_cuts_the_rule_and_refuses_a_size() {
-        let cut = choose(SizeSpec::Auto, Element::F64, &around(32, 300)).unwrap();
+        let cut = choose(SizeSpec::Auto, Element::F64, &conditions(32, 300)).unwrap();
         assert_eq!(cut.follows_rule, Some(false));
         assert!(
             cut.notices[0].message.contains("reduced from 128 MiB to 80 MiB"),
             "{:?}",
             cut.notices
         );
-        let error = choose(SizeSpec::Bytes(Bytes::gib(1)), Element::F64, &around(32, 1024));
+        let error = choose(SizeSpec::Bytes(Bytes::gib(1)), Element::F64, &conditions(32, 1024));
         assert_eq!(
             error.unwrap_err().to_string(),
             "3 arrays of 1 GiB need 3 GiB, but only 1 GiB of memory is available, of which 80 % may \
              be used\nhint: use --size 273MiB or less, or a larger --memory-fraction"
         );
-        assert!(choose(SizeSpec::Auto, Element::F64, &around(32, 10)).is_err());
+        assert!(choose(SizeSpec::Auto, Element::F64, &conditions(32, 10)).is_err());
     }
 
     #[test]
     fn a_fourth_array_needs_its_part_of_the_memory() {
-        let four = |around: SizeConditions| SizeConditions { arrays: 4, ..around };
-        let elements = |around| choose(SizeSpec::Auto, Element::F64, &around).unwrap().elements;
-        let enough = around(32, 20_000);
+        let four = |conditions: SizeConditions| SizeConditions { arrays: 4, ..conditions };
+        let elements =
+            |conditions| choose(SizeSpec::Auto, Element::F64, &conditions).unwrap().elements;
+        let enough = conditions(32, 20_000);
         assert_eq!(elements(four(enough)), elements(enough));
-        let scarce = around(32, 300);
+        let scarce = conditions(32, 300);
         assert_eq!((elements(scarce), elements(four(scarce))), (10 << 20, 60 << 17));
         let size = SizeSpec::Bytes(Bytes::gib(1));
-        let error = choose(size, Element::F64, &four(around(32, 4096))).unwrap_err();
+        let error = choose(size, Element::F64, &four(conditions(32, 4096))).unwrap_err();
         assert!(error.to_string().starts_with("4 arrays of 1 GiB need 4 GiB, "), "{error}");
-        assert!(choose(size, Element::F64, &around(32, 4096)).is_ok());
+        assert!(choose(size, Element::F64, &conditions(32, 4096)).is_ok());
     }
 
     #[test]
     fn a_share_is_that_of_all_arrays() {
         let share: SizeSpec = "60%".parse().unwrap();
-        let size = choose(share, Element::F64, &around(32, 1000)).unwrap();
+        let size = choose(share, Element::F64, &conditions(32, 1000)).unwrap();
         assert_eq!(3 * size.elements * 8, 600 << 20);
-        let above = choose(SizeSpec::Share(Fraction(0.9)), Element::F64, &around(32, 1000));
+        let above = choose(SizeSpec::Share(Fraction(0.9)), Element::F64, &conditions(32, 1000));
         let error = above.unwrap_err().to_string();
         assert!(error.ends_with("or a larger --memory-fraction"), "{error}");
-        let unknown = SizeConditions { available: None, ..around(32, 1000) };
+        let unknown = SizeConditions { available: None, ..conditions(32, 1000) };
         assert!(choose(share, Element::F64, &unknown).is_err());
     }
 

@@ -230,7 +230,7 @@ pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> Option<Bytes>
 }
 
 /// Returns the properties of the machine that determine the length of the arrays.
-fn surroundings(site: &Site, placement: &Placement, options: &StreamOptions) -> SizeConditions {
+fn size_conditions(site: &Site, placement: &Placement, options: &StreamOptions) -> SizeConditions {
     SizeConditions {
         gauge: GAUGE,
         arrays: options.arrays(),
@@ -251,8 +251,8 @@ pub fn plan(
     options: &StreamOptions,
 ) -> Result<(ArraySize, TargetConfig), Failure> {
     let machine = &site.machine;
-    let around = surroundings(site, placement, options);
-    let size = size::choose(options.size, options.element, &around)?;
+    let conditions = size_conditions(site, placement, options);
+    let size = size::choose(options.size, options.element, &conditions)?;
     let shapes = candidates(options, Breadth::Likely)?;
     let loop_of = |kernel: &Kernel| (*kernel, loop_for(*kernel, options, &shapes));
     let config = TargetConfig {

@@ -42,8 +42,8 @@ impl Ranks for MpiRanks<'_> {
     where
         Self: 'h;
 
-    fn any(&self, _: &ThreadContext<'_>, said: bool) -> bool {
-        self.world.sum(f64::from(said)) > 0.0
+    fn any(&self, _: &ThreadContext<'_>, condition: bool) -> bool {
+        self.world.sum(f64::from(condition)) > 0.0
     }
 
     fn halo(&self, part: &Subdomain, rows: &Numbering) -> MpiHalo<'_> {

@@ -53,8 +53,8 @@ impl Ranks for SharedRank<'_> {
     where
         Self: 'h;
 
-    fn any(&self, context: &ThreadContext<'_>, said: bool) -> bool {
-        self.sums.add_up(0.0, said, || context.barrier_of_all()).1
+    fn any(&self, context: &ThreadContext<'_>, condition: bool) -> bool {
+        self.sums.add_up(0.0, condition, || context.barrier_of_all()).1
     }
 
     fn halo(&self, subdomain: &Subdomain, rows: &Numbering) -> RankHalo<'_> {

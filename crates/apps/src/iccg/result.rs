@@ -217,9 +217,9 @@ impl IccgEvidence<'_> {
     fn validity(&self, cell: &IccgCell<'_>) -> Validity {
         let Found { options, size, .. } = self.found;
         let mut validity = Validity::valid();
-        let told = |x: Option<f64>| x.map_or_else(|| "NaN".to_owned(), |x| format!("{x:.1e}"));
+        let in_digits = |x: Option<f64>| x.map_or_else(|| "NaN".to_owned(), |x| format!("{x:.1e}"));
         for (solution, _) in &cell.solutions {
-            let residual = told(solution.residual);
+            let residual = in_digits(solution.residual);
             let after = format!("after {} iterations", solution.iterations);
             match solution.end {
                 End::Converged => {}
@@ -245,7 +245,7 @@ impl IccgEvidence<'_> {
                 if solution.error.is_none_or(|error| error > bound) {
                     validity.invalid(format!(
                         "displacements deviate by {} from the exact solution, expected at most {bound:.0e}: an element is wrong, or this machine computes incorrectly",
-                        told(solution.error)
+                        in_digits(solution.error)
                     ));
                 }
             }

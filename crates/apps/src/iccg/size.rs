@@ -92,14 +92,17 @@ const MOST_NODES: usize = (u32::MAX / 3) as usize;
 ///
 /// # Errors
 /// Fails if the mesh has no elements along an axis or does not fit into memory.
-pub fn choose(elements: Option<[usize; 3]>, around: &MeshConstraints) -> Result<MeshSize, Failure> {
+pub fn choose(
+    elements: Option<[usize; 3]>,
+    constraints: &MeshConstraints,
+) -> Result<MeshSize, Failure> {
     let mut notices = Vec::new();
     let mesh = match elements {
-        Some(elements) => given(elements, around)?,
+        Some(elements) => given(elements, constraints)?,
         None => {
-            let least = around.llc.map(|llc| llc.as_f64() * TIMES_LLC);
+            let least = constraints.llc.map(|llc| llc.as_f64() * TIMES_LLC);
             let unknown = UNKNOWN_CACHE.as_f64();
-            let least = match (least, around.guest) {
+            let least = match (least, constraints.guest) {
                 (Some(least), false) => least,
                 (Some(least), true) => least.max(unknown),
                 (None, _) => {
@@ -111,7 +114,7 @@ pub fn choose(elements: Option<[usize; 3]>, around: &MeshConstraints) -> Result<
                 }
             };
             let mut edge = cube(|mesh| matrix(mesh).as_f64() >= least);
-            if let Some(allowed) = around.allowed
+            if let Some(allowed) = constraints.allowed
                 && needed(Mesh { elements: [edge; 3] }).0 > allowed.0
             {
                 let wanted = matrix(Mesh { elements: [edge; 3] });
@@ -126,12 +129,12 @@ pub fn choose(elements: Option<[usize; 3]>, around: &MeshConstraints) -> Result<
         }
     };
     let matrix = matrix(mesh);
-    let times_llc = around.llc.map(|llc| matrix.as_f64() / llc.as_f64());
+    let times_llc = constraints.llc.map(|llc| matrix.as_f64() / llc.as_f64());
     Ok(MeshSize { mesh, matrix, times_llc, notices })
 }
 
 /// Returns the requested mesh if it is valid.
-fn given(elements: [usize; 3], around: &MeshConstraints) -> Result<Mesh, Failure> {
+fn given(elements: [usize; 3], constraints: &MeshConstraints) -> Result<Mesh, Failure> {
     let shown = elements.map(|n| n.to_string()).join(",");
     if elements.contains(&0) {
         return Err(Failure::usage(format!(
@@ -143,7 +146,7 @@ fn given(elements: [usize; 3], around: &MeshConstraints) -> Result<Mesh, Failure
     let countable = elements.iter().all(|n| *n <= MOST) && mesh.count() <= MOST_NODES;
     let fits = |allowed: &Bytes| countable && needed(mesh).0 <= allowed.0;
     let most = Bytes(u64::MAX);
-    let allowed = around.allowed.unwrap_or(most);
+    let allowed = constraints.allowed.unwrap_or(most);
     if fits(&allowed) {
         return Ok(mesh);
     }
@@ -156,7 +159,7 @@ fn given(elements: [usize; 3], around: &MeshConstraints) -> Result<Mesh, Failure
             format!("e.g. --elements {edge},{edge},{edge}"),
         )
     };
-    let allowed_memory = match around.allowed {
+    let allowed_memory = match constraints.allowed {
         Some(limit) if countable => format!(", but only {limit} of memory may be used"),
         _ => String::new(),
     };
@@ -202,7 +205,7 @@ pub fn grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
 mod tests {
     use super::*;
 
-    fn around(llc_mib: u64, allowed_mib: u64) -> MeshConstraints {
+    fn constraints(llc_mib: u64, allowed_mib: u64) -> MeshConstraints {
         MeshConstraints {
             llc: Some(Bytes::mib(llc_mib)),
             guest: false,
@@ -212,28 +215,30 @@ mod tests {
 
     #[test]
     fn the_rule_is_four_caches_and_guests_are_not_believed() {
-        let size = choose(None, &around(32, 64_000)).unwrap();
+        let size = choose(None, &constraints(32, 64_000)).unwrap();
         let less = Mesh { elements: size.mesh.elements.map(|n| n - 1) };
         assert!(size.matrix.0 >= 128 << 20 && matrix(less).0 < 128 << 20);
         assert_eq!((size.doubt(), size.notices.len()), (None, 0));
-        let guest = choose(None, &MeshConstraints { guest: true, ..around(1, 64_000) }).unwrap();
+        let guest =
+            choose(None, &MeshConstraints { guest: true, ..constraints(1, 64_000) }).unwrap();
         assert!(guest.matrix.0 >= UNKNOWN_CACHE.0);
-        let unknown = choose(None, &MeshConstraints { llc: None, ..around(1, 64_000) }).unwrap();
+        let unknown =
+            choose(None, &MeshConstraints { llc: None, ..constraints(1, 64_000) }).unwrap();
         assert_eq!((unknown.mesh, unknown.notices[0].id), (guest.mesh, NoticeId::Assumed));
     }
 
     #[test]
     fn little_memory_cuts_the_rule_and_refuses_a_mesh_with_one_that_fits() {
-        let cut = choose(None, &around(32, 200)).unwrap();
+        let cut = choose(None, &constraints(32, 200)).unwrap();
         assert_eq!(cut.notices[0].id, NoticeId::Clamped);
         assert!(cut.doubt().unwrap().contains("below the minimum of"));
-        let error = choose(Some([100, 100, 100]), &around(32, 200)).unwrap_err().to_string();
+        let error = choose(Some([100, 100, 100]), &constraints(32, 200)).unwrap_err().to_string();
         let edge = cut.mesh.elements[0];
         assert!(error.contains("but only 200 MiB of memory may be used"), "{error}");
         assert!(error.ends_with(&format!("--elements {edge},{edge},{edge} fits")), "{error}");
-        assert_eq!(choose(Some([edge; 3]), &around(32, 200)).unwrap().mesh, cut.mesh);
+        assert_eq!(choose(Some([edge; 3]), &constraints(32, 200)).unwrap().mesh, cut.mesh);
         for wrong in [[0, 4, 4], [usize::MAX, 2, 2], [1 << 20, 1 << 20, 1 << 20]] {
-            assert!(choose(Some(wrong), &around(32, 200)).is_err());
+            assert!(choose(Some(wrong), &constraints(32, 200)).is_err());
         }
     }
 

@@ -143,8 +143,8 @@ fn by_threads(
         samples.extend(samples_of(&sample, times, &solver.work()));
         count = until_next_look(sample.seconds.last().copied().unwrap_or(1.0));
         let share = state.residual.ln() / job.options.tolerance.ln();
-        let told = format!("iteration {}, residual {:.1e}", state.iterations, state.residual);
-        observer.progress(share.clamp(0.0, 1.0), &told);
+        let text = format!("iteration {}, residual {:.1e}", state.iterations, state.residual);
+        observer.progress(share.clamp(0.0, 1.0), &text);
     }
     let Some(thread_team) = pool.team(at) else {
         unreachable!("workers that are threads have a team")

@@ -70,11 +70,11 @@ fn meant(typed: &str, root: &Command) -> Vec<String> {
     };
     let exact = named(&|name| name == typed);
     let alike = || named(&|name| strsim::jaro_winkler(name, &typed) >= ALIKE);
-    let told = || all.iter().filter(says).map(|(path, _)| path.clone()).take(MOST).collect();
+    let by_help = || all.iter().filter(says).map(|(path, _)| path.clone()).take(MOST).collect();
     let or = |found: Vec<String>, other: &dyn Fn() -> Vec<String>| {
         if found.is_empty() { other() } else { found }
     };
-    or(or(exact, &alike), &told)
+    or(or(exact, &alike), &by_help)
 }
 
 /// Collects all visible subcommands of a command, each with its full name.

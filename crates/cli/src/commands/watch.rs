@@ -244,29 +244,33 @@ impl<'a> Watch<'a> {
             self.say(&format!("{time}  skipped: {load}\n"));
             return;
         }
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         let mut failed = false;
         for (command, job) in std::mem::take(&mut self.jobs) {
             if self.signals.received().is_none() {
                 match record_of(&command, &job, &self.signals) {
                     Ok(Some(run)) => {
-                        told.push(in_words(&run));
+                        lines.push(in_words(&run));
                         self.keep_headlines(&run);
                         self.save(run);
                     }
                     Ok(None) => {}
                     Err(failure) => {
                         failed = true;
-                        told.push(format!("{} failed: {}", command.program(), failure.in_a_line()));
+                        lines.push(format!(
+                            "{} failed: {}",
+                            command.program(),
+                            failure.in_a_line()
+                        ));
                     }
                 }
             }
             self.jobs.push((command, job));
         }
-        self.samples += usize::from(!told.is_empty() && !failed);
+        self.samples += usize::from(!lines.is_empty() && !failed);
         self.failed += usize::from(failed);
-        if !told.is_empty() {
-            self.say(&format!("{time}  {}\n", told.join(", ")));
+        if !lines.is_empty() {
+            self.say(&format!("{time}  {}\n", lines.join(", ")));
         }
     }
 
@@ -351,7 +355,7 @@ impl<'a> Watch<'a> {
 /// Returns the headline figures of a run, e.g. `memory 33.1 GB/s`.
 fn in_words(run: &Record) -> String {
     let heads = GAUGES.iter().flat_map(|gauge| gauge.headlines(run));
-    let told = heads.filter_map(|head| {
+    let figures = heads.filter_map(|head| {
         let m = head.figure?;
         let doubt = match m.validity.status {
             Status::Valid => String::new(),
@@ -359,8 +363,8 @@ fn in_words(run: &Record) -> String {
         };
         Some(format!("{} {}{doubt}", head.title, m.in_words()))
     });
-    let told: Vec<String> = told.collect();
+    let figures: Vec<String> = figures.collect();
     let cut = if run.complete { "" } else { "interrupted: " };
-    let told = if told.is_empty() { "no result".to_owned() } else { told.join(", ") };
-    format!("{cut}{told}")
+    let figures = if figures.is_empty() { "no result".to_owned() } else { figures.join(", ") };
+    format!("{cut}{figures}")
 }

@@ -126,7 +126,7 @@ pub(super) const KIND: ProgramProperties = ProgramProperties {
     name: "fio",
     title: "fio",
     version_option: "--version",
-    version: |said| Some(said.trim()).filter(|version| version.starts_with("fio-")),
+    version: |stdout| Some(stdout.trim()).filter(|version| version.starts_with("fio-")),
     runs: |program, task| {
         let run = |operation: &&'static Operation| {
             let words = arguments(task, operation, program.workers, program.limit)?;

@@ -15,7 +15,7 @@ pub(super) const KIND: ProgramProperties = ProgramProperties {
     name: "iozone",
     title: "IOzone",
     version_option: "-v",
-    version: |said| said.split("Version $Revision:").nth(1)?.split_whitespace().next(),
+    version: |stdout| stdout.split("Version $Revision:").nth(1)?.split_whitespace().next(),
     runs: |program, task| {
         let arguments = arguments(task, program.workers);
         arguments.map(|words| (words, task.operations.clone())).into_iter().collect()

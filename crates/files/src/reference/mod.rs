@@ -103,8 +103,8 @@ impl ReferenceProgram {
         let path = located(program, name)?;
         let command = CommandLine::new(path.as_str(), [kind.version_option]);
         let run = ProgramJob::new(command, VERSION_LIMIT).within(Folder::Private(Vec::new()));
-        let said = program::run(&run, &|| false)?.stdout;
-        let version = (kind.version)(&said).ok_or_else(|| {
+        let stdout = program::run(&run, &|| false)?.stdout;
+        let version = (kind.version)(&stdout).ok_or_else(|| {
             Failure::missing(format!("{path} is not {title}: the program prints no version"))
                 .hint(format!("--{name} takes the path of the program {name}"))
         })?;

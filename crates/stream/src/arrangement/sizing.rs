@@ -1,6 +1,6 @@
 //! Check of the array length by a measurement: every mode of `stream` tests if caches hold part of the arrays.
 
-use super::{Arrangement, surroundings};
+use super::{Arrangement, size_conditions};
 use crate::GAUGE;
 use crate::kernels::{Kernel, Loop};
 use crate::size::check::{self, SizeCheck};
@@ -97,8 +97,8 @@ impl Arrangement {
     /// fit.
     pub(crate) fn twice(&self, site: &Site) -> Option<ArraySize> {
         let spec = SizeSpec::Elements(2 * self.size.elements);
-        let around = surroundings(site, &self.placement, &self.options);
-        let twice = size::choose(spec, self.options.element, &around).ok();
+        let conditions = size_conditions(site, &self.placement, &self.options);
+        let twice = size::choose(spec, self.options.element, &conditions).ok();
         twice.filter(|_| self.options.size == SizeSpec::Auto)
     }
 

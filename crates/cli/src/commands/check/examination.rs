@@ -97,8 +97,8 @@ impl Examination {
             ChildEnd::Exited(_) => {}
         }
         serde_json::from_str(&ended.stdout).map_err(|_| {
-            let said = ended.stderr.lines().next().unwrap_or("no output");
-            not_examined(format!("the examination failed: {said}"))
+            let first = ended.stderr.lines().next().unwrap_or("no output");
+            not_examined(format!("the examination failed: {first}"))
         })
     }
 }

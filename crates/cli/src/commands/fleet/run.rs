@@ -92,7 +92,7 @@ struct FleetRun<'a> {
     /// Nodes that get no further job, with the reason in the folder.
     failed: HashMap<String, ()>,
     /// Last line of progress.
-    said: String,
+    printed: String,
 }
 
 /// Returns the name of the file with the job of a node.
@@ -162,7 +162,7 @@ impl<'a> FleetRun<'a> {
             },
             absent: HashMap::new(),
             failed: HashMap::new(),
-            said: String::new(),
+            printed: String::new(),
         })
     }
 
@@ -340,9 +340,9 @@ impl<'a> FleetRun<'a> {
             "fleet: {done} of {} measured, {active} in the queue, {waiting} waiting, {failed} failed",
             counted(self.hosts.len(), "node")
         );
-        if line != self.said {
+        if line != self.printed {
             output::note(&line);
-            self.said = line;
+            self.printed = line;
         }
     }
 }
