@@ -4,7 +4,7 @@
 use crate::engine::{GemmEngine, Multiplier};
 use crate::random::Sequence;
 use nodegauge_measure::FlopsPerSec;
-use nodegauge_team::{Team, TeamError};
+use nodegauge_team::{Member, Team, TeamError};
 use nodegauge_toolchain::blas::Product;
 use std::time::{Duration, Instant};
 
@@ -17,11 +17,12 @@ const TOUCH_DEPTH: usize = 8;
 const LEAST_DEPTH: usize = 64;
 /// Number of rows and columns of C in the product that precedes the estimate.
 const SMALL_ORDER: usize = 128;
-/// Number of small products; the fastest counts, because the first one initialises the library and others may be
-/// interrupted.
+/// Number of small products in a round, and number of rounds; the fastest round counts, because the first one initialises
+/// the library and others may be interrupted.
 const SMALL_PRODUCTS: usize = 5;
-/// Ratio of the time of the estimate to the requested time from which the estimate itself, or the fastest small product
-/// if it predicts this, is the only round, e.g. on emulated CPUs.
+const SMALL_ROUNDS: usize = 3;
+/// Ratio of the time of the estimate to the requested time from which the estimate itself, or the small products
+/// if they predict this, is the only round, e.g. on emulated CPUs.
 const SLOW: f64 = 4.0;
 /// Number of columns of A: several times the number of columns that libraries copy into a buffer.
 const DEPTH: usize = 1024;
@@ -45,7 +46,7 @@ pub fn measure(
             numbers
         };
         // Filling the matrices of an emulated CPU takes seconds, as the estimate does.
-        let flops_per_second = small_rate(&engine, &numbers);
+        let flops_per_second = small_rate(member, &engine, &numbers);
         if flops(LEAST_DEPTH) / flops_per_second > SLOW * time.as_secs_f64() {
             member.barrier();
             return vec![flops_per_second / flops(1)];
@@ -91,23 +92,33 @@ fn flops(depth: usize) -> f64 {
     2.0 * (ORDER * ORDER * depth) as f64
 }
 
-/// Returns the rate of the fastest of a few small products, FLOP/s.
-fn small_rate(engine: &GemmEngine<'_>, numbers: impl Fn(usize) -> Vec<f64>) -> f64 {
+/// Returns the rate of a thread in small products on all threads, FLOP/s. The time is that until all threads have
+/// multiplied, because threads may share CPUs.
+fn small_rate(
+    member: &Member<'_>,
+    engine: &GemmEngine<'_>,
+    numbers: impl Fn(usize) -> Vec<f64>,
+) -> f64 {
     let a = numbers(SMALL_ORDER * LEAST_DEPTH);
     let b = numbers(LEAST_DEPTH * SMALL_ORDER);
     let mut c = numbers(SMALL_ORDER * SMALL_ORDER);
     let mut fastest = f64::INFINITY;
-    for _ in 0..SMALL_PRODUCTS {
-        let size = (SMALL_ORDER, SMALL_ORDER, LEAST_DEPTH);
-        let a = (a.as_ptr(), SMALL_ORDER);
-        let b = (b.as_ptr(), LEAST_DEPTH);
-        let c = (c.as_mut_ptr(), SMALL_ORDER);
+    for _ in 0..SMALL_ROUNDS {
+        member.barrier();
         let start = Instant::now();
-        // SAFETY: the vectors have the sizes given in the call, and only this thread uses C.
-        unsafe { engine.update(Product { size, a, b, c }) };
+        for _ in 0..SMALL_PRODUCTS {
+            let size = (SMALL_ORDER, SMALL_ORDER, LEAST_DEPTH);
+            let a = (a.as_ptr(), SMALL_ORDER);
+            let b = (b.as_ptr(), LEAST_DEPTH);
+            let c = (c.as_mut_ptr(), SMALL_ORDER);
+            // SAFETY: the vectors have the sizes given in the call, and only this thread uses C.
+            unsafe { engine.update(Product { size, a, b, c }) };
+        }
+        member.barrier();
         fastest = fastest.min(start.elapsed().as_secs_f64());
     }
-    2.0 * (SMALL_ORDER * SMALL_ORDER * LEAST_DEPTH) as f64 / fastest
+    let flops = 2.0 * (SMALL_ORDER * SMALL_ORDER * LEAST_DEPTH * SMALL_PRODUCTS) as f64;
+    flops / fastest
 }
 
 /// Returns the best of `rates`, FLOP/s.

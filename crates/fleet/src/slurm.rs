@@ -12,6 +12,7 @@ use nodegauge_os::describe;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::program::{self, ProgramJob, ProgramOutput};
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::time::Duration;
 
 /// Time limit of a command of Slurm; a controller that is busy answers within a few seconds.
@@ -101,6 +102,11 @@ pub enum Refusal {
 fn ask(program: &str, words: Vec<String>) -> Result<ProgramOutput, Failure> {
     let job = ProgramJob::new(CommandLine::new(program.to_owned(), words), LIMIT);
     let hint = "check that Slurm's commands work here, e.g. sinfo";
+    // Slurm's programs would look for the file for a minute.
+    if let Some(file) = std::env::var_os("SLURM_CONF").filter(|file| !Path::new(file).exists()) {
+        let text = format!("SLURM_CONF: there is no file {}", Path::new(&file).display());
+        return Err(Failure::missing(text).hint(hint));
+    }
     let output = program::run(&job, &|| false).map_err(|error| Failure::from(error).hint(hint))?;
     output.status().map_err(|error| Failure::from(error).hint(hint))?;
     Ok(output)

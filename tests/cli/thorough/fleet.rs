@@ -61,5 +61,5 @@ fn a_job_that_fails_or_is_refused_is_missing_with_its_reason() {
     harness.run_with(&variables, &none).exits(0).says("Slurm does not know the node");
     // Without Slurm's configuration, the command ends at once.
     let absent = [("SLURM_CONF", "/nonexistent/slurm.conf")];
-    harness.run_with(&absent, &run).exits(3).complains("check that Slurm's");
+    harness.run_with(&absent, &run).exits(3).complains("there is no file /nonexistent");
 }
