@@ -6,6 +6,7 @@ use crate::random::Sequence;
 use nodegauge_measure::FlopsPerSec;
 use nodegauge_team::{Member, Team, TeamError};
 use nodegauge_toolchain::blas::Product;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Number of rows and columns of C. The three matrices A, B and C of a thread are larger than any level-2 cache, as in
@@ -15,15 +16,16 @@ const ORDER: usize = 1024;
 const TOUCH_DEPTH: usize = 8;
 /// Number of columns of A in the first estimate of the rate, and with slow libraries.
 const LEAST_DEPTH: usize = 64;
-/// Number of rows and columns of C in the product that precedes the estimate.
-const SMALL_ORDER: usize = 128;
-/// Number of small products in a round, and number of rounds; the fastest round counts, because the first one initialises
-/// the library and others may be interrupted.
-const SMALL_PRODUCTS: usize = 5;
-const SMALL_ROUNDS: usize = 3;
-/// Ratio of the time of the estimate to the requested time from which the estimate itself, or the small products
-/// if they predict this, is the only round, e.g. on emulated CPUs.
+/// Number of rows and columns of the matrices in the products that precede the estimate.
+const SMALL_ORDER: usize = 64;
+/// Maximum number of small products; one that is fast enough ends them, because others may be interrupted.
+const SMALL_ROUNDS: usize = 10;
+/// Ratio of the time of the estimate to the requested time from which the estimate itself is the only round, e.g. on
+/// emulated CPUs.
 const SLOW: f64 = 4.0;
+/// The same ratio for the time that the small products predict. It is smaller because filling the matrices takes as long
+/// as the estimate, and another product follows.
+const SLOW_FROM_SMALL: f64 = 2.0;
 /// Number of columns of A: several times the number of columns that libraries copy into a buffer.
 const DEPTH: usize = 1024;
 
@@ -38,6 +40,7 @@ pub fn measure(
     time: Duration,
 ) -> Result<Vec<f64>, TeamError> {
     let engine = GemmEngine::new(multiplier);
+    let found = AtomicU64::new(0);
     let parts = team.map(|member| {
         engine.settle();
         let numbers = |length: usize| {
@@ -46,10 +49,12 @@ pub fn measure(
             numbers
         };
         // Filling the matrices of an emulated CPU takes seconds, as the estimate does.
-        let flops_per_second = small_rate(member, &engine, &numbers);
-        if flops(LEAST_DEPTH) / flops_per_second > SLOW * time.as_secs_f64() {
+        let most = SLOW_FROM_SMALL * time.as_secs_f64();
+        let is_enough = |rate: f64| flops(LEAST_DEPTH) / rate <= most;
+        let rate = small_rate(member, &engine, &numbers, is_enough, &found);
+        if !is_enough(rate) {
             member.barrier();
-            return vec![flops_per_second / flops(1)];
+            return vec![rate / flops(1)];
         }
         let a = numbers(ORDER * DEPTH);
         let b = numbers(DEPTH * ORDER);
@@ -92,33 +97,42 @@ fn flops(depth: usize) -> f64 {
     2.0 * (ORDER * ORDER * depth) as f64
 }
 
-/// Returns the rate of a thread in small products on all threads, FLOP/s. The time is that until all threads have
-/// multiplied, because threads may share CPUs.
+/// Returns the rate of a thread in small products on all threads, FLOP/s: the first rate that is enough, or else the best
+/// one. The time is that until all threads have multiplied, because threads may share CPUs. All threads return the same
+/// rate, through `found`.
 fn small_rate(
     member: &Member<'_>,
     engine: &GemmEngine<'_>,
     numbers: impl Fn(usize) -> Vec<f64>,
+    is_enough: impl Fn(f64) -> bool,
+    found: &AtomicU64,
 ) -> f64 {
-    let a = numbers(SMALL_ORDER * LEAST_DEPTH);
-    let b = numbers(LEAST_DEPTH * SMALL_ORDER);
+    let a = numbers(SMALL_ORDER * SMALL_ORDER);
+    let b = numbers(SMALL_ORDER * SMALL_ORDER);
     let mut c = numbers(SMALL_ORDER * SMALL_ORDER);
-    let mut fastest = f64::INFINITY;
+    let mut best = 0.0_f64;
     for _ in 0..SMALL_ROUNDS {
         member.barrier();
         let start = Instant::now();
-        for _ in 0..SMALL_PRODUCTS {
-            let size = (SMALL_ORDER, SMALL_ORDER, LEAST_DEPTH);
-            let a = (a.as_ptr(), SMALL_ORDER);
-            let b = (b.as_ptr(), LEAST_DEPTH);
-            let c = (c.as_mut_ptr(), SMALL_ORDER);
-            // SAFETY: the vectors have the sizes given in the call, and only this thread uses C.
-            unsafe { engine.update(Product { size, a, b, c }) };
+        let size = (SMALL_ORDER, SMALL_ORDER, SMALL_ORDER);
+        let a = (a.as_ptr(), SMALL_ORDER);
+        let b = (b.as_ptr(), SMALL_ORDER);
+        let to = (c.as_mut_ptr(), SMALL_ORDER);
+        // SAFETY: the vectors have the sizes given in the call, and only this thread uses C.
+        unsafe { engine.update(Product { size, a, b, c: to }) };
+        member.barrier();
+        if member.index == 0 {
+            let flops = 2.0 * (SMALL_ORDER * SMALL_ORDER * SMALL_ORDER) as f64;
+            let rate = flops / start.elapsed().as_secs_f64();
+            found.store(best.max(rate).to_bits(), Ordering::Relaxed);
         }
         member.barrier();
-        fastest = fastest.min(start.elapsed().as_secs_f64());
+        best = f64::from_bits(found.load(Ordering::Relaxed));
+        if is_enough(best) {
+            break;
+        }
     }
-    let flops = 2.0 * (SMALL_ORDER * SMALL_ORDER * LEAST_DEPTH * SMALL_PRODUCTS) as f64;
-    flops / fastest
+    best
 }
 
 /// Returns the best of `rates`, FLOP/s.
