@@ -372,7 +372,8 @@ mod thorough {
         let made = compiled(&record);
         assert!(made[0]["value"].is_number());
         let whys: Vec<&str> = made[1..].iter().map(|m| reason(m)).collect();
-        assert_eq!(whys[0], "triad hangs: it exceeded 4 s and was killed");
+        // On a busy node, the elapsed time may reach its limit first.
+        assert!(whys[0].starts_with("triad hangs: it exceeded "), "{}", whys[0]);
         assert_eq!(whys[1..], ["not tested: triad hangs"; 2]);
     }
 

@@ -247,6 +247,8 @@ pub(crate) enum Command {
         kernel: Kernel,
         /// Type of the elements
         element: Element,
+        /// CPU time after which the process is killed
+        cpu_seconds: u64,
     },
 }
 

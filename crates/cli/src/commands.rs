@@ -76,8 +76,8 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
             Ok(Exit::Success)
         }
         Some(Command::TransportRanks { order }) => children::transport_ranks(order),
-        Some(Command::TestKernel { library, kernel, element }) => {
-            Ok(children::test_kernel(library, *kernel, *element))
+        Some(Command::TestKernel { library, kernel, element, cpu_seconds }) => {
+            Ok(children::test_kernel(library, *kernel, *element, *cpu_seconds))
         }
     }
 }

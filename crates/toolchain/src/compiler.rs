@@ -31,7 +31,7 @@ pub struct CompileLimits {
     pub version: Duration,
     /// Limit for the compilation.
     pub compile: Duration,
-    /// Limit for the first run of the compiled program.
+    /// Limit for the CPU time of the first run of the compiled program.
     pub trial: Duration,
 }
 

@@ -27,9 +27,14 @@ pub(crate) fn transport_ranks(order: &str) -> Result<Exit, Failure> {
 }
 
 /// Tries a kernel of a shared object. Returns a failure, or crashes, if the kernel is faulty.
-pub(crate) fn test_kernel(library: &Path, kernel: Kernel, element: Element) -> Exit {
+pub(crate) fn test_kernel(
+    library: &Path,
+    kernel: Kernel,
+    element: Element,
+    cpu_seconds: u64,
+) -> Exit {
     // SAFETY: this process only tests the library; a crash loses nothing.
-    match unsafe { self_test::run(library, kernel, element) } {
+    match unsafe { self_test::run(library, kernel, element, cpu_seconds) } {
         Ok(()) => {
             output::print(self_test::PASSED);
             Exit::Success

@@ -13,6 +13,8 @@ use nodegauge_toolchain::{
     ChildEnd, CommandLine, CompileLimits, Compiler, Job, JobOutput, KillReason, Scratch,
     ToolchainError, run,
 };
+use rustix::process::Signal;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -69,10 +71,13 @@ impl CompiledKernels {
     }
 }
 
+/// Maximum elapsed time of a self-test as a multiple of its CPU time, on a node with other load.
+const ELAPSED: u32 = 10;
+
 /// Builder of kernels, with a private directory for its files.
 pub struct KernelBuilder<'a> {
     scratch: Scratch,
-    /// Command that runs [`self_test::run`]. The library, the kernel and the element type are appended as arguments.
+    /// Command that runs [`self_test::run`]. Its arguments are appended.
     /// The command prints [`self_test::PASSED`] on success. On failure it prints the reason on standard error and exits
     /// with an error.
     self_test: CommandLine,
@@ -221,10 +226,16 @@ impl<'a> KernelBuilder<'a> {
         kernel: Kernel,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<SelfTest, ToolchainError> {
-        let words = [library.display().to_string(), kernel.to_string(), self.element.to_string()];
+        let cpu_seconds = self.limits.trial.as_secs_f64().ceil() as u64;
+        let words = [
+            library.display().to_string(),
+            kernel.to_string(),
+            self.element.to_string(),
+            cpu_seconds.to_string(),
+        ];
         let job = Job {
             folder: self.scratch.path().to_owned(),
-            ..Job::new(self.self_test.with(words), self.limits.trial)
+            ..Job::new(self.self_test.with(words), self.limits.trial * ELAPSED)
         };
         let output = run(&job, interrupted)?;
         Ok(match output.end {
@@ -238,6 +249,11 @@ impl<'a> KernelBuilder<'a> {
             }
             ChildEnd::Exited(status) if status.success() => {
                 SelfTest::Failed(format!("{kernel} terminates the program"))
+            }
+            ChildEnd::Exited(status) if status.signal() == Some(Signal::XCPU.as_raw()) => {
+                SelfTest::Hung(format!(
+                    "{kernel} hangs: it exceeded {cpu_seconds} s of CPU time and was killed"
+                ))
             }
             ChildEnd::Exited(status) => {
                 SelfTest::Failed(format!("{kernel} crashes: {}", nodegauge_os::describe(status)))

@@ -3,6 +3,7 @@
 
 use crate::kernels::{Element, Kernel, compiled, oracle};
 use nodegauge_toolchain::{CommandLine, Compiler};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,18 +18,27 @@ fn lengths() -> impl Iterator<Item = usize> {
     (0..=70).chain([127, 128, 129, 515, 4099, 530_003])
 }
 
-/// Loads `library` and tests its function for `kernel` on arrays of `element`.
+/// Loads `library` and tests its function for `kernel` on arrays of `element`. The process is killed after
+/// `cpu_seconds` of CPU time.
 ///
 /// # Errors
 /// Fails with a message if the library cannot be loaded, or if a result is wrong.
 ///
 /// # Safety
 /// The library is unknown code, which may corrupt or end this process.
-pub unsafe fn run(library: &Path, kernel: Kernel, element: Element) -> Result<(), String> {
+pub unsafe fn run(
+    library: &Path,
+    kernel: Kernel,
+    element: Element,
+    cpu_seconds: u64,
+) -> Result<(), String> {
+    // A kernel that never ends is killed by the kernel. A failure is ignored, because the elapsed time is limited, too.
+    let cpu = Rlimit { current: Some(cpu_seconds), maximum: Some(cpu_seconds + 1) };
+    let _ = setrlimit(Resource::Cpu, cpu);
     // A kernel may crash, and no core dump is needed then. If the limit cannot be set, the dump is written to the
     // private directory of the library, which is deleted.
-    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
-    let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let _ = setrlimit(Resource::Core, none);
     // SAFETY: the caller accepts that unknown code may crash this process.
     let loaded = unsafe { compiled::load(library) }
         .map_err(|error| format!("the shared object cannot be loaded: {error}"))?;
