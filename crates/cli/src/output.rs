@@ -151,17 +151,23 @@ pub(crate) fn style() -> Style {
 
 /// Returns the width in columns: of the terminal, else from `COLUMNS`, else 80; at least 60.
 fn width() -> u16 {
-    let terminal = terminal_width();
+    let terminal = terminal_width(libc::STDOUT_FILENO);
     let variable = || std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     terminal.or_else(variable).unwrap_or(80).max(60)
 }
 
+/// Returns the width of the terminal of standard error in columns; 80 if it is unknown.
+pub(crate) fn error_width() -> usize {
+    terminal_width(libc::STDERR_FILENO).map_or(80, usize::from)
+}
+
+/// Returns the width of the terminal to which a descriptor refers.
 #[allow(unsafe_code)]
-fn terminal_width() -> Option<u16> {
+fn terminal_width(descriptor: libc::c_int) -> Option<u16> {
     // SAFETY: the kernel fills the structure; all zeros is a valid value of it.
     unsafe {
         let mut size: libc::winsize = std::mem::zeroed();
-        let done = libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size);
+        let done = libc::ioctl(descriptor, libc::TIOCGWINSZ, &raw mut size);
         (done == 0 && size.ws_col > 0).then_some(size.ws_col)
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::signals::Signals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use nodegauge_gauge::view::wrap;
 use nodegauge_measure::Observer;
 use std::cell::Cell;
 use std::io::IsTerminal;
@@ -22,6 +23,8 @@ pub(crate) struct Progress {
 
 /// Number of steps of the progress bar.
 const STEPS: u64 = 1000;
+/// Width of the progress bar in columns.
+const BAR: usize = 20;
 
 impl Progress {
     /// Returns the progress of `command` with an optional `budget`; shows nothing if `quiet`.
@@ -38,7 +41,8 @@ impl Progress {
             ProgressDrawTarget::hidden()
         };
         let bar = ProgressBar::with_draw_target(Some(STEPS), target);
-        if let Ok(style) = ProgressStyle::with_template("{bar:20} {prefix}, {msg}") {
+        if let Ok(style) = ProgressStyle::with_template(&format!("{{bar:{BAR}}} {{prefix}}{{msg}}"))
+        {
             bar.set_style(style.progress_chars("=> "));
         }
         let log = (!on_terminal && !quiet)
@@ -74,6 +78,10 @@ impl Progress {
             let position = self.estimate.share_of_total(elapsed) * STEPS as f64;
             self.bar.set_position(self.bar.position().max(position as u64));
             self.bar.set_prefix(self.estimate.words(elapsed));
+            let before = BAR + format!(" {}, ", self.bar.prefix()).len() + 1;
+            let room = crate::output::error_width().saturating_sub(before);
+            let words = message(&self.phase, &self.latest, room);
+            self.bar.set_message(if words.is_empty() { words } else { format!(", {words}") });
             return;
         };
         if log.is_due(elapsed) {
@@ -96,16 +104,14 @@ impl Observer for Progress {
         self.latest.clear();
         self.estimate.begin_phase(self.started.elapsed());
         self.show();
-        self.bar.set_message(what.to_owned());
     }
 
     fn progress(&mut self, share: f64, latest: &str) {
         self.estimate.share = share.clamp(0.0, 1.0);
-        self.show();
         if !latest.is_empty() {
-            self.bar.set_message(format!("{}: {latest}", self.phase));
             self.latest = latest.to_owned();
         }
+        self.show();
     }
 
     /// This function is called frequently, also while reference programs run; therefore it shows the time.
@@ -113,6 +119,24 @@ impl Observer for Progress {
         self.show();
         self.signals.received().is_some()
     }
+}
+
+/// Returns the phase and the latest figures, or only the latter if both do not fit in `room` characters.
+fn message(phase: &str, latest: &str, room: usize) -> String {
+    let both = format!("{phase}: {latest}");
+    let shown = match latest {
+        "" => phase,
+        _ if both.chars().count() > room => latest,
+        _ => &both,
+    };
+    fitting(shown, room)
+}
+
+/// Returns the words of a text that fit in `room` characters, so that the line of the bar is one row of the terminal.
+fn fitting(text: &str, room: usize) -> String {
+    let first = wrap(text, room).into_iter().next().unwrap_or_default();
+    let first = first.trim_end_matches([',', ':', ';']);
+    first.chars().take(room).collect()
 }
 
 /// Estimate of the total time of a run: the budget of the user, otherwise the predicted time of the plan, otherwise the
@@ -205,6 +229,21 @@ mod tests {
             .filter(|time| log.is_due(seconds(*time)))
             .collect();
         assert_eq!(due, [30.4, 61.0]);
+    }
+
+    #[test]
+    fn only_whole_words_that_fit_are_shown() {
+        let text = "35 combinations of file and block: 64 KiB in 4 KiB, freread 1.2 GB/s";
+        assert_eq!(fitting(text, 100), text);
+        assert_eq!(fitting(text, 52), "35 combinations of file and block: 64 KiB in 4 KiB");
+        assert_eq!(fitting(text, 36), "35 combinations of file and block");
+        assert_eq!(fitting("preconditioner", 5), "preco");
+        let of = |room| message("35 combinations", "64 KiB in 4 KiB", room);
+        assert_eq!(
+            (of(40).as_str(), of(20).as_str()),
+            ("35 combinations: 64 KiB in 4 KiB", "64 KiB in 4 KiB")
+        );
+        assert_eq!(message("", "", 40), "");
     }
 
     #[test]
