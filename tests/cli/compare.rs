@@ -53,7 +53,7 @@ fn the_published_pair_differs_by_five_per_cent_without_a_verdict() {
         .quietly()
         .tells("differs A B label nps 1 4")
         .tells("triad 715.7 GB/s 753.7 GB/s +5.3 % cannot tell")
-        .tells("the run-to-run spread is unknown: make three runs of A")
+        .tells("the run-to-run spread is unknown remedy make three runs of A")
         .tells(
             "the ranges within A and within B do not overlap: the difference exceeds the spread",
         );

@@ -24,9 +24,10 @@ use crate::ratio::{Basis, SOUGHT};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Record, SCHEMA};
 use nodegauge_measure::{Bytes, Fraction, Unit};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// A or B: one of the two compared settings.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -93,6 +94,37 @@ impl Verdict {
     }
 }
 
+/// Reason why a pair is not comparable or a verdict is uncertain, or a remark on the pair. Documents for machines contain
+/// it as one text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Reason {
+    /// Description of the reason.
+    pub text: String,
+    /// Action that removes the reason, e.g. a command; `None` if there is none.
+    pub remedy: Option<String>,
+}
+
+impl From<String> for Reason {
+    fn from(text: String) -> Self {
+        Self { text, remedy: None }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.remedy {
+            Some(remedy) => write!(f, "{}: {remedy}", self.text),
+            None => f.write_str(&self.text),
+        }
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// Pair of figures: the same measurement of A and B.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pair {
@@ -139,7 +171,7 @@ pub struct Pair {
     #[serde(skip)]
     pub suspect: Option<String>,
     /// Reasons why the pair is not comparable or the verdict is uncertain, and remarks.
-    pub reasons: Vec<String>,
+    pub reasons: Vec<Reason>,
 }
 
 /// Summary of a compared run.

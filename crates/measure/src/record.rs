@@ -186,6 +186,13 @@ pub struct Finding {
     pub cost: Option<String>,
 }
 
+impl Finding {
+    /// Returns the identifier of a finding as words, e.g. `thp never`.
+    pub fn name_of(id: &str) -> String {
+        id.replace('-', " ")
+    }
+}
+
 /// Returns an identifier for a new record: a ULID of the current time.
 pub fn new_id() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

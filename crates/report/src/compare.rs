@@ -237,7 +237,9 @@ fn verdicts(comparison: &Comparison) -> Section {
             Verdict::NotComparable | Verdict::CannotTell if decides => Tone::Warning,
             _ => Tone::Plain,
         };
-        section.push(Note::new("why", format!("{of}{reason}")).tone(tone));
+        section.push(Note::new("why", format!("{of}{}", reason.text)).tone(tone));
+        let remedy = reason.remedy.as_deref();
+        section.blocks.extend(remedy.map(|text| Note::new("remedy", text).nested().into()));
     }
     section.note_if("medians", medians(comparison)).note_if("visible", visible(comparison));
     section.note("basis", basis(comparison));

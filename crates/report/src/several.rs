@@ -4,7 +4,7 @@
 use crate::compare::{differences, listed, speed};
 use crate::conclusion::sentence;
 use crate::{run, terms};
-use nodegauge_analysis::compare::{Design, Pair, Shared, Side, Verdict, compare, several};
+use nodegauge_analysis::compare::{Design, Pair, Reason, Shared, Side, Verdict, compare, several};
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
@@ -58,17 +58,21 @@ pub fn page(
     let verdicts: Vec<String> =
         shared_heads.filter_map(|shared| verdict(shared, &side, registry)).collect();
     let conclusion = (!verdicts.is_empty()).then(|| sentence(&verdicts.join("; ")));
-    let forest = forest(runs.len(), &known.figures, &heads, &side, registry);
-    sections[0].blocks.extend(forest.map(view::Block::Picture));
+    let ratios = ratios(runs.len(), &known.figures, &heads, &side, registry);
+    let head = Some(head(runs, &names, &known.figures, &ratios));
+    if let Some(reason) = &ratios.without_interval {
+        sections[0].push(view::Block::Text(format!("no interval: {reason}")));
+    }
+    sections[0].blocks.extend(ratios.picture().map(view::Block::Picture));
     let heading = format!("nodegauge: {} runs side by side", runs.len());
-    let head = Some(head(runs, &names, &known.figures));
     let mut page = Page { heading, conclusion, head, sections };
     terms::explain(&mut page);
     page
 }
 
-/// Returns the head of the page: the machines of the runs, and how many figures can be compared.
-fn head(runs: &[Record], names: &[String], figures: &[Shared<'_>]) -> Head {
+/// Returns the head of the page: the machines of the runs, how many figures can be compared, and whether their ratios
+/// have intervals.
+fn head(runs: &[Record], names: &[String], figures: &[Shared<'_>], ratios: &Ratios) -> Head {
     let machines = distinct(runs.iter().map(|run| crate::head::title(&run.machine)));
     let all = figures.iter().filter(|shared| shared.is_of_all());
     let valid = |shared: &&Shared<'_>| {
@@ -76,11 +80,19 @@ fn head(runs: &[Record], names: &[String], figures: &[Shared<'_>]) -> Head {
             && shared.runs.iter().flatten().all(|m| m.validity.status == Status::Valid)
     };
     let (count, usable) = (all.clone().count(), all.filter(valid).count());
-    let tone = if usable == count { Tone::Plain } else { Tone::Warning };
+    let unsure = ratios.unsure();
+    let is_sure = usable == count && unsure.is_none();
+    let tone = if is_sure { Tone::Plain } else { Tone::Warning };
     let counted_figures = counted(count, "figure");
     let trust = match count {
         0 => "No figure is in all runs.".to_owned(),
-        _ => format!("{usable} of {counted_figures} that all runs have are valid and comparable."),
+        _ => {
+            let verb = if usable == 1 { "is" } else { "are" };
+            let unsure = unsure.map(|text| format!("; {text}")).unwrap_or_default();
+            format!(
+                "{usable} of {counted_figures} that all runs have {verb} valid and comparable{unsure}."
+            )
+        }
     };
     Head {
         title: machines.join("; "),
@@ -91,14 +103,46 @@ fn head(runs: &[Record], names: &[String], figures: &[Shared<'_>]) -> Head {
     }
 }
 
+/// Ratios of the other runs to the first run.
+struct Ratios {
+    /// Name of the first run.
+    reference: String,
+    rows: Vec<ForestRow>,
+    /// Reason why ratios have no interval, if there is a remedy.
+    without_interval: Option<Reason>,
+}
+
+impl Ratios {
+    /// Returns the part of the sentence on trust about ratios without an interval; `None` if all have one.
+    fn unsure(&self) -> Option<String> {
+        let all = self.rows.len();
+        match self.rows.iter().filter(|row| row.interval.is_none()).count() {
+            0 => None,
+            n if n == all => {
+                Some("their ratios have no interval: a difference may be chance".into())
+            }
+            n => Some(format!("{n} of {all} ratios have no interval: a difference may be chance")),
+        }
+    }
+
+    /// Returns the picture of the ratios; `None` if there are none.
+    fn picture(self) -> Option<Picture> {
+        let Self { reference, rows, .. } = self;
+        let title = format!("speed relative to {reference}");
+        let is_empty = rows.is_empty();
+        let drawing = Drawing::Forest(Forest { reference, rows });
+        (!is_empty).then_some(Picture { title, drawing })
+    }
+}
+
 /// Returns the ratios of the other runs to the first run: those of headline figures, else of the first figures.
-fn forest(
+fn ratios(
     runs: usize,
     figures: &[Shared<'_>],
     heads: &[&Measurement],
     side: &dyn Fn(usize) -> Side,
     registry: &Registry,
-) -> Option<Picture> {
+) -> Ratios {
     let is_head = |shared: &Shared<'_>| {
         let mut of_runs = shared.runs.iter().flatten();
         of_runs.any(|m| heads.iter().any(|head| std::ptr::eq(*head, *m)))
@@ -107,6 +151,7 @@ fn forest(
     shown.sort_by_key(|shared| !is_head(shared));
     shown.truncate((RATIOS / (runs - 1)).max(1));
     let mut rows = Vec::new();
+    let mut without_interval = None;
     for run in 1..runs {
         let comparison = compare(&side(0), &side(run), Design::default(), registry);
         let other = &comparison.b.asked;
@@ -120,21 +165,23 @@ fn forest(
             let interval = interval.map(|[a, b]| [a.min(b), a.max(b)]);
             let name =
                 if runs > 2 { format!("{}, {other}", shared.title) } else { shared.title.clone() };
-            let why = pair.reasons.first().map(|why| format!(": {why}")).unwrap_or_default();
+            let why = pair.reasons.first();
+            let why = why.map(|why| format!(": {}", why.text)).unwrap_or_default();
+            let Some(ratio) = pair.ratio.map(speed) else { continue };
+            if interval.is_none() {
+                let mut remediable = pair.reasons.iter().filter(|one| one.remedy.is_some());
+                without_interval = without_interval.or_else(|| remediable.next().cloned());
+            }
             rows.push(ForestRow {
                 name,
-                ratio: pair.ratio.map(speed),
+                ratio: Some(ratio),
                 interval,
                 words: format!("{}{why}", pair.verdict.name()),
                 is_clear: matches!(pair.verdict, Verdict::Faster | Verdict::Slower),
             });
         }
     }
-    rows.retain(|row| row.ratio.is_some());
-    let reference = side(0).asked;
-    let title = format!("speed relative to {reference}");
-    let drawing = Drawing::Forest(Forest { reference, rows: rows.clone() });
-    (!rows.is_empty()).then_some(Picture { title, drawing })
+    Ratios { reference: side(0).asked, rows, without_interval }
 }
 
 /// Returns the table that lists the runs with their names.
@@ -321,9 +368,8 @@ fn verdict(
             format!("no difference between {best} and {worst} in {title} is beyond noise")
         }
         _ => {
-            // The remedy, a command, is below the table.
-            let why = pair.reasons.first().and_then(|why| why.split(": nodegauge ").next());
-            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            let why = pair.reasons.first();
+            let why = why.map(|why| format!(": {}", why.text)).unwrap_or_default();
             format!("cannot tell which of {best} and {worst} is faster in {title}{why}")
         }
     })

@@ -4,7 +4,7 @@
 use super::figures::{self, Chosen, Matched, SideFigures};
 use super::pairing::{self, PairedMeasurement};
 use super::settings::{self, machine_changes};
-use super::{Design, Pair, Side, Verdict, distinct};
+use super::{Design, Pair, Reason, Side, Verdict, distinct};
 use crate::expect;
 use crate::identity::Numbered;
 use crate::ratio;
@@ -22,8 +22,8 @@ pub(super) struct Question<'a> {
     regimes_matter: bool,
     /// Other saved runs with the same command, version and machine as A and as B.
     others: [Vec<&'a Record>; 2],
-    /// Message with the remedy if the spread between runs is unknown.
-    remedy: String,
+    /// Reason if the spread between runs is unknown.
+    unknown_spread: Reason,
 }
 
 impl<'a> Question<'a> {
@@ -41,7 +41,8 @@ impl<'a> Question<'a> {
         });
         let itself = shared(a, b) == a.runs.len().max(b.runs.len());
         let regimes_matter = regimes_matter(a, b);
-        Self { design, same, itself, regimes_matter, others, remedy: remedy(a, b, same) }
+        let unknown_spread = unknown_spread(a, b, same);
+        Self { design, same, itself, regimes_matter, others, unknown_spread }
     }
 
     /// Compares a measurement that A and B have, and returns the pair with its verdict.
@@ -67,18 +68,18 @@ impl<'a> Question<'a> {
             median_ratio: None,
             verdict: Verdict::NotComparable,
             suspect: None,
-            reasons: obstacles(point, self.same, registry),
+            reasons: obstacles(point, self.same, registry).into_iter().map(Reason::from).collect(),
         };
         if !pair.reasons.is_empty() {
             return pair;
         }
         match self.comparable(point, &mut pair) {
             Ok(matched) => self.settle(&mut pair, first, matched),
-            Err(reason) => pair.reasons.push(reason),
+            Err(reason) => pair.reasons.push(reason.into()),
         }
         let unsettled = pair.verdict == Verdict::CannotTell && pair.suspect.is_none();
         if unsettled && figures::ranges_are_apart([&point.sides[0], &point.sides[1]]) {
-            pair.reasons.push(APART.to_owned());
+            pair.reasons.push(APART.to_owned().into());
         }
         pair
     }
@@ -98,7 +99,8 @@ impl<'a> Question<'a> {
             let usable = figures::usable(name, runs)?;
             if usable.len() < all {
                 let failed = all - usable.len();
-                pair.reasons.push(format!("{failed} of {all} runs of {name} have no valid result"));
+                let text = format!("{failed} of {all} runs of {name} have no valid result");
+                pair.reasons.push(text.into());
             }
             let suspect = usable.iter().filter(|(_, m)| m.validity.status == Status::Suspect);
             let why = suspect.clone().find_map(|(_, m)| m.validity.reasons.first());
@@ -115,14 +117,14 @@ impl<'a> Question<'a> {
             if believed.is_empty() && pair.suspect.is_none() {
                 pair.suspect.clone_from(&doubt);
             }
-            pair.reasons.extend(doubt);
+            pair.reasons.extend(doubt.map(Reason::from));
             let alike = others.iter().filter_map(|run| pairing::like(point, run));
             like.push(alike.filter(|m| trusted(m)).map(|m| (0, m)).collect::<Vec<Numbered<'_>>>());
             sides.push(if believed.is_empty() { usable } else { believed });
         }
         let matched =
             figures::matched([&sides[0], &sides[1]], [&like[0], &like[1]], self.regimes_matter)?;
-        pair.reasons.splice(0..0, matched.remark.clone());
+        pair.reasons.splice(0..0, matched.remark.clone().map(Reason::from));
         Ok(matched)
     }
 
@@ -157,7 +159,7 @@ impl<'a> Question<'a> {
             _ if pair.suspect.is_some() => Verdict::CannotTell,
             (None, _) if self.itself => Verdict::WithinNoise,
             (None, _) => {
-                pair.reasons.insert(0, self.remedy.clone());
+                pair.reasons.insert(0, self.unknown_spread.clone());
                 Verdict::CannotTell
             }
             (Some(known), direction) => {
@@ -180,8 +182,8 @@ impl<'a> Question<'a> {
 const APART: &str = "the ranges within A and within B do not overlap: the difference exceeds the spread within a run, \
                      but runs may differ more than their passes";
 
-/// Returns the message for an unknown spread between runs, with the command that measures the spread.
-fn remedy(a: &Side, b: &Side, same: bool) -> String {
+/// Returns the reason of an unknown spread between runs, with the command that measures the spread.
+fn unknown_spread(a: &Side, b: &Side, same: bool) -> Reason {
     let command = |side: &Side| {
         let asked = settings::question(side.runs.first()?)?.join(" ");
         (!asked.contains('\'')).then(|| if asked.is_empty() { "run".to_owned() } else { asked })
@@ -194,7 +196,7 @@ fn remedy(a: &Side, b: &Side, same: bool) -> String {
         }
         _ => "make three runs of A and three of B, with a different --label for each".to_owned(),
     };
-    format!("the run-to-run spread is unknown: {how}")
+    Reason { text: "the run-to-run spread is unknown".to_owned(), remedy: Some(how) }
 }
 
 /// Returns the reasons why the figures of A and B are not comparable; empty if they are comparable.

@@ -4,7 +4,7 @@
 use super::{TURNS, distinct, pairing};
 use crate::identity::Numbered;
 use nodegauge_measure::keys::{Registry, Role, scalar};
-use nodegauge_measure::record::{Device, Machine, Record, Severity};
+use nodegauge_measure::record::{Device, Finding, Machine, Record, Severity};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction};
 use pairing::PairedMeasurement;
 use serde::{Serialize, Serializer};
@@ -246,7 +246,10 @@ pub(super) fn differences(
         let has = |(side, yes): (&&[Record], &bool)| {
             if *yes { finding_in_words(side, id) } else { String::new() }
         };
-        add(&format!("finding {id}"), sides.iter().zip(&known).map(has).collect());
+        add(
+            &format!("finding: {}", Finding::name_of(id)),
+            sides.iter().zip(&known).map(has).collect(),
+        );
     }
     differences.extend(configurations(points, same_question, registry));
     differences

@@ -31,7 +31,7 @@ const COLUMNS: [(&str, ColumnContent); 23] = [
     ("b_samples", |pair| pair.b.samples.to_string()),
     ("a_runs", |pair| pair.a.runs.to_string()),
     ("b_runs", |pair| pair.b.runs.to_string()),
-    ("reasons", |pair| joined(pair.reasons.iter().cloned())),
+    ("reasons", |pair| joined(pair.reasons.iter().map(ToString::to_string))),
     ("visible", |pair| number(pair.visible)),
     ("basis", |pair| pair.basis.map(|basis| basis.name().to_owned()).unwrap_or_default()),
     ("needed", |pair| pair.needed.map(|runs| runs.to_string()).unwrap_or_default()),

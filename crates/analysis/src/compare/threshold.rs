@@ -170,7 +170,7 @@ impl Threshold {
         let mut untold = Vec::new();
         for pair in named {
             let title = pair.title();
-            let why = pair.reasons.first().map_or("", String::as_str);
+            let why = pair.reasons.first().map(ToString::to_string).unwrap_or_default();
             let Some(ratio) = pair.ratio else {
                 met.push(format!("{title} is not comparable: {why}"));
                 continue;

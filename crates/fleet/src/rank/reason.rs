@@ -3,6 +3,7 @@
 use super::{FigureStatistics, Node, RankVerdict, RankedNode};
 use crate::cause::word_of_finding;
 use crate::check::LONGEST_REASON;
+use nodegauge_measure::record::Finding;
 use nodegauge_measure::{Fraction, stats};
 use std::collections::{BTreeMap, HashMap};
 
@@ -146,7 +147,10 @@ fn causes(node: &Node<'_>, ranked: &RankedNode, peers: &Peers) -> Vec<Cause> {
     causes.extend(less.map(cause));
     for id in &run.findings {
         if let Some(word) = peers.word_of(id) {
-            causes.push(Cause { word: word.to_owned(), words: format!("finding {id}") });
+            causes.push(Cause {
+                word: word.to_owned(),
+                words: format!("finding: {}", Finding::name_of(id)),
+            });
         }
     }
     let slow_clock = run.clock_hz.zip(peers.clock_hz).filter(|(own, all)| *own < CLOCK * all);
