@@ -65,12 +65,12 @@ pub const PICTURES: &str = "
         return {kind: chart.dataset.kind, drawn: svg ? svg.querySelectorAll('path, text').length : canvas ? dots() : 0};
     })";
 
-/// Draws all surfaces by scrolling to them; returns their number.
+/// Draws all surfaces by opening them; returns their number.
 const SURFACES: &str = "
     (async () => {
-        const places = [...document.querySelectorAll('figure:not(.strips) > div:last-child')];
+        const places = [...document.querySelectorAll('details.surface')];
         for (const place of places) {
-            place.scrollIntoView();
+            place.open = true;
             while (!place.querySelector('canvas, svg')) await new Promise((done) => setTimeout(done, 20));
         }
         return places.length;
@@ -132,7 +132,7 @@ pub const ILLEGIBLE: &str = "
 /// Opens the tables of all pictures and returns their cells: title, then row by row.
 pub const DATA: &str = "
     new Promise((done) => {
-        document.querySelectorAll('details').forEach((details) => details.open = true);
+        document.querySelectorAll('details:not(.surface)').forEach((details) => details.open = true);
         setTimeout(() => done([...document.querySelectorAll('figure')].map((figure) => ({
             title: figure.querySelector('figcaption').textContent,
             rows: [...figure.querySelectorAll('table tr')].map((row) =>
@@ -169,7 +169,7 @@ fn tables_of_pictures_hold_the_records_figures() {
 
     browser.open(&report(&harness, golden("stream-regimes").to_str().unwrap()));
     let data = browser.evaluate(DATA);
-    let shown: Vec<(String, f64, String)> = rows(&data, "samples over time")
+    let shown: Vec<(String, f64, String)> = rows(&data, "samples in order")
         .iter()
         .map(|row| (row[0].to_owned(), number(row[2]), row[3].to_owned()))
         .collect();
@@ -239,6 +239,82 @@ fn a_roofline_is_drawn_on_logarithmic_axes_with_every_point() {
     let dots: Vec<(f64, f64)> =
         dots.map(|(x, y)| (x.as_f64().unwrap(), y.as_f64().unwrap())).collect();
     assert!(dots.len() > 5 && dots.iter().all(|dot| shown.contains(dot)), "{dots:?} in {shown:?}");
+    // Every point has a label with its name and memory level.
+    let unlabelled = "(() => {
+        const chart = document.querySelector('.chart');
+        const data = JSON.parse(chart.parentNode.querySelector('script').textContent);
+        const texts = [...chart.querySelectorAll('svg text')].map((text) => text.textContent);
+        const labels = data.of.series.flatMap((one) => one.labels);
+        return [labels.length, labels.filter((label) => !texts.some((text) => text.startsWith(`${label}: `)))];
+    })()";
+    assert_eq!(browser.evaluate(unlabelled), json!([dots.len(), []]));
+}
+
+#[test]
+fn cells_of_heat_maps_are_legible() {
+    let Some(mut browser) = browser(&[]) else { return };
+    let harness = Harness::new();
+    let page = report(&harness, golden("io").to_str().unwrap());
+    // Returns the number of cells with a text, and the lowest contrast of a text with its cell.
+    let contrast = "(() => {
+        const channel = (x) => (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
+        const luminance = (colour) => {
+            const pen = document.createElement('canvas').getContext('2d');
+            pen.fillStyle = colour;
+            pen.fillRect(0, 0, 1, 1);
+            const [r, g, b] = [...pen.getImageData(0, 0, 1, 1).data].map((x) => channel(x / 255));
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+        };
+        const found = [];
+        for (const chart of document.querySelectorAll('[data-kind=heat_map]')) {
+            chart.scrollIntoView({block: 'center'});
+            for (const text of chart.querySelectorAll('svg text')) {
+                if (!/^[0-9.]+$/.test(text.textContent)) continue;
+                const box = text.getBoundingClientRect();
+                const under = document.elementsFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+                const cell = under.find((one) => one.tagName === 'path' && (one.getAttribute('fill') || 'none') !== 'none');
+                if (!cell) continue;
+                const [a, b] = [text.getAttribute('fill'), cell.getAttribute('fill')].map(luminance);
+                found.push((Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05));
+            }
+        }
+        return [found.length, Math.min(...found)];
+    })()";
+    for scheme in ["light", "dark"] {
+        browser.media("screen", scheme);
+        browser.width(1400);
+        browser.open(&page);
+        let found = browser.evaluate(contrast);
+        assert!(
+            found[0].as_u64() > Some(10) && found[1].as_f64() >= Some(4.5),
+            "{scheme}: {found}"
+        );
+    }
+}
+
+#[test]
+fn a_series_has_one_colour_on_all_charts_of_a_page() {
+    let Some(mut browser) = browser(&[]) else { return };
+    let harness = Harness::new();
+    browser.width(1400);
+    // Returns the number of charts with curves, and the colours of the libraries that have several.
+    let colours = "(() => {
+        const colours = new Map();
+        const charts = [...document.querySelectorAll('[data-kind=chart]')];
+        for (const chart of charts) {
+            for (const one of echarts.getInstanceByDom(chart).getOption().series.filter((one) => one.lineStyle)) {
+                // The name of a curve begins with its pattern if there are several.
+                const name = one.name.replace(/^[a-z_]+, /, '');
+                colours.set(name, (colours.get(name) || new Set()).add(one.itemStyle.color));
+            }
+        }
+        return [charts.length, [...colours].filter(([, of]) => of.size > 1).map(([name]) => name)];
+    })()";
+    for name in ["mpi", "mpi-floor", "mpi-two"] {
+        browser.open(&report(&harness, golden(name).to_str().unwrap()));
+        let found = browser.evaluate(colours);
+        assert!(found[0].as_u64() > Some(1) && found[1] == json!([]), "{name}: {found}");
+    }
 }
 
 #[test]
@@ -253,12 +329,13 @@ fn suspect_figures_are_marked_in_every_colour_scheme() {
     });
     let count = suspect.count();
     assert!(count > 0);
-    // The mark of a suspect dot is a shape of its own in the colour of doubt.
+    // The mark of a suspect dot is a hollow shape of its own in the colour of its series.
     let marked = "(() => {
         const chart = document.querySelector('[data-kind=chart]');
         const dots = echarts.getInstanceByDom(chart).getOption().series[0].data;
-        const doubt = getComputedStyle(document.body).getPropertyValue('--doubt').trim();
-        const marked = dots.filter((dot) => dot.symbol === 'diamond' && dot.itemStyle.borderColor === doubt);
+        const colour = (name) => getComputedStyle(document.body).getPropertyValue(name).trim();
+        const marked = dots.filter((dot) => dot.symbol === 'diamond' && dot.itemStyle.color === colour('--panel')
+            && dot.itemStyle.borderColor === colour('--c1'));
         return [marked.length, chart.parentNode.querySelector('.key').textContent];
     })()";
     for (media, scheme) in [("screen", "light"), ("screen", "dark"), ("print", "light")] {

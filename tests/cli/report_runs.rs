@@ -190,7 +190,10 @@ mod thorough {
         let values = day(&harness, "night");
         let page = page_of(&harness, &["--trend", "watch=night"]);
         let text = std::fs::read_to_string(&page).unwrap();
-        assert!(text.len() < 1_500_000 && text.contains("trend of watch=night, 34 runs on n01"));
+        assert!(
+            text.len() < 1_500_000
+                && text.contains("trend of 34 runs with label watch=night on n01")
+        );
         assert!(
             text.contains(
                 "1 gap without runs, the longest from 2026-11-21 13:10 to 2026-11-21 14:20"
@@ -205,7 +208,7 @@ mod thorough {
             "-o",
             "-",
         ]);
-        assert!(only.exits(0).stdout.contains("4 runs on n01"));
+        assert!(only.exits(0).stdout.contains("trend of 4 runs with label "));
         let Some(mut browser) = browser(&[]) else { return };
         is_sound(&mut browser, &page);
         browser.open(&page);

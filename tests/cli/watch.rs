@@ -40,7 +40,7 @@ fn a_watch_is_stopped_and_goes_on() {
     // Each sample is a normal record.
     harness.run(&["report", "--trend", "night", "-o", "trend.html"]).exits(0);
     let page = std::fs::read_to_string(harness.path("trend.html")).unwrap();
-    assert!(page.contains("nodegauge: trend of night, "), "{page}");
+    assert!(page.contains("nodegauge: trend of ") && page.contains(" with label night"), "{page}");
 }
 
 /// Tests of the second tier.

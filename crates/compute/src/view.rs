@@ -7,11 +7,10 @@ use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
 use crate::{lu, size};
 use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::grouped;
-use nodegauge_gauge::view::sentence::quoted;
+use nodegauge_gauge::view::sentence::{joined, quoted};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, Drawing, Note, Picture, Scale, Section, Step, Steps, Table,
-    TableCell, plain_table, summary,
+    TableCell, distinct, grouped, plain_table, summary,
 };
 use nodegauge_measure::quantity::change_in_words;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Record};
@@ -103,7 +102,10 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             section.picture(ladder(&all));
             let ratings = all.iter().map(|m| m.read_config::<RatingConfig>());
             section.picture(ratings.filter_map(|config| searched(&config)).next());
-            section.picture(Picture::samples("samples over time", &all, |m| sample_name(m, &all)));
+            // Rates in single precision are twice as high and no part of the solution.
+            let double = all.iter().copied().filter(|m| m.name != FMA_PEAK_F32);
+            let double: Vec<&Measurement> = double.collect();
+            section.picture(Picture::samples(&double, |m| sample_name(m, &double)));
         }
         section.gap();
     }
@@ -241,21 +243,19 @@ fn by(m: &Measurement) -> String {
     }
 }
 
-/// Returns the bar chart from the theoretical peak down to the rating.
+/// Returns the bar chart from the theoretical peak down to the rating. As in the table, the measured peak is compared with
+/// the theoretical peak, and the other rates with the measured peak.
 fn ladder(all: &[&Measurement]) -> Option<Picture> {
     let mut steps: Vec<Step> = Vec::new();
-    let mut add = |step: Step| {
-        let of = steps.first().and_then(|first| Some(step.to? / first.to?));
-        let whole = steps.first().map_or("", |first| &first.name);
-        let label = of.map(|of| format!("{} of {whole}", Fraction(of).in_whole_percent()));
-        steps.push(Step { label: label.unwrap_or_default(), ..step });
-    };
+    let mut peaks: Vec<Step> = Vec::new();
     for name in [FMA_PEAK, DGEMM, RATING] {
         for m in all.iter().filter(|m| m.name == name) {
             if let Some(peak) =
                 m.read_config::<PeakConfig>().theoretical.filter(|_| name == FMA_PEAK)
             {
-                add(Step::bar("theoretical peak", Some(peak.value.0), peak.formula));
+                let step = Step::bar("theoretical peak", Some(peak.value.0), peak.formula);
+                peaks.push(step.clone());
+                steps.push(step);
             }
             let [.., how] = row(m, true);
             let title = match name {
@@ -263,7 +263,16 @@ fn ladder(all: &[&Measurement]) -> Option<Picture> {
                 DGEMM => format!("DGEMM, {}", by(m)),
                 _ => format!("HPL, {}", by(m)),
             };
-            add(Step::bar(title, m.value, how.text).judged(m));
+            let step = Step::bar(title, m.value, how.text).judged(m);
+            let label = peaks.last().and_then(|peak| {
+                let of = Fraction(step.to? / peak.to?);
+                Some(format!("{} of {}", of.in_whole_percent(), peak.name))
+            });
+            let step = Step { label: label.unwrap_or_default(), ..step };
+            if name == FMA_PEAK && m.value.is_some() {
+                peaks.push(step.clone());
+            }
+            steps.push(step);
         }
     }
     let title = "from the peak to the rating".to_owned();
@@ -287,8 +296,11 @@ fn searched(config: &RatingConfig) -> Option<Picture> {
     let y = Scale::Rate(Unit::FlopsPerSecond);
     let ticks = Vec::new();
     let names = ["block size NB", ""];
+    let searched = distinct(search.iter().map(|step| step.n.to_string()));
+    let rating = config.n.map(|n| format!(", the rating with N {n}")).unwrap_or_default();
+    let title = format!("NB search with N {}{rating}", joined(&searched));
     let chart = Chart { names, y, ticks, series, ..Chart::default() };
-    Some(Picture::chart("NB search", chart))
+    Some(Picture::chart(title, chart))
 }
 
 /// True if the table has a row for figures of this kind.

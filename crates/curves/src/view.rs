@@ -194,6 +194,13 @@ impl<'a> Curves<'a> {
         dots
     }
 
+    /// Returns the first set that is far from the set before it, and the latter.
+    fn apart(&self) -> Option<(u64, u64)> {
+        let sets: Vec<u64> = self.sets.iter().copied().collect();
+        let is_apart = |pair: &&[u64]| pair[1] as f64 > pair[0] as f64 * SKIPPED;
+        sets.windows(2).find(is_apart).map(|pair| (pair[0], pair[1]))
+    }
+
     /// Returns a line for each cache at the largest set that fits into it, for all threads together.
     fn caches(&self) -> Vec<Guide> {
         let mut caches: Vec<Guide> = Vec::new();
@@ -231,7 +238,7 @@ impl<'a> Curves<'a> {
             unit => (">GB/s", Scale::Rate(unit)),
         };
         let kinds: Vec<String> = self.kinds.iter().map(|kind| format!(">{kind}")).collect();
-        let titles = [symbol].into_iter().chain(kinds.iter().map(String::as_str));
+        let titles = [">set"].into_iter().chain(kinds.iter().map(String::as_str));
         let titles: Vec<&str> = titles.chain(more_titles.iter().copied()).collect();
         let mut table = Table::new(&titles);
         for set in &self.sets {
@@ -260,6 +267,11 @@ impl<'a> Curves<'a> {
         let ticks = std::iter::successors(first, |tick| Some(tick * 4.0));
         let ticks = ticks.take_while(|tick| *tick <= last).collect();
         let what = if unit == Unit::Seconds { "latency" } else { "bandwidth" };
+        let apart =
+            self.apart().map(|(_, set)| Guide::x(set as f64, format!("set of {}", Bytes(set))));
+        let skipped = self.apart().map(|(before, set)| {
+            format!("between {} and {} no set was measured", Bytes(before), Bytes(set))
+        });
         section.push(table).gap().push(Chart {
             title: format!("{what} over the size of the working set"),
             names: ["working set of all threads", ""],
@@ -267,9 +279,10 @@ impl<'a> Curves<'a> {
             y,
             ticks,
             series,
-            guides: self.caches(),
+            guides: self.caches().into_iter().chain(apart).collect(),
             ..Chart::default()
         });
+        section.blocks.extend(skipped.map(Block::Text));
 
         // The table has a line for each level of one kind, with the size that the machine reports.
         let mut levels = Table::new(&["level", symbol, "sets per thread", "reported"]);
@@ -305,7 +318,7 @@ fn ladder(of: &[CurvesFigure<'_>], section: &mut Section) {
     let titles = &[">per thread", "level"];
     curves.show(section, Unit::BytesPerSecond, "", curves.kinds[0], titles, more);
     section.push(Block::Text(
-        "sum of all threads; levels are detected in the curves of all loops".to_owned(),
+        "GB/s, sum of all threads; levels are detected in the curves of all loops".to_owned(),
     ));
     evidence(section, of, "regular stores".to_owned());
 }
@@ -332,10 +345,10 @@ fn latency(of: &[CurvesFigure<'_>], section: &mut Section) {
     curves.show(section, Unit::Seconds, " pages", last, titles, more);
     let text = if several {
         format!(
-            "spread and levels: {last} pages; x: {first} divided by {last}, the cost of the TLB"
+            "ns; 5 %..95 % and levels: {last} pages; x: {first} divided by {last}, the cost of the TLB"
         )
     } else {
-        format!("levels: {last} pages")
+        format!("ns; levels: {last} pages")
     };
     section.push(Block::Text(text));
     let largest = |kind: &&str| curves.sets.last().and_then(|set| curves.at(*set, kind));
@@ -425,7 +438,7 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
 /// Adds the view of mixes of reads and writes.
 fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
     let most = of.iter().filter_map(|(m, _)| m.value).fold(0.0, f64::max);
-    let titles = ["GB/s", ">best", ">median", ">5 %", ">95 %", ">of limit", "loop", ""];
+    let titles = ["mix", ">best", ">median", ">5 %", ">95 %", ">of limit", "loop", ""];
     let mut table = Table::new(&titles);
     table.longest_bar = Some(LONGEST_BAR);
     for figure in of {
@@ -444,10 +457,11 @@ fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
             TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)),
         ]);
     }
-    let text = "ratio of lines read to lines written; -nt: with non-temporal stores".to_owned();
+    let text = "GB/s; mix: lines read : lines written; -nt: with non-temporal stores".to_owned();
     section.push(table).gap().push(Block::Text(text));
     let bars = of.iter().map(|(m, _)| Step::bar(m.name.as_str(), m.value, "").judged(m));
-    section.push(Picture::bars("bandwidth by lines read : lines written", of[0].0.unit, bars));
+    let title = "bandwidth by lines read : lines written; -nt: non-temporal stores";
+    section.push(Picture::bars(title, of[0].0.unit, bars));
     let size = of[0].1.array_bytes.map(|bytes| format!("arrays of {}", Bytes(bytes)));
     evidence(section, of, size.unwrap_or_default());
     section.note("limit", words::limit(of[0].0));

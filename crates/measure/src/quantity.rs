@@ -202,12 +202,17 @@ fn si(value: f64) -> (f64, &'static str) {
         .map_or((value, ""), |(step, prefix)| (value / step, *prefix))
 }
 
-/// Formats a number with four significant digits, as in tables of benchmarks: `9.877`, `83.41`, `715.7`, `1584`.
+/// Maximum number of digits after the point.
+const MOST_DECIMALS: f64 = 12.0;
+
+/// Formats a number with four significant digits, as in tables of benchmarks: `9.877`, `83.41`, `715.7`, `1584`. Numbers
+/// below 1 have three digits after the point, or as many as show two significant digits: `0.105`, `0.00032`.
 pub fn significant(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= 999.95 => 0,
         v if v >= 99.995 => 1,
         v if v >= 9.9995 => 2,
+        v if v > 0.0 && v < 0.00995 => (1.0 - v.log10().floor()).min(MOST_DECIMALS) as usize,
         _ => 3,
     };
     format!("{value:.digits$}")
@@ -289,12 +294,12 @@ impl Fraction {
 
     /// Formats the share in percent with one digit after the point, for columns of tables: `97.0 %`.
     pub fn in_tenths(self) -> String {
-        format!("{:.1} %", self.0 * 100.0)
+        format!("{:.1} %", unsigned_zero(self.0 * 100.0, 10.0))
     }
 
     /// Formats the share as a whole number of percent without a blank, for lines with little room: `97%`.
     pub fn in_short(self) -> String {
-        format!("{:.0}%", self.0 * 100.0)
+        format!("{:.0}%", unsigned_zero(self.0 * 100.0, 1.0))
     }
 
     /// Returns the share rounded down to a whole number of percent, so that no share below a bound is shown as the bound.
@@ -313,8 +318,13 @@ pub fn changes_in_words([low, high]: [f64; 2]) -> String {
     format!("{} to {} %", change(low), change(high))
 }
 
+/// Rounds a value to a multiple of 1 / `steps`. A zero has no minus sign.
+fn unsigned_zero(value: f64, steps: f64) -> f64 {
+    (value * steps).round() / steps + 0.0
+}
+
 fn change(ratio: f64) -> String {
-    format!("{:+.1}", (ratio - 1.0) * 100.0)
+    format!("{:+.1}", unsigned_zero((ratio - 1.0) * 100.0, 10.0))
 }
 
 /// Formats the share in percent, with one digit after the point unless the percentage is a whole number.
@@ -454,6 +464,17 @@ mod tests {
         assert_eq!(FlopsPerSec(7.3728e12).to_string(), "7.373 TFLOP/s");
         assert_eq!(Seconds(115e-9).to_string(), "115.0 ns");
         assert_eq!(Hertz(2.4e9).to_string(), "2.400 GHz");
+    }
+
+    #[test]
+    fn small_values_have_digits_and_zeros_no_sign() {
+        let small = [0.105, 0.0995, 0.009, 0.00032, 1.4e-8, 0.0].map(significant);
+        assert_eq!(small, ["0.105", "0.100", "0.0090", "0.00032", "0.000000014", "0.000"]);
+        assert_eq!([0.9999, 1.0, 0.95].map(change_in_words), ["+0.0 %", "+0.0 %", "-5.0 %"]);
+        assert_eq!(
+            (Fraction(-1e-4).in_tenths(), Fraction(-1e-3).in_short()),
+            ("0.0 %".into(), "0%".into())
+        );
     }
 
     #[test]

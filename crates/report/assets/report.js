@@ -172,9 +172,26 @@
     return sum + weight * (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
   }, 0);
 
-  // Bars of suspect figures are hollow, as the dots of suspect figures are.
-  const suspectBar = (t) => ({ fill: t.panel, stroke: t.doubt, lineWidth: 1.5 });
-  const suspectKey = (t) => ({ name: 'suspect', colour: t.doubt, dot: '▭', always: true });
+  // Black or white, whichever has the higher contrast; both have the same where the luminance is 0.179.
+  const legible = (colour) => (luminance(colour) > 0.179 ? '#000' : '#fff');
+
+  // Bars and dots of suspect figures are hollow, in the colour of their series.
+  const suspectBar = (t, colour) => ({ fill: t.panel, stroke: colour, lineWidth: 1.5 });
+  const suspectKey = (t, dot = '▭') => ({ name: 'hollow: suspect', colour: t.faint, dot, always: true });
+
+  // Colour, symbol and dash of each curve. Curves with a colour of their own keep it on all charts of a page; curves of
+  // one colour differ in symbol and dash.
+  const looksOf = (series) => {
+    const before = new Map();
+    return series.map((one, i) => {
+      if (one.colour === null) return { colour: i % 4, symbol: i % 4, dash: Math.floor(i / 4) % 3 };
+      const colour = one.colour % 4;
+      const number = before.get(colour) || 0;
+      before.set(colour, number + 1);
+      return { colour, symbol: (colour + number) % 4, dash: number % 3 };
+    });
+  };
+  const DASHES = ['solid', 'dashed', 'dotted'];
 
   // For each kind of figure: the rows of its table, and a function that returns its options for a width and a theme.
   const kinds = {
@@ -189,14 +206,15 @@
       const doubtOf = (one, [a, b]) => (one.doubts.find((dot) => dot[0] === a && dot[1] === b) || [])[2];
       const remark = (one, dot) => [(of.marks.find((m) => m[0] === dot[0] && m[1] === dot[1]) || [])[2], doubtOf(one, dot)].filter(Boolean).join('; ');
       const named = own.length > 1 || (own.length === 1 && straight);
+      const looks = looksOf(own);
       return {
         height: straight ? 520 : 380,
         low: straight ? 420 : 260,
         rows: [['curve', `x${x && `, ${x}`}`, `y${y && `, ${y}`}`, 'remark'], ...of.series.flatMap((one) =>
           one.dots.filter((dot) => dot[1] !== null).map((dot) => [one.name, dot[0], dot[1], remark(one, dot)]))],
         key: (t) => [
-          ...(named && !straight ? own.map((one, i) => ({ name: one.name, colour: t.data[i % 4], dash: ['solid', 'dashed', 'dotted'][Math.floor(i / 4) % 3] })) : []),
-          ...(own.some((one) => one.doubts.length) ? [{ name: 'suspect', colour: t.doubt, dot: HOLLOW[3], always: true }] : []),
+          ...(named && !straight ? own.map((one, i) => ({ name: one.name, colour: t.data[looks[i].colour], dash: DASHES[looks[i].dash] })) : []),
+          ...(own.some((one) => one.doubts.length) ? [suspectKey(t, HOLLOW[3])] : []),
         ],
         pick: straight ? (p) => (of.series[p.seriesIndex]?.notes || [])[p.dataIndex] : null,
         option(width, height, t) {
@@ -207,7 +225,7 @@
           const horizontal = axisOf(dots.map((dot) => dot[0]), x, { room: straight ? 0.02 : 0.03, count: Math.max(3, Math.floor(width / (x === 'B' ? 80 : 110))), given: x ? [] : [...new Set(of.ticks)], from: x ? 0 : NaN });
           const vertical = axisOf(ys, y, { room: straight ? 0.06 : 0.05, count: Math.max(3, Math.floor(height / 60)), log: straight || undefined });
           const atEnds = named && !narrow && !straight;
-          const endText = (one) => cut(one.name, 190);
+          const endText = (one, i) => cut(`${FILLED[looks[i].symbol]} ${one.name}`, 200);
           const flat = roofs.filter((one) => one.dots.length === 2 && one.dots[0][1] === one.dots[1][1]);
           const roofText = (one) => `${one.name} ${words(one.dots[0][1], y, 3)}`;
           const right = atEnds ? widest(own.map(endText), 600) + 20 : straight && !narrow ? widest(flat.map(roofText), 600) + 16 : 20;
@@ -230,22 +248,28 @@
           const yPixel = (value) => plotBottom - place(vertical, value) * (plotBottom - top);
           const graphics = [];
           for (const guide of labelled) {
-            graphics.push(line(guide.pixel, top - 4, guide.pixel, plotBottom, t.faint, { lineDash: [4, 4] }));
+            // Above the grid, which may have a line at the same place.
+            graphics.push({ ...line(guide.pixel, top - 4, guide.pixel, plotBottom, t.faint, { lineDash: [4, 4] }), z: 1 });
             graphics.push(text(t, guide.centre, 2 + guide.row * 18, guide.text, { style: { fill: t.faint, textAlign: 'center' } }));
           }
           for (const guide of guidesY) {
             const at = yPixel(guide.at);
-            graphics.push(line(plotX, at, plotRight, at, t.faint, { lineDash: [4, 4] }));
-            graphics.push(text(t, plotRight - 4, at + 4, guide.text, { style: { fill: t.faint, textAlign: 'right', ...halo(t) } }));
+            graphics.push({ ...line(plotX, at, plotRight, at, t.faint, { lineDash: [4, 4] }), z: 1 });
+            // The label stands where it covers no dot: at one of the ends, below or above the line.
+            const w = widthOf(guide.text);
+            const spots = [plotRight - 4 - w, plotX + 4, (plotX + plotRight - w) / 2].flatMap((left) => [[left, at + 4], [left, at - 18]]);
+            const pixels = dots.map(([a, b]) => [plotX + place(horizontal, a) * (plotRight - plotX), yPixel(b)]);
+            const covers = ([left, up]) => up < top || up + 14 > plotBottom || pixels.some(([px, py]) => px > left - 8 && px < left + w + 8 && py > up - 8 && py < up + 22);
+            const [left, up] = spots.find((spot) => !covers(spot)) || spots[0];
+            graphics.push(text(t, left, up, guide.text, { style: { fill: t.faint, ...halo(t) } }));
           }
-          const colour = (i) => t.data[i % 4];
-          const shade = (i) => ['solid', 'dashed', 'dotted'][Math.floor(i / 4) % 3];
+          const colour = (i) => t.data[looks[i].colour];
           if (atEnds) {
             const ends = own.map((one) => one.dots.filter(([a, b]) => a > 0 && b > 0).at(-1));
             const heights = apart(ends.map((end) => (end ? yPixel(end[1]) - 7 : top)), 16, 0, plotBottom - 14);
-            own.forEach((one, i) => ends[i] && graphics.push(text(t, plotRight + 8, heights[i], endText(one), { weight: 600, style: { fill: colour(i) } })));
+            own.forEach((one, i) => ends[i] && graphics.push(text(t, plotRight + 8, heights[i], endText(one, i), { weight: 600, style: { fill: colour(i) } })));
           }
-          if (straight) graphics.push(...roofLabels({ roofs, flat, roofText, t, width, narrow, plotX, plotRight, top, plotBottom, horizontal, vertical, yPixel, y, points: own }));
+          if (straight) graphics.push(...roofLabels({ roofs, flat, roofText, t, width, narrow, plotX, plotRight, top, plotBottom, horizontal, yPixel, colour, points: own }));
           const marks = of.marks.map(([a, b, name]) => ({ value: [a, b], name }));
           let number = -1;
           const series = of.series.map((one, i) => {
@@ -256,10 +280,10 @@
             number += 1;
             const apartDots = one.joined === 'apart';
             // A suspect dot is a hollow diamond.
-            const suspect = { symbol: SYMBOLS[3], symbolSize: apartDots ? 13 : 11, itemStyle: { color: t.panel, borderColor: t.doubt, borderWidth: 2 } };
+            const suspect = { symbol: SYMBOLS[3], symbolSize: apartDots ? 13 : 11, itemStyle: { color: t.panel, borderColor: colour(number), borderWidth: 2 } };
             return {
-              type: apartDots ? 'scatter' : 'line', name: one.name, data: shown[i].map((dot) => (doubtOf(one, dot) === undefined ? dot : { value: dot, ...suspect })), symbolSize: apartDots ? 11 : 7, symbol: SYMBOLS[(apartDots ? Math.floor(number / 4) : number) % 4],
-              itemStyle: { color: colour(number), ...(apartDots ? { borderColor: t.panel, borderWidth: 1 } : {}) }, lineStyle: { color: colour(number), width: 2, type: shade(number) }, connectNulls: false, clip: false, z: 3,
+              type: apartDots ? 'scatter' : 'line', name: one.name, data: shown[i].map((dot) => (doubtOf(one, dot) === undefined ? dot : { value: dot, ...suspect })), symbolSize: apartDots ? 11 : 7, symbol: SYMBOLS[apartDots ? Math.floor(number / 4) % 4 : looks[number].symbol],
+              itemStyle: { color: colour(number), ...(apartDots ? { borderColor: t.panel, borderWidth: 1 } : {}) }, lineStyle: { color: colour(number), width: 2, type: DASHES[looks[number].dash] }, connectNulls: false, clip: false, z: 3,
             };
           });
           if (marks.length) series.push({ type: 'scatter', name: 'marks', data: marks, symbolSize: 16, silent: true, itemStyle: { color: 'transparent', borderColor: t.ink, borderWidth: 1.5 }, label: { show: true, formatter: (p) => p.name, position: 'top', color: t.ink, fontSize: FONT }, labelLayout: { hideOverlap: true }, z: 4 });
@@ -285,13 +309,17 @@
       const times = of.series.flatMap((one) => one.samples.map((sample) => sample[0]));
       return {
         many: total > MANY,
-        height: 300,
+        height: 380,
+        low: 300,
         rows: [['figure', time, `value, ${of.unit}`, 'disturbed by'], ...of.series.flatMap((one) =>
           one.samples.map(([at, value, reason]) => [one.name, at, value, reason || '']))],
         key: (t) => [...of.series.map((one, i) => ({ name: one.name, colour: t.data[i % 4], dot: FILLED[symbolOf(i)] })), ...(all.some((one) => one.disturbed) ? [{ name: 'hollow: disturbed', colour: t.faint, dot: HOLLOW.join('') }] : [])],
         option(width, height, t) {
-          const vertical = axisOf(values, of.unit, { room: 0.05, count: Math.floor(height / 60) });
+          // The variation of the samples fills the height.
+          const vertical = axisOf(values, of.unit, { room: 0.08, count: Math.floor(height / 50), from: NaN });
+          const cropped = vertical.log ? '; values on a logarithmic axis' : '; the axis of the values does not begin at zero';
           const horizontal = axisOf(times, '', { room: 0.02, count: Math.max(3, Math.floor(width / 90)), log: false });
+          if (!of.timed) horizontal.ticks = horizontal.ticks.filter(Number.isInteger);
           const left = widest(vertical.ticks.map((tick) => words(tick, of.unit))) + 12;
           return {
             grid: { left, right: 16, top: 12, bottom: 52 },
@@ -300,7 +328,7 @@
               const reason = samples[p.dataIndex][2];
               return `${of.series[i].name}\n${words(p.value[1], of.unit)} at ${words(p.value[0], of.timed ? 's' : '')}${reason ? `\n${broken(reason, 320)}` : ''}`;
             } },
-            xAxis: axisOption(horizontal, '', t, nameBelow(of.timed ? 'seconds since the first sample' : 'number of the sample')),
+            xAxis: axisOption(horizontal, '', t, nameBelow(`${of.timed ? 'seconds since the first sample' : 'number of the sample'}${width < NARROW ? '' : cropped}`)),
             yAxis: axisOption(vertical, of.unit, t),
             series: all.map(({ i, disturbed, samples }) => ({
               type: 'scatter', name: of.series[i].name + (disturbed ? ', disturbed' : ''), data: samples.map(([at, value]) => [at, value]), symbol: SYMBOLS[symbolOf(i)],
@@ -317,7 +345,11 @@
       return {
         height: 40 + (steps.length > 20 ? 22 : 40) * steps.length,
         rows: [['', `from, ${of.unit}`, `to, ${of.unit}`, 'remark', 'doubted'], ...steps.map((s) => [s.name, s.from, s.to, s.words, s.doubt || ''])],
-        key: (t) => (steps.some((step) => step.doubt) ? [suspectKey(t)] : []),
+        key: (t) => [
+          ...(steps.some((step) => step.interval) ? [{ name: '95 % interval', colour: t.ink, dot: '├┤', always: true }] : []),
+          ...(steps.some((step) => step.is_open) ? [{ name: 'not distinguishable from no effect', colour: t.data[3], dot: '■', always: true }] : []),
+          ...(steps.some((step) => step.doubt) ? [suspectKey(t)] : []),
+        ],
         option(width, height, t) {
           const narrow = width < NARROW;
           const nameRoom = Math.min(widest(steps.map((step) => step.name)), width * (narrow ? 0.28 : 0.3));
@@ -336,7 +368,7 @@
             const [a, b] = [step.from, step.to ?? step.from].map(at);
             const falls = step.from > 0 && step.to < step.from;
             const colour = step.is_open ? t.data[3] : falls ? t.data[2] : t.data[0];
-            const children = [{ type: 'rect', shape: { x: Math.min(a, b), y: y - thick / 2, width: Math.max(2, Math.abs(b - a)), height: thick, r: 2 }, style: step.doubt ? suspectBar(t) : { fill: colour, opacity: step.is_open ? 0.45 : 0.9 } }];
+            const children = [{ type: 'rect', shape: { x: Math.min(a, b), y: y - thick / 2, width: Math.max(2, Math.abs(b - a)), height: thick, r: 2 }, style: step.doubt ? suspectBar(t, colour) : { fill: colour, opacity: step.is_open ? 0.45 : 0.9 } }];
             const next = steps[params.dataIndex + 1];
             if (next && next.from > 0 && step.to !== null) children.push(line(at(next.from), y + thick / 2, at(next.from), y + row - thick / 2, t.faint, { lineDash: [2, 3] }));
             if (step.interval) {
@@ -382,7 +414,7 @@
             series: of.series.map((one, i) => ({
               type: 'bar', name: one.name, barWidth: bar, barGap: '15%',
               label: { show: true, position: 'right', color: t.faint, opacity: 1, fontSize: FONT, formatter: (p) => figure(p.value, of.unit) },
-              data: one.values.map((value) => (value ? { value: value[0], itemStyle: value[1] ? { color: t.panel, borderColor: t.doubt, borderWidth: 1.5 } : { color: t.data[i % 4], opacity: 0.9 } } : '-')),
+              data: one.values.map((value) => (value ? { value: value[0], itemStyle: value[1] ? { color: t.panel, borderColor: t.data[i % 4], borderWidth: 1.5 } : { color: t.data[i % 4], opacity: 0.9 } } : '-')),
             })),
           };
         },
@@ -397,6 +429,11 @@
         // On a phone, a name has up to three lines.
         low: 60 + 48 * of.rows.length,
         rows: [['figure', 'ratio', 'low', 'high', 'verdict'], ...of.rows.map((row) => [row.name, row.ratio, row.interval && row.interval[0], row.interval && row.interval[1], row.words])],
+        key: (t) => [
+          ...(of.rows.some((row) => row.interval) ? [{ name: 'ratio with its 95 % interval', colour: t.data[0], dot: FILLED[0], always: true }] : []),
+          ...(of.rows.some((row) => row.interval && !row.is_clear) ? [{ name: 'not distinguishable from 1', colour: t.data[3], dot: FILLED[0], always: true }] : []),
+          ...(of.rows.some((row) => !row.interval) ? [{ name: 'ratio without an interval', colour: t.data[3], dot: HOLLOW[0], always: true }] : []),
+        ],
         option(width, height, t) {
           const nameRoom = Math.min(widest(of.rows.map((row) => row.name)), width * 0.3);
           const names = of.rows.map((row) => broken(row.name, nameRoom));
@@ -446,13 +483,17 @@
         many,
         height: 400,
         rows: [['run began, UTC', `value, ${of.unit}`, 'regime', 'quoted', 'doubted'], ...of.dots.map((dot) => [time(dot.at), dot.value, regime(dot), dot.aside ? 'no' : 'yes', dot.remark])],
-        key: (t) => groups.map((group) => ({ name: nameOf(group) + (group.doubted ? ' (hollow)' : ''), colour: colour(group.i, t), dot: (group.doubted ? HOLLOW : FILLED)[(group.i + 1) % 4] })).concat(of.dots.some((dot) => dot.aside) ? [{ name: 'small: part of a run in another regime', colour: t.faint, dot: '·' }] : []),
+        key: (t) => groups.map((group) => ({ name: nameOf(group) + (group.doubted ? ' (hollow)' : ''), colour: colour(group.i, t), dot: (group.doubted ? HOLLOW : FILLED)[(group.i + 1) % 4], always: group.doubted })).concat(of.dots.some((dot) => dot.aside) ? [{ name: 'small: part of a run in another regime', colour: t.faint, dot: '·' }] : []),
         option(width, height, t) {
           const values = of.dots.map((dot) => dot.value).filter((value) => value !== null);
           const vertical = axisOf(values, of.unit, { room: 0.05, count: Math.floor(height / 60) });
           const left = widest(vertical.ticks.map((tick) => words(tick, of.unit))) + 12;
           const band = ({ from, to, regime: i }) => [{ xAxis: from * 1000, itemStyle: { color: colour(i, t), opacity: 0.1 } }, { xAxis: to * 1000 }];
           const bands = of.regimes.length > 1 ? of.bands.map(band) : [];
+          // Room at both ends, so that no dot is on the edge.
+          const times = of.dots.map((dot) => dot.at * 1000);
+          const [from, to] = [times.reduce((a, b) => Math.min(a, b), Infinity), times.reduce((a, b) => Math.max(a, b), -Infinity)];
+          const room = Math.max(to - from, 1000) * 0.02;
           return {
             useUTC: true,
             grid: { left, right: 24, top: 24, bottom: 52 },
@@ -460,7 +501,7 @@
               const dot = p.seriesIndex > 0 && groups[p.seriesIndex - 1].dots[p.dataIndex];
               return dot ? [time(dot.at), words(dot.value, of.unit), regime(dot), dot.remark].filter(Boolean).map((part) => broken(part, 320)).join('\n') : '';
             } },
-            xAxis: { type: 'time', ...nameBelow(`time in UTC${vertical.log ? '; values on a logarithmic axis' : ''}`), splitNumber: Math.max(2, Math.floor(width / 160)), axisLabel: { hideOverlap: true, color: t.faint, fontSize: FONT }, axisLine: { lineStyle: { color: t.line } }, splitLine: { show: true, lineStyle: { color: t.grid } }, nameTextStyle: { color: t.faint } },
+            xAxis: { type: 'time', min: from - room, max: to + room, ...nameBelow(`time in UTC${vertical.log ? '; values on a logarithmic axis' : ''}`), splitNumber: Math.max(2, Math.floor(width / 160)), axisLabel: { hideOverlap: true, color: t.faint, fontSize: FONT }, axisLine: { lineStyle: { color: t.line } }, splitLine: { show: true, lineStyle: { color: t.grid } }, nameTextStyle: { color: t.faint } },
             yAxis: axisOption(vertical, of.unit, t),
             series: [
               {
@@ -471,7 +512,7 @@
               ...groups.map(({ i, doubted, dots, ...group }) => ({
                 type: 'scatter', name: nameOf({ i, doubted, ...group }), large: many,
                 data: many ? dots.map((dot) => [dot.at * 1000, dot.value]) : dots.map((dot) => ({ value: [dot.at * 1000, dot.value], symbolSize: dot.aside ? 5 : 8 })), symbol: SYMBOLS[(i + 1) % 4], symbolSize: many ? 3 : 8,
-                itemStyle: doubted && !many ? { color: 'transparent', borderColor: colour(i, t), borderWidth: 1.5 } : { color: colour(i, t), opacity: doubted ? 0.5 : 1 },
+                itemStyle: doubted && !many ? { color: t.panel, borderColor: colour(i, t), borderWidth: 1.5 } : { color: colour(i, t), opacity: doubted ? 0.5 : 1 },
               })),
             ],
           };
@@ -485,7 +526,7 @@
       const [least, most] = [logs.reduce((a, b) => Math.min(a, b), Infinity), logs.reduce((a, b) => Math.max(a, b), -Infinity)];
       return {
         height: Math.min(560, Math.max(140, 92 + 32 * of.rows.length)),
-        rows: [[of.unit, ...of.columns], ...of.values.map((row, r) => [of.rows[r], ...row])],
+        rows: [[`${of.axes[0]}, values in ${of.unit}`, ...of.columns], ...of.values.map((row, r) => [of.rows[r], ...row])],
         option(width, height, t) {
           const left = widest(of.rows) + 40;
           const cell = Math.min(CELL, (width - left - 16) / Math.max(1, of.columns.length));
@@ -505,7 +546,7 @@
             series: [{
               type: 'heatmap', itemStyle: { borderColor: t.panel, borderWidth: 1 },
               label: { show: fits, fontSize: FONT },
-              data: cells.map(([c, r], i) => ({ value: [c, r, logs[i]], label: { formatter: () => labels[i], color: luminance(mix(t.heat0, t.heat1, share(logs[i]))) > 0.2 ? '#10151c' : '#fff' } })),
+              data: cells.map(([c, r], i) => ({ value: [c, r, logs[i]], label: { formatter: () => labels[i], color: legible(mix(t.heat0, t.heat1, share(logs[i]))) } })),
             }],
           };
         },
@@ -564,13 +605,37 @@
     },
   };
 
-  // Labels of a roofline: peaks at the right end of their lines, levels along their roofs, points beside their symbols
-  // where there is room.
-  const roofLabels = ({ roofs, flat, roofText, t, width, narrow, plotX, plotRight, top, plotBottom, horizontal, vertical, yPixel, points }) => {
+  // True if a line [x1, y1, x2, y2] meets a box [left, top, right, bottom].
+  const crosses = ([x1, y1, x2, y2], [left, top, right, bottom]) => {
+    let [from, to] = [0, 1];
+    for (const [step, low, high] of [[x2 - x1, left - x1, right - x1], [y2 - y1, top - y1, bottom - y1]]) {
+      if (step === 0) {
+        if (low > 0 || high < 0) return false;
+      } else {
+        const [enter, leave] = [low / step, high / step].sort((a, b) => a - b);
+        [from, to] = [Math.max(from, enter), Math.min(to, leave)];
+        if (from > to) return false;
+      }
+    }
+    return true;
+  };
+
+  // Maximum distance of the label of a point that no line crosses from its symbol, if a nearer one is crossed.
+  const CLOSE = 54;
+
+  // Labels of a roofline: peaks at the right end of their lines, levels along their roofs, points as near to their symbols
+  // as there is room, with a line to the symbol where it is not next to it. No line crosses a label, if there is room.
+  const roofLabels = ({ roofs, flat, roofText, t, width, narrow, plotX, plotRight, top, plotBottom, horizontal, yPixel, colour, points }) => {
     const made = [];
     const boxes = [];
+    // Lines end at the labels that they would cross.
+    const behind = { ...halo(t), backgroundColor: t.panel };
     const xPixel = (value) => plotX + place(horizontal, value) * (plotRight - plotX);
-    const free = (box) => box[0] >= plotX && box[2] <= width && box[1] >= top && box[3] <= plotBottom && boxes.every((b) => box[2] < b[0] || box[0] > b[2] || box[3] < b[1] || box[1] > b[3]);
+    const lines = roofs.map((one) => one.dots.flatMap(([a, b]) => [xPixel(a), yPixel(b)]));
+    const meets = (box, b) => box[2] >= b[0] && box[0] <= b[2] && box[3] >= b[1] && box[1] <= b[3];
+    const isInside = (box) => box[0] >= plotX && box[2] <= width && box[1] >= top && box[3] <= plotBottom;
+    const free = (box) => isInside(box) && !boxes.some((b) => meets(box, b));
+    const clear = (box, own) => !lines.some((one, i) => i !== own && crosses(one, box));
     const heights = apart(flat.map((one) => yPixel(one.dots[1][1]) - 7), 16, 0, plotBottom - 14);
     flat.forEach((one, i) => {
       const name = roofText(one);
@@ -579,8 +644,35 @@
       boxes.push([x - 2, y - 1, x + w + 2, y + 15]);
       made.push(text(t, x, y, name, { weight: 600, style: halo(t) }));
     });
-    const all = points.flatMap((one, i) => one.dots.filter(([a, b]) => a > 0 && b > 0).map(([a, b]) => [xPixel(a), yPixel(b), `${one.name} ${words(b, 'FLOP/s', 3)}`, t.data[i % 4]]));
-    all.forEach(([x, y]) => boxes.push([x - 6, y - 6, x + 6, y + 6]));
+    const all = points.flatMap((one, i) => one.dots.map(([a, b], k) => ({
+      x: xPixel(a), y: yPixel(b), colour: colour(i), isShown: a > 0 && b > 0,
+      // The axis has the unit.
+      name: narrow ? one.labels[k] : `${one.labels[k]}: ${words(b, 'FLOP/s', 3).replace('FLOP/s', '')}`,
+    }))).filter((point) => point.isShown);
+    all.forEach(({ x, y }) => boxes.push([x - 7, y - 7, x + 7, y + 7]));
+    // Finds the free place of a label that is nearest to its symbol or line, if possible one that no line crosses.
+    const near = ({ x, y, name, colour: fill }) => {
+      const w = widthOf(name);
+      const directions = Array.from({ length: 16 }, (_, i) => [1, 0, 15, 2, 8, 7, 9, 4, 12, 14, 3, 13, 5, 11, 6, 10][i] * Math.PI / 8);
+      const candidates = [10, 18, 28, 40, 54, 70, 90, 115, 145, 180].flatMap((far) => directions.map((angle) => {
+        const [dx, dy] = [Math.cos(angle), -Math.sin(angle)];
+        const [cx, cy] = [x + dx * (far + w / 2), y + dy * (far + 7)];
+        // Towards the top and the bottom, the label stays above or below its symbol.
+        const middle = Math.abs(dx) < 0.4 ? x + dx * far : cx;
+        return { far, box: [middle - w / 2 - 2, cy - 7, middle + w / 2 + 2, cy + 7] };
+      }));
+      const end = ([left, up, right, down]) => [Math.min(Math.max(x, left), right), Math.min(Math.max(y, up), down)];
+      const isLeader = ({ far, box }) => far < 18 || boxes.every((b) => (b[0] <= x && x <= b[2] && b[1] <= y && y <= b[3]) || !crosses([x, y, ...end(box)], b));
+      const usable = candidates.filter((one) => free(one.box) && isLeader(one));
+      // Near its symbol, a label may be crossed by a roof; a long line to the symbol is worse.
+      const found = usable.find((one) => one.far <= CLOSE && clear(one.box)) || usable.find((one) => one.far <= 18)
+        || usable.find((one) => clear(one.box)) || usable[0];
+      if (!found) return;
+      const { far, box } = found;
+      boxes.push(box);
+      if (far >= 18) made.push(line(x, y, ...end(box), fill, { opacity: 0.6 }));
+      made.push(text(t, box[0] + 2, box[1], name, { style: { fill, ...behind } }));
+    };
     const slanted = roofs.filter((one) => !flat.includes(one));
     slanted.forEach((one, i) => {
       const [[x1, y1], [x2, y2]] = one.dots.map(([a, b]) => [xPixel(a), yPixel(b)]);
@@ -589,28 +681,29 @@
       const w = widthOf(name);
       if (length < w + 16) return;
       const angle = Math.atan2(y1 - y2, x2 - x1);
-      const lift = 9;
-      const covered = (share) => {
-        const [cx, cy] = [x1 + (x2 - x1) * share, y1 + (y2 - y1) * share];
+      const centre = (share, lift) => [x1 + (x2 - x1) * share - Math.sin(angle) * lift, y1 + (y2 - y1) * share - Math.cos(angle) * lift];
+      const covered = (share, lift) => {
+        const [cx, cy] = centre(share, lift);
         const steps = Array.from({ length: Math.ceil(w / 12) + 1 }, (_, k) => -w / 2 + (w * k) / Math.ceil(w / 12));
-        return steps.map((at) => [cx - Math.sin(angle) * lift + Math.cos(angle) * at, cy - Math.cos(angle) * lift - Math.sin(angle) * at]).map(([bx, by]) => [bx - 8, by - 8, bx + 8, by + 8]);
+        return steps.map((at) => [cx + Math.cos(angle) * at, cy - Math.sin(angle) * at]).map(([bx, by]) => [bx - 8, by - 8, bx + 8, by + 8]);
       };
+      const inner = ([left, up, right, down]) => [left + 3, up + 3, right - 3, down - 3];
       const edge = (w / 2 + 6) / length;
       const shares = [0.72, 0.6, 0.5, 0.4, 0.8, 0.3, 0.2, 0.9].map((share) => Math.min(1 - edge, Math.max(edge, share - 0.03 * i)));
-      const share = shares.find((one) => covered(one).every(free));
-      if (share === undefined) return;
-      boxes.push(...covered(share));
-      const [cx, cy] = [x1 + (x2 - x1) * share, y1 + (y2 - y1) * share];
-      made.push(text(t, 0, 0, name, { at: { x: cx - Math.sin(angle) * lift, y: cy - Math.cos(angle) * lift, rotation: angle }, style: { textAlign: 'center', textVerticalAlign: 'middle', ...halo(t) } }));
+      const candidates = shares.flatMap((share) => [[share, 9], [share, -9]]);
+      const usable = candidates.filter(([share, lift]) => covered(share, lift).every(free));
+      const own = roofs.indexOf(one);
+      const found = usable.find(([share, lift]) => covered(share, lift).every((box) => clear(inner(box), own)));
+      if (!found) {
+        const [x, y] = centre(0.5, 0);
+        near({ x, y, name, colour: t.ink });
+        return;
+      }
+      boxes.push(...covered(...found));
+      const [x, y] = centre(...found);
+      made.push(text(t, 0, 0, name, { at: { x, y, rotation: angle }, style: { textAlign: 'center', textVerticalAlign: 'middle', ...behind } }));
     });
-    for (const [x, y, name, colour] of all) {
-      const w = widthOf(name);
-      const places = [[x + 9, y - 7], [x - w - 9, y - 7], [x - w / 2, y - 24], [x - w / 2, y + 9], [x + 9, y - 22], [x + 9, y + 8], [x - w - 9, y - 22], [x - w - 9, y + 8], [x - w / 2, y - 38], [x - w / 2, y + 24]];
-      const found = places.find(([left, up]) => free([left, up, left + w, up + 14]));
-      if (!found) continue;
-      boxes.push([found[0], found[1], found[0] + w, found[1] + 14]);
-      made.push(text(t, found[0], found[1], name, { style: { fill: colour, ...halo(t) } }));
-    }
+    all.forEach(near);
     return made;
   };
 
@@ -778,13 +871,13 @@
     }
   };
 
-  const near = (place, act) => {
-    const seen = new IntersectionObserver((entries) => {
-      if (!entries.some((entry) => entry.isIntersecting)) return;
-      seen.disconnect();
-      act(place);
-    }, { rootMargin: '100px' });
-    seen.observe(place);
+  // Surface of a heat map. It is drawn when it is opened, because surfaces take the most time.
+  const surfaceOf = (data) => {
+    const details = node('details', '', { class: 'surface' });
+    const place = node('div');
+    details.append(node('summary', 'as a surface'), place);
+    details.addEventListener('toggle', () => place.firstChild || draw(place, 'surface', data));
+    return details;
   };
 
   const restyle = () => charts.forEach((one) => {
@@ -814,8 +907,7 @@
       setTimeout(next);
       const data = JSON.parse(figure.querySelector('script').textContent);
       draw(figure, data.kind, data);
-      // Surfaces take the most time, so each is drawn when it is scrolled into view.
-      if (data.of.surface) near(figure.appendChild(node('div')), (place) => draw(place, 'surface', data));
+      if (data.of.surface) figure.append(surfaceOf(data));
     };
     next();
     dark.addEventListener('change', restyle);

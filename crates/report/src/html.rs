@@ -172,7 +172,15 @@ fn section(section: &Section, anchor: &str) -> Markup {
         });
         let notes: Vec<&Note> = notes.collect();
         match note_kind(blocks[0]) {
-            NoteKind::None => inside.extend(blocks.iter().filter_map(|one| block(one))),
+            NoteKind::None => {
+                inside.extend(blocks.iter().filter_map(|one| match one {
+                    // The pictures of a section show what the bars of its tables show.
+                    Block::Table(table) if !pictures.is_empty() => {
+                        Some(self::table(&without_bars(table)))
+                    }
+                    other => block(other),
+                }));
+            }
             NoteKind::Evidence => {
                 let labels: Vec<&str> = notes.iter().map(|note| note.label.as_str()).collect();
                 inside.push(folded(&named(&labels), "", notes.iter().map(|one| note(one))));
@@ -253,7 +261,7 @@ fn grids(HeatMaps { setup, axes, rows, columns, maps, unit }: &HeatMaps) -> Vec<
         if setup.is_empty() { title.to_owned() } else { format!("{title}, {setup}") }
     };
     let grid = |map: &nodegauge_gauge::view::HeatMap| Picture {
-        title: title(&map.title),
+        title: title(&map.title.replace('_', " ")),
         drawing: Drawing::HeatMap(Grid {
             axes: *axes,
             rows: rows.clone(),
@@ -322,6 +330,21 @@ fn note(note: &Note) -> Markup {
     element("div", &[("class", &class)], [element("b", &[], [text(&note.label)]), words])
 }
 
+/// Returns a table without its columns of bars.
+fn without_bars(table: &Table) -> Table {
+    let is_bar = |at: usize| {
+        let mut cells = table.rows.iter().filter_map(|row| row.get(at));
+        cells.any(|cell| cell.bar.is_some())
+    };
+    let kept: Vec<usize> = (0..table.columns.len()).filter(|at| !is_bar(*at)).collect();
+    let cells = |row: &Vec<TableCell>| kept.iter().filter_map(|at| row.get(*at)).cloned().collect();
+    Table {
+        columns: kept.iter().map(|at| table.columns[*at].clone()).collect(),
+        rows: table.rows.iter().map(cells).collect(),
+        ..table.clone()
+    }
+}
+
 /// Returns a table in a separate scroll region, for screens that are narrower than the table.
 fn table(table: &Table) -> Markup {
     let bars = || table.rows.iter().flatten().filter_map(|cell| cell.bar);
@@ -342,8 +365,12 @@ fn table(table: &Table) -> Markup {
         }
         rows.push(element("tr", &[], cells));
     }
-    let heads = table.columns.iter().map(|column| {
+    let heads = table.columns.iter().enumerate().map(|(at, column)| {
         let right = if column.right { "right" } else { "" };
+        let mut cells = table.rows.iter().filter_map(|row| row.get(at));
+        if column.title.is_empty() && cells.any(|cell| cell.bar.is_some()) {
+            return element("th", &[("scope", "col")], [text("relative to the highest")]);
+        }
         if column.title.is_empty() {
             // A heading cell must not be empty, so an empty heading is an ordinary cell.
             return element("td", &[], []);
@@ -425,6 +452,15 @@ mod tests {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/").to_owned() + script.name;
             assert!((script.text)() == std::fs::read_to_string(path).unwrap(), "{}", script.name);
         }
+    }
+
+    #[test]
+    fn bars_have_a_heading_or_a_picture() {
+        let mut table = Table::new(&["", ">GB/s", ""]);
+        table.row(["a".into(), "1.25".into(), TableCell::bar(Fraction(1.0))]);
+        assert!(self::table(&table).to_string().contains("relative to the highest"));
+        let shown = without_bars(&table);
+        assert_eq!((shown.columns.len(), shown.rows[0].len()), (2, 2));
     }
 
     #[test]

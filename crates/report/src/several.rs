@@ -291,7 +291,9 @@ fn curves(figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
         let series = names.iter().enumerate().map(|(run, name)| {
             let name = name.clone();
             let dots = dots(run);
-            let mut series = ChartSeries { mark: '*', name, dots, ..ChartSeries::default() };
+            let colour = Some(run);
+            let mut series =
+                ChartSeries { mark: '*', name, dots, colour, ..ChartSeries::default() };
             for shared in &of {
                 let value = result(shared.runs[run]);
                 if let (Some(size), Some(m), Some(value)) = (shared.size, shared.runs[run], value) {

@@ -114,7 +114,7 @@ impl TrendRuns {
         self.count
     }
 
-    /// Returns the page; `of` describes the selection of runs.
+    /// Returns the page; `of` is the label of the runs.
     pub fn page(&self, of: &str) -> Page {
         let hosts = self.machines.iter().map(|machine| machine.host.as_deref());
         let hosts: Vec<&str> = hosts.map(|host| host.unwrap_or("unknown host")).collect();
@@ -125,9 +125,9 @@ impl TrendRuns {
         };
         let (from, to) = self.span.clone().unwrap_or_default();
         let runs = counted(self.count, "run");
-        let heading = format!("nodegauge: trend of {of}, {runs}{on}, {from} to {to} UTC");
+        let heading = format!("nodegauge: trend of {runs} with label {of}{on}, {from} to {to} UTC");
         let mut about = Section::new("runs");
-        about.note("runs", format!("{runs} of {of}{on}, from {from} to {to} UTC"));
+        about.note("runs", format!("{runs} with label {of}{on}, from {from} to {to} UTC"));
         if self.timeless > 0 {
             about.note(
                 "left out",
@@ -180,7 +180,7 @@ impl TrendRuns {
         };
         Head {
             title: machines.join("; "),
-            facts: format!("trend of {of} \u{b7} {runs} \u{b7} {from} to {to} UTC"),
+            facts: format!("trend of {runs} with label {of} \u{b7} {from} to {to} UTC"),
             trust,
             tone,
             findings: Vec::new(),
@@ -228,10 +228,6 @@ impl TrendFigure {
             section.push(view::Block::Heading(self.name(true)));
         }
         section.push(self.table(&regimes));
-        if self.runs.iter().any(|run| run.parts.len() > 1) {
-            let text = "a run counts in each regime of its samples; the line and the sentence above have the value that the run reports";
-            section.note("runs", text);
-        }
         let gaps = gaps(&self.runs.iter().map(|run| run.at).collect::<Vec<_>>());
         let length = |(from, to): &(f64, f64)| to - from;
         let longest = gaps.iter().copied().max_by(|x, y| length(x).total_cmp(&length(y)));
@@ -254,29 +250,40 @@ impl TrendFigure {
         });
     }
 
-    /// Returns the table of the values of the figure, one row per regime.
+    /// Returns the table of the values of the figure: those that the runs report, as in the sentence, and those of each
+    /// regime, in which a run may have samples without reporting them.
     fn table(&self, regimes: &[Regime]) -> Table {
-        let mut table = Table::new(&["regime", ">runs", ">best", ">median", ">worst"]);
+        let mut table = Table::new(&["values", ">runs", ">best", ">median", ">worst"]);
+        let reported: Vec<f64> = self.runs.iter().filter_map(TrendRun::value).collect();
+        let count = reported.len();
+        self.row(&mut table, "as reported", count, reported);
+        if regimes.is_empty() {
+            return table;
+        }
+        table.heading("of the samples in a regime; a run counts in each regime of its samples");
         let kinds = regimes.iter().enumerate().map(|(i, regime)| (Some(i), named(regime)));
-        let all = [(None, if regimes.is_empty() { "all" } else { "unknown" }.to_owned())];
-        for (kind, name) in kinds.chain(all) {
+        for (kind, name) in kinds.chain([(None, "unknown".to_owned())]) {
             let of_kind = |part: &&RegimeFigures| of_part(part, regimes) == kind;
             let parts = self.runs.iter().flat_map(|run| run.parts.iter().filter(of_kind));
+            let values: Vec<f64> = parts.map(|part| part.value).collect();
             let runs = self.runs.iter().filter(|run| run.parts.iter().any(|part| of_kind(&part)));
-            let mut values: Vec<f64> = parts.map(|part| part.value).collect();
-            if values.is_empty() {
-                continue;
-            }
-            values.sort_by(f64::total_cmp);
-            if self.unit.better() == Better::Higher {
-                values.reverse();
-            }
-            let cell = |value: f64| TableCell::figure(value, self.unit, self.unit.in_words(value));
-            let ends = [values[0], stats::median(&values), values[values.len() - 1]].map(cell);
-            let count = runs.count().to_string();
-            table.row([name.into(), count.into()].into_iter().chain(ends));
+            self.row(&mut table, &name, runs.count(), values);
         }
         table
+    }
+
+    /// Adds a row with the best, the median and the worst of values of a number of runs, unless there are none.
+    fn row(&self, table: &mut Table, name: &str, runs: usize, mut values: Vec<f64>) {
+        if values.is_empty() {
+            return;
+        }
+        values.sort_by(f64::total_cmp);
+        if self.unit.better() == Better::Higher {
+            values.reverse();
+        }
+        let cell = |value: f64| TableCell::figure(value, self.unit, self.unit.in_words(value));
+        let ends = [values[0], stats::median(&values), values[values.len() - 1]].map(cell);
+        table.row([name.into(), runs.to_string().into()].into_iter().chain(ends));
     }
 
     /// Adds the reasons why runs are in doubt, with the number of affected runs per reason.
@@ -336,7 +343,7 @@ impl TrendFigure {
         let words = |value: f64| self.unit.in_words(value);
         let regimes = match self.regimes().len() {
             0 => String::new(),
-            n => format!("; {n} regimes"),
+            n => format!("; samples in {n} regimes"),
         };
         let suspect = self.runs.iter().filter(|run| run.status == Status::Suspect).count();
         let suspect = if suspect > 0 { format!(" ({suspect} suspect)") } else { String::new() };

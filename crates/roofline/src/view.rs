@@ -72,7 +72,8 @@ impl Placed<'_> {
         );
         let flops_per_byte = *flops_per_byte;
         let doubt = self.m.validity.reasons.first().cloned();
-        Some(Dot { letter: *letter, name: name.clone(), flops_per_byte, rate, note, doubt })
+        let label = format!("{name}, {}", self.level);
+        Some(Dot { letter: *letter, name: name.clone(), label, flops_per_byte, rate, note, doubt })
     }
 }
 
@@ -112,7 +113,7 @@ fn giga(m: Option<&Measurement>) -> TableCell {
 /// Returns the table of bandwidths with their ridge points, for all threads and for a single thread.
 fn bandwidths(of: &[&Measurement], rooflines: [&Roofline; 2]) -> Table {
     let mut table =
-        Table::new(&["bandwidth", ">GB/s", ">ridge", ">1 thread", ">ridge", ">set", "loop"]);
+        Table::new(&["bandwidth", ">GB/s", ">ridge", ">1 thread", ">its ridge", ">set", "loop"]);
     let ridge = |roofline: &Roofline, name: &str| -> TableCell {
         let ceiling = roofline.ceilings.iter().find(|ceiling| ceiling.name == name);
         let ridge = ceiling.and_then(|ceiling| roofline.ridge(ceiling));
@@ -197,7 +198,8 @@ fn points_table(roofline: &Roofline, points: &[Placed<'_>]) -> Table {
 /// Adds the placement of the threads, the number of samples, and the sources of the points.
 fn evidence(own: &[&Measurement], section: &mut Section) {
     section.push(Block::Text(
-        "ridge: FLOP/B above which the highest peak is the limit; of roof: min(peak, FLOP/B x bandwidth)"
+        "ridge: FLOP/B above which the highest peak is the limit; set: working set per thread; the roof of a level is \
+         its fastest loop; of roof: min(peak, FLOP/B x bandwidth)"
             .to_owned(),
     ));
     let ceilings = || own.iter().filter(|m| [BANDWIDTH, PEAK].contains(&m.test.as_str()));

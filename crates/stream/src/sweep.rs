@@ -39,7 +39,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use trend::Trends;
-pub(crate) use trend::{SATURATED, is_dip};
+pub(crate) use trend::{is_dip, near_best};
 
 /// Share of the budget after which no choice of loops starts.
 const CHOOSE_UNTIL: f64 = 0.5;

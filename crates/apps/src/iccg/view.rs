@@ -11,8 +11,8 @@ use nodegauge_analysis::ratio::closing::of_several;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::quoted;
 use nodegauge_gauge::view::{
-    BarSeries, Bars, Chart, ChartSeries, Column, Drawing, Picture, Scale, Section, Step, Steps,
-    Table, TableCell, summary,
+    BarSeries, Bars, Block, Chart, ChartSeries, Column, Drawing, Picture, Scale, Section, Step,
+    Steps, Table, TableCell, summary,
 };
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Quoted, Record};
@@ -31,7 +31,11 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let groups: Vec<&[IccgFigure<'_>]> = all.chunk_by(|_, (m, _)| m.name != first.0.name).collect();
     let mut section = Section::new(TEST);
     match groups.as_slice() {
-        [alone] => section.push(parts_table(alone)).picture(parts_picture(alone)),
+        [alone] => {
+            section.push(parts_table(alone)).picture(parts_picture(alone));
+            section.blocks.extend(prediction(alone).map(Block::Text));
+            &mut section
+        }
         several => section
             .push(workers_table(several))
             .picture(parts_by_workers(several))
@@ -131,16 +135,23 @@ fn fastest(groups: &[&[IccgFigure<'_>]]) -> Option<String> {
 /// Returns the time of each part of an iteration, by workers.
 fn parts_by_workers(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
     let time = |group: &[IccgFigure<'_>], part: &str| {
-        let (m, config) = named(group, part)?;
-        let seconds = config.moved_bytes? as f64 / m.value?;
-        Some((seconds, m.validity.reasons.first().cloned()))
+        let figure = named(group, part)?;
+        Some((part_time(figure)?, figure.0.validity.reasons.first().cloned()))
     };
     let series = PARTS.iter().map(|part| BarSeries {
         name: (*part).to_owned(),
         values: groups.iter().map(|group| time(group, part)).collect(),
     });
-    let series: Vec<BarSeries> =
+    let mut series: Vec<BarSeries> =
         series.filter(|one| one.values.iter().any(Option::is_some)).collect();
+    let rest_of = |group: &&[IccgFigure<'_>]| {
+        let doubt = named(group, "rate").and_then(|(m, _)| m.validity.reasons.first().cloned());
+        Some((rest(group).filter(|seconds| *seconds > 0.0)?, doubt))
+    };
+    let values: Vec<Option<(f64, Option<String>)>> = groups.iter().map(rest_of).collect();
+    if !series.is_empty() && values.iter().any(Option::is_some) {
+        series.push(BarSeries { name: REST.to_owned(), values });
+    }
     let names = groups.iter().map(|group| label(&group[0].1)).collect();
     let title = "time of an iteration by part and workers".to_owned();
     let any = !series.is_empty();
@@ -267,29 +278,73 @@ fn workers_table(groups: &[&[IccgFigure<'_>]]) -> Table {
 fn times_table(groups: &[&[IccgFigure<'_>]]) -> Table {
     let mut titles = vec!["time of".to_owned()];
     titles.extend(PARTS.map(|part| format!(">{part}")));
-    titles.extend([">GB/s read".to_owned(), ">Triad".to_owned()]);
+    titles.extend([format!(">{REST}"), ">GB/s read".to_owned(), ">Triad".to_owned()]);
     let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
-    table.optional = vec!["axpy", "dots"];
+    table.optional = vec![REST, "axpy", "dots"];
     for group in groups {
         let time = |part: &str| {
-            let (m, config) = named(group, part)?;
-            let seconds = config.moved_bytes? as f64 / m.value?;
+            let seconds = part_time(named(group, part)?)?;
             Some(TableCell::figure(seconds, Unit::Seconds, Seconds(seconds).to_string()))
         };
         let mut row = vec![label(&group[0].1).into()];
         row.extend(PARTS.map(|part| time(part).unwrap_or_default()));
+        row.push(rest(group).map_or_else(TableCell::default, |seconds| {
+            TableCell::figure(seconds, Unit::Seconds, Seconds(seconds).to_string())
+        }));
         row.extend(["read", "triad"].map(|name| rate(named(group, name))));
         table.row(row);
     }
     table
 }
 
-/// Returns the time of each part of an iteration, one after another; `None` without such figures.
+/// Name of the row for the time of an iteration without its parts.
+const REST: &str = "rest";
+
+/// Returns the figures of the parts of an iteration.
+fn parts<'a, 'm>(group: &'a [IccgFigure<'m>]) -> impl Iterator<Item = &'a IccgFigure<'m>> {
+    group.iter().filter(|(_, config)| config.share.is_some())
+}
+
+/// Returns the time of a part of an iteration, seconds.
+fn part_time((m, config): &IccgFigure<'_>) -> Option<f64> {
+    Some(config.moved_bytes? as f64 / m.value?)
+}
+
+/// Returns the time of an iteration, seconds.
+fn iteration_time(group: &[IccgFigure<'_>]) -> Option<f64> {
+    let (m, config) = named(group, "rate")?;
+    Some(config.flops? as f64 / m.value?)
+}
+
+/// Returns the time of an iteration without its parts, seconds. It is negative if the medians of the parts add to more
+/// than the median of the iteration.
+fn rest(group: &[IccgFigure<'_>]) -> Option<f64> {
+    let times: Option<Vec<f64>> = parts(group).map(part_time).collect();
+    let times = times.filter(|times| !times.is_empty())?;
+    Some(iteration_time(group)? - times.iter().sum::<f64>())
+}
+
+/// Describes the prediction of the parts' rates, with the bandwidths on which it is based.
+fn prediction(group: &[IccgFigure<'_>]) -> Option<String> {
+    let rate = |name: &str| named(group, name).filter(|(m, _)| m.value.is_some());
+    let (read, _) = rate("read")?;
+    let (triad, _) = rate("triad")?;
+    Some(format!(
+        "predicted: bytes of the part at the bandwidth of reading ({}), of axpy at that of Triad ({}), by the same workers; \
+         {REST}: the iteration without its parts",
+        read.in_words(),
+        triad.in_words()
+    ))
+}
+
+/// Returns the time of each part of an iteration, one after another, the rest, and the whole; `None` without such
+/// figures.
 fn parts_picture(group: &[IccgFigure<'_>]) -> Option<Picture> {
     let mut at = 0.0;
     let mut steps = Vec::new();
-    for (m, config) in group.iter().filter(|(_, config)| config.share.is_some()) {
-        let seconds = config.moved_bytes.unwrap_or(0) as f64 / m.value?;
+    for part in parts(group) {
+        let (m, config) = part;
+        let seconds = part_time(part)?;
         let share = config.share.unwrap_or_default().in_whole_percent();
         let reached = m.limit.as_ref().map(|limit| limit.fraction.in_whole_percent());
         let reached = reached.map(|of| format!(", {of} of the predicted rate")).unwrap_or_default();
@@ -304,6 +359,23 @@ fn parts_picture(group: &[IccgFigure<'_>]) -> Option<Picture> {
         });
         at += seconds;
     }
+    if let Some((rest, whole)) = rest(group).zip(iteration_time(group)) {
+        let of_whole = Fraction(rest / whole).in_whole_percent();
+        let rate = named(group, "rate");
+        let step = |name: &str, from: f64, seconds: f64, label: String| Step {
+            name: name.to_owned(),
+            from,
+            to: Some(from + seconds),
+            words: Seconds(seconds).to_string(),
+            label,
+            doubt: rate.and_then(|(m, _)| m.validity.reasons.first().cloned()),
+            ..Step::default()
+        };
+        if rest > 0.0 {
+            steps.push(step(REST, at, rest, format!("{}: {of_whole}", Seconds(rest))));
+        }
+        steps.push(step("iteration", 0.0, whole, Seconds(whole).to_string()));
+    }
     let title = "time of an iteration by part".to_owned();
     let drawing = Drawing::Steps(Steps { unit: Unit::Seconds, steps });
     (at > 0.0).then_some(Picture { title, drawing })
@@ -315,10 +387,10 @@ fn parts_table(group: &[IccgFigure<'_>]) -> Table {
         Table::new(&["part", ">time", ">share", ">bytes", ">GB/s", ">GFLOP/s", ">of predicted"]);
     table.columns.push(Column::default());
     let giga = |value: f64, unit| TableCell::figure(value, unit, significant(value / 1e9));
-    for figure in group.iter().filter(|(_, config)| config.share.is_some()) {
+    for figure in parts(group) {
         let (m, config) = figure;
         let bytes = config.moved_bytes.unwrap_or(0);
-        let seconds = m.value.map(|rate| bytes as f64 / rate);
+        let seconds = part_time(figure);
         let flops = config.flops.filter(|flops| *flops > 0).zip(seconds);
         table.row([
             TableCell::text(m.name.clone()),
@@ -336,9 +408,15 @@ fn parts_table(group: &[IccgFigure<'_>]) -> Table {
             TableCell::bar(config.share.unwrap_or_default()),
         ]);
     }
+    if let Some((seconds, whole)) = rest(group).zip(iteration_time(group)) {
+        let empty = TableCell::default;
+        let time = TableCell::text(Seconds(seconds).to_string());
+        let share = percent(Some(Fraction(seconds / whole)));
+        table.row([REST.into(), time, share, empty(), empty(), empty(), empty(), empty()]);
+    }
     if let Some(rate) = named(group, "rate") {
         let (m, config) = rate;
-        let seconds = m.value.map(|flop_rate| config.flops.unwrap_or(0) as f64 / flop_rate);
+        let seconds = iteration_time(group);
         let bytes = config.moved_bytes.unwrap_or(0);
         let moved = seconds.map(|seconds| bytes as f64 / seconds);
         table.row([
@@ -354,14 +432,6 @@ fn parts_table(group: &[IccgFigure<'_>]) -> Table {
             percent(limit_reached(rate)),
             TableCell::default(),
         ]);
-    }
-    for name in ["read", "triad"] {
-        if let Some((m, _)) = named(group, name) {
-            let empty = TableCell::default;
-            let value = m.value.map_or_else(empty, |value| giga(value, Unit::BytesPerSecond));
-            let title = if name == "read" { "read alone" } else { "Triad alone" };
-            table.row([title.into(), empty(), empty(), empty(), value, empty(), empty(), empty()]);
-        }
     }
     table
 }
@@ -425,4 +495,30 @@ fn closing((m, config): &IccgFigure<'_>) -> Option<String> {
         limit.fraction.in_whole_percent(),
         Seconds(config.predicted_s?)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_and_rest_add_to_the_iteration() {
+        let text = include_str!("../../../../tests/golden/apps-iccg/record.json");
+        let record: Record = serde_json::from_str(text).unwrap();
+        let sections = sections(&record, Detail::Full);
+        let mut steps = sections[0].blocks.iter().filter_map(|block| match block {
+            Block::Picture(Picture { drawing: Drawing::Steps(steps), .. }) => Some(&steps.steps),
+            _ => None,
+        });
+        let steps = steps.next().unwrap();
+        let (whole, parts) = steps.split_last().unwrap();
+        assert_eq!((whole.name.as_str(), parts.last().unwrap().name.as_str()), ("iteration", REST));
+        let ends: Vec<f64> = parts.iter().map(|part| part.to.unwrap()).collect();
+        assert!(parts.iter().skip(1).zip(&ends).all(|(part, end)| part.from == *end));
+        let missing = whole.to.unwrap() - ends[ends.len() - 1];
+        assert!(missing.abs() < 1e-12 * whole.to.unwrap(), "{missing}");
+        let Some(Block::Table(table)) = sections[0].blocks.first() else { panic!("no table") };
+        // Every row has a time.
+        assert!(table.rows.iter().all(|row| !row[1].is_nothing()));
+    }
 }

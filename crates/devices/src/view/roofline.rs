@@ -85,7 +85,9 @@ impl Roof<'_> {
             let flops_per_byte = f64::from(kernel.spec().flops) / kernel.counted(element) as f64;
             let name = kernel.name().to_owned();
             let rate = rate * flops_per_byte;
-            Dot { letter, name, flops_per_byte, rate, note: String::new(), doubt: None }
+            // All points are of the memory of the device.
+            let label = name.clone();
+            Dot { letter, name, label, flops_per_byte, rate, note: String::new(), doubt: None }
         };
         ('a'..='l').zip(computing).map(dot).collect()
     }

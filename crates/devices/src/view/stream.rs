@@ -53,11 +53,7 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
     };
     let bars = measurements.iter().map(|m| Step::bar(name_of(m), m.value, "").judged(m));
     let rates = Picture::bars("best rate of each kernel", Unit::BytesPerSecond, bars);
-    section
-        .push(table)
-        .push(rates)
-        .picture(Picture::samples("every sample over time", &measurements, name_of))
-        .gap();
+    section.push(table).push(rates).picture(Picture::samples(&measurements, name_of)).gap();
     let Some((first, config)) = all.first() else { return section };
     let mul = all.iter().find_map(|(m, _)| Some((m, babelstream_name(m.name.parse().ok()?)?)));
     let mul = mul.map(|(m, name)| format!("; {} is BabelStream's {name}", m.name));

@@ -1,13 +1,14 @@
 //! The sentence that a page of files begins with.
 
-use super::{Row, rows};
+use super::{Row, rows, size};
 use crate::task::CacheMode;
-use nodegauge_gauge::view::sentence::{capital, joined, quoted};
+use nodegauge_gauge::view::sentence::{capital, joined, quotable, quoted};
 use nodegauge_gauge::view::{distinct, grouped};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Record};
 
-/// Returns the sentence with the highest rate of writing and of reading of each kind of access.
+/// Returns the sentence with the highest rate of writing and of reading of each kind of access, and the cell in which it
+/// was measured. Valid figures come before suspect ones.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let all = rows(record);
     let mut shown: Vec<&Row<'_>> =
@@ -25,13 +26,9 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let modes = grouped(shown, |row| row.config.cache);
     let mut parts = Vec::new();
     for (mode, group) in modes {
-        let rates: Vec<String> = ["written", "read"]
-            .into_iter()
-            .filter_map(|done| Some(format!("{done} at up to {}", best(&group, done)?)))
-            .collect();
-        let other = group.iter().filter(|_| rates.is_empty());
-        let other = other.max_by(|a, b| a.m.by_value(b.m));
-        if let Some((row, rate)) = other.and_then(|row| Some((row, quoted(row.m)?))) {
+        let rates = rates(&group);
+        let other = highest(group.iter().copied().filter(|_| rates.is_empty()));
+        if let Some((row, rate)) = other.and_then(|row| Some((row, rate_in_words(row)?))) {
             let name = row.m.name.replace('_', " ");
             parts.push(format!("accessed ({name}) at up to {rate}{}", through(mode)));
         }
@@ -44,15 +41,42 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         .then(|| capital(&format!("files are {}{}", parts.join("; "), by.unwrap_or_default())))
 }
 
-/// Returns the highest rate of writing or reading, whose maps come first on the page.
-fn best(rows: &[&Row<'_>], done: &str) -> Option<String> {
+/// Returns the highest rates of writing and of reading, each with its cell; a cell that both have is named once.
+fn rates(rows: &[&Row<'_>]) -> Vec<String> {
+    let found = ["written", "read"].map(|done| (done, best(rows, done)));
+    let sizes = |row: Option<&Row<'_>>| row.and_then(Row::sizes);
+    let is_same = sizes(found[0].1).is_some() && sizes(found[0].1) == sizes(found[1].1);
+    let words = |(done, row): (&str, Option<&Row<'_>>)| {
+        let is_first = done == "written";
+        let rate = if is_same && is_first { quoted(row?.m) } else { rate_in_words(row?) };
+        Some(format!("{done} at up to {}", rate?))
+    };
+    found.into_iter().filter_map(words).collect()
+}
+
+/// Returns the row with the highest rate of writing or reading, whose maps come first on the page.
+fn best<'r, 'a>(rows: &[&'r Row<'a>], done: &str) -> Option<&'r Row<'a>> {
     let word = if done == "read" { "read" } else { "write" };
-    let usable = || rows.iter().filter(|row| quoted(row.m).is_some());
-    let plain = usable().filter(|row| row.m.name == word);
+    let rows = || rows.iter().copied();
+    let plain = highest(rows().filter(|row| row.m.name == word));
     // Runs of other operations only are represented by these.
-    let other = usable().filter(|row| row.m.name.ends_with(word));
-    let highest = plain.max_by(|a, b| a.m.by_value(b.m));
-    quoted(highest.or_else(|| other.max_by(|a, b| a.m.by_value(b.m)))?.m)
+    plain.or_else(|| highest(rows().filter(|row| row.m.name.ends_with(word))))
+}
+
+/// Returns the row with the highest rate that may be quoted.
+fn highest<'r, 'a>(rows: impl Iterator<Item = &'r Row<'a>>) -> Option<&'r Row<'a>> {
+    quotable(rows, |row| row.m).into_iter().max_by(|a, b| a.m.by_value(b.m))
+}
+
+/// Returns the rate of a row with the sizes of its cell: `6.231 GB/s (file of 1 MiB, blocks of 64 KiB)`.
+fn rate_in_words(row: &Row<'_>) -> Option<String> {
+    let rate = quoted(row.m)?;
+    Some(match row.sizes() {
+        Some((file, block)) => {
+            format!("{rate} (file of {}, blocks of {})", size(file), size(block))
+        }
+        None => rate,
+    })
 }
 
 fn through(mode: Option<CacheMode>) -> &'static str {

@@ -29,6 +29,8 @@ pub struct Dot {
     pub letter: char,
     /// Name of the series.
     pub name: String,
+    /// Label of the point: name and memory level.
+    pub label: String,
     /// Operations per byte of the memory level, FLOP/B.
     pub flops_per_byte: f64,
     /// Rate of the point, FLOP/s.
@@ -63,6 +65,7 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
             Some(one) => {
                 one.dots.push(dot);
                 one.notes.push(point.note.clone());
+                one.labels.push(point.label.clone());
                 one.doubts.extend(doubted(dot, point));
             }
             None => series.push(ChartSeries {
@@ -70,8 +73,10 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
                 name: point.name.clone(),
                 dots: vec![dot],
                 notes: vec![point.note.clone()],
+                labels: vec![point.label.clone()],
                 doubts: doubted(dot, point).into_iter().collect(),
                 joined: DotConnection::Apart,
+                colour: None,
             }),
         }
     }
@@ -102,6 +107,6 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
     let x = Scale::Intensity;
     let y = Scale::Rate(Unit::FlopsPerSecond);
     let title = "roofline: attainable rate over operations per byte".to_owned();
-    let names = ["operations per byte", ""];
+    let names = ["operations per byte of the memory level", ""];
     Some(Chart { title, names, x, y, ticks, series, ..Chart::default() })
 }

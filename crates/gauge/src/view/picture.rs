@@ -251,11 +251,7 @@ impl Picture {
 
     /// Creates a plot of all samples of the figures over time, including disturbed samples. The figures have the same
     /// unit; `name` returns different names for them. Returns `None` if no figure has two samples.
-    pub fn samples(
-        title: &str,
-        of: &[&Measurement],
-        name: impl Fn(&Measurement) -> String,
-    ) -> Option<Self> {
+    pub fn samples(of: &[&Measurement], name: impl Fn(&Measurement) -> String) -> Option<Self> {
         let all = |m: &Measurement| m.samples.len() + m.disturbed.len();
         let of: Vec<&&Measurement> = of.iter().filter(|m| all(m) > 0).collect();
         let first = of.first().filter(|_| of.iter().any(|m| all(m) > 1))?;
@@ -290,6 +286,7 @@ impl Picture {
         };
         let series = of.iter().map(one).collect();
         let drawing = Drawing::Samples(Samples { unit: first.unit, timed, series });
+        let title = if timed { "samples over time" } else { "samples in order" };
         Some(Self { title: title.to_owned(), drawing })
     }
 }

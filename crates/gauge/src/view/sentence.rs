@@ -25,6 +25,17 @@ pub fn doubted(text: &str, is_suspect: bool) -> String {
     if is_suspect { format!("{text} ({})", Status::Suspect.name()) } else { text.to_owned() }
 }
 
+/// Returns the figures that a sentence may quote: the valid ones, or the suspect ones if none is valid.
+pub fn quotable<'a, T>(
+    figures: impl IntoIterator<Item = T>,
+    of: impl Fn(&T) -> &'a Measurement,
+) -> Vec<T> {
+    let usable = figures.into_iter().filter(|figure| quoted(of(figure)).is_some());
+    let (valid, suspect): (Vec<T>, Vec<T>) =
+        usable.partition(|figure| of(figure).validity.status == Status::Valid);
+    if valid.is_empty() { suspect } else { valid }
+}
+
 /// Returns the range of the values of figures of one unit: `40.1 ns to 52.0 ns`, marked if one of them is suspect.
 /// Invalid figures are left out. Returns `None` if no value is above zero.
 pub fn range_of<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Option<String> {
@@ -99,6 +110,22 @@ mod tests {
         assert_eq!(quoted(&m).unwrap(), "41.20 GB/s (suspect)");
         m.validity.invalid("wrong result");
         assert_eq!(quoted(&m), None);
+    }
+
+    #[test]
+    fn suspect_figures_are_quoted_only_without_valid_ones() {
+        let figure = |value| {
+            let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
+            m.value(Quoted::Best, value)
+        };
+        let [valid, mut suspect] = [1e9, 9e9].map(figure);
+        suspect.validity.suspect("disturbed");
+        let values = |of: &[&Measurement]| {
+            let chosen = quotable(of.iter().copied(), |m| m);
+            chosen.iter().map(|m| m.value.unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(values(&[&valid, &suspect]), [1e9]);
+        assert_eq!(values(&[&suspect]), [9e9]);
     }
 
     #[test]

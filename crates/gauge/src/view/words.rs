@@ -67,9 +67,11 @@ pub fn native_loop(
     side_by_side: Option<u64>,
 ) -> String {
     let stores = match stores {
-        Some("nontemporal") => "nt",
-        stores => stores.unwrap_or("-"),
+        Some("nontemporal") => "nt ",
+        Some("regular") => "regular ",
+        // A loop without stores.
+        _ => "",
     };
     let pages = side_by_side.map_or_else(String::new, |pages| format!(" p{pages}"));
-    format!("{stores} {} u{}{pages}", isa.unwrap_or("?"), unroll.unwrap_or(0))
+    format!("{stores}{} u{}{pages}", isa.unwrap_or("?"), unroll.unwrap_or(0))
 }

@@ -7,6 +7,7 @@ use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, Column, Guide, Picture, Scale, Section, Table, TableCell, distinct,
     grouped,
 };
+use nodegauge_measure::record::Category;
 use nodegauge_measure::{Bytes, Fraction, Unit};
 
 /// Columns that a narrow terminal omits, in this order: the extremes, then the patterns beside the first, and the ratio
@@ -27,6 +28,8 @@ const OPTIONAL: [&str; 14] = [
     "floor",
     "of floor",
 ];
+/// Title of the column of message sizes.
+const SIZE: &str = "size";
 /// Maximum width of a bar in columns.
 const BAR: usize = 20;
 
@@ -46,12 +49,20 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         if several {
             section.push(Block::Heading(format!("{library}, {}", distance(between))));
         }
-        let tables = [latencies(&own), rates(&own), collectives(&own)];
-        for (table_number, table) in tables.into_iter().flatten().enumerate() {
+        let ranks = own.iter().find(|figure| figure.is_collective());
+        let ranks = ranks.and_then(|figure| figure.config.processes);
+        let ranks = ranks.map(|ranks| format!(" of {ranks} ranks")).unwrap_or_default();
+        let tables = [
+            (latencies(&own), "times in us".to_owned()),
+            (rates(&own), "rates in GB/s".to_owned()),
+            (collectives(&own), format!("times{ranks} in us")),
+        ];
+        let there = tables.into_iter().filter_map(|(table, units)| Some((table?, units)));
+        for (table_number, (table, units)) in there.enumerate() {
             if table_number > 0 {
                 section.gap();
             }
-            section.push(table);
+            section.push(table).push(Block::Text(units));
         }
         let first = own.iter().find(|figure| figure.pattern == Some(Pattern::Latency));
         section.note_if("curve", first.and_then(|figure| evidence::curve(figure)));
@@ -78,6 +89,15 @@ pub(super) fn pictures(
     all: &[&ShownFigure<'_>],
     name: impl Fn(&ShownFigure<'_>, usize) -> String,
 ) {
+    // A library and distance have one colour on all charts, and so has another program on the same library. If there is
+    // only one of them, each pattern has one.
+    let owner = |f: &ShownFigure<'_>| (f.m.category == Category::Reference, f.line());
+    let owners = distinct(all.iter().map(|f| owner(f)));
+    let all_patterns = distinct(all.iter().map(|f| f.m.name.as_str()));
+    let colour = |f: &ShownFigure<'_>| match owners.len() {
+        1 => all_patterns.iter().position(|known| *known == f.m.name),
+        _ => owners.iter().position(|known| *known == owner(f)),
+    };
     let kinds = grouped(all.iter().copied(), |f| (f.is_collective(), f.m.unit));
     for ((collective, unit), own) in kinds {
         let dot = |f: &ShownFigure<'_>| {
@@ -91,6 +111,7 @@ pub(super) fn pictures(
             dots.sort_by(|a, b| a.0.total_cmp(&b.0));
             let mut line = ChartSeries { mark: '*', dots, ..ChartSeries::default() };
             line.name = line_name;
+            line.colour = line_figures.first().and_then(|f| colour(f));
             for figure in &line_figures {
                 if let Some(at) = dot(figure) {
                     line.doubt(at, figure.m);
@@ -212,7 +233,7 @@ fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
     let mut titles = vec![format!("{whose}min"), "median".into(), "p99".into(), "max".into()];
     titles.extend(floor.titles());
     let more = |size: u64| [spread(size), floor.cells(size)].concat();
-    let table = over_sizes(own, "us", &there, Unit::Seconds, &titles, &more)?;
+    let table = over_sizes(own, SIZE, &there, Unit::Seconds, &titles, &more)?;
     Some(Table { optional: OPTIONAL.to_vec(), ..table })
 }
 
@@ -266,18 +287,13 @@ fn rates(own: &[&ShownFigure<'_>]) -> Option<Table> {
     let counted = counting.map(|_| messages.name.to_owned());
     let mut titles: Vec<String> = counted.into_iter().chain(floor.titles()).collect();
     titles.push(String::new());
-    let table = over_sizes(own, "GB/s", &there, Unit::BytesPerSecond, &titles, &more)?;
+    let table = over_sizes(own, SIZE, &there, Unit::BytesPerSecond, &titles, &more)?;
     Some(Table { longest_bar: Some(BAR), optional: OPTIONAL.to_vec(), ..table })
 }
 
 fn collectives(own: &[&ShownFigure<'_>]) -> Option<Table> {
     let there = names(own, Pattern::is_collective);
-    let first = own.iter().find(|figure| figure.is_collective())?;
-    let title = match first.config.processes {
-        Some(ranks) => format!("us, {ranks} ranks"),
-        None => "us".to_owned(),
-    };
-    over_sizes(own, &title, &there, Unit::Seconds, &[], &|_| Vec::new())
+    over_sizes(own, SIZE, &there, Unit::Seconds, &[], &|_| Vec::new())
 }
 
 #[cfg(test)]
@@ -286,7 +302,38 @@ mod tests {
     use crate::GAUGE;
     use crate::config::MessageConfig;
     use nodegauge_gauge::view::Drawing;
-    use nodegauge_measure::record::{Category, Measurement, Quoted};
+    use nodegauge_measure::record::{Measurement, Quoted};
+
+    #[test]
+    fn a_library_has_one_colour_on_all_charts() {
+        let figure = |category, pattern: &str, unit| {
+            Measurement::new(GAUGE, "mpi", pattern, unit)
+                .category(category)
+                .value(Quoted::Median, 1.0)
+        };
+        // Only the latency of the transport and only the bandwidth of the MPI come first in their charts.
+        let own = figure(Category::Transport, "latency", Unit::Seconds);
+        let own_rate = figure(Category::Transport, "bw", Unit::BytesPerSecond);
+        let by_mpi = figure(Category::Variant, "bw", Unit::BytesPerSecond);
+        let shown: Vec<ShownFigure<'_>> = [&own, &by_mpi, &own_rate]
+            .into_iter()
+            .flat_map(|m| [(m, 8), (m, 16)])
+            .map(|(m, bytes)| ShownFigure {
+                m,
+                config: MessageConfig { message_bytes: Some(bytes), ..Default::default() },
+                pattern: m.name.parse().ok(),
+            })
+            .collect();
+        let mut section = Section::new("mpi");
+        add(&mut section, &shown.iter().collect::<Vec<_>>());
+        let charts = section.blocks.iter().filter_map(|block| match block {
+            Block::Picture(Picture { drawing: Drawing::Chart(chart), .. }) => Some(chart),
+            _ => None,
+        });
+        let colours: Vec<Vec<Option<usize>>> =
+            charts.map(|chart| chart.series.iter().map(|one| one.colour).collect()).collect();
+        assert_eq!(colours, [vec![Some(0)], vec![Some(1), Some(0)]]);
+    }
 
     #[test]
     fn an_mpi_and_the_transport_without_mpi_are_different_curves() {

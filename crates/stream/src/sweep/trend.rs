@@ -24,7 +24,7 @@ const DIP: f64 = 0.93;
 const AGAIN: usize = 9;
 /// Minimum ratio of a rate to the best rate at saturation. The saturation point is the first cell that reaches this
 /// ratio.
-pub(crate) const SATURATED: f64 = 0.98;
+const SATURATED: f64 = 0.98;
 
 /// Samples and settings of the cells of a sweep.
 pub(super) struct Trends<'a> {
@@ -123,8 +123,7 @@ impl Trends<'_> {
         let of_row = |row: Row| {
             let rate = |i: &usize| typical(&candidates[*i], &schedule.samples[*i]);
             let rates: Vec<f64> = row.cells.iter().map(rate).collect();
-            let best = rates.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max);
-            let first = rates.iter().position(|one| *one >= SATURATED * best)?;
+            let first = near_best(&rates)?;
             let (_, kernel) = read_from(&candidates[row.cells[first]]);
             let count = row.count(&self.cells[row.cells[first]]);
             let name = &row.name;
@@ -153,6 +152,12 @@ fn typical(candidate: &MeasuredTarget, samples: &[Sample]) -> f64 {
     let sorted = samples::sort(samples);
     let rates = sorted.headline().map(|group| group.values(samples, i, &|time| counted / time));
     rates.map_or(f64::NAN, |rates| stats::median(&rates))
+}
+
+/// Returns the index of the first rate that is close to the best, which is the saturation point unless it is the last.
+pub(crate) fn near_best(rates: &[f64]) -> Option<usize> {
+    let best = rates.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max);
+    rates.iter().position(|one| *one >= SATURATED * best)
 }
 
 /// True if `here` is below both neighbours by more than the tolerance [`DIP`].

@@ -34,7 +34,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     };
     // Records of old versions contain no confidence intervals.
     let known = whole.quoted != Quoted::GeometricMean;
-    let mut table = Table::new(&[kernel, ">factor", ">95 %", ">GB/s", ""]);
+    let mut table = Table::new(&[kernel, ">factor", ">95 % interval", ">GB/s", ""]);
     let rate = |rate: BytesPerSec| words::rate(Some(rate.0));
     table.row(["baseline".into(), "".into(), "".into(), rate(from), bar(from)]);
     let steps = || figures.iter().filter(|(m, _)| m.name != WHOLE && m.name != MEMCPY);

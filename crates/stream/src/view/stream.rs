@@ -19,7 +19,7 @@ pub(crate) fn section(figures: &[StreamFigure<'_>], record: &Record, detail: Det
     if detail == Detail::Full {
         section.push(strips(figures, record));
     }
-    section.picture(Picture::samples("samples over time", &measurements, |m| m.name.clone()));
+    section.picture(Picture::samples(&measurements, |m| m.name.clone()));
     section.gap().note("how", words::how(config));
     section.note_if("tasks", words::tasks(config));
     section.note_if("memory", config.numa.as_ref().and_then(words::numa));

@@ -3,13 +3,15 @@
 use super::figures::{StreamFigure, variants};
 use super::{Statistic, compiled, words};
 use crate::config::{RelativeConfig, StreamConfig};
-use crate::sweep::{SATURATED, is_dip};
+use crate::sweep::{is_dip, near_best};
 use nodegauge_analysis::ratio::closing::of_several;
 use nodegauge_arena::names::TRIAD;
-use nodegauge_gauge::view::sentence::{capital, doubted};
+use nodegauge_gauge::view::sentence::{capital, doubted, quotable};
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, Column, Picture, Scale, Section, Step, Table, TableCell, distinct,
+    Block, Chart, ChartSeries, Column, Note, Picture, Scale, Section, Step, Table, TableCell,
+    distinct, grouped,
 };
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
 use nodegauge_measure::stats::Summary;
 use nodegauge_measure::{Bytes, Fraction, Unit};
@@ -37,7 +39,7 @@ pub(crate) fn section(record: &Record, show: &[Statistic]) -> Option<Section> {
         section.note(&short, legend);
     }
     for (status, doubt) in doubts(&sweep.cells, &sweep.values) {
-        section.note(status.name(), doubt);
+        section.push(Note::doubt(status, doubt));
     }
     section.push(words::variant());
     Some(section)
@@ -65,28 +67,137 @@ pub(crate) fn closing(record: &Record) -> Option<String> {
     of_several(&named_cells, &what, Quoted::Median).into_iter().next()
 }
 
-/// Returns the sentence with the highest and the lowest median of the charted kernel; `None` if the record has no sweep.
+/// Median of the charted kernel in one configuration.
+#[derive(Clone, Copy)]
+struct SweepMedian<'a> {
+    m: &'a Measurement,
+    config: &'a StreamConfig,
+    median: f64,
+}
+
+impl SweepMedian<'_> {
+    /// Returns the median with its configuration: `41.2 GB/s with threads 4`.
+    fn in_words(&self) -> String {
+        let at =
+            coordinates(self.config).into_iter().map(|at| format!("{} {}", at.0, in_words(at)));
+        let is_suspect = self.m.validity.status == Status::Suspect;
+        let value = doubted(&self.m.unit.in_words(self.median), is_suspect);
+        format!("{value} with {}", at.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// Returns the sentence with the highest and the lowest median of the charted kernel, and with the points at which a
+/// curve saturates or becomes the fastest. Suspect medians count only if no median is valid. Returns `None` if the record
+/// has no sweep.
 pub(super) fn conclusion(record: &Record) -> Option<String> {
     let all = variants(record);
     let swept = || all.iter().filter(|(_, config)| config.sweep.is_some());
     let triad = swept().find(|(m, _)| m.name == TRIAD).or_else(|| swept().next_back())?;
     let name = &triad.0.name;
-    let medians = swept().filter(|(m, _)| m.name == *name).filter_map(|(m, config)| {
-        m.value.filter(|_| m.validity.status != Status::Invalid)?;
-        Some((m, config, m.summary.as_ref()?.median))
+    let of_kernel = swept().filter(|(m, _)| m.name == *name);
+    let medians = of_kernel.filter_map(|(m, config)| {
+        m.value?;
+        Some(SweepMedian { m, config, median: m.summary.as_ref()?.median })
     });
-    let mut medians: Vec<(&Measurement, &StreamConfig, f64)> =
-        medians.map(|(m, config, median)| (*m, config, median)).collect();
-    medians.sort_by(|a, b| a.2.total_cmp(&b.2));
-    let words = |(m, config, median): &(&Measurement, &StreamConfig, f64)| {
-        let at = coordinates(config).into_iter().map(|at| format!("{} {}", at.0, in_words(at)));
-        let value = doubted(&m.unit.in_words(*median), m.validity.status == Status::Suspect);
-        format!("{value} with {}", at.collect::<Vec<_>>().join(", "))
+    let usable: Vec<SweepMedian<'_>> =
+        medians.filter(|one| one.m.validity.status != Status::Invalid).collect();
+    let mut chosen = quotable(usable.iter().copied(), |one| one.m);
+    let left_out = usable.len() - chosen.len();
+    chosen.sort_by(|a, b| a.median.total_cmp(&b.median));
+    let most = chosen.last()?;
+    let lowest = chosen.first().filter(|_| chosen.len() > 1);
+    let lowest = lowest.map(|least| format!(", the lowest {}", least.in_words()));
+    let valid = if left_out > 0 { "valid " } else { "" };
+    let mut parts = vec![format!(
+        "The highest {valid}median of {} is {}{}",
+        capital(name),
+        most.in_words(),
+        lowest.unwrap_or_default()
+    )];
+    parts.extend(turning_points(&usable));
+    if left_out > 0 {
+        let points = counted(left_out, "suspect median");
+        parts.push(format!("{points} left out"));
+    }
+    Some(parts.join("; "))
+}
+
+/// Returns the texts on the first numeric axis on which all configurations have a number: the values at which a single
+/// curve saturates, or from which another curve is the fastest.
+fn turning_points(medians: &[SweepMedian<'_>]) -> Vec<String> {
+    let Some(first) = medians.first() else { return Vec::new() };
+    let axes = 0..coordinates(first.config).len();
+    let x = |one: &SweepMedian<'_>, axis: usize| number(one.config, axis);
+    let is_numeric = |axis: &usize| {
+        let values = distinct(medians.iter().map(|one| x(one, *axis)));
+        values.len() > 1 && values.iter().all(Option::is_some)
     };
-    let most = medians.last()?;
-    let lowest = medians.first().filter(|_| medians.len() > 1);
-    let lowest = lowest.map(|least| format!(", the lowest {}", words(least))).unwrap_or_default();
-    Some(format!("The highest median of {} is {}{lowest}", capital(name), words(most)))
+    let Some(axis) = axes.into_iter().find(is_numeric) else { return Vec::new() };
+    let others = |one: &SweepMedian<'_>| {
+        let all = coordinates(one.config).into_iter().enumerate();
+        let others = all.filter(|(i, _)| *i != axis);
+        others.map(|(_, at)| format!("{} {}", at.0, in_words(at))).collect::<Vec<_>>().join(", ")
+    };
+    let mut curves: Vec<(String, Vec<SweepMedian<'_>>)> = grouped(medians.iter().copied(), others);
+    for (_, curve) in &mut curves {
+        curve.sort_by(|a, b| x(a, axis).unwrap_or(0.0).total_cmp(&x(b, axis).unwrap_or(0.0)));
+    }
+    let at = |one: &SweepMedian<'_>| {
+        let place = coordinates(one.config)[axis];
+        format!("{} {}", place.0, in_words(place))
+    };
+    if let [(_, curve)] = curves.as_slice() {
+        let rates: Vec<f64> = curve.iter().map(|one| one.median).collect();
+        let is_size = coordinates(first.config)[axis].0 == "size";
+        let saturated = saturation(&rates).filter(|_| !is_size);
+        return saturated
+            .map(|i| format!("it is saturated from {}", at(&curve[i])))
+            .into_iter()
+            .collect();
+    }
+    crossover(&curves)
+        .map(|(name, from)| format!("from {}, {name} is the fastest", at(from)))
+        .into_iter()
+        .collect()
+}
+
+/// Returns the curve that is the fastest at the end of the axis but not at its start, with the first of the points from
+/// which it is. Both leads must exceed the spread of the samples. Returns `None` if there is no such curve, or if the
+/// curves have different points.
+fn crossover<'c, 'a>(
+    curves: &'c [(String, Vec<SweepMedian<'a>>)],
+) -> Option<(&'c str, &'c SweepMedian<'a>)> {
+    let points = curves.first()?.1.len();
+    if points < 2 || curves.iter().any(|(_, curve)| curve.len() != points) {
+        return None;
+    }
+    let leader = |point: usize| {
+        let by_median = |i: &usize, j: &usize| {
+            curves[*i].1[point].median.total_cmp(&curves[*j].1[point].median)
+        };
+        (0..curves.len()).max_by(by_median)
+    };
+    // Names the curve that leads clearly at a point.
+    let is_clear = |lead: usize, point: usize| {
+        let summary = |i: usize| curves[i].1[point].m.summary.as_ref();
+        let low = summary(lead).map_or(f64::NAN, |summary| summary.p05);
+        (0..curves.len())
+            .filter(|i| *i != lead)
+            .all(|i| summary(i).is_some_and(|other| other.p95 < low))
+    };
+    let last = leader(points - 1)?;
+    let first = leader(0)?;
+    if last == first || !is_clear(last, points - 1) || !is_clear(first, 0) {
+        return None;
+    }
+    let from = (0..points).rev().take_while(|point| leader(*point) == Some(last)).last()?;
+    let (name, curve) = &curves[last];
+    Some((name, &curve[from]))
+}
+
+/// Returns the index of the first rate that is close to the best; `None` if that is the last one.
+fn saturation(rates: &[f64]) -> Option<usize> {
+    near_best(rates).filter(|reached| reached + 1 < rates.len())
 }
 
 /// Figures of a sweep to show.
@@ -150,7 +261,7 @@ impl Sweep<'_> {
         }
         let name = &self.cells[0][self.charted].0.name;
         section.push(table).picture(picture(&self.cells, self.charted, &self.values)).gap();
-        section.push(Block::Text(format!("medians in GB/s; spread and bars: {name}")));
+        section.push(Block::Text(format!("medians in GB/s; last columns: {name}")));
         if let Some(reference) = &reference {
             let reference = reference_in_words(reference);
             let text = format!("x: median of {name} divided by that of {reference}");
@@ -191,9 +302,8 @@ const AXES: [&str; 4] = ["size of an array", "threads", "ranks", "offset"];
 /// Title of the column for the memory of each process.
 const TASK: &str = "MiB per task";
 
-/// Returns the value of a cell on an axis, if the value is a number.
-fn number(cell: &[StreamFigure<'_>], axis: usize) -> Option<f64> {
-    let config = &cell[0].1;
+/// Returns the value of a configuration on an axis, if the value is a number.
+fn number(config: &StreamConfig, axis: usize) -> Option<f64> {
     match coordinates(config).get(axis)? {
         (name, _) if *name == "size" => config.array_bytes.map(|bytes| bytes as f64),
         // Policies are numbered, but their numbers have no order.
@@ -223,6 +333,7 @@ fn picture(
             .map(|(_, at)| format!("{} {}", at.0, values.whole(at)));
         words.collect::<Vec<_>>().join(", ")
     };
+    let number = |cell: &[StreamFigure<'_>], axis: usize| number(&cell[0].1, axis);
     let is_number = |axis: &usize| cells.iter().all(|cell| number(cell, *axis).is_some());
     let varies =
         |axis: &usize| cells.iter().any(|cell| number(cell, *axis) != number(first, *axis));
@@ -253,11 +364,10 @@ fn picture(
     let mut marks = Vec::new();
     for ChartSeries { dots, .. } in &mut series {
         dots.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let best = dots.iter().map(|dot| dot.1).fold(0.0, f64::max);
+        let rates: Vec<f64> = dots.iter().map(|dot| dot.1).collect();
         // Over sizes, the first sets are fast because a cache serves them.
         let is_size = places[axis].0 == "size";
-        let reached = dots.iter().position(|dot| dot.1 >= SATURATED * best && !is_size);
-        let saturated = reached.filter(|at| at + 1 < dots.len()).map(|at| dots[at]);
+        let saturated = saturation(&rates).filter(|_| !is_size).map(|at| dots[at]);
         marks.extend(saturated.map(|(x, y)| (x, y, "saturated".to_owned())));
         let dips = dots.windows(3).filter(|dots| is_dip(dots[0].1, dots[1].1, dots[2].1));
         marks.extend(dips.map(|dip| (dip[1].0, dip[1].1, "dip".to_owned())));
@@ -438,5 +548,52 @@ impl<'a> AxisValues<'a> {
             (format!("c{}", i + 1), format!("{command}{made}"))
         };
         self.commands.iter().enumerate().map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::stats::Better;
+
+    /// Returns a measurement of samples around a rate.
+    fn around(rate: f64, spread: f64) -> Measurement {
+        let samples: Vec<f64> =
+            (-5..=5).map(|i| rate * (1.0 + spread * f64::from(i) / 5.0)).collect();
+        let m = Measurement::new("memory", "stream", TRIAD, Unit::BytesPerSecond);
+        let m = m.value(Quoted::Median, rate);
+        Measurement { summary: Summary::of(&samples, Better::Higher), ..m }
+    }
+
+    /// Returns the name of the curve that is the fastest at the end, and the index of the point from which it is.
+    fn crossed(rates: [[f64; 3]; 2], spread: f64) -> Option<(String, usize)> {
+        let config = StreamConfig::default();
+        let figures = rates.map(|rates| rates.map(|rate| around(rate, spread)));
+        let mut curves: Vec<(String, Vec<SweepMedian<'_>>)> = Vec::new();
+        for (name, of_curve) in ["a", "b"].into_iter().zip(&figures) {
+            let mut curve = Vec::new();
+            for m in of_curve {
+                curve.push(SweepMedian { m, config: &config, median: m.summary.as_ref()?.median });
+            }
+            curves.push((name.to_owned(), curve));
+        }
+        let (name, from) = crossover(&curves)?;
+        let (_, curve) = curves.iter().find(|(known, _)| known == name)?;
+        let index = curve.iter().position(|one| std::ptr::eq(one, from))?;
+        Some((name.to_owned(), index))
+    }
+
+    #[test]
+    fn a_crossover_is_named_if_both_leads_exceed_the_spread() {
+        let rates = [[200.0, 120.0, 60.0], [100.0, 110.0, 90.0]];
+        assert_eq!(crossed(rates, 0.01), Some(("b".to_owned(), 2)));
+        assert_eq!(crossed(rates, 0.5), None);
+        assert_eq!(crossed([[200.0, 120.0, 90.0], [100.0, 110.0, 60.0]], 0.01), None);
+    }
+
+    #[test]
+    fn a_curve_is_saturated_where_more_gives_hardly_more() {
+        assert_eq!(saturation(&[10.0, 19.9, 20.0]), Some(1));
+        assert_eq!(saturation(&[10.0, 15.0, 20.0]), None);
     }
 }
