@@ -51,7 +51,7 @@ pub fn measure(
         // Filling the matrices of an emulated CPU takes seconds, as the estimate does.
         let most = SLOW_FROM_SMALL * time.as_secs_f64();
         let is_enough = |rate: f64| flops(LEAST_DEPTH) / rate <= most;
-        let rate = small_rate(member, &engine, &numbers, is_enough, &found);
+        let rate = small_rate(member, &engine, numbers, is_enough, &found);
         if !is_enough(rate) {
             member.barrier();
             return vec![rate / flops(1)];

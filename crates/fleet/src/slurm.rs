@@ -12,7 +12,6 @@ use nodegauge_os::describe;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::program::{self, ProgramJob, ProgramOutput};
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 use std::time::Duration;
 
 /// Time limit of a command of Slurm; a controller that is busy answers within a few seconds.
@@ -81,9 +80,14 @@ impl QueuedJob {
         ACTIVE.contains(&self.state.as_str())
     }
 
+    /// True if the job waits for its start.
+    pub fn is_pending(&self) -> bool {
+        self.state == "PENDING"
+    }
+
     /// True if the job waits for a node that is not available.
     pub fn waits_in_vain(&self) -> bool {
-        self.state == "PENDING" && UNAVAILABLE.iter().any(|word| self.reason.contains(word))
+        self.is_pending() && UNAVAILABLE.iter().any(|word| self.reason.contains(word))
     }
 }
 
@@ -102,11 +106,6 @@ pub enum Refusal {
 fn ask(program: &str, words: Vec<String>) -> Result<ProgramOutput, Failure> {
     let job = ProgramJob::new(CommandLine::new(program.to_owned(), words), LIMIT);
     let hint = "check that Slurm's commands work here, e.g. sinfo";
-    // Slurm's programs would look for the file for a minute.
-    if let Some(file) = std::env::var_os("SLURM_CONF").filter(|file| !Path::new(file).exists()) {
-        let text = format!("SLURM_CONF: there is no file {}", Path::new(&file).display());
-        return Err(Failure::missing(text).hint(hint));
-    }
     let output = program::run(&job, &|| false).map_err(|error| Failure::from(error).hint(hint))?;
     output.status().map_err(|error| Failure::from(error).hint(hint))?;
     Ok(output)

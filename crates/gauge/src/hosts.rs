@@ -90,7 +90,7 @@ fn add(outcome: &mut Outcome, at: usize, name: &str, report: HostReport) {
     // The loops and libraries that other hosts have chosen are in the configuration of their figures.
     let is_told = |notice: &Notice| at == 0 || notice.id != NoticeId::Chosen;
     for notice in report.notices.into_iter().filter(is_told) {
-        if !outcome.notices.iter().any(|known| known.message == notice.message) {
+        if !outcome.notices.iter().any(|other| other.message == notice.message) {
             let message = match at {
                 0 => notice.message,
                 _ => format!("{name}: {}", notice.message),

@@ -16,6 +16,7 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record;
 use nodegauge_toolchain::mpi::HostList;
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Interval between two looks at the queue; Slurm's controller serves all users.
@@ -29,6 +30,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     super::check_command(&args.command)?;
     let signals = Signals::listen()
         .map_err(|cause| Failure::missing("cannot listen for signals").cause(cause))?;
+    check_configuration()?;
     let folder = FleetFolder::create(&args.folder)?;
     let mut run = FleetRun::new(args, &folder)?;
     let started = Instant::now();
@@ -93,6 +95,18 @@ struct FleetRun<'a> {
     failed: HashMap<String, ()>,
     /// Last line of progress.
     printed: String,
+}
+
+/// Fails if Slurm's configuration is absent, which Slurm's programs would look for during a minute.
+fn check_configuration() -> Result<(), Failure> {
+    let named = std::env::var_os("SLURM_CONF").map(PathBuf::from);
+    match named.filter(|file| !file.exists()) {
+        Some(absent) => {
+            let text = format!("SLURM_CONF: there is no file {}", absent.display());
+            Err(Failure::missing(text).hint("check that Slurm's commands work here, e.g. sinfo"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Returns the name of the file with the job of a node.
@@ -252,7 +266,7 @@ impl<'a> FleetRun<'a> {
         self.give_up_unavailable(waiting, &states)?;
         let is_pending = |host: &&String| {
             let id = self.folder.read_state(&job_file(host)).unwrap_or_default();
-            queue.get(&id).is_some_and(|job| job.state == "PENDING")
+            queue.get(&id).is_some_and(|job| job.is_pending())
         };
         let pending = active.iter().filter(is_pending).count();
         let names: Vec<&str> = waiting.iter().map(String::as_str).collect();
