@@ -138,6 +138,7 @@ impl<T: Number> SharedArray<T> {
         clippy::mut_from_ref,
         reason = "the caller guarantees exclusive use, as for an UnsafeCell"
     )]
+    #[inline(always)]
     pub unsafe fn part_mut(&self, range: Range<usize>) -> &mut [T] {
         assert!(range.start <= range.end && range.end <= self.0.length, "{range:?}");
         // SAFETY: the range lies within the mapping; the caller guarantees the rest.
@@ -169,6 +170,7 @@ impl<T: Number> SharedArray<T> {
     ///
     /// # Panics
     /// Panics if the range ends beyond the array.
+    #[inline(always)]
     pub unsafe fn part(&self, range: Range<usize>) -> &[T] {
         assert!(range.start <= range.end && range.end <= self.0.length, "{range:?}");
         // SAFETY: as in `part_mut`.

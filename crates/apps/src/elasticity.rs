@@ -1,9 +1,11 @@
 //! Linear elasticity on a box of hexahedra: element, mesh, problem, and rows of the matrix.
 
 pub mod element;
+pub mod kinds;
 pub mod mesh;
 pub mod problem;
 
 pub use element::{DegenerateElement, Material, Stiffness};
+pub use kinds::{NodeKinds, RowMaker};
 pub use mesh::{Mesh, Subdomain};
 pub use problem::{Assembler, Problem, Row, Stretch, by_columns};

@@ -80,7 +80,12 @@ impl Numbering {
     }
 
     /// Numbers rows by thread, colour and sequence; the nodes of every colour are divided evenly among the threads.
-    fn of(subdomain: &Subdomain, sequence: &[u32], colour_of: &[u32], threads: usize) -> Self {
+    pub(crate) fn of(
+        subdomain: &Subdomain,
+        sequence: &[u32],
+        colour_of: &[u32],
+        threads: usize,
+    ) -> Self {
         let count = sequence.iter().map(|node| colour_of[*node as usize] + 1).max().unwrap_or(0);
         let mut by_colour = vec![Vec::new(); count as usize];
         for node in sequence {
@@ -97,9 +102,7 @@ impl Numbering {
             }
             stages.push(of_thread);
         }
-        let others =
-            (0..subdomain.known_nodes()).filter(|local| !subdomain.owns(subdomain.node(*local)));
-        nodes.extend(others.map(|local| local as u32));
+        nodes.extend(subdomain.other_nodes().map(|local| local as u32));
         let mut rows = vec![NONE; nodes.len()];
         nodes.iter().enumerate().for_each(|(row, node)| rows[*node as usize] = row as u32);
         Self { nodes, rows, colours, stages }

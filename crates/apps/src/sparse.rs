@@ -7,8 +7,11 @@ pub(crate) mod blocks;
 mod kernel;
 pub(crate) mod sliced;
 
-pub(crate) use blocks::{BLOCK, Blocks, PaddedBlock, SharedBlocks, transpose};
-pub(crate) use kernel::{backward, forward, scale};
+pub(crate) use blocks::{
+    BLOCK, BlockRow, Blocks, Columns, PaddedBlock, SharedBlocks, prefetch_block, stream_blocks,
+    transpose,
+};
+pub(crate) use kernel::{LANES, backward, forward, scale};
 use serde::{Deserialize, Serialize};
 pub(crate) use sliced::{EmptySlices, Sliced};
 

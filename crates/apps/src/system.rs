@@ -4,10 +4,13 @@
 use crate::array::{Array, SharedArray, share};
 use crate::code::Code;
 use crate::context::Threads;
-use crate::elasticity::{Assembler, Problem, Subdomain, by_columns};
+use crate::elasticity::{Assembler, NodeKinds, Problem, RowMaker, Subdomain};
 use crate::order::Numbering;
 use crate::setup_clock::SetupClock;
-use crate::sparse::{Blocks, EmptySlices, SharedBlocks, Sliced, Storage};
+use crate::sparse::{
+    BlockRow, Blocks, EmptySlices, LANES, SharedBlocks, Sliced, Storage, stream_blocks,
+};
+use nodegauge_kernels::fence_streams;
 use nodegauge_measure::Failure;
 use nodegauge_os::is_end_requested;
 
@@ -38,14 +41,27 @@ impl Matrix {
         rows: &Numbering,
         clock: &mut SetupClock,
     ) -> Result<Self, Failure> {
-        let parts =
-            (0..rows.threads()).map(|thread| EmptySlices::map(blocks, rows.of_thread(thread)));
-        let parts = parts.collect::<Result<Vec<_>, Failure>>()?;
-        // SAFETY: each thread uses its own slices only.
-        clock.provide(threads, |context| unsafe { parts[context.thread].touch() })?;
-        // SAFETY: as above.
-        threads.map(|context| unsafe { parts[context.thread].fill(blocks) })?;
-        Ok(Self::Sell(parts.into_iter().map(EmptySlices::into_sliced).collect()))
+        let parts = empty_slices(threads, rows, |row| blocks.row(row).0.len(), clock)?;
+        threads.map(|context| {
+            let part = &parts[context.thread];
+            let code = Code::widest(false);
+            for slice in 0..part.count() {
+                let mut of_lanes = [BlockRow::default(); LANES];
+                for (of_lane, row) in of_lanes.iter_mut().zip(part.rows_of(slice)) {
+                    let (columns, blocks) = blocks.row(row);
+                    *of_lane = BlockRow { columns, blocks };
+                }
+                // SAFETY: each thread uses its own slices only.
+                unsafe { part.fill(code, slice, &of_lanes) };
+            }
+            fence_streams();
+        })?;
+        Ok(Self::of_slices(parts))
+    }
+
+    /// Returns slices that have been filled as a matrix.
+    fn of_slices(parts: Vec<EmptySlices>) -> Self {
+        Self::Sell(parts.into_iter().map(EmptySlices::into_sliced).collect())
     }
 
     /// Computes `y = A x` on the rows of a thread.
@@ -93,9 +109,8 @@ pub(crate) struct System {
     pub blocks: usize,
 }
 
-/// Number of rows that a thread assembles or eliminates between two checks if the user ends the run; they take
-/// milliseconds.
-pub(crate) const ROWS_UNCHECKED: usize = 4096;
+/// Number of slices whose rows a thread assembles between two checks if the user ends the run; they take milliseconds.
+const SLICES_UNCHECKED: usize = 512;
 
 /// Returns an error if the user requested the end of the run.
 ///
@@ -105,8 +120,34 @@ pub(crate) fn check_end_request() -> Result<(), Failure> {
     if is_end_requested() { Err(Failure::missing("interrupted")) } else { Ok(()) }
 }
 
+/// Maps the memory of the slices of all threads.
+///
+/// # Errors
+/// Fails if memory cannot be mapped, or if a thread fails.
+fn empty_slices(
+    threads: &mut impl Threads,
+    rows: &Numbering,
+    length_of: impl Fn(usize) -> usize,
+    clock: &mut SetupClock,
+) -> Result<Vec<EmptySlices>, Failure> {
+    let parts =
+        (0..rows.threads()).map(|thread| EmptySlices::map(rows.of_thread(thread), &length_of));
+    let parts = parts.collect::<Result<Vec<_>, Failure>>()?;
+    // SAFETY: each thread uses its own slices only.
+    clock.provide(threads, |context| unsafe { parts[context.thread].touch() })?;
+    Ok(parts)
+}
+
+/// Assembled system, and the matrix.
+pub(crate) struct Assembled {
+    pub system: System,
+    pub blocks: Blocks,
+    /// Matrix in sliced ELL, if requested.
+    pub sliced: Option<Matrix>,
+}
+
 impl System {
-    /// Numbers the rows and fills the matrix and the right-hand side.
+    /// Fills the matrix and the right-hand side; if `is_sliced` is true, the matrix in sliced ELL as well.
     ///
     /// # Errors
     /// Fails if the elements are degenerate, or if memory cannot be mapped.
@@ -115,61 +156,90 @@ impl System {
         subdomain: Subdomain,
         rows: Numbering,
         problem: &dyn Problem,
+        is_sliced: bool,
         clock: &mut SetupClock,
-    ) -> Result<(Self, Blocks), Failure> {
+    ) -> Result<Assembled, Failure> {
         let assembler = Assembler::new(&subdomain, problem).map_err(Failure::usage)?;
-        let owned = &rows.nodes[..rows.owned()];
-        let neighbours = |local: &u32| subdomain.neighbour_count(subdomain.node(*local as usize));
-        let blocks = SharedBlocks::map(owned.iter().map(neighbours))?;
-        let prescribed = SharedArray::<u8>::map(subdomain.known_nodes())?;
+        let kinds = SharedArray::<u8>::map(subdomain.known_nodes())?;
+        let lengths = SharedArray::<u32>::map(rows.owned())?;
         let rhs = SharedArray::<f64>::map(3 * rows.owned())?;
+        let count = threads.count();
         clock.provide(threads, |context| {
             let own = rows.of_thread(context.thread);
-            // SAFETY: the rows belong to this thread.
+            // SAFETY: the rows and the share of the nodes belong to this thread.
             unsafe {
-                blocks.touch(&own);
+                kinds.touch(share(kinds.len(), context.thread, count));
+                lengths.touch(own.clone());
                 rhs.touch(3 * own.start..3 * own.end);
             }
         })?;
-        let count = threads.count();
+        let all_kinds = NodeKinds::default();
         threads.map(|context| {
-            let own = share(prescribed.len(), context.thread, count);
+            let nodes = share(kinds.len(), context.thread, count);
             // SAFETY: each thread has its own part.
-            let flags = unsafe { prescribed.part_mut(own.clone()) };
-            for (flag, local) in flags.iter_mut().zip(own) {
-                *flag = u8::from(assembler.is_prescribed(local));
+            let own_kinds = unsafe { kinds.part_mut(nodes.clone()) };
+            assembler.classify(&all_kinds, nodes, own_kinds);
+            let own = rows.of_thread(context.thread);
+            // SAFETY: the rows belong to this thread.
+            let own_lengths = unsafe { lengths.part_mut(own.clone()) };
+            for (length, local) in own_lengths.iter_mut().zip(&rows.nodes[own]) {
+                *length = subdomain.neighbour_count(subdomain.node(*local as usize)) as u32;
             }
         })?;
-        let prescribed = prescribed.into_array();
+        let kinds = kinds.into_array();
+        let lengths = lengths.into_array();
+        let blocks = SharedBlocks::map(threads, &rows, &lengths, clock)?;
+        let parts = if is_sliced {
+            Some(empty_slices(threads, &rows, |row| lengths[row] as usize, clock)?)
+        } else {
+            None
+        };
         threads.map(|context| {
-            for row in rows.of_thread(context.thread) {
-                if row.is_multiple_of(ROWS_UNCHECKED) && is_end_requested() {
+            let mut maker = RowMaker::new(&assembler, &kinds);
+            let mut numbers = Vec::with_capacity(LANES);
+            let code = Code::widest(false);
+            let own = rows.of_thread(context.thread);
+            for (slice, first) in own.clone().step_by(LANES).enumerate() {
+                if slice.is_multiple_of(SLICES_UNCHECKED) && is_end_requested() {
                     return;
                 }
-                let node = subdomain.node(rows.nodes[row] as usize);
-                // SAFETY: the row belongs to this thread.
-                let (columns, values) = unsafe { blocks.row_mut(row) };
-                if let Some((of_row, lines)) = assembler.usual_row(node, &prescribed) {
-                    values.copy_from_slice(of_row);
-                    for (three, first) in columns.as_chunks_mut::<3>().0.iter_mut().zip(lines) {
-                        three.copy_from_slice(&rows.rows[first..first + 3]);
+                let of_slice = first..own.end.min(first + LANES);
+                numbers.clear();
+                maker.remove_single();
+                for row in of_slice.clone() {
+                    let local = rows.nodes[row] as usize;
+                    let number = maker.make(local);
+                    numbers.push(number);
+                    let made = maker.row(number);
+                    // SAFETY: the row belongs to this thread, here and below.
+                    let (columns, values) = unsafe { blocks.row_mut(row) };
+                    stream_blocks(code, values, &made.blocks);
+                    for (column, offset) in columns.iter_mut().zip(&made.offsets) {
+                        *column = rows.rows[local.wrapping_add_signed(*offset)];
                     }
-                    continue;
+                    // SAFETY: as above.
+                    unsafe { rhs.part_mut(3 * row..3 * row + 3) }.copy_from_slice(&made.rhs);
                 }
-                let made = assembler.row(node);
-                let places = columns.iter_mut().zip(values);
-                for ((place, other), (column, value)) in subdomain.neighbours(node).zip(places) {
-                    *column = rows.rows[subdomain.local(other)];
-                    *value = by_columns(&made.blocks[place]);
+                if let Some(parts) = &parts {
+                    let mut of_lanes = [BlockRow::default(); LANES];
+                    for ((of_lane, row), number) in of_lanes.iter_mut().zip(of_slice).zip(&numbers)
+                    {
+                        // SAFETY: as above.
+                        let (columns, _) = unsafe { blocks.row(row) };
+                        *of_lane = BlockRow { columns, blocks: &maker.row(*number).blocks };
+                    }
+                    // SAFETY: each thread uses its own slices only.
+                    unsafe { parts[context.thread].fill(code, slice, &of_lanes) };
                 }
-                // SAFETY: as above.
-                unsafe { rhs.part_mut(3 * row..3 * row + 3) }.copy_from_slice(&made.rhs);
             }
+            fence_streams();
         })?;
         check_end_request()?;
         let blocks = blocks.into_blocks();
         let rhs = rhs.into_array();
-        Ok((Self { subdomain, rows, rhs, blocks: blocks.count() }, blocks))
+        let sliced = parts.map(Matrix::of_slices);
+        let system = Self { subdomain, rows, rhs, blocks: blocks.count() };
+        Ok(Assembled { system, blocks, sliced })
     }
 
     /// Returns the largest difference between `x` and the exact displacements, divided by the largest displacement.

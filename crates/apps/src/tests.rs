@@ -9,7 +9,7 @@ use crate::order::{EliminationOrder, Numbering};
 use crate::precondition::Preconditioner;
 use crate::setup_clock::SetupClock;
 use crate::sparse::Storage;
-use crate::system::{Matrix, System};
+use crate::system::{Assembled, Matrix, System};
 use nodegauge_team::{Interrupt, Team};
 use std::f64::consts::PI;
 
@@ -95,17 +95,15 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> Solved {
     let whole = Subdomain::whole(Mesh { elements: case.elements });
     let rows = Numbering::new(&whole, case.order.unwrap_or(EliminationOrder::Domain), case.threads);
     let mut clock = SetupClock::start();
-    let (system, blocks) =
-        System::assemble(&mut team, whole, rows, case.problem, &mut clock).unwrap();
+    let is_sliced = case.storage == Storage::Sell;
+    let Assembled { system, blocks, sliced } =
+        System::assemble(&mut team, whole, rows, case.problem, is_sliced, &mut clock).unwrap();
     let preconditioner = match case.order {
         None => Preconditioner::diagonal(&mut team, &blocks, &system.rows, &mut clock),
         Some(_) => Preconditioner::incomplete(&mut team, &blocks, &system.rows, &mut clock),
     };
     let preconditioner = preconditioner.unwrap();
-    let matrix = match case.storage {
-        Storage::Bcsr => Matrix::Bcsr(blocks),
-        Storage::Sell => Matrix::sliced(&mut team, &blocks, &system.rows, &mut clock).unwrap(),
-    };
+    let matrix = sliced.unwrap_or(Matrix::Bcsr(blocks));
     let mut solver =
         Solver::new(&mut team, &system, &matrix, &preconditioner, &Alone, codes(true)).unwrap();
     let mut state = solver.start();
@@ -243,6 +241,37 @@ fn orders_differ_in_iterations_as_they_must() {
 }
 
 #[test]
+fn slices_made_during_the_assembly_are_those_of_the_blocks() {
+    const THREADS: usize = 3;
+    let mut team = Team::start(&vec![Vec::new(); THREADS]).unwrap();
+    let problems: [&dyn Problem; 2] = [&Stretch, &Waves];
+    for (order, problem) in ORDERS.into_iter().flat_map(|order| problems.map(|each| (order, each)))
+    {
+        let whole = Subdomain::whole(Mesh { elements: [5, 4, 6] });
+        let numbering = Numbering::new(&whole, order, THREADS);
+        let mut clock = SetupClock::start();
+        let assembled = System::assemble(&mut team, whole, numbering, problem, true, &mut clock);
+        let Assembled { system: System { rows, .. }, blocks, sliced } = assembled.unwrap();
+        let copied = Matrix::sliced(&mut team, &blocks, &rows, &mut clock).unwrap();
+        let x: Vec<f64> = (0..3 * rows.nodes.len()).map(|at| (at as f64).sin()).collect();
+        let product = |matrix: &Matrix| {
+            let mut y = vec![0.0; x.len()];
+            for thread in 0..THREADS {
+                let code = Code::widest(false);
+                // SAFETY: both vectors have all rows of the numbering.
+                unsafe { matrix.multiply(&rows, thread, code, x.as_ptr(), y.as_mut_ptr()) };
+            }
+            y
+        };
+        let [made, copied] = [sliced.as_ref().unwrap(), &copied].map(product);
+        assert_eq!(made, copied, "{order:?}");
+        for (mine, other) in made.iter().zip(product(&Matrix::Bcsr(blocks))) {
+            assert!((mine - other).abs() < 1e-12, "{order:?}: {mine} {other}");
+        }
+    }
+}
+
+#[test]
 fn what_does_not_converge_says_why() {
     let few = solve(SMALL, Tolerance { residual: 1e-11, iterations: 3 });
     assert_eq!((few.state.end, few.state.iterations), (Some(End::Limit), 3));
@@ -287,8 +316,8 @@ fn ranks_solve_it_together() {
         let ranks = shared.of_rank(member.index);
         let halo = ranks.halo(&part, &rows);
         let mut clock = SetupClock::start();
-        let made = System::assemble(&mut context, part, rows, &Stretch, &mut clock);
-        let (system, blocks) = made.unwrap();
+        let made = System::assemble(&mut context, part, rows, &Stretch, false, &mut clock);
+        let Assembled { system, blocks, .. } = made.unwrap();
         let factor =
             Preconditioner::incomplete(&mut context, &blocks, &system.rows, &mut clock).unwrap();
         let matrix = Matrix::Bcsr(blocks);

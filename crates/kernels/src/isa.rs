@@ -5,6 +5,7 @@
 //! the detection has found. [`dispatched!`](crate::dispatched) declares a function that is compiled for several sets;
 //! the first argument of the function selects the [`Isa`].
 
+use crate::four::{Four, PlainFour};
 use nodegauge_measure::names;
 use serde::{Deserialize, Serialize};
 
@@ -236,26 +237,38 @@ pub trait InstructionSet: 'static {
     const ISA: Isa;
     /// True if a fused multiply-add is one instruction; false if it is a function call.
     const FMA: bool;
+    /// Vector of four `f64`.
+    type Four: Four;
 }
 
+/// Vector of four `f64` of the instruction sets with 256-bit vectors and fused multiply-add.
+#[cfg(target_arch = "x86_64")]
+type FusedFour = std::arch::x86_64::__m256d;
+#[cfg(not(target_arch = "x86_64"))]
+type FusedFour = PlainFour<true>;
+
+/// True if the baseline of the target has fused multiply-add.
+const PORTABLE_FMA: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
+
 macro_rules! instruction_sets {
-    ($($set:ident: $fma:expr;)*) => {$(
+    ($($set:ident: $fma:expr, $four:ty;)*) => {$(
         #[doc = concat!("[`Isa::", stringify!($set), "`].")]
         #[derive(Debug, Clone, Copy)]
         pub struct $set;
         impl InstructionSet for $set {
             const ISA: Isa = Isa::$set;
             const FMA: bool = $fma;
+            type Four = $four;
         }
     )*};
 }
 instruction_sets! {
-    Portable: cfg!(any(target_arch = "aarch64", target_feature = "fma"));
-    Sse2: false;
-    Avx: false;
-    Avx2: true;
-    Avx512: true;
-    Neon: true;
+    Portable: PORTABLE_FMA, PlainFour<PORTABLE_FMA>;
+    Sse2: false, PlainFour<false>;
+    Avx: false, PlainFour<false>;
+    Avx2: true, FusedFour;
+    Avx512: true, FusedFour;
+    Neon: true, PlainFour<true>;
 }
 
 /// Returns `a x + y`, fused if the instruction set has fused multiply-add.

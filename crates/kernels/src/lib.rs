@@ -8,12 +8,14 @@
 mod bodies;
 mod builds;
 mod entry;
+mod four;
 pub mod isa;
 pub mod oracle;
 mod pass;
 mod prefetch;
 mod shape;
 pub mod size;
+mod streaming;
 #[cfg(target_arch = "aarch64")]
 mod sve;
 mod table;
@@ -22,9 +24,11 @@ mod variants;
 mod vector;
 
 pub use entry::{Args, LINE};
+pub use four::{Four, PlainFour};
 pub use isa::Isa;
 pub use prefetch::prefetch;
 pub use shape::{Element, KernelShape, Prefetch, SideBySide, Stores, UnknownName};
+pub use streaming::{LINE_NUMBERS, fence_streams, stream_copy, stream_line};
 pub use table::{
     ARRAYS, Array, KERNELS, Kernel, KernelSpec, Loops, SCALAR, STREAM, STREAM_ARRAYS, arrays_of,
 };

@@ -134,6 +134,7 @@ fn reference(at: [f64; 3]) -> ([f64; CORNERS], [[f64; 3]; CORNERS]) {
 }
 
 /// Returns the inverse of a block and its determinant.
+#[inline(always)]
 pub fn invert(a: &Block3x3) -> (Block3x3, f64) {
     let minor = |i: usize, j: usize| {
         let (r, s, t, u) = ((i + 1) % 3, (i + 2) % 3, (j + 1) % 3, (j + 2) % 3);

@@ -48,6 +48,12 @@ impl Mesh {
         self.point(self.elements)
     }
 
+    /// True if a node is a corner of eight elements.
+    #[inline]
+    pub fn is_inner(&self, node: [usize; 3]) -> bool {
+        (0..3).all(|axis| (1..self.elements[axis]).contains(&node[axis]))
+    }
+
     /// Returns the corners of an element; `node` is the corner nearest to the origin.
     pub fn corners(&self, node: [usize; 3]) -> [[f64; 3]; CORNERS] {
         std::array::from_fn(|corner| {
@@ -123,7 +129,18 @@ impl Subdomain {
 
     /// Returns the local numbers of the nodes that the rank owns, in ascending order.
     pub fn owned_nodes(&self) -> impl Iterator<Item = usize> {
-        (0..self.known_nodes()).filter(|local| self.owns(self.node(*local)))
+        let [xs, ys, zs] = self.owned.clone();
+        let lines = zs.flat_map(move |z| ys.clone().map(move |y| (y, z)));
+        lines.flat_map(move |(y, z)| {
+            let first = self.local([xs.start, y, z]);
+            first..first + xs.len()
+        })
+    }
+
+    /// Returns the local numbers of the nodes that other ranks own, in ascending order.
+    pub fn other_nodes(&self) -> impl Iterator<Item = usize> {
+        let mut owned = self.owned_nodes().peekable();
+        (0..self.known_nodes()).filter(move |local| owned.next_if_eq(local).is_none())
     }
 
     /// Returns the number of nodes that share an element with a node, including the node itself.

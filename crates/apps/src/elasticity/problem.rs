@@ -1,7 +1,9 @@
 //! Problems of linear elasticity, and the assembly of matrix rows.
 
 use super::element::{self, Block3x3, CORNERS, DegenerateElement, Material, Stiffness};
-use super::mesh::{Mesh, NEIGHBOURS, SELF, Subdomain};
+use super::kinds::NodeKinds;
+use super::mesh::{NEIGHBOURS, SELF, Subdomain};
+use std::ops::Range;
 
 /// Problem of linear elasticity on a box.
 pub trait Problem: Sync {
@@ -53,13 +55,9 @@ pub struct Row {
 
 /// Data from which the rows of a rank are assembled.
 pub struct Assembler<'a> {
-    subdomain: &'a Subdomain,
+    pub(super) subdomain: &'a Subdomain,
     problem: &'a dyn Problem,
     stiffness: Stiffness,
-    /// Blocks of an inner node, which is a corner of eight elements; they are the same for all inner nodes.
-    inner: [Block3x3; NEIGHBOURS],
-    /// Blocks of an inner node by columns, as the matrix stores them.
-    inner_columns: [[f64; 9]; NEIGHBOURS],
 }
 
 impl<'a> Assembler<'a> {
@@ -72,38 +70,24 @@ impl<'a> Assembler<'a> {
         problem: &'a dyn Problem,
     ) -> Result<Self, DegenerateElement> {
         let stiffness = subdomain.mesh.stiffness(problem.material())?;
-        let mut inner = [[[0.0; 3]; 3]; NEIGHBOURS];
-        (0..CORNERS).for_each(|corner| add_element(&mut inner, &stiffness, corner));
-        let inner_columns = inner.map(|block| by_columns(&block));
-        Ok(Self { subdomain, problem, stiffness, inner, inner_columns })
+        Ok(Self { subdomain, problem, stiffness })
     }
 
-    /// True if a component of the displacement of the node with this local number is prescribed.
-    pub fn is_prescribed(&self, local: usize) -> bool {
+    /// Determines the kinds of the nodes with these local numbers, by their prescribed displacements.
+    pub fn classify(&self, all: &NodeKinds, nodes: Range<usize>, kinds: &mut [u8]) {
         let mesh = &self.subdomain.mesh;
-        let at = mesh.point(self.subdomain.node(local));
-        self.problem.fixed(at, mesh.far()).iter().any(Option::is_some)
+        let far = mesh.far();
+        let mut finder = all.finder();
+        for (local, kind) in nodes.zip(kinds) {
+            let fixed = self.problem.fixed(mesh.point(self.subdomain.node(local)), far);
+            *kind = finder.find(fixed);
+        }
     }
 
-    /// Returns the blocks of the rows of a node, by columns, with the local numbers of the neighbours as in
-    /// [`Subdomain::lines_around`], if the rows are those that most inner nodes have: no force acts on the node, and no
-    /// component of the node and of its neighbours is prescribed. The right-hand side is then 0. `prescribed` has the
-    /// result of [`Self::is_prescribed`] of every local number.
+    /// True if a force acts on a node.
     #[inline]
-    pub fn usual_row(
-        &self,
-        node: [usize; 3],
-        prescribed: &[u8],
-    ) -> Option<(&[[f64; 9]; NEIGHBOURS], [usize; 9])> {
-        let Self { subdomain, problem, .. } = *self;
-        let mesh = &subdomain.mesh;
-        if !is_inner(mesh, node) {
-            return None;
-        }
-        let lines = subdomain.lines_around(node);
-        let of_line = |first: &usize| prescribed[*first..first + 3].iter().any(|one| *one != 0);
-        let is_usual = !lines.iter().any(of_line) && problem.force(mesh.point(node)).is_none();
-        is_usual.then_some((&self.inner_columns, lines))
+    pub(super) fn is_loaded(&self, node: [usize; 3]) -> bool {
+        self.problem.force(self.subdomain.mesh.point(node)).is_some()
     }
 
     /// Returns the rows of a node that the rank owns. In the row and the column of a prescribed component, only the
@@ -111,26 +95,19 @@ impl<'a> Assembler<'a> {
     pub fn row(&self, node: [usize; 3]) -> Row {
         let Self { subdomain, problem, .. } = *self;
         let mesh = &subdomain.mesh;
-        let loaded = problem.force(mesh.point(node)).is_some();
-        let is_inner = is_inner(mesh, node);
-        let none = [[[0.0; 3]; 3]; NEIGHBOURS];
-        let mut row = Row { blocks: if is_inner { self.inner } else { none }, rhs: [0.0; 3] };
-        if !is_inner || loaded {
-            // The loop runs over the elements around the node; `corner` is the corner of an element at which the node
-            // is.
-            for corner in 0..CORNERS {
-                let first = |axis: usize| node[axis].checked_sub(corner >> axis & 1);
-                let is_there = |axis| first(axis).is_some_and(|at| at < mesh.elements[axis]);
-                if !(0..3).all(is_there) {
-                    continue;
-                }
-                if !is_inner {
-                    add_element(&mut row.blocks, &self.stiffness, corner);
-                }
-                if loaded {
-                    let element = std::array::from_fn(|axis| node[axis] - (corner >> axis & 1));
-                    load(&mut row.rhs, problem, &mesh.corners(element), corner);
-                }
+        let loaded = self.is_loaded(node);
+        let mut row = Row { blocks: [[[0.0; 3]; 3]; NEIGHBOURS], rhs: [0.0; 3] };
+        // The loop runs over the elements around the node; `corner` is the corner of an element at which the node is.
+        for corner in 0..CORNERS {
+            let first = |axis: usize| node[axis].checked_sub(corner >> axis & 1);
+            let is_there = |axis| first(axis).is_some_and(|at| at < mesh.elements[axis]);
+            if !(0..3).all(is_there) {
+                continue;
+            }
+            add_element(&mut row.blocks, &self.stiffness, corner);
+            if loaded {
+                let element = std::array::from_fn(|axis| node[axis] - (corner >> axis & 1));
+                load(&mut row.rhs, problem, &mesh.corners(element), corner);
             }
         }
         self.prescribe(node, &mut row);
@@ -170,11 +147,6 @@ impl<'a> Assembler<'a> {
     }
 }
 
-/// True if a node is a corner of eight elements.
-fn is_inner(mesh: &Mesh, node: [usize; 3]) -> bool {
-    (0..3).all(|axis| (1..mesh.elements[axis]).contains(&node[axis]))
-}
-
 /// Returns the elements of a block by columns.
 pub fn by_columns(block: &Block3x3) -> [f64; 9] {
     std::array::from_fn(|at| block[at % 3][at / 3])
@@ -209,26 +181,16 @@ fn load(rhs: &mut [f64; 3], problem: &dyn Problem, corners: &[[f64; 3]; CORNERS]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::elasticity::Mesh;
 
     #[test]
     fn rows_are_symmetric_and_the_exact_displacement_solves_them() {
         let whole = Subdomain::whole(Mesh { elements: [4, 3, 5] });
         let assembler = Assembler::new(&whole, &Stretch).unwrap();
-        let prescribed: Vec<u8> = (0..whole.known_nodes())
-            .map(|local| u8::from(assembler.is_prescribed(local)))
-            .collect();
-        let mut usual = 0;
         let row = |node| assembler.row(node);
         let exact = |node| Stretch.exact(whole.mesh.point(node), whole.mesh.far());
         for node in whole.owned_nodes().map(|local| whole.node(local)) {
             let mine = row(node);
-            if let Some((blocks, _)) = assembler.usual_row(node, &prescribed) {
-                usual += 1;
-                assert_eq!(
-                    (mine.blocks.map(|block| by_columns(&block)), mine.rhs),
-                    (*blocks, [0.0; 3])
-                );
-            }
             let mut residual = mine.rhs;
             for (place, other) in whole.neighbours(node) {
                 let theirs = row(other).blocks[NEIGHBOURS - 1 - place];
@@ -241,7 +203,5 @@ mod tests {
             }
             assert!(residual.iter().all(|r| r.abs() < 1e-13), "{node:?}: {residual:?}");
         }
-        // Nodes that are not next to the walls x = 0, y = 0, z = 0 and the face with the largest z, nor on other faces.
-        assert_eq!(usual, 2 * 2);
     }
 }

@@ -12,7 +12,7 @@ use crate::order::Numbering;
 use crate::precondition::Preconditioner;
 use crate::setup_clock::SetupClock;
 use crate::sparse::Storage;
-use crate::system::{Matrix, System, check_end_request};
+use crate::system::{Assembled, Matrix, System, check_end_request};
 use crate::{WorkerPool, Workers};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Failure, Observer, Seconds};
@@ -405,7 +405,10 @@ impl Unstored {
         let mut clock = SetupClock::start();
         let rows = Numbering::new(&subdomain, job.method.order(), threads.count());
         let halo = halo(&subdomain, &rows);
-        let (system, blocks) = System::assemble(threads, subdomain, rows, &Stretch, &mut clock)?;
+        let wanted = job.loops.map(|chosen| chosen.storage).or(job.options.storage);
+        let is_sliced = wanted == Some(Storage::Sell);
+        let Assembled { system, blocks, sliced } =
+            System::assemble(threads, subdomain, rows, &Stretch, is_sliced, &mut clock)?;
         check_end_request()?;
         let preconditioner = match job.method {
             Method::Diagonal => {
@@ -415,14 +418,15 @@ impl Unstored {
         };
         let setup = SetupSeconds::of(&clock);
         check_end_request()?;
-        let wanted = job.loops.map(|chosen| chosen.storage).or(job.options.storage);
         let mut matrices = Vec::new();
-        if wanted != Some(Storage::Bcsr) {
+        if let Some(sliced) = sliced {
+            matrices.push((sliced, SetupSeconds::default()));
+        } else if wanted.is_none() {
             let mut of_slices = SetupClock::start();
-            let sliced = Matrix::sliced(threads, &blocks, &system.rows, &mut of_slices)?;
-            matrices.push((sliced, SetupSeconds::of(&of_slices)));
+            let copied = Matrix::sliced(threads, &blocks, &system.rows, &mut of_slices)?;
+            matrices.push((copied, SetupSeconds::of(&of_slices)));
         }
-        if wanted != Some(Storage::Sell) {
+        if !is_sliced {
             matrices.push((Matrix::Bcsr(blocks), SetupSeconds::default()));
         }
         let vectors = match job.loops {

@@ -3,12 +3,23 @@
 use super::kernel::{self, Rows};
 use crate::array::{Array, SharedArray};
 use crate::code::Code;
-use nodegauge_kernels::isa::{InstructionSet, multiply_add};
+use crate::context::Threads;
+use crate::order::Numbering;
+use crate::setup_clock::SetupClock;
+use nodegauge_kernels::isa::InstructionSet;
+use nodegauge_kernels::{Four, stream_copy};
 use nodegauge_measure::Failure;
 use std::ops::Range;
 
 /// Number of elements of a block, which is stored by columns.
 pub(crate) const BLOCK: usize = 9;
+
+/// Blocks of a row, and their columns.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct BlockRow<'a> {
+    pub columns: &'a [u32],
+    pub blocks: &'a [[f64; BLOCK]],
+}
 
 /// Block rows of all threads.
 #[derive(Debug)]
@@ -27,19 +38,38 @@ pub(crate) struct SharedBlocks {
 }
 
 impl SharedBlocks {
-    /// Maps memory for rows with these numbers of blocks and sets the start of every row; the memory of the blocks is
-    /// not touched.
+    /// Maps memory for rows with these numbers of blocks and sets the start of every row; the threads that own the rows
+    /// first write to the memory of their blocks. The clock does not count the time in which the kernel provides memory.
     ///
     /// # Errors
-    /// Fails if memory cannot be mapped.
-    pub fn map(lengths: impl ExactSizeIterator<Item = usize>) -> Result<Self, Failure> {
-        let mut starts = Array::map(lengths.len() + 1)?;
+    /// Fails if memory cannot be mapped, or if a thread fails.
+    pub fn map(
+        threads: &mut impl Threads,
+        numbering: &Numbering,
+        lengths: &[u32],
+        clock: &mut SetupClock,
+    ) -> Result<Self, Failure> {
+        let starts = SharedArray::<usize>::map(lengths.len() + 1)?;
+        clock.provide(threads, |context| {
+            if context.thread == 0 {
+                // SAFETY: only this thread uses the array.
+                unsafe { starts.touch(0..starts.len()) };
+            }
+        })?;
+        let mut starts = starts.into_array();
         let mut end = 0;
-        for (row, length) in lengths.enumerate() {
-            end += length;
-            starts[row + 1] = end;
+        for (start, length) in starts[1..].iter_mut().zip(lengths) {
+            end += *length as usize;
+            *start = end;
         }
-        Ok(Self { starts, columns: SharedArray::map(end)?, values: SharedArray::map(end * BLOCK)? })
+        let columns = SharedArray::map(end)?;
+        let values = SharedArray::map(end * BLOCK)?;
+        let made = Self { starts, columns, values };
+        clock.provide(threads, |context| {
+            // SAFETY: the rows belong to this thread.
+            unsafe { made.touch(&numbering.of_thread(context.thread)) };
+        })?;
+        Ok(made)
     }
 
     /// Returns columns and values of a row; the thread that owns the row writes them.
@@ -50,6 +80,7 @@ impl SharedBlocks {
         clippy::mut_from_ref,
         reason = "the caller guarantees exclusive use, as for a SharedArray"
     )]
+    #[inline(always)]
     pub unsafe fn row_mut(&self, row: usize) -> (&mut [u32], &mut [[f64; BLOCK]]) {
         let blocks = self.starts[row]..self.starts[row + 1];
         let numbers = BLOCK * blocks.start..BLOCK * blocks.end;
@@ -61,7 +92,7 @@ impl SharedBlocks {
     ///
     /// # Safety
     /// No other code uses the rows during the call.
-    pub unsafe fn touch(&self, rows: &Range<usize>) {
+    unsafe fn touch(&self, rows: &Range<usize>) {
         let blocks = self.starts[rows.start]..self.starts[rows.end];
         let numbers = BLOCK * blocks.start..BLOCK * blocks.end;
         // SAFETY: the caller meets the requirements of this function.
@@ -75,12 +106,18 @@ impl SharedBlocks {
     ///
     /// # Safety
     /// While the results live, no other code writes the row.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn row(&self, row: usize) -> (&[u32], &[[f64; BLOCK]]) {
         let blocks = self.starts[row]..self.starts[row + 1];
         let numbers = BLOCK * blocks.start..BLOCK * blocks.end;
         // SAFETY: the caller meets the requirements of this function.
         unsafe { (self.columns.part(blocks), self.values.part(numbers).as_chunks().0) }
+    }
+
+    /// Prefetches block `index` of a row, which other code may write.
+    #[inline(always)]
+    pub fn prefetch(&self, row: usize, index: usize) {
+        prefetch_block(self.values.at(0).wrapping_add(BLOCK * (self.starts[row] + index)));
     }
 
     /// Converts to [`Blocks`] after all threads have written their rows.
@@ -136,48 +173,118 @@ impl Blocks {
     }
 }
 
+/// Copies blocks to memory that is read much later, with streaming stores.
+///
+/// # Panics
+/// Panics if the numbers of blocks differ.
+pub(crate) fn stream_blocks(code: Code, to: &mut [[f64; BLOCK]], from: &[[f64; BLOCK]]) {
+    assert_eq!(to.len(), from.len());
+    let numbers = BLOCK * to.len();
+    // SAFETY: both slices have the numbers, and the processor has the instruction set.
+    unsafe { stream_copy(code.isa(), to.as_mut_ptr().cast(), from.as_ptr().cast(), numbers) }
+}
+
+/// Prefetches the cache lines of a block.
+#[inline(always)]
+pub(crate) fn prefetch_block(block: *const f64) {
+    nodegauge_kernels::prefetch::<false>(block.cast());
+    nodegauge_kernels::prefetch::<false>(block.wrapping_add(BLOCK - 1).cast());
+}
+
 /// Returns the transposed block.
 pub(crate) fn transpose(block: &[f64; BLOCK]) -> [f64; BLOCK] {
     std::array::from_fn(|at| block[3 * (at % 3) + at / 3])
 }
 
-/// Block whose columns have four lanes, the last of which is not used, so that a vector instruction updates a column.
+/// Block whose columns have four lanes, the last of which is undefined, so that a vector instruction updates a column.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
 pub(crate) struct PaddedBlock([[f64; 4]; 3]);
 
 impl PaddedBlock {
     /// Block of zeros.
     pub const ZERO: Self = Self([[0.0; 4]; 3]);
+}
 
-    /// Returns a block with padded columns.
+/// Block in three registers, one per column. The last lane of a column is undefined.
+pub(crate) struct Columns<S: InstructionSet>([S::Four; 3]);
+
+/// The methods require a processor with the instruction set.
+impl<S: InstructionSet> Columns<S> {
+    /// Returns a block of zeros.
     #[inline(always)]
-    pub fn of(block: &[f64; BLOCK]) -> Self {
-        let column = |at: usize| [block[3 * at], block[3 * at + 1], block[3 * at + 2], 0.0];
-        Self([column(0), column(1), column(2)])
+    pub unsafe fn zero() -> Self {
+        // SAFETY: the caller guarantees the instruction set.
+        Self([unsafe { S::Four::splat(0.0) }; 3])
     }
 
-    /// Returns the block without padding.
+    /// Loads a block.
     #[inline(always)]
-    pub fn block(&self) -> [f64; BLOCK] {
-        std::array::from_fn(|at| self.0[at / 3][at % 3])
+    pub unsafe fn load(block: &[f64; BLOCK]) -> Self {
+        let from = block.as_ptr();
+        // SAFETY: the caller guarantees the instruction set, and all numbers are in the block.
+        unsafe {
+            Self([
+                S::Four::load(from),
+                S::Four::load(from.add(3)),
+                S::Four::load_three(from.add(6)),
+            ])
+        }
     }
 
-    /// Multiplies the diagonal by `factor`.
+    /// Stores the block.
     #[inline(always)]
-    pub fn scale_diagonal(&mut self, factor: f64) {
-        self.0.iter_mut().enumerate().for_each(|(at, column)| column[at] *= factor);
+    pub unsafe fn store(&self, block: &mut [f64; BLOCK]) {
+        let [first, second, third] = self.0;
+        let to = block.as_mut_ptr();
+        // SAFETY: the caller guarantees the instruction set, and all numbers are in the block; the next column
+        // overwrites the last lane.
+        unsafe {
+            first.store(to);
+            second.store(to.add(3));
+            third.store_three(to.add(6));
+        }
     }
 
-    /// Adds `scale a b^T`.
+    /// Stores the block with its padding.
     #[inline(always)]
-    pub fn add_product<S: InstructionSet>(&mut self, scale: f64, a: &Self, b: &[f64; BLOCK]) {
-        for (column, sums) in self.0.iter_mut().enumerate() {
-            for (inner, factors) in a.0.iter().enumerate() {
-                let factor = scale * b[3 * inner + column];
-                for (sum, each) in sums.iter_mut().zip(factors) {
-                    *sum = multiply_add::<S>(*each, factor, *sum);
-                }
+    pub unsafe fn store_padded(&self, block: &mut PaddedBlock) {
+        for (column, to) in self.0.iter().zip(&mut block.0) {
+            // SAFETY: the caller guarantees the instruction set.
+            unsafe { column.store(to.as_mut_ptr()) };
+        }
+    }
+
+    /// Adds `a b^T`.
+    #[inline(always)]
+    pub unsafe fn add_product(&mut self, a: &Self, b: &[f64; BLOCK]) {
+        for (column, sum) in self.0.iter_mut().enumerate() {
+            for (inner, lanes) in a.0.iter().enumerate() {
+                // SAFETY: the caller guarantees the instruction set.
+                *sum = unsafe { sum.add_product(*lanes, S::Four::splat(b[3 * inner + column])) };
             }
+        }
+    }
+
+    /// Subtracts `a b^T`.
+    #[inline(always)]
+    pub unsafe fn subtract_product(&mut self, a: &Self, b: &[f64; BLOCK]) {
+        for (column, sum) in self.0.iter_mut().enumerate() {
+            for (inner, lanes) in a.0.iter().enumerate() {
+                let factor = b[3 * inner + column];
+                // SAFETY: the caller guarantees the instruction set.
+                *sum = unsafe { sum.subtract_product(*lanes, S::Four::splat(factor)) };
+            }
+        }
+    }
+
+    /// Subtracts `a b^T`.
+    #[inline(always)]
+    pub unsafe fn subtract_padded_product(&mut self, a: &PaddedBlock, b: &[f64; BLOCK]) {
+        // SAFETY: the caller guarantees the instruction set.
+        unsafe {
+            let a = Self(a.0.each_ref().map(|column| S::Four::load(column.as_ptr())));
+            self.subtract_product(&a, b);
         }
     }
 }

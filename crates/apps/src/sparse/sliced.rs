@@ -1,12 +1,17 @@
 //! Slices of interleaved block rows (sliced ELL: M. Kreutzer et al., SIAM J. Sci. Comput. 36, 2014; the rows are not
 //! sorted, because the rows of a mesh have nearly equal lengths).
 
-use super::blocks::{BLOCK, Blocks};
+use super::blocks::{BLOCK, BlockRow};
 use super::kernel::{self, LANES, Slices};
 use crate::array::{Array, SharedArray};
-use crate::code::Code;
+use crate::code::{Code, compiled};
+use nodegauge_kernels::isa::InstructionSet;
+use nodegauge_kernels::{LINE_NUMBERS, stream_line};
 use nodegauge_measure::Failure;
 use std::ops::Range;
+
+/// The same element of the blocks of a column of blocks fills a cache line.
+const _: () = assert!(LANES == LINE_NUMBERS);
 
 /// Matrix rows of a thread in sliced ELL.
 #[derive(Debug)]
@@ -27,18 +32,20 @@ pub(crate) struct EmptySlices {
 }
 
 impl EmptySlices {
-    /// Maps memory for the rows of a thread; the memory is not touched.
+    /// Maps memory for the rows of a thread; the memory is not touched. `length_of` returns the number of blocks of a
+    /// row.
     ///
     /// # Errors
     /// Fails if memory cannot be mapped.
-    pub fn map(blocks: &Blocks, rows: Range<usize>) -> Result<Self, Failure> {
-        let mut starts = vec![0];
+    pub fn map(rows: Range<usize>, length_of: impl Fn(usize) -> usize) -> Result<Self, Failure> {
+        let mut starts = Vec::with_capacity(rows.len().div_ceil(LANES) + 1);
+        let mut places = 0;
+        starts.push(0);
         for slice in rows.clone().step_by(LANES) {
             let of_slice = slice..(slice + LANES).min(rows.end);
-            let width = of_slice.map(|row| blocks.row(row).0.len()).max().unwrap_or(0);
-            starts.push(starts[starts.len() - 1] + width);
+            places += of_slice.map(&length_of).max().unwrap_or(0);
+            starts.push(places);
         }
-        let places = starts[starts.len() - 1];
         let columns = SharedArray::map(places * LANES)?;
         let values = SharedArray::map(places * LANES * BLOCK)?;
         Ok(Self { rows, starts, columns, values })
@@ -56,43 +63,65 @@ impl EmptySlices {
         }
     }
 
-    /// Copies the blocks; must be called by the thread of the rows.
+    /// Returns the rows of a slice.
+    pub fn rows_of(&self, slice: usize) -> Range<usize> {
+        let first = self.rows.start + LANES * slice;
+        first..self.rows.end.min(first + LANES)
+    }
+
+    /// Returns the number of slices.
+    pub fn count(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Copies the rows of a slice with streaming stores; must be called by the thread of the rows. Rows after the last
+    /// row of the thread are empty.
     ///
     /// # Safety
-    /// No other code uses the slices during the call.
-    pub unsafe fn fill(&self, blocks: &Blocks) {
-        // SAFETY: the caller meets the requirements of these functions.
-        let (columns, values) = unsafe {
-            (
-                self.columns.part_mut(0..self.columns.len()),
-                self.values.part_mut(0..self.values.len()),
-            )
-        };
-        for (slice, first) in self.rows.clone().step_by(LANES).enumerate() {
-            let places = self.starts[slice]..self.starts[slice + 1];
-            for lane in 0..LANES {
-                let row = first + lane;
-                let (own_columns, own_blocks) =
-                    if row < self.rows.end { blocks.row(row) } else { Default::default() };
-                // A missing block of a short row is stored as a block of zeros in the first column of the row.
-                let spare = own_columns.first().copied().unwrap_or(0);
-                for (block, place) in places.clone().enumerate() {
-                    let column = own_columns.get(block).copied().unwrap_or(spare);
-                    columns[LANES * place + lane] = 3 * column;
-                    let value = own_blocks.get(block).unwrap_or(&[0.0; BLOCK]);
-                    let of_place = &mut values[LANES * BLOCK * place..][..LANES * BLOCK];
-                    for (element, component) in value.iter().enumerate() {
-                        of_place[LANES * element + lane] = *component;
-                    }
-                }
-            }
-        }
+    /// No other code uses the slice during the call.
+    pub unsafe fn fill(&self, code: Code, slice: usize, rows: &[BlockRow<'_>; LANES]) {
+        // SAFETY: the caller meets the requirements of this function; the processor has the instruction set.
+        unsafe { fill(code, self, slice, rows) };
     }
 
     /// Converts to [`Sliced`] after the slices were filled.
     pub fn into_sliced(self) -> Sliced {
         let Self { rows, starts, columns, values } = self;
         Sliced { rows, starts, columns: columns.into_array(), values: values.into_array() }
+    }
+}
+
+compiled! {
+    /// Copies rows into a slice.
+    ///
+    /// # Safety
+    /// The processor must support the instruction set, and no other code may use the slice during the call.
+    fill = fill_body(slices: &EmptySlices, slice: usize, rows: &[BlockRow<'_>; LANES])
+}
+
+#[inline(always)]
+unsafe fn fill_body<S: InstructionSet, const ASK: bool>(
+    slices: &EmptySlices,
+    slice: usize,
+    rows: &[BlockRow<'_>; LANES],
+) {
+    let EmptySlices { starts, columns, values, .. } = slices;
+    // A missing block of a short row is stored as a block of zeros in the first column of the row.
+    let spare = rows.map(|row| row.columns.first().copied().unwrap_or(0));
+    for (number, place) in (starts[slice]..starts[slice + 1]).enumerate() {
+        // SAFETY: the caller guarantees that no other code uses the slice.
+        let of_place = unsafe { columns.part_mut(LANES * place..LANES * (place + 1)) };
+        for (lane, column) in of_place.iter_mut().enumerate() {
+            *column = 3 * rows[lane].columns.get(number).copied().unwrap_or(spare[lane]);
+        }
+        let blocks: [&[f64; BLOCK]; LANES] =
+            std::array::from_fn(|lane| rows[lane].blocks.get(number).unwrap_or(&[0.0; BLOCK]));
+        for element in 0..BLOCK {
+            let line = std::array::from_fn(|lane| blocks[lane][element]);
+            let to = values.at(LANES * (BLOCK * place + element));
+            // SAFETY: the line exists, and begins at a cache line, because the array does.
+            unsafe { stream_line::<S>(to, &line) };
+        }
     }
 }
 

@@ -1,0 +1,180 @@
+//! Couplings of rows: their roles in the elimination, and the rows that repeat the pattern of the row before.
+//!
+//! A row repeats the row before if every column is larger by one and has the same role. Most rows of a mesh do, so that
+//! positions which were found for a row are valid for the next row. The patterns are compared, not assumed.
+
+use crate::array::{Array, SharedArray};
+use crate::context::Threads;
+use crate::order::Numbering;
+use crate::setup_clock::SetupClock;
+use crate::sparse::Blocks;
+use nodegauge_measure::Failure;
+use std::ops::Range;
+
+/// Role of a coupling in the elimination of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Coupling {
+    Lower,
+    Upper,
+    Diagonal,
+    LeftOut,
+}
+
+/// Role of a coupling, with the colour of the column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Role {
+    pub coupling: Coupling,
+    /// Colour of the column; 0 if another rank owns the column.
+    pub colour: u32,
+}
+
+/// Rows of a thread, and the numbering that determines the roles of their couplings.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnRows<'a> {
+    pub numbering: &'a Numbering,
+    pub start: usize,
+    pub end: usize,
+}
+
+impl<'a> OwnRows<'a> {
+    /// Returns the rows of a thread.
+    pub fn of_thread(numbering: &'a Numbering, thread: usize) -> Self {
+        let Range { start, end } = numbering.of_thread(thread);
+        Self { numbering, start, end }
+    }
+
+    /// Returns the range of the rows.
+    pub fn range(&self) -> Range<usize> {
+        self.start..self.end
+    }
+
+    /// Returns the role of the coupling between a row of the thread and `column`.
+    #[inline]
+    pub fn role(&self, row: usize, column: usize) -> Role {
+        let colours = &self.numbering.colours;
+        let Some(colour) = colours.get(column).copied() else {
+            return Role { coupling: Coupling::LeftOut, colour: 0 };
+        };
+        let own_colour = colours[row];
+        let coupling = if row == column {
+            Coupling::Diagonal
+        } else if colour == own_colour && !self.range().contains(&column) {
+            Coupling::LeftOut
+        } else if (colour, column) < (own_colour, row) {
+            Coupling::Lower
+        } else {
+            Coupling::Upper
+        };
+        Role { coupling, colour }
+    }
+}
+
+/// Pattern of the factors of all rows of a rank.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    /// 1 for a row that repeats the row before, otherwise 0.
+    repeats: Array<u8>,
+    /// Number of lower couplings of every row.
+    pub lower: Array<u32>,
+    /// Number of upper couplings of every row.
+    pub upper: Array<u32>,
+}
+
+impl Pattern {
+    /// Finds the pattern.
+    ///
+    /// # Errors
+    /// Fails if memory cannot be mapped, or if a thread fails.
+    pub fn find(
+        threads: &mut impl Threads,
+        matrix: &Blocks,
+        numbering: &Numbering,
+        clock: &mut SetupClock,
+    ) -> Result<Self, Failure> {
+        let repeats = SharedArray::<u8>::map(numbering.owned())?;
+        let lower = SharedArray::<u32>::map(numbering.owned())?;
+        let upper = SharedArray::<u32>::map(numbering.owned())?;
+        clock.provide(threads, |context| {
+            let own = numbering.of_thread(context.thread);
+            // SAFETY: the rows belong to this thread.
+            unsafe {
+                repeats.touch(own.clone());
+                lower.touch(own.clone());
+                upper.touch(own);
+            }
+        })?;
+        threads.map(|context| {
+            let own = OwnRows::of_thread(numbering, context.thread);
+            // SAFETY: the rows belong to this thread, here and below.
+            let repeats = unsafe { repeats.part_mut(own.range()) };
+            // SAFETY: as above.
+            let lower = unsafe { lower.part_mut(own.range()) };
+            // SAFETY: as above.
+            let upper = unsafe { upper.part_mut(own.range()) };
+            for stage in numbering.stages(context.thread) {
+                for row in stage.clone() {
+                    let at = row - own.start;
+                    if row > stage.start && is_repetition(matrix, &own, stage, row) {
+                        repeats[at] = 1;
+                        lower[at] = lower[at - 1];
+                        upper[at] = upper[at - 1];
+                        continue;
+                    }
+                    for column in matrix.row(row).0 {
+                        match own.role(row, *column as usize).coupling {
+                            Coupling::Lower => lower[at] += 1,
+                            Coupling::Upper => upper[at] += 1,
+                            Coupling::Diagonal | Coupling::LeftOut => {}
+                        }
+                    }
+                }
+            }
+        })?;
+        Ok(Self {
+            repeats: repeats.into_array(),
+            lower: lower.into_array(),
+            upper: upper.into_array(),
+        })
+    }
+
+    /// True if the couplings of a row are those of the row before, each shifted by one row, with the same roles.
+    #[inline(always)]
+    pub fn is_repetition(&self, row: usize) -> bool {
+        self.repeats[row] != 0
+    }
+
+    /// Marks all rows as rows that do not repeat the row before.
+    #[cfg(test)]
+    pub fn forget_repetitions(&mut self) {
+        self.repeats.fill(0);
+    }
+}
+
+/// True if a row repeats the row before, which belongs to the same stage.
+fn is_repetition(matrix: &Blocks, own: &OwnRows<'_>, stage: &Range<usize>, row: usize) -> bool {
+    let earlier = matrix.row(row - 1).0;
+    let columns = matrix.row(row).0;
+    if earlier.len() != columns.len() {
+        return false;
+    }
+    // All columns are compared, so that the compiler can use vector instructions.
+    let mut is_shifted = true;
+    let mut least = u32::MAX;
+    let mut largest = 0;
+    for (column, before) in columns.iter().zip(earlier) {
+        is_shifted &= *column == before.wrapping_add(1);
+        least = least.min(*column);
+        largest = largest.max(*column);
+    }
+    if !is_shifted {
+        return false;
+    }
+    // Within a stage, only the order of row and column determines the role.
+    if stage.start < least as usize && (largest as usize) < stage.end {
+        return true;
+    }
+    columns.iter().all(|column| {
+        let column = *column as usize;
+        own.role(row, column) == own.role(row - 1, column.wrapping_sub(1))
+    })
+}

@@ -1,0 +1,132 @@
+//! Streaming stores outside the loops of kernels: numbers that are written once and read much later bypass the caches,
+//! and the memory is not read before it is overwritten.
+
+use crate::entry::LINE;
+use crate::isa::InstructionSet;
+
+/// Number of `f64` in a cache line.
+pub const LINE_NUMBERS: usize = LINE / size_of::<f64>();
+
+/// Writes a cache line, which bypasses the caches if the processor has streaming stores. Other threads see the line
+/// after [`fence_streams`].
+///
+/// # Safety
+/// The processor must have the instruction set, and `to` must be the start of a writable cache line.
+#[inline(always)]
+pub unsafe fn stream_line<S: InstructionSet>(to: *mut f64, line: &[f64; LINE_NUMBERS]) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller guarantees the instruction set and the line; every x86-64 processor has the narrowest vectors.
+    unsafe {
+        use crate::isa::Isa;
+        use std::arch::x86_64::{__m128d, __m256d, __m512d};
+        match S::ISA {
+            Isa::Avx512 => stream_vectors::<__m512d>(to, line),
+            Isa::Avx2 => stream_vectors::<__m256d>(to, line),
+            _ => stream_vectors::<__m128d>(to, line),
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the caller guarantees that the line is writable and aligned.
+    unsafe {
+        to.cast::<[f64; LINE_NUMBERS]>().write(*line)
+    }
+}
+
+/// Writes a cache line with the streaming stores of a vector. The requirements are those of [`stream_line`].
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn stream_vectors<V: crate::vector::Vector<Scalar = f64>>(
+    to: *mut f64,
+    line: &[f64; LINE_NUMBERS],
+) {
+    let mut at = 0;
+    while at < LINE_NUMBERS {
+        // SAFETY: the vector is within the line, and its size divides that of the line.
+        unsafe { V::load(line.as_ptr().add(at)).stream(to.add(at)) };
+        at += V::LANES;
+    }
+}
+
+/// Writes a number as [`stream_line`] writes a line.
+#[inline(always)]
+unsafe fn stream_number(to: *mut f64, number: f64) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller guarantees that the number can be written; SSE2 is part of x86-64.
+    unsafe {
+        std::arch::x86_64::_mm_stream_si64(to.cast(), number.to_bits() as i64)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the caller guarantees that the number can be written.
+    unsafe {
+        to.write(number)
+    }
+}
+
+crate::dispatched! {
+    /// Copies numbers with streaming stores. Other threads see the numbers after [`fence_streams`].
+    ///
+    /// # Safety
+    /// The processor must have the instruction set, `count` numbers must be readable at `from` and writable at `to`,
+    /// and the two ranges must not overlap.
+    pub unsafe fn stream_copy(to: *mut f64, from: *const f64, count: usize) = stream_copy_body;
+}
+
+#[inline(always)]
+unsafe fn stream_copy_body<S: InstructionSet>(to: *mut f64, from: *const f64, count: usize) {
+    let before_line = to.align_offset(LINE).min(count);
+    let lines = (count - before_line) / LINE_NUMBERS;
+    // SAFETY: all numbers are within the ranges that the caller guarantees.
+    unsafe {
+        for at in 0..before_line {
+            stream_number(to.add(at), *from.add(at));
+        }
+        for line in 0..lines {
+            let at = before_line + LINE_NUMBERS * line;
+            stream_line::<S>(to.add(at), &*from.add(at).cast::<[f64; LINE_NUMBERS]>());
+        }
+        for at in before_line + LINE_NUMBERS * lines..count {
+            stream_number(to.add(at), *from.add(at));
+        }
+    }
+}
+
+/// Makes all streaming stores of this thread visible to the threads that it synchronises with afterwards.
+#[inline]
+pub fn fence_streams() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of x86-64.
+    unsafe {
+        std::arch::x86_64::_mm_sfence()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Isa;
+
+    /// Numbers that begin at a cache line.
+    #[repr(align(64))]
+    struct Aligned([f64; 64]);
+
+    #[test]
+    fn copies_of_every_length_and_alignment_write_only_their_numbers() {
+        let source: Vec<f64> = (0..64).map(f64::from).collect();
+        for isa in Isa::dispatched() {
+            for first in 0..10 {
+                for count in 0..40 {
+                    let mut copied = Aligned([-1.0; 64]);
+                    let to = copied.0[first..].as_mut_ptr();
+                    // SAFETY: the processor has the instruction set, and both arrays have the numbers.
+                    unsafe { stream_copy(isa, to, source[1..].as_ptr(), count) };
+                    fence_streams();
+                    for (at, number) in copied.0.iter().enumerate() {
+                        let is_written = (first..first + count).contains(&at);
+                        let expected = if is_written { source[1 + at - first] } else { -1.0 };
+                        assert_eq!(*number, expected, "{isa} {first} {count} {at}");
+                    }
+                }
+            }
+        }
+    }
+}
