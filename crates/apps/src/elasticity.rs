@@ -4,8 +4,10 @@ pub mod element;
 pub mod kinds;
 pub mod mesh;
 pub mod problem;
+pub mod rows;
 
 pub use element::{DegenerateElement, Material, Stiffness};
-pub use kinds::{NodeKinds, RowMaker};
+pub use kinds::NodeKinds;
 pub use mesh::{Mesh, Subdomain};
 pub use problem::{Assembler, Problem, Row, Stretch, by_columns};
+pub use rows::RowMaker;

@@ -1,0 +1,234 @@
+//! Rows of nodes: those of nodes with equal surroundings are made once.
+
+use super::kinds::{ABSENT, UNNUMBERED};
+use super::mesh::NEIGHBOURS;
+use super::problem::{Assembler, by_columns};
+use std::collections::HashMap;
+
+/// Maximum number of rows that are kept for later nodes.
+const KEPT: usize = 1024;
+
+/// Rows of a node, as the matrix stores them.
+#[derive(Debug, Default)]
+pub struct MadeRow {
+    /// Differences between the local numbers of the neighbours and of the node, in ascending order.
+    pub offsets: Vec<isize>,
+    /// Blocks of the neighbours, by columns.
+    pub blocks: Vec<[f64; 9]>,
+    /// Right-hand side of the three rows.
+    pub rhs: [f64; 3],
+}
+
+/// Kinds of the neighbours of a node; the rows of nodes without a force depend only on them.
+type Surroundings = [u8; NEIGHBOURS];
+
+/// Number of rows of a [`RowMaker`].
+#[derive(Debug, Clone, Copy)]
+pub enum RowNumber {
+    /// Number of rows that are kept for later nodes.
+    Kept(usize),
+    /// Number of rows that belong to one node.
+    Single(usize),
+}
+
+/// Rows of nodes, made by one thread. Rows with equal surroundings are computed once.
+pub struct RowMaker<'a> {
+    assembler: &'a Assembler<'a>,
+    /// Kinds of all nodes with a local number.
+    kinds: &'a [u8],
+    numbers: HashMap<Surroundings, usize>,
+    kept: Vec<MadeRow>,
+    /// Surroundings of the last node with kept rows, and the number of the rows.
+    last: (Surroundings, usize),
+    /// Rows that are not kept.
+    single: Vec<MadeRow>,
+}
+
+impl<'a> RowMaker<'a> {
+    /// Creates a maker; `kinds` has the results of [`Assembler::classify`] for all local numbers.
+    pub fn new(assembler: &'a Assembler<'a>, kinds: &'a [u8]) -> Self {
+        Self {
+            assembler,
+            kinds,
+            numbers: HashMap::new(),
+            kept: Vec::new(),
+            // No node has these surroundings, because every node is one of its neighbours.
+            last: ([ABSENT; NEIGHBOURS], 0),
+            single: Vec::new(),
+        }
+    }
+
+    /// Finds or makes the rows of the node with a local number.
+    #[inline]
+    pub fn make(&mut self, local: usize) -> RowNumber {
+        let node = self.assembler.subdomain.node(local);
+        if !self.assembler.is_loaded(node) {
+            let surroundings = self.surroundings(node);
+            if surroundings == self.last.0 {
+                return RowNumber::Kept(self.last.1);
+            }
+            if let Some(number) = self.kept_row(node, local, surroundings) {
+                return RowNumber::Kept(number);
+            }
+        }
+        self.single.push(self.made(node, local));
+        RowNumber::Single(self.single.len() - 1)
+    }
+
+    /// Returns rows that were made.
+    #[inline]
+    pub fn row(&self, number: RowNumber) -> &MadeRow {
+        match number {
+            RowNumber::Kept(number) => &self.kept[number],
+            RowNumber::Single(number) => &self.single[number],
+        }
+    }
+
+    /// Removes the rows that belong to one node; their numbers become invalid.
+    pub fn remove_single(&mut self) {
+        self.single.clear();
+    }
+
+    /// Returns the kinds of the neighbours of a node.
+    #[inline]
+    fn surroundings(&self, node: [usize; 3]) -> Surroundings {
+        let subdomain = self.assembler.subdomain;
+        let mut surroundings = [ABSENT; NEIGHBOURS];
+        if subdomain.mesh.is_inner(node) {
+            let lines = subdomain.lines_around(node);
+            for (three, first) in surroundings.as_chunks_mut::<3>().0.iter_mut().zip(lines) {
+                three.copy_from_slice(&self.kinds[first..first + 3]);
+            }
+        } else {
+            for (place, other) in subdomain.neighbours(node) {
+                surroundings[place] = self.kinds[subdomain.local(other)];
+            }
+        }
+        surroundings
+    }
+
+    /// Returns the number of the kept rows with these surroundings, which are made if necessary; `None` if they cannot
+    /// be kept.
+    fn kept_row(
+        &mut self,
+        node: [usize; 3],
+        local: usize,
+        surroundings: Surroundings,
+    ) -> Option<usize> {
+        let number = match self.numbers.get(&surroundings) {
+            Some(number) => *number,
+            None if self.kept.len() < KEPT && !surroundings.contains(&UNNUMBERED) => {
+                let number = self.kept.len();
+                self.kept.push(self.made(node, local));
+                self.numbers.insert(surroundings, number);
+                number
+            }
+            None => return None,
+        };
+        self.last = (surroundings, number);
+        Some(number)
+    }
+
+    /// Makes the rows of a node.
+    fn made(&self, node: [usize; 3], local: usize) -> MadeRow {
+        let subdomain = self.assembler.subdomain;
+        let row = self.assembler.row(node);
+        let mut made = MadeRow { rhs: row.rhs, ..MadeRow::default() };
+        for (place, other) in subdomain.neighbours(node) {
+            made.offsets.push(subdomain.local(other) as isize - local as isize);
+            made.blocks.push(by_columns(&row.blocks[place]));
+        }
+        made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elasticity::{Material, Mesh, NodeKinds, Problem, Stretch, Subdomain};
+
+    /// Problem in which a different displacement is prescribed at every node of a face, and nothing elsewhere.
+    struct Uneven;
+
+    impl Problem for Uneven {
+        fn material(&self) -> Material {
+            Stretch.material()
+        }
+        fn fixed(&self, at: [f64; 3], _: [f64; 3]) -> [Option<f64>; 3] {
+            let value = (at[0] == 0.0).then_some(at[1] + 100.0 * at[2]);
+            [value, None, value]
+        }
+        fn force(&self, _: [f64; 3]) -> Option<[f64; 3]> {
+            None
+        }
+        fn exact(&self, _: [f64; 3], _: [f64; 3]) -> [f64; 3] {
+            [0.0; 3]
+        }
+    }
+
+    /// Problem with a force that depends on the place.
+    struct Loaded;
+
+    impl Problem for Loaded {
+        fn material(&self) -> Material {
+            Stretch.material()
+        }
+        fn fixed(&self, at: [f64; 3], far: [f64; 3]) -> [Option<f64>; 3] {
+            Stretch.fixed(at, far)
+        }
+        fn force(&self, at: [f64; 3]) -> Option<[f64; 3]> {
+            Some(at)
+        }
+        fn exact(&self, _: [f64; 3], _: [f64; 3]) -> [f64; 3] {
+            [0.0; 3]
+        }
+    }
+
+    fn kinds_of(assembler: &Assembler<'_>, nodes: usize) -> Vec<u8> {
+        let (all, mut kinds) = (NodeKinds::default(), vec![0; nodes]);
+        assembler.classify(&all, 0..nodes, &mut kinds);
+        kinds
+    }
+
+    #[test]
+    fn kept_rows_equal_rows_made_for_every_node() {
+        let mesh = Mesh { elements: [6, 18, 17] };
+        let parts = [Subdomain::whole(mesh), Subdomain::of_rank(mesh, 3, [2, 2, 1]).unwrap()];
+        let problems: [&dyn Problem; 3] = [&Stretch, &Uneven, &Loaded];
+        for part in &parts {
+            for problem in problems {
+                let assembler = Assembler::new(part, problem).unwrap();
+                let kinds = kinds_of(&assembler, part.known_nodes());
+                let mut maker = RowMaker::new(&assembler, &kinds);
+                for local in part.owned_nodes() {
+                    let node = part.node(local);
+                    let expected = assembler.row(node);
+                    let number = maker.make(local);
+                    let made = maker.row(number);
+                    assert_eq!(made.rhs.map(f64::to_bits), expected.rhs.map(f64::to_bits));
+                    assert_eq!(made.blocks.len(), part.neighbour_count(node));
+                    let places = made.offsets.iter().zip(&made.blocks);
+                    for ((place, other), (offset, block)) in part.neighbours(node).zip(places) {
+                        assert_eq!(local.wrapping_add_signed(*offset), part.local(other));
+                        let wanted = by_columns(&expected.blocks[place]);
+                        assert_eq!(block.map(f64::to_bits), wanted.map(f64::to_bits));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_rows_are_made_where_few_kinds_exist() {
+        let whole = Subdomain::whole(Mesh { elements: [9, 8, 7] });
+        let assembler = Assembler::new(&whole, &Stretch).unwrap();
+        let kinds = kinds_of(&assembler, whole.known_nodes());
+        let mut maker = RowMaker::new(&assembler, &kinds);
+        for local in whole.owned_nodes() {
+            maker.make(local);
+            assert!(maker.single.is_empty());
+        }
+        // Along x and y: the wall, the next node, inner nodes, and the other face; along z, both faces are prescribed.
+        assert_eq!(maker.kept.len(), 4 * 4 * 5);
+    }
+}
