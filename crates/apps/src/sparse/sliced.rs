@@ -129,7 +129,7 @@ impl Sliced {
     /// Computes `y = A x` on the rows of the thread.
     ///
     /// # Safety
-    /// The requirements are those of [`Blocks::multiply`].
+    /// The requirements are those of [`super::blocks::Blocks::multiply`].
     pub unsafe fn multiply(&self, code: Code, x: *const f64, y: *mut f64) {
         let slices = Slices {
             count: self.starts.len() - 1,
