@@ -69,7 +69,8 @@ mappings() {
     for process in $(pidof nodegauge); do
         awk -v path="/proc/$process/numa_maps" '
             / N[0-9]+=/ && (/ huge / || $0 !~ / (file=|heap|stack)/) {
-                pages = 0
+                # The last line of a process that ends may be cut.
+                pages = size = 0
                 for (i = 3; i <= NF; i++) {
                     if ($i ~ /^N[0-9]+=/) { split($i, part, "="); pages += part[2] }
                     if ($i ~ /^kernelpagesize_kB=/) { split($i, part, "="); size = part[2] }

@@ -18,8 +18,12 @@ const TOUCH_DEPTH: usize = 8;
 const LEAST_DEPTH: usize = 64;
 /// Number of rows and columns of the matrices in the products that precede the estimate.
 const SMALL_ORDER: usize = 64;
-/// Maximum number of small products; one that is fast enough ends them, because others may be interrupted.
-const SMALL_ROUNDS: usize = 10;
+/// Share of the requested time for which every thread repeats the small product in a round, and its maximum. A round is
+/// longer than threads usually wait for a CPU that others use.
+const SMALL_SHARE: f64 = 0.25;
+const SMALL_MOST: Duration = Duration::from_millis(10);
+/// Maximum number of rounds; one that is fast enough is the last, because others may be interrupted.
+const SMALL_ROUNDS: usize = 4;
 /// Ratio of the time of the estimate to the requested time from which the estimate itself is the only round, e.g. on
 /// emulated CPUs.
 const SLOW: f64 = 4.0;
@@ -51,7 +55,8 @@ pub fn measure(
         // Filling the matrices of an emulated CPU takes seconds, as the estimate does.
         let most = SLOW_FROM_SMALL * time.as_secs_f64();
         let is_enough = |rate: f64| flops(LEAST_DEPTH) / rate <= most;
-        let rate = small_rate(member, &engine, numbers, is_enough, &found);
+        let each = time.mul_f64(SMALL_SHARE).min(SMALL_MOST);
+        let rate = small_rate(member, &engine, each, numbers, is_enough, &found);
         if !is_enough(rate) {
             member.barrier();
             return vec![rate / flops(1)];
@@ -98,11 +103,12 @@ fn flops(depth: usize) -> f64 {
 }
 
 /// Returns the rate of a thread in small products on all threads, FLOP/s: the first rate that is enough, or else the best
-/// one. The time is that until all threads have multiplied, because threads may share CPUs. All threads return the same
+/// one. In a round, every thread multiplies for `each`. The time is that until all threads have multiplied, because threads may share CPUs. All threads return the same
 /// rate, through `found`.
 fn small_rate(
     member: &Member<'_>,
     engine: &GemmEngine<'_>,
+    each: Duration,
     numbers: impl Fn(usize) -> Vec<f64>,
     is_enough: impl Fn(f64) -> bool,
     found: &AtomicU64,
@@ -114,15 +120,19 @@ fn small_rate(
     for _ in 0..SMALL_ROUNDS {
         member.barrier();
         let start = Instant::now();
-        let size = (SMALL_ORDER, SMALL_ORDER, SMALL_ORDER);
-        let a = (a.as_ptr(), SMALL_ORDER);
-        let b = (b.as_ptr(), SMALL_ORDER);
-        let to = (c.as_mut_ptr(), SMALL_ORDER);
-        // SAFETY: the vectors have the sizes given in the call, and only this thread uses C.
-        unsafe { engine.update(Product { size, a, b, c: to }) };
+        let mut products = 0;
+        while products == 0 || start.elapsed() < each {
+            let size = (SMALL_ORDER, SMALL_ORDER, SMALL_ORDER);
+            let a = (a.as_ptr(), SMALL_ORDER);
+            let b = (b.as_ptr(), SMALL_ORDER);
+            let c = (c.as_mut_ptr(), SMALL_ORDER);
+            // SAFETY: the vectors have the sizes given in the call, and only this thread uses C.
+            unsafe { engine.update(Product { size, a, b, c }) };
+            products += 1;
+        }
         member.barrier();
         if member.index == 0 {
-            let flops = 2.0 * (SMALL_ORDER * SMALL_ORDER * SMALL_ORDER) as f64;
+            let flops = 2.0 * (products * SMALL_ORDER * SMALL_ORDER * SMALL_ORDER) as f64;
             let rate = flops / start.elapsed().as_secs_f64();
             found.store(best.max(rate).to_bits(), Ordering::Relaxed);
         }
