@@ -31,6 +31,13 @@ pub enum EliminationOrder {
     CyclicLevels,
 }
 
+#[cfg(test)]
+impl EliminationOrder {
+    /// All orders.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Domain, Self::Natural, Self::Multicolour, Self::Levels, Self::CyclicLevels];
+}
+
 /// Numbering of the rows of a rank.
 #[derive(Debug)]
 pub struct Numbering {
@@ -212,14 +219,6 @@ mod tests {
     use super::*;
     use crate::elasticity::Mesh;
 
-    const ORDERS: [EliminationOrder; 5] = [
-        EliminationOrder::Domain,
-        EliminationOrder::Natural,
-        EliminationOrder::Multicolour,
-        EliminationOrder::Levels,
-        EliminationOrder::CyclicLevels,
-    ];
-
     /// Returns the local numbers of those neighbours of a node that the rank owns.
     fn neighbours(subdomain: &Subdomain, local: usize) -> std::vec::IntoIter<usize> {
         let mut all = Vec::new();
@@ -231,7 +230,7 @@ mod tests {
     fn every_node_has_a_row_and_nodes_of_a_colour_do_not_couple() {
         let part = Subdomain::of_rank(Mesh { elements: [9, 6, 12] }, 1, [1, 1, 2]).unwrap();
         let owned: Vec<usize> = part.owned_nodes().collect();
-        for order in ORDERS {
+        for order in EliminationOrder::ALL {
             for threads in [1, 3] {
                 let numbering = Numbering::new(&part, order, threads);
                 assert_eq!((numbering.owned(), numbering.threads()), (owned.len(), threads));

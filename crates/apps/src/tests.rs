@@ -14,13 +14,6 @@ use nodegauge_team::{Interrupt, Team};
 use std::f64::consts::PI;
 
 const TIGHT: Tolerance = Tolerance { residual: 1e-11, iterations: 5000 };
-const ORDERS: [EliminationOrder; 5] = [
-    EliminationOrder::Domain,
-    EliminationOrder::Natural,
-    EliminationOrder::Multicolour,
-    EliminationOrder::Levels,
-    EliminationOrder::CyclicLevels,
-];
 
 /// Returns loops for the widest instruction set.
 fn codes(ahead: bool) -> Codes {
@@ -143,7 +136,7 @@ fn the_error_of_a_manufactured_solution_falls_with_the_square_of_the_edge() {
 
 #[test]
 fn every_order_storage_and_number_of_threads_finds_the_exact_linear_solution() {
-    for order in ORDERS.map(Some).into_iter().chain([None]) {
+    for order in EliminationOrder::ALL.map(Some).into_iter().chain([None]) {
         for storage in [Storage::Bcsr, Storage::Sell] {
             for threads in [1, 2] {
                 let elements = [3, 2, 4];
@@ -245,7 +238,8 @@ fn slices_made_during_the_assembly_are_those_of_the_blocks() {
     const THREADS: usize = 3;
     let mut team = Team::start(&vec![Vec::new(); THREADS]).unwrap();
     let problems: [&dyn Problem; 2] = [&Stretch, &Waves];
-    for (order, problem) in ORDERS.into_iter().flat_map(|order| problems.map(|each| (order, each)))
+    for (order, problem) in
+        EliminationOrder::ALL.into_iter().flat_map(|order| problems.map(|each| (order, each)))
     {
         let whole = Subdomain::whole(Mesh { elements: [5, 4, 6] });
         let numbering = Numbering::new(&whole, order, THREADS);

@@ -27,8 +27,9 @@ const SMALL_ROUNDS: usize = 4;
 /// Ratio of the time of the estimate to the requested time from which the estimate itself is the only round, e.g. on
 /// emulated CPUs.
 const SLOW: f64 = 4.0;
-/// The same ratio for the time that the small products predict. It is smaller because filling the matrices takes as long
-/// as the estimate, and another product follows.
+/// Ratio of the time that the small products predict for the estimate to the requested time from which they are the only
+/// round. It is smaller than [`SLOW`] because filling the matrices takes as long as the estimate, and another product
+/// follows.
 const SLOW_FROM_SMALL: f64 = 2.0;
 /// Number of columns of A: several times the number of columns that libraries copy into a buffer.
 const DEPTH: usize = 1024;

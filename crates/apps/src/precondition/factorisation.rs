@@ -482,13 +482,6 @@ mod tests {
     use std::collections::HashMap;
 
     const MESH: Mesh = Mesh { elements: [6, 4, 5] };
-    const ORDERS: [EliminationOrder; 5] = [
-        EliminationOrder::Domain,
-        EliminationOrder::Natural,
-        EliminationOrder::Multicolour,
-        EliminationOrder::Levels,
-        EliminationOrder::CyclicLevels,
-    ];
 
     /// Factors of a system, and the system.
     struct Factorised {
@@ -523,7 +516,7 @@ mod tests {
     fn numberings(threads: usize) -> Vec<Numbering> {
         let whole = Subdomain::whole(MESH);
         let count = whole.known_nodes();
-        let ordered = ORDERS.map(|order| Numbering::new(&whole, order, threads));
+        let ordered = EliminationOrder::ALL.map(|order| Numbering::new(&whole, order, threads));
         // 89 and the number of nodes have no common divisor.
         let shuffled: Vec<u32> = (0..count).map(|at| (at * 89 % count) as u32).collect();
         let shuffled = Numbering::of(&whole, &shuffled, &vec![0; count], threads);
@@ -557,7 +550,7 @@ mod tests {
             numberings(1).into_iter().map(|rows| factorised(rows, false).repetitions).collect();
         let nodes = MESH.count();
         assert!(repetitions[0] > nodes / 2, "{repetitions:?}");
-        assert!(repetitions[ORDERS.len()] < nodes / 4, "{repetitions:?}");
+        assert!(repetitions[EliminationOrder::ALL.len()] < nodes / 4, "{repetitions:?}");
     }
 
     /// Returns a block of the matrix or of a factor by rows.

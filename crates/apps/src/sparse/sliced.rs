@@ -10,7 +10,7 @@ use nodegauge_kernels::{LINE_NUMBERS, stream_line};
 use nodegauge_measure::Failure;
 use std::ops::Range;
 
-/// The same element of the blocks of a column of blocks fills a cache line.
+/// Checks that one element of the blocks of a column of blocks fills a cache line.
 const _: () = assert!(LANES == LINE_NUMBERS);
 
 /// Matrix rows of a thread in sliced ELL.
