@@ -122,6 +122,27 @@ fn frame(at: u64, bytes: usize) -> (u64, u64) {
     (begin, begin + bytes.next_multiple_of(LINE) as u64)
 }
 
+/// Returns at most eight bytes as a word, without a call of `memcpy`, which takes longer than the copy itself.
+#[inline]
+fn word_of(bytes: &[u8]) -> u64 {
+    if let Ok(whole) = bytes.try_into() {
+        return u64::from_le_bytes(whole);
+    }
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
+/// Copies the first bytes of a word, the reverse of [`word_of`].
+#[inline]
+fn copy_word(word: u64, to: &mut [u8]) {
+    if let Ok(whole) = <&mut [u8; size_of::<u64>()]>::try_from(&mut *to) {
+        *whole = word.to_le_bytes();
+        return;
+    }
+    for (at, byte) in to.iter_mut().enumerate() {
+        *byte = (word >> (8 * at)) as u8;
+    }
+}
+
 impl Position {
     fn claim(&self) -> Option<&Self> {
         (self.claimed.swap(1, Ordering::AcqRel) == 0).then_some(self)
@@ -164,9 +185,7 @@ impl RingWriter<'_> {
             let slot = self.ring.slot(self.slots);
             if piece.len() <= INLINE {
                 for (word, chunk) in slot.words.iter().zip(piece.chunks(size_of::<u64>())) {
-                    let mut whole = [0; size_of::<u64>()];
-                    whole[..chunk.len()].copy_from_slice(chunk);
-                    word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+                    word.store(word_of(chunk), Ordering::Relaxed);
                 }
             } else {
                 let to = self.ring.data(begin, piece.len());
@@ -289,8 +308,7 @@ impl RingReader<'_> {
             let (begin, end) = frame(self.bytes, bytes);
             if bytes <= INLINE {
                 for (word, chunk) in slot.words.iter().zip(piece.chunks_mut(size_of::<u64>())) {
-                    let whole = word.load(Ordering::Relaxed).to_ne_bytes();
-                    chunk.copy_from_slice(&whole[..chunk.len()]);
+                    copy_word(word.load(Ordering::Relaxed), chunk);
                 }
             } else {
                 let from = self.ring.data(begin, bytes);
