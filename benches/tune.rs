@@ -4,7 +4,8 @@
 //!
 //! `LOOPS=1` compares the loops that the trial of `stream` selects with an exhaustive search instead, on the default
 //! team and pages: all loops of `--tune`, `PASSES` passes each. `TRIALS` runs of `stream` (default 3) each meet the
-//! result of the search in `FINAL` pairs of passes. Prints Markdown for docs/benchmarks.md.
+//! result of the search in `FINAL` pairs of passes. Only runs and pairs in the regime of the search count, because the
+//! fastest loop of one regime may be slow in another. Prints Markdown for docs/benchmarks.md.
 
 #![allow(clippy::print_stdout)]
 
@@ -15,8 +16,10 @@ use nodegauge_gauge::Site;
 use nodegauge_kernels::{Kernel, KernelShape, SideBySide, Stores};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::progress::Silent;
+use nodegauge_measure::record::Record;
+use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::schedule::Limits;
-use nodegauge_measure::{regime, stats};
+use nodegauge_measure::stats;
 use nodegauge_placement::PlacementRequest;
 use nodegauge_stream::config::{StreamConfig, TuneConfig};
 use nodegauge_stream::point::StreamPoint;
@@ -110,11 +113,16 @@ fn loops(site: &Site, space: &Space) {
     let mut points = vec![StreamPoint::prepare(config).expect("a point")];
     let samples = exhaust(space, &mut points, variable("PASSES").unwrap_or(20));
     let found = best(space, &samples, &KERNELS).1;
-    let names = KERNELS.map(Kernel::name).join(",");
+    let searched = regime_of(&samples);
+    let is_of_search = |trip: f64| searched.is_none_or(|regime| regime.contains(trip));
+    println!("regime of the search: {}\n", regime_in_words(searched));
     println!("| kernel | exhaustive search | trial | trial / search, median (quartiles) |");
     println!("| --- | --- | --- | --- |");
     for _ in 0..variable("TRIALS").unwrap_or(3) {
-        let run = nodegauge(&["stream", "--kernels", &names]);
+        let Some(run) = run_within(is_of_search) else {
+            println!("| all | no run in the regime of the search | | |");
+            return;
+        };
         let of_run = |(kernel, searched): &(Kernel, KernelShape)| {
             let m = run.measurements.iter().find(|m| m.name == kernel.name()).expect("a figure");
             let measured: StreamConfig = m.read_config();
@@ -124,17 +132,38 @@ fn loops(site: &Site, space: &Space) {
         };
         let chosen: Vec<(Kernel, KernelShape)> = found.iter().map(of_run).collect();
         let pairs = variable("FINAL").unwrap_or(60);
-        let ratios = pairs_of(&mut points, (0, &chosen), (0, &found), pairs);
+        let ratios = pairs_of(&mut points, (0, &chosen), (0, &found), pairs, is_of_search);
         for (at, (kernel, searched)) in found.iter().enumerate() {
             let of: Vec<f64> = ratios.iter().map(|ratios| ratios[at]).collect();
             println!(
-                "| {kernel} | {searched} | {} | {:.3} ({:.3} to {:.3}) |",
+                "| {kernel} | {searched} | {} | {:.3} ({:.3} to {:.3}), {} pairs |",
                 chosen[at].1,
                 stats::median(&of),
                 stats::quantile(&of, 0.25),
                 stats::quantile(&of, 0.75),
+                of.len(),
             );
         }
+    }
+}
+
+/// Runs `stream`, at most ten times, until a run is within the regime of the search.
+fn run_within(is_of_search: impl Fn(f64) -> bool) -> Option<Record> {
+    let names = KERNELS.map(Kernel::name).join(",");
+    (0..10).map(|_| nodegauge(&["stream", "--kernels", &names])).find(|run| {
+        run.measurements.iter().all(|m| {
+            let config: StreamConfig = m.read_config();
+            config.round_trip_s.is_none_or(&is_of_search)
+        })
+    })
+}
+
+fn regime_in_words(regime: Option<Regime>) -> String {
+    match regime {
+        Some(regime) => {
+            format!("round trip of {:.0} to {:.0} ns", regime.from * 1e9, regime.to * 1e9)
+        }
+        None => "unknown".to_owned(),
     }
 }
 
@@ -195,12 +224,16 @@ fn rates(point: &StreamPoint, seconds: &[f64]) -> Vec<f64> {
     config.kernels.iter().zip(seconds).map(|((kernel, _), s)| bytes(*kernel) / s).collect()
 }
 
+/// Returns the regime of most samples.
+fn regime_of(samples: &Samples) -> Option<Regime> {
+    let trips: Vec<f64> = samples.values().flatten().map(|(_, trip)| *trip).collect();
+    let count = |regime: &Regime| trips.iter().filter(|trip| regime.contains(**trip)).count();
+    regime::regimes(&trips).into_iter().max_by_key(count)
+}
+
 /// Returns the set-up and loops with the highest median rates, in the regime of most samples.
 fn best(space: &Space, samples: &Samples, kernels: &[Kernel]) -> Configuration {
-    let trips: Vec<f64> = samples.values().flatten().map(|(_, trip)| *trip).collect();
-    let regimes = regime::regimes(&trips);
-    let most =
-        regimes.iter().max_by_key(|r| trips.iter().filter(|trip| r.contains(**trip)).count());
+    let most = regime_of(samples);
     let typical = |pairs: &[(f64, f64)]| {
         let counts = |trip: f64| most.is_none_or(|r| r.contains(trip));
         let rates: Vec<f64> =
@@ -236,19 +269,20 @@ fn play_off(
     best: &Configuration,
     pairs: usize,
 ) -> Vec<f64> {
-    let ratios = pairs_of(points, (site, &choice.loops), (best.0, &best.1), pairs);
+    let ratios = pairs_of(points, (site, &choice.loops), (best.0, &best.1), pairs, |_| true);
     ratios.iter().map(|ratios| stats::geometric_mean(ratios)).collect()
 }
 
 /// Set-up and loops of one of two configurations that run in pairs.
 type Played<'a> = (usize, &'a [(Kernel, KernelShape)]);
 
-/// Runs two configurations in pairs and returns the ratios of all kernels, for each pair within one regime.
+/// Runs two configurations in pairs and returns the ratios of all kernels, for each pair within one regime that counts.
 fn pairs_of(
     points: &mut [StreamPoint],
     tuned: Played<'_>,
     other: Played<'_>,
     pairs: usize,
+    counts: impl Fn(f64) -> bool,
 ) -> Vec<Vec<f64>> {
     let mut pass = |(number, loops): Played<'_>| {
         let before = points[0].round_trip().expect("the team lives");
@@ -267,7 +301,7 @@ fn pairs_of(
             let two = pass(other);
             (pass(tuned), two)
         };
-        if regime::same(one.1, two.1) {
+        if regime::same(one.1, two.1) && counts(one.1) && counts(two.1) {
             ratios.push(one.0.iter().zip(&two.0).map(|(one, two)| one / two).collect());
         }
     }

@@ -30,10 +30,12 @@ fn every_variant_of_this_processor_agrees_with_the_oracle() {
     let mut checked = 0;
     for variant in variants::variants().filter(|variant| tried(variant.shape().isa)) {
         let (kernel, element, shape) = (variant.kernel(), variant.element(), variant.shape());
-        // Lengths from 0 to 4 steps + 1, with a stride that results in every remainder, and the maximum length.
+        // Lengths from 0 to 2 steps + 1, with a stride that results in every remainder, lengths around 3 and 4 steps,
+        // and the maximum length.
         let lanes = shape.isa.vector_bits().max(512) as usize / 8 / element.bytes() as usize;
         let step = shape.unroll as usize * lanes;
-        let lengths = (0..=(4 * step + 1).min(MAX)).step_by(3).chain([1, step, step + 1, MAX]);
+        let longer = [1, step, step + 1, 3 * step - 1, 3 * step + 1, 4 * step - 1, 4 * step, MAX];
+        let lengths = (0..=2 * step + 1).step_by(3).chain(longer).map(|n| n.min(MAX));
         let groups = around_groups(element, shape.side_by_side.pages().into());
         let lengths = lengths.chain(groups.filter(|_| shape.side_by_side > SideBySide::ONE));
         let outcome = oracle::check(kernel, element, lengths, &mut |args| {
@@ -48,15 +50,20 @@ fn every_variant_of_this_processor_agrees_with_the_oracle() {
 
 #[test]
 fn every_resident_variant_of_this_processor_agrees_with_the_oracle() {
-    // Numbers of lines around the longest step (8 vectors of one line each) and around the largest group (8 spans of
-    // 256 lines each).
-    let lines = [1, 2, 3, 7, 8, 9, 15, 16, 17, 64, 65, 511, 512, 513, 2047, 2048, 2049, 4103];
-    let cases = || lines.into_iter().flat_map(|lines| [0, 1, 2, 5].map(|times| (lines, times)));
+    // Numbers of lines around the longest step (8 vectors of one line each), and around one and two groups of pages.
+    let steps = [1, 2, 3, 7, 8, 9, 15, 16, 17, 64, 65, 513];
+    let cases = |pages: usize| {
+        let group = pages * pass::SPAN / LINE;
+        let groups = [group - 1, group, group + 1, 2 * group + 7].into_iter();
+        let lines = steps.into_iter().chain(groups.filter(move |_| pages > 1));
+        lines.flat_map(|lines| [0, 1, 2, 5].map(|times| (lines, times)))
+    };
     let mut checked = 0;
     for kernel in KERNELS.iter().map(|spec| spec.kernel) {
         let all = Stores::ALL.iter().flat_map(|stores| resident(kernel, *stores));
         for variant in all.filter(|variant| tried(variant.shape().isa)) {
-            let outcome = oracle::check_resident(kernel, cases(), &mut |args| {
+            let pages = variant.shape().side_by_side.pages().into();
+            let outcome = oracle::check_resident(kernel, cases(pages), &mut |args| {
                 // SAFETY: the oracle's buffers have `n` elements each, start at a line, and do not overlap.
                 unsafe { variant.run(args) }
             });

@@ -37,26 +37,30 @@ fn set(domain: &mut Domain, place: &DomainExchangePoint<'_>) -> Solved {
     domain.solve(place, until).unwrap()
 }
 
-/// Compares with the residuals that the reference code of HPCG 3.1 printed after 50 iterations.
+/// Compares with the residual that the reference code of HPCG 3.1 printed after 50 iterations on each of `count` domains.
+fn residual_is(printed: f64, columns: ColumnIndices, local: [usize; 3], count: usize) {
+    let solved = each_with(columns, local, count, Code::widest(true), |domain, place, _, _| {
+        let solved = set(domain, place);
+        (solved, domain.distance())
+    });
+    for (solution, distance) in solved {
+        assert_eq!(solution.iterations, ITERATIONS);
+        let ratio = solution.residual / printed;
+        assert!((ratio - 1.0).abs() < 1e-3, "{local:?} {count}: {:e}", solution.residual);
+        assert!(distance < 1e-9, "{distance}");
+    }
+}
+
 #[test]
 fn residuals_are_those_of_xhpcg() {
-    use ColumnIndices::{PerCoefficient, PerSlot};
-    for (columns, local, count, printed) in [
-        (PerSlot, [64; 3], 1, 1.13589e-11),
-        (PerSlot, [32; 3], 2, 1.26595e-16),
-        (PerCoefficient, [32; 3], 2, 1.26595e-16),
-    ] {
-        let solved = each_with(columns, local, count, Code::widest(true), |domain, place, _, _| {
-            let solved = set(domain, place);
-            (solved, domain.distance())
-        });
-        for (solution, distance) in solved {
-            assert_eq!(solution.iterations, ITERATIONS);
-            let ratio = solution.residual / printed;
-            assert!((ratio - 1.0).abs() < 1e-3, "{local:?} {count}: {:e}", solution.residual);
-            assert!(distance < 1e-9, "{distance}");
-        }
-    }
+    residual_is(1.26595e-16, ColumnIndices::PerSlot, [32; 3], 2);
+    residual_is(1.26595e-16, ColumnIndices::PerCoefficient, [32; 3], 2);
+}
+
+/// Eight times as many points, so that emulated processors omit it.
+#[test]
+fn the_residual_of_a_larger_domain_is_that_of_xhpcg() {
+    residual_is(1.13589e-11, ColumnIndices::PerSlot, [64; 3], 1);
 }
 
 #[test]
