@@ -75,7 +75,7 @@ const LEAST_DOTS: usize = 3;
 const LEAST_SCATTER: f64 = 0.02;
 /// Maximum factor between the detected end of a cache's level and the reported size of the cache. Sizes are half an
 /// octave apart, and other data always occupies part of a cache.
-const EDGE_SLACK: f64 = 1.6;
+pub(crate) const EDGE_SLACK: f64 = 1.6;
 
 /// Returns the plateaus of curves. The dots must be in ascending order of size.
 pub(crate) fn levels(dots: &[Dot]) -> Vec<Level> {

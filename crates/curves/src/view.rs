@@ -8,6 +8,7 @@ pub(crate) use conclusion::conclusion;
 use crate::GAUGE;
 use crate::chase;
 use crate::config::CurveConfig;
+use crate::levels::EDGE_SLACK;
 use crate::memory_chase::SAME;
 use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
 use nodegauge_arena::words::pages as pages_in_words;
@@ -19,7 +20,7 @@ use nodegauge_gauge::view::{
 use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::stats::{self, Summary};
-use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
+use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Seconds, Unit};
 use std::collections::BTreeSet;
 
 /// Figure with its configuration.
@@ -152,6 +153,41 @@ fn memory_latency((m, config): &CurvesFigure<'_>) -> Option<String> {
     })
 }
 
+/// Cache as the machine reports it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct ReportedCache<'a> {
+    /// `L1`, `L2`, ...
+    level: &'a str,
+    /// Share of one thread, bytes.
+    share: u64,
+    /// Number of threads that measure together.
+    threads: u64,
+}
+
+impl ReportedCache<'_> {
+    /// Returns the largest set of all threads that fits.
+    fn bytes(&self) -> u64 {
+        self.share * self.threads
+    }
+
+    fn is_shared(&self) -> bool {
+        self.level != "L1" && self.level != "L2"
+    }
+
+    /// Formats the size for all threads: `2 x 48 KiB` for caches of cores, `32 MiB` for a shared cache.
+    fn size_in_words(&self) -> String {
+        if self.threads == 1 || self.is_shared() {
+            return Bytes(self.bytes()).to_string();
+        }
+        format!("{} x {}", self.threads, Bytes(self.share))
+    }
+
+    /// Returns the line that marks the largest set that fits.
+    fn guide(&self) -> Guide {
+        Guide::x(self.bytes() as f64, format!("{} {}", self.level, self.size_in_words()))
+    }
+}
+
 /// Figures by working set, with one curve per kind, i.e. per loop or page size.
 struct Curves<'a> {
     figures: &'a [CurvesFigure<'a>],
@@ -201,24 +237,44 @@ impl<'a> Curves<'a> {
         sets.windows(2).find(is_apart).map(|pair| (pair[0], pair[1]))
     }
 
-    /// Returns a line for each cache at the largest set that fits into it, for all threads together.
-    fn caches(&self) -> Vec<Guide> {
-        let mut caches: Vec<Guide> = Vec::new();
+    /// Returns the reported caches. The record has the share of one thread.
+    fn caches(&self) -> Vec<ReportedCache<'a>> {
+        let mut caches: Vec<ReportedCache<'a>> = Vec::new();
         for (_, config) in self.figures {
-            let (Some(level), Some(bytes)) = (&config.level, config.level_reported_bytes) else {
+            let (Some(level), Some(share)) = (&config.level, config.level_reported_bytes) else {
                 continue;
             };
-            let threads = config.set_bytes.zip(config.thread_bytes);
-            let threads = threads.map_or(1.0, |(set, thread)| set as f64 / thread.max(1) as f64);
-            let is_shared = level.as_str() != "L1" && level.as_str() != "L2";
-            let count = if is_shared { 1.0 } else { threads };
-            if caches.iter().all(|known| !known.text.starts_with(level.as_str())) {
-                let times = if count > 1.0 { format!("{count} x ") } else { String::new() };
-                let words = format!("{level} {times}{}", Bytes(bytes));
-                caches.push(Guide::x(bytes as f64 * count, words));
+            let sets = config.set_bytes.zip(config.thread_bytes);
+            let threads = sets.map_or(1, |(set, thread)| set / thread.max(1)).max(1);
+            if caches.iter().all(|known| known.level != level) {
+                caches.push(ReportedCache { level, share, threads });
             }
         }
         caches
+    }
+
+    /// Returns a sentence for each shared cache whose speed a curve leaves at a set that is much smaller than the cache.
+    fn outgrown(&self, kind: &str, what: &str) -> Vec<String> {
+        let curve = self.curve(kind);
+        let set_of = |figure: &&CurvesFigure<'_>| figure.1.set_bytes;
+        let mut sentences = Vec::new();
+        for cache in self.caches().into_iter().filter(ReportedCache::is_shared) {
+            let is_in =
+                |figure: &&&CurvesFigure<'_>| figure.1.level.as_deref() == Some(cache.level);
+            let last = curve.iter().filter(is_in).filter_map(set_of).max();
+            let Some(last) = last else { continue };
+            let next = curve.iter().filter_map(set_of).find(|set| *set > last);
+            if next.is_some_and(|next| next as f64 * EDGE_SLACK < cache.bytes() as f64) {
+                sentences.push(format!(
+                    "{level} is reported as {cache}, but only sets of up to {} have its {what}: other cores or guests \
+                     may use the rest",
+                    Bytes(last),
+                    level = cache.level,
+                    cache = cache.size_in_words(),
+                ));
+            }
+        }
+        sentences
     }
 
     /// Adds the table, the chart and the levels. The rows of the table contain the working set, the value of each kind,
@@ -279,10 +335,11 @@ impl<'a> Curves<'a> {
             y,
             ticks,
             series,
-            guides: self.caches().into_iter().chain(apart).collect(),
+            guides: self.caches().iter().map(ReportedCache::guide).chain(apart).collect(),
             ..Chart::default()
         });
         section.blocks.extend(skipped.map(Block::Text));
+        section.blocks.extend(self.outgrown(levels_of, what).into_iter().map(Block::Text));
 
         // The table has a line for each level of one kind, with the size that the machine reports.
         let mut levels = Table::new(&["level", symbol, "sets per thread", "reported"]);
@@ -340,12 +397,13 @@ fn latency(of: &[CurvesFigure<'_>], section: &mut Section) {
         cells.push(or(figure.and_then(|(_, config)| config.level.clone()), ""));
         cells
     };
+    let cost = format!(">{first}/{last}");
     let titles: &[&str] =
-        if several { &[">5 %..95 %", ">x", "level"] } else { &[">5 %..95 %", "level"] };
+        if several { &[">5 %..95 %", &cost, "level"] } else { &[">5 %..95 %", "level"] };
     curves.show(section, Unit::Seconds, " pages", last, titles, more);
     let text = if several {
         format!(
-            "ns; 5 %..95 % and levels: {last} pages; x: {first} divided by {last}, the cost of the TLB"
+            "ns; 5 %..95 % and levels: {last} pages; {first}/{last}: ratio of the latencies, the cost of TLB misses"
         )
     } else {
         format!("ns; levels: {last} pages")
@@ -441,6 +499,11 @@ fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
     let titles = ["mix", ">best", ">median", ">5 %", ">95 %", ">of limit", "loop", ""];
     let mut table = Table::new(&titles);
     table.longest_bar = Some(LONGEST_BAR);
+    let limit = match of[0].0.limit.as_ref() {
+        Some(limit) => format!("best divided by {}", BytesPerSec(limit.value)),
+        None => "unknown".to_owned(),
+    };
+    table.heading(format!("GB/s; of limit: {limit}"));
     for figure in of {
         let (m, config) = figure;
         let summary = m.summary.as_ref().filter(|_| m.value.is_some());
@@ -457,7 +520,9 @@ fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
             TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)),
         ]);
     }
-    let text = "GB/s; mix: lines read : lines written; -nt: with non-temporal stores".to_owned();
+    let text = "mix: lines read : lines written; -nt: with non-temporal stores; loop: stores, instruction set, \
+                unroll factor (u), pages at a time (p)"
+        .to_owned();
     section.push(table).gap().push(Block::Text(text));
     let bars = of.iter().map(|(m, _)| Step::bar(m.name.as_str(), m.value, "").judged(m));
     let title = "bandwidth by lines read : lines written; -nt: non-temporal stores";
@@ -470,6 +535,41 @@ fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_measure::record::Quoted;
+
+    /// Two threads share a cache of 32 MiB, of which the record has the share of one thread.
+    #[test]
+    fn caches_are_marked_at_the_set_of_all_threads_and_compared_with_the_curve() {
+        let figure = |mib: u64, level: Option<&str>| {
+            let m = Measurement::new(GAUGE, LATENCY, "latency", Unit::Seconds);
+            let config = CurveConfig {
+                kernel: Some("read".to_owned()),
+                set_bytes: Some((2 * mib) << 20),
+                thread_bytes: Some(mib << 20),
+                level: level.map(str::to_owned),
+                level_reported_bytes: level.map(|_| 16 << 20),
+                ..CurveConfig::default()
+            };
+            (m.value(Quoted::Median, 1e-9), config)
+        };
+        let said = |end: u64| {
+            let sets = [1, 2, 4, 8, 16, 32];
+            let own = sets.map(|mib| figure(mib, (mib <= end).then_some("L3")));
+            let of: Vec<CurvesFigure<'_>> =
+                own.iter().map(|(m, config)| (m, config.clone())).collect();
+            let curves = Curves::new(&of, |config| config.kernel.as_deref());
+            let guides: Vec<Guide> = curves.caches().iter().map(ReportedCache::guide).collect();
+            assert_eq!(guides, [Guide::x(f64::from(32 << 20), "L3 32 MiB")]);
+            curves.outgrown("read", "latency")
+        };
+        let [sentence]: [String; 1] = said(4).try_into().unwrap();
+        let start = "L3 is reported as 32 MiB, but only sets of up to 8 MiB have its latency";
+        assert!(sentence.starts_with(start), "{sentence}");
+        // A set as large as the cache need not fit.
+        assert!(said(8).is_empty() && said(16).is_empty());
+        let private = ReportedCache { level: "L1", share: 48 << 10, threads: 2 };
+        assert_eq!(private.guide(), Guide::x(f64::from(96 << 10), "L1 2 x 48 KiB"));
+    }
 
     #[test]
     fn what_a_view_cannot_show_stands_in_a_plain_table() {

@@ -3,7 +3,9 @@
 use super::{Curves, CurvesFigure, matrix};
 use crate::GAUGE;
 use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
-use nodegauge_gauge::view::sentence::{capital, doubted, joined, number_of, quoted, verb};
+use nodegauge_gauge::view::sentence::{
+    capital, doubted, joined, number_of, quotable, quoted, verb,
+};
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::{Bytes, Unit, stats};
 
@@ -86,8 +88,8 @@ fn loaded(of: &[CurvesFigure<'_>]) -> Option<String> {
 }
 
 fn mix(of: &[CurvesFigure<'_>]) -> Option<String> {
-    let usable_mixes = of.iter().filter(|figure| usable(figure).is_some());
-    let (m, config) = usable_mixes.max_by(|(a, _), (b, _)| a.by_value(b))?;
+    let mixes = quotable(of, |figure| figure.0);
+    let (m, config) = mixes.into_iter().max_by(|(a, _), (b, _)| a.by_value(b))?;
     let lines = |count: Option<u64>, noun: &str| {
         let count = count?;
         Some(format!("{} {noun}", number_of(count, "line").to_lowercase()))
@@ -97,4 +99,27 @@ fn mix(of: &[CurvesFigure<'_>]) -> Option<String> {
     let parts: Vec<String> = reads.into_iter().chain(writes).collect();
     let what = if parts.is_empty() { m.name.clone() } else { parts.join(" for ") };
     Some(capital(&format!("the fastest mix is {what}: {}", quoted(m)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::CurveConfig;
+    use nodegauge_measure::record::Quoted;
+
+    #[test]
+    fn a_suspect_mix_is_named_only_without_a_valid_one() {
+        let figure = |name: &str, value: f64| {
+            let m = Measurement::new(GAUGE, MIX, name, Unit::BytesPerSecond);
+            m.value(Quoted::Best, value)
+        };
+        let [read, mut fastest, streaming] =
+            [figure("1:0", 31e9), figure("1:1", 54e9), figure("1:1-nt", 47e9)];
+        fastest.validity.suspect("disturbed");
+        let of = |m| (m, CurveConfig::default());
+        let all = [&read, &fastest, &streaming].map(of);
+        assert_eq!(mix(&all).unwrap(), "The fastest mix is 1:1-nt: 47.00 GB/s");
+        let only = mix(&[of(&fastest)]).unwrap();
+        assert_eq!(only, "The fastest mix is 1:1: 54.00 GB/s (suspect)");
+    }
 }
