@@ -75,7 +75,7 @@ fn the_page_has_a_chart_on_logarithmic_axes_and_every_figure() {
         chart.series.iter().map(|one| (one.name.as_str(), one.joined)).collect();
     assert_eq!(of[0], ("spmv", DotConnection::Apart));
     let lines: Vec<&str> = of[1..].iter().map(|(name, _)| *name).collect();
-    assert_eq!(lines, ["FMA", "SIMD without FMA", "scalar", "L1", "memory"]);
+    assert_eq!(lines, ["FMA", "SIMD without FMA", "scalar", "L1 read", "memory read"]);
     // The line of a memory level ends at the ridge of that level.
     let memory = chart.series.last().unwrap();
     assert_eq!(memory.dots[1], (10.0, 100e9));

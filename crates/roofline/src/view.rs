@@ -199,7 +199,8 @@ fn points_table(roofline: &Roofline, points: &[Placed<'_>]) -> Table {
 fn evidence(own: &[&Measurement], section: &mut Section) {
     section.push(Block::Text(
         "ridge: FLOP/B above which the highest peak is the limit; set: working set per thread; the roof of a level is \
-         its fastest loop; of roof: min(peak, FLOP/B x bandwidth)"
+         the fastest of its kernels, which may be faster than the reading that memory ladder quotes; of roof: \
+         min(peak, FLOP/B x bandwidth)"
             .to_owned(),
     ));
     let ceilings = || own.iter().filter(|m| [BANDWIDTH, PEAK].contains(&m.test.as_str()));

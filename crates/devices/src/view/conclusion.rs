@@ -2,6 +2,7 @@
 
 use super::figures;
 use crate::config::{DeviceConfig, DevicePeakConfig, DeviceStreamConfig, LinkConfig};
+use crate::info::Class;
 use crate::{links, peaks, stream};
 use nodegauge_gauge::view::sentence::{joined, quoted};
 use nodegauge_measure::Unit;
@@ -37,6 +38,9 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     if let Some((_, config)) = copies.first() {
         on.get_or_insert_with(|| config.on.clone());
     }
-    let device = on?.device.unwrap_or_else(|| "?".to_owned());
-    (!parts.is_empty()).then(|| format!("Device {device} {}", joined(&parts)))
+    let on = on?;
+    let device = on.device.as_deref().unwrap_or("?");
+    let is_processor = on.class.as_deref() == Some(Class::Cpu.name());
+    let kind = if is_processor { ", this node's processor itself," } else { "" };
+    (!parts.is_empty()).then(|| format!("Device {device}{kind} {}", joined(&parts)))
 }

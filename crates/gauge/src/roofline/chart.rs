@@ -96,7 +96,7 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
         let mark = if level == MEMORY { Some('m') } else { level.chars().last() };
         series.push(ChartSeries {
             mark: mark.unwrap_or('/'),
-            name: level,
+            name: roof.in_words(),
             dots: vec![(least, roof.at(least)), (peak.rate / roof.rate, peak.rate)],
             joined: DotConnection::Straight,
             ..ChartSeries::default()
