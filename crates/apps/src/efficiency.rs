@@ -12,6 +12,8 @@ pub(crate) struct WorkersRate<'a> {
     /// Number of workers.
     pub count: u64,
     pub rate: &'a Measurement,
+    /// Efficiency as measured, by ratios of consecutive samples; `None` if it is computed from the rates.
+    pub efficiency: Option<f64>,
 }
 
 impl<'a> WorkersRate<'a> {
@@ -28,7 +30,7 @@ impl<'a> WorkersRate<'a> {
             }
             None => kind.extend(on.policy.map(|policy| format!("policy {policy}"))),
         }
-        Some(Self { kind: kind.join(", "), count, rate })
+        Some(Self { kind: kind.join(", "), count, rate, efficiency: None })
     }
 }
 
@@ -48,7 +50,8 @@ pub(crate) fn picture(rates: &[WorkersRate<'_>]) -> Option<Picture> {
     let base = usable().filter(|one| one.count == fewest).filter_map(each).reduce(f64::max)?;
     let mut series: Vec<ChartSeries> = Vec::new();
     for one in usable() {
-        let dot = (one.count as f64, 100.0 * each(one)? / base);
+        let efficiency = one.efficiency.unwrap_or(each(one)? / base);
+        let dot = (one.count as f64, 100.0 * efficiency);
         ChartSeries::of_name(&mut series, one.kind.clone()).push(dot, one.rate);
     }
     for one in &mut series {
@@ -82,10 +85,15 @@ mod tests {
             kind: "threads".to_owned(),
             count,
             rate: &figures[of],
+            efficiency: None,
         };
         let drawing = picture(&[rate(1, 0), rate(2, 1)]).unwrap().drawing;
         let Drawing::Chart(chart) = drawing else { panic!("no chart") };
         assert_eq!(chart.series[0].dots, [(1.0, 100.0), (2.0, 75.0)]);
         assert!(picture(&[rate(2, 0), rate(2, 1)]).is_none());
+        let measured = WorkersRate { efficiency: Some(0.8), ..rate(2, 1) };
+        let with_measured = picture(&[rate(1, 0), measured]).unwrap().drawing;
+        let Drawing::Chart(of_measured) = with_measured else { panic!("no chart") };
+        assert_eq!(of_measured.series[0].dots[1], (2.0, 80.0));
     }
 }

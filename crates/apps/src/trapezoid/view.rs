@@ -6,7 +6,7 @@ use crate::GAUGE;
 use crate::config::TrapezoidConfig;
 use crate::efficiency::{self, WorkersRate};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::sentence::quoted;
+use nodegauge_gauge::view::sentence::{quotable, quoted};
 use nodegauge_gauge::view::{
     BarSeries, Bars, Column, Drawing, Picture, Section, Table, TableCell, distinct, summary,
 };
@@ -62,7 +62,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
             ]);
         }
     }
-    section.push(table).picture(picture(&rates)).picture(efficiency(&rates)).gap();
+    section.push(table).picture(picture(&rates)).picture(efficiency(&all)).gap();
     section.note(
         "how",
         format!(
@@ -110,11 +110,11 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let of_longest = |name: &'static str| {
         all.iter().filter(move |(m, config)| m.name == name && config.n == Some(longest))
     };
-    let usable = of_longest("rate").filter(|(m, _)| quoted(m).is_some());
-    let (m, config) = usable.max_by(|(a, _), (b, _)| a.by_value(b))?;
+    let rates = quotable(of_longest("rate"), |(m, _)| *m);
+    let (m, config) = rates.into_iter().max_by(|(a, _), (b, _)| a.by_value(b))?;
     let efficiency = of_longest("efficiency").find(|(_, of)| of.on == config.on);
     let efficiency = efficiency.and_then(|(ratio, of)| {
-        let share = Fraction(ratio.value?).in_whole_percent();
+        let share = Fraction(ratio.value?).in_tenths();
         let against = of.against.as_deref().unwrap_or("one worker");
         Some(format!(", a parallel efficiency of {share} relative to {against}"))
     });
@@ -128,12 +128,17 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
 }
 
 /// Returns the efficiency of the longest sum over the number of workers.
-fn efficiency(rates: &[&TrapezoidFigure<'_>]) -> Option<Picture> {
-    let longest = rates.iter().filter_map(|(_, config)| config.n).max()?;
-    let of_longest = rates.iter().filter(|(_, config)| config.n == Some(longest));
-    let points: Vec<WorkersRate<'_>> =
-        of_longest.filter_map(|(m, config)| WorkersRate::of(&config.on, None, m)).collect();
-    efficiency::picture(&points)
+fn efficiency(all: &[TrapezoidFigure<'_>]) -> Option<Picture> {
+    let longest = all.iter().filter_map(|(_, config)| config.n).max()?;
+    let of_longest = |name: &'static str| {
+        all.iter().filter(move |(m, config)| m.name == name && config.n == Some(longest))
+    };
+    let points = of_longest("rate").filter_map(|(m, config)| {
+        let measured = of_longest("efficiency").find(|(_, of)| of.on == config.on);
+        let efficiency = measured.and_then(|(ratio, _)| ratio.value);
+        Some(WorkersRate { efficiency, ..WorkersRate::of(&config.on, None, m)? })
+    });
+    efficiency::picture(&points.collect::<Vec<_>>())
 }
 
 /// Returns the rate of each kind of workers, with one group of bars per kind of workers and one bar per number of
