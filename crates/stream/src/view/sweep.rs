@@ -244,6 +244,8 @@ impl Sweep<'_> {
         let ratio = reference.iter().map(|_| "x");
         let mut table = self.table(self.kernels().chain(["5 %..95 %"]).chain(ratio));
         table.columns.push(Column::default());
+        let name = &self.cells[0][self.charted].0.name;
+        table.heading(format!("medians in GB/s; 5 %..95 %: {name}"));
         for cell in &self.cells {
             let mut row = self.place(cell);
             row.extend(cell.iter().map(|(m, _)| median(m)));
@@ -259,9 +261,7 @@ impl Sweep<'_> {
             )));
             table.row(row);
         }
-        let name = &self.cells[0][self.charted].0.name;
         section.push(table).picture(picture(&self.cells, self.charted, &self.values)).gap();
-        section.push(Block::Text(format!("medians in GB/s; last columns: {name}")));
         if let Some(reference) = &reference {
             let reference = reference_in_words(reference);
             let text = format!("x: median of {name} divided by that of {reference}");
