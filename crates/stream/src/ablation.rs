@@ -187,6 +187,8 @@ struct Step {
     name: &'static str,
     /// Description of the change of this step.
     what: String,
+    /// Option before the step and option of the step, e.g. `4k` and `thp`; empty for the first step.
+    options: Vec<String>,
     config: TargetConfig,
 }
 
@@ -304,6 +306,7 @@ impl Measured<'_> {
             let value = |kernel| Some((name(kernel), of_steps(before, to, kernel)?.0.value.into()));
             let config = ExplainConfig {
                 what: Some(step.what.clone()),
+                options: Some(step.options.clone()),
                 factors: Some((0..self.kernels.len()).filter_map(value).collect()),
                 to: best(to).map(BytesPerSec),
                 ..ExplainConfig::default()
@@ -403,40 +406,46 @@ fn steps(
     let what = format!(
         "{all_cpus} unbound threads, regular stores, 4 KiB pages, arrays one after another"
     );
-    let mut steps = vec![Step { name: "baseline", what, config: baseline }];
-    let mut add = |name, description: String, change: &dyn Fn(&mut TargetConfig)| {
-        let before = &steps[steps.len() - 1].config;
-        let mut config = before.clone();
-        change(&mut config);
-        if config == *before {
-            let text = format!("{name}: no alternative on this machine");
-            notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
-        } else {
-            steps.push(Step { name, what: description, config });
-        }
-    };
+    let mut steps = vec![Step { name: "baseline", what, options: Vec::new(), config: baseline }];
+    let mut add =
+        |name, options: [&str; 2], description: &str, change: &dyn Fn(&mut TargetConfig)| {
+            let before = &steps[steps.len() - 1].config;
+            let mut config = before.clone();
+            change(&mut config);
+            if config == *before {
+                let text = format!("{name}: no alternative on this machine");
+                notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
+            } else {
+                let options = options.map(str::to_owned).into();
+                steps.push(Step { name, what: description.to_owned(), options, config });
+            }
+        };
     if threads != all_cpus {
-        add("threads", format!("{threads} threads instead of {all_cpus}"), &|c| {
+        let [before, after] = [all_cpus, threads].map(|count| count.to_string());
+        add("threads", [&before, &after], &format!("{after} threads instead of {before}"), &|c| {
             c.places = vec![Vec::new(); threads];
         });
     }
-    add("binding", format!("each thread bound to its place ({})", placement.places), &|c| {
-        c.places.clone_from(&best.places);
-    });
-    add("layout", "arrays staggered, so that no two streams alias".to_owned(), &|c| {
-        c.layout = best.layout;
-    });
-    add("pages", format!("{} pages", best.pages), &|c| c.pages = best.pages);
-    add("stores", "non-temporal stores where they are faster".to_owned(), &|c| {
-        for ((_, shape), (_, chosen)) in c.kernels.iter_mut().zip(&best.kernels) {
-            shape.stores = chosen.stores;
+    let places = placement.places.to_string();
+    let bound = format!("each thread bound to its place ({places})");
+    add("binding", ["none", &places], &bound, &|c| c.places.clone_from(&best.places));
+    let staggered = "arrays staggered, so that no two streams alias";
+    add("layout", ["one after another", "staggered"], staggered, &|c| c.layout = best.layout);
+    let [base, chosen] = [RequestedPages::Base, best.pages].map(|pages| pages.to_string());
+    add("pages", [&base, &chosen], &format!("{chosen} pages"), &|c| c.pages = best.pages);
+    let faster = "non-temporal stores where they are faster";
+    add("stores", ["regular", "nontemporal where faster"], faster, &|c| {
+        for ((_, shape), (_, fastest)) in c.kernels.iter_mut().zip(&best.kernels) {
+            shape.stores = fastest.stores;
         }
     });
-    add("loop", "vector width and unroll chosen by trial for each kernel".to_owned(), &|c| {
+    let tried = "vector width and unroll chosen by trial for each kernel";
+    add("loop", ["plain", "fastest in a trial"], tried, &|c| {
         c.kernels.clone_from(&best.kernels);
         c.kernels.iter_mut().for_each(|(_, shape)| shape.side_by_side = SideBySide::ONE);
     });
-    add("side_by_side", "pages side by side where that is faster".to_owned(), &|c| {
+    let traversed = "pages side by side where that is faster";
+    add("side_by_side", ["one page", "several where faster"], traversed, &|c| {
         c.kernels.clone_from(&best.kernels);
     });
     steps

@@ -30,7 +30,7 @@ fn round(triads: [f64; 3], memcpy: f64) -> Vec<Sample> {
 }
 
 fn steps() -> [Step; 3] {
-    let step = |name| Step { name, what: String::new(), config: config() };
+    let step = |name| Step { name, what: String::new(), options: Vec::new(), config: config() };
     ["baseline", "binding", "loop"].map(step)
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
         let reached = step.to.map(|best| best.0);
         let significant = !known || is_significant(step);
         bars.push(Step {
-            name: m.name.clone(),
+            name: named(m, step),
             from: at,
             to: reached,
             words: step.what.clone().unwrap_or_default(),
@@ -136,6 +136,16 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
         "All choices together make {kernel} {faster}, {to} instead of {from}{}",
         most.unwrap_or_default()
     ))
+}
+
+/// Returns the name of a step with its options: `pages: 4k \u{2192} thp`.
+fn named(m: &Measurement, step: &ExplainConfig) -> String {
+    let name = m.name.replace('_', " ");
+    match step.options.as_deref() {
+        Some([before, after]) => format!("{name}: {before} \u{2192} {after}"),
+        // Records of old versions contain no options.
+        _ => name,
+    }
 }
 
 /// Returns the ends of the confidence interval of a factor.
@@ -216,4 +226,18 @@ fn other_factors(config: &ExplainConfig, explained: &str) -> String {
     let word = |(name, x): (&String, &Value)| Some(format!("{name} x {:.2}", x.as_f64()?));
     let words: Vec<String> = others.filter_map(word).collect();
     if words.is_empty() { String::new() } else { format!(" [{}]", words.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_named_by_the_option_chosen() {
+        let m = Measurement::new(GAUGE, TEST, "side_by_side", Unit::Factor);
+        let options = Some(["one page", "several"].map(str::to_owned).into());
+        let step = ExplainConfig { options, ..ExplainConfig::default() };
+        assert_eq!(named(&m, &step), "side by side: one page \u{2192} several");
+        assert_eq!(named(&m, &ExplainConfig::default()), "side by side");
+    }
 }
