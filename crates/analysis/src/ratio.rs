@@ -136,7 +136,8 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
         // Degrees of freedom by the formula of Welch and Satterthwaite.
         let parts = of_a.powi(2) / own_a.freedom + of_b.powi(2) / own_b.freedom;
         let freedom = if error > 0.0 { error.powi(2) / parts } else { own_a.freedom };
-        let interval = around(ratio, error.sqrt(), freedom, 0.0, Basis::Runs);
+        let half = stats::student(TWO_SIDED, freedom) * error.sqrt();
+        let interval = around(ratio, half, error.sqrt(), freedom, Basis::Runs);
         let made = a.figures.len().min(b.figures.len());
         return Some(RatioInterval { needed: needed(error.sqrt(), freedom, made), ..interval });
     }
@@ -149,7 +150,8 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
     let share = 1.0 / runs_a + 1.0 / runs_b;
     let error = (all.variance().max(least_a).max(least_b) * share).sqrt();
     let apart = apart(&a.like).max(apart(shared)) * (share / 2.0).sqrt();
-    Some(around(ratio, error, all.freedom, apart, Basis::History))
+    let half = (stats::student(TWO_SIDED, all.freedom) * error).max(apart);
+    Some(around(ratio, half, error, all.freedom, Basis::History))
 }
 
 /// Returns the range of these figures, in logarithms.
@@ -162,13 +164,25 @@ fn apart(figures: &[f64]) -> f64 {
 /// Returns the confidence interval of the ratio, by Student's t, from the ratio of each block of runs A B B A. A linear
 /// drift affects A and B equally in such a block. Returns `None` with fewer than three blocks.
 pub fn of_blocks(ratios: &[f64]) -> Option<RatioInterval> {
+    of_blocks_at(ratios, TWO_SIDED)
+}
+
+/// Returns the interval of [`of_blocks`] for one of several comparisons: with a probability of 95 %, the intervals of all
+/// of them contain their ratios (Bonferroni).
+pub fn of_blocks_together(ratios: &[f64], comparisons: usize) -> Option<RatioInterval> {
+    of_blocks_at(ratios, stats::normal_quantile(0.025 / comparisons.max(1) as f64))
+}
+
+/// Returns the interval of [`of_blocks`] with this quantile of the normal distribution in place of that of 95 %.
+fn of_blocks_at(ratios: &[f64], quantile: f64) -> Option<RatioInterval> {
     if ratios.len() < LEAST_RUNS {
         return None;
     }
     let spread = Spread::of(ratios);
     let error = (spread.variance() / ratios.len() as f64).sqrt();
     let ratio = stats::geometric_mean(ratios);
-    let interval = around(ratio, error, spread.freedom, 0.0, Basis::Blocks);
+    let half = stats::student(quantile, spread.freedom) * error;
+    let interval = around(ratio, half, error, spread.freedom, Basis::Blocks);
     Some(RatioInterval { needed: needed(error, spread.freedom, ratios.len()), ..interval })
 }
 
@@ -183,11 +197,9 @@ fn needed(error: f64, freedom: f64, made: usize) -> Option<u64> {
     number.is_finite().then_some((number.ceil() as u64).max(made as u64))
 }
 
-/// Returns the confidence interval of a ratio whose logarithm has this standard error. `least` is the minimum half
-/// width. The smallest detectable change is computed as in the NIST/SEMATECH e-Handbook of Statistical Methods,
-/// 7.2.2.2.
-fn around(ratio: f64, error: f64, freedom: f64, least: f64, basis: Basis) -> RatioInterval {
-    let half = (stats::student(TWO_SIDED, freedom) * error).max(least);
+/// Returns the confidence interval of a ratio whose logarithm has this half width and this standard error. The smallest
+/// detectable change is computed as in the NIST/SEMATECH e-Handbook of Statistical Methods, 7.2.2.2.
+fn around(ratio: f64, half: f64, error: f64, freedom: f64, basis: Basis) -> RatioInterval {
     RatioInterval {
         ratio,
         ci95: [ratio * (-half).exp(), ratio * half.exp()],

@@ -151,7 +151,8 @@ pub(crate) enum Command {
     ///
     /// Example: nodegauge sweep policy=0-5 -- ./solver input. Each round runs the program once under each
     /// combination of the values, in random order. Speeds are compared within the rounds with the first
-    /// combination. The program reads no terminal, and what it starts ends with it.
+    /// combination. The intervals are simultaneous: those of all combinations hold together with 95 %. The program
+    /// reads no terminal, and what it starts ends with it.
     Sweep(Box<sweep::SweepArgs>),
     /// Take short samples over a day: stream and memory latency, every ten minutes
     Watch(WatchArgs),

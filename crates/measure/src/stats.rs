@@ -29,7 +29,8 @@ pub struct Summary {
     /// 95th percentile of the samples.
     pub p95: f64,
     /// 95 % confidence interval of the median within this run; `null` with fewer than six samples, for which no such
-    /// interval exists. The interval assumes independent samples and does not cover differences between runs.
+    /// interval exists. The interval assumes independent samples and does not cover differences between runs. For the
+    /// relative speeds of `sweep`, it is that of the geometric mean, simultaneous over all combinations.
     pub ci95: Option<[f64; 2]>,
 }
 

@@ -7,14 +7,16 @@ use nodegauge_analysis::ratio::speed::Speed;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::doubted;
 use nodegauge_gauge::view::{
-    Chart, ChartSeries, Drawing, Forest, ForestRow, Picture, Scale, Section, Table, TableCell,
-    Tone, grouped, summary,
+    Block, Chart, ChartSeries, Drawing, Forest, ForestRow, Picture, Scale, Section, Table,
+    TableCell, Tone, grouped, summary,
 };
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, Seconds, Unit};
 
+/// Kind of the intervals of the ratios.
+const INTERVAL: &str = "95 % interval, simultaneous over all combinations";
 /// Letters of the series of a chart.
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
 
@@ -58,6 +60,12 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         section.push(picture);
     }
     section.push(table(&rows)).gap();
+    let against = rows.iter().find_map(|row| row.relative.as_ref()?.1.against.as_deref());
+    section.blocks.extend(against.map(|name| {
+        Block::Text(format!(
+            "relative: speed divided by that of {name}, geometric mean over the rounds; {INTERVAL}"
+        ))
+    }));
     if let Some(chart) = chart(&rows) {
         section.push(chart).gap();
     }
@@ -73,15 +81,6 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
                 "{}, each combination once per round; {stop}",
                 counted(rounds as usize, "round")
             ),
-        );
-        let against = rows.iter().find_map(|row| row.relative.as_ref()?.1.against.as_deref());
-        section.note_if(
-            "relative",
-            against.map(|name| {
-                format!(
-                    "speed divided by that of {name}, geometric mean over the rounds, 95 % interval"
-                )
-            }),
         );
     }
     for row in rows.iter().filter(|row| row.figure.validity.status != Status::Valid) {
@@ -174,12 +173,14 @@ fn forest(rows: &[Row<'_>]) -> Option<Picture> {
             interval: ratio.summary.as_ref().and_then(|summary| summary.ci95),
             words: verdict.map_or_else(String::new, |verdict| verdict.name().to_owned()),
             is_clear: matches!(verdict, Some(Speed::Faster | Speed::Slower)),
+            doubt: row.figure.validity.reasons.first().cloned(),
         });
     }
     let against = rows.iter().find_map(|row| row.relative.as_ref()?.1.against.clone());
     let reference = against.filter(|_| !shown.is_empty())?;
     let title = format!("speed relative to {reference}");
-    Some(Picture { title, drawing: Drawing::Forest(Forest { reference, rows: shown }) })
+    let forest = Forest { reference, interval: INTERVAL, rows: shown };
+    Some(Picture { title, drawing: Drawing::Forest(forest) })
 }
 
 /// Returns a chart over the numeric axis with most values; `None` if no axis has three numbers.

@@ -141,7 +141,14 @@
     nameTextStyle: { color: t.faint, fontSize: FONT }, ...more,
   });
 
-  const nameBelow = (name, log) => ({ name: name ? `${name}${log ? ', logarithmic' : ''}` : '', nameLocation: 'middle', nameGap: 28 });
+  const nameBelow = (name) => ({ name, nameLocation: 'middle', nameGap: 28 });
+  // Name of the horizontal axis, with the axes that are logarithmic.
+  const nameOfAxes = (name, horizontal, vertical, room) => {
+    const scales = horizontal.log && vertical.log ? 'both axes log scale' : horizontal.log ? 'log scale' : vertical.log ? 'vertical axis log scale' : '';
+    if (!name || !scales) return name || scales;
+    const ending = `${vertical.log ? ';' : ','} ${scales}`;
+    return cut(name, room - widthOf(ending)) + ending;
+  };
 
   // Place of a value on an axis, 0 to 1.
   const place = ({ least, most, log }, value) => (log ? Math.log(value / least) / Math.log(most / least) : (value - least) / (most - least));
@@ -172,8 +179,9 @@
     return sum + weight * (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
   }, 0);
 
-  // Black or white, whichever has the higher contrast; both have the same where the luminance is 0.179.
-  const legible = (colour) => (luminance(colour) > 0.179 ? '#000' : '#fff');
+  // Colours of a label on a cell: black, or white with a darker outline. White looks sharper on blue even where black has
+  // the higher contrast by luminance.
+  const legible = (colour) => (luminance(colour) > 0.23 ? { color: '#000' } : { color: '#fff', textBorderColor: mix(colour, '#000000', 0.4), textBorderWidth: 2 });
 
   // Bars and dots of suspect figures are hollow, in the colour of their series.
   const suspectBar = (t, colour) => ({ fill: t.panel, stroke: colour, lineWidth: 1.5 });
@@ -191,6 +199,8 @@
       return { colour, symbol: (colour + number) % 4, dash: number % 3 };
     });
   };
+  // Colour of a series: after the four colours of the page, darker ones on white and lighter ones on black.
+  const hue = (t, i) => (i % 8 < 4 ? t.data[i % 4] : mix(t.data[i % 4], t.ink, 0.5));
   const DASHES = ['solid', 'dashed', 'dotted'];
 
   // For each kind of figure: the rows of its table, and a function that returns its options for a width and a theme.
@@ -243,7 +253,8 @@
             return { ...guide, pixel: at, centre, row };
           });
           const top = 12 + rows.length * 18;
-          const bottom = 30 + (of.names[0] || horizontal.log ? 22 : 0);
+          const axisName = nameOfAxes(of.names[0], horizontal, vertical, plotRight - plotX);
+          const bottom = 30 + (axisName ? 22 : 0);
           const plotBottom = height - bottom;
           const yPixel = (value) => plotBottom - place(vertical, value) * (plotBottom - top);
           const graphics = [];
@@ -269,7 +280,11 @@
             const heights = apart(ends.map((end) => (end ? yPixel(end[1]) - 7 : top)), 16, 0, plotBottom - 14);
             own.forEach((one, i) => ends[i] && graphics.push(text(t, plotRight + 8, heights[i], endText(one, i), { weight: 600, style: { fill: colour(i) } })));
           }
-          if (straight) graphics.push(...roofLabels({ roofs, flat, roofText, t, width, narrow, plotX, plotRight, top, plotBottom, horizontal, yPixel, colour, points: own }));
+          if (straight) {
+            const { made, unlabelled } = roofLabels({ roofs, flat, roofText, t, width, narrow, plotX, plotRight, top, plotBottom, horizontal, yPixel, colour, points: own });
+            graphics.push(...made);
+            this.unlabelled = unlabelled;
+          }
           const marks = of.marks.map(([a, b, name]) => ({ value: [a, b], name }));
           let number = -1;
           const series = of.series.map((one, i) => {
@@ -290,7 +305,7 @@
           return {
             grid: { left: plotX, right, top, bottom },
             tooltip: { formatter: (p) => [p.seriesName, `${words(p.value[0], x)}: ${words(p.value[1], y)}`, (of.series[p.seriesIndex]?.notes || [])[p.dataIndex], of.series[p.seriesIndex] && doubtOf(of.series[p.seriesIndex], p.value)].filter(Boolean).map((part) => broken(part, 320)).join('\n') },
-            xAxis: axisOption(horizontal, x, t, { ...nameBelow(of.names[0], horizontal.log && !straight), axisLabel: { ...axisOption(horizontal, x, t).axisLabel } }),
+            xAxis: axisOption(horizontal, x, t, { ...nameBelow(axisName), axisLabel: { ...axisOption(horizontal, x, t).axisLabel } }),
             yAxis: axisOption(vertical, y, t),
             graphic: graphics,
             series,
@@ -313,11 +328,11 @@
         low: 300,
         rows: [['figure', time, `value, ${of.unit}`, 'disturbed by'], ...of.series.flatMap((one) =>
           one.samples.map(([at, value, reason]) => [one.name, at, value, reason || '']))],
-        key: (t) => [...of.series.map((one, i) => ({ name: one.name, colour: t.data[i % 4], dot: FILLED[symbolOf(i)] })), ...(all.some((one) => one.disturbed) ? [{ name: 'hollow: disturbed', colour: t.faint, dot: HOLLOW.join('') }] : [])],
+        key: (t) => [...of.series.map((one, i) => ({ name: one.name, colour: hue(t, i), dot: FILLED[symbolOf(i)] })), ...(all.some((one) => one.disturbed) ? [{ name: 'hollow: disturbed', colour: t.faint, dot: HOLLOW.join('') }] : [])],
         option(width, height, t) {
           // The variation of the samples fills the height.
           const vertical = axisOf(values, of.unit, { room: 0.08, count: Math.floor(height / 50), from: NaN });
-          const cropped = vertical.log ? '; values on a logarithmic axis' : '; the axis of the values does not begin at zero';
+          const cropped = vertical.log ? '; values in log scale' : '; the axis of the values does not begin at zero';
           const horizontal = axisOf(times, '', { room: 0.02, count: Math.max(3, Math.floor(width / 90)), log: false });
           if (!of.timed) horizontal.ticks = horizontal.ticks.filter(Number.isInteger);
           const left = widest(vertical.ticks.map((tick) => words(tick, of.unit))) + 12;
@@ -332,7 +347,7 @@
             yAxis: axisOption(vertical, of.unit, t),
             series: all.map(({ i, disturbed, samples }) => ({
               type: 'scatter', name: of.series[i].name + (disturbed ? ', disturbed' : ''), data: samples.map(([at, value]) => [at, value]), symbol: SYMBOLS[symbolOf(i)],
-              symbolSize: 8, large: total > MANY, itemStyle: disturbed && total <= MANY ? { color: t.panel, borderColor: t.data[i % 4], borderWidth: 1.5 } : { color: t.data[i % 4], opacity: disturbed ? 0.3 : 0.8 },
+              symbolSize: 8, large: total > MANY, itemStyle: disturbed && total <= MANY ? { color: t.panel, borderColor: hue(t, i), borderWidth: 1.5 } : { color: hue(t, i), opacity: disturbed ? 0.3 : 0.8 },
             })),
           };
         },
@@ -341,11 +356,13 @@
 
     steps(of) {
       const steps = of.steps;
+      const falls = (step) => step.from > 0 && step.to !== null && step.to < step.from;
       const labelOf = (step) => (step.to === null ? 'no result' : step.label && of.unit === 's' ? step.label : `${figure(step.to, of.unit)}${step.label ? `, ${step.label}` : ''}`);
       return {
         height: 40 + (steps.length > 20 ? 22 : 40) * steps.length,
         rows: [['', `from, ${of.unit}`, `to, ${of.unit}`, 'remark', 'doubted'], ...steps.map((s) => [s.name, s.from, s.to, s.words, s.doubt || ''])],
         key: (t) => [
+          ...(steps.some(falls) ? [{ name: 'increase', colour: t.data[0], dot: '■', always: true }, { name: 'decrease', colour: t.data[2], dot: '■', always: true }] : []),
           ...(steps.some((step) => step.interval) ? [{ name: '95 % interval', colour: t.ink, dot: '├┤', always: true }] : []),
           ...(steps.some((step) => step.is_open) ? [{ name: 'not distinguishable from no effect', colour: t.data[3], dot: '■', always: true }] : []),
           ...(steps.some((step) => step.doubt) ? [suspectKey(t)] : []),
@@ -366,8 +383,7 @@
             const y = api.coord([0, params.dataIndex])[1];
             const at = (value) => api.coord([value, params.dataIndex])[0];
             const [a, b] = [step.from, step.to ?? step.from].map(at);
-            const falls = step.from > 0 && step.to < step.from;
-            const colour = step.is_open ? t.data[3] : falls ? t.data[2] : t.data[0];
+            const colour = step.is_open ? t.data[3] : falls(step) ? t.data[2] : t.data[0];
             const children = [{ type: 'rect', shape: { x: Math.min(a, b), y: y - thick / 2, width: Math.max(2, Math.abs(b - a)), height: thick, r: 2 }, style: step.doubt ? suspectBar(t, colour) : { fill: colour, opacity: step.is_open ? 0.45 : 0.9 } }];
             const next = steps[params.dataIndex + 1];
             if (next && next.from > 0 && step.to !== null) children.push(line(at(next.from), y + thick / 2, at(next.from), y + row - thick / 2, t.faint, { lineDash: [2, 3] }));
@@ -397,7 +413,7 @@
         height: 40 + group * of.groups.length,
         rows: [['', 'run', `value, ${of.unit}`, 'doubted'], ...of.series.flatMap((one) =>
           one.values.map((value, i) => [of.groups[i], one.name, value && value[0], (value && value[1]) || '']))],
-        key: (t) => [...of.series.map((one, i) => ({ name: one.name, colour: t.data[i % 4], dot: '■' })), ...(of.series.some((one) => one.values.some((value) => value && value[1])) ? [suspectKey(t)] : [])],
+        key: (t) => [...of.series.map((one, i) => ({ name: one.name, colour: hue(t, i), dot: '■' })), ...(of.series.some((one) => one.values.some((value) => value && value[1])) ? [suspectKey(t)] : [])],
         option(width, height, t) {
           const nameRoom = Math.min(widest(of.groups), width * 0.3);
           const names = of.groups.map((name) => broken(name, nameRoom));
@@ -414,7 +430,7 @@
             series: of.series.map((one, i) => ({
               type: 'bar', name: one.name, barWidth: bar, barGap: '15%',
               label: { show: true, position: 'right', color: t.faint, opacity: 1, fontSize: FONT, formatter: (p) => figure(p.value, of.unit) },
-              data: one.values.map((value) => (value ? { value: value[0], itemStyle: value[1] ? { color: t.panel, borderColor: t.data[i % 4], borderWidth: 1.5 } : { color: t.data[i % 4], opacity: 0.9 } } : '-')),
+              data: one.values.map((value) => (value ? { value: value[0], itemStyle: value[1] ? { color: t.panel, borderColor: hue(t, i), borderWidth: 1.5 } : { color: hue(t, i), opacity: 0.9 } } : '-')),
             })),
           };
         },
@@ -423,21 +439,24 @@
 
     forest(of) {
       const factor = (value) => `${allDigits(value, 3)} x`;
-      const labelOf = (row) => (row.interval ? `${factor(row.ratio)} (${allDigits(row.interval[0], 3)} to ${allDigits(row.interval[1], 3)})${row.is_clear ? '' : `, ${row.words.split(':')[0]}`}` : `${factor(row.ratio)}, no interval`);
+      const verdictOf = (row) => (row.doubt ? ', suspect' : row.is_clear ? '' : `, ${row.words.split(':')[0]}`);
+      const labelOf = (row) => (row.interval ? `${factor(row.ratio)} (${allDigits(row.interval[0], 3)} to ${allDigits(row.interval[1], 3)})${verdictOf(row)}` : `${factor(row.ratio)}, no interval${row.doubt ? ', suspect' : ''}`);
       return {
         height: 60 + 32 * of.rows.length,
         // On a phone, a name has up to three lines.
         low: 60 + 48 * of.rows.length,
-        rows: [['figure', 'ratio', 'low', 'high', 'verdict'], ...of.rows.map((row) => [row.name, row.ratio, row.interval && row.interval[0], row.interval && row.interval[1], row.words])],
+        rows: [['figure', 'ratio', 'low', 'high', 'verdict', 'doubted'], ...of.rows.map((row) => [row.name, row.ratio, row.interval && row.interval[0], row.interval && row.interval[1], row.words, row.doubt || ''])],
         key: (t) => [
-          ...(of.rows.some((row) => row.interval) ? [{ name: 'ratio with its 95 % interval', colour: t.data[0], dot: FILLED[0], always: true }] : []),
+          ...(of.rows.some((row) => row.interval) ? [{ name: `ratio with its ${of.interval}`, colour: t.data[0], dot: FILLED[0], always: true }] : []),
+          ...(of.rows.some((row) => row.is_clear && row.ratio < 1) ? [{ name: 'slower', colour: t.data[2], dot: FILLED[0], always: true }] : []),
           ...(of.rows.some((row) => row.interval && !row.is_clear) ? [{ name: 'not distinguishable from 1', colour: t.data[3], dot: FILLED[0], always: true }] : []),
-          ...(of.rows.some((row) => !row.interval) ? [{ name: 'ratio without an interval', colour: t.data[3], dot: HOLLOW[0], always: true }] : []),
+          ...(of.rows.some((row) => !row.interval) ? [{ name: 'ratio without an interval', colour: t.faint, dot: FILLED[0], always: true }] : []),
+          ...(of.rows.some((row) => row.doubt) ? [suspectKey(t, HOLLOW[3])] : []),
         ],
         option(width, height, t) {
           const nameRoom = Math.min(widest(of.rows.map((row) => row.name)), width * 0.3);
           const names = of.rows.map((row) => broken(row.name, nameRoom));
-          const inShort = (row) => `${factor(row.ratio)}${row.is_clear ? '' : `, ${row.words.split(':')[0]}`}`;
+          const inShort = (row) => `${factor(row.ratio)}${verdictOf(row)}`;
           const labels = of.rows.map((row) => (width < NARROW ? broken(inShort(row), width * 0.28) : broken(labelOf(row), 320)));
           const right = widest(labels) + 20;
           const axis = axisOf([1, ...of.rows.flatMap((row) => [row.ratio, ...(row.interval || [])])], 'x', { room: 0.08, count: Math.max(3, Math.floor((width - nameRoom - right) / 80)), log: true });
@@ -445,17 +464,20 @@
             const row = of.rows[params.dataIndex];
             const y = api.coord([1, params.dataIndex])[1];
             const at = (value) => api.coord([value, params.dataIndex])[0];
-            const colour = row.is_clear ? (row.ratio >= 1 ? t.data[0] : t.data[2]) : t.data[3];
+            const colour = !row.interval ? t.faint : row.is_clear ? (row.ratio >= 1 ? t.data[0] : t.data[2]) : t.data[3];
             const children = [];
             if (row.interval) children.push(line(at(row.interval[0]), y, at(row.interval[1]), y, colour, { lineWidth: 6, lineCap: 'round', opacity: 0.4 }));
-            children.push({ type: 'circle', shape: { cx: at(row.ratio), cy: y, r: 5 }, style: { fill: row.interval ? colour : t.panel, stroke: colour, lineWidth: 2 } });
+            const x = at(row.ratio);
+            // A suspect ratio is a hollow diamond, as on charts.
+            if (row.doubt) children.push({ type: 'polygon', shape: { points: [[x, y - 7], [x + 7, y], [x, y + 7], [x - 7, y]] }, style: { fill: t.panel, stroke: colour, lineWidth: 2 } });
+            else children.push({ type: 'circle', shape: { cx: x, cy: y, r: 5 }, style: { fill: colour, stroke: colour, lineWidth: 2 } });
             children.push(text(t, width - right + 12, y, labels[params.dataIndex], { style: { textVerticalAlign: 'middle', fill: row.is_clear ? t.ink : t.faint } }));
             return { type: 'group', children };
           };
           return {
             grid: { left: nameRoom + 16, right, top: 4, bottom: 48 },
-            tooltip: { formatter: (p) => [of.rows[p.dataIndex].name, labelOf(of.rows[p.dataIndex]), of.rows[p.dataIndex].words].filter(Boolean).map((part) => broken(part, 320)).join('\n') },
-            xAxis: axisOption(axis, 'x', t, nameBelow(`speed relative to ${cut(of.reference, width / 3)}`)),
+            tooltip: { formatter: (p) => [of.rows[p.dataIndex].name, labelOf(of.rows[p.dataIndex]), of.rows[p.dataIndex].words, of.rows[p.dataIndex].doubt].filter(Boolean).map((part) => broken(part, 320)).join('\n') },
+            xAxis: axisOption(axis, 'x', t, nameBelow(`speed relative to ${cut(of.reference, width / 3)}${axis.log ? ', log scale' : ''}`)),
             yAxis: { type: 'category', inverse: true, data: names, axisLabel: { color: t.ink, fontSize: FONT, interval: 0, lineHeight: 14 }, axisLine: { show: false }, axisTick: { show: false } },
             series: [
               { type: 'custom', renderItem: draw, data: of.rows.map((row, i) => [row.ratio, i]), clip: false },
@@ -501,7 +523,7 @@
               const dot = p.seriesIndex > 0 && groups[p.seriesIndex - 1].dots[p.dataIndex];
               return dot ? [time(dot.at), words(dot.value, of.unit), regime(dot), dot.remark].filter(Boolean).map((part) => broken(part, 320)).join('\n') : '';
             } },
-            xAxis: { type: 'time', min: from - room, max: to + room, ...nameBelow(`time in UTC${vertical.log ? '; values on a logarithmic axis' : ''}`), splitNumber: Math.max(2, Math.floor(width / 160)), axisLabel: { hideOverlap: true, color: t.faint, fontSize: FONT }, axisLine: { lineStyle: { color: t.line } }, splitLine: { show: true, lineStyle: { color: t.grid } }, nameTextStyle: { color: t.faint } },
+            xAxis: { type: 'time', min: from - room, max: to + room, ...nameBelow(`time in UTC${vertical.log ? '; values in log scale' : ''}`), splitNumber: Math.max(2, Math.floor(width / 160)), axisLabel: { hideOverlap: true, color: t.faint, fontSize: FONT }, axisLine: { lineStyle: { color: t.line } }, splitLine: { show: true, lineStyle: { color: t.grid } }, nameTextStyle: { color: t.faint } },
             yAxis: axisOption(vertical, of.unit, t),
             series: [
               {
@@ -545,8 +567,8 @@
             visualMap: { show: !fits, type: 'continuous', min: least, max: most > least ? most : least + 1e-9, calculable: false, inRange: { color: [t.heat0, t.heat1] }, text: [most, least].map((value) => words(10 ** value, of.unit)), textStyle: { color: t.faint }, orient: 'horizontal', left: 'center', bottom: 0, itemHeight: 140, itemWidth: 12 },
             series: [{
               type: 'heatmap', itemStyle: { borderColor: t.panel, borderWidth: 1 },
-              label: { show: fits, fontSize: FONT },
-              data: cells.map(([c, r], i) => ({ value: [c, r, logs[i]], label: { formatter: () => labels[i], color: legible(mix(t.heat0, t.heat1, share(logs[i]))) } })),
+              label: { show: fits, fontSize: FONT, fontWeight: 600 },
+              data: cells.map(([c, r], i) => ({ value: [c, r, logs[i]], label: { formatter: () => labels[i], ...legible(mix(t.heat0, t.heat1, share(logs[i]))) } })),
             }],
           };
         },
@@ -624,7 +646,8 @@
   const CLOSE = 54;
 
   // Labels of a roofline: peaks at the right end of their lines, levels along their roofs, points as near to their symbols
-  // as there is room, with a line to the symbol where it is not next to it. No line crosses a label, if there is room.
+  // as there is room, with a line to the symbol where it is not next to it. No line crosses a label, if there is room. Names
+  // of points without room for a label are returned.
   const roofLabels = ({ roofs, flat, roofText, t, width, narrow, plotX, plotRight, top, plotBottom, horizontal, yPixel, colour, points }) => {
     const made = [];
     const boxes = [];
@@ -662,22 +685,31 @@
         return { far, box: [middle - w / 2 - 2, cy - 7, middle + w / 2 + 2, cy + 7] };
       }));
       const end = ([left, up, right, down]) => [Math.min(Math.max(x, left), right), Math.min(Math.max(y, up), down)];
-      const isLeader = ({ far, box }) => far < 18 || boxes.every((b) => (b[0] <= x && x <= b[2] && b[1] <= y && y <= b[3]) || !crosses([x, y, ...end(box)], b));
+      // The line to the label crosses neither labels nor the symbols of other points, except those at the same place.
+      const isLeader = ({ far, box }) => {
+        if (far < 18) return true;
+        const [toX, toY] = end(box);
+        const length = Math.hypot(toX - x, toY - y) || 1;
+        const start = [x + (toX - x) * 8 / length, y + (toY - y) * 8 / length];
+        const isHere = (b) => Math.hypot((b[0] + b[2]) / 2 - x, (b[1] + b[3]) / 2 - y) < 4;
+        return boxes.every((b) => isHere(b) || !crosses([...start, toX, toY], b));
+      };
       const usable = candidates.filter((one) => free(one.box) && isLeader(one));
       // Near its symbol, a label may be crossed by a roof; a long line to the symbol is worse.
       const found = usable.find((one) => one.far <= CLOSE && clear(one.box)) || usable.find((one) => one.far <= 18)
         || usable.find((one) => clear(one.box)) || usable[0];
-      if (!found) return;
+      if (!found) return false;
       const { far, box } = found;
       boxes.push(box);
       if (far >= 18) made.push(line(x, y, ...end(box), fill, { opacity: 0.6 }));
       made.push(text(t, box[0] + 2, box[1], name, { style: { fill, ...behind } }));
+      return true;
     };
     const slanted = roofs.filter((one) => !flat.includes(one));
     slanted.forEach((one, i) => {
       const [[x1, y1], [x2, y2]] = one.dots.map(([a, b]) => [xPixel(a), yPixel(b)]);
       const length = Math.hypot(x2 - x1, y2 - y1);
-      const name = `${one.name} ${words(one.dots[0][1] / one.dots[0][0], 'B/s', 3)}`;
+      const name = narrow ? one.name : `${one.name} ${words(one.dots[0][1] / one.dots[0][0], 'B/s', 3)}`;
       const w = widthOf(name);
       if (length < w + 16) return;
       const angle = Math.atan2(y1 - y2, x2 - x1);
@@ -703,8 +735,8 @@
       const [x, y] = centre(...found);
       made.push(text(t, 0, 0, name, { at: { x, y, rotation: angle }, style: { textAlign: 'center', textVerticalAlign: 'middle', ...behind } }));
     });
-    all.forEach(near);
-    return made;
+    const unlabelled = all.filter((one) => !near(one)).map((one) => one.name);
+    return { made, unlabelled };
   };
 
   // ECharts-GL evaluates sizes such as `[width * 1.0 / 2, height / 2]` through `new Function`, which the policy of
@@ -741,6 +773,8 @@
     const t = theme();
     const width = paper.matches ? Math.min(place.clientWidth || 640, 640) : place.clientWidth || 640;
     const option = drawn.option(width, heightOf(drawn, width), t);
+    const list = place.parentNode.querySelector('.unlabelled');
+    if (list) list.textContent = drawn.unlabelled?.length ? `without a label: ${drawn.unlabelled.join('; ')}` : '';
     return {
       animation: false,
       backgroundColor: 'transparent',
@@ -847,7 +881,7 @@
     if (kind === 'surface') figure.append(node('p', label, { class: 'faint' }));
     figure.append(key, place);
     if (flat) figure.append(node('p', 'no WebGL here: the surface is shown as a heat map', { class: 'faint' }));
-    if (drawn.pick) figure.append(node('p', 'Click on a point to see its run.', { class: 'picked', 'aria-live': 'polite' }));
+    if (drawn.pick) figure.append(node('p', '', { class: 'unlabelled faint' }), node('p', 'Click on a point to see its run.', { class: 'picked', 'aria-live': 'polite' }));
     figure.append(tools);
     place.style.height = `${heightOf(drawn, place.clientWidth)}px`;
     const chart = echarts.init(place, null, { renderer: drawn.svg ? 'svg' : 'canvas' });

@@ -108,11 +108,11 @@ fn trust(record: &Record) -> (Tone, String) {
     } else if let Some(critical) = critical {
         (Tone::Warning, format!("Use with care: {}.", critical.text))
     } else {
-        let disturbed: usize = own.iter().map(|m| m.disturbed.len()).sum();
-        let counted: usize = own.iter().map(|m| m.samples.len()).sum();
+        let disturbed: usize = own.iter().map(|m| m.interfered().count()).sum();
+        let clean: usize = own.iter().map(|m| m.undisturbed().count()).sum();
         let left_out = match disturbed {
             0 => String::new(),
-            n => format!("; {n} of {} samples were disturbed and do not count", counted + n),
+            n => format!("; {n} of {} samples were disturbed: medians leave them out", clean + n),
         };
         (Tone::Plain, format!("Valid: nothing casts doubt on the {all}{left_out}."))
     };

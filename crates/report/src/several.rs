@@ -54,11 +54,20 @@ pub fn page(
         runs: vec![runs[run].clone()],
         others: others(&runs[run]),
     };
-    let shared_heads = known.figures.iter().filter(of_heads);
-    let verdicts: Vec<String> =
-        shared_heads.filter_map(|shared| verdict(shared, &side, registry)).collect();
-    let conclusion = (!verdicts.is_empty()).then(|| sentence(&verdicts.join("; ")));
-    let ratios = ratios(runs.len(), &known.figures, &heads, &side, registry);
+    let mut compared: Vec<&Shared<'_>> = known.figures.iter().filter(of_heads).collect();
+    if compared.is_empty() {
+        compared.extend(known.figures.iter().find(|shared| shared.is_of_all()));
+    }
+    let decided = compared.iter().filter_map(|shared| verdict(shared, &side, registry));
+    let mut verdicts: Vec<String> = decided.collect();
+    if verdicts.is_empty() {
+        verdicts.extend(compared.first().map(|shared| undecided(shared, &names)));
+    }
+    if verdicts.is_empty() {
+        verdicts.push("no figure is in all runs".to_owned());
+    }
+    let conclusion = Some(sentence(&verdicts.join("; ")));
+    let ratios = ratios(&names, &known.figures, &heads, &side, registry);
     let head = Some(head(runs, &names, &known.figures, &ratios));
     if let Some(reason) = &ratios.without_interval {
         sections[0].push(view::Block::Text(format!("no interval: {reason}")));
@@ -130,19 +139,20 @@ impl Ratios {
         let Self { reference, rows, .. } = self;
         let title = format!("speed relative to {reference}");
         let is_empty = rows.is_empty();
-        let drawing = Drawing::Forest(Forest { reference, rows });
+        let drawing = Drawing::Forest(Forest { reference, interval: "95 % interval", rows });
         (!is_empty).then_some(Picture { title, drawing })
     }
 }
 
 /// Returns the ratios of the other runs to the first run: those of headline figures, else of the first figures.
 fn ratios(
-    runs: usize,
+    names: &[String],
     figures: &[Shared<'_>],
     heads: &[&Measurement],
     side: &dyn Fn(usize) -> Side,
     registry: &Registry,
 ) -> Ratios {
+    let runs = names.len();
     let is_head = |shared: &Shared<'_>| {
         let mut of_runs = shared.runs.iter().flatten();
         of_runs.any(|m| heads.iter().any(|head| std::ptr::eq(*head, *m)))
@@ -178,6 +188,7 @@ fn ratios(
                 interval,
                 words: format!("{}{why}", pair.verdict.name()),
                 is_clear: matches!(pair.verdict, Verdict::Faster | Verdict::Slower),
+                doubt: [0, run].into_iter().find_map(|of_run| doubt_of(shared, of_run, names)),
             });
         }
     }
@@ -342,6 +353,27 @@ fn bars(test: &str, figures: &[&Shared<'_>], names: &[String]) -> Vec<Picture> {
         Picture { title, drawing }
     };
     grouped(alone, |shared| shared.first().unit).into_iter().map(picture).collect()
+}
+
+/// Returns the reason why the figure of a run is suspect or invalid: `n02 is suspect: 5 of 9 passes were disturbed`.
+fn doubt_of(shared: &Shared<'_>, run: usize, names: &[String]) -> Option<String> {
+    let validity = &shared.runs[run]?.validity;
+    let why = validity.reasons.first()?;
+    Some(format!("{} is {}: {why}", names[run], validity.status.name()))
+}
+
+/// Returns the sentence on a figure of which no run is the best: the runs are not comparable, fewer than two have a valid
+/// figure, or all figures are equal.
+fn undecided(shared: &Shared<'_>, names: &[String]) -> String {
+    let title = &shared.title;
+    let mut doubts = (0..names.len()).filter_map(|run| doubt_of(shared, run, names));
+    if let Some(why) = shared.obstacles.first() {
+        format!("the runs cannot be compared in {title}: {why}")
+    } else if let Some(why) = doubts.next() {
+        format!("cannot tell which run is faster in {title}: {why}")
+    } else {
+        format!("all runs have the same {title}")
+    }
 }
 
 /// Returns a sentence that compares the best and the worst run of a figure; `None` if no run is the best.

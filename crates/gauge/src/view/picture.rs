@@ -1,7 +1,7 @@
 //! Pictures for renderers with graphics. Text output omits pictures; the tables on the page contain the same values.
 
 use super::Chart;
-use nodegauge_measure::record::{Counts, Limit, Machine, Measurement};
+use nodegauge_measure::record::{Limit, Machine, Measurement};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, Unit};
 use serde::Serialize;
@@ -111,6 +111,8 @@ impl Step {
 pub struct Forest {
     /// Description of the value that is 1, e.g. the name of a run.
     pub reference: String,
+    /// Kind of the intervals, e.g. `95 % interval`.
+    pub interval: &'static str,
     /// Ratios, top to bottom.
     pub rows: Vec<ForestRow>,
 }
@@ -128,6 +130,8 @@ pub struct ForestRow {
     pub words: String,
     /// True if the ratio differs significantly from 1.
     pub is_clear: bool,
+    /// Reason why one of the two figures is suspect or invalid.
+    pub doubt: Option<String>,
 }
 
 /// Groups of bars, with one bar of each series per group.
@@ -264,13 +268,8 @@ impl Picture {
         });
         let start = times.fold(f64::INFINITY, f64::min);
         let one = |m: &&&Measurement| {
-            // Disturbed samples that count are contained both in the samples and in the list of disturbed samples.
-            let again = |value: f64| {
-                let counts = |d: &&_| matches!(d, Counts::All);
-                m.disturbed.iter().any(|d| d.value == value && counts(&&d.counts))
-            };
-            let clean = m.samples.iter().enumerate().filter(|(_, value)| !again(**value));
-            let clean = clean.map(|(i, value)| (m.samples_at_s.get(i).copied(), *value, None));
+            let clean = m.undisturbed();
+            let clean = clean.map(|(i, value)| (m.samples_at_s.get(i).copied(), value, None));
             let disturbed = m.disturbed.iter().map(|d| (d.at_s, d.value, Some(d.reason.clone())));
             let mut samples: Vec<(Option<f64>, f64, Option<String>)> =
                 disturbed.chain(clean).collect();
@@ -311,9 +310,9 @@ pub struct Bar {
     pub value: f64,
     /// Unit of the value, the limit and the samples.
     pub unit: Unit,
-    /// Samples that count.
+    /// Samples without interference.
     pub samples: Vec<f64>,
-    /// Samples that do not count.
+    /// Samples with interference, without the warm-up.
     pub disturbed: Vec<f64>,
     /// Best limit known for these cores; `None` if none is known.
     pub limit: Option<Reach>,
@@ -366,8 +365,8 @@ impl Bar {
             words: m.in_words(),
             value,
             unit: m.unit,
-            samples: m.samples.clone(),
-            disturbed: m.disturbed.iter().map(|sample| sample.value).collect(),
+            samples: m.undisturbed().map(|(_, sample)| sample).collect(),
+            disturbed: m.interfered().map(|sample| sample.value).collect(),
             limit: reach.or(sure).filter(|limit| limit.value > 0.0),
             remark,
             doubt: m.validity.reasons.first().cloned(),

@@ -343,6 +343,22 @@ impl Measurement {
         timed
     }
 
+    /// Returns the samples that interference affected, without the warm-up.
+    pub fn interfered(&self) -> impl Iterator<Item = &Disturbed> {
+        let warm_up = Cause::WarmUp.to_string();
+        self.disturbed.iter().filter(move |one| one.reason != warm_up)
+    }
+
+    /// Returns the samples that no interference affected, with their indices.
+    pub fn undisturbed(&self) -> impl Iterator<Item = (usize, f64)> {
+        // Disturbed samples that count are contained both in the samples and in the list of disturbed samples.
+        let is_disturbed = |value: f64| {
+            let counts = |one: &Disturbed| one.counts == Counts::All && one.value == value;
+            self.disturbed.iter().any(counts)
+        };
+        self.samples.iter().copied().enumerate().filter(move |(_, value)| !is_disturbed(*value))
+    }
+
     /// Sets the requested and actual configuration, and discards a configuration set before.
     pub fn config(mut self, config: &impl crate::keys::Config) -> Self {
         self.config = config.to_map();

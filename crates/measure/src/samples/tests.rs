@@ -131,7 +131,7 @@ fn when_the_regime_changes_in_every_pass_there_is_still_an_answer_and_the_reason
 #[test]
 fn when_all_is_disturbed_all_counts_and_it_is_said_with_the_count_of_the_record() {
     let mut samples = vec![sample(1.0, 1e-7, 1e-7, vec![Cause::Stolen { ticks: 1 }]); 20];
-    samples[7].causes.clear();
+    samples[7] = sample(0.5, 1e-7, 1e-7, vec![]);
     let sorted = sort(&samples);
     let group = sorted.headline().unwrap();
     assert_eq!((group.counted(0).len(), group.disturbed(&samples, 0)), (19, (18, true)));
@@ -147,6 +147,26 @@ fn when_all_is_disturbed_all_counts_and_it_is_said_with_the_count_of_the_record(
         said,
         format!("{all} of 19 passes were disturbed, so disturbed passes are included")
     );
+    assert_eq!(m.interfered().count(), all);
+    assert_eq!(m.undisturbed().collect::<Vec<_>>(), [(6, 0.5)]);
+}
+
+#[test]
+fn the_reason_for_doubt_has_the_counts_of_the_record_without_the_warm_up() {
+    let mut samples = vec![sample(1.0, 1e-7, 1e-7, vec![Cause::Stolen { ticks: 1 }]); 14];
+    for one in &mut samples[1..6] {
+        *one = sample(0.5, 1e-7, 1e-7, vec![]);
+    }
+    let sorted = sort(&samples);
+    let group = sorted.headline().unwrap();
+    let of_cell = CellSamples { samples: &samples, sorted: &sorted, group };
+    let m = Measurement::new("memory", "stream", "x", Unit::Seconds);
+    let m = m.timed(Quoted::Median, of_cell, 0, &|seconds| seconds);
+    let disturbed = m.interfered().count();
+    let all = m.undisturbed().count() + disturbed;
+    let said = sorted.doubt(&samples, group, 0, PASSES, false).unwrap();
+    assert_eq!(said, format!("{disturbed} of {all} passes were disturbed"));
+    assert_eq!((disturbed, all), (8, 13));
 }
 
 #[test]

@@ -76,11 +76,11 @@ fn row(bar: &Bar, same_doubt: bool, is_best: bool) -> Markup {
 }
 
 fn samples_in_words(bar: &Bar) -> String {
-    let disturbed = match bar.disturbed.len() {
-        0 => String::new(),
-        n => format!(", {n} disturbed"),
-    };
-    format!("{}{disturbed}", counted(bar.samples.len(), "sample"))
+    let all = counted(bar.samples.len() + bar.disturbed.len(), "sample");
+    match bar.disturbed.len() {
+        0 => all,
+        n => format!("{all}, {n} of them disturbed"),
+    }
 }
 
 /// Returns the drawing and the words below it.
@@ -135,8 +135,8 @@ fn strip(bar: &Bar, is_best: bool) -> Vec<Markup> {
     if bar.limit.is_none() {
         let words = match (is_best, is_time) {
             (true, _) => "the best known for these cores",
-            (_, true) => "lower is better; the best of these cores is unknown",
-            _ => "the best of these cores is unknown",
+            (_, true) => "lower is better; no limit is known",
+            _ => "no limit is known",
         };
         parts.push(element("small", &[], [text(words)]));
     }

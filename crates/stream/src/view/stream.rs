@@ -54,8 +54,7 @@ fn counts(measurements: &[&Measurement]) -> Option<String> {
     };
     let of = |m: &Measurement, counts| m.disturbed.iter().filter(|d| d.counts == counts).count();
     let counted = range(&|m| m.samples.len())?;
-    // The warm-up is the first of the disturbed samples and is subtracted here.
-    let disturbed = range(&|m| m.disturbed.len().saturating_sub(1))?;
+    let disturbed = range(&|m| m.interfered().count())?;
     let told = if measurements.iter().any(|m| of(m, Counts::All) > 0) {
         format!("{} of them count because the others are too few", range(&|m| of(m, Counts::All))?)
     } else if measurements.iter().any(|m| of(m, Counts::Best) > 0) {
