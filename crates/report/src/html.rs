@@ -58,7 +58,7 @@ pub fn page(page: &Page, name: &str) -> String {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let anchors: Vec<String> = shown().map(|section| anchor(section.id, &mut seen)).collect();
     let link = |(section, anchor): (&Section, &String)| {
-        let link = element("a", &[("href", &format!("#{anchor}"))], [text(section.id)]);
+        let link = element("a", &[("href", &format!("#{anchor}"))], [text(&heading(section.id))]);
         element("li", &[], [link])
     };
     let links: Vec<Markup> = shown().zip(&anchors).map(link).collect();
@@ -419,7 +419,7 @@ fn decimals(table: &Table) -> Vec<usize> {
 }
 
 /// Returns a cell; the width of a bar is relative to `longest`. Numbers in a right-aligned column are shifted to the left
-/// for each digit that they have fewer than `decimals`.
+/// for each digit that they have fewer than `decimals`; units stay below each other.
 fn cell(cell: &TableCell, decimals: Option<usize>, longest: Fraction) -> Markup {
     let right = if decimals.is_some() { " right" } else { "" };
     let class = format!("{}{right}", class(cell.tone));
@@ -431,15 +431,21 @@ fn cell(cell: &TableCell, decimals: Option<usize>, longest: Fraction) -> Markup 
     let shift = fewer.filter(|fewer| *fewer > 0.0).map(|fewer| format!("--fewer:{fewer}"));
     let mut attributes = vec![("class", class.trim())];
     attributes.extend(value.as_deref().map(|value| ("data-value", value)));
-    attributes.extend(shift.as_deref().map(|style| ("style", style)));
-    let inside = match cell.bar {
-        Some(share) => {
-            let style = format!("width:{:.1}%", share / longest * 100.0);
-            element("span", &[("class", "bar"), ("style", &style)], [])
+    if let Some(share) = cell.bar {
+        let style = format!("width:{:.1}%", share / longest * 100.0);
+        let bar = element("span", &[("class", "bar"), ("style", &style)], []);
+        return element("td", &attributes, [bar]);
+    }
+    match (shift, cell.text.split_once(' ')) {
+        (Some(style), Some((number, unit))) => {
+            let unit = element("span", &[("style", &style)], [text(&format!(" {unit}"))]);
+            element("td", &attributes, [text(number), unit])
         }
-        None => text(&cell.text),
-    };
-    element("td", &attributes, [inside])
+        (shift, _) => {
+            attributes.extend(shift.as_deref().map(|style| ("style", style)));
+            element("td", &attributes, [text(&cell.text)])
+        }
+    }
 }
 
 #[cfg(test)]
@@ -473,5 +479,8 @@ mod tests {
         assert_eq!(decimals(&table), [0, 2, 0]);
         let whole = cell(&table.rows[1][1], Some(2), Fraction(1.0)).to_string();
         assert_eq!(whole, "<td class=\"right\" style=\"--fewer:2.5\">12</td>");
+        let time = cell(&"12.5 us".into(), Some(3), Fraction(1.0)).to_string();
+        let unit = "<span style=\"--fewer:2\"> us</span>";
+        assert_eq!(time, format!("<td class=\"right\">12.5{unit}</td>"));
     }
 }
