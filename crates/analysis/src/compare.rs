@@ -16,6 +16,7 @@ pub mod threshold;
 
 pub use figures::{RegimeFigures, SideFigures, parts};
 pub use pairing::Unpaired;
+pub(crate) use settings::question;
 pub use settings::{Difference, machine_changes};
 pub use several::{Several, Shared, several};
 pub use threshold::Threshold;

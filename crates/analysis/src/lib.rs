@@ -11,3 +11,4 @@ pub mod csv;
 pub mod expect;
 pub mod identity;
 pub mod ratio;
+pub mod series;

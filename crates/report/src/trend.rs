@@ -4,11 +4,13 @@
 use crate::conclusion::sentence;
 use crate::terms;
 use nodegauge_analysis::compare::{RegimeFigures, machine_changes, parts};
+use nodegauge_analysis::series::{self, SeriesConfig};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
     self, Drawing, Head, Note, Page, Picture, Section, Table, TableCell, Tone, Trend, TrendBand,
     TrendDot,
 };
+use nodegauge_measure::keys::Registry;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
 use nodegauge_measure::regime::{self, Regime};
@@ -21,6 +23,8 @@ use std::time::{Duration, UNIX_EPOCH};
 const GAP: f64 = 1.5;
 /// Maximum number of listed changes of the machine, and of reasons for doubt.
 const LISTED: usize = 12;
+/// Maximum number of configurations and hosts in the conclusion.
+const IN_CONCLUSION: usize = 3;
 
 /// Values of many runs, which are added one by one, the oldest first. Only the values that the page shows are kept.
 #[derive(Debug, Default)]
@@ -28,6 +32,8 @@ pub struct TrendRuns {
     count: usize,
     /// Number of runs without a start time.
     timeless: usize,
+    /// Number of runs with a headline figure that is not valid.
+    doubted: usize,
     figures: Vec<TrendFigure>,
     /// Machine of every host, as described by the latest run on the host.
     machines: Vec<Machine>,
@@ -47,13 +53,15 @@ struct MachineChange {
     text: String,
 }
 
-/// Figure of a host over time.
+/// Figure of a host over time, of runs with one configuration.
 #[derive(Debug)]
 struct TrendFigure {
     title: &'static str,
     what: &'static str,
     host: Option<String>,
     unit: Unit,
+    /// Configuration of the first run of each command.
+    configs: Vec<SeriesConfig>,
     runs: Vec<TrendRun>,
 }
 
@@ -69,8 +77,8 @@ struct TrendRun {
 }
 
 impl TrendRuns {
-    /// Adds the headline figures of a run.
-    pub fn add(&mut self, run: &Record, gauges: &[&dyn Gauge]) {
+    /// Adds the headline figures of a run. Figures of different configurations are separate.
+    pub fn add(&mut self, run: &Record, gauges: &[&dyn Gauge], registry: &Registry) {
         self.count += 1;
         let time = record::time_of(&run.started);
         let Some(at) = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()) else {
@@ -94,19 +102,34 @@ impl TrendRuns {
             }
             None => self.machines.push(run.machine.clone()),
         }
+        let mut is_doubted = false;
         for headline in gauges.iter().flat_map(|gauge| gauge.headlines(run)) {
             let Some(m) = headline.figure else { continue };
-            let (title, what, unit) = (headline.title, headline.what, m.unit);
-            let is_it =
-                |known: &TrendFigure| (known.title, known.unit, &known.host) == (title, unit, host);
-            let at_end = self.figures.len();
-            let index = self.figures.iter().position(is_it).unwrap_or(at_end);
-            if index == at_end {
-                let host = host.clone();
-                self.figures.push(TrendFigure { title, what, host, unit, runs: Vec::new() });
+            is_doubted |= m.validity.status != Status::Valid;
+            let config = SeriesConfig::of(run, m, registry);
+            let new = TrendFigure {
+                title: headline.title,
+                what: headline.what,
+                host: host.clone(),
+                unit: m.unit,
+                configs: Vec::new(),
+                runs: Vec::new(),
+            };
+            let is_it = |known: &TrendFigure| {
+                known.is_same_kind(&new) && known.configs.iter().any(|of| of.is_same(&config))
+            };
+            let known = self.figures.iter().position(is_it);
+            let index = known.unwrap_or(self.figures.len());
+            if index == self.figures.len() {
+                self.figures.push(new);
             }
-            self.figures[index].runs.push(TrendRun::of(m, at.as_secs_f64()));
+            let figure = &mut self.figures[index];
+            if figure.configs.iter().all(|of| !of.is_same_command(&config)) {
+                figure.configs.push(config);
+            }
+            figure.runs.push(TrendRun::of(m, at.as_secs_f64()));
         }
+        self.doubted += usize::from(is_doubted);
     }
 
     /// Returns the number of added runs.
@@ -144,17 +167,24 @@ impl TrendRuns {
         about.note_if("", (more > 0).then(|| format!("{more} more changes of the machine")));
         let mut sections: Vec<Section> = Vec::new();
         let mut sentences = Vec::new();
+        let first = self.figures.first().map(|figure| figure.title);
+        let mut of_first = Vec::new();
         for figure in &self.figures {
+            let name = self.name(figure);
+            let is_one_of_several = name != figure.what;
             let of_title = sections.iter().position(|section| section.id == figure.title);
             let index = of_title.unwrap_or_else(|| {
                 sections.push(Section::new(figure.title));
                 sections.len() - 1
             });
-            figure.show(&mut sections[index], hosts.len() > 1, &self.changes);
-            sentences.extend(figure.in_words(hosts.len() > 1));
+            figure.show(&mut sections[index], &name, is_one_of_several, &self.changes);
+            let text = figure.in_words(&name);
+            of_first.extend(text.clone().filter(|_| Some(figure.title) == first));
+            sentences.extend(text);
         }
         sections.push(about);
-        let conclusion = sentences.first().map(|first| sentence(first));
+        of_first.truncate(IN_CONCLUSION);
+        let conclusion = (!of_first.is_empty()).then(|| sentence(&of_first.join("; ")));
         // A single sentence is the conclusion.
         sections.extend((sentences.len() > 1).then(|| view::summary(sentences.join("\n"))));
         let head = Some(self.head(of, &runs, [&from, &to]));
@@ -165,18 +195,33 @@ impl TrendRuns {
 }
 
 impl TrendRuns {
+    /// Returns the name of a figure: `Triad, best, pages thp on n01`. The name has the host if there are several hosts,
+    /// and the settings in which the configurations of the figure differ.
+    fn name(&self, figure: &TrendFigure) -> String {
+        let all: Vec<&TrendFigure> =
+            self.figures.iter().filter(|other| other.is_same_kind(figure)).collect();
+        let configs: Vec<&SeriesConfig> = all.iter().map(|of| &of.configs[0]).collect();
+        let at = all.iter().position(|other| std::ptr::eq(*other, figure)).unwrap_or(0);
+        let differs = &series::differences(&configs)[at];
+        let mut name = figure.what.to_owned();
+        if !differs.is_empty() {
+            name.push_str(&format!(", {differs}"));
+        }
+        let host = figure.host.as_deref().filter(|_| self.machines.len() > 1);
+        name + &host.map(|host| format!(" on {host}")).unwrap_or_default()
+    }
+
     /// Returns the head of the page: the machines, the period, and the number of runs in doubt.
     fn head(&self, of: &str, runs: &str, [from, to]: [&str; 2]) -> Head {
         let machines: Vec<String> = self.machines.iter().map(crate::head::title).collect();
-        let most = |is_such: fn(&TrendRun) -> bool| {
-            let counts =
-                self.figures.iter().map(|f| f.runs.iter().filter(|run| is_such(run)).count());
-            counts.max().unwrap_or(0)
-        };
-        let doubted = most(|run| run.status != Status::Valid);
-        let (tone, trust) = match doubted {
+        let (tone, trust) = match self.doubted {
             0 => (Tone::Plain, "Every figure is valid.".to_owned()),
-            n => (Tone::Warning, format!("Use with care: up to {n} of {runs} suspect or invalid.")),
+            n => {
+                let has = if n == 1 { "has" } else { "have" };
+                let text =
+                    format!("Use with care: {n} of {runs} {has} suspect or invalid figures.");
+                (Tone::Warning, text)
+            }
         };
         Head {
             title: machines.join("; "),
@@ -207,10 +252,9 @@ impl TrendRun {
 }
 
 impl TrendFigure {
-    /// Returns the name of the figure, e.g. `Triad, best on n01`.
-    fn name(&self, several: bool) -> String {
-        let host = self.host.as_deref().filter(|_| several);
-        format!("{}{}", self.what, host.map(|host| format!(" on {host}")).unwrap_or_default())
+    /// True if both are the same figure of the same host, of any configuration.
+    fn is_same_kind(&self, other: &Self) -> bool {
+        self.title == other.title && self.unit == other.unit && self.host == other.host
     }
 
     /// Returns the regimes of the runs, the shortest round trip first. A single regime is not reported, because there
@@ -222,10 +266,10 @@ impl TrendFigure {
         if regimes.len() > 1 { regimes } else { Vec::new() }
     }
 
-    fn show(&self, section: &mut Section, several: bool, changes: &[MachineChange]) {
+    fn show(&self, section: &mut Section, name: &str, headed: bool, changes: &[MachineChange]) {
         let regimes = self.regimes();
-        if several {
-            section.push(view::Block::Heading(self.name(true)));
+        if headed {
+            section.push(view::Block::Heading(name.to_owned()));
         }
         section.push(self.table(&regimes));
         let gaps = gaps(&self.runs.iter().map(|run| run.at).collect::<Vec<_>>());
@@ -245,7 +289,7 @@ impl TrendFigure {
         let own = changes.iter().filter(|change| change.host == self.host);
         let own_changes = own.map(|change| (change.at, change.change.clone())).collect();
         section.push(Picture {
-            title: self.name(several),
+            title: name.to_owned(),
             drawing: Drawing::Trend(self.picture(&regimes, gaps, own_changes)),
         });
     }
@@ -336,7 +380,7 @@ impl TrendFigure {
     }
 
     /// Returns a sentence that summarises the figure.
-    fn in_words(&self, several: bool) -> Option<String> {
+    fn in_words(&self, name: &str) -> Option<String> {
         let mut values: Vec<f64> = self.runs.iter().filter_map(TrendRun::value).collect();
         values.sort_by(f64::total_cmp);
         let [least, .., most] = values[..] else { return None };
@@ -348,8 +392,7 @@ impl TrendFigure {
         let suspect = self.runs.iter().filter(|run| run.status == Status::Suspect).count();
         let suspect = if suspect > 0 { format!(" ({suspect} suspect)") } else { String::new() };
         Some(format!(
-            "{}: {} to {}, median {}, in {}{suspect}{regimes}",
-            self.name(several),
+            "{name}: {} to {}, median {}, in {}{suspect}{regimes}",
             words(least),
             words(most),
             words(stats::median(&values)),

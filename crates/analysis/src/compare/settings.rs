@@ -172,7 +172,7 @@ const ASIDE: [(&str, bool); 10] = [
 
 /// Returns the command of a run without the options that do not affect what is measured; `None` for imported
 /// records.
-pub(super) fn question(run: &Record) -> Option<Vec<&str>> {
+pub(crate) fn question(run: &Record) -> Option<Vec<&str>> {
     let mut asked = Vec::new();
     let mut words = run.command.iter().map(String::as_str).peekable();
     while let Some(word) = words.next() {

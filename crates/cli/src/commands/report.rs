@@ -117,10 +117,11 @@ fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
         return Err(Failure::usage("--trend requires --format html").hint("history list --csv"));
     };
     let mut runs = trend::TrendRuns::default();
+    let registry = gauges::registry();
     if let Some(store) = open_to_read(&args.db)? {
         // Records are loaded one by one: there may be thousands of records, and every record contains all samples.
         for id in store.ids(&filter)?.iter().rev() {
-            runs.add(&store.find(id)?, &GAUGES);
+            runs.add(&store.find(id)?, &GAUGES, &registry);
         }
     }
     if runs.count() == 0 {

@@ -1,0 +1,135 @@
+//! Series of runs over time. The figures of a series are of one configuration: runs with different settings are different
+//! series, which are named by the settings in which they differ.
+
+use crate::compare::question;
+use crate::identity::{entry, group_of, in_words, values};
+use nodegauge_measure::keys::{Registry, Role};
+use nodegauge_measure::record::{Measurement, Record};
+
+/// Configuration of a figure of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeriesConfig {
+    /// Command of the run, without options that do not affect what is measured; `None` for imported records.
+    question: Option<Vec<String>>,
+    settings: Vec<ConfigEntry>,
+}
+
+/// Key of a configuration with its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ConfigEntry {
+    key: String,
+    value: String,
+    /// True if the run chose the value.
+    is_choice: bool,
+    words: String,
+}
+
+impl SeriesConfig {
+    /// Returns the configuration of a figure of a run. Observations are not part of it.
+    pub fn of(run: &Record, m: &Measurement, registry: &Registry) -> Self {
+        let question = question(run);
+        let question = question.map(|words| words.into_iter().map(str::to_owned).collect());
+        let mut settings = Vec::new();
+        for key in m.config.keys() {
+            let role = registry.key(&m.gauge, &m.test, key).map(|known| known.role);
+            let Some(role) = role.filter(|role| *role != Role::Observation) else { continue };
+            let Some(value) = entry(m, key) else { continue };
+            let at = values(&vec![(key.clone(), value.clone())], m);
+            let words = in_words(group_of(m), &at, registry);
+            let words = words.trim_start_matches([',', ' ']).to_owned();
+            let is_choice = role == Role::Choice;
+            settings.push(ConfigEntry { key: key.clone(), value, is_choice, words });
+        }
+        Self { question, settings }
+    }
+
+    /// True if both are of runs of one command.
+    pub fn is_same_command(&self, other: &Self) -> bool {
+        self.question == other.question
+    }
+
+    /// True if figures with these configurations belong to one series. Runs of the same command do, because differences
+    /// between them were chosen or observed by the runs.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let same_command = self.question.is_some() && self.is_same_command(other);
+        same_command || self.settings == other.settings
+    }
+
+    /// True if another configuration has the same value of a key.
+    fn has(&self, sought: &ConfigEntry) -> bool {
+        self.settings.iter().any(|of| of.key == sought.key && of.value == sought.value)
+    }
+}
+
+/// Returns the words for the settings in which these configurations differ, e.g. `pages 4k`. Choices of the runs are named
+/// only if the other settings do not distinguish the configurations.
+pub fn differences(configs: &[&SeriesConfig]) -> Vec<String> {
+    let words = |with_choices: bool| -> Vec<String> {
+        let of = |config: &&SeriesConfig| {
+            let differs = |of: &&ConfigEntry| {
+                (with_choices || !of.is_choice) && configs.iter().any(|other| !other.has(of))
+            };
+            let named = config.settings.iter().filter(differs).map(|of| of.words.as_str());
+            named.collect::<Vec<_>>().join(", ")
+        };
+        configs.iter().map(of).collect()
+    };
+    let asked = words(false);
+    let are_distinct = (1..asked.len()).all(|at| !asked[..at].contains(&asked[at]));
+    if are_distinct { asked } else { words(true) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::Unit;
+    use nodegauge_measure::keys::ConfigKind;
+    use serde_json::json;
+
+    nodegauge_measure::config! {
+        /// Configuration of a figure.
+        pub struct Config {
+            /// Pages.
+            pages: String = Setting "pages";
+            /// Number of threads.
+            threads: u64 = Setting "threads";
+            /// Kind of store.
+            stores: String = Choice "stores";
+            /// Elapsed time.
+            seconds: f64 = Observation "seconds";
+        }
+    }
+
+    fn registry() -> Registry {
+        Registry::new([ConfigKind::of::<Config>("memory", &["stream"])])
+    }
+
+    fn config(command: &[&str], pages: &str, stores: &str, seconds: f64) -> SeriesConfig {
+        let run: Record = serde_json::from_value(json!({
+            "schema": "nodegauge/1", "id": "a", "started": "2026-11-21T20:00:00Z", "seconds": 1.0,
+            "complete": true, "tool": {"version": "0", "commit": null}, "command": command,
+            "machine": nodegauge_measure::record::Machine::default(), "measurements": [],
+        }))
+        .unwrap();
+        let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
+        let pages = Some(pages.to_owned());
+        let stores = Some(stores.to_owned());
+        let of = Config { pages, threads: Some(2), stores, seconds: Some(seconds) };
+        SeriesConfig::of(&run, &m.config(&of), &registry())
+    }
+
+    #[test]
+    fn series_are_separated_by_settings_and_named_by_what_differs() {
+        let base = config(&["stream"], "4k", "regular", 1.0);
+        // Of the same command, another choice is of the same series; so are other observations of another command.
+        assert!(base.is_same(&config(&["stream"], "4k", "nontemporal", 2.0)));
+        assert!(base.is_same(&config(&["stream", "--samples", "9"], "4k", "regular", 3.0)));
+        let huge = config(&["stream", "--pages", "thp"], "thp", "nontemporal", 1.0);
+        assert!(!base.is_same(&huge));
+        assert_eq!(differences(&[&base, &huge]), ["pages 4k", "pages thp"]);
+        let stores = config(&["stream", "--stores", "nontemporal"], "4k", "nontemporal", 1.0);
+        assert!(!base.is_same(&stores));
+        assert_eq!(differences(&[&base, &stores]), ["stores regular", "stores nontemporal"]);
+        assert_eq!(differences(&[&base]), [""]);
+    }
+}
