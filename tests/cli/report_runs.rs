@@ -108,6 +108,75 @@ fn runs_that_cannot_stand_side_by_side_say_why() {
     assert!(!page.contains(", best") && !page.contains("times as fast"));
 }
 
+/// Two runs, of which the second has a suspect Triad.
+#[test]
+fn suspect_figures_of_runs_side_by_side_are_marked_and_said() {
+    let harness = Harness::new();
+    let mut files = Vec::new();
+    for (i, status) in ["valid", "suspect"].into_iter().enumerate() {
+        let mut run = record("stream");
+        run["id"] = json!(format!("01M80{i:02}E6PEPPF69HBVJF5Z1FX"));
+        run["machine"]["host"] = json!(format!("n{i:02}"));
+        for m in run["measurements"].as_array_mut().unwrap() {
+            let is_suspect = m["name"] == "triad" && status == "suspect";
+            let reasons =
+                if is_suspect { json!(["7 of 9 passes were disturbed"]) } else { json!([]) };
+            let verdict = if is_suspect { "suspect" } else { "valid" };
+            m["validity"] = json!({"status": verdict, "reasons": reasons});
+            m["value"] = json!(m["value"].as_f64().unwrap() * f64::from(1 + i as u32));
+        }
+        files.push(harness.write(&format!("{i}.json"), run.to_string()));
+    }
+    let page = page_of(&harness, &[&files[0], &files[1]]);
+    let text = std::fs::read_to_string(&page).unwrap();
+    let start = "<p class=\"conclusion\">Cannot tell which run is faster in triad: ";
+    let ending = "n01 is suspect: 7 of 9 passes were disturbed.</p>";
+    assert!(text.contains(start) && text.contains(ending), "{}", &text[..4000]);
+    let Some(mut browser) = browser(&[]) else { return };
+    is_sound(&mut browser, &page);
+    browser.media("screen", "light");
+    browser.open(&page);
+    // The mark of the suspect ratio is the only hollow one, and its row and the legend say what it means.
+    let marked = "(() => {
+        const chart = document.querySelector('[data-kind=forest]');
+        const panel = getComputedStyle(document.body).getPropertyValue('--panel').trim();
+        const hollow = [...chart.querySelectorAll('svg path')].filter((one) => one.getAttribute('fill') === panel && one.getAttribute('stroke') && one.getAttribute('stroke') !== 'none');
+        const texts = [...chart.querySelectorAll('svg text')].map((one) => one.textContent);
+        return [hollow.length, texts.filter((text) => text.endsWith(', suspect')).length, chart.parentNode.querySelector('.key').textContent.includes('hollow: suspect')];
+    })()";
+    assert_eq!(browser.evaluate(marked), json!([1, 1, true]));
+}
+
+/// Runs of two configurations, selected by one label, are two series with a median each.
+#[test]
+fn a_trend_separates_configurations() {
+    let harness = Harness::new();
+    let mut lines = String::new();
+    for i in 0..6 {
+        let mut run = record("stream");
+        let (pages, value) = if i % 2 == 0 { ("4k", 20e9) } else { ("thp", 30e9) };
+        run["id"] = json!(format!("01M80{i:02}E6PEPPF69HBVJF5Z1FX"));
+        run["started"] = json!(format!("2026-11-21T10:{i:02}:00Z"));
+        run["command"] = json!(["stream", "--pages", pages, "--label", "kind=mixed"]);
+        run["labels"] = json!({"kind": "mixed"});
+        for m in run["measurements"].as_array_mut().unwrap() {
+            m["value"] = json!(value + f64::from(i) * 1e7);
+            m["config"]["pages"]["asked"] = json!(pages);
+        }
+        lines.push_str(&format!("{run}\n"));
+    }
+    let file = harness.write("mixed.jsonl", lines);
+    harness.run(&["history", "import", &file]).exits(0);
+    let page = page_of(&harness, &["--trend", "kind=mixed"]);
+    let text = std::fs::read_to_string(&page).unwrap();
+    for (pages, median) in [("4k", "20.02"), ("thp", "30.03")] {
+        assert!(text.contains(&format!("<figcaption>Triad, best, pages {pages}</figcaption>")));
+        assert!(text.contains(&format!(", median {median} GB/s, in 3 runs")), "{pages}");
+    }
+    let Some(mut browser) = browser(&[]) else { return };
+    is_sound(&mut browser, &page);
+}
+
 /// Saves the runs of a day, one every ten minutes, with two regimes and a gap of one hour.
 fn day(harness: &Harness, label: &str) -> Vec<f64> {
     let mut lines = String::new();
