@@ -142,9 +142,10 @@ fn suspect_figures_of_runs_side_by_side_are_marked_and_said() {
         const panel = getComputedStyle(document.body).getPropertyValue('--panel').trim();
         const hollow = [...chart.querySelectorAll('svg path')].filter((one) => one.getAttribute('fill') === panel && one.getAttribute('stroke') && one.getAttribute('stroke') !== 'none');
         const texts = [...chart.querySelectorAll('svg text')].map((one) => one.textContent);
-        return [hollow.length, texts.filter((text) => text.endsWith(', suspect')).length, chart.parentNode.querySelector('.key').textContent.includes('hollow: suspect')];
+        return [hollow.length, texts.filter((text) => text.endsWith(', suspect')).length, chart.parentNode.querySelector('.key').textContent.includes('hollow: suspect'),
+            texts.some((text) => text.endsWith(', log scale'))];
     })()";
-    assert_eq!(browser.evaluate(marked), json!([1, 1, true]));
+    assert_eq!(browser.evaluate(marked), json!([1, 1, true, true]));
 }
 
 /// Runs of two configurations, selected by one label, are two series with a median each.

@@ -145,3 +145,30 @@ fn strip(bar: &Bar, is_best: bool) -> Vec<Markup> {
     }
     parts
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::Unit;
+
+    #[test]
+    fn the_count_of_samples_contains_the_disturbed_ones_as_the_reason_for_doubt_does() {
+        let bar = Bar {
+            title: "files".to_owned(),
+            what: "write".to_owned(),
+            words: "1.313 GB/s".to_owned(),
+            value: 1.313e9,
+            unit: Unit::BytesPerSecond,
+            samples: vec![1e9; 33],
+            disturbed: vec![5e8; 39],
+            limit: None,
+            remark: String::new(),
+            doubt: Some("39 of 72 samples were disturbed".to_owned()),
+            beside: None,
+        };
+        assert_eq!(samples_in_words(&bar), "72 samples, 39 of them disturbed");
+        let drawn = row(&bar, false, false).to_string();
+        assert!(drawn.contains("no limit is known") && !drawn.contains("cores"), "{drawn}");
+        assert_eq!(samples_in_words(&Bar { disturbed: Vec::new(), ..bar }), "33 samples");
+    }
+}
