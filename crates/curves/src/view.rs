@@ -253,11 +253,12 @@ impl<'a> Curves<'a> {
         caches
     }
 
-    /// Returns a sentence for each shared cache whose speed a curve leaves at a set that is much smaller than the cache.
-    fn outgrown(&self, kind: &str, what: &str) -> Vec<String> {
+    /// Returns the shared caches whose speed a curve leaves at a set that is much smaller than the cache, each with the
+    /// last set at its speed.
+    fn outgrown(&self, kind: &str) -> Vec<(ReportedCache<'a>, Bytes)> {
         let curve = self.curve(kind);
         let set_of = |figure: &&CurvesFigure<'_>| figure.1.set_bytes;
-        let mut sentences = Vec::new();
+        let mut outgrown = Vec::new();
         for cache in self.caches().into_iter().filter(ReportedCache::is_shared) {
             let is_in =
                 |figure: &&&CurvesFigure<'_>| figure.1.level.as_deref() == Some(cache.level);
@@ -265,16 +266,10 @@ impl<'a> Curves<'a> {
             let Some(last) = last else { continue };
             let next = curve.iter().filter_map(set_of).find(|set| *set > last);
             if next.is_some_and(|next| next as f64 * EDGE_SLACK < cache.bytes() as f64) {
-                sentences.push(format!(
-                    "{level} is reported as {cache}, but only sets of up to {} have its {what}: other cores or guests \
-                     may use the rest",
-                    Bytes(last),
-                    level = cache.level,
-                    cache = cache.size_in_words(),
-                ));
+                outgrown.push((cache, Bytes(last)));
             }
         }
-        sentences
+        outgrown
     }
 
     /// Adds the table, the chart and the levels. The rows of the table contain the working set, the value of each kind,
@@ -339,7 +334,13 @@ impl<'a> Curves<'a> {
             ..Chart::default()
         });
         section.blocks.extend(skipped.map(Block::Text));
-        section.blocks.extend(self.outgrown(levels_of, what).into_iter().map(Block::Text));
+        section.blocks.extend(self.outgrown(levels_of).into_iter().map(|(cache, end)| {
+            let (level, size) = (cache.level, cache.size_in_words());
+            Block::Text(format!(
+                "{level} is reported as {size}, but only sets of up to {end} have its {what}: other cores or guests may \
+                 use the rest"
+            ))
+        }));
 
         // The table has a line for each level of one kind, with the size that the machine reports.
         let mut levels = Table::new(&["level", symbol, "sets per thread", "reported"]);
@@ -552,7 +553,7 @@ mod tests {
             };
             (m.value(Quoted::Median, 1e-9), config)
         };
-        let said = |end: u64| {
+        let outgrown = |end: u64| -> Vec<(u64, Bytes)> {
             let sets = [1, 2, 4, 8, 16, 32];
             let own = sets.map(|mib| figure(mib, (mib <= end).then_some("L3")));
             let of: Vec<CurvesFigure<'_>> =
@@ -560,13 +561,11 @@ mod tests {
             let curves = Curves::new(&of, |config| config.kernel.as_deref());
             let guides: Vec<Guide> = curves.caches().iter().map(ReportedCache::guide).collect();
             assert_eq!(guides, [Guide::x(f64::from(32 << 20), "L3 32 MiB")]);
-            curves.outgrown("read", "latency")
+            curves.outgrown("read").iter().map(|(cache, last)| (cache.bytes(), *last)).collect()
         };
-        let [sentence]: [String; 1] = said(4).try_into().unwrap();
-        let start = "L3 is reported as 32 MiB, but only sets of up to 8 MiB have its latency";
-        assert!(sentence.starts_with(start), "{sentence}");
         // A set as large as the cache need not fit.
-        assert!(said(8).is_empty() && said(16).is_empty());
+        assert_eq!(outgrown(4), [(32 << 20, Bytes::mib(8))]);
+        assert!(outgrown(8).is_empty() && outgrown(16).is_empty());
         let private = ReportedCache { level: "L1", share: 48 << 10, threads: 2 };
         assert_eq!(private.guide(), Guide::x(f64::from(96 << 10), "L1 2 x 48 KiB"));
     }

@@ -31,8 +31,10 @@ fn is_suspect(m: &Measurement) -> bool {
 }
 
 /// Returns the median of each level of a curve, e.g. `1.8 ns in L1`, or the value of the largest set if no level is
-/// known.
-fn by_level(curve: &[&CurvesFigure<'_>]) -> Vec<String> {
+/// known. A level that ends far below the size of its cache has its last set: `13.46 ns in L3 (up to 3 MiB)`.
+fn by_level(curves: &Curves<'_>, kind: &str) -> Vec<String> {
+    let curve = curves.curve(kind);
+    let outgrown = curves.outgrown(kind);
     let mut parts = Vec::new();
     for figures in curve.chunk_by(|(_, x), (_, next)| x.level == next.level) {
         let Some(level) = &figures[0].1.level else { continue };
@@ -42,7 +44,9 @@ fn by_level(curve: &[&CurvesFigure<'_>]) -> Vec<String> {
         }
         let words = figures[0].0.unit.in_words(stats::median(&values));
         let words = doubted(&words, figures.iter().any(|(m, _)| is_suspect(m)));
-        parts.push(format!("{words} in {level}"));
+        let last = outgrown.iter().find(|(cache, _)| cache.level == level);
+        let last = last.map(|(_, last)| format!(" (up to {last})")).unwrap_or_default();
+        parts.push(format!("{words} in {level}{last}"));
     }
     let largest = curve.iter().rev().find(|figure| usable(figure).is_some());
     let is_covered = largest.is_none_or(|(_, config)| config.level.is_some());
@@ -56,7 +60,7 @@ fn by_level(curve: &[&CurvesFigure<'_>]) -> Vec<String> {
 fn ladder(of: &[CurvesFigure<'_>]) -> Option<String> {
     let curves = Curves::new(of, |config| config.kernel.as_deref());
     let kernel = curves.kinds.first()?;
-    let parts = by_level(&curves.curve(kernel));
+    let parts = by_level(&curves, kernel);
     let threads = of.first()?.1.threads.unwrap_or(1);
     let who = number_of(threads, "thread");
     let does = verb(threads, "sustain");
@@ -66,7 +70,7 @@ fn ladder(of: &[CurvesFigure<'_>]) -> Option<String> {
 fn latency(of: &[CurvesFigure<'_>]) -> Option<String> {
     let curves = Curves::new(of, |config| config.pages.as_ref().map(|pages| pages.asked.as_str()));
     let pages = curves.kinds.last()?;
-    let parts = by_level(&curves.curve(pages));
+    let parts = by_level(&curves, pages);
     (!parts.is_empty()).then(|| format!("A load takes {} ({pages} pages)", joined(&parts)))
 }
 
