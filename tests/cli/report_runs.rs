@@ -172,6 +172,7 @@ fn a_trend_separates_configurations() {
     let text = std::fs::read_to_string(&page).unwrap();
     for (pages, median) in [("4k", "20.02"), ("thp", "30.03")] {
         assert!(text.contains(&format!("<figcaption>Triad, best, pages {pages}</figcaption>")));
+        assert!(text.contains(&format!(">Triad, best, pages {pages}</th>")), "{pages}");
         assert!(text.contains(&format!(", median {median} GB/s, in 3 runs")), "{pages}");
     }
     let Some(mut browser) = browser(&[]) else { return };

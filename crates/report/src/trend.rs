@@ -171,13 +171,12 @@ impl TrendRuns {
         let mut of_first = Vec::new();
         for figure in &self.figures {
             let name = self.name(figure);
-            let is_one_of_several = name != figure.what;
             let of_title = sections.iter().position(|section| section.id == figure.title);
             let index = of_title.unwrap_or_else(|| {
                 sections.push(Section::new(figure.title));
                 sections.len() - 1
             });
-            figure.show(&mut sections[index], &name, is_one_of_several, &self.changes);
+            figure.show(&mut sections[index], &name, &self.changes);
             let text = figure.in_words(&name);
             of_first.extend(text.clone().filter(|_| Some(figure.title) == first));
             sentences.extend(text);
@@ -266,12 +265,9 @@ impl TrendFigure {
         if regimes.len() > 1 { regimes } else { Vec::new() }
     }
 
-    fn show(&self, section: &mut Section, name: &str, headed: bool, changes: &[MachineChange]) {
+    fn show(&self, section: &mut Section, name: &str, changes: &[MachineChange]) {
         let regimes = self.regimes();
-        if headed {
-            section.push(view::Block::Heading(name.to_owned()));
-        }
-        section.push(self.table(&regimes));
+        section.push(self.table(name, &regimes));
         let gaps = gaps(&self.runs.iter().map(|run| run.at).collect::<Vec<_>>());
         let length = |(from, to): &(f64, f64)| to - from;
         let longest = gaps.iter().copied().max_by(|x, y| length(x).total_cmp(&length(y)));
@@ -296,8 +292,8 @@ impl TrendFigure {
 
     /// Returns the table of the values of the figure: those that the runs report, as in the sentence, and those of each
     /// regime, in which a run may have samples without reporting them.
-    fn table(&self, regimes: &[Regime]) -> Table {
-        let mut table = Table::new(&["values", ">runs", ">best", ">median", ">worst"]);
+    fn table(&self, name: &str, regimes: &[Regime]) -> Table {
+        let mut table = Table::new(&[name, ">runs", ">best", ">median", ">worst"]);
         let reported: Vec<f64> = self.runs.iter().filter_map(TrendRun::value).collect();
         let count = reported.len();
         self.row(&mut table, "as reported", count, reported);
@@ -306,12 +302,12 @@ impl TrendFigure {
         }
         table.heading("of the samples in a regime; a run counts in each regime of its samples");
         let kinds = regimes.iter().enumerate().map(|(i, regime)| (Some(i), named(regime)));
-        for (kind, name) in kinds.chain([(None, "unknown".to_owned())]) {
+        for (kind, regime) in kinds.chain([(None, "unknown".to_owned())]) {
             let of_kind = |part: &&RegimeFigures| of_part(part, regimes) == kind;
             let parts = self.runs.iter().flat_map(|run| run.parts.iter().filter(of_kind));
             let values: Vec<f64> = parts.map(|part| part.value).collect();
             let runs = self.runs.iter().filter(|run| run.parts.iter().any(|part| of_kind(&part)));
-            self.row(&mut table, &name, runs.count(), values);
+            self.row(&mut table, &regime, runs.count(), values);
         }
         table
     }
