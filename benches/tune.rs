@@ -113,9 +113,9 @@ fn loops(site: &Site, space: &Space) {
     let mut points = vec![StreamPoint::prepare(config).expect("a point")];
     let samples = exhaust(space, &mut points, variable("PASSES").unwrap_or(20));
     let found = best(space, &samples, &KERNELS).1;
-    let searched = regime_of(&samples);
-    let is_of_search = |trip: f64| searched.is_none_or(|regime| regime.contains(trip));
-    println!("regime of the search: {}\n", regime_in_words(searched));
+    let of_search = regime_of(&samples);
+    let is_of_search = |trip: f64| of_search.is_none_or(|regime| regime.contains(trip));
+    println!("regime of the search: {}\n", regime_in_words(of_search));
     println!("| kernel | exhaustive search | trial | trial / search, median (quartiles) |");
     println!("| --- | --- | --- | --- |");
     for _ in 0..variable("TRIALS").unwrap_or(3) {
