@@ -55,10 +55,31 @@ fn commands(text: &str) -> Vec<String> {
     found
 }
 
+/// Programs that start the command that follows their own arguments.
+const LAUNCHERS: [&str; 5] = ["srun", "mpirun", "mpiexec", "numactl", "taskset"];
+
+/// Returns a line from its word `nodegauge` on, without environment variables and a launcher before it.
+fn from_program(line: &str) -> Option<&str> {
+    let is_variable =
+        |word: &str| word.contains('=') && word.starts_with(|c: char| c.is_ascii_uppercase());
+    let mut rest = line;
+    while let Some((word, after)) = rest.split_once(' ') {
+        if !is_variable(word) {
+            break;
+        }
+        rest = after;
+    }
+    if LAUNCHERS.iter().any(|launcher| rest.split(' ').next() == Some(launcher)) {
+        let programs = [" nodegauge ", " ./nodegauge "];
+        let at = programs.iter().find_map(|program| rest.find(program))?;
+        rest = &rest[at + 1..];
+    }
+    Some(rest.strip_prefix("./").unwrap_or(rest))
+}
+
 /// Returns the arguments of a line that runs nodegauge, up to the end of the command in the sense of a shell.
 fn command_in(line: &str) -> Option<String> {
-    let line = line.strip_prefix("./").unwrap_or(line);
-    let arguments = line.strip_prefix("nodegauge ")?;
+    let arguments = from_program(line)?.strip_prefix("nodegauge ")?;
     // A page begins with the name and the version.
     if arguments.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -106,8 +127,10 @@ fn every_command_of_the_documentation_is_one() {
 #[test]
 fn commands_are_found_in_code_only() {
     let text = "nodegauge prints\n    nodegauge stream --expect 'triad>=1GB/s' > a # comment\n\
-                ```\n$ nodegauge hpl \\\n  --plan | head\n```\nand `nodegauge\nmachine` or `x`\n";
-    assert_eq!(commands(text), ["stream --expect 'triad>=1GB/s'", "hpl --plan", "machine"]);
+                ```\n$ nodegauge hpl \\\n  --plan | head\n```\nand `nodegauge\nmachine` or `x`, \
+                `OMP_PLACES=cores nodegauge stream`, `srun -N4 ./nodegauge mpi`, `srun hostname`\n";
+    let expected = ["stream --expect 'triad>=1GB/s'", "hpl --plan", "machine", "stream", "mpi"];
+    assert_eq!(commands(text), expected);
 }
 
 /// A row of docs/literature.md whose command measures nothing.
@@ -192,6 +215,18 @@ fn every_link_of_the_documentation_leads_to_a_file() {
         }
     }
     assert!(wrong.is_empty(), "links to nothing:\n{wrong}");
+}
+
+#[test]
+fn every_chapter_is_in_the_book() {
+    let chapters = chapters();
+    let (_, summary) = chapters.iter().find(|(name, _)| name == "docs/SUMMARY.md").unwrap();
+    let listed = links(summary);
+    for (name, _) in &chapters {
+        let target = name.strip_prefix("docs/").map_or(format!("../{name}"), str::to_owned);
+        let is_listed = name == "docs/SUMMARY.md" || listed.contains(&target.as_str());
+        assert!(is_listed, "docs/SUMMARY.md does not list {name}");
+    }
 }
 
 #[test]

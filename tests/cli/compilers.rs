@@ -359,6 +359,8 @@ mod thorough {
         assert!(why.contains("a[1] is 1.5, expected 4.5 (2 elements, offset 0 from"), "{why}");
         let shifted = of_triad("a[j + 1] = b[j] + s * c[j]");
         assert!(shifted.starts_with("triad gives wrong results: "), "{shifted}");
+        let removed = of_triad("(void)0");
+        assert!(removed.starts_with("triad gives wrong results: "), "{removed}");
         assert_eq!(of_triad("__builtin_exit(0)"), "triad terminates the program");
     }
 

@@ -52,7 +52,14 @@ fn under_load() -> Option<Hertz> {
             break;
         }
     }
-    Some(Hertz((UNROLLED * ROUNDS) as f64 / fastest.as_secs_f64()))
+    clock_of(ROUNDS, fastest)
+}
+
+/// Returns the clock at which a burst takes this time; `None` if it took no step of the clock that times it, or was not
+/// timed.
+fn clock_of(rounds: u64, burst: Duration) -> Option<Hertz> {
+    let is_timed = !burst.is_zero() && burst != Duration::MAX;
+    is_timed.then(|| Hertz((UNROLLED * rounds) as f64 / burst.as_secs_f64()))
 }
 
 /// Measures the clock while all `cpus` run the chain, with one thread per CPU. Returns the mean over the threads.
@@ -130,10 +137,7 @@ impl WorkClock {
 
     /// Returns the clock since the start of the interval; `None` if it cannot be measured.
     pub fn clock(&self) -> Option<Hertz> {
-        let of_chain = || {
-            let looked = self.fastest != Duration::MAX;
-            looked.then(|| Hertz((UNROLLED * LOOK) as f64 / self.fastest.as_secs_f64()))
-        };
+        let of_chain = || clock_of(LOOK, self.fastest);
         self.counter.as_ref().map_or_else(of_chain, CycleCounter::clock)
     }
 }

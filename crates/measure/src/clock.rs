@@ -8,10 +8,11 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+static START: OnceLock<Instant> = OnceLock::new();
+
 /// Returns the seconds since the first call of this function, which the program makes when it starts. Timestamps of
 /// samples use this clock.
 pub fn since_start() -> f64 {
-    static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_secs_f64()
 }
 
@@ -32,7 +33,7 @@ pub fn run_ahead(by: Duration) {
 /// Granularity and cost of the clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockQuality {
-    /// Smallest observed difference between two different readings.
+    /// Smallest observed difference between two different readings; infinite if the clock did not advance.
     pub granularity: Seconds,
     /// Mean time of one reading.
     pub overhead: Seconds,
@@ -40,27 +41,35 @@ pub struct ClockQuality {
 
 /// Number of clock readings for the measurement; they take about 30 us in total.
 const READINGS: u32 = 1000;
+/// Maximum number of readings until a coarse clock advances, about half a second.
+const MOST_READINGS: u32 = 10_000_000;
 
 /// Minimum number of clock ticks in a timed loop; STREAM requires the same minimum.
 pub const MIN_TICKS: f64 = 20.0;
 
 /// Measures granularity and cost of the clock with consecutive readings.
 pub fn quality() -> ClockQuality {
-    let start = Instant::now();
+    quality_of(|| Instant::now().duration_since(*START.get_or_init(Instant::now)))
+}
+
+/// Measures granularity and cost of a clock with consecutive readings, at least until it has advanced.
+fn quality_of(mut read: impl FnMut() -> Duration) -> ClockQuality {
+    let start = read();
     let mut last = start;
     let mut granularity = f64::INFINITY;
-    for _ in 0..READINGS {
-        let now = Instant::now();
+    let mut readings = 0;
+    while readings < READINGS || (granularity.is_infinite() && readings < MOST_READINGS) {
+        let now = read();
         let step = (now - last).as_secs_f64();
         if step > 0.0 {
             granularity = granularity.min(step);
         }
         last = now;
+        readings += 1;
     }
-    let total = (last - start).as_secs_f64();
     ClockQuality {
-        granularity: Seconds(if granularity.is_finite() { granularity } else { total }),
-        overhead: Seconds(total / f64::from(READINGS)),
+        granularity: Seconds(granularity),
+        overhead: Seconds((last - start).as_secs_f64() / f64::from(readings)),
     }
 }
 
@@ -71,5 +80,18 @@ mod tests {
         let quality = super::quality();
         assert!(quality.granularity.0 > 0.0 && quality.granularity.0 < 1e-2);
         assert!(quality.overhead.0 >= 0.0);
+    }
+
+    /// A clock that advances by 10 ms at each 70,000th reading, and one that stands still.
+    #[test]
+    fn coarse_steps_are_waited_for() {
+        let mut readings = 0;
+        let coarse = super::quality_of(|| {
+            readings += 1;
+            super::Duration::from_millis(readings / 70_000 * 10)
+        });
+        assert_eq!(coarse.granularity.0, 0.01);
+        let still = super::quality_of(|| super::Duration::ZERO);
+        assert_eq!(still.granularity.0, f64::INFINITY);
     }
 }

@@ -123,8 +123,14 @@ fn one(
     let timed = CellSamples { samples: evidence.samples, sorted, group: sorted.headline()? };
     let m = figure(kernel).timed(Quoted::Best, timed, i, &|seconds| bytes / seconds);
     let m = limited(m, &evidence.site.machine, config.numa.as_ref());
-    let best = m.value?;
     let mut validity = doubts.clone();
+    let Some(best) = m.value else {
+        let step = evidence.clock.granularity;
+        validity.invalid(format!("a pass ended within one step of the clock ({step})"));
+        let mut config = config.clone();
+        describe(each, &mut config);
+        return Some(figure(kernel).config(&config).judged(validity));
+    };
     if let (Stop::Budget, passes @ ..samples::LEAST_IN_REGIME) =
         (evidence.stop, timed.group.all.len())
     {

@@ -1,7 +1,7 @@
 //! Faults of `docs/adversarial.md` that no other test provokes: what would make a figure wrong is prevented, or is
 //! reported with the figure.
 
-use crate::harness::{Harness, Part, measurements, skip, wait_for};
+use crate::harness::{Harness, Part, measurements, names, skip, wait_for};
 use crate::machine::control_group;
 use crate::mpi::{FAST, installed};
 use crate::thorough::io_faults::faults;
@@ -123,6 +123,41 @@ fn a_wall_clock_that_is_set_back_during_the_run_changes_no_figure() {
         assert_eq!(samples.len() + m["disturbed"].as_array().unwrap().len(), 21, "{m:#}");
         // An hour per pass would be less than a megabyte per second.
         assert!(samples.iter().all(|rate| rate.as_f64().unwrap() > 1e6), "{m:#}");
+    }
+}
+
+/// Runs `stream` with a fault and returns the reasons of its figures.
+fn reasons_with(fault: &str, more: &[&str]) -> Vec<String> {
+    let harness = Harness::new();
+    let library = faults(&harness);
+    let variables = [("LD_PRELOAD", library.to_str().unwrap()), ("FAULT", fault)];
+    let args = ["stream", "--size", "1000000", "--samples", "3", "--dimms", "1024x20000"];
+    let args = [&args[..], more, &["--no-save", "--json", "-"]].concat();
+    let record = harness.run_with(&variables, &args).json();
+    assert_eq!(names(&record), ["copy", "scale", "add", "triad"]);
+    let validity = |m: &Value| format!("{}: {}", m["validity"]["status"], m["validity"]["reasons"]);
+    measurements(&record).iter().map(validity).collect()
+}
+
+/// With steps of 10 ms, passes over small arrays take no time or one step.
+#[test]
+fn a_coarse_clock_makes_short_loops_suspect() {
+    for reasons in reasons_with("coarse=10000000", &["--threads", "1"]) {
+        assert!(!reasons.starts_with("\"valid"), "{reasons}");
+        let found = ["clock ticks; the minimum is 20", "a pass ended within one step of the clock"];
+        assert!(found.iter().any(|found| reasons.contains(found)), "{reasons}");
+    }
+}
+
+#[test]
+fn refused_huge_pages_are_suspect() {
+    let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    if !enabled.is_ok_and(|enabled| enabled.contains("[madvise]") || enabled.contains("[always]")) {
+        return;
+    }
+    for reasons in reasons_with("nothp", &["--pages", "thp"]) {
+        assert!(reasons.starts_with("\"suspect"), "{reasons}");
+        assert!(reasons.contains("thp pages requested, but only 0 % of the arrays"), "{reasons}");
     }
 }
 

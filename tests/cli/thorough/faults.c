@@ -12,6 +12,8 @@
  *   garbled    large reads of the memory of another process have an inverted bit
  *   fast=N     the clock runs N times as fast
  *   stepped=N  the wall clock is set N seconds back at each reading
+ *   coarse=N   the clock advances in steps of N ns
+ *   nothp      the kernel refuses transparent huge pages to this process
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -24,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/quota.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -157,6 +160,13 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     long times;
     int failed = (int)syscall(SYS_clock_gettime, clock, now);
     if (!failed && clock == CLOCK_REALTIME && fault("stepped", &times)) now->tv_sec -= ++readings * times;
+    long step;
+    if (!failed && clock == CLOCK_MONOTONIC && fault("coarse", &step)) {
+        long long all = now->tv_sec * 1000000000LL + now->tv_nsec;
+        all -= all % step;
+        now->tv_sec = all / 1000000000;
+        now->tv_nsec = all % 1000000000;
+    }
     if (failed || clock != CLOCK_MONOTONIC || !fault("fast", &times)) return failed;
     long long ns = now->tv_sec * 1000000000LL + now->tv_nsec, first = 0;
     atomic_compare_exchange_strong(&began, &first, ns);
@@ -164,4 +174,8 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     now->tv_sec = ns / 1000000000;
     now->tv_nsec = ns % 1000000000;
     return 0;
+}
+
+__attribute__((constructor)) static void refuse_huge_pages(void) {
+    if (fault("nothp", NULL)) prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 }
