@@ -172,14 +172,14 @@ mod thorough {
         harness.run_with(&hidden, &args).exits(0).quietly();
         let record = harness.latest();
         let notices = record["notices"].as_array().unwrap();
-        let told: Vec<&str> = notices
+        let reported: Vec<&str> = notices
             .iter()
             .filter(|n| n["gauge"] == "device")
             .map(|n| n["text"].as_str().unwrap())
             .collect();
         assert!(
-            matches!(told[..], [line] if line.contains(missing) && !line.contains('\n')),
-            "{told:#?}"
+            matches!(reported[..], [line] if line.contains(missing) && !line.contains('\n')),
+            "{reported:#?}"
         );
         assert!(measurements(&record).iter().all(|m| m["gauge"] != "device"));
     }
@@ -187,7 +187,7 @@ mod thorough {
     #[test]
     fn bad_luck_is_a_line_with_what_to_do() {
         let stream = [&["stream", "--device", "opencl:0"], &SMALL[..]].concat();
-        for (fault, code, told) in [
+        for (fault, code, reported) in [
             ("crash", 3, "the child process ended with signal"),
             ("none", 3, "opencl: no OpenCL driver is registered"),
             ("build", 3, "opencl: a kernel cannot be built (clBuildProgram: -11): error: "),
@@ -197,7 +197,7 @@ mod thorough {
             ("wrong=12", 1, ""),
         ] {
             let Some((harness, outcome)) = with(fault, &stream) else { return };
-            let outcome = outcome.exits(code).complains(told);
+            let outcome = outcome.exits(code).complains(reported);
             // A driver may print its own messages.
             let lines =
                 |start: &str| outcome.stderr.lines().filter(|line| line.starts_with(start)).count();

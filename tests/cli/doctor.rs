@@ -30,13 +30,13 @@ fn findings_are_sorted_and_have_remedies() {
 
 #[test]
 fn findings_in_words_have_their_remedies() {
-    let said = Harness::new().run(&["doctor"]).exits(0).quietly();
+    let reported = Harness::new().run(&["doctor"]).exits(0).quietly();
     let count =
-        |label: &str| said.stdout.lines().filter(|l| l.trim_start().starts_with(label)).count();
+        |label: &str| reported.stdout.lines().filter(|l| l.trim_start().starts_with(label)).count();
     let found = ["critical  ", "warning   ", "info      "].iter().map(|l| count(l)).sum::<usize>();
     let clean = "no condition found that disturbs measurements\n";
-    if found != count("remedy    ") || (found == 0) != (said.stdout == clean) {
-        said.fail("expected a remedy for each finding");
+    if found != count("remedy    ") || (found == 0) != (reported.stdout == clean) {
+        reported.fail("expected a remedy for each finding");
     }
 }
 

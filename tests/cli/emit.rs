@@ -395,14 +395,14 @@ fn the_wrapper_finds_device_and_cpus_by_the_rank_on_its_node() {
     let program = "echo $CUDA_VISIBLE_DEVICES; grep Cpus_allowed_list /proc/self/status";
     let words = ["sh", &script, "sh", "-c", program];
     for variable in ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"] {
-        let said = [0, 1].map(|rank| {
+        let reported = [0, 1].map(|rank| {
             let outcome = harness.run_other(&words, &[(variable, &rank.to_string())]).exits(0);
             let printed = outcome.stdout.split_whitespace();
             printed.map(str::to_owned).collect::<Vec<_>>()
         });
         let cpus: Vec<&str> = cpus.split(',').collect();
-        assert_eq!(said.clone().map(|line| line[2].clone()).to_vec(), cpus, "{variable}");
-        assert_ne!(said[0][0], said[1][0], "{variable}");
+        assert_eq!(reported.clone().map(|line| line[2].clone()).to_vec(), cpus, "{variable}");
+        assert_ne!(reported[0][0], reported[1][0], "{variable}");
     }
 }
 

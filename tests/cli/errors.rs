@@ -291,17 +291,22 @@ fn errors_are_short_and_command_no_terminal() {
         &["history", "show", "\x1b[31mred\x1b]0;owned\x07\u{202e}\r"],
         &["\x1b[2J\u{9b}2J"],
     ] {
-        let said = harness.run(args).exits(2).prints_nothing().stderr;
-        assert!(said.len() < 1200 && said.lines().count() <= 6, "{said}");
+        let reported = harness.run(args).exits(2).prints_nothing().stderr;
+        assert!(reported.len() < 1200 && reported.lines().count() <= 6, "{reported}");
         let plain = |c: char| !c.is_control() || c == '\n';
-        assert!(said.chars().all(|c| plain(c) && c != '\u{202e}'), "{said:?}");
+        assert!(reported.chars().all(|c| plain(c) && c != '\u{202e}'), "{reported:?}");
     }
     // A text of many lines, such as the output of a compiler.
     let many = "#!/bin/sh\necho one >&2\nfor i in 1 2 3 4 5 6 7 8 9; do printf 'error: \\033[31mno\\n' >&2; done\nexit 1\n";
     crate::harness::make_program(&harness.write("cc", many));
-    let said = harness.run(&["stream", "--compiler", "./cc", "--budget", "1", "--size", "1000000"]);
-    assert!(said.stderr.lines().count() <= 6 && !said.stderr.contains('\x1b'), "{}", said.stderr);
-    assert!(!said.stdout.contains('\x1b'), "{}", said.stdout);
+    let reported =
+        harness.run(&["stream", "--compiler", "./cc", "--budget", "1", "--size", "1000000"]);
+    assert!(
+        reported.stderr.lines().count() <= 6 && !reported.stderr.contains('\x1b'),
+        "{}",
+        reported.stderr
+    );
+    assert!(!reported.stdout.contains('\x1b'), "{}", reported.stdout);
 }
 
 /// Tests of the second tier.

@@ -73,13 +73,15 @@ fn factors_have_their_intervals() {
 #[test]
 fn the_waterfall_names_every_step() {
     let harness = Harness::new();
-    let said = harness.run(&[&["explain"], &FAST[..]].concat()).exits(0).quietly();
-    let said =
-        said.says("\nbaseline").says("\nwhole").says("based on a variant of the STREAM benchmark");
+    let reported = harness.run(&[&["explain"], &FAST[..]].concat()).exits(0).quietly();
+    let reported = reported
+        .says("\nbaseline")
+        .says("\nwhole")
+        .says("based on a variant of the STREAM benchmark");
     let shown = harness.latest();
     for name in names(&shown) {
-        if !said.stdout.lines().any(|line| line.starts_with(&format!("{name} "))) {
-            said.fail(&format!("no line begins with {name}"));
+        if !reported.stdout.lines().any(|line| line.starts_with(&format!("{name} "))) {
+            reported.fail(&format!("no line begins with {name}"));
         }
     }
     // Steps that could not be varied are reported.
@@ -126,8 +128,9 @@ fn the_help_lists_what_it_takes_and_no_more() {
     let named: Vec<&str> = named.filter_map(|name| name.split([' ', '<']).next()).collect();
     assert!(named.len() > 20, "{named:?}");
     for name in named.into_iter().filter(|name| *name != "help") {
-        let said = harness.run(&["explain", &format!("--{name}"), "--nonsense"]).exits(2).stderr;
-        assert!(!said.contains(&format!("unexpected argument '--{name}'")), "{said}");
+        let reported =
+            harness.run(&["explain", &format!("--{name}"), "--nonsense"]).exits(2).stderr;
+        assert!(!reported.contains(&format!("unexpected argument '--{name}'")), "{reported}");
     }
 }
 

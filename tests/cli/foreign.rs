@@ -89,9 +89,9 @@ fn errors_about_records_have_no_line_of_the_record() {
         }
         harness.write("bad.json", record.to_string());
         for args in [&["history", "show", "bad.json"][..], &["compare", "bad.json", "bad.json"]] {
-            let said = harness.run(args).exits(2).prints_nothing().stderr;
-            assert!(said.contains("fake") && !said.contains("\nfake"), "{said}");
-            assert!(!said.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{said:?}");
+            let reported = harness.run(args).exits(2).prints_nothing().stderr;
+            assert!(reported.contains("fake") && !reported.contains("\nfake"), "{reported}");
+            assert!(!reported.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{reported:?}");
         }
     }
 }

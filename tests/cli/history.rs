@@ -89,8 +89,8 @@ fn the_list_is_newest_first_and_filtered() {
     let first = save(&harness, &["--label", "nps=4"]);
     let second = save(&harness, &[]);
     let list = |args: &[&str]| {
-        let said = harness.run(&[&["history", "list", "-q"], args].concat()).exits(0).quietly();
-        said.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
+        let reported = harness.run(&[&["history", "list", "-q"], args].concat()).exits(0).quietly();
+        reported.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(list(&[]), [second.as_str(), first.as_str()]);
     assert_eq!(list(&["-n", "1"]), [second.as_str()]);
@@ -265,8 +265,8 @@ fn a_removed_run_is_gone() {
     let harness = Harness::new();
     let first = save(&harness, &[]);
     let second = save(&harness, &[]);
-    let said = harness.run(&["history", "remove", "latest"]).exits(0).stdout;
-    assert_eq!(said, format!("{second} removed\n"));
+    let reported = harness.run(&["history", "remove", "latest"]).exits(0).stdout;
+    assert_eq!(reported, format!("{second} removed\n"));
     harness.run(&["history", "show", &second]).exits(2);
     assert_eq!(show(&harness, "latest")["id"], first.as_str());
     harness.run(&["history", "remove", &second]).exits(2).complains("no saved run");

@@ -16,10 +16,10 @@ pub fn check_machine(machine: &Value) {
 
 #[test]
 fn this_machine_is_described_in_words() {
-    let said = Harness::new().run(&["machine"]).exits(0).quietly();
+    let reported = Harness::new().run(&["machine"]).exits(0).quietly();
     for label in ["host ", "processor ", "peak ", "memory ", "node ", "pages ", "kernel "] {
-        if !said.stdout.lines().any(|line| line.starts_with(label)) {
-            said.fail(&format!("no line begins with {label}"));
+        if !reported.stdout.lines().any(|line| line.starts_with(label)) {
+            reported.fail(&format!("no line begins with {label}"));
         }
     }
 }

@@ -63,8 +63,8 @@ impl Outcome {
     /// Checks that standard output contains these words in sequence, regardless of line breaks and padding.
     #[track_caller]
     pub fn tells(self, words: &str) -> Self {
-        let said = self.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-        if !said.contains(words) {
+        let reported = self.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        if !reported.contains(words) {
             self.fail(&format!("expected on standard output, in words:\n{words}"));
         }
         self

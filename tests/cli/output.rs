@@ -110,8 +110,8 @@ fn pipes_get_no_colour_unless_asked_for() {
 
 #[test]
 fn colour_on_a_terminal_ends_where_it_begins() {
-    let said = Harness::new().run(&["machine", "--color", "always"]).exits(0).stdout;
-    for line in said.lines().filter(|line| line.contains(ESCAPE)) {
+    let reported = Harness::new().run(&["machine", "--color", "always"]).exits(0).stdout;
+    for line in reported.lines().filter(|line| line.contains(ESCAPE)) {
         let last = line.rfind(ESCAPE).unwrap();
         assert!(line[last..].starts_with("\x1b[0m"), "{line:?}");
     }

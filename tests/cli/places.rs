@@ -65,8 +65,8 @@ fn a_node_of_t2k_has_no_caches_and_four_nodes() {
 
 #[test]
 fn the_table_has_the_columns_of_the_lecture() {
-    let said = Harness::new().run(&["places", "--topology", T2K, "-t", "4"]).exits(0).quietly();
-    insta::assert_snapshot!(said.stdout, @r"
+    let reported = Harness::new().run(&["places", "--topology", T2K, "-t", "4"]).exits(0).quietly();
+    insta::assert_snapshot!(reported.stdout, @r"
     thread  socket  memory  core  cpu
          0       0       0     0    0
          1       1       1     4    4
@@ -300,8 +300,8 @@ fn a_memory_policy_stands_beside_named_cpus() {
     let harness = Harness::new();
     let named = ["places", "--topology", T2K, "--ranks", "2", "--cpus", "12,4"];
     let with = |more: &[&str]| harness.run(&[&named[..], more].concat()).exits(0);
-    let said = with(&["--policy", "3"]);
-    insta::assert_snapshot!(said.stdout, @r"
+    let reported = with(&["--policy", "3"]);
+    insta::assert_snapshot!(reported.stdout, @r"
     rank  socket  memory  core
        0       3       3    12
        1       1       1     4

@@ -85,8 +85,9 @@ fn the_text_says_how_ranks_were_placed() {
     if !harness.has_cpus(2) {
         return;
     }
-    let said = harness.stream(&["--ranks", "2", "--policy", "4", "-v"]).exits(0);
-    said.tells("how 2 ranks of 1 thread (policy 4 block) bound to cpus")
+    let reported = harness.stream(&["--ranks", "2", "--policy", "4", "-v"]).exits(0);
+    reported
+        .tells("how 2 ranks of 1 thread (policy 4 block) bound to cpus")
         .tells("triad per rank: slowest rank")
         .says("rank 1: cpus ");
 }
@@ -119,8 +120,8 @@ fn open_mpi_and_mpich_start_ranks() {
         // Only one document is printed, although two processes run.
         let record = launched(&harness, &[mpirun, "-np", "2"], &variables, &[]).exits(0).json();
         is_of_ranks(&record, 2, 1);
-        let said = format!("{launcher} has started 2 ranks");
-        assert!(texts(&record["notices"]).contains(&said.as_str()));
+        let reported = format!("{launcher} has started 2 ranks");
+        assert!(texts(&record["notices"]).contains(&reported.as_str()));
         let placed = &measurements(&record)[0]["config"]["places_asked"];
         assert_eq!(placed, &json!(format!("as placed by {launcher}")));
         // An error is printed once, and all ranks end with its exit code.
@@ -150,8 +151,9 @@ fn a_sweep_holds_policies_against_one_rank_of_policy_5() {
         assert!(ratio > 0.0);
     }
     // The reference is measured even if it is not requested.
-    let said = harness.stream(&["--sweep", "policy=1,3", "--ranks", "2"]).exits(0);
-    said.tells("x: median of triad divided by that of 1 rank of policy 5")
+    let reported = harness.stream(&["--sweep", "policy=1,3", "--ranks", "2"]).exits(0);
+    reported
+        .tells("x: median of triad divided by that of 1 rank of policy 5")
         .tells("one rank of policy 5 is added as the reference");
 }
 

@@ -177,13 +177,13 @@ fn a_program_that_prints_something_else_is_told() {
 #[test]
 fn the_text_of_stream_c_itself_is_printed() {
     let place = Place::new("", PASSED);
-    let said = place.stream(&["--compiler", "gcc", "--stream-text"]).exits(0);
-    let lines: Vec<&str> = said.stdout.lines().collect();
+    let reported = place.stream(&["--compiler", "gcc", "--stream-text"]).exits(0);
+    let lines: Vec<&str> = reported.stdout.lines().collect();
     assert_eq!(
         (lines.len(), lines[0]),
         (12, "STREAM version $Revision: 5.10 $"),
         "{}",
-        said.stdout
+        reported.stdout
     );
     assert_eq!(lines[7], "Copy:           10000.0     0.001600     0.001600     0.001600");
     assert_eq!(lines[11], PASSED);

@@ -25,8 +25,9 @@ fn a_page_size_that_cannot_be_had_leaves_its_column_out_with_the_reason() {
         return skip(Part::Pages, "pages of 1 GiB are reserved here");
     }
     let axes = ["--kernels", "triad", "--sweep", "pages=4k,1g", "--sweep", "stores=regular"];
-    let said = harness.stream(&axes).exits(0);
-    said.tells("note pages 1g left out: cannot put 1 GiB on 1g pages: 0 of the 0 reserved pages")
+    let reported = harness.stream(&axes).exits(0);
+    reported
+        .tells("note pages 1g left out: cannot put 1 GiB on 1g pages: 0 of the 0 reserved pages")
         .never_says("  1g  ");
     assert_eq!(measured(&harness.latest(), "pages"), ["4k"]);
     let nothing = harness.stream(&["--sweep", "pages=1g"]).exits(3).prints_nothing();
@@ -49,8 +50,8 @@ fn what_this_node_does_not_have_is_left_out() {
         ),
     ];
     for (sweep, axis, kept, why) in cases {
-        let said = harness.stream(&["--kernels", "triad", "--sweep", sweep]).exits(0);
-        said.tells(&format!("note {why}"));
+        let reported = harness.stream(&["--kernels", "triad", "--sweep", sweep]).exits(0);
+        reported.tells(&format!("note {why}"));
         assert_eq!(measured(&harness.latest(), axis), [kept], "{sweep}");
     }
     // If no value is left, the exit code is 3; values that no machine supports are an error of usage.
@@ -88,9 +89,9 @@ fn a_sweep_is_shown_in_the_columns_of_streams_table() {
     let harness = Harness::new();
     let sweep =
         ["--sweep", "pages=4k,thp", "--show", "best,avg,min,max", "--kernels", "copy,triad"];
-    let said = harness.stream(&sweep).exits(0);
-    let said = said.tells("pages Function Best Rate MB/s Avg time Min time Max time");
-    let all = rows(&said.stdout, "pages");
+    let reported = harness.stream(&sweep).exits(0);
+    let reported = reported.tells("pages Function Best Rate MB/s Avg time Min time Max time");
+    let all = rows(&reported.stdout, "pages");
     let places: Vec<&[&str]> = all.iter().map(|row| &row[..2]).collect();
     let expected = [["4k", "copy"], ["4k", "triad"], ["thp", "copy"], ["thp", "triad"]];
     assert_eq!(places, expected);
@@ -134,8 +135,8 @@ fn ranks_say_processes_and_memory_a_task() {
     if !harness.has_cpus(2) {
         return;
     }
-    let said = harness.stream(&["--ranks", "2", "--kernels", "triad"]).exits(0);
-    said.tells("tasks 2 processes, 22.9 MiB per task, 45.8 MiB in total");
+    let reported = harness.stream(&["--ranks", "2", "--kernels", "triad"]).exits(0);
+    reported.tells("tasks 2 processes, 22.9 MiB per task, 45.8 MiB in total");
     let sweep = ["--sweep", "ranks=1,2", "--kernels", "triad", "--show", "best,min"];
     let swept = harness.stream(&sweep).exits(0);
     let swept = swept.tells("ranks MiB per task Function Best Rate MB/s Min time");

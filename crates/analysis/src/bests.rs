@@ -122,8 +122,8 @@ mod tests {
             };
             let held = share(n, 1.08, busy, held);
             assert!(held >= least, "{n} rounds, {busy} busy: held in {held}");
-            let told = share(n, 1.0, busy, |ratio| ratio.is_told());
-            assert!(told <= 1.0 - least, "{n} rounds, {busy} busy: told from 1 in {told}");
+            let reported = share(n, 1.0, busy, |ratio| ratio.is_told());
+            assert!(reported <= 1.0 - least, "{n} rounds, {busy} busy: told from 1 in {reported}");
         }
         // A real difference is detected, even under load.
         assert!(share(10, 1.15, 0.1, |ratio| ratio.is_told()) > 0.99);

@@ -106,8 +106,9 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> Solved {
             unsafe { solver.advance(&ThreadContext::of_thread(member), laps, state, 7, tolerance) }
         });
         let timed = timed.unwrap();
-        let told = |reached: State| (reached.iterations, reached.end, reached.residual.to_bits());
-        assert!(timed.made.iter().all(|made| told(made.0) == told(timed.made[0].0)));
+        let reported =
+            |reached: State| (reached.iterations, reached.end, reached.residual.to_bits());
+        assert!(timed.made.iter().all(|made| reported(made.0) == reported(timed.made[0].0)));
         state = timed.made[0].0;
     }
     let mut x = vec![0.0; solver.solution().len()];
@@ -141,11 +142,11 @@ fn every_order_storage_and_number_of_threads_finds_the_exact_linear_solution() {
             for threads in [1, 2] {
                 let elements = [3, 2, 4];
                 let solved = solve(Case { elements, order, storage, threads, ..SMALL }, TIGHT);
-                let told = format!("{order:?} {storage} {threads}: {:?}", solved.state);
-                assert_eq!(solved.state.end, Some(End::Converged), "{told}");
-                assert!(solved.error < 1e-9, "{told}: {}", solved.error);
+                let reported = format!("{order:?} {storage} {threads}: {:?}", solved.state);
+                assert_eq!(solved.state.end, Some(End::Converged), "{reported}");
+                assert!(solved.error < 1e-9, "{reported}: {}", solved.error);
                 let residual = solved.true_residual;
-                assert!(residual < 1e-10, "{told}: {residual}");
+                assert!(residual < 1e-10, "{reported}: {residual}");
             }
         }
     }
@@ -226,11 +227,11 @@ fn orders_differ_in_iterations_as_they_must() {
     ]
     .map(|order| iterations(Some(order), 2));
     let diagonal = iterations(None, 2);
-    let told = format!(
+    let reported = format!(
         "natural {natural}, levels {levels}, colours {colours}, cyclic {cycle}, domains {domains}, diagonal {diagonal}"
     );
-    assert!(levels <= natural + 2 && natural <= colours && cycle <= colours, "{told}");
-    assert!(natural < domains && domains < diagonal && colours < diagonal, "{told}");
+    assert!(levels <= natural + 2 && natural <= colours && cycle <= colours, "{reported}");
+    assert!(natural < domains && domains < diagonal && colours < diagonal, "{reported}");
 }
 
 #[test]

@@ -388,10 +388,10 @@ mod tests {
     #[test]
     fn candidates_of_equal_rate_are_said_not_to_be_distinguishable() {
         let races = races(&[60.0, 100.0, 100.0, 70.0], 0.1);
-        let said = races.iter().filter(|(_, alike)| *alike == 2).count();
+        let reported = races.iter().filter(|(_, alike)| *alike == 2).count();
         assert!(races.iter().all(|(winner, _)| [1, 2].contains(winner)));
         // In a few of the searches, the result is random.
-        assert!(said >= 170, "{said} said");
+        assert!(reported >= 170, "{reported} said");
     }
 
     #[test]

@@ -260,8 +260,8 @@ mod tests {
         );
         assert!(smaller.order < order.order);
         // `half` from a solution predicts the time of that solution.
-        let told = super::half(2000, Fraction(0.8));
-        let predicted = seconds(2000, told, FlopsPerSec(100e9));
+        let reported = super::half(2000, Fraction(0.8));
+        let predicted = seconds(2000, reported, FlopsPerSec(100e9));
         assert!((predicted / Seconds(flops(2000) / 80e9) - 1.0).abs() < 1e-12);
         assert_eq!(
             (super::half(2000, Fraction(1.1)), super::half(2000, Fraction(0.0))),

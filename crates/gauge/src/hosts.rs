@@ -459,8 +459,10 @@ mod tests {
         assert_eq!(ranking.slow(), ["n3", "n2"]);
         let section = section(&record, "memory", &Registry::default()).unwrap();
         let text = format!("{section:?}");
-        for said in ["no response within 30 s", "slowest", "281.0 GB/s", "100.0 GB/s of 3 hosts"] {
-            assert!(text.contains(said), "{said}: {text}");
+        for reported in
+            ["no response within 30 s", "slowest", "281.0 GB/s", "100.0 GB/s of 3 hosts"]
+        {
+            assert!(text.contains(reported), "{reported}: {text}");
         }
     }
 
@@ -506,9 +508,12 @@ mod tests {
     #[test]
     fn a_host_of_another_kind_is_named() {
         let outcome = run();
-        let said: Vec<&str> = outcome.notices.iter().map(|n| n.message.as_str()).collect();
-        assert!(said.iter().any(|said| said.starts_with("another processor on n4: ")), "{said:?}");
-        assert!(said.contains(&"n3: no response within 30 s"), "{said:?}");
+        let reported: Vec<&str> = outcome.notices.iter().map(|n| n.message.as_str()).collect();
+        assert!(
+            reported.iter().any(|reported| reported.starts_with("another processor on n4: ")),
+            "{reported:?}"
+        );
+        assert!(reported.contains(&"n3: no response within 30 s"), "{reported:?}");
     }
 
     #[test]

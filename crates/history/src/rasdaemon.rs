@@ -38,8 +38,9 @@ pub fn events(path: &Path, since: u64) -> Result<Vec<EventCount>, String> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let said = |error: rusqlite::Error| error.to_string().lines().next().unwrap_or("").to_owned();
-    let database = Connection::open_with_flags(uri, flags).map_err(said)?;
+    let reported =
+        |error: rusqlite::Error| error.to_string().lines().next().unwrap_or("").to_owned();
+    let database = Connection::open_with_flags(uri, flags).map_err(reported)?;
     let mut all = Vec::new();
     let mut known = 0;
     let mut last = String::new();
@@ -49,7 +50,7 @@ pub fn events(path: &Path, since: u64) -> Result<Vec<EventCount>, String> {
                 known += 1;
                 all.extend(events);
             }
-            Err(error) => last = said(error),
+            Err(error) => last = reported(error),
         }
     }
     if known == 0 { Err(last) } else { Ok(all) }

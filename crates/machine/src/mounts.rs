@@ -168,9 +168,10 @@ garbage";
         std::fs::create_dir_all(folder.path().join("proc/self")).unwrap();
         std::fs::write(folder.path().join("proc/self/mountinfo"), MOUNTS).unwrap();
         let found = stored(&SysRoot::recorded(folder.path()));
-        let said: Vec<String> = found.iter().map(|(at, mount)| format!("{at}: {mount}")).collect();
+        let reported: Vec<String> =
+            found.iter().map(|(at, mount)| format!("{at}: {mount}")).collect();
         assert_eq!(
-            said,
+            reported,
             [
                 "/: ext4 rw,relatime,errors=remount-ro",
                 "/home: nfs4 home:/export rw,noatime,vers=4.2,hard",

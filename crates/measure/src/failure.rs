@@ -172,8 +172,8 @@ mod tests {
         let whole = plain.cause(std::io::Error::other("no\nway")).hint("give y");
         assert_eq!(whole.to_string(), "cannot read x: no\nway\nhint: give y");
         assert_eq!(whole.in_a_line(), "cannot read x: no way; give y");
-        let told = serde_json::to_string(&whole).unwrap();
-        assert_eq!(serde_json::from_str::<Failure>(&told).unwrap(), whole);
+        let reported = serde_json::to_string(&whole).unwrap();
+        assert_eq!(serde_json::from_str::<Failure>(&reported).unwrap(), whole);
         assert_eq!(whole.source().map(ToString::to_string).as_deref(), Some("no\nway"));
     }
 }

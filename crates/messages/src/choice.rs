@@ -79,7 +79,7 @@ pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
         }
     }
     let mut unusable: Vec<(&str, Failure)> = Vec::new();
-    let said = |(name, why): &(&str, Failure)| format!("{name}: {}", why.reason());
+    let reported = |(name, why): &(&str, Failure)| format!("{name}: {}", why.reason());
     for (name, path) in &there {
         match find(name) {
             Ok(mpi) => {
@@ -89,13 +89,13 @@ pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
                     (all, _) => format!("the first usable one of {all} MPIs found"),
                 };
                 let why: String =
-                    unusable.iter().map(|one| format!("; unusable: {}", said(one))).collect();
+                    unusable.iter().map(|one| format!("; unusable: {}", reported(one))).collect();
                 return Ok(Mpi { chosen: format!("by {}, {of}{why}", path.display()), ..mpi });
             }
             Err(failure) => unusable.push((name, failure)),
         }
     }
-    let all: Vec<String> = unusable.iter().map(said).collect();
+    let all: Vec<String> = unusable.iter().map(reported).collect();
     let mut failures = unusable.into_iter().map(|(_, failure)| failure);
     match failures.next() {
         None => find(USUAL[0]),

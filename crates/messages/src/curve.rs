@@ -305,11 +305,11 @@ mod tests {
         let mut times = GUEST_OPEN_MPI;
         times[12] *= 2.0;
         assert_eq!(dips(&curve(&times), None), [4096]);
-        let told = MessageCurve::of(&curve(&times), Some(&vader()));
-        assert!(told.dips.is_empty());
-        assert_eq!(told.rendezvous_bytes, Some(4096));
-        assert_eq!(told.rendezvous_source.as_deref(), Some("btl_vader_eager_limit"));
-        assert_eq!(told.hockney[0].to_bytes, 2048);
+        let reported = MessageCurve::of(&curve(&times), Some(&vader()));
+        assert!(reported.dips.is_empty());
+        assert_eq!(reported.rendezvous_bytes, Some(4096));
+        assert_eq!(reported.rendezvous_source.as_deref(), Some("btl_vader_eager_limit"));
+        assert_eq!(reported.hockney[0].to_bytes, 2048);
     }
 
     #[test]

@@ -169,12 +169,12 @@ impl MessageOptions {
                 ))
                 .into());
         }
-        let told = |(lost, names): (Vec<u64>, Vec<&str>)| {
+        let reported = |(lost, names): (Vec<u64>, Vec<&str>)| {
             let lost: Vec<String> = lost.into_iter().map(|b| Bytes(b).to_string()).collect();
             let text = format!("{} left out for {}", lost.join(", "), names.join(", "));
             Notice::new(NoticeId::LeftOut, GAUGE, format!("{text}: this size is not valid there"))
         };
-        Ok(without.into_iter().map(told).collect())
+        Ok(without.into_iter().map(reported).collect())
     }
 
     /// Returns the numbers of messages that fit into a rank's send buffer and receive buffer.
@@ -210,16 +210,16 @@ mod tests {
             let (patterns, sizes) = (patterns.to_vec(), Some(sizes.to_vec()));
             let mut options =
                 MessageOptions { patterns, named, sizes, ..MessageOptions::default() };
-            let told = options.leave_out_meaningless().map_err(|error| error.to_string());
+            let reported = options.leave_out_meaningless().map_err(|error| error.to_string());
             let texts: Result<Vec<String>, String> =
-                told.map(|notices| notices.into_iter().map(|notice| notice.message).collect());
+                reported.map(|notices| notices.into_iter().map(|notice| notice.message).collect());
             (texts, options.patterns)
         };
         use Pattern::{Allreduce, Barrier, Bibw, Bw, Latency};
-        let (told, left) = of(&[Latency, Bw, Bibw, Barrier, Allreduce], true, &[0, 6, 8]);
+        let (reported, left) = of(&[Latency, Bw, Bibw, Barrier, Allreduce], true, &[0, 6, 8]);
         assert_eq!(left.len(), 5);
         assert_eq!(
-            told,
+            reported,
             Ok(vec![
                 "0 B left out for bw, bibw: this size is not valid there".to_owned(),
                 "0 B, 6 B left out for allreduce: this size is not valid there".to_owned()

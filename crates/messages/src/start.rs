@@ -357,11 +357,11 @@ fn only_mpi() -> MessagesError {
 /// True if this process runs as root and the launcher of this MPI requires an option for that. Open MPI also accepts
 /// environment variables instead of the option; version 5 also reads the variables of its runtime (PRRTE).
 pub(crate) fn cares_for_root(mpi: &Mpi) -> bool {
-    let told = ["OMPI_", "PRTE_"].iter().any(|prefix| {
+    let reported = ["OMPI_", "PRTE_"].iter().any(|prefix| {
         let set = |name| std::env::var(format!("{prefix}{name}")).is_ok_and(|value| value == "1");
         set("ALLOW_RUN_AS_ROOT") && set("ALLOW_RUN_AS_ROOT_CONFIRM")
     });
-    mpi.launcher.kind == LauncherKind::OpenMpi && nodegauge_os::is_root() && !told
+    mpi.launcher.kind == LauncherKind::OpenMpi && nodegauge_os::is_root() && !reported
 }
 
 /// Returns the last informative lines of an error output, without the verbose output that this program requested.

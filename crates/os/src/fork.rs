@@ -235,8 +235,8 @@ mod tests {
         while children.iter().any(ForkedChild::is_open) {
             receive(&mut children, Duration::from_millis(100));
         }
-        let said: Vec<&[u8]> = children.iter().map(ForkedChild::received).collect();
-        assert_eq!(said, [[0; 5], [1; 5], [2; 5]]);
+        let reported: Vec<&[u8]> = children.iter().map(ForkedChild::received).collect();
+        assert_eq!(reported, [[0; 5], [1; 5], [2; 5]]);
     }
 
     #[test]

@@ -504,10 +504,10 @@ mod tests {
             set_mode(&at("below"), mode);
             assert!(without_links(&at("below/absolute")).is_err());
             let absolute_refused = write(&at("to-folder/absolute"), "").unwrap_err();
-            let said = absolute_refused.to_string();
+            let reported = absolute_refused.to_string();
             assert!(
                 matches!(absolute_refused, OutputError::UntrustedLink { link } if link.ends_with("below/absolute")),
-                "{said}"
+                "{reported}"
             );
             write(&at("to-folder/new"), "no link there").unwrap();
         }

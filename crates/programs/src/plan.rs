@@ -141,8 +141,8 @@ impl ProgramSweep {
         }
         if !matches!(output.end, ChildEnd::Exited(status) if status.success()) {
             let last = output.last_words().replace('\n', " ");
-            let said = if last.is_empty() { String::new() } else { format!(": {last}") };
-            return ProgramRun::Failed(format!("{}{said}", output.status_text()));
+            let reported = if last.is_empty() { String::new() } else { format!(": {last}") };
+            return ProgramRun::Failed(format!("{}{reported}", output.status_text()));
         }
         match self.figure.read(output) {
             Ok(figure) => ProgramRun::Measured { seconds: output.seconds, figure },

@@ -94,8 +94,8 @@ impl Planned for AblationPlan {
         let begun = limits.elapsed();
         let count = distinct(&steps) as u32;
         // The final check of every element takes about half as long as the initialisation of the arrays.
-        let said = limits.beforehand(begun + each * (3 * count - 2) / 2, SMALLER_ARRAYS)?;
-        observer.phase(&format!("preparing {} steps{said}", steps.len()));
+        let reported = limits.beforehand(begun + each * (3 * count - 2) / 2, SMALLER_ARRAYS)?;
+        observer.phase(&format!("preparing {} steps{reported}", steps.len()));
         let mut points = vec![best];
         let mut cells = Vec::new();
         for step in &steps {

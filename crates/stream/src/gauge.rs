@@ -52,9 +52,9 @@ impl Gauge for Stream {
         ask: &SummaryRequest<'_>,
     ) -> Result<Option<Box<dyn Planned>>, Failure> {
         let mut request = PlacementRequest::default();
-        let said = ask.environment.apply(&mut request)?;
+        let reported = ask.environment.apply(&mut request)?;
         let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
-        let mut notices: Vec<Notice> = said.into_iter().map(notice).collect();
+        let mut notices: Vec<Notice> = reported.into_iter().map(notice).collect();
         let policy = MemoryPolicy::inherited();
         let honoured = policy.as_ref().map(MemoryPolicy::inherited_in_words);
         notices.extend(honoured.map(notice));

@@ -116,12 +116,12 @@ mod tests {
             notice(run, saved).map(|notice| notice.message).unwrap_or_default()
         };
         let run = [triad(), stream("copy", nt, 43e9), stream("update", Some("regular"), 50e9)];
-        let told = text(&run, None);
+        let reported = text(&run, None);
         assert!(
-            told.contains("update, 1:1 reads to writes reaches 50.00 GB/s (this run"),
-            "{told}"
+            reported.contains("update, 1:1 reads to writes reaches 50.00 GB/s (this run"),
+            "{reported}"
         );
-        assert!(told.contains("1.25 x Triad"), "{told}");
+        assert!(reported.contains("1.25 x Triad"), "{reported}");
         // There is no note for a rate within the spread of Triad, for Triad's own mix, for a kernel that moves more
         // bytes than are counted, and for suspect figures.
         assert_eq!(text(&[triad(), stream("add", nt, 60e9)], None), "");

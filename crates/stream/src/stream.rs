@@ -169,9 +169,9 @@ mod tests {
         for pass in [0.001, 0.05, 0.2] {
             for budget in [5.0, 20.0, 60.0] {
                 let (outcome, took) = run(SizeSpec::Auto, budget, pass, 0.0);
-                let said = outcome.notices.iter().any(|notice| notice.id == NoticeId::Budget);
+                let reported = outcome.notices.iter().any(|notice| notice.id == NoticeId::Budget);
                 let kept = took <= budget + f64::max(1.0, 0.1 * budget);
-                assert!(kept && !said, "{budget} s with passes of {pass}: {took}");
+                assert!(kept && !reported, "{budget} s with passes of {pass}: {took}");
                 assert_eq!(outcome.measurements.len(), 4);
             }
         }

@@ -332,11 +332,11 @@ impl Running {
             let left = (cells.len() - candidates.len()) as u32;
             // The estimate includes the check of every element after the passes, which takes about half as long as
             // filling the arrays.
-            let said = limits.beforehand(
+            let reported = limits.beforehand(
                 limits.elapsed() + ready.setting_up * (3 * left - 2) / 2,
                 SMALLER_ARRAYS,
             )?;
-            observer.phase(&format!("preparing {} configurations{said}", cells.len()));
+            observer.phase(&format!("preparing {} configurations{reported}", cells.len()));
             let leader = &mut cells[members[0]].arrangement;
             let ready = leader.check_size(site, ready, &mut set_up, limits, observer)?;
             notice::add_new(&mut notices, leader.notices.drain(..));

@@ -166,10 +166,10 @@ mod tests {
             passes: 5,
             at_rest: Some(1e8),
         };
-        let told = counted.of_kernel(0, 3e9);
-        assert_eq!((told.family.as_str(), told.events), ("AMD UMC", 48));
-        assert!((told.factor.unwrap() - 3.1 / 3.0).abs() < 1e-9);
-        assert!((told.read_factor.unwrap() - 0.7).abs() < 1e-9);
+        let reported = counted.of_kernel(0, 3e9);
+        assert_eq!((reported.family.as_str(), reported.events), ("AMD UMC", 48));
+        assert!((reported.factor.unwrap() - 3.1 / 3.0).abs() < 1e-9);
+        assert!((reported.read_factor.unwrap() - 0.7).abs() < 1e-9);
         assert_eq!(counted.of_kernel(1, 3e9).read_factor, None);
         assert_eq!(counted.of_kernel(2, 3e9).factor, None);
     }

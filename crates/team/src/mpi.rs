@@ -240,10 +240,10 @@ impl World {
             rank_of(calls.world, &raw mut rank);
             count_of(calls.world, &raw mut count);
             let longest_version = abi::MPI_MAX_LIBRARY_VERSION_STRING.value(abi) as usize;
-            let mut said = vec![0_u8; longest_version + 1];
-            version(said.as_mut_ptr().cast(), &raw mut length);
-            said.truncate(length.max(0) as usize);
-            let name = name_of(&String::from_utf8_lossy(&said));
+            let mut reported = vec![0_u8; longest_version + 1];
+            version(reported.as_mut_ptr().cast(), &raw mut length);
+            reported.truncate(length.max(0) as usize);
+            let name = name_of(&String::from_utf8_lossy(&reported));
             Ok(Self {
                 rank: rank as usize,
                 count: count as usize,
@@ -423,8 +423,8 @@ impl World {
             return Ok(None);
         }
         let others = (1..self.count).map(|rank| {
-            let said = serde_json::from_slice(&self.hear(rank));
-            said.map_err(|cause| Failure::missing(format!("rank {rank}: {cause}")))
+            let reported = serde_json::from_slice(&self.hear(rank));
+            reported.map_err(|cause| Failure::missing(format!("rank {rank}: {cause}")))
         });
         std::iter::once(Ok(own)).chain(others).collect::<Result<_, _>>().map(Some)
     }
@@ -445,8 +445,8 @@ impl World {
 }
 
 /// Returns the name and the version from the beginning of a library's version text: `Open MPI v4.1.4`.
-fn name_of(said: &str) -> String {
-    let first = said.split([',', '\n']).next().unwrap_or_default();
+fn name_of(reported: &str) -> String {
+    let first = reported.split([',', '\n']).next().unwrap_or_default();
     // The version text of MPICH begins with `MPICH Version:\t4.0.2`.
     first.replace("Version:", "").split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -248,8 +248,8 @@ mod tests {
         let robbed = vec![lap(50_000, 0), lap(59_000, 9_000)];
         let parts = [quiet.clone(), robbed];
         assert_eq!(unplaced(&parts, 1), None);
-        let told: Vec<usize> = parts.iter().map(|laps| causes(laps).len()).collect();
-        assert_eq!(told, [0, 1]);
+        let reported: Vec<usize> = parts.iter().map(|laps| causes(laps).len()).collect();
+        assert_eq!(reported, [0, 1]);
         // If the kernel does not attribute stolen time to threads, any part may be disturbed.
         let quiet_parts = [quiet.clone(), quiet];
         assert_eq!(unplaced(&quiet_parts, 1), Some(Cause::Stolen { ticks: 1 }));

@@ -62,8 +62,11 @@ fn ranks_of_a_launcher_solve_as_forked_ranks_do() {
         assert!((own_residual / residual - 1.0).abs() < 1e-3, "{own_residual} {residual}");
         assert!(own["halo_by"].as_str().unwrap().starts_with(which.name), "{own:#}");
         assert_eq!(other.get("halo_by"), None);
-        let said = texts(&record["notices"]);
-        assert!(said.iter().any(|said| said.ends_with("has started 2 ranks")), "{said:?}");
+        let reported = texts(&record["notices"]);
+        assert!(
+            reported.iter().any(|reported| reported.ends_with("has started 2 ranks")),
+            "{reported:?}"
+        );
         harness.run(&["history", "show", "latest"]).exits(0).says("exchange and sums by ");
         // Placement options conflict with the launcher's placement.
         let refused =

@@ -31,8 +31,8 @@ fn libraries() -> &'static str {
                 .arg(folder.path().join(library));
             command.arg(format!("{ROOT}/tests/standin/{source}")).args(amd.then_some("-DHIP"));
             let output = command.arg("-lm").output().unwrap();
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success() && said.is_empty(), "{library}: {said}");
+            let reported = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && reported.is_empty(), "{library}: {reported}");
         }
         folder
     });

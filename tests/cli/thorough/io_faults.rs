@@ -134,9 +134,9 @@ fn a_wrong_byte_is_found_and_named() {
     let outcome = with(&harness, "flip=70000", &args);
     let outcome =
         outcome.exits(1).complains("data-file-0\" has a wrong byte at offset 70000: expected 0x");
-    let said: Vec<&str> = outcome.stderr.split("0x").skip(1).collect();
+    let reported: Vec<&str> = outcome.stderr.split("0x").skip(1).collect();
     let byte = |text: &str| u8::from_str_radix(&text[..2], 16).unwrap();
-    assert_eq!(byte(said[0]), !byte(said[1]), "{}", outcome.stderr);
+    assert_eq!(byte(reported[0]), !byte(reported[1]), "{}", outcome.stderr);
     // Without the check, the fault is not detected.
     let blind = [&["-o", "write,read", "--no-save"], &SMALL[..]].concat();
     with(&harness, "flip=70000", &blind).exits(0);

@@ -51,8 +51,8 @@ fn open_mpi_starts_the_probe_as_root_and_programs_of_the_user_when_told() {
     let launcher = harness.latest()["measurements"][0]["config"]["mpi"]["launcher"].clone();
     assert!(launcher.as_str().unwrap().contains(" --allow-run-as-root "), "{launcher}");
     // No hint is printed if the environment already allows root for Open MPI.
-    let told = [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
-    harness.run_with(&told, &[&args[..], &["--json"]].concat()).exits(0);
+    let reported = [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
+    harness.run_with(&reported, &[&args[..], &["--json"]].concat()).exits(0);
     let notices = harness.latest()["notices"].to_string();
     assert!(!notices.contains("as root"), "{notices}");
     std::fs::write(harness.path("osu_latency"), "#!/bin/sh\n").unwrap();
@@ -306,11 +306,11 @@ fn a_planted_probe_is_not_run() {
     let genuine = std::fs::read(probe).unwrap();
     let trap = trap(&harness, "trap");
     let runs_anew = |why: &str| {
-        let told = format!(
+        let reported = format!(
             "the cached probe is not used, and the probe was compiled again: {}",
             probe.display()
         );
-        mpi(&harness, which, &args).exits(0).tells(&told).tells(why);
+        mpi(&harness, which, &args).exits(0).tells(&reported).tells(why);
         assert!(!harness.path("run").exists(), "{why}: the planted program was run");
         assert_eq!(std::fs::read(probe).unwrap(), genuine, "{why}");
     };

@@ -58,19 +58,20 @@ impl Slurm {
             slurm.nodes.push(process);
         }
         let deadline = Instant::now() + timeout();
-        let mut said = String::new();
+        let mut reported = String::new();
         while Instant::now() < deadline {
             let mut sinfo = harness.command("sinfo");
             sinfo.args(["-h", "-N", "-o", "%T"]).env("SLURM_CONF", &slurm.conf);
             let output = sinfo.output().unwrap();
-            said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-            let idle = said.lines().filter(|line| line.trim() == "idle").count();
-            if idle == names.len() && said.lines().count() == idle {
+            reported =
+                String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            let idle = reported.lines().filter(|line| line.trim() == "idle").count();
+            if idle == names.len() && reported.lines().count() == idle {
                 return Some(slurm);
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        skip(Part::Slurm, &format!("Slurm does not start here: {}", said.trim()));
+        skip(Part::Slurm, &format!("Slurm does not start here: {}", reported.trim()));
         None
     }
 

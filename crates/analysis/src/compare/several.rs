@@ -164,10 +164,10 @@ mod tests {
         }
         runs[0].labels.insert("nps".to_owned(), "4".to_owned());
         let differences = several(&runs, &registry()).differences;
-        let told: Vec<String> =
+        let reported: Vec<String> =
             differences.iter().map(|d| format!("{}: {}", d.what, d.sides.join(" "))).collect();
-        assert!(told.contains(&"host: a b c".to_owned()), "{told:?}");
-        assert!(told.contains(&"kernel: 6.a 6.b ?".to_owned()), "{told:?}");
-        assert!(!told.iter().any(|line| line.starts_with("nodegauge")), "{told:?}");
+        assert!(reported.contains(&"host: a b c".to_owned()), "{reported:?}");
+        assert!(reported.contains(&"kernel: 6.a 6.b ?".to_owned()), "{reported:?}");
+        assert!(!reported.iter().any(|line| line.starts_with("nodegauge")), "{reported:?}");
     }
 }

@@ -340,14 +340,14 @@ fn what_differs_is_listed_and_evidence_is_not() {
     let config_of_a = &mut a.measurements[0].config;
     config_of_a.insert("pages".to_owned(), json!({"asked": "thp", "got": {"2097152": 0.98}}));
     config_of_a.insert("numa".to_owned(), json!({"asked": "local", "got": {"0": 0.99, "1": 0.01}}));
-    let told: Vec<String> = compare(&side(vec![a]), &side(vec![b]))
+    let reported: Vec<String> = compare(&side(vec![a]), &side(vec![b]))
         .differences
         .iter()
         .map(|d| format!("{}: {}", d.what, d.sides.join(" | ")))
         .collect();
     // The unknown governor of A is not a difference.
     assert_eq!(
-        told,
+        reported,
         [
             "label nps: 1 | 4",
             "kernel: Linux 6.1 | Linux 6.12",

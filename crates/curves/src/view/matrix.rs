@@ -235,8 +235,8 @@ mod tests {
             to.iter().flat_map(|to| [(&rate, to.clone()), (&time, to.clone())]).collect();
         let mut section = Section::new("matrix");
         view(&figures, &mut section);
-        let said = "n1 is the memory of device 0009:01:00.0".to_owned();
-        assert!(section.blocks.contains(&Block::Text(said)));
+        let reported = "n1 is the memory of device 0009:01:00.0".to_owned();
+        assert!(section.blocks.contains(&Block::Text(reported)));
         let Some(Block::Table(table)) = section.blocks.first() else { panic!("no table") };
         assert_eq!((table.columns.len(), table.rows.len()), (3, 1));
     }

@@ -185,15 +185,15 @@ mod tests {
                 "vendor_id : {vendor}\ncpu family : {family}\nmodel : {model}\nmodel name : x\nstepping : 1\nflags : fpu {flags}"
             )
         };
-        let told = |cpuinfo: String| {
+        let reported = |cpuinfo: String| {
             let (_, events) = on(&cpuinfo, true).unwrap();
             events.iter().map(|of| (of.event.config[0], of.operations)).collect::<Vec<_>>()
         };
         let intel = [(0x3c7, 1.0), (0x4c7, 2.0), (0x18c7, 4.0), (0x60c7, 8.0), (0x80c7, 16.0)];
-        assert_eq!(told(chip("GenuineIntel", 6, 143, "")), intel);
-        assert_eq!(told(chip("AuthenticAMD", 25, 17, "")), [(0xf03, 1.0)]);
-        assert_eq!(told(chip("AuthenticAMD", 23, 49, "")), [(0xf03, 1.0)]);
-        assert_eq!(told(chip("AuthenticAMD", 23, 1, "")), [(0xff03, 1.0)]);
+        assert_eq!(reported(chip("GenuineIntel", 6, 143, "")), intel);
+        assert_eq!(reported(chip("AuthenticAMD", 25, 17, "")), [(0xf03, 1.0)]);
+        assert_eq!(reported(chip("AuthenticAMD", 23, 49, "")), [(0xf03, 1.0)]);
+        assert_eq!(reported(chip("AuthenticAMD", 23, 1, "")), [(0xff03, 1.0)]);
         // Haswell does not have this event; on Haswell, the number denotes another event.
         let refusal = on(&chip("GenuineIntel", 6, 63, ""), true).unwrap_err();
         assert_eq!(refusal.0, "the events that count operations on this processor are unknown");

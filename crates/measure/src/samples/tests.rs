@@ -141,10 +141,10 @@ fn when_all_is_disturbed_all_counts_and_it_is_said_with_the_count_of_the_record(
         0,
         &|seconds| seconds,
     );
-    let said = sorted.doubt(&samples, group, 0, PASSES, false).unwrap();
+    let reported = sorted.doubt(&samples, group, 0, PASSES, false).unwrap();
     let all = m.disturbed.iter().filter(|d| d.counts == Counts::All).count();
     assert_eq!(
-        said,
+        reported,
         format!("{all} of 19 passes were disturbed, so disturbed passes are included")
     );
     assert_eq!(m.interfered().count(), all);
@@ -164,8 +164,8 @@ fn the_reason_for_doubt_has_the_counts_of_the_record_without_the_warm_up() {
     let m = m.timed(Quoted::Median, of_cell, 0, &|seconds| seconds);
     let disturbed = m.interfered().count();
     let all = m.undisturbed().count() + disturbed;
-    let said = sorted.doubt(&samples, group, 0, PASSES, false).unwrap();
-    assert_eq!(said, format!("{disturbed} of {all} passes were disturbed"));
+    let reported = sorted.doubt(&samples, group, 0, PASSES, false).unwrap();
+    assert_eq!(reported, format!("{disturbed} of {all} passes were disturbed"));
     assert_eq!((disturbed, all), (8, 13));
 }
 

@@ -222,9 +222,9 @@ fn an_exceeded_budget_is_reported_and_a_sufficient_one_is_given_beforehand() {
     clock::run_ahead(Duration::from_secs_f64(5.9));
     assert_eq!(limits.overrun("memory", Duration::ZERO), None);
     clock::run_ahead(Duration::from_secs_f64(6.4));
-    let said = limits.overrun("memory", Duration::from_secs(9)).unwrap();
-    assert_eq!(said.id, NoticeId::Budget);
-    assert_eq!(said.message, "budget exceeded: 12.3 s instead of 5.0 s (9.0 s for setup)");
+    let reported = limits.overrun("memory", Duration::from_secs(9)).unwrap();
+    assert_eq!(reported.id, NoticeId::Budget);
+    assert_eq!(reported.message, "budget exceeded: 12.3 s instead of 5.0 s (9.0 s for setup)");
     assert_eq!(Limits { samples: Some(3), ..limits }.overrun("memory", Duration::ZERO), None);
     // A run that will exceed its budget is refused if the user set the budget; otherwise the announcement contains the
     // expected time.

@@ -64,8 +64,8 @@ fn combinations_come_once_in_the_order_of_the_axes() {
     let words: Vec<String> = all.iter().map(in_words).collect();
     assert_eq!(words, ["rate 1, name a", "rate 1, name b", "rate 2, name a", "rate 2, name b"]);
     assert_eq!(notices[0].message, "rate 1, name a is given twice and measured once");
-    let said = "the sweep has 400 combinations; the maximum is 256\nhint: use fewer values";
-    assert_eq!(check_count(400).unwrap_err().to_string(), said);
+    let reported = "the sweep has 400 combinations; the maximum is 256\nhint: use fewer values";
+    assert_eq!(check_count(400).unwrap_err().to_string(), reported);
 }
 
 #[test]
@@ -75,14 +75,14 @@ fn what_cannot_be_had_is_said_once_with_the_reason() {
     let gone = [(1, "b"), (3, "nine"), (4, "b"), (2, "c")];
     let gone = gone.map(|(i, text)| (settings[i].clone(), why(text)));
     let kept: Vec<&[Typed]> = [0, 5].map(|i| &settings[i][..]).to_vec();
-    let said: Vec<String> =
+    let reported: Vec<String> =
         left_out(&gone, &kept, "gauge").into_iter().map(|one| one.message).collect();
     let expected = [
         "name b left out: no b; buy some",
         "rate 9, name a left out: no nine; buy some",
         "rate 1, name c left out: no c; buy some",
     ];
-    assert_eq!(said, expected);
+    assert_eq!(reported, expected);
 }
 
 #[test]

@@ -190,8 +190,8 @@ fn beside_named_cpus_a_policy_says_where_memory_goes() {
         assert_eq!(cpus, [4, 0, 12].map(|cpu| vec![CpuId(cpu)]));
     }
     assert_eq!(of(3).words, "policy 3 cpus 4,0,12");
-    let said = "--cpus determines the CPUs of threads, and policy 3 the placement of memory";
-    assert_eq!(of(3).notices, [said]);
+    let reported = "--cpus determines the CPUs of threads, and policy 3 the placement of memory";
+    assert_eq!(of(3).notices, [reported]);
 }
 
 #[test]

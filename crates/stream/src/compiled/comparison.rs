@@ -86,9 +86,9 @@ pub(super) fn run(
     candidates.extend(compiled.iter().map(|made| MeasuredKernels::new(made.loops())));
     // The arrays are filled again for each candidate. The comparison of every element takes about half as long as
     // mapping and filling the arrays; filling them again takes at most as long.
-    let said =
+    let reported =
         limits.beforehand(limits.elapsed() + filling * candidates.len() as u32, SMALLER_ARRAYS)?;
-    observer.phase(&format!("checking every element{said}"));
+    observer.phase(&format!("checking every element{reported}"));
     let begun = limits.elapsed();
     check_each(&mut point, &mut candidates)?;
     let setting_up = limits.elapsed();

@@ -80,12 +80,12 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     section.note("baseline", config.baseline.as_deref().unwrap_or("plain run"));
     for (m, step) in steps() {
         let what = step.what.as_deref().unwrap_or("");
-        let told = if !known || is_significant(step) {
+        let reported = if !known || is_significant(step) {
             ""
         } else {
             "; not significantly different from 1"
         };
-        section.note(&m.name, format!("{what}{told}{}", other_factors(step, kernel)));
+        section.note(&m.name, format!("{what}{reported}{}", other_factors(step, kernel)));
     }
     if let Some((m, copy_config)) = figures.iter().find(|(m, _)| m.name == MEMCPY) {
         section.note_if(MEMCPY, memcpy(m, copy_config));

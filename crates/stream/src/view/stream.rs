@@ -55,14 +55,14 @@ fn counts(measurements: &[&Measurement]) -> Option<String> {
     let of = |m: &Measurement, counts| m.disturbed.iter().filter(|d| d.counts == counts).count();
     let counted = range(&|m| m.samples.len())?;
     let disturbed = range(&|m| m.interfered().count())?;
-    let told = if measurements.iter().any(|m| of(m, Counts::All) > 0) {
+    let reported = if measurements.iter().any(|m| of(m, Counts::All) > 0) {
         format!("{} of them count because the others are too few", range(&|m| of(m, Counts::All))?)
     } else if measurements.iter().any(|m| of(m, Counts::Best) > 0) {
         format!("{} of them count only for the best", range(&|m| of(m, Counts::Best))?)
     } else {
         return Some(format!("{counted} count, {disturbed} disturbed, 1 warm-up"));
     };
-    Some(format!("{counted} count, {disturbed} disturbed ({told}), 1 warm-up"))
+    Some(format!("{counted} count, {disturbed} disturbed ({reported}), 1 warm-up"))
 }
 
 /// Returns the table with the best, the median and the spread of each kernel.
