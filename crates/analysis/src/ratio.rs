@@ -13,7 +13,7 @@ pub mod speed;
 
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
-use nodegauge_measure::stats::{self, FOUND, TWO_SIDED};
+use nodegauge_measure::stats::{self, MISSED, TWO_SIDED};
 use serde::Serialize;
 
 /// Minimum number of runs of A and of B, or of blocks, for an estimate of the spread. With only two, Student's t would
@@ -31,9 +31,9 @@ const MOST_SAMPLES: usize = 500;
 /// Change for which a comparison states how many runs would find it: 3 %, which is the effect of a changed setting of
 /// the node that users want to see.
 pub const SOUGHT: f64 = 0.03;
-/// Quantile 0.95 of the normal distribution. Later comparisons estimate their own spread; with the quantile 0.9, only 85
-/// of 100 would detect the change, with this quantile at least 90 (simulated in the tests).
-const FOUND_LATER: f64 = 1.644_854;
+/// Probability with which later comparisons miss the change, for the estimate of their number. They estimate their own
+/// spread; with 0.1, only 85 of 100 would detect the change, with this probability at least 90 (simulated in the tests).
+const MISSED_LATER: f64 = 0.05;
 /// Seed of the bootstrap; an arbitrary constant makes the results reproducible.
 const SEED: u64 = 0x6e6f_6465_6761_7567;
 
@@ -170,18 +170,18 @@ pub fn of_blocks(ratios: &[f64]) -> Option<RatioInterval> {
 /// Returns the interval of [`of_blocks`] for one of several comparisons: with a probability of 95 %, the intervals of all
 /// of them contain their ratios (Bonferroni).
 pub fn of_blocks_together(ratios: &[f64], comparisons: usize) -> Option<RatioInterval> {
-    of_blocks_at(ratios, stats::normal_quantile(0.025 / comparisons.max(1) as f64))
+    of_blocks_at(ratios, TWO_SIDED / comparisons.max(1) as f64)
 }
 
-/// Returns the interval of [`of_blocks`] with this quantile of the normal distribution in place of that of 95 %.
-fn of_blocks_at(ratios: &[f64], quantile: f64) -> Option<RatioInterval> {
+/// Returns the interval of [`of_blocks`] with the probability `tail` above it and below it.
+fn of_blocks_at(ratios: &[f64], tail: f64) -> Option<RatioInterval> {
     if ratios.len() < LEAST_RUNS {
         return None;
     }
     let spread = Spread::of(ratios);
     let error = (spread.variance() / ratios.len() as f64).sqrt();
     let ratio = stats::geometric_mean(ratios);
-    let half = stats::student(quantile, spread.freedom) * error;
+    let half = stats::student(tail, spread.freedom) * error;
     let interval = around(ratio, half, error, spread.freedom, Basis::Blocks);
     Some(RatioInterval { needed: needed(error, spread.freedom, ratios.len()), ..interval })
 }
@@ -192,7 +192,7 @@ fn of_blocks_at(ratios: &[f64], quantile: f64) -> Option<RatioInterval> {
 /// Stein's two-stage procedure ("A Two-Sample Test for a Linear Hypothesis Whose Power is Independent of the Variance",
 /// Annals of Mathematical Statistics 16, 1945), because the spread is only estimated.
 fn needed(error: f64, freedom: f64, made: usize) -> Option<u64> {
-    let quantiles = stats::student(TWO_SIDED, freedom) + stats::student(FOUND_LATER, freedom);
+    let quantiles = stats::student(TWO_SIDED, freedom) + stats::student(MISSED_LATER, freedom);
     let number = made as f64 * (quantiles * error / SOUGHT.ln_1p()).powi(2);
     number.is_finite().then_some((number.ceil() as u64).max(made as u64))
 }
@@ -203,7 +203,7 @@ fn around(ratio: f64, half: f64, error: f64, freedom: f64, basis: Basis) -> Rati
     RatioInterval {
         ratio,
         ci95: [ratio * (-half).exp(), ratio * half.exp()],
-        visible: (half + stats::student(FOUND, freedom) * error).exp_m1(),
+        visible: (half + stats::student(MISSED, freedom) * error).exp_m1(),
         basis,
         needed: None,
     }
