@@ -4,6 +4,7 @@
 //! mount, library, module or kernel parameter is absent if the record lists others.
 
 use crate::intake::Intake;
+use crate::names::Names;
 use crate::node::NodeRun;
 use nodegauge_gauge::view::{Page, Section, Table, grouped};
 use nodegauge_measure::quantity::counted;
@@ -28,9 +29,10 @@ pub struct FactDifference {
 
 /// Newest run of each node.
 fn newest(intake: &Intake) -> BTreeMap<&str, &NodeRun> {
+    let names = Names::of(&intake.runs, &[]);
     let mut found: BTreeMap<&str, &NodeRun> = BTreeMap::new();
     for run in &intake.runs {
-        let known = found.entry(&run.host).or_insert(run);
+        let known = found.entry(names.of_run(run)).or_insert(run);
         if run.started > known.started {
             *known = run;
         }
@@ -40,15 +42,14 @@ fn newest(intake: &Intake) -> BTreeMap<&str, &NodeRun> {
 
 /// Returns the differences of nodes from most of the nodes of their kind.
 pub fn between(intake: &Intake) -> Vec<FactDifference> {
-    let runs = newest(intake).into_values();
     let mut found = Vec::new();
-    for (_, nodes) in grouped(runs, |run| run.kind.clone()) {
-        let paths: BTreeSet<&str> = nodes.iter().flat_map(|run| run.facts.paths()).collect();
+    for (_, nodes) in grouped(newest(intake), |(_, run)| run.kind.clone()) {
+        let paths: BTreeSet<&str> = nodes.iter().flat_map(|(_, run)| run.facts.paths()).collect();
         for path in paths {
             let mut values: HashMap<&str, Vec<&str>> = HashMap::new();
-            for run in &nodes {
+            for (name, run) in &nodes {
                 if let Some(value) = run.facts.value(path) {
-                    values.entry(value).or_default().push(&run.host);
+                    values.entry(value).or_default().push(name);
                 }
             }
             if values.len() < 2 {
@@ -56,9 +57,16 @@ pub fn between(intake: &Intake) -> Vec<FactDifference> {
             }
             let mut ranked: Vec<(&str, Vec<&str>)> = values.into_iter().collect();
             ranked.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then(a.0.cmp(b.0)));
-            let usual = ranked[0].0;
+            // Of two nodes, or of two halves, none is usual: its nodes are named.
+            let usual = match &ranked[..] {
+                [first, second, ..] if first.1.len() == second.1.len() => {
+                    let difference = difference(&first.1, path, first.0, "");
+                    format!("{} ({})", difference.value, difference.nodes)
+                }
+                all => all[0].0.to_owned(),
+            };
             for (value, hosts) in &ranked[1..] {
-                found.push(difference(hosts, path, value, usual));
+                found.push(difference(hosts, path, value, &usual));
             }
         }
     }
@@ -109,6 +117,9 @@ pub fn page(intake: &Intake, between: &[FactDifference], since: Option<&[FactDif
     let mut sections = vec![section("nodes", between, "most nodes")];
     sections.extend(since.map(|changes| section("changes", changes, "before")));
     let mut not_read = Section::new("lists");
+    for remark in Names::of(&intake.runs, &[]).remarks() {
+        not_read.note("remark", remark);
+    }
     for rejected in &intake.rejected {
         not_read.note("not read", format!("{}: {}", rejected.source, rejected.reason));
     }
