@@ -9,7 +9,7 @@ mod group;
 mod reason;
 
 use crate::figures::FigureKey;
-use crate::intake::{Intake, Rejected};
+use crate::intake::{Evidence, Intake, Rejected};
 use crate::inventory::{Inventory, InventoryDifference, NodeKind};
 use crate::names::Names;
 use crate::node::NodeRun;
@@ -429,7 +429,13 @@ fn missing(intake: &Intake, names: &Names<'_>, options: &RankingOptions) -> Vec<
         |host: &str| there.contains(host) || host.contains('.') && there.contains(&short(host));
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     for rejected in &intake.rejected {
-        if let Some(node) = rejected.node.as_ref().filter(|node| !is_there(node)) {
+        let Some(node) = rejected.node.as_ref().filter(|node| !is_there(node)) else { continue };
+        let is_node = match rejected.evidence {
+            Evidence::Record => true,
+            Evidence::Message => options.expected.is_empty() || options.expected.contains(node),
+            Evidence::FileName | Evidence::Log => options.expected.contains(node),
+        };
+        if is_node {
             found.insert(node.clone(), rejected.reason.clone());
         }
     }

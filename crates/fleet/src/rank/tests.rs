@@ -185,10 +185,17 @@ fn nodes_without_a_record_are_missing_with_their_reason() {
         source: format!("{node}.json"),
         node: Some(node.to_owned()),
         reason: reason.to_owned(),
+        evidence: Evidence::Record,
     };
+    let with = |evidence: Evidence, node: &str| Rejected { evidence, ..rejected(node, "text") };
     let intake = Intake {
         runs: vec![run("n1.site", 1e9)],
-        rejected: vec![rejected("n2", "the file is empty"), rejected("n1", "old")],
+        rejected: vec![
+            rejected("n2", "the file is empty"),
+            rejected("n1", "old"),
+            with(Evidence::FileName, "README"),
+            with(Evidence::Message, "vm"),
+        ],
         duplicates: 0,
     };
     let options = RankingOptions {
@@ -196,9 +203,15 @@ fn nodes_without_a_record_are_missing_with_their_reason() {
         failures: BTreeMap::from([("n3".to_owned(), "NODE_FAIL".to_owned())]),
         ..RankingOptions::default()
     };
-    let missing = Ranking::of(&intake, &options).missing;
-    let said: Vec<String> = missing.iter().map(|(host, why)| format!("{host}: {why}")).collect();
-    assert_eq!(said, ["n2: the file is empty", "n3: NODE_FAIL", "n4: no record"]);
+    let missing = |options: &RankingOptions| -> Vec<String> {
+        let missing = Ranking::of(&intake, options).missing;
+        missing.iter().map(|(host, why)| format!("{host}: {why}")).collect()
+    };
+    assert_eq!(missing(&options), ["n2: the file is empty", "n3: NODE_FAIL", "n4: no record"]);
+    // Without expected nodes, a carrier names them.
+    assert_eq!(missing(&RankingOptions::default()), ["n2: the file is empty", "vm: text"]);
+    let named = RankingOptions { expected: vec!["README".to_owned()], ..RankingOptions::default() };
+    assert_eq!(missing(&named), ["README: text", "n2: the file is empty"]);
 }
 
 #[test]
