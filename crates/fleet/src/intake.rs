@@ -323,11 +323,12 @@ struct Carrier {
     changed: Option<IgnoredAny>,
     unreachable: Option<IgnoredAny>,
     stdout: Option<IgnoredAny>,
+    msg: Option<IgnoredAny>,
 }
 
 impl Carrier {
     fn is_of_ansible(&self) -> bool {
-        self.changed.is_some() && (self.stdout.is_some() || self.unreachable.is_some())
+        self.changed.is_some() && (self.stdout.is_some() || self.msg.is_some())
             || self.unreachable.is_some()
     }
 }

@@ -200,3 +200,42 @@ fn logs_beside_records_are_reasons_and_other_files_are_no_nodes() {
     assert_eq!(found.rejected[0].evidence, Evidence::FileName);
     assert_eq!(found.rejected[1].evidence, Evidence::Record);
 }
+
+#[test]
+fn folded_names_in_messages_are_nodes() {
+    let one = labelled("n1", &record("n1", 3e9));
+    let found = read(&format!("{one}clush: n[14-15],login (3): exited with exit code 255\n"));
+    assert_eq!(hosts(&found), [("n1", 3e9)]);
+    let code = "exited with exit code 255";
+    assert_eq!(reasons(&found), ["n14", "n15", "login"].map(|node| format!("{node}: {code}")));
+    let rule = "-".repeat(15);
+    let gathered = format!(
+        "{rule}\nn[13-14] (2)\n{rule}\nbash: nodegauge: command not found\n{rule}\nn1\n{rule}\n{}\n",
+        record("n1", 3e9)
+    );
+    let found = read(&gathered);
+    assert_eq!(hosts(&found), [("n1", 3e9)]);
+    let why = "no record: bash: nodegauge: command not found";
+    assert_eq!(reasons(&found), ["n13", "n14"].map(|node| format!("{node}: {why}")));
+}
+
+#[test]
+fn output_of_ansible_has_the_results_of_nodes() {
+    let pretty = serde_json::to_string_pretty(&record("n1", 3e9)).unwrap();
+    let printed = format!(
+        "n1 | CHANGED | rc=0 >>\n{pretty}\n\
+         n12 | FAILED | rc=127 >>\nerror: no nodegauge\nhint: non-zero return code\n\
+         n13 | UNREACHABLE! => {{\n    \"changed\": false,\n    \"msg\": \"no route to host\",\n    \"unreachable\": true\n}}\n\
+         n14 | FAILED! => {{\n    \"changed\": false,\n    \"msg\": \"no python\"\n}}\n"
+    );
+    let found = read(&printed);
+    assert_eq!(hosts(&found), [("n1", 3e9)]);
+    assert_eq!(
+        reasons(&found),
+        [
+            "n12: exit code 127: error: no nodegauge",
+            "n13: unreachable: no route to host",
+            "n14: no python"
+        ]
+    );
+}
