@@ -156,6 +156,21 @@ fn nodes_with_one_host_name_are_told_apart() {
 }
 
 #[test]
+fn slow_nodes_without_a_host_name_are_named_apart() {
+    let harness = Harness::new();
+    for (host, mut record) in fleet() {
+        record["machine"]["host"] = json!(if host == SLOW { "n 07" } else { &host });
+        harness.write(&format!("fleet/{host}.json"), format!("{record}\n"));
+    }
+    for format in ["exclude", "nhc"] {
+        let listed = harness.run(&["fleet", "rank", "fleet", "--format", format]).exits(1);
+        let listed = listed.complains("left out because it is no host name: n 07");
+        assert!(listed.stdout.is_empty(), "{format}: {:?}", listed.stdout);
+    }
+    harness.run(&["fleet", "rank", "fleet"]).exits(1).says("not in lists for other programs: n 07");
+}
+
+#[test]
 fn a_reference_judges_few_nodes_and_single_records() {
     let harness = Harness::new();
     written(&harness);

@@ -95,6 +95,11 @@ fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<
         RankFormat::Reframe => baseline::as_reframe(&reference()?, "*"),
         RankFormat::Nhc => formats::nhc(ranking),
     };
+    if matches!(format, RankFormat::Exclude | RankFormat::Nhc) {
+        for host in formats::left_out(ranking) {
+            output::note(&format!("slow, but left out because it is no host name: {host}"));
+        }
+    }
     match (Sink::from(file), format) {
         (Sink::Stdout, RankFormat::Text) => {
             output::print(&document);
