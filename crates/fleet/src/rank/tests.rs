@@ -92,7 +92,7 @@ fn a_slow_node_is_named_with_the_part_that_it_lacks() {
         .nodes(RankVerdict::Slow)
         .map(|(_, node)| (node.host.as_str(), node.reason.as_str()))
         .collect();
-    assert_eq!(said, [("n07", "mem 68% of med: DIMM"), ("n09", "mem 78% of med: cloc")]);
+    assert_eq!(said, [("n07", "mem 68% of med: DIMM"), ("n09", "mem 78% med: clock")]);
     let first = &ranking.groups[0].nodes[1];
     assert!(first.explanation.contains("governor powersave, peers performance"));
     assert!(first.explanation.contains("clock 2.00 GHz, peers 3.00 GHz"));
