@@ -138,8 +138,8 @@ fn part_names(items: &[Value], fields: &[&str]) -> Option<Vec<String>> {
         words.map(|words| words.join(" ")).filter(|name| !name.is_empty())
     };
     let names: Option<Vec<String>> = items.iter().map(name).collect();
-    let distinct = |names: &Vec<String>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
-    names.filter(distinct)
+    let are_distinct = |all: &Vec<String>| all.iter().collect::<BTreeSet<_>>().len() == all.len();
+    names.filter(are_distinct)
 }
 
 /// Adds a list of parts, or of other objects, which are numbered.

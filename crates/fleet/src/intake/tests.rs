@@ -213,10 +213,10 @@ fn folded_names_in_messages_are_nodes() {
         "{rule}\nn[13-14] (2)\n{rule}\nbash: nodegauge: command not found\n{rule}\nn1\n{rule}\n{}\n",
         record("n1", 3e9)
     );
-    let found = read(&gathered);
-    assert_eq!(hosts(&found), [("n1", 3e9)]);
+    let blocks = read(&gathered);
+    assert_eq!(hosts(&blocks), [("n1", 3e9)]);
     let why = "no record: bash: nodegauge: command not found";
-    assert_eq!(reasons(&found), ["n13", "n14"].map(|node| format!("{node}: {why}")));
+    assert_eq!(reasons(&blocks), ["n13", "n14"].map(|node| format!("{node}: {why}")));
 }
 
 #[test]

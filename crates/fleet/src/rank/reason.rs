@@ -128,8 +128,8 @@ pub(crate) fn of(
         long.push_str(&format!("; {}", cause.words));
     }
     let words: Vec<&str> = causes.iter().map(|cause| cause.word.as_str()).collect();
-    let figure = format!("{} {}", of.key.word(), share.in_short());
-    Reason { short: shortened(&figure, base, &words), long }
+    let head = format!("{} {}", of.key.word(), share.in_short());
+    Reason { short: shortened(&head, base, &words), long }
 }
 
 /// Returns the reason with the first cause that fits, whose words are whole: `mem 69% of med: DIMM`,

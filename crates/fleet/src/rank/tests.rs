@@ -203,9 +203,9 @@ fn nodes_without_a_record_are_missing_with_their_reason() {
         failures: BTreeMap::from([("n3".to_owned(), "NODE_FAIL".to_owned())]),
         ..RankingOptions::default()
     };
-    let missing = |options: &RankingOptions| -> Vec<String> {
-        let missing = Ranking::of(&intake, options).missing;
-        missing.iter().map(|(host, why)| format!("{host}: {why}")).collect()
+    let missing = |of: &RankingOptions| -> Vec<String> {
+        let ranking = Ranking::of(&intake, of);
+        ranking.missing.iter().map(|(host, why)| format!("{host}: {why}")).collect()
     };
     assert_eq!(missing(&options), ["n2: the file is empty", "n3: NODE_FAIL", "n4: no record"]);
     // Without expected nodes, a carrier names them.
@@ -255,9 +255,9 @@ fn nodes_with_one_host_name_have_the_names_of_their_carrier() {
     for (i, one) in all.iter_mut().enumerate() {
         one.label = Some(if i < 3 { format!("n{i:02}") } else { "all".to_owned() });
     }
-    let ranking = rank(all, &RankingOptions::default());
-    assert_eq!((ranking.count(), ranking.groups[0].nodes[0].runs), (3, 2));
-    assert!(!ranking.remarks.iter().any(|remark| remark.contains("host name")));
+    let repeated = rank(all, &RankingOptions::default());
+    assert_eq!((repeated.count(), repeated.groups[0].nodes[0].runs), (3, 2));
+    assert!(!repeated.remarks.iter().any(|remark| remark.contains("host name")));
 }
 
 #[test]
