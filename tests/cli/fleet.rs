@@ -117,12 +117,21 @@ fn missing_and_damaged_records_are_named() {
     harness.write("fleet/n01.json", &whole[..whole.len() / 2]);
     harness.write("fleet/n02.json", "");
     harness.write("fleet/notes.txt", "maintenance on Monday");
+    // Logs of a step of Slurm: those of good runs are empty.
+    harness
+        .write("fleet/n02.log", "error: no memory\nhint: none\nsrun: error: vm: task 0: Exited\n");
+    harness.write("fleet/n03.log", "");
+    let unnamed = harness.run(&["fleet", "rank", "fleet", "--format", "json"]).exits(1).json();
+    let missing: Vec<&Value> =
+        unnamed["missing"].as_array().unwrap().iter().map(|one| &one["host"]).collect();
+    assert_eq!(missing, ["n01", "n02"]);
+    assert_eq!(unnamed["not_read"].as_array().unwrap().len(), 3, "{unnamed}");
     harness
         .run(&["fleet", "rank", "fleet", "--nodes", "n[01-13]"])
         .exits(1)
         .says("mem 69% of med")
         .says("n01: the record is incomplete")
-        .says("n02: the file is empty")
+        .says("n02: no record: error: no memory")
         .says("n13: no record")
         .says("no record: maintenance on Monday");
     for format in ["html", "md", "csv", "reframe", "nhc"] {
@@ -130,6 +139,35 @@ fn missing_and_damaged_records_are_named() {
         assert!(shown.stdout.len() > 20, "{format}");
     }
     harness.run(&["fleet", "rank", "none"]).exits(2).complains("cannot read none");
+}
+
+#[test]
+fn nodes_with_one_host_name_are_told_apart() {
+    let harness = Harness::new();
+    for (host, mut record) in fleet() {
+        record["machine"]["host"] = json!("localhost");
+        harness.write(&format!("fleet/{host}.json"), format!("{record}\n"));
+    }
+    ranks(&harness, "fleet");
+    harness.run(&["fleet", "rank", "fleet"]).exits(1).tells("same host name, localhost");
+    let baseline = harness.run(&["fleet", "baseline", "fleet"]).exits(0);
+    baseline.says("n[01-06,08-12]").complains("same host name, localhost");
+    harness.run(&["fleet", "diff", "fleet"]).exits(0).says("differences of 12 nodes");
+}
+
+#[test]
+fn slow_nodes_without_a_host_name_are_named_apart() {
+    let harness = Harness::new();
+    for (host, mut record) in fleet() {
+        record["machine"]["host"] = json!(if host == SLOW { "n 07" } else { &host });
+        harness.write(&format!("fleet/{host}.json"), format!("{record}\n"));
+    }
+    for format in ["exclude", "nhc"] {
+        let listed = harness.run(&["fleet", "rank", "fleet", "--format", format]).exits(1);
+        let listed = listed.complains("left out because it is no host name: n 07");
+        assert!(listed.stdout.is_empty(), "{format}: {:?}", listed.stdout);
+    }
+    harness.run(&["fleet", "rank", "fleet"]).exits(1).says("not in lists for other programs: n 07");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! mount, library, module or kernel parameter is absent if the record lists others.
 
 use crate::intake::Intake;
+use crate::names::Names;
 use crate::node::NodeRun;
 use nodegauge_gauge::view::{Page, Section, Table, grouped};
 use nodegauge_measure::quantity::counted;
@@ -22,15 +23,18 @@ pub struct FactDifference {
     pub what: String,
     /// Value of the nodes.
     pub value: String,
-    /// Value of most of their peers, or the earlier value.
+    /// Value of most of their peers, or the earlier value. If no value is that of most peers, its nodes are named.
     pub usual: String,
+    /// True if `usual` is the value of as many nodes as have `value`, so that it is not that of most.
+    pub is_tie: bool,
 }
 
 /// Newest run of each node.
 fn newest(intake: &Intake) -> BTreeMap<&str, &NodeRun> {
+    let names = Names::of(&intake.runs, &[]);
     let mut found: BTreeMap<&str, &NodeRun> = BTreeMap::new();
     for run in &intake.runs {
-        let known = found.entry(&run.host).or_insert(run);
+        let known = found.entry(names.of_run(run)).or_insert(run);
         if run.started > known.started {
             *known = run;
         }
@@ -40,15 +44,14 @@ fn newest(intake: &Intake) -> BTreeMap<&str, &NodeRun> {
 
 /// Returns the differences of nodes from most of the nodes of their kind.
 pub fn between(intake: &Intake) -> Vec<FactDifference> {
-    let runs = newest(intake).into_values();
     let mut found = Vec::new();
-    for (_, nodes) in grouped(runs, |run| run.kind.clone()) {
-        let paths: BTreeSet<&str> = nodes.iter().flat_map(|run| run.facts.paths()).collect();
+    for (_, nodes) in grouped(newest(intake), |(_, run)| run.kind.clone()) {
+        let paths: BTreeSet<&str> = nodes.iter().flat_map(|(_, run)| run.facts.paths()).collect();
         for path in paths {
             let mut values: HashMap<&str, Vec<&str>> = HashMap::new();
-            for run in &nodes {
+            for (name, run) in &nodes {
                 if let Some(value) = run.facts.value(path) {
-                    values.entry(value).or_default().push(&run.host);
+                    values.entry(value).or_default().push(name);
                 }
             }
             if values.len() < 2 {
@@ -56,9 +59,13 @@ pub fn between(intake: &Intake) -> Vec<FactDifference> {
             }
             let mut ranked: Vec<(&str, Vec<&str>)> = values.into_iter().collect();
             ranked.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then(a.0.cmp(b.0)));
-            let usual = ranked[0].0;
+            // Of two nodes, or of two halves, none is usual: its nodes are named.
+            let (first, others) = &ranked[0];
+            let is_tie = others.len() == ranked[1].1.len();
+            let usual =
+                if is_tie { format!("{first} ({})", folded(others)) } else { (*first).to_owned() };
             for (value, hosts) in &ranked[1..] {
-                found.push(difference(hosts, path, value, usual));
+                found.push(FactDifference { is_tie, ..difference(hosts, path, value, &usual) });
             }
         }
     }
@@ -89,13 +96,18 @@ pub fn since(earlier: &Intake, now: &Intake) -> Vec<FactDifference> {
     in_order(found.collect())
 }
 
-fn difference(hosts: &[&str], path: &str, value: &str, usual: &str) -> FactDifference {
+fn folded(hosts: &[&str]) -> String {
     let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+    HostList::folded(&hosts)
+}
+
+fn difference(hosts: &[&str], path: &str, value: &str, usual: &str) -> FactDifference {
     FactDifference {
-        nodes: HostList::folded(&hosts),
+        nodes: folded(hosts),
         what: path.to_owned(),
         value: value.to_owned(),
         usual: usual.to_owned(),
+        is_tie: false,
     }
 }
 
@@ -106,9 +118,17 @@ fn in_order(mut found: Vec<FactDifference>) -> Vec<FactDifference> {
 
 /// Returns the page of differences.
 pub fn page(intake: &Intake, between: &[FactDifference], since: Option<&[FactDifference]>) -> Page {
-    let mut sections = vec![section("nodes", between, "most nodes")];
+    let usual = match between.iter().filter(|one| one.is_tie).count() {
+        0 => "most nodes",
+        n if n == between.len() => "others",
+        _ => "most nodes or others",
+    };
+    let mut sections = vec![section("nodes", between, usual)];
     sections.extend(since.map(|changes| section("changes", changes, "before")));
     let mut not_read = Section::new("lists");
+    for remark in Names::of(&intake.runs, &[]).remarks() {
+        not_read.note("remark", remark);
+    }
     for rejected in &intake.rejected {
         not_read.note("not read", format!("{}: {}", rejected.source, rejected.reason));
     }
@@ -203,13 +223,40 @@ mod tests {
         let now = runs(&machines);
         let found = said(&between(&now));
         assert_eq!(found[0], "n2 memory.bytes: 279172874240 | 236223201280");
-        assert_eq!(found[1], "n2 memory.dimms, number: 8 | 7");
+        assert_eq!(found[1], "n2 memory.dimms[A7]: present | absent");
         assert_eq!(found[2], "n[3-4] kernel: 6.1 | 6.2");
         assert_eq!(found.len(), 3);
         let before = runs(&[(8, "6.1"); 5]);
         let changes = said(&since(&before, &now));
         assert!(changes.contains(&"n[3-4] kernel: 6.1 | 6.2".to_owned()), "{changes:?}");
         assert!(since(&now, &now).is_empty());
+    }
+
+    #[test]
+    fn a_lost_part_is_one_line_and_of_two_nodes_none_is_usual() {
+        let node = |host: &str, lost: Option<usize>| {
+            let mut whole = machine(12, "6.1");
+            for (i, dimm) in whole.memory.dimms.iter_mut().enumerate() {
+                dimm.bytes = (i as u64 + 1) << 30;
+            }
+            if let Some(lost) = lost {
+                whole.memory.dimms.remove(lost);
+            }
+            run(host, &whole)
+        };
+        let of = |runs: Vec<NodeRun>| Intake { runs, ..Intake::default() };
+        let three = of(vec![node("n1", None), node("n2", Some(4)), node("n3", None)]);
+        assert_eq!(said(&between(&three)), ["n2 memory.dimms[A4]: present | absent"]);
+        // Users without privileges know no modules.
+        let mut unknown = machine(12, "6.1");
+        unknown.memory.dimms.clear();
+        let with = of(vec![node("n1", None), node("n2", None), run("n3", &unknown)]);
+        assert_eq!(said(&between(&with)), Vec::<String>::new());
+        let two = of(vec![node("n1", None), node("n2", Some(4))]);
+        let found = between(&two);
+        assert_eq!(said(&found), ["n1 memory.dimms[A4]: absent (n2) | present"]);
+        assert!(!format!("{:?}", page(&two, &found, None)).contains("most nodes"));
+        assert!(format!("{:?}", page(&three, &between(&three), None)).contains("most nodes"));
     }
 
     #[test]

@@ -9,6 +9,17 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
+/// Lists of parts with the fields that identify a part, so that the others keep their names when one is lost.
+const PARTS: [(&str, &[&str]); 6] = [
+    ("caches", &["level", "type"]),
+    ("devices", &["address"]),
+    ("disks", &["name"]),
+    ("memory.dimms", &["slot"]),
+    ("numa_nodes", &["id"]),
+    ("pages.huge", &["bytes"]),
+];
+/// Value of a part that a node has.
+const PRESENT: &str = "present";
 /// Value of an entry that a node does not have, although its record lists all entries of this kind.
 const ABSENT: &str = "absent";
 
@@ -18,6 +29,8 @@ pub struct Facts {
     values: BTreeMap<String, String>,
     /// Prefixes of paths of which the record lists all entries, so that a missing one does not exist on the node.
     complete: BTreeSet<&'static str>,
+    /// Lists of parts in the record: a missing part does not exist, and its fields are no facts.
+    parts: BTreeSet<&'static str>,
 }
 
 /// Fields that are no properties of a node.
@@ -53,7 +66,7 @@ impl Facts {
     pub fn of(machine: &Machine) -> Self {
         let mut found = Self::default();
         if let Ok(value) = serde_json::to_value(machine) {
-            flatten("", &value, &mut found.values);
+            flatten("", &value, &mut found);
         }
         if let Some(software) = &machine.software {
             found.add_software(software);
@@ -90,7 +103,14 @@ impl Facts {
 
     /// Returns the value of a fact; `absent` for an entry that the node does not have, `None` if it is unknown.
     pub fn value(&self, path: &str) -> Option<&str> {
-        let is_absent = || self.complete.iter().any(|prefix| path.starts_with(prefix));
+        let is_part = |list: &&str| {
+            let rest = path.strip_prefix(list).and_then(|rest| rest.strip_prefix('['));
+            rest.is_some_and(|rest| rest.ends_with(']'))
+        };
+        let is_absent = || {
+            self.complete.iter().any(|prefix| path.starts_with(prefix))
+                || self.parts.iter().any(is_part)
+        };
         match self.values.get(path) {
             Some(value) => Some(value),
             None => is_absent().then_some(ABSENT),
@@ -110,7 +130,42 @@ fn with_rounded_size(mount: &str) -> String {
     mount.split(',').map(option).collect::<Vec<_>>().join(",")
 }
 
-fn flatten(path: &str, value: &Value, found: &mut BTreeMap<String, String>) {
+/// Returns the names of the parts in a list; `None` if parts are not identified.
+fn part_names(items: &[Value], fields: &[&str]) -> Option<Vec<String>> {
+    let name = |item: &Value| {
+        let words: Option<Vec<String>> =
+            fields.iter().map(|field| item.get(field).map(in_words)).collect();
+        words.map(|words| words.join(" ")).filter(|name| !name.is_empty())
+    };
+    let names: Option<Vec<String>> = items.iter().map(name).collect();
+    let are_distinct = |all: &Vec<String>| all.iter().collect::<BTreeSet<_>>().len() == all.len();
+    names.filter(are_distinct)
+}
+
+/// Adds a list of parts, or of other objects, which are numbered.
+fn flatten_list(path: &str, items: &[Value], found: &mut Facts) {
+    let list = PARTS.iter().find(|(name, _)| *name == path);
+    let names = list.and_then(|(_, fields)| part_names(items, fields));
+    let Some(((list, fields), names)) = list.zip(names) else {
+        found.values.insert(format!("{path}, number"), items.len().to_string());
+        for (index, item) in items.iter().enumerate() {
+            flatten(&format!("{path}[{index}]"), item, found);
+        }
+        return;
+    };
+    found.parts.insert(list);
+    for (name, item) in names.iter().zip(items) {
+        let part = format!("{path}[{name}]");
+        for (field, value) in item.as_object().into_iter().flatten() {
+            if !LEFT_OUT.contains(&field.as_str()) && !fields.contains(&field.as_str()) {
+                flatten(&format!("{part}.{field}"), value, found);
+            }
+        }
+        found.values.insert(part, PRESENT.to_owned());
+    }
+}
+
+fn flatten(path: &str, value: &Value, found: &mut Facts) {
     match value {
         Value::Null => {}
         Value::Object(fields) => {
@@ -124,22 +179,17 @@ fn flatten(path: &str, value: &Value, found: &mut BTreeMap<String, String>) {
         // Lists of numbers and words, such as CPUs and instruction sets, are one fact.
         Value::Array(items) if items.iter().all(|item| !item.is_object()) => {
             let words: Vec<String> = items.iter().map(in_words).collect();
-            found.insert(path.to_owned(), words.join(" "));
+            found.values.insert(path.to_owned(), words.join(" "));
         }
-        Value::Array(items) => {
-            found.insert(format!("{path}, number"), items.len().to_string());
-            for (index, item) in items.iter().enumerate() {
-                flatten(&format!("{path}[{index}]"), item, found);
-            }
-        }
+        Value::Array(items) => flatten_list(path, items, found),
         Value::Number(number) if ROUNDED.iter().any(|name| path.starts_with(name)) => {
             let is_size = path.ends_with("bytes");
             let size = number.as_u64().filter(|_| is_size);
             let text = size.map_or_else(|| number.to_string(), |bytes| rounded(bytes).to_string());
-            found.insert(path.to_owned(), text);
+            found.values.insert(path.to_owned(), text);
         }
         other => {
-            found.insert(path.to_owned(), in_words(other));
+            found.values.insert(path.to_owned(), in_words(other));
         }
     }
 }

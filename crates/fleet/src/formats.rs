@@ -5,6 +5,7 @@
 
 use crate::rank::{RankVerdict, RankedNode, Ranking};
 use nodegauge_gauge::view::grouped;
+use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::HostList;
 use serde_json::{Value, json};
 
@@ -105,10 +106,16 @@ pub fn json(ranking: &Ranking) -> Value {
     })
 }
 
-/// Returns the slow nodes as one word, for `--exclude`; an empty line if there is none.
+/// Returns the slow nodes as one word, for `--exclude`; empty if there is none.
 pub fn exclude(ranking: &Ranking) -> String {
     let (valid, _) = HostList::partition(&ranking.hosts(RankVerdict::Slow));
-    format!("{}\n", HostList::folded(&valid))
+    if valid.is_empty() { String::new() } else { format!("{}\n", HostList::folded(&valid)) }
+}
+
+/// Returns the slow nodes that lists for other programs leave out, because their names are no host names.
+pub fn left_out(ranking: &Ranking) -> Vec<String> {
+    let (_, others) = HostList::partition(&ranking.hosts(RankVerdict::Slow));
+    others
 }
 
 /// Returns slow nodes whose names other programs may see, grouped by reason.
@@ -143,7 +150,8 @@ pub fn nhc(ranking: &Ranking) -> String {
 /// Returns the commands that drain the slow nodes, for a person to run. Slurm shows the first characters of the reason.
 pub fn scontrol(ranking: &Ranking) -> Vec<String> {
     let line = |(nodes, reason): (String, String)| {
-        format!("scontrol update NodeName={nodes} State=DRAIN Reason=\"{reason}\"")
+        let name = CommandLine::new(format!("NodeName={nodes}"), []);
+        format!("scontrol update {name} State=DRAIN Reason=\"{reason}\"")
     };
     by_reason(ranking).into_iter().map(line).collect()
 }
@@ -188,9 +196,12 @@ mod tests {
         assert_eq!(nhc(&of), "{n[3-4]} || die 1 \"mem 69% of ref: DIMM\"\n{n7} || die 1 \"xid\"\n");
         assert_eq!(
             scontrol(&of)[0],
-            "scontrol update NodeName=n[3-4] State=DRAIN Reason=\"mem 69% of ref: DIMM\""
+            "scontrol update 'NodeName=n[3-4]' State=DRAIN Reason=\"mem 69% of ref: DIMM\""
         );
-        assert_eq!(exclude(&ranking(&[])), "\n");
+        assert_eq!(left_out(&of), ["$(id)"]);
+        for none in [ranking(&[]), ranking(&[("$(id)", reason)])] {
+            assert_eq!((exclude(&none), nhc(&none)), (String::new(), String::new()));
+        }
         assert!(csv(&of).ends_with("n9,missing,\"a, \"\"b\"\"\",,,,,,,,,,0\n"), "{}", csv(&of));
         assert_eq!(json(&of)["slow"], "$(id),n[3-4,7]");
     }

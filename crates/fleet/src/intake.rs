@@ -3,11 +3,12 @@
 //! parallel-ssh, and ReFrame's run report.
 //!
 //! Nothing is skipped silently: a text without a complete record is [`Rejected`] with its name and reason, and counts as
-//! a missing run of its node if the node is known. Text around a record, such as the greeting of a login shell, is
-//! ignored.
+//! a missing run of its node if the node is known. Text around a record, such as the greeting of a login shell, and the
+//! log beside a record are ignored.
 
 mod ansible;
 mod lines;
+mod logs;
 mod parts;
 mod reframe;
 
@@ -28,6 +29,9 @@ const DEEPEST: usize = 4;
 /// Folder in which `fleet run` keeps the state of its jobs; see [`crate::folder`].
 pub const STATE_FOLDER: &str = ".fleet";
 
+/// Reason of a file without content.
+const EMPTY: &str = "the file is empty";
+
 /// A text that gave no record.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rejected {
@@ -37,6 +41,21 @@ pub struct Rejected {
     pub node: Option<String>,
     /// Reason in a few words.
     pub reason: String,
+    /// Why the text belongs to the node.
+    pub evidence: Evidence,
+}
+
+/// Why a text without a record belongs to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Evidence {
+    /// The text is an empty or damaged record, or its carrier names the node.
+    Record,
+    /// A message of a carrier, which may name the node otherwise than the user does.
+    Message,
+    /// The name of a file whose text is no record: it may be any file.
+    FileName,
+    /// The file is the log beside the record of the node.
+    Log,
 }
 
 /// Records that were read, and texts that gave none.
@@ -57,6 +76,8 @@ pub struct Text {
     pub source: String,
     /// Node after which the input is named, if it is.
     pub node: Option<String>,
+    /// Why the input belongs to the node if it is no record.
+    pub evidence: Evidence,
     /// Content.
     pub content: String,
 }
@@ -81,6 +102,7 @@ impl Intake {
                     .hint("give the folder into which the nodes wrote"));
             }
         }
+        let logs = logs::of(files.iter().map(|file| file.path.as_path()));
         let next = AtomicUsize::new(0);
         let parts: Mutex<Vec<(usize, Result<Self, Failure>)>> = Mutex::new(Vec::new());
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(files.len());
@@ -90,7 +112,8 @@ impl Intake {
                     loop {
                         let position = next.fetch_add(1, Ordering::Relaxed);
                         let Some(file) = files.get(position) else { break };
-                        let part = Self::read_file(file, selection);
+                        let is_log = logs.contains(&file.path);
+                        let part = Self::read_file(file, is_log, selection);
                         let mut all = parts.lock().unwrap_or_else(PoisonError::into_inner);
                         all.push((position, part));
                     }
@@ -105,12 +128,17 @@ impl Intake {
             all.runs.extend(part.runs);
             all.rejected.extend(part.rejected);
         }
+        logs::settle(&mut all);
         all.deduplicate();
         Ok(all)
     }
 
     /// Reads one file. A file that the user named must be readable; a file of a folder is rejected instead.
-    fn read_file(input: &Input, selection: &FigureSelection<'_>) -> Result<Self, Failure> {
+    fn read_file(
+        input: &Input,
+        is_log: bool,
+        selection: &FigureSelection<'_>,
+    ) -> Result<Self, Failure> {
         let path = &input.path;
         let source = path.display().to_string();
         let mut part = Self::default();
@@ -118,7 +146,14 @@ impl Intake {
             Ok(bytes) => {
                 let content = String::from_utf8(bytes)
                     .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-                part.add(&Text { source, node: node_of_file(path), content }, selection);
+                let is_empty = content.trim().is_empty();
+                let evidence = if is_log { Evidence::Log } else { Evidence::FileName };
+                let text = Text { source, node: node_of_file(path), evidence, content };
+                if is_log && json_start(&text.content).is_none() {
+                    part.reject_text(&text, format!("no record: {}", said(&text.content)));
+                } else if !(is_empty && logs::is_side_stream(path)) {
+                    part.add(&text, selection);
+                }
             }
             Err(cause) if input.is_named => {
                 return Err(Failure::usage(format!("cannot read {source}")).cause(cause));
@@ -132,7 +167,7 @@ impl Intake {
     pub fn add(&mut self, text: &Text, selection: &FigureSelection<'_>) {
         let content = text.content.strip_prefix('\u{feff}').unwrap_or(&text.content);
         if content.trim().is_empty() {
-            self.reject(text.source.clone(), text.node.clone(), "the file is empty".to_owned());
+            self.reject(text.source.clone(), text.node.clone(), EMPTY.to_owned());
             return;
         }
         let parts = lines::by_node(content);
@@ -146,9 +181,15 @@ impl Intake {
             let node = (!is_number).then(|| part.node.clone());
             let source = format!("{}, {}", text.source, part.node);
             match part.failure {
-                Some(reason) => self.reject(source, node, reason),
+                Some(reason) => {
+                    let evidence = Evidence::Message;
+                    self.rejected.push(Rejected { source, node, reason, evidence });
+                }
                 None => {
-                    let of_node = Text { source, node, content: String::new() };
+                    // A line without a record may begin with any word and a colon.
+                    let has_record = json_start(&part.content).is_some();
+                    let evidence = if has_record { Evidence::Record } else { Evidence::Message };
+                    let of_node = Text { source, node, evidence, content: String::new() };
                     self.add_of_node(&of_node, &part.content, selection);
                 }
             }
@@ -158,9 +199,7 @@ impl Intake {
     /// Adds the records in the output of one node, or in a file of records.
     fn add_of_node(&mut self, text: &Text, content: &str, selection: &FigureSelection<'_>) {
         let Some(start) = json_start(content) else {
-            let last = content.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
-            let reason = format!("no record: {}", short(last));
-            self.reject(text.source.clone(), text.node.clone(), reason);
+            self.reject_text(text, format!("no record: {}", said(content)));
             return;
         };
         // A damaged document does not hide those after it.
@@ -200,7 +239,7 @@ impl Intake {
                 }
                 Err(error) => {
                     let reason = format!("not a record: {}", short(&error.to_string()));
-                    self.reject(text.source.clone(), text.node.clone(), reason);
+                    self.reject_text(text, reason);
                     return;
                 }
             }
@@ -220,8 +259,7 @@ impl Intake {
                 } else if carrier.is_of_ansible() {
                     ansible::add(self, text, json, selection);
                 } else {
-                    let why = "not a record of nodegauge".to_owned();
-                    self.reject(text.source.clone(), text.node.clone(), why);
+                    self.reject_text(text, "not a record of nodegauge".to_owned());
                 }
             }
         }
@@ -242,13 +280,28 @@ impl Intake {
 
     /// Adds records of the history.
     pub fn add_saved(&mut self, record: &Record, selection: &FigureSelection<'_>) {
-        let text =
-            Text { source: format!("run {}", record.id), node: None, content: String::new() };
+        let text = Text {
+            source: format!("run {}", record.id),
+            node: None,
+            evidence: Evidence::Record,
+            content: String::new(),
+        };
         self.add_record(record, &text, selection);
     }
 
+    /// Rejects a text that is a record, or of which a carrier says that it is that of the node.
     fn reject(&mut self, source: String, node: Option<String>, reason: String) {
-        self.rejected.push(Rejected { source, node, reason });
+        self.rejected.push(Rejected { source, node, reason, evidence: Evidence::Record });
+    }
+
+    /// Rejects a text that is no record.
+    fn reject_text(&mut self, text: &Text, reason: String) {
+        self.rejected.push(Rejected {
+            source: text.source.clone(),
+            node: text.node.clone(),
+            reason,
+            evidence: text.evidence,
+        });
     }
 
     /// Removes records that were given more than once: a file of a node and a file of all nodes in one folder.
@@ -270,11 +323,12 @@ struct Carrier {
     changed: Option<IgnoredAny>,
     unreachable: Option<IgnoredAny>,
     stdout: Option<IgnoredAny>,
+    msg: Option<IgnoredAny>,
 }
 
 impl Carrier {
     fn is_of_ansible(&self) -> bool {
-        self.changed.is_some() && (self.stdout.is_some() || self.unreachable.is_some())
+        self.changed.is_some() && (self.stdout.is_some() || self.msg.is_some())
             || self.unreachable.is_some()
     }
 }
@@ -300,12 +354,20 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<Input>) -> Result<(), Failu
 }
 
 /// Endings of files that carriers name after a node.
-const ENDINGS: [&str; 5] = [".json", ".jsonl", ".out", ".txt", ".log"];
+const ENDINGS: [&str; 6] = [".json", ".jsonl", ".out", ".txt", ".log", ".err"];
+
+/// Returns the name of a file without an ending of carriers.
+fn stem(path: &Path) -> Option<&str> {
+    let name = path.file_name()?.to_str()?;
+    Some(ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name))
+}
 
 /// Returns the node after which a file may be named.
 fn node_of_file(path: &Path) -> Option<String> {
-    let name = path.file_name()?.to_str()?;
-    let stem = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    let stem = stem(path)?;
+    if logs::STREAMS.contains(&stem) {
+        return None;
+    }
     // `fleet run` adds the number of a repetition.
     let stem = match stem.rsplit_once('.') {
         Some((host, number)) if number.bytes().all(|b| b.is_ascii_digit()) && number.len() < 3 => {
@@ -327,6 +389,13 @@ fn json_start(content: &str) -> Option<usize> {
         at += line.len();
     }
     None
+}
+
+/// Returns the error in the output of a program, or its last line.
+fn said(output: &str) -> String {
+    let error = output.lines().map(str::trim).find(|line| line.starts_with("error: "));
+    let last = || output.lines().rev().find(|line| !line.trim().is_empty());
+    short(error.or_else(last).unwrap_or_default())
 }
 
 /// Shortens text of other programs for a reason.

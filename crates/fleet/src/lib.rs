@@ -15,6 +15,7 @@ pub mod folder;
 pub mod formats;
 pub mod intake;
 pub mod inventory;
+pub mod names;
 pub mod node;
 pub mod page;
 pub mod rank;

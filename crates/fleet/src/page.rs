@@ -2,6 +2,7 @@
 //! each figure with a histogram, and the differences of nodes.
 
 use crate::figures::LIMIT_SOURCE;
+use crate::formats;
 use crate::rank::{FigureStatistics, RankVerdict, RankedGroup, RankedNode, Ranking};
 use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone, grouped, summary};
 use nodegauge_measure::Fraction;
@@ -145,6 +146,12 @@ fn lists(ranking: &Ranking) -> Section {
             let note = Note::new(verdict.name(), HostList::folded(&hosts)).tone(tone(verdict));
             section.push(note);
         }
+    }
+    let left_out = formats::left_out(ranking);
+    if !left_out.is_empty() {
+        let text =
+            format!("no host names, not in lists for other programs: {}", left_out.join(", "));
+        section.push(Note::new("slow", text).tone(Tone::Warning));
     }
     for (why, nodes) in grouped(&ranking.missing, |(_, why)| why.as_str()) {
         let hosts: Vec<String> = nodes.iter().map(|(host, _)| host.clone()).collect();

@@ -9,8 +9,9 @@ mod group;
 mod reason;
 
 use crate::figures::FigureKey;
-use crate::intake::{Intake, Rejected};
+use crate::intake::{Evidence, Intake, Rejected};
 use crate::inventory::{Inventory, InventoryDifference, NodeKind};
+use crate::names::Names;
 use crate::node::NodeRun;
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup};
 use crate::robust::{Components, LEAST_NODES, Robust, limit};
@@ -127,7 +128,7 @@ pub struct RankedNode {
 /// A figure of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RankedFigure {
-    /// Median of the node's runs.
+    /// Median of the node's runs; of an even number of runs, the better of the two in the middle.
     pub value: f64,
     /// Performance as a share of the median of the group.
     pub share: f64,
@@ -135,7 +136,7 @@ pub struct RankedFigure {
     pub of_reference: Option<f64>,
     /// Robust z; negative is worse than the median. `None` for fewer than eight nodes.
     pub z: Option<f64>,
-    /// True if the median of the runs is beyond the limits.
+    /// True if the value is beyond the limits, and not so few of enough runs that they acquit the node.
     pub is_beyond: bool,
     /// Number of runs beyond the limits.
     pub runs_beyond: usize,
@@ -167,19 +168,20 @@ impl RankedGroup {
 impl Ranking {
     /// Ranks the nodes of an intake.
     pub fn of(intake: &Intake, options: &RankingOptions) -> Self {
-        let expected: HashSet<&str> = options.expected.iter().map(String::as_str).collect();
-        let nodes = by_host(&intake.runs, &expected);
+        let names = Names::of(&intake.runs, &options.expected);
+        let nodes = by_host(&intake.runs, &names);
         let mut groups: Vec<RankedGroup> =
             group::of(nodes).into_iter().map(|members| ranked(&members, options)).collect();
         groups.sort_by_key(|group| std::cmp::Reverse(group.nodes.len()));
         let mut ranking = Self {
-            missing: missing(intake, options),
+            missing: missing(intake, &names, options),
             groups,
             rejected: intake.rejected.clone(),
             duplicates: intake.duplicates,
-            remarks: Vec::new(),
+            remarks: names.remarks(),
         };
-        ranking.remarks = remarks(&ranking, options);
+        let on_groups = remarks(&ranking, options);
+        ranking.remarks.extend(on_groups);
         ranking
     }
 
@@ -199,18 +201,12 @@ impl Ranking {
     }
 }
 
-/// Returns the name of the node of a run: that of its carrier if such a node is expected, else the host name.
-fn name_of<'a>(run: &'a NodeRun, expected: &HashSet<&str>) -> &'a str {
-    let label = run.label.as_deref().filter(|label| expected.contains(label));
-    label.unwrap_or(&run.host)
-}
-
 /// Groups runs by node, in the order of first appearance.
-fn by_host<'a>(runs: &'a [NodeRun], expected: &HashSet<&str>) -> Vec<Node<'a>> {
+fn by_host<'a>(runs: &'a [NodeRun], names: &Names<'a>) -> Vec<Node<'a>> {
     let mut indices: HashMap<&str, usize> = HashMap::new();
     let mut nodes: Vec<Node<'_>> = Vec::new();
     for run in runs {
-        let host = name_of(run, expected);
+        let host = names.of_run(run);
         let index = *indices.entry(host).or_insert_with(|| {
             nodes.push(Node { host, runs: Vec::new() });
             nodes.len() - 1
@@ -269,7 +265,7 @@ fn ranked(members: &group::Members<'_>, options: &RankingOptions) -> RankedGroup
             let figures: Vec<Option<RankedFigure>> = columns
                 .iter()
                 .zip(&statistics)
-                .map(|(column, of)| ranked_figure(column, of, at))
+                .map(|(column, of)| ranked_figure(column, of, at, options.confirm))
                 .collect();
             judged(&nodes[at], figures, &statistics, members, &peers, options)
         })
@@ -334,19 +330,35 @@ impl FigureStatistics {
     }
 }
 
-fn ranked_figure(column: &Column, of: &FigureStatistics, at: usize) -> Option<RankedFigure> {
-    let runs = column.runs.get(at).filter(|runs| !runs.is_empty())?;
+/// Returns the middle value; of an even number of values, the better of the two in the middle: a node that was fast once
+/// can be fast.
+fn better_median(performances: &[f64]) -> Option<f64> {
+    let mut sorted = performances.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied()
+}
+
+/// Returns the figure of the node at this index. `confirm` runs must be beyond the limits if there are as many.
+fn ranked_figure(
+    column: &Column,
+    of: &FigureStatistics,
+    at: usize,
+    confirm: usize,
+) -> Option<RankedFigure> {
+    let runs = column.runs.get(at)?;
+    let own = better_median(runs)?;
     let value_of = |performance: f64| of.key.at_share(performance.exp(), 1.0);
     let is_beyond = |run: f64| of.is_beyond_peers(run) || of.is_beyond_reference(value_of(run));
-    let own = stats::median(runs);
     let value = value_of(own);
+    let runs_beyond = runs.iter().filter(|run| is_beyond(**run)).count();
+    let is_acquitted = runs.len() >= confirm && runs_beyond < confirm;
     Some(RankedFigure {
         value,
         share: of.key.share(value, of.median),
         of_reference: of.reference.as_ref().map(|reference| reference.share(value)),
         z: of.limit.map(|_| of.robust().z(own)),
-        is_beyond: is_beyond(own),
-        runs_beyond: runs.iter().filter(|run| is_beyond(**run)).count(),
+        is_beyond: is_beyond(own) && !is_acquitted,
+        runs_beyond,
         doubt: column.doubts[at].clone(),
     })
 }
@@ -405,12 +417,11 @@ fn judged(
 }
 
 /// Returns expected nodes without a run, and nodes whose text gave no record.
-fn missing(intake: &Intake, options: &RankingOptions) -> Vec<(String, String)> {
+fn missing(intake: &Intake, names: &Names<'_>, options: &RankingOptions) -> Vec<(String, String)> {
     let short = |host: &str| host.split('.').next().unwrap_or(host).to_owned();
-    let expected: HashSet<&str> = options.expected.iter().map(String::as_str).collect();
     let mut there: HashSet<String> = HashSet::new();
     for run in &intake.runs {
-        let host = name_of(run, &expected);
+        let host = names.of_run(run);
         there.insert(host.to_owned());
         there.insert(short(host));
     }
@@ -418,7 +429,13 @@ fn missing(intake: &Intake, options: &RankingOptions) -> Vec<(String, String)> {
         |host: &str| there.contains(host) || host.contains('.') && there.contains(&short(host));
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     for rejected in &intake.rejected {
-        if let Some(node) = rejected.node.as_ref().filter(|node| !is_there(node)) {
+        let Some(node) = rejected.node.as_ref().filter(|node| !is_there(node)) else { continue };
+        let is_node = match rejected.evidence {
+            Evidence::Record => true,
+            Evidence::Message => options.expected.is_empty() || options.expected.contains(node),
+            Evidence::FileName | Evidence::Log => options.expected.contains(node),
+        };
+        if is_node {
             found.insert(node.clone(), rejected.reason.clone());
         }
     }
@@ -447,15 +464,20 @@ fn remarks(ranking: &Ranking, options: &RankingOptions) -> Vec<String> {
         }
         let is_small = group.nodes.len() < LEAST_NODES;
         let has_reference = group.figures.iter().any(|figure| figure.reference.is_some());
-        if is_small && !has_reference {
-            let why = match &options.reference {
-                Some(_) => "the reference has no such nodes",
-                None => "give --reference",
-            };
-            remarks.push(format!(
-                "fewer than {LEAST_NODES} alike nodes ({}): not judged; {why}",
-                group.kind.in_words()
-            ));
+        if has_reference {
+            continue;
+        }
+        let nodes = group.kind.in_words();
+        match &options.reference {
+            Some(_) if is_small => remarks.push(format!(
+                "fewer than {LEAST_NODES} alike nodes ({nodes}): not judged; the reference has no such nodes"
+            )),
+            Some(_) => remarks
+                .push(format!("the reference has no such nodes ({nodes}); judged by the group only")),
+            None if is_small => remarks.push(format!(
+                "fewer than {LEAST_NODES} alike nodes ({nodes}): not judged; give --reference"
+            )),
+            None => {}
         }
     }
     remarks

@@ -67,7 +67,8 @@ pub fn record_command(program: &str, command: &[String], record: &str) -> Comman
 /// Returns the lines for a shell. `folder` receives the records.
 pub fn of(carrier: Carrier, nodes: &[String], folder: &str, command: &[String]) -> String {
     let measure = record_command("nodegauge", command, "-");
-    let folded = HostList::folded(nodes);
+    // Shells expand brackets: zsh fails if no file has such a name.
+    let folded = CommandLine::new(HostList::folded(nodes), []).to_string();
     let within = |name: &str| CommandLine::new(format!("{folder}/{name}"), []).to_string();
     let quoted = CommandLine::new(folder, []).to_string();
     let make = format!("mkdir -p {quoted}\n");
@@ -179,7 +180,11 @@ mod tests {
             }
         }
         let slurm = lines(Carrier::Slurm);
-        assert!(slurm.contains("--nodelist=n[01-02,04] "), "{slurm}");
+        assert!(slurm.contains("--nodelist='n[01-02,04]' "), "{slurm}");
+        for carrier in Carrier::ALL {
+            let text = lines(*carrier).replace("'n[01-02,04]'", "");
+            assert!(!text.contains("n["), "{carrier}: {text}");
+        }
         assert!(
             slurm.contains("nodegauge stream --label 'a=b c' --quiet --no-save --json -"),
             "{slurm}"

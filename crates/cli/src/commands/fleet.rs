@@ -12,6 +12,7 @@ use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_fleet::figures::FigureSelection;
 use nodegauge_fleet::intake::Intake;
+use nodegauge_fleet::names::Names;
 use nodegauge_fleet::rank::{RankVerdict, Ranking, RankingOptions};
 use nodegauge_fleet::{baseline, diff, formats, page, script};
 use nodegauge_measure::record;
@@ -49,6 +50,13 @@ fn read(args: &InputArgs, facts: bool) -> Result<Intake, Failure> {
     Ok(intake)
 }
 
+/// Adds the nodes of folders of `fleet run` to the conditions of a ranking.
+fn add_folders(input: &InputArgs, options: &mut RankingOptions) {
+    for folder in input.inputs.iter().filter(|path| path.is_dir()) {
+        nodegauge_fleet::folder::FleetFolder::at(folder).add_to(options);
+    }
+}
+
 fn rank(args: &RankArgs) -> Result<Exit, Failure> {
     let intake = read(&args.input, false)?;
     let mut options = RankingOptions {
@@ -57,9 +65,7 @@ fn rank(args: &RankArgs) -> Result<Exit, Failure> {
         confirm: args.confirm as usize,
         ..RankingOptions::default()
     };
-    for folder in args.input.inputs.iter().filter(|path| path.is_dir()) {
-        nodegauge_fleet::folder::FleetFolder::at(folder).add_to(&mut options);
-    }
+    add_folders(&args.input, &mut options);
     let ranking = Ranking::of(&intake, &options);
     show(&ranking, args.format, args.all, &args.output)?;
     if ranking.count() == 0 && ranking.missing.is_empty() {
@@ -89,6 +95,11 @@ fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<
         RankFormat::Reframe => baseline::as_reframe(&reference()?, "*"),
         RankFormat::Nhc => formats::nhc(ranking),
     };
+    if matches!(format, RankFormat::Exclude | RankFormat::Nhc) {
+        for host in formats::left_out(ranking) {
+            output::note(&format!("slow, but left out because it is no host name: {host}"));
+        }
+    }
     match (Sink::from(file), format) {
         (Sink::Stdout, RankFormat::Text) => {
             output::print(&document);
@@ -103,7 +114,12 @@ fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
     for rejected in &intake.rejected {
         output::note(&format!("not read: {}: {}", rejected.source, rejected.reason));
     }
-    let ranking = Ranking::of(&intake, &RankingOptions::default());
+    let mut options = RankingOptions::default();
+    add_folders(&args.input, &mut options);
+    for remark in Names::of(&intake.runs, &options.expected).remarks() {
+        output::note(&remark);
+    }
+    let ranking = Ranking::of(&intake, &options);
     let made = baseline::of(&ranking, session::tool(), record::now_rfc3339())?;
     let document = match args.format {
         BaselineFormat::Json => output::json(&made)?,

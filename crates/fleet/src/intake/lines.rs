@@ -1,6 +1,8 @@
-//! Output of many nodes in one text: lines with the name of the node in front, or blocks under the names of nodes.
+//! Output of many nodes in one text: lines with the name of the node in front, blocks under the names of nodes, or the
+//! results that Ansible prints.
 
 use nodegauge_gauge::view::grouped;
+use nodegauge_toolchain::mpi::HostList;
 
 /// Minimum length of the rules around a name in the output of `clush -b`.
 const RULE: usize = 10;
@@ -20,6 +22,9 @@ pub(super) struct NodePart {
 pub(super) fn by_node(text: &str) -> Vec<NodePart> {
     if text.trim_start().starts_with(['{', '[']) {
         return Vec::new();
+    }
+    if text.lines().any(|line| task_of(line).is_some()) {
+        return tasks(text);
     }
     if text.lines().any(is_rule) {
         let parts = blocks(text);
@@ -42,7 +47,8 @@ pub(super) fn by_node(text: &str) -> Vec<NodePart> {
     let failed = failures(text);
     // The messages of the carrier are no output of a node of its name.
     parts.retain(|part| {
-        let is_message = ["clush", "srun", "slurmstepd", "mpiexec"].contains(&&*part.node);
+        let words = ["clush", "srun", "slurmstepd", "mpiexec", "error", "hint", "warning", "note"];
+        let is_message = words.contains(&&*part.node);
         !is_message && !part.node.starts_with("pdsh@")
     });
     parts.extend(failed.into_iter().filter(|one| !one.node.is_empty()));
@@ -64,7 +70,16 @@ fn labelled(line: &str) -> Option<(&str, &str)> {
     is_name.then(|| (node, rest.strip_prefix(' ').unwrap_or(rest)))
 }
 
-/// Returns the messages of carriers that a node failed: `clush: n3: exited with exit code 3`,
+/// Returns the nodes of a name in ClusterShell's messages, `n[14-15] (2)`; empty if it is none.
+fn unfolded(name: &str) -> Vec<String> {
+    let name = match name.trim().rsplit_once(" (") {
+        Some((name, count)) if count.ends_with(')') => name,
+        _ => name.trim(),
+    };
+    name.parse::<HostList>().map(|list| list.0).unwrap_or_default()
+}
+
+/// Returns the messages of carriers that a node failed: `clush: n[3-4] (2): exited with exit code 3`,
 /// `pdsh@head: n3: ssh exited with exit code 255`, `srun: error: n3: task 2: Exited with exit code 1`.
 fn failures(text: &str) -> Vec<NodePart> {
     let mut found = Vec::new();
@@ -75,36 +90,94 @@ fn failures(text: &str) -> Vec<NodePart> {
             Some((carrier, rest)) if carrier.starts_with("pdsh@") => rest,
             _ => continue,
         };
-        let Some((node, why)) = labelled(rest) else { continue };
-        found.push(NodePart {
-            node: node.to_owned(),
+        let Some((name, why)) = rest.split_once(": ") else { continue };
+        found.extend(unfolded(name).into_iter().map(|node| NodePart {
+            node,
             content: String::new(),
             failure: Some(super::short(why)),
-        });
+        }));
     }
     found
 }
 
 /// Returns the blocks of `clush -b`: a rule, the names of nodes, a rule, and their common output.
 fn blocks(text: &str) -> Vec<NodePart> {
-    let mut parts: Vec<NodePart> = Vec::new();
+    let mut blocks: Vec<(&str, String)> = Vec::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         if is_rule(line) {
             let Some(name) = lines.next() else { break };
             if lines.peek().is_some_and(|next| is_rule(next)) {
                 lines.next();
-                parts.push(NodePart {
-                    node: name.split(' ').next().unwrap_or_default().to_owned(),
-                    content: String::new(),
-                    failure: None,
-                });
+                blocks.push((name, String::new()));
             }
             continue;
         }
-        if let Some(part) = parts.last_mut() {
+        if let Some((_, content)) = blocks.last_mut() {
+            content.push_str(line);
+            content.push('\n');
+        }
+    }
+    let parts = |(name, content): (&str, String)| {
+        let mut nodes = unfolded(name);
+        if nodes.is_empty() {
+            nodes.extend(name.split(' ').next().map(str::to_owned));
+        }
+        nodes.into_iter().map(move |node| NodePart {
+            node,
+            content: content.clone(),
+            failure: None,
+        })
+    };
+    blocks.into_iter().flat_map(parts).collect()
+}
+
+/// First line of the result of a task on a node, as Ansible prints it.
+struct TaskLine<'a> {
+    node: &'a str,
+    /// Exit code, e.g. `127`, if the task failed and its output follows.
+    failed: Option<&'a str>,
+    /// Part of the result that is on this line.
+    rest: &'a str,
+}
+
+/// Splits `n1 | CHANGED | rc=0 >>`, `n1 | FAILED | rc=127 >>`, and `n1 | UNREACHABLE! => {`.
+fn task_of(line: &str) -> Option<TaskLine<'_>> {
+    let (node, result) = line.split_once(" | ")?;
+    if node.contains(char::is_whitespace) {
+        return None;
+    }
+    let (state, rest) = result.split_once(' ')?;
+    let is_failure = ["FAILED", "FAILED!", "UNREACHABLE!"].contains(&state);
+    if !is_failure && !["CHANGED", "SUCCESS"].contains(&state) {
+        return None;
+    }
+    if let Some(json) = rest.strip_prefix("=> ") {
+        return Some(TaskLine { node, failed: None, rest: json });
+    }
+    let (code, rest) = rest.strip_prefix("| rc=")?.split_once(' ')?;
+    Some(TaskLine { node, failed: is_failure.then_some(code), rest: rest.strip_prefix(">>")? })
+}
+
+/// Returns the results of a task on several nodes in the output of Ansible.
+fn tasks(text: &str) -> Vec<NodePart> {
+    let mut parts: Vec<NodePart> = Vec::new();
+    for line in text.lines() {
+        if let Some(TaskLine { node, failed, rest }) = task_of(line) {
+            parts.push(NodePart {
+                node: node.to_owned(),
+                content: format!("{rest}\n"),
+                failure: failed.map(|code| format!("exit code {code}")),
+            });
+        } else if let Some(part) = parts.last_mut() {
             part.content.push_str(line);
             part.content.push('\n');
+        }
+    }
+    for part in &mut parts {
+        let said = super::said(&part.content);
+        if let Some(failure) = part.failure.as_mut().filter(|_| !said.is_empty()) {
+            failure.push_str(&format!(": {said}"));
         }
     }
     parts

@@ -25,7 +25,12 @@ fn read(content: &str) -> Intake {
     let registry = Registry::new(std::iter::empty());
     let selection = FigureSelection { gauges: &[], registry: &registry, all: true, facts: false };
     let mut intake = Intake::default();
-    let text = Text { source: "in".to_owned(), node: None, content: content.to_owned() };
+    let text = Text {
+        source: "in".to_owned(),
+        node: None,
+        evidence: Evidence::FileName,
+        content: content.to_owned(),
+    };
     intake.add(&text, &selection);
     intake
 }
@@ -153,4 +158,84 @@ fn files_of_a_folder_are_counted_and_named() {
     );
     let none = Intake::read(&[folder.path().join("none")], &selection).unwrap_err();
     assert!(none.to_string().starts_with("cannot read"), "{none}");
+}
+
+#[test]
+fn logs_beside_records_are_reasons_and_other_files_are_no_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("n1.json", &record("n1", 3e9).to_string());
+    write("n1.log", "");
+    write("n2.json", "");
+    write(
+        "n2.log",
+        "error: no memory\nhint: ask the administrator\n\
+         srun: error: vm: task 1: Exited with exit code 3\n",
+    );
+    write("n3.json", "{\"schema\": \"nodegauge/1\", ");
+    write("n3.log", "slurmstepd: error: cancelled\n");
+    write("n4.log", "");
+    write("n5/stderr", "");
+    write("n5/stdout", &record("n5", 3e9).to_string());
+    write("README", "Records of Monday: see below\n");
+    write("n6.json", "error: no processor\nhint: none\n");
+    let registry = Registry::new(std::iter::empty());
+    let selection = FigureSelection { gauges: &[], registry: &registry, all: true, facts: false };
+    let found = Intake::read(&[folder.path().to_owned()], &selection).unwrap();
+    assert_eq!(hosts(&found), [("n1", 3e9), ("n5", 3e9)]);
+    assert_eq!(
+        reasons(&found),
+        [
+            "README: no record: Records of Monday: see below",
+            "n2: no record: error: no memory",
+            "n3: the record is incomplete: the file ends within it; slurmstepd: error: cancelled",
+            "n4: the file is empty",
+            "n6: no record: error: no processor",
+        ]
+    );
+    assert_eq!(found.rejected[0].evidence, Evidence::FileName);
+    assert_eq!(found.rejected[1].evidence, Evidence::Record);
+}
+
+#[test]
+fn folded_names_in_messages_are_nodes() {
+    let one = labelled("n1", &record("n1", 3e9));
+    let found = read(&format!("{one}clush: n[14-15],login (3): exited with exit code 255\n"));
+    assert_eq!(hosts(&found), [("n1", 3e9)]);
+    let code = "exited with exit code 255";
+    assert_eq!(reasons(&found), ["n14", "n15", "login"].map(|node| format!("{node}: {code}")));
+    let rule = "-".repeat(15);
+    let gathered = format!(
+        "{rule}\nn[13-14] (2)\n{rule}\nbash: nodegauge: command not found\n{rule}\nn1\n{rule}\n{}\n",
+        record("n1", 3e9)
+    );
+    let blocks = read(&gathered);
+    assert_eq!(hosts(&blocks), [("n1", 3e9)]);
+    let why = "no record: bash: nodegauge: command not found";
+    assert_eq!(reasons(&blocks), ["n13", "n14"].map(|node| format!("{node}: {why}")));
+}
+
+#[test]
+fn output_of_ansible_has_the_results_of_nodes() {
+    let pretty = serde_json::to_string_pretty(&record("n1", 3e9)).unwrap();
+    let printed = format!(
+        "n1 | CHANGED | rc=0 >>\n{pretty}\n\
+         n12 | FAILED | rc=127 >>\nerror: no nodegauge\nhint: non-zero return code\n\
+         n13 | UNREACHABLE! => {{\n    \"changed\": false,\n    \"msg\": \"no route to host\",\n    \"unreachable\": true\n}}\n\
+         n14 | FAILED! => {{\n    \"changed\": false,\n    \"msg\": \"no python\"\n}}\n"
+    );
+    let found = read(&printed);
+    assert_eq!(hosts(&found), [("n1", 3e9)]);
+    assert_eq!(
+        reasons(&found),
+        [
+            "n12: exit code 127: error: no nodegauge",
+            "n13: unreachable: no route to host",
+            "n14: no python"
+        ]
+    );
 }

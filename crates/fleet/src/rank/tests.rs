@@ -92,7 +92,7 @@ fn a_slow_node_is_named_with_the_part_that_it_lacks() {
         .nodes(RankVerdict::Slow)
         .map(|(_, node)| (node.host.as_str(), node.reason.as_str()))
         .collect();
-    assert_eq!(said, [("n07", "mem 68% of med: DIMM"), ("n09", "mem 78% of med: cloc")]);
+    assert_eq!(said, [("n07", "mem 68% of med: DIMM"), ("n09", "mem 78% med: clock")]);
     let first = &ranking.groups[0].nodes[1];
     assert!(first.explanation.contains("governor powersave, peers performance"));
     assert!(first.explanation.contains("clock 2.00 GHz, peers 3.00 GHz"));
@@ -149,7 +149,7 @@ fn under_eight_alike_nodes_the_reference_judges() {
     assert_eq!(judged.hosts(RankVerdict::Slow), ["n01"]);
     assert_eq!(judged.groups[0].nodes[0].reason, "mem 80% of ref");
     assert_eq!(judged.hosts(RankVerdict::Good).len(), 3);
-    // One run is not enough if two are required; a second one that is fast acquits the node.
+    // One run is not enough if two are required; a second one that is slow confirms it.
     options.confirm = 2;
     assert_eq!(rank(runs.clone(), &options).hosts(RankVerdict::Suspect), ["n01"]);
     runs.push(run("n01", 305e9));
@@ -185,10 +185,17 @@ fn nodes_without_a_record_are_missing_with_their_reason() {
         source: format!("{node}.json"),
         node: Some(node.to_owned()),
         reason: reason.to_owned(),
+        evidence: Evidence::Record,
     };
+    let with = |evidence: Evidence, node: &str| Rejected { evidence, ..rejected(node, "text") };
     let intake = Intake {
         runs: vec![run("n1.site", 1e9)],
-        rejected: vec![rejected("n2", "the file is empty"), rejected("n1", "old")],
+        rejected: vec![
+            rejected("n2", "the file is empty"),
+            rejected("n1", "old"),
+            with(Evidence::FileName, "README"),
+            with(Evidence::Message, "vm"),
+        ],
         duplicates: 0,
     };
     let options = RankingOptions {
@@ -196,7 +203,77 @@ fn nodes_without_a_record_are_missing_with_their_reason() {
         failures: BTreeMap::from([("n3".to_owned(), "NODE_FAIL".to_owned())]),
         ..RankingOptions::default()
     };
-    let missing = Ranking::of(&intake, &options).missing;
-    let said: Vec<String> = missing.iter().map(|(host, why)| format!("{host}: {why}")).collect();
-    assert_eq!(said, ["n2: the file is empty", "n3: NODE_FAIL", "n4: no record"]);
+    let missing = |of: &RankingOptions| -> Vec<String> {
+        let ranking = Ranking::of(&intake, of);
+        ranking.missing.iter().map(|(host, why)| format!("{host}: {why}")).collect()
+    };
+    assert_eq!(missing(&options), ["n2: the file is empty", "n3: NODE_FAIL", "n4: no record"]);
+    // Without expected nodes, a carrier names them.
+    assert_eq!(missing(&RankingOptions::default()), ["n2: the file is empty", "vm: text"]);
+    let named = RankingOptions { expected: vec!["README".to_owned()], ..RankingOptions::default() };
+    assert_eq!(missing(&named), ["README: text", "n2: the file is empty"]);
+}
+
+#[test]
+fn a_fast_second_run_acquits_a_node() {
+    let mut runs = fleet(12);
+    runs[3].figures[0].value = 0.69 * 380e9;
+    let mut options = RankingOptions { confirm: 1, ..RankingOptions::default() };
+    assert_eq!(rank(runs.clone(), &options).hosts(RankVerdict::Slow), ["n03"]);
+    runs.push(run("n03", 0.998 * 380e9));
+    for confirm in [0, 1, 2] {
+        options.confirm = confirm;
+        let ranking = rank(runs.clone(), &options);
+        assert_eq!(ranking.hosts(RankVerdict::Good).len(), 12, "{confirm}");
+        let node = ranking.groups[0].nodes.iter().find(|node| node.host == "n03").unwrap();
+        // The better value counts.
+        assert!(node.figures[0].as_ref().unwrap().share > 0.99);
+    }
+    // Two of three are slow.
+    runs.push(run("n03", 0.68 * 380e9));
+    assert_eq!(rank(runs.clone(), &options).hosts(RankVerdict::Slow), ["n03"]);
+    options.confirm = 3;
+    assert_eq!(rank(runs.clone(), &options).hosts(RankVerdict::Good).len(), 12);
+    options.confirm = 4;
+    assert_eq!(rank(runs, &options).hosts(RankVerdict::Suspect), ["n03"]);
+}
+
+#[test]
+fn nodes_with_one_host_name_have_the_names_of_their_carrier() {
+    let named = |i: usize, label: &str| NodeRun {
+        label: Some(label.to_owned()),
+        ..run("localhost", 380e9 + 1e9 * i as f64)
+    };
+    let runs: Vec<NodeRun> = (0..12).map(|i| named(i % 3, &format!("n{i:02}"))).collect();
+    let ranking = rank(runs.clone(), &RankingOptions::default());
+    assert_eq!(ranking.count(), 12);
+    assert!(ranking.remarks[0].contains("records of n[00-11] have the same host name, localhost"));
+    assert!(ranking.missing.is_empty());
+    // Repeats of a node, in a file of its own and in a file of all nodes, are one node.
+    let mut all = fleet(3);
+    all.extend(fleet(3));
+    for (i, one) in all.iter_mut().enumerate() {
+        one.label = Some(if i < 3 { format!("n{i:02}") } else { "all".to_owned() });
+    }
+    let repeated = rank(all, &RankingOptions::default());
+    assert_eq!((repeated.count(), repeated.groups[0].nodes[0].runs), (3, 2));
+    assert!(!repeated.remarks.iter().any(|remark| remark.contains("host name")));
+}
+
+#[test]
+fn a_reference_of_other_nodes_is_named_for_a_group_of_any_size() {
+    let runs = fleet(12);
+    let reference = Reference {
+        schema: crate::reference::SCHEMA.to_owned(),
+        written: String::new(),
+        tool: nodegauge_measure::record::Tool { version: "0".to_owned(), commit: None },
+        groups: Vec::new(),
+    };
+    let options = RankingOptions { reference: Some(reference), ..RankingOptions::default() };
+    let ranking = rank(runs, &options);
+    assert_eq!(ranking.hosts(RankVerdict::Good).len(), 12);
+    assert_eq!(
+        ranking.remarks,
+        ["the reference has no such nodes (2 x A); judged by the group only"]
+    );
 }

@@ -1,0 +1,53 @@
+//! Logs beside the records of nodes: `n1.log` next to `n1.json`. They are no records; what they say is the reason why a
+//! node has none.
+
+use super::{EMPTY, Evidence, Intake, stem};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// Endings of logs.
+const ENDINGS: [&str; 2] = ["log", "err"];
+/// Files of the streams of one command, in trees of GNU parallel and of MPI launchers; they are no names of nodes.
+pub(super) const STREAMS: [&str; 4] = ["stdout", "stderr", "rc", "seq"];
+
+/// True for a stream that is empty in a good run.
+pub(super) fn is_side_stream(path: &Path) -> bool {
+    stem(path).is_some_and(|stem| STREAMS.contains(&stem) && stem != "stdout")
+}
+
+fn is_named_as_log(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ENDINGS.iter().any(|log| ending == *log))
+}
+
+/// Returns the path without its ending.
+fn base(path: &Path) -> Option<PathBuf> {
+    Some(path.with_file_name(stem(path)?))
+}
+
+/// Returns the logs among these files.
+pub(super) fn of<'a>(files: impl Iterator<Item = &'a Path> + Clone) -> HashSet<PathBuf> {
+    let others = files.clone().filter(|path| !is_named_as_log(path));
+    let records: HashSet<PathBuf> = others.filter_map(base).collect();
+    let logs = files.filter(|path| is_named_as_log(path));
+    let has_record = |path: &&Path| base(path).is_some_and(|base| records.contains(&base));
+    logs.filter(has_record).map(Path::to_owned).collect()
+}
+
+/// Adds what logs say to the reasons why there is no record, and removes the logs.
+pub(super) fn settle(intake: &mut Intake) {
+    let all = std::mem::take(&mut intake.rejected);
+    let (logs, mut others): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|one| one.evidence == Evidence::Log);
+    for log in logs {
+        let of_log = base(Path::new(&log.source));
+        let said = log.reason.strip_prefix("no record: ").unwrap_or(&log.reason);
+        let of_node = others.iter_mut().filter(|one| base(Path::new(&one.source)) == of_log);
+        for one in of_node.filter(|_| !said.is_empty()) {
+            one.reason = match one.reason.as_str() {
+                EMPTY => log.reason.clone(),
+                other => format!("{other}; {said}"),
+            };
+        }
+    }
+    intake.rejected = others;
+}
