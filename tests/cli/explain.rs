@@ -31,7 +31,7 @@ fn factors_multiply_to_the_whole() {
         if !["whole", "memcpy"].map(Value::from).contains(&m["name"]) {
             product *= m["value"].as_f64().unwrap();
             has_keys(&m["config"], &["what", "factors"]);
-            let options = m["config"]["options"].as_array().unwrap();
+            let options = m["config"]["step_options"].as_array().unwrap();
             assert!(options.len() == 2 && options[0] != options[1], "{m:#}");
         }
     }

@@ -306,7 +306,7 @@ impl Measured<'_> {
             let value = |kernel| Some((name(kernel), of_steps(before, to, kernel)?.0.value.into()));
             let config = ExplainConfig {
                 what: Some(step.what.clone()),
-                options: Some(step.options.clone()),
+                step_options: Some(step.options.clone()),
                 factors: Some((0..self.kernels.len()).filter_map(value).collect()),
                 to: best(to).map(BytesPerSec),
                 ..ExplainConfig::default()

@@ -121,7 +121,7 @@ config! {
         /// Change of the step.
         what: keys::what;
         /// Option before the step and option of the step, e.g. `4k` and `thp`.
-        options: Vec<String> = Observation "options";
+        step_options: Vec<String> = Observation "options";
         /// 95 % confidence interval of the factor, low and high.
         interval: Vec<f64> = Observation "interval";
         /// Rate of consecutive passes of the last step.

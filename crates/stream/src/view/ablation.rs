@@ -141,7 +141,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
 /// Returns the name of a step with its options: `pages: 4k \u{2192} thp`.
 fn named(m: &Measurement, step: &ExplainConfig) -> String {
     let name = m.name.replace('_', " ");
-    match step.options.as_deref() {
+    match step.step_options.as_deref() {
         Some([before, after]) => format!("{name}: {before} \u{2192} {after}"),
         // Records of old versions contain no options.
         _ => name,
@@ -235,8 +235,8 @@ mod tests {
     #[test]
     fn bars_are_named_by_the_option_chosen() {
         let m = Measurement::new(GAUGE, TEST, "side_by_side", Unit::Factor);
-        let options = Some(["one page", "several"].map(str::to_owned).into());
-        let step = ExplainConfig { options, ..ExplainConfig::default() };
+        let step_options = Some(["one page", "several"].map(str::to_owned).into());
+        let step = ExplainConfig { step_options, ..ExplainConfig::default() };
         assert_eq!(named(&m, &step), "side by side: one page \u{2192} several");
         assert_eq!(named(&m, &ExplainConfig::default()), "side by side");
     }
