@@ -143,9 +143,10 @@ pub fn student(tail: f64, freedom: f64) -> f64 {
     let x = -normal_quantile(tail);
     let c = if n < 5.0 { c + 0.3 * (n - 4.5) * (x + 0.6) } else { c };
     let c = (((0.05 * d * x - 5.0) * x - 7.0) * x - 2.0) * x + b + c;
-    let y = x * x;
-    let y = (((((0.4 * y + 6.3) * y + 36.0) * y + 94.5) / c - y - 3.0) / b + 1.0) * x;
-    (n * (a * y * y).exp_m1()).sqrt()
+    let square = x * x;
+    let series = (((0.4 * square + 6.3) * square + 36.0) * square + 94.5) / c - square - 3.0;
+    let root = (series / b + 1.0) * x;
+    (n * (a * root * root).exp_m1()).sqrt()
 }
 
 /// Returns the arithmetic mean; NaN if there are no samples.
