@@ -102,9 +102,6 @@ struct Check<'a> {
 pub(crate) fn execute(args: &CheckArgs) -> Result<Exit, Failure> {
     let started = Instant::now();
     let deadline = Deadline(started + args.time());
-    if let Some(sink) = args.json.as_deref().map(Sink::from) {
-        sink.check()?;
-    }
     let vetting = args.vet.map(|keep| vetting::Vetting::new(args, keep)).transpose()?;
     let signals = Signals::listen()
         .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
@@ -135,7 +132,7 @@ pub(crate) fn execute(args: &CheckArgs) -> Result<Exit, Failure> {
     if let Some(vetting) = vetting {
         return vetting.end(&report, deadline, &check.signals);
     }
-    show(args, &report)?;
+    show(args, &report);
     Ok(Exit::Checked(args.exit_code(report.verdict)))
 }
 
@@ -154,7 +151,7 @@ fn end_at_deadline(args: &CheckArgs, deadline: Deadline, host: &str, ended: &Arc
         std::thread::sleep(deadline.0.saturating_duration_since(Instant::now()));
         let has_ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
         if !*has_ended {
-            output::print(&format!("{line}\n"));
+            note_failure(output::try_print(&format!("{line}\n")));
             nodegauge_os::leave(code);
         }
     });
@@ -167,18 +164,30 @@ fn host() -> String {
     if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
 }
 
-/// Writes the requested documents and prints the verdict.
-fn show(args: &CheckArgs, report: &CheckReport) -> Result<(), Failure> {
+/// Writes the requested documents and prints the verdict. An output that cannot be written is a note, because the exit
+/// code must be that of the node.
+fn show(args: &CheckArgs, report: &CheckReport) {
     let sink = args.json.as_deref().map(Sink::from);
     if let Some(sink) = &sink {
-        sink.write(&output::json(report)?)?;
+        note_failure(output::json(report).and_then(|text| sink.write(&text)));
     }
-    if sink == Some(Sink::Stdout) {
-        return Ok(());
+    if sink != Some(Sink::Stdout) {
+        note_failure(output::try_print(&in_words(args, report)));
     }
-    output::try_print(&format!("{}\n", report.line))?;
+}
+
+/// Notes an output that cannot be written.
+fn note_failure(written: Result<(), Failure>) {
+    if let Err(failure) = written {
+        output::note(&failure.in_a_line());
+    }
+}
+
+/// Returns the line with the verdict, with its reasons below unless only the line is requested.
+fn in_words(args: &CheckArgs, report: &CheckReport) -> String {
+    let line = format!("{}\n", report.line);
     if args.quiet || args.npd {
-        return Ok(());
+        return line;
     }
     let figures = report.figures.iter().map(|figure| Note::new("figure", figure.in_words()));
     let remarks =
@@ -187,11 +196,11 @@ fn show(args: &CheckArgs, report: &CheckReport) -> Result<(), Failure> {
     let rows: Vec<Note> = figures.chain(remarks).chain(notes).collect();
     if std::io::stdout().is_terminal() {
         let section = Section { id: "check", blocks: rows.into_iter().map(Block::Note).collect() };
-        return output::try_print(&text::section(&section, output::style()));
+        return line + &text::section(&section, output::style());
     }
     // Programs read one row per line.
     let lines = rows.iter().map(|row| format!("{:11}{}\n", row.label, row.text));
-    output::try_print(&lines.collect::<String>())
+    line + &lines.collect::<String>()
 }
 
 impl ReportedFigure {
