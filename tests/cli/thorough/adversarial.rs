@@ -187,8 +187,7 @@ fn an_mpi_that_falls_back_to_tcp_is_suspect_with_its_transport() {
 
 /// A node on which no folder for temporary files permits execution.
 const NO_EXECUTION: [(&str, &str); 2] = [("noexec", "/tmp"), ("noexec", "/dev/shm")];
-const IN_MEMORY: &str =
-    "\"/tmp\" and /dev/shm are mounted with noexec; compiled programs are executed in memory";
+const IN_MEMORY: &str = "\"/tmp\" and /dev/shm do not permit execution (noexec, or a security module); compiled programs are executed in memory";
 
 /// A short run of STREAM that prints its record.
 const SHORT: [&str; 10] = [
@@ -226,8 +225,8 @@ fn compiled_programs_are_where_execution_is_permitted() {
     let refused = harness.run_where(&nowhere, &compiled).unwrap().exits(3).prints_nothing();
     refused
         .complains("no folder for compiled programs permits execution: ")
-        .complains("/tmp\" and /dev/shm are mounted with noexec, and programs in memory cannot be executed")
-        .complains("hint: set TMPDIR to a folder on a file system without noexec");
+        .complains("/tmp\" and /dev/shm do not permit execution (noexec, or a security module), and programs in memory cannot be executed")
+        .complains("hint: set TMPDIR to a folder that permits execution");
 }
 
 #[test]
