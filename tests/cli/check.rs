@@ -70,6 +70,31 @@ fn a_lost_part_is_bad_and_the_codes_are_those_of_the_table() {
 }
 
 #[test]
+fn an_output_that_cannot_be_written_leaves_the_verdict() {
+    let harness = Harness::new();
+    let state = harness.arg("state.json");
+    let check = ["check", "--state", &state, "--deadline", "60"];
+    let expected = harness.run(&check).code.unwrap();
+    for file in ["/dev/full", "/nonexistent/check.json", ""] {
+        let said = harness.run(&[&check[..], &["--json", file]].concat());
+        let said = said.exits(expected).complains("cannot write ");
+        assert!(said.stdout.contains("never measured"), "{file}: {}", said.stdout);
+    }
+    let script = format!("{} \"$@\" >/dev/full", crate::program::path());
+    let words = [&["sh", "-c", &script, "sh"][..], &check].concat();
+    harness.run_other(&words, &[]).exits(expected).complains("cannot write to standard output");
+}
+
+#[test]
+fn a_check_for_nagios_that_cannot_start_is_unknown_and_not_critical() {
+    let harness = Harness::new();
+    harness.run(&["check", "--nagios", "--levle", "2"]).exits(3).complains("--levle");
+    harness.run(&["check", "--nagios", "--npd"]).exits(3);
+    harness.run(&["check", "--npd", "--levle", "2"]).exits(2);
+    harness.run(&["check", "--levle", "2"]).exits(2);
+}
+
+#[test]
 fn a_reference_that_does_not_apply_makes_the_node_unknown() {
     let harness = Harness::new();
     let other =

@@ -35,9 +35,15 @@ pub fn run() -> ! {
     parsed.color.write_global();
     let exit = commands::dispatch(&parsed).unwrap_or_else(|failure| {
         output::failure(&failure);
-        Exit::from(&failure)
+        exit_of(&failure)
     });
     nodegauge_os::leave(exit.number())
+}
+
+/// Returns the exit status for a failure of the command of this process's arguments.
+fn exit_of(failure: &Failure) -> Exit {
+    let words = std::env::args_os().skip(1);
+    args::check::exit_code_of_failure(words).map_or_else(|| Exit::from(failure), Exit::Checked)
 }
 
 /// Prints help, version or error of clap and exits. Errors have the format of all other errors.
@@ -46,7 +52,7 @@ fn refuse(error: clap::Error) -> ! {
     match complaint(&error) {
         Some(failure) => {
             output::failure(&failure);
-            std::process::exit(Exit::Usage.number().into())
+            std::process::exit(exit_of(&failure).number().into())
         }
         None => error.exit(),
     }

@@ -12,7 +12,7 @@ use nodegauge_os::describe;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::program::{self, ProgramJob, ProgramOutput};
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Time limit of a command of Slurm; a controller that is busy answers within a few seconds.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -43,15 +43,37 @@ pub struct JobOptions {
     pub command: Vec<String>,
 }
 
+/// Time until which Slurm is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Until(Option<Instant>);
+
+impl Until {
+    /// Returns the end of this time from now on; `None` is no end.
+    pub fn after(time: Option<Duration>) -> Self {
+        Self(time.and_then(|time| Instant::now().checked_add(time)))
+    }
+
+    /// True if the time has ended.
+    pub fn is_over(self) -> bool {
+        self.0.is_some_and(|end| Instant::now() >= end)
+    }
+
+    /// Returns the time limit of a command that is started now.
+    fn limit(self) -> Duration {
+        let left = self.0.map(|end| end.saturating_duration_since(Instant::now()));
+        left.map_or(LIMIT, |left| left.min(LIMIT))
+    }
+}
+
 /// State of a node, as far as it decides about a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeState {
     /// A job would start immediately.
     Idle,
     /// A job must wait for others.
     Busy,
-    /// A job would not start.
-    Unavailable,
+    /// A job would not start in this state, given in words.
+    Unavailable(String),
 }
 
 /// Job in the queue, or one that ended within the last minutes.
@@ -103,8 +125,8 @@ pub enum Refusal {
 }
 
 /// Runs a program of Slurm.
-fn ask(program: &str, words: Vec<String>) -> Result<ProgramOutput, Failure> {
-    let job = ProgramJob::new(CommandLine::new(program.to_owned(), words), LIMIT);
+fn ask(program: &str, words: Vec<String>, until: Until) -> Result<ProgramOutput, Failure> {
+    let job = ProgramJob::new(CommandLine::new(program.to_owned(), words), until.limit());
     let hint = "check that Slurm's commands work here, e.g. sinfo";
     let output = program::run(&job, &|| false).map_err(|error| Failure::from(error).hint(hint))?;
     output.status().map_err(|error| Failure::from(error).hint(hint))?;
@@ -112,8 +134,8 @@ fn ask(program: &str, words: Vec<String>) -> Result<ProgramOutput, Failure> {
 }
 
 /// Runs a program of Slurm that must succeed; returns its output.
-fn answer(program: &str, words: Vec<String>) -> Result<String, Failure> {
-    let output = ask(program, words)?;
+fn answer(program: &str, words: Vec<String>, until: Until) -> Result<String, Failure> {
+    let output = ask(program, words, until)?;
     let status = output.status()?;
     if status.success() {
         return Ok(output.stdout);
@@ -127,11 +149,14 @@ fn answer(program: &str, words: Vec<String>) -> Result<String, Failure> {
 ///
 /// # Errors
 /// Fails if Slurm does not answer.
-pub fn nodes(partition: Option<&str>) -> Result<BTreeMap<String, NodeState>, Failure> {
+pub fn nodes(
+    partition: Option<&str>,
+    until: Until,
+) -> Result<BTreeMap<String, NodeState>, Failure> {
     let mut words =
         vec!["--noheader".to_owned(), "--Node".to_owned(), "--format=%N|%T|%P".to_owned()];
     words.extend(partition.map(|name| format!("--partition={name}")));
-    let text = answer("sinfo", words)?;
+    let text = answer("sinfo", words, until)?;
     Ok(node_states(&text, partition.is_some()))
 }
 
@@ -153,14 +178,15 @@ fn node_states(text: &str, is_partition: bool) -> BTreeMap<String, NodeState> {
 /// Returns the state for Slurm's word, which may end with a mark.
 fn node_state(word: &str) -> NodeState {
     // A node that does not respond is marked with `*`.
-    if word.ends_with('*') {
-        return NodeState::Unavailable;
+    if let Some(name) = word.strip_suffix('*') {
+        return NodeState::Unavailable(format!("{name}, does not respond"));
     }
     let name = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
     match name {
         "idle" => NodeState::Idle,
-        "allocated" | "mixed" | "completing" | "reserved" | "planned" => NodeState::Busy,
-        _ => NodeState::Unavailable,
+        // A job starts in a reservation for maintenance when its options or the end of the reservation permit it.
+        "allocated" | "mixed" | "completing" | "reserved" | "planned" | "maint" => NodeState::Busy,
+        _ => NodeState::Unavailable(name.to_owned()),
     }
 }
 
@@ -168,9 +194,10 @@ fn node_state(word: &str) -> NodeState {
 ///
 /// # Errors
 /// Fails if Slurm does not answer.
-pub fn queue(name: &str) -> Result<HashMap<String, QueuedJob>, Failure> {
+pub fn queue(name: &str, until: Until) -> Result<HashMap<String, QueuedJob>, Failure> {
     let words = ["--noheader", "--states=all", "--format=%i|%T|%r"].map(str::to_owned);
-    let text = answer("squeue", words.into_iter().chain([format!("--name={name}")]).collect())?;
+    let words = words.into_iter().chain([format!("--name={name}")]).collect();
+    let text = answer("squeue", words, until)?;
     Ok(queued(&text))
 }
 
@@ -204,9 +231,10 @@ pub fn submit(
     host: &str,
     run: usize,
     options: &JobOptions,
+    until: Until,
 ) -> Result<String, Refusal> {
     let words = words(folder, name, host, run, options);
-    let output = ask("sbatch", words).map_err(Refusal::Failed)?;
+    let output = ask("sbatch", words, until).map_err(Refusal::Failed)?;
     let status = output.status().map_err(|error| Refusal::Failed(error.into()))?;
     if status.success() {
         // A cluster's name may follow the identifier.
@@ -255,8 +283,8 @@ fn words(
 }
 
 /// Cancels a job; failures are ignored, because the job may have ended.
-pub fn cancel(id: &str) {
-    let _ = ask("scancel", vec![id.to_owned()]);
+pub fn cancel(id: &str, until: Until) {
+    let _ = ask("scancel", vec![id.to_owned()], until);
 }
 
 /// Returns the nodes for which a job is submitted next, in this order: idle nodes, then busy nodes as far as they do not
@@ -287,16 +315,18 @@ mod tests {
     #[test]
     fn states_of_nodes_are_those_of_the_default_partition() {
         let text = "n1|idle|all*\nn2|mixed|all*\nn3|down*|all*\nn4|drained|all*\nn5|idle~|all*\nn6|idle|gpu\n\
-                    n7|idle*|all*\n";
+                    n7|idle*|all*\nn8|maint|all*\n";
         let states = node_states(text, false);
-        let of = |node: &str| states.get(node).copied();
+        let of = |node: &str| states.get(node).cloned();
+        let unavailable = |state: &str| Some(NodeState::Unavailable(state.to_owned()));
         assert_eq!(of("n1"), Some(NodeState::Idle));
         assert_eq!(of("n2"), Some(NodeState::Busy));
-        assert_eq!(of("n3"), Some(NodeState::Unavailable));
-        assert_eq!(of("n4"), Some(NodeState::Unavailable));
+        assert_eq!(of("n3"), unavailable("down, does not respond"));
+        assert_eq!(of("n4"), unavailable("drained"));
         assert_eq!(of("n5"), Some(NodeState::Idle));
         assert_eq!(of("n6"), None);
-        assert_eq!(of("n7"), Some(NodeState::Unavailable));
+        assert_eq!(of("n7"), unavailable("idle, does not respond"));
+        assert_eq!(of("n8"), Some(NodeState::Busy));
         assert_eq!(node_states("n6|idle|gpu\n", true).len(), 1);
     }
 

@@ -180,9 +180,11 @@ fn numa_nodes(topology: &Topology, root: Option<&SysRoot>) -> Vec<NumaNode> {
         .iter()
         .map(|node| {
             let memory = root.and_then(|root| memory::of_node(root, node.id));
+            // hwloc reports 0 bytes of a live node whose size the kernel does not tell.
+            let by_topology = node.bytes.filter(|bytes| *bytes > 0 || root.is_none());
             NumaNode {
                 id: node.id.0,
-                bytes: memory.map(|(total, ..)| total).or(node.bytes),
+                bytes: memory.map(|(total, ..)| total).or(by_topology),
                 free: memory.map(|(_, free, _)| free),
                 available: memory.map(|(.., available)| available),
                 cache_bytes: root.and_then(|root| memory::side_cache(root, node.id)),

@@ -1,7 +1,8 @@
 //! Identification of the processor: vendor, family, model, name, instruction sets, and the hypervisor if there is one.
 //! The module also contains the formula of the peak.
 //!
-//! The data come from `/proc/cpuinfo`, except for the hypervisor's name, which comes from CPUID. Clocks are not read
+//! The data come from `/proc/cpuinfo`, except for the hypervisor's name, which comes from CPUID. Without `/proc`, all data
+//! come from CPUID. Clocks are not read
 //! here, because in a guest the MHz in `/proc/cpuinfo` are the rate of the time-stamp counter.
 
 use crate::root::SysRoot;
@@ -51,7 +52,10 @@ pub struct Chip {
 
 /// Reads the data of a machine's processor.
 pub fn read(root: &SysRoot) -> Chip {
-    let mut chip = root.text("proc/cpuinfo").map(|text| from_cpuinfo(&text)).unwrap_or_default();
+    let described = root.text("proc/cpuinfo").map(|text| from_cpuinfo(&text));
+    #[cfg(target_arch = "x86_64")]
+    let described = described.or_else(|| root.is_live().then(from_cpuid));
+    let mut chip = described.unwrap_or_default();
     if root.is_live() {
         chip.architecture = Some(std::env::consts::ARCH.to_owned());
         #[cfg(target_arch = "x86_64")]
@@ -135,6 +139,42 @@ fn from_cpuinfo(text: &str) -> Chip {
     }
 }
 
+/// Returns the data of this processor from CPUID, as `/proc/cpuinfo` has them.
+#[cfg(target_arch = "x86_64")]
+fn from_cpuid() -> Chip {
+    let cpuid = raw_cpuid::CpuId::new();
+    let features = cpuid.get_feature_info();
+    let identity = features.as_ref().zip(cpuid.get_vendor_info());
+    let has_amx = || cpuid.get_extended_feature_info().is_some_and(|more| more.has_amx_tile());
+    let has = |name: &str| match name {
+        "sse2" => std::is_x86_feature_detected!("sse2"),
+        "sse4.2" => std::is_x86_feature_detected!("sse4.2"),
+        "avx" => std::is_x86_feature_detected!("avx"),
+        "avx2" => std::is_x86_feature_detected!("avx2"),
+        "fma" => std::is_x86_feature_detected!("fma"),
+        "avx512f" => std::is_x86_feature_detected!("avx512f"),
+        "avx512dq" => std::is_x86_feature_detected!("avx512dq"),
+        "avx512bw" => std::is_x86_feature_detected!("avx512bw"),
+        "avx512vl" => std::is_x86_feature_detected!("avx512vl"),
+        "amx" => has_amx(),
+        _ => false,
+    };
+    Chip {
+        architecture: Some("x86_64".to_owned()),
+        name: cpuid.get_processor_brand_string().map(|name| name.as_str().trim().to_owned()),
+        identity: identity.map(|(numbers, vendor)| ProcessorIdentity {
+            vendor: vendor.as_str().to_owned(),
+            family: u32::from(numbers.family_id()),
+            model: u32::from(numbers.model_id()),
+            stepping: Some(u32::from(numbers.stepping_id())),
+        }),
+        isa: Some(
+            ISA.iter().filter(|(name, _)| has(name)).map(|(name, _)| (*name).to_owned()).collect(),
+        ),
+        hypervisor: features.is_some_and(|features| features.has_hypervisor()).then(String::new),
+    }
+}
+
 /// Returns the name of the hypervisor: `kvm`, `vmware`, ...; empty if the hypervisor does not report a name.
 #[cfg(target_arch = "x86_64")]
 fn hypervisor_by_cpuid() -> String {
@@ -192,22 +232,10 @@ mod tests {
 
     #[test]
     #[cfg(target_arch = "x86_64")]
-    fn this_processor_is_told_as_by_cpuid() {
-        let chip = read(&SysRoot::live());
-        let cpuid = raw_cpuid::CpuId::new();
-        let features = cpuid.get_feature_info().unwrap();
-        let identity = ProcessorIdentity {
-            vendor: cpuid.get_vendor_info().unwrap().as_str().to_owned(),
-            family: u32::from(features.family_id()),
-            model: u32::from(features.model_id()),
-            stepping: Some(u32::from(features.stepping_id())),
-        };
-        assert_eq!(chip.identity, Some(identity));
-        assert_eq!(chip.hypervisor.is_some(), features.has_hypervisor());
-        let isa = chip.isa.unwrap();
-        let has = |name: &str| isa.iter().any(|known| known == name);
-        assert!(has("sse2"));
-        assert_eq!(has("avx2"), std::is_x86_feature_detected!("avx2"));
-        assert_eq!(has("avx512f"), std::is_x86_feature_detected!("avx512f"));
+    fn cpuid_tells_the_processor_as_the_kernel_does() {
+        let root = SysRoot::live();
+        let by_kernel = root.text("proc/cpuinfo").map(|text| from_cpuinfo(&text)).unwrap();
+        assert_eq!(from_cpuid(), by_kernel);
+        assert!(by_kernel.isa.unwrap().contains(&"sse2".to_owned()));
     }
 }

@@ -150,7 +150,7 @@ impl Mapping {
     ///
     /// # Errors
     /// Fails with `EPERM` on a file system mounted with `noexec`, and with `EACCES` if a security module refuses it.
-    pub(crate) fn check_executable(file: &File) -> Result<(), SysError> {
+    pub fn check_executable(file: &File) -> Result<(), SysError> {
         let protection = libc::PROT_READ | libc::PROT_EXEC;
         Self::map(1, protection, libc::MAP_PRIVATE, file.as_raw_fd(), 0).map(drop)
     }

@@ -70,7 +70,8 @@ fn table_section(id: &'static str, table: Option<Table>) -> Section {
 fn nodes(section: &mut Section, machine: &Machine) {
     let is_empty = |node: &&NumaNode| node.bytes == Some(0) && machine.numa_nodes.len() > 1;
     for node in machine.numa_nodes.iter().filter(|node| !is_empty(node)) {
-        let memory = node.bytes.map_or("memory unknown".to_owned(), |b| Bytes(b).to_string());
+        let bytes = node.bytes.filter(|bytes| *bytes > 0);
+        let memory = bytes.map_or("memory unknown".to_owned(), |b| Bytes(b).to_string());
         let free = node.free.map(|free| format!(", {} free", Bytes(free))).unwrap_or_default();
         let owner = match &node.device {
             Some(device) => format!("memory of device {device}"),
@@ -234,6 +235,8 @@ fn pages(machine: &Machine) -> Option<String> {
     let mut parts = vec![format!("base {}", Bytes(pages.base))];
     parts.push(match &pages.thp {
         Some(mode) => format!("transparent huge pages: {mode}"),
+        // Kernels that tell their page sizes have huge pages of some kind.
+        None if pages.huge.is_empty() => "transparent huge pages unknown".to_owned(),
         None => "no transparent huge pages".to_owned(),
     });
     for huge in &pages.huge {
@@ -302,6 +305,8 @@ fn kernel(machine: &Machine) -> String {
     let mut parts = vec![machine.kernel.clone().unwrap_or_else(|| "unknown".to_owned())];
     parts.push(match &machine.virtualisation {
         Some(hypervisor) => format!("virtual machine ({hypervisor})"),
+        // The kernel's name and the sources for virtualisation are in the same file systems.
+        None if machine.kernel.is_none() => "virtualisation unknown".to_owned(),
         None => "no virtualisation detected".to_owned(),
     });
     parts.push(match &machine.governor {

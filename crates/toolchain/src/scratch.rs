@@ -2,8 +2,8 @@
 
 use crate::ToolchainError;
 use nodegauge_measure::{Failure, Notice, NoticeId};
-use nodegauge_os::MemoryProgram;
-use std::fs::Permissions;
+use nodegauge_os::{Mapping, MemoryProgram};
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -30,24 +30,49 @@ impl Scratch {
     }
 
     /// Creates a new folder for programs and libraries: below `preferred`, `TMPDIR` or `/dev/shm`, whichever is the
-    /// first on a file system without `noexec`. If there is none, [`Self::executable`] copies programs to anonymous
-    /// memory.
+    /// first whose files may be executed: without `noexec`, and permitted by security modules. If there is none,
+    /// [`Self::executable`] copies programs to anonymous memory.
     ///
     /// # Errors
     /// Fails when programs in memory cannot be executed either, or as [`Self::new`] does.
     pub fn for_programs(preferred: Option<&Path>) -> Result<Self, ToolchainError> {
-        if let Some(folder) = preferred.filter(|folder| permits_execution(folder))
-            && let Ok(scratch) = Self::new_in(folder)
+        if let Some(folder) = preferred
+            && let Ok(Some(scratch)) = Self::executing_in(folder)
         {
             return Ok(scratch);
         }
         let temporary = std::env::temp_dir();
-        let candidates = [temporary.as_path(), Path::new(SHARED_MEMORY)];
-        if let Some(folder) = candidates.into_iter().find(|folder| permits_execution(folder)) {
-            return Self::new_in(folder);
+        for folder in [temporary.as_path(), Path::new(SHARED_MEMORY)] {
+            if let Some(scratch) = Self::executing_in(folder)? {
+                return Ok(scratch);
+            }
         }
         MemoryProgram::new(&[0]).map_err(|cause| Self::not_executable(&cause))?;
         Ok(Self { in_memory: Some(Mutex::default()), ..Self::new()? })
+    }
+
+    /// Creates a new folder below `parent`; `None` if its files cannot be executed.
+    fn executing_in(parent: &Path) -> Result<Option<Self>, ToolchainError> {
+        if is_mounted_with_noexec(parent) {
+            return Ok(None);
+        }
+        let scratch = Self::new_in(parent)?;
+        // A folder in which no file can be created or read is reported when a program is written.
+        let permits = match scratch.tried_file() {
+            Ok(file) => permits_execution(&file),
+            Err(_) => true,
+        };
+        Ok(permits.then_some(scratch))
+    }
+
+    /// Creates a file in the folder that may be executed by its mode, and returns it for reading.
+    fn tried_file(&self) -> io::Result<File> {
+        let path = self.path().join("execution");
+        std::fs::write(&path, [0])?;
+        std::fs::set_permissions(&path, Permissions::from_mode(0o700))?;
+        let file = File::open(&path)?;
+        std::fs::remove_file(&path)?;
+        Ok(file)
     }
 
     /// Returns the error when neither a folder nor memory permits execution.
@@ -55,10 +80,10 @@ impl Scratch {
         let temporary = std::env::temp_dir();
         Failure::missing("no folder for compiled programs permits execution")
             .cause(format!(
-                "{temporary:?} and {SHARED_MEMORY} are mounted with noexec, and programs in memory \
-                 cannot be executed: {cause}"
+                "{temporary:?} and {SHARED_MEMORY} do not permit execution (noexec, or a security \
+                 module), and programs in memory cannot be executed: {cause}"
             ))
-            .hint("set TMPDIR to a folder on a file system without noexec")
+            .hint("set TMPDIR to a folder that permits execution")
             .into()
     }
 
@@ -70,7 +95,7 @@ impl Scratch {
     /// Returns a notice of a gauge if programs are executed in memory.
     pub fn notice(&self, gauge: &str) -> Option<Notice> {
         let text = format!(
-            "{:?} and {SHARED_MEMORY} are mounted with noexec; compiled programs are executed in memory",
+            "{:?} and {SHARED_MEMORY} do not permit execution (noexec, or a security module); compiled programs are executed in memory",
             std::env::temp_dir()
         );
         self.is_in_memory().then(|| Notice::new(NoticeId::Method, gauge, text))
@@ -143,10 +168,19 @@ impl Scratch {
     }
 }
 
-/// True if files in a folder can be executed; also if this is unknown.
-fn permits_execution(folder: &Path) -> bool {
+/// True if a folder is on a file system mounted with `noexec`; false if this is unknown.
+fn is_mounted_with_noexec(folder: &Path) -> bool {
     rustix::fs::statvfs(folder)
-        .map_or(true, |stat| !stat.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC))
+        .is_ok_and(|stat| stat.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC))
+}
+
+/// True if the kernel and its security modules permit the execution of a file; also if this is unknown.
+fn permits_execution(file: &File) -> bool {
+    match Mapping::check_executable(file).map_err(io::Error::from) {
+        // Both EPERM and EACCES.
+        Err(cause) => cause.kind() != io::ErrorKind::PermissionDenied,
+        Ok(()) => true,
+    }
 }
 
 #[cfg(test)]
@@ -165,5 +199,20 @@ mod tests {
         std::fs::write(path.join("file"), "").unwrap();
         drop(scratch);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_that_may_not_be_mapped_is_not_executed() {
+        let scratch = Scratch::new().unwrap();
+        // The kernel refuses a mapping of a file that is not open for reading with EACCES, as a security module does.
+        let unreadable = File::create(scratch.path().join("file")).unwrap();
+        assert!(!permits_execution(&unreadable));
+        if !is_mounted_with_noexec(scratch.path()) {
+            let file = scratch.tried_file().unwrap();
+            let is_permitted = Mapping::check_executable(&file).is_ok();
+            let found = Scratch::executing_in(&std::env::temp_dir()).unwrap();
+            assert_eq!(found.is_some(), is_permitted);
+            assert!(found.is_none_or(|new| new.path().read_dir().unwrap().next().is_none()));
+        }
     }
 }

@@ -187,8 +187,7 @@ fn an_mpi_that_falls_back_to_tcp_is_suspect_with_its_transport() {
 
 /// A node on which no folder for temporary files permits execution.
 const NO_EXECUTION: [(&str, &str); 2] = [("noexec", "/tmp"), ("noexec", "/dev/shm")];
-const IN_MEMORY: &str =
-    "\"/tmp\" and /dev/shm are mounted with noexec; compiled programs are executed in memory";
+const IN_MEMORY: &str = "\"/tmp\" and /dev/shm do not permit execution (noexec, or a security module); compiled programs are executed in memory";
 
 /// A short run of STREAM that prints its record.
 const SHORT: [&str; 10] = [
@@ -226,8 +225,8 @@ fn compiled_programs_are_where_execution_is_permitted() {
     let refused = harness.run_where(&nowhere, &compiled).unwrap().exits(3).prints_nothing();
     refused
         .complains("no folder for compiled programs permits execution: ")
-        .complains("/tmp\" and /dev/shm are mounted with noexec, and programs in memory cannot be executed")
-        .complains("hint: set TMPDIR to a folder on a file system without noexec");
+        .complains("/tmp\" and /dev/shm do not permit execution (noexec, or a security module), and programs in memory cannot be executed")
+        .complains("hint: set TMPDIR to a folder that permits execution");
 }
 
 #[test]
@@ -280,14 +279,25 @@ fn the_probe_of_messages_is_executed_in_memory_where_no_folder_permits_it() {
 #[test]
 fn a_node_without_sys_or_proc_is_measured() {
     let harness = Harness::new();
-    for absent in ["/sys", "/proc"] {
-        let shown = [("tmpfs:ro", absent)];
+    let machine = harness.run(&["machine", "--json"]).exits(0).json()["machine"].clone();
+    for absent in [&["/sys"][..], &["/proc"], &["/sys", "/proc"]] {
+        let shown: Vec<(&str, &str)> = absent.iter().map(|folder| ("tmpfs:ro", *folder)).collect();
         let stream = ["stream", "--samples", "2", "--size", "1000000", "--no-save", "--json", "-"];
         let Some(outcome) = harness.run_where(&shown, &stream) else { return };
         let record = outcome.exits(0).json();
-        assert_eq!(measurements(&record).len(), 4, "without {absent}");
-        harness.run_where(&shown, &["machine"]).unwrap().exits(0).says("processor ");
-        harness.run_where(&shown, &["doctor"]).unwrap().exits(0);
+        assert_eq!(measurements(&record).len(), 4, "without {absent:?}");
+        let described = harness.run_where(&shown, &["machine"]).unwrap().exits(0);
+        let described = described.says("processor ").stdout;
+        let examined = harness.run_where(&shown, &["doctor"]).unwrap().exits(0).stdout;
+        for text in [&described, &examined] {
+            assert!(!text.contains(" 0 B"), "without {absent:?}: {text}");
+            assert!(!text.contains("no transparent huge pages"), "without {absent:?}: {text}");
+        }
+        // The processor itself tells that it is a virtual one, and its name.
+        if cfg!(target_arch = "x86_64") && !machine["virtual"].is_null() {
+            assert!(!described.contains("no virtualisation"), "without {absent:?}: {described}");
+            assert!(!described.contains("unknown processor"), "without {absent:?}: {described}");
+        }
     }
 }
 

@@ -166,6 +166,44 @@ fn a_figure_far_below_the_reference_is_measured_twice() {
     harness.run(&["history", "list", "--label", "check=yes", "-q"]).exits(0).says("01");
 }
 
+#[test]
+fn a_clock_below_the_base_clock_is_the_cause_of_a_low_figure() {
+    let harness = Harness::new();
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+    let name = "Unknown CPU @ 90.00GHz";
+    let lines = cpuinfo.lines().map(|line| match line.split_once(':') {
+        Some((key, _)) if key.trim() == "model name" => format!("{key}: {name}\n"),
+        _ => format!("{line}\n"),
+    });
+    let faster = harness.write("cpuinfo", lines.collect::<String>());
+    let shown = [(faster.as_str(), "/proc/cpuinfo")];
+    let Some(described) = harness.run_where(&shown, &["machine", "--json"]) else { return };
+    let processor = described.exits(0).json()["machine"]["processor"].clone();
+    // A catalogued processor has another base clock, and a description of Arm has no name.
+    if processor["hz"] != 90e9 || processor["measured_hz"].is_null() {
+        return;
+    }
+    let high = reference(&harness, "high.json", |group| {
+        group["kind"]["processor"] = processor["model"].clone();
+        group["figures"] = triad(1e18);
+    });
+    let seconds = (timeout() / 10).as_secs().to_string();
+    let options = ["--level", "2", "--when-busy", "measure", "--deadline", &seconds, "--json"];
+    let check = [&["check", "--no-save", "--reference", &high][..], &options].concat();
+    let document = harness.run_where(&shown, &check).unwrap().json();
+    let figures = document["figures"].as_array().unwrap();
+    let clock = figures.iter().find(|figure| figure["name"] == "clock");
+    let clock = clock.unwrap_or_else(|| panic!("{document}"));
+    assert_eq!(clock["unit"], "Hz", "{document}");
+    assert!(clock["values"][0].as_f64() > Some(1e8), "{document}");
+    let notes = document["notes"].to_string();
+    assert!(notes.contains("clock-low: busy cores run at "), "{document}");
+    let remarks = document["remarks"].as_array().unwrap();
+    let of_triad = remarks.iter().find(|one| one["text"].as_str().unwrap().starts_with("triad "));
+    let of_triad = of_triad.unwrap_or_else(|| panic!("{document}"));
+    assert!(of_triad["reason"] == "mem 0% of ref: clock" || of_triad["verdict"] == "unknown");
+}
+
 fn example(name: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples");
     Path::new(folder).join(name).to_str().unwrap().to_owned()

@@ -2,7 +2,8 @@
 //! verdicts on simulated and recorded fleets are tested elsewhere.
 
 use super::slurm::Slurm;
-use crate::harness::{FAST, Harness, Outcome, signal, wait_for};
+use crate::harness::{FAST, Harness, Outcome, make_program, signal, wait_for};
+use std::time::{Duration, Instant};
 
 const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
 
@@ -42,9 +43,41 @@ fn every_node_gets_a_record_and_a_dead_one_a_reason() {
     wait_for("the state of n3", || {
         control(&["show", "node", "n3"]).stdout.contains("DOWN").then_some(())
     });
-    fleet(&harness, &slurm, &[]).exits(0).says("n3: the node is down or drained");
+    fleet(&harness, &slurm, &[]).exits(0).says("n3: the node is not available: down");
     assert!(harness.path("records/n2.json").is_file());
-    harness.run(&["fleet", "rank", "records"]).exits(0).says("n3: the node is down or drained");
+    harness.run(&["fleet", "rank", "records"]).exits(0).says("n3: the node is not available: down");
+}
+
+/// Runs `fleet run` with scripts in place of Slurm's programs.
+fn with_scripts(harness: &Harness, scripts: &[(&str, &str)], more: &[&str]) -> Outcome {
+    for (name, script) in scripts {
+        make_program(&harness.write(&format!("bin/{name}"), format!("#!/bin/sh\n{script}\n")));
+    }
+    let path = format!("{}:{}", harness.arg("bin"), std::env::var("PATH").unwrap());
+    harness.run_with(&[("PATH", &path)], &[&["fleet", "run", "records", "--slurm"], more].concat())
+}
+
+#[test]
+fn the_state_of_a_node_decides_whether_it_gets_a_job_and_is_named() {
+    let harness = Harness::new();
+    let nodes = "printf 'gpu_3|maint|all*\\nn1|drained|all*\\nn2|down*|all*\\n'";
+    let scripts =
+        [("squeue", ""), ("sinfo", nodes), ("sbatch", "echo 'sbatch: error: refused' >&2; exit 1")];
+    with_scripts(&harness, &scripts, &[])
+        .exits(0)
+        .complains("gpu_3: sbatch: refused")
+        .complains("n1: the node is not available: drained")
+        .complains("n2: the node is not available: down, does not respond");
+}
+
+#[test]
+fn the_deadline_holds_when_slurm_does_not_answer() {
+    let harness = Harness::new();
+    let sleeping = [("squeue", "exec sleep 300")];
+    let more = ["--nodes", "n[1-2]", "--deadline", "2"];
+    let started = Instant::now();
+    with_scripts(&harness, &sleeping, &more).exits(3).complains("squeue");
+    assert!(started.elapsed() < Duration::from_secs(50), "{:?}", started.elapsed());
 }
 
 #[test]

@@ -6,11 +6,27 @@
 use super::{Database, WhenBusy, seconds};
 use clap::Args as ClapArgs;
 use nodegauge_fleet::check::NodeVerdict;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Name of the hidden command that examines the node.
 pub(crate) const EXAMINE_NODE: &str = "examine-node";
+
+/// Name of the command.
+const CHECK: &str = "check";
+/// Option with Nagios' exit codes.
+const NAGIOS: &str = "--nagios";
+/// Nagios' exit code for an unknown state.
+const NAGIOS_UNKNOWN: u8 = 3;
+
+/// Returns the exit code for a check that cannot start, if these words ask for one: for Nagios, the code of wrong usage
+/// would mean that the node is in a critical state.
+pub(crate) fn exit_code_of_failure(words: impl IntoIterator<Item = OsString>) -> Option<u8> {
+    let words: Vec<OsString> = words.into_iter().collect();
+    let has = |word: &str| words.iter().any(|one| one == word);
+    (has(CHECK) && has(NAGIOS)).then_some(NAGIOS_UNKNOWN)
+}
 
 /// Arguments of `check`.
 #[derive(Debug, Clone, ClapArgs)]
@@ -83,7 +99,7 @@ impl CheckArgs {
     /// anything but 0.
     pub(crate) fn exit_code(&self, verdict: NodeVerdict) -> u8 {
         let [good, bad, unknown] = match (self.nagios, self.npd) {
-            (true, _) => [0, 2, 3],
+            (true, _) => [0, 2, NAGIOS_UNKNOWN],
             (_, true) => [0, 1, 2],
             _ => [0, 1, 0],
         };
@@ -92,5 +108,18 @@ impl CheckArgs {
             NodeVerdict::Bad => bad,
             NodeVerdict::Unknown => unknown,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_for_nagios_that_cannot_start_is_unknown() {
+        let code = |words: &[&str]| exit_code_of_failure(words.iter().map(OsString::from));
+        assert_eq!(code(&["check", "--nagios", "--levle", "2"]), Some(3));
+        assert_eq!(code(&["check", "--levle", "2"]), None);
+        assert_eq!(code(&["stream", "--nagios"]), None);
     }
 }

@@ -20,8 +20,8 @@ use nodegauge_fleet::check::{self, CheckedFigure, NodeVerdict, Remark};
 use nodegauge_fleet::reference::{Reference, ReferenceGroup};
 use nodegauge_gauge::view::{Block, Note, Section};
 use nodegauge_machine::OTHER_LOAD;
-use nodegauge_measure::Fraction;
-use nodegauge_measure::record::{self, EventCount, Severity, SourceState};
+use nodegauge_measure::record::{self, EventCount, Finding, Severity, SourceState};
+use nodegauge_measure::{Fraction, Hertz, Unit};
 use nodegauge_report::text;
 use serde::Serialize;
 use state::{CheckState, MeasuredVerdict, State};
@@ -82,6 +82,8 @@ struct ReportedFigure {
     basis: Option<String>,
 }
 
+/// Unit of the clock, which is a fact of the machine and no measurement.
+const HERTZ: &str = "Hz";
 /// Schema of the JSON document.
 const SCHEMA: &str = "nodegauge-check/1";
 
@@ -96,15 +98,16 @@ struct Check<'a> {
     notes: Vec<String>,
     figures: Vec<CheckedFigure>,
     events: Vec<EventCount>,
+    /// Clocks with all cores busy, which the measuring commands found.
+    clocks: Vec<Hertz>,
+    /// Findings of the measuring commands that the examination does not have.
+    findings: Vec<Finding>,
     measured: bool,
 }
 
 pub(crate) fn execute(args: &CheckArgs) -> Result<Exit, Failure> {
     let started = Instant::now();
     let deadline = Deadline(started + args.time());
-    if let Some(sink) = args.json.as_deref().map(Sink::from) {
-        sink.check()?;
-    }
     let vetting = args.vet.map(|keep| vetting::Vetting::new(args, keep)).transpose()?;
     let signals = Signals::listen()
         .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
@@ -123,6 +126,8 @@ pub(crate) fn execute(args: &CheckArgs) -> Result<Exit, Failure> {
         notes: Vec::new(),
         figures: Vec::new(),
         events: Vec::new(),
+        clocks: Vec::new(),
+        findings: Vec::new(),
         measured: false,
     };
     check.run(&host);
@@ -135,7 +140,7 @@ pub(crate) fn execute(args: &CheckArgs) -> Result<Exit, Failure> {
     if let Some(vetting) = vetting {
         return vetting.end(&report, deadline, &check.signals);
     }
-    show(args, &report)?;
+    show(args, &report);
     Ok(Exit::Checked(args.exit_code(report.verdict)))
 }
 
@@ -154,7 +159,7 @@ fn end_at_deadline(args: &CheckArgs, deadline: Deadline, host: &str, ended: &Arc
         std::thread::sleep(deadline.0.saturating_duration_since(Instant::now()));
         let has_ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
         if !*has_ended {
-            output::print(&format!("{line}\n"));
+            note_failure(output::try_print(&format!("{line}\n")));
             nodegauge_os::leave(code);
         }
     });
@@ -167,18 +172,30 @@ fn host() -> String {
     if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
 }
 
-/// Writes the requested documents and prints the verdict.
-fn show(args: &CheckArgs, report: &CheckReport) -> Result<(), Failure> {
+/// Writes the requested documents and prints the verdict. An output that cannot be written is a note, because the exit
+/// code must be that of the node.
+fn show(args: &CheckArgs, report: &CheckReport) {
     let sink = args.json.as_deref().map(Sink::from);
     if let Some(sink) = &sink {
-        sink.write(&output::json(report)?)?;
+        note_failure(output::json(report).and_then(|text| sink.write(&text)));
     }
-    if sink == Some(Sink::Stdout) {
-        return Ok(());
+    if sink != Some(Sink::Stdout) {
+        note_failure(output::try_print(&in_words(args, report)));
     }
-    output::try_print(&format!("{}\n", report.line))?;
+}
+
+/// Notes an output that cannot be written.
+fn note_failure(written: Result<(), Failure>) {
+    if let Err(failure) = written {
+        output::note(&failure.in_a_line());
+    }
+}
+
+/// Returns the line with the verdict, with its reasons below unless only the line is requested.
+fn in_words(args: &CheckArgs, report: &CheckReport) -> String {
+    let line = format!("{}\n", report.line);
     if args.quiet || args.npd {
-        return Ok(());
+        return line;
     }
     let figures = report.figures.iter().map(|figure| Note::new("figure", figure.in_words()));
     let remarks =
@@ -187,11 +204,11 @@ fn show(args: &CheckArgs, report: &CheckReport) -> Result<(), Failure> {
     let rows: Vec<Note> = figures.chain(remarks).chain(notes).collect();
     if std::io::stdout().is_terminal() {
         let section = Section { id: "check", blocks: rows.into_iter().map(Block::Note).collect() };
-        return output::try_print(&text::section(&section, output::style()));
+        return line + &text::section(&section, output::style());
     }
     // Programs read one row per line.
     let lines = rows.iter().map(|row| format!("{:11}{}\n", row.label, row.text));
-    output::try_print(&lines.collect::<String>())
+    line + &lines.collect::<String>()
 }
 
 impl ReportedFigure {
@@ -208,19 +225,35 @@ impl ReportedFigure {
         }
     }
 
+    /// Returns the figure of the clock with all cores busy; `None` if it was not measured.
+    fn of_clocks(clocks: &[Hertz]) -> Option<Self> {
+        (!clocks.is_empty()).then(|| Self {
+            name: "clock".to_owned(),
+            unit: HERTZ,
+            values: clocks.iter().map(|clock| clock.0).collect(),
+            reference: None,
+            bound: None,
+            share: None,
+            basis: Some("all cores busy".to_owned()),
+        })
+    }
+
     fn in_words(&self) -> String {
         let values: Vec<String> = self.values.iter().map(|value| self.words_of(*value)).collect();
         let compared = match (self.share, self.reference, &self.basis) {
             (Some(share), Some(reference), Some(basis)) => {
                 format!("{} of {} ({basis})", share.in_whole_percent(), self.words_of(reference))
             }
+            (.., Some(basis)) => basis.clone(),
             _ => "nothing to compare with".to_owned(),
         };
         format!("{}: {}; {compared}", self.name, values.join(", "))
     }
 
     fn words_of(&self, value: f64) -> String {
-        use nodegauge_measure::Unit;
+        if self.unit == HERTZ {
+            return Hertz(value).to_string();
+        }
         let unit: Option<Unit> = serde_json::from_value(self.unit.into()).ok();
         unit.map_or_else(|| format!("{value} {}", self.unit), |unit| unit.in_words(value))
     }
@@ -369,7 +402,9 @@ impl Check<'_> {
     /// Adds the doctor's findings to the notes.
     fn note_findings(&mut self, examination: &Examination) {
         let known: Vec<&String> = self.remarks.iter().map(|remark| &remark.text).collect();
-        let notable = examination.findings.iter().filter(|finding| {
+        // Findings of the measuring commands are few and explain the figures.
+        let all = self.findings.iter().chain(&examination.findings);
+        let notable = all.filter(|finding| {
             finding.severity >= Severity::Warning && !known.contains(&&finding.text)
         });
         let texts: Vec<String> = notable
@@ -427,6 +462,9 @@ impl Check<'_> {
             (true, Some(_)) => "parts as in the reference".to_owned(),
             (true, None) => "no hardware error".to_owned(),
         };
+        let mut figures: Vec<ReportedFigure> =
+            self.figures.iter().map(ReportedFigure::of).collect();
+        figures.extend(ReportedFigure::of_clocks(&self.clocks));
         CheckReport {
             schema: SCHEMA,
             host: host.to_owned(),
@@ -437,7 +475,7 @@ impl Check<'_> {
             line: check::line(host, verdict, reason, &details),
             remarks: self.remarks.clone(),
             notes: self.notes.clone(),
-            figures: self.figures.iter().map(ReportedFigure::of).collect(),
+            figures,
             events: self.events.clone(),
             seconds: started.elapsed().as_secs_f64(),
         }

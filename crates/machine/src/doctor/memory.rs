@@ -208,7 +208,8 @@ pub(super) fn reclaim(node: &Examined<'_>) -> Option<Found> {
 pub(super) fn growing(node: &Examined<'_>) -> Option<Found> {
     let sum = node.machine.numa_nodes.iter().map(|node| node.bytes).sum::<Option<u64>>()?;
     let all = node.machine.memory.bytes?;
-    (sum.abs_diff(all) as f64 > all as f64 * NODES_DIFFER).then(|| {
+    let is_known = sum > 0;
+    (is_known && sum.abs_diff(all) as f64 > all as f64 * NODES_DIFFER).then(|| {
         found(
             format!(
                 "the NUMA nodes have {} of memory in total, the kernel has {}: the hypervisor adds and removes memory of this guest",

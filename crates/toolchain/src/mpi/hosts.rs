@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-/// List of hosts in the notation of users and of Slurm: names (RFC 1123) or IPv6 addresses, separated by
+/// List of hosts in the notation of users and of Slurm: names (RFC 1123, and underscores, which Slurm permits) or IPv6 addresses, separated by
 /// commas, with any number of ranges in brackets per name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostList(pub Vec<String>);
@@ -128,7 +128,7 @@ fn in_ranges(values: &[u64], width: usize) -> String {
 fn names(cursor: &mut Cursor<'_>) -> Result<Vec<String>, SyntaxError> {
     let mut names = vec![String::new()];
     loop {
-        let part = cursor.take_while(|c| c.is_ascii_alphanumeric() || ".-:".contains(c));
+        let part = cursor.take_while(|c| c.is_ascii_alphanumeric() || ".-_:".contains(c));
         names.iter_mut().for_each(|name| name.push_str(part));
         if !cursor.eat('[') {
             if names[0].is_empty() {
@@ -182,9 +182,10 @@ fn wrong(name: &str) -> Option<&'static str> {
         let ends = part.starts_with('-') || part.ends_with('-');
         !part.is_empty() && part.len() <= MOST_OF_PART && !ends
     };
-    let fits = name.len() <= MOST_CHARACTERS && name.split('.').all(part);
-    (!fits)
-        .then_some("expected parts of 1 to 63 letters, digits and hyphens, no hyphen at their ends")
+    let fits = name.len() <= MOST_CHARACTERS && !name.starts_with('_') && name.split('.').all(part);
+    (!fits).then_some(
+        "expected parts of 1 to 63 letters, digits, hyphens and underscores, no hyphen at their ends",
+    )
 }
 
 /// Ranks on several hosts, with the same number of ranks per host, bound to cores.
@@ -245,6 +246,12 @@ mod tests {
         assert_eq!(read("n[08-10,3],x"), ["n08", "n09", "n10", "n3", "x"]);
         assert_eq!(read("r[0-1]n[1-2]-ib"), ["r0n1-ib", "r0n2-ib", "r1n1-ib", "r1n2-ib"]);
         assert_eq!(read("n[1-4]").len(), 4);
+        assert_eq!(read("gpu_3,rack_[1-2]_a"), ["gpu_3", "rack_1_a", "rack_2_a"]);
+        let gpus = ["gpu_3", "gpu_4"].map(str::to_owned);
+        assert_eq!(
+            (HostList::folded(&gpus).as_str(), HostList::partition(&gpus).1.len()),
+            ("gpu_[3-4]", 0)
+        );
         assert_eq!(read(&"a".repeat(63)).len(), 1);
     }
 
@@ -254,6 +261,7 @@ mod tests {
         assert_eq!((at("-oProxyCommand=id"), at("a,-oX"), at("a,b=c")), (0, 2, 3));
         assert_eq!((at("$(id)"), at("a;id"), at("a b"), at("a,,b"), at("")), (0, 1, 1, 2, 0));
         assert_eq!((at("a-"), at("a..b"), at(".a"), at("a."), at("u@h")), (0, 0, 0, 0, 1));
+        assert_eq!(at("_a"), 0);
         assert_eq!((at("a:b"), at("n[2-1]"), at("n[1"), at("n[1-9999999]")), (0, 2, 3, 2));
         assert_eq!((at("n[1-300][1-300]"), at("näh"), at("a\n")), (9, 1, 1));
         assert_eq!(at(&"a".repeat(64)), 0);

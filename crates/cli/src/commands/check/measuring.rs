@@ -11,7 +11,7 @@ use nodegauge_fleet::check::{self, CheckedFigure, FigureBound, NodeVerdict, Rema
 use nodegauge_fleet::figures::{FigureKey, FigureSelection, NodeFigure};
 use nodegauge_history::Store;
 use nodegauge_measure::figure_names::stream::TEST as STREAM;
-use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::record::{Finding, Measurement, Record};
 use nodegauge_placement::rank_variables;
 use nodegauge_toolchain::CommandLine;
 use std::time::Duration;
@@ -77,8 +77,8 @@ impl Check<'_> {
                 self.add(&record, examination);
             }
         }
-        let cause =
-            check::likely_cause(self.group.as_ref(), &examination.machine, &examination.findings);
+        let findings = [&examination.findings[..], &self.findings].concat();
+        let cause = check::likely_cause(self.group.as_ref(), &examination.machine, &findings);
         let remarks = self.figures.iter().filter_map(|figure| figure.remark(cause.as_deref()));
         // A bad figure comes before the parts that cause it.
         let mut judged: Vec<Remark> = remarks.collect();
@@ -153,7 +153,19 @@ impl Check<'_> {
                 }
             }
         }
+        self.clocks.extend(record.machine.processor.measured_hz);
+        self.add_findings(&record.findings, examination);
         self.note_failures(record);
+    }
+
+    /// Adds the findings of a record that are new, e.g. a low clock, which the examination does not measure.
+    fn add_findings(&mut self, findings: &[Finding], examination: &Examination) {
+        for finding in findings {
+            let mut known = examination.findings.iter().chain(&self.findings);
+            if known.all(|one| one.id != finding.id) {
+                self.findings.push(finding.clone());
+            }
+        }
     }
 
     /// Notes the figures of a record that have no result.

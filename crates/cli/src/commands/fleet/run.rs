@@ -11,7 +11,7 @@ use nodegauge_fleet::folder::FleetFolder;
 use nodegauge_fleet::formats;
 use nodegauge_fleet::intake::Intake;
 use nodegauge_fleet::rank::{RankVerdict, Ranking, RankingOptions};
-use nodegauge_fleet::slurm::{self, JobOptions, NodeState, QueuedJob, Refusal};
+use nodegauge_fleet::slurm::{self, JobOptions, NodeState, QueuedJob, Refusal, Until};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record;
 use nodegauge_toolchain::mpi::HostList;
@@ -32,11 +32,15 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
         .map_err(|cause| Failure::missing("cannot listen for signals").cause(cause))?;
     check_configuration()?;
     let folder = FleetFolder::create(&args.folder)?;
-    let mut run = FleetRun::new(args, &folder)?;
-    let started = Instant::now();
+    let until = Until::after(args.deadline.map(Duration::from_secs));
+    let mut run = FleetRun::new(args, &folder, until)?;
     let mut failures = 0;
     let mut has_worked = false;
     loop {
+        if until.is_over() {
+            output::note("deadline reached; start the command again to go on");
+            break;
+        }
         match run.step(args.watch) {
             Ok(true) => break,
             Ok(false) => {
@@ -53,13 +57,8 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
                 output::note(&failure.in_a_line());
             }
         }
-        let limit = args.deadline.map(Duration::from_secs);
-        if limit.is_some_and(|limit| started.elapsed() >= limit) {
-            output::note("deadline reached; start the command again to go on");
-            break;
-        }
         let wait = Instant::now();
-        while wait.elapsed() < INTERVAL && signals.received().is_none() {
+        while wait.elapsed() < INTERVAL && !until.is_over() && signals.received().is_none() {
             std::thread::sleep(Duration::from_millis(50));
         }
         if let Some(signal) = signals.received() {
@@ -79,6 +78,8 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
 /// State of the command between two looks at the queue.
 struct FleetRun<'a> {
     folder: &'a FleetFolder,
+    /// Time until which Slurm is asked.
+    until: Until,
     /// Nodes to measure.
     hosts: Vec<String>,
     /// Name of the jobs of this folder.
@@ -119,12 +120,12 @@ fn failure_file(host: &str) -> String {
 }
 
 impl<'a> FleetRun<'a> {
-    fn new(args: &RunArgs, folder: &'a FleetFolder) -> Result<Self, Failure> {
+    fn new(args: &RunArgs, folder: &'a FleetFolder, until: Until) -> Result<Self, Failure> {
         let known = folder.nodes();
         let mut hosts = match &args.nodes {
             Some(nodes) => nodes.0.clone(),
             None if !known.is_empty() => known.clone(),
-            None => slurm::nodes(args.partition.as_deref())?.into_keys().collect(),
+            None => slurm::nodes(args.partition.as_deref(), until)?.into_keys().collect(),
         };
         let (valid, odd) = HostList::partition(&hosts);
         if let Some(odd) = odd.first() {
@@ -157,6 +158,7 @@ impl<'a> FleetRun<'a> {
         })?;
         Ok(Self {
             folder,
+            until,
             needed: hosts.iter().map(|host| (host.clone(), 1)).collect(),
             hosts,
             name,
@@ -182,7 +184,7 @@ impl<'a> FleetRun<'a> {
 
     /// Looks at the queue and submits jobs; returns true if nothing is left to do.
     fn step(&mut self, watch: bool) -> Result<bool, Failure> {
-        let queue = slurm::queue(&self.name)?;
+        let queue = slurm::queue(&self.name, self.until)?;
         let mut waiting: Vec<String> = Vec::new();
         let mut active: Vec<String> = Vec::new();
         for host in self.hosts.clone() {
@@ -227,7 +229,7 @@ impl<'a> FleetRun<'a> {
         }
         self.absent.remove(host);
         if is_stuck {
-            slurm::cancel(id);
+            slurm::cancel(id, self.until);
         }
         let why = match job {
             Some(job) if is_stuck => format!("the node is not available: {}", job.reason),
@@ -262,7 +264,7 @@ impl<'a> FleetRun<'a> {
         active: &mut Vec<String>,
         queue: &HashMap<String, QueuedJob>,
     ) -> Result<(), Failure> {
-        let states = slurm::nodes(self.jobs.partition.as_deref())?;
+        let states = slurm::nodes(self.jobs.partition.as_deref(), self.until)?;
         self.give_up_unavailable(waiting, &states)?;
         let is_pending = |host: &&String| {
             let id = self.folder.read_state(&job_file(host)).unwrap_or_default();
@@ -276,7 +278,7 @@ impl<'a> FleetRun<'a> {
             .collect();
         for host in next {
             let run = self.folder.runs(&host) + 1;
-            match slurm::submit(self.folder, &self.name, &host, run, &self.jobs) {
+            match slurm::submit(self.folder, &self.name, &host, run, &self.jobs, self.until) {
                 Ok(id) => {
                     self.folder.write_state(&job_file(&host), &id)?;
                     active.push(host.clone());
@@ -304,10 +306,12 @@ impl<'a> FleetRun<'a> {
         for host in waiting.clone() {
             let why = match states.get(&host) {
                 Some(NodeState::Idle | NodeState::Busy) => continue,
-                Some(NodeState::Unavailable) => "the node is down or drained",
-                None => "Slurm does not know the node, or it is not in the partition",
+                Some(NodeState::Unavailable(state)) => {
+                    format!("the node is not available: {state}")
+                }
+                None => "Slurm does not know the node, or it is not in the partition".to_owned(),
             };
-            self.fail(&host, why)?;
+            self.fail(&host, &why)?;
             waiting.retain(|other| *other != host);
         }
         Ok(())
