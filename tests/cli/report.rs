@@ -298,7 +298,7 @@ fn the_legend_of_a_waterfall_has_every_colour() {
     for m in explain["measurements"].as_array_mut().unwrap() {
         m["validity"] = json!({"status": "valid", "reasons": []});
         if m["name"] == "pages" {
-            m["config"]["options"] = json!(["4k", "thp"]);
+            m["config"]["step_options"] = json!(["4k", "thp"]);
         }
         // The steps have a known effect.
         m["quoted"] = json!("geometric mean");
