@@ -137,7 +137,7 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
         let parts = of_a.powi(2) / own_a.freedom + of_b.powi(2) / own_b.freedom;
         let freedom = if error > 0.0 { error.powi(2) / parts } else { own_a.freedom };
         let half = stats::student(TWO_SIDED, freedom) * error.sqrt();
-        let interval = around(ratio, half, error.sqrt(), freedom, Basis::Runs);
+        let interval = with_half_width(ratio, half, error.sqrt(), freedom, Basis::Runs);
         let made = a.figures.len().min(b.figures.len());
         return Some(RatioInterval { needed: needed(error.sqrt(), freedom, made), ..interval });
     }
@@ -151,7 +151,7 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
     let error = (all.variance().max(least_a).max(least_b) * share).sqrt();
     let apart = apart(&a.like).max(apart(shared)) * (share / 2.0).sqrt();
     let half = (stats::student(TWO_SIDED, all.freedom) * error).max(apart);
-    Some(around(ratio, half, error, all.freedom, Basis::History))
+    Some(with_half_width(ratio, half, error, all.freedom, Basis::History))
 }
 
 /// Returns the range of these figures, in logarithms.
@@ -182,7 +182,7 @@ fn of_blocks_at(ratios: &[f64], tail: f64) -> Option<RatioInterval> {
     let error = (spread.variance() / ratios.len() as f64).sqrt();
     let ratio = stats::geometric_mean(ratios);
     let half = stats::student(tail, spread.freedom) * error;
-    let interval = around(ratio, half, error, spread.freedom, Basis::Blocks);
+    let interval = with_half_width(ratio, half, error, spread.freedom, Basis::Blocks);
     Some(RatioInterval { needed: needed(error, spread.freedom, ratios.len()), ..interval })
 }
 
@@ -199,7 +199,7 @@ fn needed(error: f64, freedom: f64, made: usize) -> Option<u64> {
 
 /// Returns the confidence interval of a ratio whose logarithm has this half width and this standard error. The smallest
 /// detectable change is computed as in the NIST/SEMATECH e-Handbook of Statistical Methods, 7.2.2.2.
-fn around(ratio: f64, half: f64, error: f64, freedom: f64, basis: Basis) -> RatioInterval {
+fn with_half_width(ratio: f64, half: f64, error: f64, freedom: f64, basis: Basis) -> RatioInterval {
     RatioInterval {
         ratio,
         ci95: [ratio * (-half).exp(), ratio * half.exp()],

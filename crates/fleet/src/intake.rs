@@ -150,7 +150,10 @@ impl Intake {
                 let evidence = if is_log { Evidence::Log } else { Evidence::FileName };
                 let text = Text { source, node: node_of_file(path), evidence, content };
                 if is_log && json_start(&text.content).is_none() {
-                    part.reject_text(&text, format!("no record: {}", said(&text.content)));
+                    part.reject_text(
+                        &text,
+                        format!("no record: {}", short(error_or_last_line(&text.content))),
+                    );
                 } else if !(is_empty && logs::is_side_stream(path)) {
                     part.add(&text, selection);
                 }
@@ -199,7 +202,7 @@ impl Intake {
     /// Adds the records in the output of one node, or in a file of records.
     fn add_of_node(&mut self, text: &Text, content: &str, selection: &FigureSelection<'_>) {
         let Some(start) = json_start(content) else {
-            self.reject_text(text, format!("no record: {}", said(content)));
+            self.reject_text(text, format!("no record: {}", short(error_or_last_line(content))));
             return;
         };
         // A damaged document does not hide those after it.
@@ -391,11 +394,12 @@ fn json_start(content: &str) -> Option<usize> {
     None
 }
 
-/// Returns the error in the output of a program, or its last line.
-fn said(output: &str) -> String {
-    let error = output.lines().map(str::trim).find(|line| line.starts_with("error: "));
-    let last = || output.lines().rev().find(|line| !line.trim().is_empty());
-    short(error.or_else(last).unwrap_or_default())
+/// Returns the error in the output of a program, or its last line that is not blank; empty if there is none.
+pub fn error_or_last_line(output: &str) -> &str {
+    let mut lines = output.lines().map(str::trim);
+    let error = lines.find(|line| line.starts_with("error: "));
+    let last = || output.lines().map(str::trim).rfind(|line| !line.is_empty());
+    error.or_else(last).unwrap_or_default()
 }
 
 /// Shortens text of other programs for a reason.

@@ -1,6 +1,6 @@
 //! Ansible's `--tree DIR`: one file per host with the result of its task, in which `stdout` is the record.
 
-use super::{Intake, Text, said, short};
+use super::{Intake, Text, error_or_last_line, short};
 use crate::figures::FigureSelection;
 use serde::Deserialize;
 
@@ -25,8 +25,8 @@ pub(super) fn add(intake: &mut Intake, text: &Text, json: &str, selection: &Figu
         return;
     }
     if !result.stdout.contains('{') {
-        let said = said(&result.stderr);
-        let why = if said.is_empty() { short(&result.msg) } else { said };
+        let line = error_or_last_line(&result.stderr);
+        let why = short(if line.is_empty() { &result.msg } else { line });
         let code = result.rc.map(|code| format!("exit code {code}: ")).unwrap_or_default();
         intake.reject(source(), text.node.clone(), format!("{code}{why}"));
         return;

@@ -175,9 +175,9 @@ fn tasks(text: &str) -> Vec<NodePart> {
         }
     }
     for part in &mut parts {
-        let said = super::said(&part.content);
-        if let Some(failure) = part.failure.as_mut().filter(|_| !said.is_empty()) {
-            failure.push_str(&format!(": {said}"));
+        let line = super::short(super::error_or_last_line(&part.content));
+        if let Some(failure) = part.failure.as_mut().filter(|_| !line.is_empty()) {
+            failure.push_str(&format!(": {line}"));
         }
     }
     parts

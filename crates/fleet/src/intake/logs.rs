@@ -40,12 +40,12 @@ pub(super) fn settle(intake: &mut Intake) {
         all.into_iter().partition(|one| one.evidence == Evidence::Log);
     for log in logs {
         let of_log = base(Path::new(&log.source));
-        let said = log.reason.strip_prefix("no record: ").unwrap_or(&log.reason);
+        let line = log.reason.strip_prefix("no record: ").unwrap_or(&log.reason);
         let of_node = others.iter_mut().filter(|one| base(Path::new(&one.source)) == of_log);
-        for one in of_node.filter(|_| !said.is_empty()) {
+        for one in of_node.filter(|_| !line.is_empty()) {
             one.reason = match one.reason.as_str() {
                 EMPTY => log.reason.clone(),
-                other => format!("{other}; {said}"),
+                other => format!("{other}; {line}"),
             };
         }
     }

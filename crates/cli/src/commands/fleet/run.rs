@@ -9,7 +9,7 @@ use crate::signals::Signals;
 use nodegauge_fleet::figures::FigureSelection;
 use nodegauge_fleet::folder::FleetFolder;
 use nodegauge_fleet::formats;
-use nodegauge_fleet::intake::Intake;
+use nodegauge_fleet::intake::{Intake, error_or_last_line};
 use nodegauge_fleet::rank::{RankVerdict, Ranking, RankingOptions};
 use nodegauge_fleet::slurm::{self, JobOptions, NodeState, QueuedJob, Refusal, Until};
 use nodegauge_measure::quantity::counted;
@@ -233,19 +233,20 @@ impl<'a> FleetRun<'a> {
         }
         let why = match job {
             Some(job) if is_stuck => format!("the node is not available: {}", job.reason),
-            Some(job) => format!("job {id}: {}{}", job.state, self.said_by_job(host)),
-            None => format!("job {id} left no record{}", self.said_by_job(host)),
+            Some(job) => format!("job {id}: {}{}", job.state, self.reported_by_job(host)),
+            None => format!("job {id} left no record{}", self.reported_by_job(host)),
         };
         self.fail(host, &why)?;
         Ok(false)
     }
 
     /// Returns the error that the job of a node printed, or its last line, after a separator.
-    fn said_by_job(&self, host: &str) -> String {
+    fn reported_by_job(&self, host: &str) -> String {
         let log = self.folder.read_state(&format!("{host}.log")).unwrap_or_default();
-        let error = log.lines().find(|line| line.starts_with("error: "));
-        let last = error.or_else(|| log.lines().rev().find(|line| !line.trim().is_empty()));
-        last.map(|line| format!(": {}", line.trim())).unwrap_or_default()
+        match error_or_last_line(&log) {
+            "" => String::new(),
+            line => format!(": {line}"),
+        }
     }
 
     /// Ends the attempts for a node in this run of the command; the next run tries again.
