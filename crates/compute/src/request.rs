@@ -10,7 +10,7 @@ use nodegauge_analysis::compare::machine_changes;
 use nodegauge_gauge::Site;
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::shared;
-use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::{Bytes, BytesPerSec, Failure, FlopsPerSec, Fraction};
 use nodegauge_placement::{Placement, PlacementOptions};
 use nodegauge_toolchain::blas::BlasRequest;
@@ -122,10 +122,13 @@ impl HplRequest<'_> {
         machine_changes(&record.machine, &site.machine).is_empty().then_some(record)
     }
 
-    /// Returns the order at which LU reaches half of DGEMM's rate, from the newest saved rating.
+    /// Returns the order at which LU reaches half of DGEMM's rate, from the newest saved rating. A suspect rating does not
+    /// count: on a busy node, it would predict a time that refuses the next run.
     fn saved_half(&self, site: &Site, fits: &dyn Fn(&Measurement) -> bool) -> Option<f64> {
         let record = self.newest(site, (TEST, RATING))?;
-        let is_rating = |m: &&Measurement| m.test == TEST && m.name == RATING && fits(m);
+        let is_valid = |m: &Measurement| m.validity.status == Status::Valid;
+        let is_rating =
+            |m: &&Measurement| m.test == TEST && m.name == RATING && is_valid(m) && fits(m);
         let ratings = record.measurements.iter().filter(is_rating);
         ratings.map(|m| m.read_config::<RatingConfig>()).find_map(|config| size::half_of(&config))
     }
@@ -173,7 +176,7 @@ mod tests {
     use crate::view::tests::record;
     use nodegauge_machine::{SysRoot, Topology, TopologySource};
     use nodegauge_measure::Unit;
-    use nodegauge_measure::record::{Machine, MachineSource};
+    use nodegauge_measure::record::{Machine, MachineSource, Validity};
 
     fn site(source: MachineSource) -> Site {
         let topology = TopologySource::Synthetic("Package:1 Core:4 PU:1".to_owned());
@@ -224,6 +227,27 @@ mod tests {
         changed.processor.model = Some("another".to_owned());
         let of_another = |test: &str, name: &str| Some(saved_on(&changed, (test, name), 4));
         assert_eq!(request(&of_another).options(&live, 4).unwrap().triad, None);
+    }
+
+    #[test]
+    fn only_a_valid_rating_predicts_the_time_of_a_solution() {
+        let live = site(MachineSource::Live);
+        let rated = |validity: Validity| {
+            let mut record = saved_on(&live.machine, (TEST, RATING), 4);
+            let m = &mut record.measurements[0];
+            m.validity = validity;
+            m.config.insert("n".to_owned(), 2000.into());
+            m.config.insert("of_dgemm".to_owned(), 0.8.into());
+            record
+        };
+        let half = |validity: &Validity| {
+            let saved = |_: &str, _: &str| Some(rated(validity.clone()));
+            request(&saved).options(&live, 4).unwrap().half
+        };
+        let mut disturbed = Validity::valid();
+        disturbed.suspect("other processes used the CPUs");
+        assert_eq!(half(&Validity::valid()).map(f64::round), Some(500.0));
+        assert_eq!(half(&disturbed), None);
     }
 
     #[test]

@@ -123,7 +123,7 @@ fn normal_quantile(tail: f64) -> f64 {
 }
 
 /// Returns the quantile of Student's t distribution above which is the probability `tail` (at most 0.5), for at least
-/// one degree of `freedom`. The error is below 0.1 %. G. W. Hill, "Algorithm 396: Student's t-quantiles",
+/// two degrees of `freedom`. The error is below 0.1 %. G. W. Hill, "Algorithm 396: Student's t-quantiles",
 /// Communications of the ACM 13 (1970), 619-620.
 pub fn student(tail: f64, freedom: f64) -> f64 {
     let (n, both) = (freedom, 2.0 * tail);
