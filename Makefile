@@ -34,9 +34,7 @@ check:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo clippy --workspace --test machines --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
-	./scripts/memcheck
-	./scripts/processors
-	./scripts/arm
+	./scripts/beside "./scripts/memcheck && ./scripts/arm" ./scripts/processors
 
 # Comparisons of nodegauge with reference programs; each file under benches/ describes its variables, e.g.
 # STREAM_C=path/to/stream.c. To run one of them: make bench BENCHES=tune
