@@ -4,8 +4,9 @@
 //!
 //! `LOOPS=1` compares the loops that the trial of `stream` selects with an exhaustive search instead, on the default
 //! team and pages: all loops of `--tune`, `PASSES` passes each. `TRIALS` runs of `stream` (default 3) each meet the
-//! result of the search in `FINAL` pairs of passes. Only runs and pairs in the regime of the search count, because the
-//! fastest loop of one regime may be slow in another. Prints Markdown for docs/benchmarks.md.
+//! result of the search in `FINAL` pairs of passes. The last column is the ratio of the best passes, which `stream`
+//! quotes. Only runs and pairs in the regime of the search count, because the fastest loop of one regime may be slow in
+//! another. Prints Markdown for docs/benchmarks.md.
 
 #![allow(clippy::print_stdout)]
 
@@ -116,11 +117,13 @@ fn loops(site: &Site, space: &Space) {
     let of_search = regime_of(&samples);
     let is_of_search = |trip: f64| of_search.is_none_or(|regime| regime.contains(trip));
     println!("regime of the search: {}\n", regime_in_words(of_search));
-    println!("| kernel | exhaustive search | trial | trial / search, median (quartiles) |");
-    println!("| --- | --- | --- | --- |");
+    println!(
+        "| kernel | exhaustive search | trial | trial / search, median (quartiles) | best / best |"
+    );
+    println!("| --- | --- | --- | --- | --- |");
     for _ in 0..variable("TRIALS").unwrap_or(3) {
         let Some(run) = run_within(is_of_search) else {
-            println!("| all | no run in the regime of the search | | |");
+            println!("| all | no run in the regime of the search | | | |");
             return;
         };
         let of_run = |(kernel, searched): &(Kernel, KernelShape)| {
@@ -132,16 +135,19 @@ fn loops(site: &Site, space: &Space) {
         };
         let chosen: Vec<(Kernel, KernelShape)> = found.iter().map(of_run).collect();
         let pairs = variable("FINAL").unwrap_or(60);
-        let ratios = pairs_of(&mut points, (0, &chosen), (0, &found), pairs, is_of_search);
+        let played = pairs_of(&mut points, (0, &chosen), (0, &found), pairs, is_of_search);
         for (at, (kernel, searched)) in found.iter().enumerate() {
-            let of: Vec<f64> = ratios.iter().map(|ratios| ratios[at]).collect();
+            let of: Vec<f64> = played.iter().map(|pair| pair.ratios()[at]).collect();
+            let fastest =
+                |rates: &dyn Fn(&PairOfPasses) -> f64| played.iter().map(rates).fold(0.0, f64::max);
             println!(
-                "| {kernel} | {searched} | {} | {:.3} ({:.3} to {:.3}), {} pairs |",
+                "| {kernel} | {searched} | {} | {:.3} ({:.3} to {:.3}), {} pairs | {:.3} |",
                 chosen[at].1,
                 stats::median(&of),
                 stats::quantile(&of, 0.25),
                 stats::quantile(&of, 0.75),
                 of.len(),
+                fastest(&|pair| pair.tuned[at]) / fastest(&|pair| pair.other[at]),
             );
         }
     }
@@ -269,21 +275,34 @@ fn play_off(
     best: &Configuration,
     pairs: usize,
 ) -> Vec<f64> {
-    let ratios = pairs_of(points, (site, &choice.loops), (best.0, &best.1), pairs, |_| true);
-    ratios.iter().map(|ratios| stats::geometric_mean(ratios)).collect()
+    let played = pairs_of(points, (site, &choice.loops), (best.0, &best.1), pairs, |_| true);
+    played.iter().map(|pair| stats::geometric_mean(&pair.ratios())).collect()
 }
 
 /// Set-up and loops of one of two configurations that run in pairs.
 type Played<'a> = (usize, &'a [(Kernel, KernelShape)]);
 
-/// Runs two configurations in pairs and returns the ratios of all kernels, for each pair within one regime that counts.
+/// Rates of all kernels in a pass of each of two configurations, B/s.
+struct PairOfPasses {
+    tuned: Vec<f64>,
+    other: Vec<f64>,
+}
+
+impl PairOfPasses {
+    /// Returns the ratio of each kernel.
+    fn ratios(&self) -> Vec<f64> {
+        self.tuned.iter().zip(&self.other).map(|(tuned, other)| tuned / other).collect()
+    }
+}
+
+/// Runs two configurations in pairs and returns the pairs within one regime that counts.
 fn pairs_of(
     points: &mut [StreamPoint],
     tuned: Played<'_>,
     other: Played<'_>,
     pairs: usize,
     counts: impl Fn(f64) -> bool,
-) -> Vec<Vec<f64>> {
+) -> Vec<PairOfPasses> {
     let mut pass = |(number, loops): Played<'_>| {
         let before = points[0].round_trip().expect("the team lives");
         let point = &mut points[number];
@@ -291,7 +310,7 @@ fn pairs_of(
         let sample = point.pass().expect("the team lives");
         (rates(point, &sample.seconds), before)
     };
-    let mut ratios = Vec::new();
+    let mut played = Vec::new();
     for pair in 0..pairs {
         // The order alternates.
         let (one, two) = if pair % 2 == 0 {
@@ -302,8 +321,8 @@ fn pairs_of(
             (pass(tuned), two)
         };
         if regime::same(one.1, two.1) && counts(one.1) && counts(two.1) {
-            ratios.push(one.0.iter().zip(&two.0).map(|(one, two)| one / two).collect());
+            played.push(PairOfPasses { tuned: one.0, other: two.0 });
         }
     }
-    ratios
+    played
 }

@@ -4,6 +4,7 @@
 use crate::harness::{Harness, Part, measurements, names, skip, wait_for};
 use crate::machine::control_group;
 use crate::mpi::{FAST, installed};
+use crate::thorough::control_group::ControlGroup;
 use crate::thorough::io_faults::faults;
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
@@ -40,6 +41,47 @@ fn a_throttled_control_group_is_found() {
     let found = findings(&outcome.exits(0).json());
     assert!(found.contains("a quota of 0.20 CPUs"), "{found}");
     assert!(found.contains("stopped in 86 % of the scheduling periods"), "{found}");
+}
+
+#[test]
+fn a_real_quota_of_cpu_time_is_found_and_disturbs_passes() {
+    let harness = Harness::new();
+    let Some(group) = ControlGroup::with_quota("quota", 20) else { return };
+    let starter = group.starter();
+    let under: Vec<&str> = starter.iter().map(String::as_str).collect();
+    let args = ["stream", "--size", "1000000", "--dimms", "1024x20000", "--samples", "200"];
+    let args = [&args[..], &["--no-save", "--json", "-"]].concat();
+    let record = harness.run_under(&under, &args).unwrap().json();
+    let disturbed = measurements(&record).iter().map(|m| m["disturbed"].as_array().unwrap().len());
+    // The warm-up is one of them.
+    assert!(disturbed.sum::<usize>() > measurements(&record).len(), "{record:#}");
+    let is_throttled = group.is_throttled();
+    let doctor = harness.run_under(&under, &["doctor", "--json"]).unwrap().exits(0).json();
+    for of in [&record, &doctor] {
+        assert!(findings(of).contains("a quota of 0.20 CPUs"), "{}", findings(of));
+    }
+    // On a busy machine, the threads may not get the CPU time of the quota.
+    let has_stopped = findings(&doctor).contains("% of the scheduling periods");
+    assert!(has_stopped || !is_throttled, "{}", findings(&doctor));
+}
+
+#[test]
+fn a_real_limit_of_memory_reduces_the_arrays_and_refuses_a_size() {
+    let harness = Harness::new();
+    let limit = 200_000_000;
+    let Some(group) = ControlGroup::with_memory("memory", limit) else { return };
+    let starter = group.starter();
+    let under: Vec<&str> = starter.iter().map(String::as_str).collect();
+    let args = ["stream", "--samples", "1", "--dimms", "1024x20000", "--size", "1GiB"];
+    let refused = harness.run_under(&under, &args).unwrap().exits(3).prints_nothing();
+    refused.complains("3 arrays of 1 GiB need 3 GiB, but only ");
+    let args = [&args[..5], &["--no-save", "--json", "-"]].concat();
+    let record = harness.run_under(&under, &args).unwrap().exits(0).json();
+    let bytes = measurements(&record)[0]["config"]["array_bytes"].as_u64().unwrap();
+    assert!(3 * bytes <= limit, "{bytes}");
+    // The kernel rounds the limit to whole pages.
+    let known = record["machine"]["memory"]["cgroup_limit"].as_u64().unwrap();
+    assert!(known <= limit && known > limit - (1 << 16), "{known}");
 }
 
 /// Other programs on all CPUs, which end with this value.

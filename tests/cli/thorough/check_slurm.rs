@@ -3,60 +3,8 @@
 use crate::check::reference;
 use crate::harness::{Harness, Part, skip};
 use crate::program;
+use crate::thorough::control_group::ControlGroup;
 use crate::thorough::slurm::Slurm;
-use std::path::PathBuf;
-
-/// Control group with a quota of CPU time, into which the daemon of a node is moved. All nodes are this machine, so that
-/// nothing else makes one of them slow.
-struct SlowGroup(PathBuf);
-
-impl SlowGroup {
-    fn of(daemon: u32) -> Option<Self> {
-        let name = format!("nodegauge-test-{daemon}");
-        let first = PathBuf::from("/sys/fs/cgroup/cpu");
-        let is_first_version = first.join("cpu.cfs_quota_us").exists();
-        let parent = if is_first_version { first } else { PathBuf::from("/sys/fs/cgroup") };
-        let folder = parent.join(name);
-        // Controllers may have to be enabled for groups below the root.
-        let _ = std::fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu");
-        let limits = if is_first_version {
-            [("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "80000")]
-        } else {
-            [("cpu.max", "80000 100000"), ("cpu.weight", "100")]
-        };
-        let made = std::fs::create_dir(&folder).and_then(|()| {
-            for (file, value) in limits {
-                std::fs::write(folder.join(file), value)?;
-            }
-            std::fs::write(folder.join("cgroup.procs"), daemon.to_string())
-        });
-        let group = Self(folder);
-        match made {
-            Ok(()) => Some(group),
-            Err(cause) => {
-                skip(Part::Root, &format!("no control group with a quota: {cause}"));
-                None
-            }
-        }
-    }
-}
-
-impl Drop for SlowGroup {
-    fn drop(&mut self) {
-        // A group with processes cannot be removed; they end with the daemons.
-        for _ in 0..100 {
-            let processes =
-                std::fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
-            for process in processes.lines() {
-                let _ = std::fs::write(self.0.with_file_name("cgroup.procs"), process);
-            }
-            if std::fs::remove_dir(&self.0).is_ok() {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-    }
-}
 
 #[test]
 fn a_job_keeps_the_nodes_that_are_not_bad_and_runs_on_them() {
@@ -70,7 +18,9 @@ fn a_job_keeps_the_nodes_that_are_not_bad_and_runs_on_them() {
     if probe["verdict"] != "good" {
         return skip(Part::Slurm, "this node is not good itself");
     }
-    let Some(_slow) = SlowGroup::of(slurm.nodes[2]) else { return };
+    // All nodes are this machine, so that nothing else makes one of them slow.
+    let Some(slow) = ControlGroup::with_quota("slow-node", 80) else { return };
+    slow.take(slurm.nodes[2]);
     let program = program::path();
     let vet = |keep: &str, more: &str| {
         let script = format!(

@@ -5,6 +5,7 @@ mod adversarial;
 mod apps_mpi;
 mod check_faults;
 mod check_slurm;
+mod control_group;
 mod current_folder;
 mod device_drivers;
 mod examples;

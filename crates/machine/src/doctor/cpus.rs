@@ -3,6 +3,7 @@
 use super::{Examined, Found, found};
 use crate::root::number_ranges;
 use crate::{cgroup, host};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::ClockBasis;
 
 /// Ratio to the base clock below which a clock cannot be explained by noise, so that the processor must be limited.
@@ -16,13 +17,14 @@ pub(super) fn quota(node: &Examined<'_>) -> Option<Found> {
         limits.throttled.filter(|share| share.0 > 0.0).map_or_else(String::new, |share| {
             format!("; threads were stopped in {share} of the scheduling periods so far")
         });
+    let threads = counted(cpus.floor().max(1.0) as usize, "thread");
+    let allowed = counted(allowed, "CPU");
     Some(found(
         format!(
-            "this process may use {allowed} CPUs, but its control group has a quota of {cpus:.2} CPUs: threads are stopped when the quota is used up{stopped}"
+            "this process may use {allowed}, but its control group has a quota of {cpus:.2} CPUs: threads are stopped when the quota is used up{stopped}"
         ),
         format!(
-            "raise the quota (cpu.max, `docker run --cpus`, Kubernetes' cpu limit), or use {} threads",
-            cpus.floor().max(1.0)
+            "raise the quota (cpu.max, `docker run --cpus`, Kubernetes' cpu limit), or use {threads}"
         ),
     ))
 }
