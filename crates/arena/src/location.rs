@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_where_touched_arrays_are() {
+    fn the_kernel_tells_where_written_arrays_are_and_zero_pages_are_nowhere() {
         let arrays = Arrays::map(ArraysConfig {
             count: 4,
             elements: 1 << 18,
@@ -383,6 +383,15 @@ mod tests {
         }
         assert_eq!(observe(&arrays, 2), []);
         let args = arrays.share(ArrayShare { index: 0, count: 1 });
+        // Reading maps the kernel's zero page, which is on no node.
+        for array in &args.at {
+            for at in (0..1 << 18).step_by(512) {
+                // SAFETY: each array has 2^18 elements, and no other thread uses them.
+                let value = unsafe { array.cast::<f64>().add(at).read_volatile() };
+                assert_eq!(value, 0.0);
+            }
+        }
+        assert_eq!(observe(&arrays, 2), []);
         for array in &args.at {
             // SAFETY: each array has 2^18 elements of 8 bytes, and no other thread uses them.
             unsafe { array.write_bytes(1, (1 << 18) * 8) };
