@@ -67,7 +67,7 @@ fn published_and_imported_figures_are_never_taken_for_those_of_the_node() {
     let file = harness.write("stream.txt", crate::compare::stream_c([999_999.0; 4]));
     harness.run(&["history", "import", &file, "--host", host]).exits(0);
     // Commands that read the history: hpl compares its products with Triad, `stream` uses the tuned choice.
-    let small = ["hpl", "--order", "600", "--nb", "64", "--blas", "builtin", "--budget", "3"];
+    let small = [&["hpl"], &crate::hpl::SMALL[..]].concat();
     harness
         .run(&[&small[..], &["--json", "hpl.json"]].concat())
         .never_says("342.5")

@@ -23,7 +23,8 @@ const NAGIOS_UNKNOWN: u8 = 3;
 /// Returns the exit code for a check that cannot start, if these words ask for one: for Nagios, the code of wrong usage
 /// would mean that the node is in a critical state.
 pub(crate) fn exit_code_of_failure(words: impl IntoIterator<Item = OsString>) -> Option<u8> {
-    let words: Vec<OsString> = words.into_iter().collect();
+    // Words after `--` are those of another program.
+    let words: Vec<OsString> = words.into_iter().take_while(|word| word != "--").collect();
     let has = |word: &str| words.iter().any(|one| one == word);
     (has(CHECK) && has(NAGIOS)).then_some(NAGIOS_UNKNOWN)
 }
@@ -121,5 +122,6 @@ mod tests {
         assert_eq!(code(&["check", "--nagios", "--levle", "2"]), Some(3));
         assert_eq!(code(&["check", "--levle", "2"]), None);
         assert_eq!(code(&["stream", "--nagios"]), None);
+        assert_eq!(code(&["sweep", "--", "check", "--nagios"]), None);
     }
 }
