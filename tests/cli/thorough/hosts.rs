@@ -7,6 +7,7 @@ use crate::harness::{
 use crate::mpi::{installed, no_orphans};
 use crate::thorough::slurm::Slurm;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Variables that allow Open MPI to run as root in containers.
 const ROOT: [(&str, &str); 2] =
@@ -346,6 +347,30 @@ fn a_launcher_and_a_library_that_do_not_belong_together_are_refused_once() {
         .complains("--exclude-file requires several hosts");
 }
 
+/// CPU time, in ticks of 10 ms, after which a process has chosen its loops and measures.
+const MEASURES: u64 = 300;
+
+/// Returns the nodes on which a process of this harness has used enough CPU time to measure.
+fn working_nodes(harness: &Harness) -> BTreeSet<String> {
+    let home = harness.path("").display().to_string();
+    let home = format!("HOME={}", home.trim_end_matches('/'));
+    let node_of = |entry: std::fs::DirEntry| {
+        let environment = std::fs::read(entry.path().join("environ")).ok()?;
+        let environment = String::from_utf8_lossy(&environment).into_owned();
+        let has_home = environment.split('\0').any(|variable| variable == home);
+        let node = environment
+            .split('\0')
+            .find_map(|variable| variable.strip_prefix("SLURMD_NODENAME="))?;
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        let (_, after_name) = stat.rsplit_once(") ")?;
+        // The time in user mode and that in the kernel.
+        let ticks = after_name.split(' ').skip(11).take(2);
+        let used: u64 = ticks.filter_map(|field| field.parse::<u64>().ok()).sum();
+        (has_home && used >= MEASURES).then(|| node.to_owned())
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().filter_map(node_of).collect()
+}
+
 /// Interrupts a step of two nodes, and checks what rank 0 has written.
 fn is_saved_after_an_interrupt(harness: &Harness, slurm: &Slurm, kind: &str) {
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
@@ -361,8 +386,9 @@ fn is_saved_after_an_interrupt(harness: &Harness, slurm: &Slurm, kind: &str) {
                 let job = listed.stdout.lines().find_map(|line| line.strip_suffix(" RUNNING"))?;
                 Some(format!("{job}.0"))
             });
-            // All hosts measure after some seconds, even under load.
-            std::thread::sleep(std::time::Duration::from_secs(5));
+            wait_for("measurements on both nodes", || {
+                (working_nodes(harness).len() == 2).then_some(())
+            });
             // Without an MPI, the tasks of the other node have ended, which scancel reports as an error.
             harness.run_other(&["scancel", "--signal=INT", &step], &variables);
         });
