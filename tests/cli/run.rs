@@ -1,6 +1,6 @@
 //! `nodegauge` and `nodegauge run`: one page.
 
-use crate::harness::{Harness, Outcome, measurements, names};
+use crate::harness::{Harness, Outcome, measurements};
 use serde_json::Value;
 
 /// Runs with little time, and a theoretical bandwidth that no memory reaches.
