@@ -1,5 +1,5 @@
 //! Bandwidths for a roofline: Read, Triad and kernels with known operations per byte, in each cache and in main memory.
-//! The fastest of them is the roof of a level: some processors write lines back beside the loads, so that a kernel that
+//! The fastest of them is the roof of a level: some processors write lines back during the loads, so that a kernel that
 //! writes what it reads moves more bytes per second than Read or Triad.
 //!
 //! Each memory level is measured with a working set of a certain size per thread. For the first cache, the working set

@@ -23,7 +23,7 @@ use nodegauge_os::{CacheLine, Spin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Shares of the loaders' full rate, percent; 0 means that the loaders are idle.
+/// Shares of the loaders' full rate, percent; at 0 the loaders are idle.
 ///
 /// Most shares are near the full rate, because a wait also delays loads that would otherwise overlap.
 const SHARES: [u32; 11] = [0, 10, 30, 50, 65, 80, 90, 94, 97, 99, 100];

@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    fn said(found: &[FactDifference]) -> Vec<String> {
+    fn texts(found: &[FactDifference]) -> Vec<String> {
         let line = |one: &FactDifference| {
             format!("{} {}: {} | {}", one.nodes, one.what, one.usual, one.value)
         };
@@ -221,13 +221,13 @@ mod tests {
             ..Intake::default()
         };
         let now = runs(&machines);
-        let found = said(&between(&now));
+        let found = texts(&between(&now));
         assert_eq!(found[0], "n2 memory.bytes: 279172874240 | 236223201280");
         assert_eq!(found[1], "n2 memory.dimms[A7]: present | absent");
         assert_eq!(found[2], "n[3-4] kernel: 6.1 | 6.2");
         assert_eq!(found.len(), 3);
         let before = runs(&[(8, "6.1"); 5]);
-        let changes = said(&since(&before, &now));
+        let changes = texts(&since(&before, &now));
         assert!(changes.contains(&"n[3-4] kernel: 6.1 | 6.2".to_owned()), "{changes:?}");
         assert!(since(&now, &now).is_empty());
     }
@@ -246,15 +246,15 @@ mod tests {
         };
         let of = |runs: Vec<NodeRun>| Intake { runs, ..Intake::default() };
         let three = of(vec![node("n1", None), node("n2", Some(4)), node("n3", None)]);
-        assert_eq!(said(&between(&three)), ["n2 memory.dimms[A4]: present | absent"]);
+        assert_eq!(texts(&between(&three)), ["n2 memory.dimms[A4]: present | absent"]);
         // Users without privileges know no modules.
         let mut unknown = machine(12, "6.1");
         unknown.memory.dimms.clear();
         let with = of(vec![node("n1", None), node("n2", None), run("n3", &unknown)]);
-        assert_eq!(said(&between(&with)), Vec::<String>::new());
+        assert_eq!(texts(&between(&with)), Vec::<String>::new());
         let two = of(vec![node("n1", None), node("n2", Some(4))]);
         let found = between(&two);
-        assert_eq!(said(&found), ["n1 memory.dimms[A4]: absent (n2) | present"]);
+        assert_eq!(texts(&found), ["n1 memory.dimms[A4]: absent (n2) | present"]);
         assert!(!format!("{:?}", page(&two, &found, None)).contains("most nodes"));
         assert!(format!("{:?}", page(&three, &between(&three), None)).contains("most nodes"));
     }
@@ -297,7 +297,7 @@ mod tests {
         let now = Intake { runs, ..Intake::default() };
         let library = "/usr/lib64/libmpi.so.40.30.4";
         assert_eq!(
-            said(&between(&now)),
+            texts(&between(&now)),
             [
                 "n3 mount /scratch: tmpfs rw,flock | absent",
                 "n3 sysctl vm.swappiness: 10 | 60",

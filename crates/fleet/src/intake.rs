@@ -4,7 +4,7 @@
 //!
 //! Nothing is skipped silently: a text without a complete record is [`Rejected`] with its name and reason, and counts as
 //! a missing run of its node if the node is known. Text around a record, such as the greeting of a login shell, and the
-//! log beside a record are ignored.
+//! log next to a record are ignored.
 
 mod ansible;
 mod lines;
@@ -54,7 +54,7 @@ pub enum Evidence {
     Message,
     /// The name of a file whose text is no record: it may be any file.
     FileName,
-    /// The file is the log beside the record of the node.
+    /// The file is the log next to the record of the node.
     Log,
 }
 

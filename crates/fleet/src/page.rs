@@ -38,7 +38,7 @@ fn conclusion(ranking: &Ranking) -> Option<String> {
     let undecided = all.saturating_sub(slow.len() + good);
     let rest = match undecided {
         0 => String::new(),
-        n => format!("; of {} nothing can be said", counted(n, "node")),
+        n => format!("; {} cannot be judged", counted(n, "node")),
     };
     let nodes = counted(all, "node");
     match slow.len() {

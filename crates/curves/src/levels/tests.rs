@@ -113,7 +113,7 @@ fn found(dots: &[Dot], reported: &[Reported], guest: bool) -> Vec<(String, u64, 
     named.map(|n| (n.name, kib(n.level.first), kib(n.level.last))).collect()
 }
 
-fn said(dots: &[Dot], reported: &[Reported]) -> Vec<String> {
+fn texts(dots: &[Dot], reported: &[Reported]) -> Vec<String> {
     disagreements(dots, &name(dots, levels(dots), reported, true), reported)
 }
 
@@ -135,7 +135,7 @@ fn memory_is_no_cache_however_large_that_is_said_to_be() {
             "L3 of 105 MiB, as reported by the system, is not detected: working sets of {memory} MiB to 512 MiB \
              have the speed of memory"
         );
-        assert_eq!(said(&dots, &caches).last(), Some(&l3));
+        assert_eq!(texts(&dots, &caches).last(), Some(&l3));
     }
 }
 
@@ -152,7 +152,7 @@ fn what_a_ladder_gets_of_a_shared_cache_is_found() {
         ];
         has_levels(&dots, &caches, &expected);
         assert_eq!(
-            said(&dots, &caches),
+            texts(&dots, &caches),
             [
                 "L3 of 105 MiB, 52.5 MiB per thread, as reported by the system: in the curve, this level ends \
               between 12 MiB and 16 MiB"
@@ -176,14 +176,14 @@ fn levels_of_zen_guests_are_found_and_named() {
             ("memory", 48 << 10, 128 << 10),
         ],
     );
-    assert_eq!(said(&dots, &caches), [format!("{l3} 6 MiB and 8 MiB")]);
+    assert_eq!(texts(&dots, &caches), [format!("{l3} 6 MiB and 8 MiB")]);
     let (zen4_dots, zen4_caches) = (curves(&[&ZEN4]), reported(32, 1024, 32 << 10, 32 << 10));
     has_levels(
         &zen4_dots,
         &zen4_caches,
         &[("L1", 4, 32), ("L2", 64, 512), ("L3", 1536, 4 << 10), ("memory", 16 << 10, 128 << 10)],
     );
-    assert_eq!(said(&zen4_dots, &zen4_caches).last(), Some(&format!("{l3} 4 MiB and 6 MiB")));
+    assert_eq!(texts(&zen4_dots, &zen4_caches).last(), Some(&format!("{l3} 4 MiB and 6 MiB")));
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn where_sets_end_within_a_cache_a_guest_does_not_know_its_name() {
     let dots = curves(&[&CHASE_1[..29]]);
     let last = |guest| found(&dots, &caches, guest).pop().unwrap().0;
     assert_eq!((last(true).as_str(), last(false).as_str()), ("L3 or memory", "L3"));
-    assert!(said(&dots, &caches).is_empty());
+    assert!(texts(&dots, &caches).is_empty());
 }
 
 /// Nanoseconds per load on the Sapphire Rapids guest under load from other programs. Memory has several levels,
@@ -216,12 +216,14 @@ fn loads_as_slow_as_those_of_flushed_lines_are_of_memory() {
     let names: Vec<&str> = found.iter().map(|(name, ..)| name.as_str()).collect();
     assert_eq!(names[..2], ["L1", "L2"], "{found:?}");
     assert!(names.len() > 3 && names[2..].iter().all(|name| *name == "memory"), "{found:?}");
-    assert!(said(&dots, &caches).iter().any(|text| text.starts_with("L3 of 105 MiB, as reported")));
+    assert!(
+        texts(&dots, &caches).iter().any(|text| text.starts_with("L3 of 105 MiB, as reported"))
+    );
     // A cache that is larger than the hypervisor reports is still named as a cache.
-    let told = reported(48, 2048, 4 << 10, 4 << 10);
+    let sizes = reported(48, 2048, 4 << 10, 4 << 10);
     let mut zen5_dots = curves(&[&ZEN5]);
     zen5_dots.iter_mut().for_each(|dot| dot.cached = Some(dot.bytes < 16 << 20));
-    let named = name(&zen5_dots, levels(&zen5_dots), &told, true);
+    let named = name(&zen5_dots, levels(&zen5_dots), &sizes, true);
     assert_eq!(named.iter().map(|n| &*n.name).collect::<Vec<_>>(), ["L1", "L2", "L3", "memory"]);
 }
 
@@ -248,7 +250,7 @@ fn a_cache_without_a_plateau_is_said() {
              memory"
         )
     };
-    assert_eq!(said(&dots, &caches), [not_seen("L2 of 1 MiB"), not_seen("L3 of 32 MiB")]);
+    assert_eq!(texts(&dots, &caches), [not_seen("L2 of 1 MiB"), not_seen("L3 of 32 MiB")]);
 }
 
 /// Returns curves with levels of these lengths; each level is higher than the previous level by a factor. The curves

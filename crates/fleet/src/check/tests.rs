@@ -125,9 +125,12 @@ fn a_lost_module_is_the_reason_and_the_cause_of_a_bad_figure() {
 #[test]
 fn the_line_has_the_reason_first_and_at_most_eighty_characters() {
     let bad = checked(&[231e9, 229e9]).remark(Some("DIMM")).unwrap();
-    let said = line("n017.site.example", NodeVerdict::Bad, Some(&bad), "");
-    assert!(said.starts_with("n017 mem 68% of ref: DIMM; bad: triad 231.0 GB/s"), "{said}");
-    assert_eq!(said.chars().count(), LONGEST_LINE);
+    let line_text = line("n017.site.example", NodeVerdict::Bad, Some(&bad), "");
+    assert!(
+        line_text.starts_with("n017 mem 68% of ref: DIMM; bad: triad 231.0 GB/s"),
+        "{line_text}"
+    );
+    assert_eq!(line_text.chars().count(), LONGEST_LINE);
     let long = line(&"x".repeat(200), NodeVerdict::Bad, Some(&bad), "");
     assert!(long.contains("mem 68% of ref: DI") && long.chars().count() == LONGEST_LINE, "{long}");
     assert_eq!(

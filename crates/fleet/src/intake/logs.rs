@@ -1,4 +1,4 @@
-//! Logs beside the records of nodes: `n1.log` next to `n1.json`. They are no records; what they say is the reason why a
+//! Logs of nodes: `n1.log` next to `n1.json`. They are no records; their text is the reason why a
 //! node has none.
 
 use super::{EMPTY, Evidence, Intake, stem};

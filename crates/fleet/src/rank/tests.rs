@@ -88,11 +88,11 @@ fn a_slow_node_is_named_with_the_part_that_it_lacks() {
     runs[9].settings.insert("governor", "powersave".to_owned());
     let ranking = rank(runs, &RankingOptions::default());
     assert_eq!(ranking.groups.len(), 1);
-    let said: Vec<(&str, &str)> = ranking
+    let lines: Vec<(&str, &str)> = ranking
         .nodes(RankVerdict::Slow)
         .map(|(_, node)| (node.host.as_str(), node.reason.as_str()))
         .collect();
-    assert_eq!(said, [("n07", "mem 68% of med: DIMM"), ("n09", "mem 78% med: clock")]);
+    assert_eq!(lines, [("n07", "mem 68% of med: DIMM"), ("n09", "mem 78% med: clock")]);
     let first = &ranking.groups[0].nodes[1];
     assert!(first.explanation.contains("governor powersave, peers performance"));
     assert!(first.explanation.contains("clock 2.00 GHz, peers 3.00 GHz"));
