@@ -148,33 +148,63 @@ fn suspect_figures_of_runs_side_by_side_are_marked_and_said() {
     assert_eq!(browser.evaluate(marked), json!([1, 1, true, true]));
 }
 
-/// Runs of two configurations, selected by one label, are two series with a median each.
-#[test]
-fn a_trend_separates_configurations() {
-    let harness = Harness::new();
+/// Saves six runs per configuration, which take turns and have one label.
+fn mixed(harness: &Harness, configurations: &[&str]) {
     let mut lines = String::new();
-    for i in 0..6 {
+    for i in 0..6 * configurations.len() {
         let mut run = record("stream");
-        let (pages, value) = if i % 2 == 0 { ("4k", 20e9) } else { ("thp", 30e9) };
+        let at = i % configurations.len();
+        let (pages, value) = (configurations[at], 20e9 + at as f64 * 10e9);
         run["id"] = json!(format!("01M80{i:02}E6PEPPF69HBVJF5Z1FX"));
         run["started"] = json!(format!("2026-11-21T10:{i:02}:00Z"));
         run["command"] = json!(["stream", "--pages", pages, "--label", "kind=mixed"]);
         run["labels"] = json!({"kind": "mixed"});
         for m in run["measurements"].as_array_mut().unwrap() {
-            m["value"] = json!(value + f64::from(i) * 1e7);
+            m["value"] = json!(value + i as f64 * 1e7);
             m["config"]["pages"]["asked"] = json!(pages);
         }
         lines.push_str(&format!("{run}\n"));
     }
     let file = harness.write("mixed.jsonl", lines);
     harness.run(&["history", "import", &file]).exits(0);
+}
+
+/// Runs of two configurations, selected by one label, are two series of one picture, with a median each.
+#[test]
+fn a_trend_separates_configurations() {
+    let harness = Harness::new();
+    mixed(&harness, &["4k", "thp"]);
     let page = page_of(&harness, &["--trend", "kind=mixed"]);
     let text = std::fs::read_to_string(&page).unwrap();
-    for (pages, median) in [("4k", "20.02"), ("thp", "30.03")] {
-        assert!(text.contains(&format!("<figcaption>Triad, best, pages {pages}</figcaption>")));
+    assert_eq!(text.matches("<figcaption>Triad, best</figcaption>").count(), 1);
+    for (pages, median) in [("4k", "20.05"), ("thp", "30.06")] {
         assert!(text.contains(&format!(">Triad, best, pages {pages}</th>")), "{pages}");
-        assert!(text.contains(&format!(", median {median} GB/s, in 3 runs")), "{pages}");
+        assert!(text.contains(&format!(", median {median} GB/s, in 6 runs")), "{pages}");
     }
+    let Some(mut browser) = browser(&[]) else { return };
+    is_sound(&mut browser, &page);
+    browser.open(&page);
+    // Each series has a line and dots of its own colour and symbol, and the table of the picture has its name.
+    let drawn = "(() => {
+        const chart = echarts.getInstanceByDom(document.querySelector('[data-kind=trend]'));
+        const dots = chart.getOption().series.filter((one) => one.type === 'scatter');
+        const lines = chart.getOption().series.filter((one) => one.type === 'line');
+        return [lines.length, new Set(dots.map((one) => one.name.split(',')[0])).size, new Set(dots.map((one) => one.symbol)).size];
+    })()";
+    assert_eq!(browser.evaluate(drawn), json!([2, 2, 2]));
+    let data = browser.evaluate(DATA);
+    let shown = rows(&data, "Triad, best");
+    assert_eq!(shown.iter().filter(|row| row[5] == "pages thp").count(), 6, "{shown:?}");
+}
+
+/// More configurations than one picture can show have a picture each.
+#[test]
+fn a_trend_of_many_configurations_has_a_picture_for_each() {
+    let harness = Harness::new();
+    mixed(&harness, &["4k", "thp", "2m", "1g", "auto"]);
+    let page = page_of(&harness, &["--trend", "kind=mixed"]);
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert_eq!(text.matches("<figcaption>Triad, best, pages ").count(), 5);
     let Some(mut browser) = browser(&[]) else { return };
     is_sound(&mut browser, &page);
 }

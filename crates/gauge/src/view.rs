@@ -17,6 +17,7 @@ pub use groups::{distinct, grouped};
 pub use picture::{
     Bar, BarSeries, Bars, Beside, Card, Drawing, Forest, ForestRow, Grid, NodeThreads, Picture,
     PlottedSample, Reach, SampleSeries, Samples, Step, Steps, Trend, TrendBand, TrendDot,
+    TrendSeries,
 };
 
 use nodegauge_measure::legible;

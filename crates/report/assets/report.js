@@ -65,10 +65,13 @@
     return `${shown.trimEnd()}…`;
   };
 
-  // Breaks a text at spaces into lines that fit the room, at most `most`.
+  // Breaks a text at spaces into lines that fit the room, at most `most`; a number stays with its unit or its name if both
+  // fit into one line.
   const broken = (text, room, most = 3) => {
+    const joined = text.replace(/(\d) (?=[^\s\d(])/g, '$1\u00a0').replace(/([a-z]) (?=\d)/g, '$1\u00a0');
+    const isFit = joined.split(' ').every((word) => widthOf(word) <= room);
     const lines = [''];
-    for (const word of text.split(' ')) {
+    for (const word of (isFit ? joined : text).split(' ')) {
       const longer = `${lines.at(-1)} ${word}`.trim();
       if (widthOf(longer) <= room || !lines.at(-1)) lines[lines.length - 1] = longer;
       else lines.push(word);
@@ -111,7 +114,10 @@
     const power = 10 ** Math.floor(Math.log10(raw));
     const step = [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= raw * 0.9999);
     const first = Math.ceil(least / step - 1e-9);
-    return Array.from({ length: Math.floor(most / step - first + 1e-9) + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+    const length = Math.floor(most / step - first + 1e-9) + 1;
+    // A single tick gives no scale.
+    if (length < 2 && count < 8) return ticksOf(least, most, unit, false, count + 1);
+    return Array.from({ length }, (_, i) => Number(((first + i) * step).toPrecision(12)));
   };
 
   // Axis over these values with room at both ends, and its ticks. Linear axes of rates begin at zero.
@@ -133,9 +139,30 @@
     return { least, most, log, ticks };
   };
 
+  const [MINUTE, DAY] = [60e3, 86400e3];
+  const INTERVALS = [1e3, 5e3, 15e3, MINUTE, 5 * MINUTE, 15 * MINUTE, 30 * MINUTE, 60 * MINUTE, 180 * MINUTE, 360 * MINUTE, 720 * MINUTE, DAY, 2 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY, 182 * DAY, 365 * DAY];
+  // Ticks between two times in milliseconds, at most `count`: days, or times with the day below the first of each day.
+  const datesOf = (from, to, count) => {
+    const step = INTERVALS.find((one) => (to - from) / one <= count) || (to - from) / count;
+    const first = Math.ceil(from / step) * step;
+    let day = '';
+    return Array.from({ length: Math.floor((to - first) / step) + 1 }, (_, i) => {
+      const at = first + i * step;
+      const [date, clock] = new Date(at).toISOString().split('T');
+      if (step >= DAY) return { at, text: date };
+      const isNew = date !== day;
+      day = date;
+      const time = clock.slice(0, step < MINUTE ? 8 : 5);
+      return { at, text: isNew ? `${time}\n${date}` : time };
+    });
+  };
+
+  // Label of a tick; zero needs no unit.
+  const tickText = (value, unit) => (value === 0 && unit ? '0' : words(value, unit));
+
   const axisOption = ({ least, most, log, ticks }, unit, t, more = {}) => ({
     type: log ? 'log' : 'value', min: least, max: most,
-    axisLabel: { customValues: ticks, formatter: (value) => words(value, unit), color: t.faint, fontSize: FONT, showMinLabel: true, showMaxLabel: true },
+    axisLabel: { customValues: ticks, formatter: (value) => tickText(value, unit), color: t.faint, fontSize: FONT, showMinLabel: true, showMaxLabel: true },
     axisTick: { show: false, customValues: ticks }, axisLine: { show: false }, minorTick: { show: false },
     splitLine: { show: true, lineStyle: { color: t.grid } },
     nameTextStyle: { color: t.faint, fontSize: FONT }, ...more,
@@ -144,9 +171,10 @@
   const nameBelow = (name) => ({ name, nameLocation: 'middle', nameGap: 28 });
   // Name of the horizontal axis, with the axes that are logarithmic.
   const nameOfAxes = (name, horizontal, vertical, room) => {
-    const scales = horizontal.log && vertical.log ? 'both axes log scale' : horizontal.log ? 'log scale' : vertical.log ? 'vertical axis log scale' : '';
-    if (!name || !scales) return name || scales;
-    const ending = `${vertical.log ? ';' : ','} ${scales}`;
+    const scales = horizontal.log && vertical.log ? ['both axes log scale', 'log-log'] : horizontal.log ? ['log scale', 'log'] : vertical.log ? ['vertical axis log scale', 'vertical log'] : [];
+    if (!name || !scales.length) return name || scales[0] || '';
+    const endings = scales.map((scale) => `${vertical.log ? ';' : ','} ${scale}`);
+    const ending = endings.find((one) => widthOf(name + one) <= room) || endings[1];
     return cut(name, room - widthOf(ending)) + ending;
   };
 
@@ -223,7 +251,7 @@
         rows: [['curve', `x${x && `, ${x}`}`, `y${y && `, ${y}`}`, 'remark'], ...of.series.flatMap((one) =>
           one.dots.filter((dot) => dot[1] !== null).map((dot) => [one.name, dot[0], dot[1], remark(one, dot)]))],
         key: (t) => [
-          ...(named && !straight ? own.map((one, i) => ({ name: one.name, colour: t.data[looks[i].colour], dash: DASHES[looks[i].dash] })) : []),
+          ...(named && !straight ? own.map((one, i) => ({ name: one.name, colour: t.data[looks[i].colour], dash: DASHES[looks[i].dash], mark: FILLED[looks[i].symbol] })) : []),
           ...(own.some((one) => one.doubts.length) ? [suspectKey(t, HOLLOW[3])] : []),
         ],
         pick: straight ? (p) => (of.series[p.seriesIndex]?.notes || [])[p.dataIndex] : null,
@@ -270,7 +298,7 @@
             const w = widthOf(guide.text);
             const spots = [plotRight - 4 - w, plotX + 4, (plotX + plotRight - w) / 2].flatMap((left) => [[left, at + 4], [left, at - 18]]);
             const pixels = dots.map(([a, b]) => [plotX + place(horizontal, a) * (plotRight - plotX), yPixel(b)]);
-            const covers = ([left, up]) => up < top || up + 14 > plotBottom || pixels.some(([px, py]) => px > left - 8 && px < left + w + 8 && py > up - 8 && py < up + 22);
+            const covers = ([left, up]) => up < top || up + 14 > plotBottom || labelled.some(({ pixel }) => pixel > left - 4 && pixel < left + w + 4) || pixels.some(([px, py]) => px > left - 8 && px < left + w + 8 && py > up - 8 && py < up + 22);
             const [left, up] = spots.find((spot) => !covers(spot)) || spots[0];
             graphics.push(text(t, left, up, guide.text, { style: { fill: t.faint, ...halo(t) } }));
           }
@@ -360,9 +388,11 @@
       const labelOf = (step) => (step.to === null ? 'no result' : step.label && of.unit === 's' ? step.label : `${figure(step.to, of.unit)}${step.label ? `, ${step.label}` : ''}`);
       return {
         height: 40 + (steps.length > 20 ? 22 : 40) * steps.length,
+        // On a phone, a name and a value have up to three lines.
+        low: 40 + (steps.length > 20 ? 22 : 52) * steps.length,
         rows: [['', `from, ${of.unit}`, `to, ${of.unit}`, 'remark', 'doubted'], ...steps.map((s) => [s.name, s.from, s.to, s.words, s.doubt || ''])],
         key: (t) => [
-          ...(steps.some(falls) ? [{ name: 'increase', colour: t.data[0], dot: '■', always: true }, { name: 'decrease', colour: t.data[2], dot: '■', always: true }] : []),
+          ...(steps.some((step) => falls(step) && !step.is_open) ? [{ name: 'increase', colour: t.data[0], dot: '■', always: true }, { name: 'decrease', colour: t.data[2], dot: '■', always: true }] : []),
           ...(steps.some((step) => step.interval) ? [{ name: '95 % interval', colour: t.ink, dot: '├┤', always: true }] : []),
           ...(steps.some((step) => step.is_open) ? [{ name: 'not distinguishable from no effect', colour: t.data[3], dot: '■', always: true }] : []),
           ...(steps.some((step) => step.doubt) ? [suspectKey(t)] : []),
@@ -371,7 +401,7 @@
           const narrow = width < NARROW;
           const nameRoom = Math.min(widest(steps.map((step) => step.name)), width * (narrow ? 0.28 : 0.3));
           const names = steps.map((step) => broken(step.name, nameRoom));
-          const labels = steps.map((step) => broken(labelOf(step), narrow ? width * 0.3 : 320, 2));
+          const labels = steps.map((step) => broken(labelOf(step), narrow ? width * 0.3 : 320, narrow && steps.length <= 20 ? 3 : 2));
           const [left, right] = [nameRoom + 16, widest(labels) + 20];
           const ends = steps.flatMap((step) => [step.from, step.to ?? 0, ...(step.interval || [])]);
           const axis = axisOf(ends, of.unit, { room: 0.01, count: Math.max(2, Math.floor((width - left - right) / 90)), log: false });
@@ -384,7 +414,9 @@
             const at = (value) => api.coord([value, params.dataIndex])[0];
             const [a, b] = [step.from, step.to ?? step.from].map(at);
             const colour = step.is_open ? t.data[3] : falls(step) ? t.data[2] : t.data[0];
-            const children = [{ type: 'rect', shape: { x: Math.min(a, b), y: y - thick / 2, width: Math.max(2, Math.abs(b - a)), height: thick, r: 2 }, style: step.doubt ? suspectBar(t, colour) : { fill: colour, opacity: step.is_open ? 0.45 : 0.9 } }];
+            const children = [];
+            // Without a result there is no bar.
+            if (step.to !== null) children.push({ type: 'rect', shape: { x: Math.min(a, b), y: y - thick / 2, width: Math.max(2, Math.abs(b - a)), height: thick, r: 2 }, style: step.doubt ? suspectBar(t, colour) : { fill: colour, opacity: step.is_open ? 0.45 : 0.9 } });
             const next = steps[params.dataIndex + 1];
             if (next && next.from > 0 && step.to !== null) children.push(line(at(next.from), y + thick / 2, at(next.from), y + row - thick / 2, t.faint, { lineDash: [2, 3] }));
             if (step.interval) {
@@ -460,6 +492,10 @@
           const labels = of.rows.map((row) => (width < NARROW ? broken(inShort(row), width * 0.28) : broken(labelOf(row), 320)));
           const right = widest(labels) + 20;
           const axis = axisOf([1, ...of.rows.flatMap((row) => [row.ratio, ...(row.interval || [])])], 'x', { room: 0.08, count: Math.max(3, Math.floor((width - nameRoom - right) / 80)), log: true });
+          // The line at 1 has a label; ticks next to it would cover the label.
+          const room = width - nameRoom - 16 - right;
+          const isApart = (tick) => Math.abs(place(axis, tick) - place(axis, 1)) * room > 40;
+          axis.ticks = [...axis.ticks.filter((tick) => tick !== 1 && isApart(tick)), 1].sort((a, b) => a - b);
           const draw = (params, api) => {
             const row = of.rows[params.dataIndex];
             const y = api.coord([1, params.dataIndex])[1];
@@ -491,49 +527,65 @@
     trend(of) {
       const time = (at) => new Date(at * 1000).toISOString().replace('.000Z', 'Z');
       const regime = (dot) => (dot.regime === null ? '' : of.regimes[dot.regime]);
-      const quoted = of.dots.filter((dot) => !dot.aside);
-      const lost = new Set(of.gaps.map(([, to]) => to));
-      // The line has a gap where runs are missing and where a run has no result.
-      const path = quoted.flatMap((dot) => [...(lost.has(dot.at) ? [[dot.at * 1000 - 1, null]] : []), [dot.at * 1000, dot.value]]);
-      const groups = [...of.regimes.keys(), -1].flatMap((i) => [false, true].map((doubted) => ({
-        i, doubted, dots: of.dots.filter((dot) => (dot.regime ?? -1) === i && dot.value !== null && Boolean(dot.remark) === doubted),
+      // Series have a colour each; the dots of a single series have the colours of their regimes.
+      const isSingle = of.series.length === 1;
+      const all = of.series.flatMap((one) => one.dots);
+      // The line of a series has a gap where runs are missing and where a run has no result.
+      const pathOf = (one) => {
+        const lost = new Set(one.gaps.map(([, to]) => to));
+        return one.dots.filter((dot) => !dot.aside).flatMap((dot) => [...(lost.has(dot.at) ? [[dot.at * 1000 - 1, null]] : []), [dot.at * 1000, dot.value]]);
+      };
+      const kindOf = (dot, i) => (isSingle ? dot.regime ?? -1 : i);
+      const indices = isSingle ? [...of.regimes.keys(), -1] : [...of.series.keys()];
+      const groups = indices.flatMap((i) => [false, true].map((doubted) => ({
+        i, doubted, dots: of.series.flatMap((one, at) => one.dots.filter((dot) => kindOf(dot, at) === i && dot.value !== null && Boolean(dot.remark) === doubted)),
       }))).filter((group) => group.dots.length);
       const colour = (i, t) => (i < 0 ? t.data[of.regimes.length ? 3 : 0] : t.data[i % 4]);
-      const nameOf = ({ i, doubted }) => `${i < 0 ? (of.regimes.length ? 'regime unknown' : 'runs') : of.regimes[i]}${doubted ? ', in doubt' : ''}`;
-      const many = of.dots.length > MANY;
+      const bandColour = (i, t) => (isSingle ? mix(t.panel, colour(i, t), 0.1) : mix(t.panel, t.ink, 0.05 + 0.07 * (i % 4)));
+      const named = (i) => (isSingle ? (i < 0 ? (of.regimes.length ? 'regime unknown' : 'runs') : of.regimes[i]) : of.series[i].name);
+      const nameOf = ({ i, doubted }) => `${named(i)}${doubted ? ', suspect' : ''}`;
+      const symbol = (i) => (isSingle ? (i + 1) % 4 : symbolOf(i));
+      const many = all.length > MANY;
+      const bands = of.regimes.length > 1 ? of.bands : [];
       return {
         many,
         height: 400,
-        rows: [['run began, UTC', `value, ${of.unit}`, 'regime', 'quoted', 'doubted'], ...of.dots.map((dot) => [time(dot.at), dot.value, regime(dot), dot.aside ? 'no' : 'yes', dot.remark])],
-        key: (t) => groups.map((group) => ({ name: nameOf(group) + (group.doubted ? ' (hollow)' : ''), colour: colour(group.i, t), dot: (group.doubted ? HOLLOW : FILLED)[(group.i + 1) % 4], always: group.doubted })).concat(of.dots.some((dot) => dot.aside) ? [{ name: 'small: part of a run in another regime', colour: t.faint, dot: '·' }] : []),
+        rows: [['run began, UTC', `value, ${of.unit}`, 'regime', 'quoted', 'doubted', 'configuration'], ...of.series.flatMap((one) => one.dots.map((dot) => [time(dot.at), dot.value, regime(dot), dot.aside ? 'no' : 'yes', dot.remark, one.name]))],
+        key: (t) => [
+          ...groups.map((group) => ({ name: nameOf(group) + (group.doubted ? ' (hollow)' : ''), colour: colour(group.i, t), dot: (group.doubted ? HOLLOW : FILLED)[symbol(group.i)], always: group.doubted })),
+          ...(all.some((dot) => dot.aside) ? [{ name: 'small: part of a run in another regime', colour: t.faint, dot: '·' }] : []),
+          ...(isSingle || !bands.length ? [] : of.regimes.map((name, i) => ({ name: `period with ${name}`, colour: bandColour(i, t), dot: '█' }))),
+        ],
         option(width, height, t) {
-          const values = of.dots.map((dot) => dot.value).filter((value) => value !== null);
+          const values = all.map((dot) => dot.value).filter((value) => value !== null);
           const vertical = axisOf(values, of.unit, { room: 0.05, count: Math.floor(height / 60) });
           const left = widest(vertical.ticks.map((tick) => words(tick, of.unit))) + 12;
-          const band = ({ from, to, regime: i }) => [{ xAxis: from * 1000, itemStyle: { color: colour(i, t), opacity: 0.1 } }, { xAxis: to * 1000 }];
-          const bands = of.regimes.length > 1 ? of.bands.map(band) : [];
+          const band = ({ from, to, regime: i }) => [{ xAxis: from * 1000, itemStyle: { color: bandColour(i, t) } }, { xAxis: to * 1000 }];
           // Room at both ends, so that no dot is on the edge.
-          const times = of.dots.map((dot) => dot.at * 1000);
+          const times = all.map((dot) => dot.at * 1000);
           const [from, to] = [times.reduce((a, b) => Math.min(a, b), Infinity), times.reduce((a, b) => Math.max(a, b), -Infinity)];
           const room = Math.max(to - from, 1000) * 0.02;
+          const dates = datesOf(from - room, to + room, Math.max(2, Math.floor((width - left) / 110)));
+          const paths = of.series.map((one, i) => ({
+            type: 'line', name: 'as quoted', data: pathOf(one), showSymbol: false, silent: true, connectNulls: false, lineStyle: { width: 1, color: isSingle ? t.data[3] : colour(i, t) }, itemStyle: { color: t.data[3] }, ...(many ? { sampling: 'minmax' } : {}),
+          }));
+          Object.assign(paths[0], {
+            markArea: { silent: true, data: bands.map(band) },
+            markLine: { symbol: 'none', silent: true, lineStyle: { color: t.ink, type: 'dashed' }, label: { formatter: (p) => p.name, color: t.ink, fontSize: FONT, position: 'end' }, data: of.changes.slice(0, 4).map(([at, words]) => ({ xAxis: at * 1000, name: cut(words, width / 5) })) },
+          });
           return {
-            useUTC: true,
-            grid: { left, right: 24, top: 24, bottom: 52 },
+            grid: { left, right: 24, top: 24, bottom: 66 },
             tooltip: { formatter: (p) => {
-              const dot = p.seriesIndex > 0 && groups[p.seriesIndex - 1].dots[p.dataIndex];
-              return dot ? [time(dot.at), words(dot.value, of.unit), regime(dot), dot.remark].filter(Boolean).map((part) => broken(part, 320)).join('\n') : '';
+              const dot = p.seriesIndex >= paths.length && groups[p.seriesIndex - paths.length].dots[p.dataIndex];
+              return dot ? [p.seriesName, time(dot.at), words(dot.value, of.unit), regime(dot), dot.remark].filter(Boolean).map((part) => broken(part, 320)).join('\n') : '';
             } },
-            xAxis: { type: 'time', min: from - room, max: to + room, ...nameBelow(`time in UTC${vertical.log ? '; values in log scale' : ''}`), splitNumber: Math.max(2, Math.floor(width / 160)), axisLabel: { hideOverlap: true, color: t.faint, fontSize: FONT }, axisLine: { lineStyle: { color: t.line } }, splitLine: { show: true, lineStyle: { color: t.grid } }, nameTextStyle: { color: t.faint } },
+            xAxis: { type: 'value', min: from - room, max: to + room, ...nameBelow(`time in UTC${vertical.log ? '; values in log scale' : ''}`), nameGap: 42, axisLabel: { customValues: dates.map((date) => date.at), formatter: (at) => (dates.find((date) => date.at === at) || { text: '' }).text, lineHeight: 15, verticalAlign: 'top', color: t.faint, fontSize: FONT, showMinLabel: true, showMaxLabel: true }, axisTick: { show: true, customValues: dates.map((date) => date.at) }, axisLine: { show: true, lineStyle: { color: t.line } }, splitLine: { show: true, lineStyle: { color: t.grid } }, nameTextStyle: { color: t.faint } },
             yAxis: axisOption(vertical, of.unit, t),
             series: [
-              {
-                type: 'line', name: 'as quoted', data: path, showSymbol: false, silent: true, connectNulls: false, lineStyle: { width: 1, color: t.data[3] }, itemStyle: { color: t.data[3] }, ...(many ? { sampling: 'minmax' } : {}),
-                markArea: { silent: true, data: bands },
-                markLine: { symbol: 'none', silent: true, lineStyle: { color: t.ink, type: 'dashed' }, label: { formatter: (p) => p.name, color: t.ink, fontSize: FONT, position: 'end' }, data: of.changes.slice(0, 4).map(([at, words]) => ({ xAxis: at * 1000, name: cut(words, width / 5) })) },
-              },
-              ...groups.map(({ i, doubted, dots, ...group }) => ({
-                type: 'scatter', name: nameOf({ i, doubted, ...group }), large: many,
-                data: many ? dots.map((dot) => [dot.at * 1000, dot.value]) : dots.map((dot) => ({ value: [dot.at * 1000, dot.value], symbolSize: dot.aside ? 5 : 8 })), symbol: SYMBOLS[(i + 1) % 4], symbolSize: many ? 3 : 8,
+              ...paths,
+              ...groups.map(({ i, doubted, dots }) => ({
+                type: 'scatter', name: nameOf({ i, doubted }), large: many,
+                data: many ? dots.map((dot) => [dot.at * 1000, dot.value]) : dots.map((dot) => ({ value: [dot.at * 1000, dot.value], symbolSize: dot.aside ? 5 : 8 })), symbol: SYMBOLS[symbol(i)], symbolSize: many ? 3 : 8,
                 itemStyle: doubted && !many ? { color: t.panel, borderColor: colour(i, t), borderWidth: 1.5 } : { color: colour(i, t), opacity: doubted ? 0.5 : 1 },
               })),
             ],
@@ -646,8 +698,8 @@
   const CLOSE = 54;
 
   // Labels of a roofline: peaks at the right end of their lines, levels along their roofs, points as near to their symbols
-  // as there is room, with a line to the symbol where it is not next to it. No line crosses a label, if there is room. Names
-  // of points without room for a label are returned.
+  // as there is room, with a line to the symbol where it is not next to it. No line crosses a label, if there is room. Points
+  // without room for their name have a number; their numbers and names are returned.
   const roofLabels = ({ roofs, flat, roofText, t, width, narrow, plotX, plotRight, top, plotBottom, horizontal, yPixel, colour, points }) => {
     const made = [];
     const boxes = [];
@@ -735,8 +787,13 @@
       const [x, y] = centre(...found);
       made.push(text(t, 0, 0, name, { at: { x, y, rotation: angle }, style: { textAlign: 'center', textVerticalAlign: 'middle', ...behind } }));
     });
-    const unlabelled = all.filter((one) => !near(one)).map((one) => one.name);
-    return { made, unlabelled };
+    // Points without room for their name have a number, which the list below the picture explains.
+    const unlabelled = all.filter((one) => !near(one));
+    unlabelled.forEach(({ x, y, colour: fill }, i) => {
+      const number = String(i + 1);
+      if (!near({ x, y, name: number, colour: fill })) made.push(text(t, x + 6, y - 16, number, { weight: 600, style: { fill, ...halo(t) } }));
+    });
+    return { made, unlabelled: unlabelled.map((one, i) => `${i + 1} ${one.name}`) };
   };
 
   // ECharts-GL evaluates sizes such as `[width * 1.0 / 2, height / 2]` through `new Function`, which the policy of
@@ -774,7 +831,7 @@
     const width = paper.matches ? Math.min(place.clientWidth || 640, 640) : place.clientWidth || 640;
     const option = drawn.option(width, heightOf(drawn, width), t);
     const list = place.parentNode.querySelector('.unlabelled');
-    if (list) list.textContent = drawn.unlabelled?.length ? `without a label: ${drawn.unlabelled.join('; ')}` : '';
+    if (list) list.textContent = drawn.unlabelled?.length ? `numbered points: ${drawn.unlabelled.join('; ')}` : '';
     return {
       animation: false,
       backgroundColor: 'transparent',
@@ -789,12 +846,18 @@
   const keyOf = (drawn, place, key) => {
     const entries = drawn.key ? drawn.key(theme()) : [];
     const atEnds = place.dataset.kind === 'chart' && place.clientWidth >= NARROW;
-    key.replaceChildren(...(atEnds ? entries.filter((entry) => entry.always) : entries.length > 1 || entries.some((entry) => entry.always) ? entries : []).map(({ name, colour, dash, dot }) => {
+    key.replaceChildren(...(atEnds ? entries.filter((entry) => entry.always) : entries.length > 1 || entries.some((entry) => entry.always) ? entries : []).map(({ name, colour, dash, dot, mark }) => {
       const entry = node('li', '');
       const sample = node('i', '', dot ? { class: 'dot' } : {});
       if (dot) { sample.style.color = colour; sample.textContent = dot; }
       else { sample.style.borderTopColor = colour; sample.style.borderTopStyle = dash; }
-      entry.append(sample, name);
+      entry.append(sample);
+      if (mark) {
+        const symbol = node('i', mark, { class: 'dot' });
+        symbol.style.color = colour;
+        entry.append(symbol);
+      }
+      entry.append(name);
       return entry;
     }));
   };

@@ -23,6 +23,9 @@ const SURFACE: usize = 3;
 /// Maximum number of columns of a table that does not fill the width, because its columns would stand far apart.
 const FEW: usize = 3;
 
+/// Maximum length of a text of a cell that needs no minimum width.
+const LONG: usize = 24;
+
 /// Width of a decimal point, in widths of a digit.
 const POINT: f64 = 0.5;
 
@@ -113,8 +116,8 @@ fn anchor<'a>(id: &'a str, seen: &mut BTreeMap<&'a str, usize>) -> String {
 /// Returns the head of the page: the machine, the run, and the sentence on the trust in its figures.
 fn head_of(page: &Page) -> Markup {
     let concluded = page.conclusion.as_ref();
-    let concluded = concluded.map(|said| {
-        element("p", &[("class", "conclusion")], [text(&said.replace(" %", "\u{a0}%"))])
+    let concluded = concluded.map(|sentence| {
+        element("p", &[("class", "conclusion")], [text(&sentence.replace(" %", "\u{a0}%"))])
     });
     let Some(Head { title, facts, trust, tone, findings }) = &page.head else {
         let heading = element("h1", &[], [text(&page.heading)]);
@@ -422,7 +425,8 @@ fn decimals(table: &Table) -> Vec<usize> {
 /// for each digit that they have fewer than `decimals`; units stay below each other.
 fn cell(cell: &TableCell, decimals: Option<usize>, longest: Fraction) -> Markup {
     let right = if decimals.is_some() { " right" } else { "" };
-    let class = format!("{}{right}", class(cell.tone));
+    let long = if cell.text.len() > LONG { " long" } else { "" };
+    let class = format!("{}{right}{long}", class(cell.tone));
     let value = cell.figure.map(|(value, _)| value.to_string());
     let fewer = decimals.zip(decimals_of(&cell.text)).map(|(most, own)| {
         let point = if own == 0 && most > 0 { POINT } else { 0.0 };

@@ -8,7 +8,7 @@ use nodegauge_analysis::series::{self, SeriesConfig};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
     self, Drawing, Head, Note, Page, Picture, Section, Table, TableCell, Tone, Trend, TrendBand,
-    TrendDot,
+    TrendDot, TrendSeries, grouped,
 };
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::quantity::counted;
@@ -23,6 +23,8 @@ use std::time::{Duration, UNIX_EPOCH};
 const GAP: f64 = 1.5;
 /// Maximum number of listed changes of the machine, and of reasons for doubt.
 const LISTED: usize = 12;
+/// Maximum number of configurations in one picture; more would hide each other.
+const SERIES: usize = 4;
 /// Maximum number of configurations and hosts in the conclusion.
 const IN_CONCLUSION: usize = 3;
 
@@ -169,17 +171,23 @@ impl TrendRuns {
         let mut sentences = Vec::new();
         let first = self.figures.first().map(|figure| figure.title);
         let mut of_first = Vec::new();
-        for figure in &self.figures {
-            let name = self.name(figure);
-            let of_title = sections.iter().position(|section| section.id == figure.title);
+        let kinds = grouped(&self.figures, |of| (of.title, of.what, of.unit, of.host.as_deref()));
+        for ((title, ..), figures) in kinds {
+            let of_title = sections.iter().position(|section| section.id == title);
             let index = of_title.unwrap_or_else(|| {
-                sections.push(Section::new(figure.title));
+                sections.push(Section::new(title));
                 sections.len() - 1
             });
-            figure.show(&mut sections[index], &name, &self.changes);
-            let text = figure.in_words(&name);
-            of_first.extend(text.clone().filter(|_| Some(figure.title) == first));
-            sentences.extend(text);
+            let section = &mut sections[index];
+            for figure in &figures {
+                let name = self.name(figure);
+                figure.show(section, &name);
+                let text = figure.in_words(&name);
+                of_first.extend(text.clone().filter(|_| Some(title) == first));
+                sentences.extend(text);
+            }
+            let together = figures.chunks(if figures.len() > SERIES { 1 } else { SERIES });
+            section.blocks.extend(together.map(|of| self.picture(of).into()));
         }
         sections.push(about);
         of_first.truncate(IN_CONCLUSION);
@@ -197,17 +205,58 @@ impl TrendRuns {
     /// Returns the name of a figure: `Triad, best, pages thp on n01`. The name has the host if there are several hosts,
     /// and the settings in which the configurations of the figure differ.
     fn name(&self, figure: &TrendFigure) -> String {
+        let settings = self.settings(figure);
+        let comma = if settings.is_empty() { "" } else { ", " };
+        format!("{}{comma}{settings}{}", figure.what, self.on(figure))
+    }
+
+    /// Returns the settings in which the configuration of a figure differs from the others of the figure.
+    fn settings(&self, figure: &TrendFigure) -> String {
         let all: Vec<&TrendFigure> =
             self.figures.iter().filter(|other| other.is_same_kind(figure)).collect();
         let configs: Vec<&SeriesConfig> = all.iter().map(|of| &of.configs[0]).collect();
         let at = all.iter().position(|other| std::ptr::eq(*other, figure)).unwrap_or(0);
-        let differs = &series::differences(&configs)[at];
-        let mut name = figure.what.to_owned();
-        if !differs.is_empty() {
-            name.push_str(&format!(", {differs}"));
-        }
+        series::differences(&configs)[at].clone()
+    }
+
+    /// Returns the host of a figure as the end of its name, if there are several hosts.
+    fn on(&self, figure: &TrendFigure) -> String {
         let host = figure.host.as_deref().filter(|_| self.machines.len() > 1);
-        name + &host.map(|host| format!(" on {host}")).unwrap_or_default()
+        host.map(|host| format!(" on {host}")).unwrap_or_default()
+    }
+
+    /// Returns the picture of one or several configurations of a figure on one host. The regimes are those of the node, so
+    /// the runs of all configurations show them.
+    fn picture(&self, figures: &[&TrendFigure]) -> Picture {
+        let is_alone = figures.len() == 1;
+        let mut runs: Vec<&TrendRun> = figures.iter().flat_map(|figure| &figure.runs).collect();
+        runs.sort_by(|a, b| a.at.total_cmp(&b.at));
+        let regimes = regimes_of(runs.iter().copied());
+        let quoted =
+            |run: &&TrendRun| (run.at, run.parts.first().and_then(|part| of_part(part, &regimes)));
+        let quoted: Vec<(f64, Option<usize>)> = runs.iter().map(quoted).collect();
+        let times: Vec<f64> = runs.iter().map(|run| run.at).collect();
+        let series = figures.iter().enumerate().map(|(i, figure)| {
+            let settings = self.settings(figure);
+            let name = match settings.as_str() {
+                _ if is_alone => String::new(),
+                "" => format!("configuration {}", i + 1),
+                _ => settings,
+            };
+            TrendSeries { name, dots: figure.dots(&regimes), gaps: figure.gaps() }
+        });
+        let first = figures[0];
+        let own = self.changes.iter().filter(|change| change.host == first.host);
+        let trend = Trend {
+            unit: first.unit,
+            series: series.collect(),
+            bands: bands(&quoted, &gaps(&times)),
+            regimes: regimes.iter().map(named).collect(),
+            changes: own.map(|change| (change.at, change.change.clone())).collect(),
+        };
+        let name = format!("{}{}", first.what, self.on(first));
+        let title = if is_alone { self.name(first) } else { name };
+        Picture { title, drawing: Drawing::Trend(trend) }
     }
 
     /// Returns the head of the page: the machines, the period, and the number of runs in doubt.
@@ -256,19 +305,15 @@ impl TrendFigure {
         self.title == other.title && self.unit == other.unit && self.host == other.host
     }
 
-    /// Returns the regimes of the runs, the shortest round trip first. A single regime is not reported, because there
-    /// is no other regime to compare with.
-    fn regimes(&self) -> Vec<Regime> {
-        let parts = self.runs.iter().flat_map(|run| &run.parts);
-        let trips: Vec<f64> = parts.filter_map(|part| part.round_trip).collect();
-        let regimes = regime::regimes(&trips);
-        if regimes.len() > 1 { regimes } else { Vec::new() }
+    /// Returns the periods in which runs are missing.
+    fn gaps(&self) -> Vec<(f64, f64)> {
+        gaps(&self.runs.iter().map(|run| run.at).collect::<Vec<_>>())
     }
 
-    fn show(&self, section: &mut Section, name: &str, changes: &[MachineChange]) {
-        let regimes = self.regimes();
-        section.push(self.table(name, &regimes));
-        let gaps = gaps(&self.runs.iter().map(|run| run.at).collect::<Vec<_>>());
+    /// Adds the table of the values, the longest gap between runs, and the reasons for doubt.
+    fn show(&self, section: &mut Section, name: &str) {
+        section.push(self.table(name, &regimes_of(&self.runs)));
+        let gaps = self.gaps();
         let length = |(from, to): &(f64, f64)| to - from;
         let longest = gaps.iter().copied().max_by(|x, y| length(x).total_cmp(&length(y)));
         section.note_if(
@@ -282,12 +327,6 @@ impl TrendFigure {
             }),
         );
         self.doubts(section);
-        let own = changes.iter().filter(|change| change.host == self.host);
-        let own_changes = own.map(|change| (change.at, change.change.clone())).collect();
-        section.push(Picture {
-            title: name.to_owned(),
-            drawing: Drawing::Trend(self.picture(&regimes, gaps, own_changes)),
-        });
     }
 
     /// Returns the table of the values of the figure: those that the runs report, as in the sentence, and those of each
@@ -342,12 +381,8 @@ impl TrendFigure {
         }
     }
 
-    fn picture(
-        &self,
-        regimes: &[Regime],
-        gaps: Vec<(f64, f64)>,
-        changes: Vec<(f64, String)>,
-    ) -> Trend {
+    /// Returns the dots of the runs, with one dot per regime of a run.
+    fn dots(&self, regimes: &[Regime]) -> Vec<TrendDot> {
         let dots = self.runs.iter().flat_map(|run| {
             let dot = |value, regime, aside| TrendDot {
                 at: run.at,
@@ -362,17 +397,7 @@ impl TrendFigure {
             let lacking = run.parts.is_empty().then(|| dot(None, None, false));
             run.parts.iter().enumerate().map(of_part).chain(lacking).collect::<Vec<_>>()
         });
-        let quoted =
-            |run: &TrendRun| (run.at, run.parts.first().and_then(|part| of_part(part, regimes)));
-        let quoted: Vec<(f64, Option<usize>)> = self.runs.iter().map(quoted).collect();
-        Trend {
-            unit: self.unit,
-            dots: dots.collect(),
-            bands: bands(&quoted, &gaps),
-            regimes: regimes.iter().map(named).collect(),
-            gaps,
-            changes,
-        }
+        dots.collect()
     }
 
     /// Returns a sentence that summarises the figure.
@@ -381,7 +406,7 @@ impl TrendFigure {
         values.sort_by(f64::total_cmp);
         let [least, .., most] = values[..] else { return None };
         let words = |value: f64| self.unit.in_words(value);
-        let regimes = match self.regimes().len() {
+        let regimes = match regimes_of(&self.runs).len() {
             0 => String::new(),
             n => format!("; samples in {n} regimes"),
         };
@@ -395,6 +420,15 @@ impl TrendFigure {
             counted(values.len(), "run"),
         ))
     }
+}
+
+/// Returns the regimes of runs, the shortest round trip first. A single regime is not reported, because there is no other
+/// regime to compare with.
+fn regimes_of<'a>(runs: impl IntoIterator<Item = &'a TrendRun>) -> Vec<Regime> {
+    let parts = runs.into_iter().flat_map(|run| &run.parts);
+    let trips: Vec<f64> = parts.filter_map(|part| part.round_trip).collect();
+    let regimes = regime::regimes(&trips);
+    if regimes.len() > 1 { regimes } else { Vec::new() }
 }
 
 /// Shortens a start time to minutes, as in lists.

@@ -159,16 +159,25 @@ pub struct BarSeries {
 pub struct Trend {
     /// Unit of all values.
     pub unit: Unit,
-    /// One dot per run, in chronological order.
-    pub dots: Vec<TrendDot>,
+    /// Runs of each configuration.
+    pub series: Vec<TrendSeries>,
     /// Names of the regimes.
     pub regimes: Vec<String>,
     /// Periods in which the runs had the same regime.
     pub bands: Vec<TrendBand>,
-    /// Start and end of periods without runs, in seconds since 1970.
-    pub gaps: Vec<(f64, f64)>,
     /// Changes of the machine: start of the first run after the change, in seconds since 1970, and description.
     pub changes: Vec<(f64, String)>,
+}
+
+/// Values of a figure in the runs of one configuration.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TrendSeries {
+    /// Settings in which the configuration differs from the others; empty if it is the only one.
+    pub name: String,
+    /// Dots in chronological order, at least one per run.
+    pub dots: Vec<TrendDot>,
+    /// Start and end of periods without runs, in seconds since 1970.
+    pub gaps: Vec<(f64, f64)>,
 }
 
 /// Value of the figure in one run.
@@ -314,6 +323,8 @@ pub struct Bar {
     pub samples: Vec<f64>,
     /// Samples with interference, without the warm-up.
     pub disturbed: Vec<f64>,
+    /// Number of samples in regimes that the figure does not describe.
+    pub other_regimes: usize,
     /// Best limit known for these cores; `None` if none is known.
     pub limit: Option<Reach>,
     /// Sentence about a limit that these cores may be unable to reach; empty if there is none.
@@ -356,7 +367,8 @@ impl Bar {
             let whole = m.unit.in_words(limit.value);
             format!(
                 "{} of {whole}, the limit of the whole memory ({})",
-                limit.fraction, limit.basis
+                limit.fraction.in_tenths(),
+                limit.basis
             )
         });
         Some(Self {
@@ -367,6 +379,7 @@ impl Bar {
             unit: m.unit,
             samples: m.undisturbed().map(|(_, sample)| sample).collect(),
             disturbed: m.interfered().map(|sample| sample.value).collect(),
+            other_regimes: m.in_other_regimes(),
             limit: reach.or(sure).filter(|limit| limit.value > 0.0),
             remark,
             doubt: m.validity.reasons.first().cloned(),

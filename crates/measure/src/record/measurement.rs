@@ -343,10 +343,39 @@ impl Measurement {
         timed
     }
 
-    /// Returns the samples that interference affected, without the warm-up.
+    /// Returns the samples that interference affected, without the warm-up and without those of other regimes.
     pub fn interfered(&self) -> impl Iterator<Item = &Disturbed> {
+        self.all_interfered().filter(|one| !self.is_of_other_regime(one))
+    }
+
+    fn all_interfered(&self) -> impl Iterator<Item = &Disturbed> {
         let warm_up = Cause::WarmUp.to_string();
         self.disturbed.iter().filter(move |one| one.reason != warm_up)
+    }
+
+    /// Returns the number of samples, disturbed or not, in regimes that the figure does not describe.
+    pub fn in_other_regimes(&self) -> usize {
+        let Some(own) = self.own_regime() else { return 0 };
+        let others = self.regimes.iter().enumerate().filter(|(i, _)| *i != own);
+        let clean: usize = others.map(|(_, regime)| regime.samples.len()).sum();
+        clean + self.all_interfered().filter(|one| self.is_of_other_regime(one)).count()
+    }
+
+    /// Returns the index of the regime that the figure describes; `None` if there is only one.
+    fn own_regime(&self) -> Option<usize> {
+        self.regimes.iter().position(|regime| regime.samples == self.samples)
+    }
+
+    /// True if the round trips around a disturbed sample are known and are nearest to a regime that the figure does not
+    /// describe.
+    fn is_of_other_regime(&self, sample: &Disturbed) -> bool {
+        let Some(own) = self.own_regime() else { return false };
+        let Some([Some(before), Some(after)]) = sample.round_trip_s else { return false };
+        let trip = (before * after).sqrt();
+        let far = |regime: &RegimeSamples| (regime.round_trip_s / trip).ln().abs();
+        let far_of = |i: usize| far(&self.regimes[i]);
+        let nearest = (0..self.regimes.len()).min_by(|a, b| far_of(*a).total_cmp(&far_of(*b)));
+        sample.counts == Counts::Nothing && nearest.is_some_and(|nearest| nearest != own)
     }
 
     /// Returns the samples that no interference affected, with their indices.

@@ -77,10 +77,15 @@ fn row(bar: &Bar, same_doubt: bool, is_best: bool) -> Markup {
 
 fn samples_in_words(bar: &Bar) -> String {
     let all = counted(bar.samples.len() + bar.disturbed.len(), "sample");
-    match bar.disturbed.len() {
-        0 => all,
-        n => format!("{all}, {n} of them disturbed"),
-    }
+    let disturbed = match bar.disturbed.len() {
+        0 => String::new(),
+        n => format!(", {n} of them disturbed"),
+    };
+    let others = match bar.other_regimes {
+        0 => String::new(),
+        n => format!("; {n} more in other regimes"),
+    };
+    format!("{all}{disturbed}{others}")
 }
 
 /// Returns the drawing and the words below it.
@@ -161,6 +166,7 @@ mod tests {
             unit: Unit::BytesPerSecond,
             samples: vec![1e9; 33],
             disturbed: vec![5e8; 39],
+            other_regimes: 0,
             limit: None,
             remark: String::new(),
             doubt: Some("39 of 72 samples were disturbed".to_owned()),
@@ -169,6 +175,9 @@ mod tests {
         assert_eq!(samples_in_words(&bar), "72 samples, 39 of them disturbed");
         let drawn = row(&bar, false, false).to_string();
         assert!(drawn.contains("no limit is known") && !drawn.contains("cores"), "{drawn}");
-        assert_eq!(samples_in_words(&Bar { disturbed: Vec::new(), ..bar }), "33 samples");
+        let bar = Bar { disturbed: Vec::new(), ..bar };
+        assert_eq!(samples_in_words(&bar), "33 samples");
+        let bar = Bar { other_regimes: 7, ..bar };
+        assert_eq!(samples_in_words(&bar), "33 samples; 7 more in other regimes");
     }
 }
