@@ -286,7 +286,7 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
             };
             record.measurements.iter().find(same).map_or_else(|| "-".into(), cell)
         });
-        let share = host.of_median.map_or_else(|| "-".to_owned(), |of| Fraction(of).to_string());
+        let share = host.of_median.map_or_else(|| "-".to_owned(), |of| Fraction(of).in_tenths());
         let tone = if host.is_slow { Tone::Worse } else { Tone::Plain };
         let remark = remark(host, is_slowest && ranking.hosts.len() > 1);
         let row = [host.name.into(), cell(host.figure).tone(tone), share.into()];

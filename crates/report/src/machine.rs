@@ -18,6 +18,10 @@ pub(crate) const MACHINE: &str = "machine";
 pub fn page(machine: &Machine) -> Page {
     let mut section = Section::new(MACHINE);
     section.note_if("host", machine.host.clone());
+    if machine.is_imported() {
+        section.note(MACHINE, imported(machine));
+        return Page { sections: vec![section], ..Page::default() };
+    }
     section.note("processor", processor(machine));
     let isa = &machine.processor.isa;
     section.note_if("isa", (!isa.is_empty()).then(|| isa.join(" ")));
@@ -346,7 +350,7 @@ pub(crate) fn finding(finding: &Finding) -> Note {
 pub(crate) fn brief(machine: &Machine) -> Section {
     let mut section = Section::new(MACHINE);
     if machine.is_imported() {
-        section.note("machine", imported(machine));
+        section.note(MACHINE, imported(machine));
         return section;
     }
     section.note("machine", processor(machine));
@@ -371,7 +375,7 @@ pub(crate) fn brief(machine: &Machine) -> Section {
     section
 }
 
-/// Describes the machine of imported figures, of which only what the user said is known.
+/// Describes the machine of imported figures, of which only what the user gave is known.
 fn imported(machine: &Machine) -> String {
     let memory = machine.memory.theoretical.as_ref();
     let parts = [

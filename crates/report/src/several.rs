@@ -94,7 +94,7 @@ fn head(runs: &[Record], names: &[String], figures: &[Shared<'_>], ratios: &Rati
     let tone = if is_sure { Tone::Plain } else { Tone::Warning };
     let counted_figures = counted(count, "figure");
     let trust = match count {
-        0 => "No figure is in all runs.".to_owned(),
+        0 => "Nothing can be compared: the tables have the figures of each run.".to_owned(),
         _ => {
             let verb = if usable == 1 { "is" } else { "are" };
             let unsure = unsure.map(|text| format!("; {text}")).unwrap_or_default();
