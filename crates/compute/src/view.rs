@@ -195,7 +195,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         let name_of = |m: &Measurement| {
             let config: RatingConfig = m.read_config();
             let n = config.n.map_or_else(String::new, |n| format!(" for N = {n}"));
-            (format!("HPL by {}", by(m)), n)
+            (format!("HPL with {}", by(m)), n)
         };
         let mut best_of: Vec<&Measurement> = Vec::new();
         for (_, of) in grouped(ratings.iter().copied(), |m| by(m)) {

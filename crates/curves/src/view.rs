@@ -317,7 +317,11 @@ impl<'a> Curves<'a> {
         let first = self.sets.first().map(|first| *first as f64);
         let ticks = std::iter::successors(first, |tick| Some(tick * 4.0));
         let ticks = ticks.take_while(|tick| *tick <= last).collect();
-        let what = if unit == Unit::Seconds { "latency" } else { "bandwidth" };
+        // The latency is that of one thread.
+        let (what, set) = match unit {
+            Unit::Seconds => ("latency", "working set"),
+            _ => ("bandwidth", "working set of all threads"),
+        };
         let apart =
             self.apart().map(|(_, set)| Guide::x(set as f64, format!("set of {}", Bytes(set))));
         let skipped = self.apart().map(|(before, set)| {
@@ -325,7 +329,7 @@ impl<'a> Curves<'a> {
         });
         section.push(table).gap().push(Chart {
             title: format!("{what} over the size of the working set"),
-            names: ["working set of all threads", ""],
+            names: [set, ""],
             x: Scale::Bytes,
             y,
             ticks,

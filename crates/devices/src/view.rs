@@ -38,8 +38,10 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         sections.push(of_peaks(&peaks));
     }
     sections.extend(reference::section(record));
-    sections.extend(roofline::sections(&streams, &peaks));
-    sections
+    // A run of both kernels and peaks is one of a roofline, which is its subject.
+    let (rooflines, summaries): (Vec<Section>, Vec<Section>) =
+        roofline::sections(&streams, &peaks).into_iter().partition(|one| !one.is_summary());
+    rooflines.into_iter().chain(sections).chain(summaries).collect()
 }
 
 /// Returns the native figures of a test.

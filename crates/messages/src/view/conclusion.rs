@@ -85,9 +85,9 @@ fn line(figures: &[&ShownFigure<'_>]) -> Option<String> {
     Some(if pattern.is_rate() {
         format!("reaches {value} in {pattern} with {}", size(figure))
     } else if pattern.is_sizeless() {
-        format!("does {pattern} in {value}")
+        format!("completes {pattern} in {value}")
     } else {
-        format!("does {pattern} of {} in {value}", size(figure))
+        format!("completes {pattern} of {} in {value}", size(figure))
     })
 }
 

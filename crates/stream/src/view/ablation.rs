@@ -123,17 +123,21 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     let times = factor(whole, config).text;
     let faster = format!("{} times as fast", times.trim_start_matches("x "));
     let faster = doubted(&faster, whole.validity.status == Status::Suspect);
+    // Records of old versions contain no confidence intervals.
+    let has_intervals = whole.quoted != Quoted::GeometricMean;
     let steps = figures.iter().filter(|(m, _)| m.name != WHOLE && m.name != MEMCPY);
     let largest = steps.max_by(|(a, _), (b, _)| a.by_value(b));
     let largest = largest.filter(|(m, step)| {
-        m.value.is_some_and(|value| value > 1.0) && (ends(step).is_none() || is_significant(step))
+        m.value.is_some_and(|value| value > 1.0) && (!has_intervals || is_significant(step))
     });
     let most = largest.map(|(m, step)| {
         let gain = factor(m, step).text;
         format!("; {} contributes most, {} times", m.name, gain.trim_start_matches("x "))
     });
+    let unsure = "; too few rounds for an interval of the factors";
+    let unsure = if has_intervals && ends(config).is_none() { unsure } else { "" };
     Some(format!(
-        "All choices together make {kernel} {faster}, {to} instead of {from}{}",
+        "All choices together make {kernel} {faster}, {to} instead of {from}{unsure}{}",
         most.unwrap_or_default()
     ))
 }

@@ -3,9 +3,9 @@
 use super::figures::{self, StreamFigure, comparable, is_compiled};
 use super::words;
 use crate::config::StreamConfig;
-use nodegauge_gauge::view::{Block, Section, Table, TableCell};
-use nodegauge_measure::Bytes;
+use nodegauge_gauge::view::{Block, Picture, Section, Step, Table, TableCell};
 use nodegauge_measure::record::{Category, Measurement, Record};
+use nodegauge_measure::{Bytes, Unit};
 
 /// Returns the table and the evidence of the standard results; empty if there are no standard results.
 pub(crate) fn section(record: &Record) -> Section {
@@ -20,13 +20,18 @@ pub(crate) fn section(record: &Record) -> Section {
     let builds: Vec<&[&StreamFigure<'_>]> =
         figures.chunk_by(|(_, one), (_, next)| program(one) == program(next)).collect();
     let mut table = Table::new(&["GB/s", ">standard", ">median", ">variant", ">ratio"]);
+    // A run with own loops begins with their picture.
+    if native.is_empty() {
+        section.push(picture(&builds));
+    }
     for build in &builds {
         table.heading(program(&build[0].1));
         for (m, config) in build.iter() {
             let own = native.iter().find(|(own, _)| own.name == m.name);
             let own = own.and_then(|own| comparable(own, config));
             let ratio = own.zip(m.value).map(|(own, value)| own / value).filter(|x| x.is_finite());
-            let summary = m.summary.as_ref().filter(|_| m.value.is_some());
+            // The median of a single value is that value.
+            let summary = m.summary.as_ref().filter(|of| m.value.is_some() && of.n > 1);
             table.row([
                 TableCell::text(m.name.clone()),
                 words::value(m),
@@ -46,6 +51,19 @@ pub(crate) fn section(record: &Record) -> Section {
         section.doubts(&measurements);
     }
     section
+}
+
+/// Returns a chart with a bar for each kernel of each build.
+fn picture(builds: &[&[&StreamFigure<'_>]]) -> Picture {
+    let bars = builds.iter().flat_map(|build| {
+        let build_name = program(&build[0].1);
+        let is_alone = builds.len() == 1;
+        build.iter().map(move |(m, _)| {
+            let name = if is_alone { m.name.clone() } else { format!("{}, {build_name}", m.name) };
+            Step::bar(name, m.value, "").judged(m)
+        })
+    });
+    Picture::bars("sustained memory bandwidth", Unit::BytesPerSecond, bars)
 }
 
 /// Returns the output of stream.c: for each build, the output of the run with the fastest Triad. Returns `None` if no
