@@ -153,6 +153,16 @@ fn memory_latency((m, config): &CurvesFigure<'_>) -> Option<String> {
     })
 }
 
+/// Returns the remark of a sentence on a latency that is shorter than that of memory, because caches hold part of its set;
+/// empty for other latencies.
+fn of_caches((m, config): &CurvesFigure<'_>) -> String {
+    let times =
+        m.value.zip(config.flushed_s).filter(|(step, flushed)| chase::is_cached(*step, *flushed));
+    times.map_or_else(String::new, |(_, flushed)| {
+        format!(" (partly from caches: flushed lines take {})", Seconds(flushed))
+    })
+}
+
 /// Cache as the machine reports it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct ReportedCache<'a> {

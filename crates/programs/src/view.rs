@@ -17,6 +17,8 @@ use nodegauge_measure::{Fraction, Seconds, Unit};
 
 /// Kind of the intervals of the ratios.
 const INTERVAL: &str = "95 % interval, simultaneous over all combinations";
+/// The same in records of versions that stored intervals of single combinations.
+const INTERVAL_OF_ONE: &str = "95 % interval of one combination, narrower than that of the verdict";
 /// Letters of the series of a chart.
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
 
@@ -63,7 +65,8 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let against = rows.iter().find_map(|row| row.relative.as_ref()?.1.against.as_deref());
     section.blocks.extend(against.map(|name| {
         Block::Text(format!(
-            "relative: speed divided by that of {name}, geometric mean over the rounds; {INTERVAL}"
+            "relative: speed divided by that of {name}, geometric mean over the rounds; {}",
+            interval_kind(&rows)
         ))
     }));
     if let Some(chart) = chart(&rows) {
@@ -160,6 +163,17 @@ fn table(rows: &[Row<'_>]) -> Table {
     table
 }
 
+/// Returns the kind of the intervals. An interval that excludes 1 next to a verdict that it may be 1 is not that of the
+/// verdict.
+fn interval_kind(rows: &[Row<'_>]) -> &'static str {
+    let is_narrower = |row: &Row<'_>| {
+        let interval = row.relative.as_ref().and_then(|(ratio, _)| ratio.summary.as_ref()?.ci95);
+        let excludes_one = interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0);
+        excludes_one && row.verdict() == Some(Speed::CannotTell)
+    };
+    if rows.iter().any(is_narrower) { INTERVAL_OF_ONE } else { INTERVAL }
+}
+
 /// Returns the relative speeds with their intervals; `None` if there are none.
 fn forest(rows: &[Row<'_>]) -> Option<Picture> {
     let mut shown = Vec::new();
@@ -179,7 +193,7 @@ fn forest(rows: &[Row<'_>]) -> Option<Picture> {
     let against = rows.iter().find_map(|row| row.relative.as_ref()?.1.against.clone());
     let reference = against.filter(|_| !shown.is_empty())?;
     let title = format!("speed relative to {reference}");
-    let forest = Forest { reference, interval: INTERVAL, rows: shown };
+    let forest = Forest { reference, interval: interval_kind(rows), rows: shown };
     Some(Picture { title, drawing: Drawing::Forest(forest) })
 }
 

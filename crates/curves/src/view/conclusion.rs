@@ -1,6 +1,6 @@
 //! The sentence that a page of curves begins with.
 
-use super::{Curves, CurvesFigure, matrix};
+use super::{Curves, CurvesFigure, matrix, of_caches};
 use crate::GAUGE;
 use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
 use nodegauge_gauge::view::sentence::{
@@ -77,9 +77,11 @@ fn latency(of: &[CurvesFigure<'_>]) -> Option<String> {
 fn loaded(of: &[CurvesFigure<'_>]) -> Option<String> {
     let find = |unit: Unit, share: Option<f64>| {
         let is_it = |(m, config): &&CurvesFigure<'_>| m.unit == unit && config.load_share == share;
-        of.iter().find(is_it).map(|(m, _)| *m)
+        of.iter().find(is_it)
     };
-    let idle = quoted(find(Unit::Seconds, Some(0.0))?)?;
+    let quoted = |(m, _): &CurvesFigure<'_>| quoted(m);
+    let without_load = find(Unit::Seconds, Some(0.0))?;
+    let idle = quoted(without_load)? + &of_caches(without_load);
     let full = find(Unit::Seconds, Some(1.0)).and_then(quoted);
     let rate = find(Unit::BytesPerSecond, Some(1.0)).and_then(quoted);
     let full = full.map(|time| {

@@ -1,6 +1,6 @@
 //! Views of matrices: between NUMA nodes, and between CPUs.
 
-use super::{CurvesFigure, evidence, memory_latency, time, value};
+use super::{CurvesFigure, evidence, memory_latency, of_caches, time, value};
 use nodegauge_gauge::view::sentence::{capital, joined, range_of};
 use nodegauge_gauge::view::{Block, Picture, Section, Table, TableCell};
 use nodegauge_measure::{Bytes, Unit, stats};
@@ -97,7 +97,12 @@ pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
         (!parts.is_empty()).then(|| joined(&parts))
     };
     let mut parts = Vec::new();
-    parts.extend(of_memory(true).map(|words| format!("local memory has {words}")));
+    let is_local = |figure: &&CurvesFigure<'_>| {
+        pair(figure).is_some_and(|(kind, from, to)| kind == "n" && from == to)
+    };
+    let local = of.iter().filter(is_local).filter(|(m, _)| m.unit == Unit::Seconds);
+    let remark = local.map(of_caches).find(|text| !text.is_empty()).unwrap_or_default();
+    parts.extend(of_memory(true).map(|words| format!("local memory has {words}{remark}")));
     parts.extend(of_memory(false).map(|words| format!("remote memory {words}")));
     let cores = select("cpu", Unit::Seconds, false);
     parts.extend(cores.map(|words| format!("a cache line goes between cores in {words}")));

@@ -85,9 +85,9 @@ fn line(figures: &[&ShownFigure<'_>]) -> Option<String> {
     Some(if pattern.is_rate() {
         format!("reaches {value} in {pattern} with {}", size(figure))
     } else if pattern.is_sizeless() {
-        format!("completes {pattern} in {value}")
+        format!("needs {value} for {pattern}")
     } else {
-        format!("completes {pattern} of {} in {value}", size(figure))
+        format!("needs {value} for {pattern} of {}", size(figure))
     })
 }
 
