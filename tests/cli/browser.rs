@@ -1,5 +1,6 @@
 //! A headless Chromium, driven over the pipe of its DevTools protocol: no port, no network, no dependency.
 
+use crate::harness::timeout;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -8,8 +9,6 @@ use tempfile::TempDir;
 
 /// Name of the program in Debian.
 const CHROMIUM: &str = "/usr/bin/chromium";
-/// Maximum wait for a page, in milliseconds of the browser.
-const LOAD_MS: u64 = 60_000;
 
 /// Browser with one page.
 pub struct Browser {
@@ -103,10 +102,11 @@ impl Browser {
     pub fn open(&mut self, file: &Path) -> f64 {
         self.complaints.clear();
         self.call("Page.navigate", json!({"url": format!("file://{}", file.display())}));
+        let most = timeout().as_millis();
         let drawn = format!(
             "new Promise((done, fail) => {{
                  const look = () => document.body?.dataset.drawn && location.href !== 'about:blank'
-                     ? done(performance.now()) : performance.now() > {LOAD_MS}
+                     ? done(performance.now()) : performance.now() > {most}
                      ? fail(new Error('not drawn')) : setTimeout(look, 10);
                  look();
              }})"

@@ -141,6 +141,53 @@ fn missing_and_damaged_records_are_named() {
     harness.run(&["fleet", "rank", "none"]).exits(2).complains("cannot read none");
 }
 
+/// Returns the settings of a node with a version of the firmware.
+fn with_firmware(version: &str) -> Value {
+    json!({ "mitigations": {}, "environment": {}, "firmware": { "version": version } })
+}
+
+#[test]
+fn earlier_records_come_from_a_folder_from_standard_input_or_from_the_history() {
+    let harness = Harness::new();
+    let mut lines = String::new();
+    for (host, mut record) in fleet() {
+        record["machine"]["circumstances"] = with_firmware("2.19.0");
+        lines.push_str(&format!("{record}\n"));
+        harness.write(&format!("before/{host}.json"), format!("{record}\n"));
+        if host == SLOW {
+            record["machine"]["circumstances"] = with_firmware("2.18.1");
+        }
+        harness.write(&format!("now/{host}.json"), format!("{record}\n"));
+    }
+    let lines = harness.write("before.jsonl", lines);
+    let firmware = "circumstances.firmware.version";
+    let diff = ["fleet", "diff", "now"];
+    harness.run(&diff).exits(1).says("n07 ").says(firmware).says("2.18.1");
+    for before in ["before", &lines] {
+        let shown = harness.run(&[&diff[..], &["--before", before]].concat()).exits(1);
+        assert_eq!(shown.stdout.matches(firmware).count(), 2, "{before}: {}", shown.stdout);
+    }
+    let script = r#""$1" fleet diff now --before - <before.jsonl"#;
+    let piped =
+        harness.run_other(&["sh", "-c", script, "sh", crate::program::path()], &[]).exits(1);
+    assert_eq!(piped.stdout.matches(firmware).count(), 2, "{}", piped.stdout);
+    harness
+        .run(&["fleet", "diff", "-", "--before", "-"])
+        .exits(2)
+        .complains("standard input is given twice");
+    harness.run(&["history", "import", &lines]).exits(0);
+    let saved = harness.run(&[&diff[..], &["--before", "2099-01-01"]].concat()).exits(1);
+    assert_eq!(saved.stdout.matches(firmware).count(), 2, "{}", saved.stdout);
+    harness
+        .run(&[&diff[..], &["--before", "1999-01-01"]].concat())
+        .exits(2)
+        .complains("no earlier record was read");
+    harness
+        .run(&[&diff[..], &["--before", "none"]].concat())
+        .exits(2)
+        .complains("cannot read none");
+}
+
 #[test]
 fn nodes_with_one_host_name_are_told_apart() {
     let harness = Harness::new();

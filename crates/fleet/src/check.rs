@@ -4,7 +4,7 @@
 //! A node is bad for a reason that was observed and, for a figure, measured twice. Everything that prevents a judgement
 //! (other load, no reference, a reference of another kind of node) makes it unknown, never bad.
 
-use crate::cause::word_of_finding;
+use crate::cause::{LONGEST_REASON, first_that_fits, whole_words, with_cause, word_of_finding};
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::Inventory;
 use crate::reference::ReferenceGroup;
@@ -28,8 +28,6 @@ pub enum NodeVerdict {
 
 nodegauge_measure::names!(NodeVerdict, "verdict", Good = "good", Unknown = "unknown", Bad = "bad");
 
-/// Maximum number of characters of a reason: `sinfo -R` shows no more.
-pub const LONGEST_REASON: usize = 20;
 /// Maximum number of characters of the line with the verdict; node-problem-detector cuts longer ones.
 pub const LONGEST_LINE: usize = 80;
 
@@ -55,10 +53,9 @@ pub struct Remark {
 }
 
 impl Remark {
-    /// Returns an observation; a longer reason is cut.
+    /// Returns an observation; a longer reason keeps the whole words that fit.
     pub fn new(verdict: NodeVerdict, reason: impl AsRef<str>, text: impl Into<String>) -> Self {
-        let reason = reason.as_ref().chars().take(LONGEST_REASON).collect();
-        Self { verdict, reason, text: text.into() }
+        Self { verdict, reason: whole_words(reason.as_ref()), text: text.into() }
     }
 }
 
@@ -67,8 +64,12 @@ pub fn lost_parts(group: &ReferenceGroup, machine: &Machine) -> Vec<Remark> {
     let differences = group.inventory.differences(&Inventory::of(machine));
     let less = differences.into_iter().filter(|one| one.is_less);
     less.map(|one| {
-        let reason = format!("{} {} of {}", one.word, one.found, one.expected);
-        Remark::new(NodeVerdict::Bad, reason, one.in_words())
+        let reasons = [
+            format!("{} {} of {}", one.word, one.found, one.expected),
+            format!("{} {}", one.word, one.found),
+            one.word.to_owned(),
+        ];
+        Remark::new(NodeVerdict::Bad, first_that_fits(reasons), one.in_words())
     })
     .collect()
 }
@@ -84,7 +85,7 @@ pub fn errors(events: &[EventCount], interval: Option<Duration>) -> Vec<Remark> 
             HardwareEvent::MemoryCorrected if is_storm(event.events, interval) => "mem CE",
             _ => continue,
         };
-        let reason = format!("{word}: {}", short_place(event));
+        let reason = first_that_fits([format!("{word}: {}", short_place(event)), word.to_owned()]);
         remarks.push(Remark::new(NodeVerdict::Bad, reason, event.to_string()));
     }
     remarks
@@ -112,12 +113,13 @@ fn is_storm(events: u64, interval: Option<Duration>) -> bool {
 }
 
 /// Findings about errors since boot, which [`errors`] judges by the time in which they occurred.
-const OF_LEDGER: [&str; 6] = [
+const OF_LEDGER: [&str; 7] = [
     "memory-errors",
     "machine-checks",
     "thermal-throttled",
     "pcie-errors",
     "pcie-lanes",
+    "pcie-rate",
     "network-errors",
 ];
 
@@ -133,7 +135,8 @@ pub fn conditions(findings: &[Finding], other_load: &str) -> Vec<Remark> {
         } else if finding.severity == Severity::Critical
             && !OF_LEDGER.contains(&finding.id.as_str())
         {
-            let word = word_of_finding(&finding.id).unwrap_or(&finding.id);
+            let word = word_of_finding(&finding.id).map(str::to_owned);
+            let word = word.unwrap_or_else(|| Finding::name_of(&finding.id));
             remarks.push(Remark::new(NodeVerdict::Bad, word, &finding.text));
         }
     }
@@ -254,8 +257,7 @@ impl CheckedFigure {
     pub fn in_short(&self, cause: Option<&str>) -> Option<String> {
         let share = self.share()?.floored().in_short();
         let base = &self.bound.as_ref()?.base;
-        let cause = cause.map(|word| format!(": {word}")).unwrap_or_default();
-        Some(format!("{} {share} of {base}{cause}", self.key.word()))
+        Some(with_cause(&format!("{} {share}", self.key.word()), base, cause))
     }
 }
 

@@ -30,22 +30,37 @@ pub struct FactDifference {
 }
 
 /// Newest run of each node.
-fn newest(intake: &Intake) -> BTreeMap<&str, &NodeRun> {
-    let names = Names::of(&intake.runs, &[]);
-    let mut found: BTreeMap<&str, &NodeRun> = BTreeMap::new();
-    for run in &intake.runs {
-        let known = found.entry(names.of_run(run)).or_insert(run);
-        if run.started > known.started {
-            *known = run;
+#[derive(Debug)]
+pub struct NewestRuns<'a> {
+    intake: &'a Intake,
+    names: Names<'a>,
+    runs: BTreeMap<&'a str, &'a NodeRun>,
+}
+
+impl<'a> NewestRuns<'a> {
+    /// Finds the newest run of each node.
+    pub fn of(intake: &'a Intake) -> Self {
+        let names = Names::of(&intake.runs, &[]);
+        let mut runs: BTreeMap<&str, &NodeRun> = BTreeMap::new();
+        for run in &intake.runs {
+            let known = runs.entry(names.of_run(run)).or_insert(run);
+            if run.started > known.started {
+                *known = run;
+            }
         }
+        Self { intake, names, runs }
     }
-    found
+
+    /// Returns a note on each text without a record.
+    fn not_read(&self) -> impl Iterator<Item = String> {
+        self.intake.rejected.iter().map(|text| format!("{}: {}", text.source, text.reason))
+    }
 }
 
 /// Returns the differences of nodes from most of the nodes of their kind.
-pub fn between(intake: &Intake) -> Vec<FactDifference> {
+pub fn between(newest: &NewestRuns<'_>) -> Vec<FactDifference> {
     let mut found = Vec::new();
-    for (_, nodes) in grouped(newest(intake), |(_, run)| run.kind.clone()) {
+    for (_, nodes) in grouped(&newest.runs, |(_, run)| run.kind.clone()) {
         let paths: BTreeSet<&str> = nodes.iter().flat_map(|(_, run)| run.facts.paths()).collect();
         for path in paths {
             let mut values: HashMap<&str, Vec<&str>> = HashMap::new();
@@ -72,12 +87,25 @@ pub fn between(intake: &Intake) -> Vec<FactDifference> {
     in_order(found)
 }
 
+/// Differences of nodes from their earlier records.
+#[derive(Debug)]
+pub struct Changes<'a> {
+    earlier: &'a NewestRuns<'a>,
+    /// Differences of the nodes that have an earlier record.
+    pub found: Vec<FactDifference>,
+    /// Nodes without an earlier record.
+    unknown: Vec<&'a str>,
+}
+
 /// Returns the differences of nodes from their earlier records.
-pub fn since(earlier: &Intake, now: &Intake) -> Vec<FactDifference> {
-    let before = newest(earlier);
+pub fn since<'a>(earlier: &'a NewestRuns<'a>, now: &'a NewestRuns<'a>) -> Changes<'a> {
     let mut changes = Vec::new();
-    for (host, run) in newest(now) {
-        let Some(known) = before.get(host) else { continue };
+    let mut unknown = Vec::new();
+    for (&host, run) in &now.runs {
+        let Some(known) = earlier.runs.get(host) else {
+            unknown.push(host);
+            continue;
+        };
         let paths: BTreeSet<&str> = run.facts.paths().chain(known.facts.paths()).collect();
         for path in paths {
             let Some((value, old)) = run.facts.value(path).zip(known.facts.value(path)) else {
@@ -93,7 +121,7 @@ pub fn since(earlier: &Intake, now: &Intake) -> Vec<FactDifference> {
             let hosts: Vec<&str> = of.into_iter().map(|(host, _)| host).collect();
             difference(&hosts, path, value, old)
         });
-    in_order(found.collect())
+    Changes { earlier, found: in_order(found.collect()), unknown }
 }
 
 fn folded(hosts: &[&str]) -> String {
@@ -117,24 +145,36 @@ fn in_order(mut found: Vec<FactDifference>) -> Vec<FactDifference> {
 }
 
 /// Returns the page of differences.
-pub fn page(intake: &Intake, between: &[FactDifference], since: Option<&[FactDifference]>) -> Page {
+pub fn page(
+    nodes: &NewestRuns<'_>,
+    between: &[FactDifference],
+    since: Option<&Changes<'_>>,
+) -> Page {
     let usual = match between.iter().filter(|one| one.is_tie).count() {
         0 => "most nodes",
         n if n == between.len() => "others",
         _ => "most nodes or others",
     };
     let mut sections = vec![section("nodes", between, usual)];
-    sections.extend(since.map(|changes| section("changes", changes, "before")));
-    let mut not_read = Section::new("lists");
-    for remark in Names::of(&intake.runs, &[]).remarks() {
-        not_read.note("remark", remark);
+    let mut lists = Section::new("lists");
+    for remark in nodes.names.remarks() {
+        lists.note("remark", remark);
     }
-    for rejected in &intake.rejected {
-        not_read.note("not read", format!("{}: {}", rejected.source, rejected.reason));
+    for text in nodes.not_read() {
+        lists.note("not read", text);
     }
-    sections.push(not_read);
-    let nodes = newest(intake).len();
-    let heading = format!("nodegauge fleet: differences of {}", counted(nodes, "node"));
+    if let Some(changes) = since {
+        sections.push(section("changes", &changes.found, "before"));
+        if !changes.unknown.is_empty() {
+            lists.note("remark", format!("no earlier record of {}", folded(&changes.unknown)));
+        }
+        for text in changes.earlier.not_read() {
+            lists.note("not read", format!("earlier records: {text}"));
+        }
+    }
+    sections.push(lists);
+    let count = nodes.runs.len();
+    let heading = format!("nodegauge fleet: differences of {}", counted(count, "node"));
     Page { heading, sections, ..Page::default() }
 }
 
@@ -221,15 +261,22 @@ mod tests {
             ..Intake::default()
         };
         let now = runs(&machines);
-        let found = texts(&between(&now));
+        let newest = NewestRuns::of(&now);
+        let found = texts(&between(&newest));
         assert_eq!(found[0], "n2 memory.bytes: 279172874240 | 236223201280");
         assert_eq!(found[1], "n2 memory.dimms[A7]: present | absent");
         assert_eq!(found[2], "n[3-4] kernel: 6.1 | 6.2");
         assert_eq!(found.len(), 3);
         let before = runs(&[(8, "6.1"); 5]);
-        let changes = texts(&since(&before, &now));
+        let earlier = NewestRuns::of(&before);
+        let changes = texts(&since(&earlier, &newest).found);
         assert!(changes.contains(&"n[3-4] kernel: 6.1 | 6.2".to_owned()), "{changes:?}");
-        assert!(since(&now, &now).is_empty());
+        assert!(since(&newest, &newest).found.is_empty());
+        let first = runs(&[(8, "6.1")]);
+        let of_one = NewestRuns::of(&first);
+        let of_others = since(&of_one, &newest);
+        let shown = format!("{:?}", page(&newest, &[], Some(&of_others)));
+        assert!(shown.contains("no earlier record of n[1-4]"), "{shown}");
     }
 
     #[test]
@@ -246,13 +293,17 @@ mod tests {
         };
         let of = |runs: Vec<NodeRun>| Intake { runs, ..Intake::default() };
         let three = of(vec![node("n1", None), node("n2", Some(4)), node("n3", None)]);
-        assert_eq!(texts(&between(&three)), ["n2 memory.dimms[A4]: present | absent"]);
+        assert_eq!(
+            texts(&between(&NewestRuns::of(&three))),
+            ["n2 memory.dimms[A4]: present | absent"]
+        );
         // Users without privileges know no modules.
         let mut unknown = machine(12, "6.1");
         unknown.memory.dimms.clear();
         let with = of(vec![node("n1", None), node("n2", None), run("n3", &unknown)]);
-        assert_eq!(texts(&between(&with)), Vec::<String>::new());
+        assert_eq!(texts(&between(&NewestRuns::of(&with))), Vec::<String>::new());
         let two = of(vec![node("n1", None), node("n2", Some(4))]);
+        let [two, three] = [&two, &three].map(NewestRuns::of);
         let found = between(&two);
         assert_eq!(texts(&found), ["n1 memory.dimms[A4]: absent (n2) | present"]);
         assert!(!format!("{:?}", page(&two, &found, None)).contains("most nodes"));
@@ -297,7 +348,7 @@ mod tests {
         let now = Intake { runs, ..Intake::default() };
         let library = "/usr/lib64/libmpi.so.40.30.4";
         assert_eq!(
-            texts(&between(&now)),
+            texts(&between(&NewestRuns::of(&now))),
             [
                 "n3 mount /scratch: tmpfs rw,flock | absent",
                 "n3 sysctl vm.swappiness: 10 | 60",

@@ -2,19 +2,36 @@
 //! the command can be interrupted and started again.
 //!
 //! `HOST.json` is the first record of a node, `HOST.2.json` the second. `.fleet/nodes` has the nodes, `.fleet/HOST.job`
-//! the job that measures a node, `.fleet/HOST.failed` the reason why the last job gave no record, and `.fleet/HOST.log`
-//! its output.
+//! the job that measures a node, `.fleet/HOST.failed` the reason why the last job gave no record, `.fleet/HOST.log` its
+//! output, and `.fleet/HOST.interrupted.json` the record of a run that was interrupted.
 
 use crate::intake::STATE_FOLDER;
 use crate::rank::RankingOptions;
 use nodegauge_measure::Failure;
 use nodegauge_os::OutputFile;
 use nodegauge_toolchain::mpi::HostList;
+use serde::Deserialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Maximum size of a file of state.
 const LONGEST: u64 = 1 << 20;
+
+/// Returns the name of the file with the job of a node.
+pub fn job_file(host: &str) -> String {
+    format!("{host}.job")
+}
+
+/// Returns the name of the file with the reason why the job of a node gave no record.
+pub fn failure_file(host: &str) -> String {
+    format!("{host}.failed")
+}
+
+/// End of a run in its record.
+#[derive(Deserialize)]
+struct RunEnd {
+    complete: bool,
+}
 
 /// Folder of a fleet.
 #[derive(Debug, Clone)]
@@ -55,6 +72,17 @@ impl FleetFolder {
     /// Returns the number of records of a node.
     pub fn runs(&self, host: &str) -> usize {
         (1..).take_while(|run| self.record(host, *run).is_file()).count()
+    }
+
+    /// Moves the newest record of a node to the state if its run was interrupted, so that it is no record of the node;
+    /// returns true if it did.
+    pub fn set_aside_incomplete(&self, host: &str) -> bool {
+        let record = self.record(host, self.runs(host).max(1));
+        let bytes =
+            nodegauge_os::read_file(&record, nodegauge_os::LONGEST_TEXT).unwrap_or_default();
+        let is_complete = serde_json::from_slice(&bytes).map_or(true, |end: RunEnd| end.complete);
+        let aside = self.state(&format!("{host}.interrupted.json"));
+        !is_complete && std::fs::rename(record, aside).is_ok()
     }
 
     /// Returns the path of a file of the state.
@@ -98,9 +126,14 @@ impl FleetFolder {
     /// Adds the nodes of the fleet, and the reasons why jobs gave no record, to the conditions of a ranking.
     pub fn add_to(&self, options: &mut RankingOptions) {
         for host in self.nodes() {
-            if let Some(why) = self.read_state(&format!("{host}.failed")) {
+            if let Some(why) = self.read_state(&failure_file(&host)) {
                 options.failures.insert(host.clone(), why);
             }
+            let state = match self.read_state(&job_file(&host)) {
+                Some(id) => format!("no record of job {id} yet"),
+                None => "no job of this node has ended".to_owned(),
+            };
+            options.states.insert(host.clone(), state);
             options.expected.push(host);
         }
     }
@@ -117,14 +150,21 @@ mod tests {
         assert!(folder.nodes().is_empty());
         folder.write_state("nodes", "n[1-3]").unwrap();
         folder.write_state("n2.failed", "TIMEOUT").unwrap();
+        folder.write_state("n2.job", "7").unwrap();
         std::fs::write(folder.record("n1", 1), "{}").unwrap();
-        std::fs::write(folder.record("n1", 2), "{}").unwrap();
+        std::fs::write(folder.record("n1", 2), r#"{"complete": false, "seconds": 1}"#).unwrap();
         std::fs::write(folder.record("n3", 2), "{}").unwrap();
         assert_eq!((folder.runs("n1"), folder.runs("n2"), folder.runs("n3")), (2, 0, 0));
+        assert!(folder.set_aside_incomplete("n1"));
+        assert!(!folder.set_aside_incomplete("n1") && !folder.set_aside_incomplete("n2"));
+        assert_eq!(folder.runs("n1"), 1);
+        assert!(folder.state("n1.interrupted.json").is_file());
         let mut options = RankingOptions::default();
         FleetFolder::at(folder.path()).add_to(&mut options);
         assert_eq!(options.expected, ["n1", "n2", "n3"]);
         assert_eq!(options.failures["n2"], "TIMEOUT");
+        assert_eq!(options.states["n2"], "no record of job 7 yet");
+        assert_eq!(options.states["n3"], "no job of this node has ended");
         folder.remove_state("n2.failed");
         assert_eq!(folder.read_state("n2.failed"), None);
     }

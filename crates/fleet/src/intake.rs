@@ -86,7 +86,7 @@ impl Intake {
     /// Reads files and folders; `-` is standard input. Several threads read, because a record is a long text.
     ///
     /// # Errors
-    /// Fails if a named file or folder cannot be read, or if a folder contains no file.
+    /// Fails if a named file or folder cannot be read, or if a folder contains no file and is none of `fleet run`.
     pub fn read(paths: &[PathBuf], selection: &FigureSelection<'_>) -> Result<Self, Failure> {
         let mut files: Vec<Input> = Vec::new();
         for path in paths {
@@ -96,7 +96,8 @@ impl Intake {
             }
             let before = files.len();
             walk(path, 0, &mut files)?;
-            if files.len() == before {
+            // A folder of `fleet run` may have reasons only.
+            if files.len() == before && !path.join(STATE_FOLDER).is_dir() {
                 let shown = path.display();
                 return Err(Failure::usage(format!("no file in {shown}"))
                     .hint("give the folder into which the nodes wrote"));

@@ -79,6 +79,8 @@ fn settings(machine: &Machine) -> BTreeMap<&'static str, String> {
     add("SMT", circumstances.and_then(|one| one.smt.map(on_off)));
     add("NUMA bal", circumstances.and_then(|one| one.numa_balancing.map(on_off)));
     add("microcode", circumstances.and_then(|one| one.microcode.clone()));
+    let firmware = circumstances.and_then(|one| one.firmware.as_ref());
+    add("BIOS", firmware.and_then(|one| one.version.clone()));
     add("kernel", machine.kernel.clone());
     found
 }

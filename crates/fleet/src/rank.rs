@@ -49,6 +49,8 @@ pub struct RankingOptions {
     pub expected: Vec<String>,
     /// Reasons why expected nodes gave no record, as their carrier knows them.
     pub failures: BTreeMap<String, String>,
+    /// States of expected nodes, which are their reasons if nothing else is known.
+    pub states: BTreeMap<String, String>,
     /// Number of runs that must be beyond the limits before a node is called slow.
     pub confirm: usize,
 }
@@ -168,13 +170,17 @@ impl RankedGroup {
 impl Ranking {
     /// Ranks the nodes of an intake.
     pub fn of(intake: &Intake, options: &RankingOptions) -> Self {
-        let names = Names::of(&intake.runs, &options.expected);
-        let nodes = by_host(&intake.runs, &names);
+        Self::with_names(intake, &Names::of(&intake.runs, &options.expected), options)
+    }
+
+    /// Ranks the nodes of an intake, whose names are known.
+    pub fn with_names(intake: &Intake, names: &Names<'_>, options: &RankingOptions) -> Self {
+        let nodes = by_host(&intake.runs, names);
         let mut groups: Vec<RankedGroup> =
             group::of(nodes).into_iter().map(|members| ranked(&members, options)).collect();
         groups.sort_by_key(|group| std::cmp::Reverse(group.nodes.len()));
         let mut ranking = Self {
-            missing: missing(intake, &names, options),
+            missing: missing(intake, names, options),
             groups,
             rejected: intake.rejected.clone(),
             duplicates: intake.duplicates,
@@ -440,7 +446,9 @@ fn missing(intake: &Intake, names: &Names<'_>, options: &RankingOptions) -> Vec<
         }
     }
     for host in options.expected.iter().filter(|host| !is_there(host)) {
-        found.entry(host.clone()).or_insert_with(|| "no record".to_owned());
+        found.entry(host.clone()).or_insert_with(|| {
+            options.states.get(host).cloned().unwrap_or_else(|| "no record".to_owned())
+        });
     }
     for (host, why) in options.failures.iter().filter(|(host, _)| !is_there(host)) {
         found.insert(host.clone(), why.clone());

@@ -61,7 +61,10 @@ pub fn record_command(program: &str, command: &[String], record: &str) -> Comman
         Some(&"machine") => &["--json", record],
         _ => &["--quiet", "--no-save", "--json", record],
     };
-    CommandLine::new(program, command).with(output.iter().copied())
+    // What follows `--` are the words of a user's program.
+    let end = command.iter().position(|word| *word == "--").unwrap_or(command.len());
+    let (own, of_program) = command.split_at(end);
+    CommandLine::new(program, [own, output, of_program].concat())
 }
 
 /// Returns the lines for a shell. `folder` receives the records.
@@ -188,6 +191,11 @@ mod tests {
         assert!(
             slurm.contains("nodegauge stream --label 'a=b c' --quiet --no-save --json -"),
             "{slurm}"
+        );
+        let sweep = ["sweep", "policy=0-5", "--", "./solver", "x"].map(str::to_owned);
+        assert_eq!(
+            record_command("nodegauge", &sweep, "-").to_string(),
+            "nodegauge sweep policy=0-5 --quiet --no-save --json - -- ./solver x"
         );
         assert!(lines(Carrier::Ansible).contains("-i n01,n02,n04,"));
     }

@@ -83,6 +83,8 @@ pub struct QueuedJob {
     pub state: String,
     /// Reason why it waits or failed.
     pub reason: String,
+    /// Node that the job requests.
+    pub node: String,
 }
 
 impl QueuedJob {
@@ -195,7 +197,7 @@ fn node_state(word: &str) -> NodeState {
 /// # Errors
 /// Fails if Slurm does not answer.
 pub fn queue(name: &str, until: Until) -> Result<HashMap<String, QueuedJob>, Failure> {
-    let words = ["--noheader", "--states=all", "--format=%i|%T|%r"].map(str::to_owned);
+    let words = ["--noheader", "--states=all", "--format=%i|%T|%n|%r"].map(str::to_owned);
     let words = words.into_iter().chain([format!("--name={name}")]).collect();
     let text = answer("squeue", words, until)?;
     Ok(queued(&text))
@@ -204,11 +206,12 @@ pub fn queue(name: &str, until: Until) -> Result<HashMap<String, QueuedJob>, Fai
 fn queued(text: &str) -> HashMap<String, QueuedJob> {
     text.lines()
         .filter_map(|line| {
-            let mut cells = line.trim().splitn(3, '|');
+            let mut cells = line.trim().splitn(4, '|');
             let id = cells.next()?.to_owned();
             let state = cells.next()?.to_owned();
+            let node = cells.next()?.to_owned();
             let reason = cells.next().unwrap_or_default().to_owned();
-            Some((id, QueuedJob { state, reason }))
+            Some((id, QueuedJob { state, reason, node }))
         })
         .collect()
 }
@@ -380,9 +383,10 @@ mod tests {
     #[test]
     fn jobs_that_wait_for_a_dead_node_are_recognised() {
         let all = queued(
-            "7|PENDING|ReqNodeNotAvail, UnavailableNodes:n3\n8|RUNNING|None\n9|TIMEOUT|TimeLimit\n",
+            "7|PENDING|n3|ReqNodeNotAvail, UnavailableNodes:n3\n8|RUNNING|n1|None\n9|TIMEOUT|n2|TimeLimit\n",
         );
         assert!(all["7"].is_active() && all["7"].waits_in_vain());
+        assert_eq!(all["7"].node, "n3");
         assert!(all["8"].is_active() && !all["8"].waits_in_vain());
         assert!(!all["9"].is_active());
     }

@@ -16,10 +16,10 @@ pub use visible::{LOCAL_RANK, VISIBLE};
 use crate::pci::{self, PciDevice};
 use crate::root::SysRoot;
 use crate::topology::{Topology, TopologySource};
+use nodegauge_measure::BytesPerSec;
 use nodegauge_measure::record::{
     Device, DeviceKind, DeviceMemory, DeviceState, NearNetwork, PciLink,
 };
-use nodegauge_measure::{BytesPerSec, TransfersPerSec};
 
 /// Possible paths of the file with device names.
 const PCI_IDS: [&str; 3] =
@@ -139,33 +139,10 @@ fn add_kernels_view(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     device.driver = driver;
 }
 
-/// Returns the link of a device: the current rate and width, and the maximum that the device and the port above it
-/// support.
+/// Returns the link of a device; `None` if its rate is unknown.
 fn link(root: &SysRoot, pci: &PciDevice) -> Option<PciLink> {
-    let speed = |address: &str, file: &str| {
-        let text = root.text(&pci::file(address, file))?;
-        let rate: f64 = text.split(' ').next()?.parse().ok()?;
-        Some(TransfersPerSec(rate * 1e9))
-    };
-    let lanes = |address: &str, file: &str| pci::lanes(root, address, file);
-    let port = pci.bridges.last();
-    let address = pci.address.as_str();
-    let now = speed(address, "current_link_speed");
-    let width = lanes(address, "current_link_width");
-    let port_speed = port.and_then(|port| speed(port, "max_link_speed"));
-    let port_lanes = port.and_then(|port| lanes(port, "max_link_width"));
-    let most =
-        speed(address, "max_link_speed").map(|own| port_speed.map_or(own, |above| own.min(above)));
-    let most_width =
-        lanes(address, "max_link_width").map(|own| port_lanes.map_or(own, |above| own.min(above)));
-    now.or(most)?;
-    Some(PciLink {
-        transfers_per_s: now,
-        width,
-        most_transfers_per_s: most,
-        most_width,
-        bytes_per_s: now.zip(width).map(|(now, width)| PciLink::rate(now, width)),
-    })
+    let link = pci::link(root, &pci.address, pci.bridges.last().map(String::as_str));
+    (link.transfers_per_s.is_some() || link.most_transfers_per_s.is_some()).then_some(link)
 }
 
 /// Returns the name of a vendor of accelerators or network adapters; `None` for other vendors.

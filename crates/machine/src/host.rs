@@ -4,7 +4,7 @@
 use crate::processor::Chip;
 use crate::root::{SysRoot, list};
 use nodegauge_measure::Hertz;
-use nodegauge_measure::record::{Circumstances, Inherited};
+use nodegauge_measure::record::{Circumstances, Firmware, Inherited};
 use std::collections::BTreeMap;
 
 /// Returns the kernel's name and release, e.g. `Linux 6.1.0`.
@@ -40,7 +40,7 @@ const MAKERS_OF_BOTH: [&str; 3] = ["Amazon EC2", "Google", "Microsoft"];
 pub fn hypervisor(root: &SysRoot, chip: &Chip) -> Option<String> {
     let by_kernel = || root.text("sys/hypervisor/type").filter(|name| !name.is_empty());
     let by_maker = || {
-        let maker = root.text("sys/class/dmi/id/sys_vendor")?;
+        let maker = root.text(&format!("{DMI}/sys_vendor"))?;
         MAKERS.iter().find(|(prefix, _)| maker.starts_with(prefix))
     };
     match chip.hypervisor.as_deref() {
@@ -224,7 +224,34 @@ pub fn circumstances(
         uptime_seconds: uptime(root),
         boot_parameters: boot_parameters(root),
         inherited: inherited(root),
+        firmware: firmware(root),
     }
+}
+
+/// Folder of the texts of SMBIOS that every user can read.
+const DMI: &str = "sys/class/dmi/id";
+
+/// Returns the firmware and its board; `None` if the kernel reports neither, as on most ARM boards and in containers.
+fn firmware(root: &SysRoot) -> Option<Firmware> {
+    let text = |name: &str| root.text(&format!("{DMI}/{name}")).filter(|text| !text.is_empty());
+    let found = Firmware {
+        vendor: text("bios_vendor"),
+        version: text("bios_version"),
+        date: text("bios_date").map(|date| in_order_of_time(&date).unwrap_or(date)),
+        board: text("board_name"),
+    };
+    (found != Firmware::default()).then_some(found)
+}
+
+/// Returns a date of SMBIOS, `MM/DD/YYYY`, as `YYYY-MM-DD`; `None` for other texts.
+fn in_order_of_time(date: &str) -> Option<String> {
+    let parts: Vec<&str> = date.split('/').collect();
+    let [month, day, year] = parts[..] else { return None };
+    let is_number = |text: &str, digits: usize| {
+        text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let is_date = is_number(month, 2) && is_number(day, 2) && is_number(year, 4);
+    is_date.then(|| format!("{year}-{month}-{day}"))
 }
 
 /// Returns the CPUs and the memory policy that this process has inherited. A recorded machine has no memory policy.
@@ -310,6 +337,15 @@ mod tests {
             (turbo(&root), smt(&root), offline(&root), is_root(&root)),
             (None, None, None, None)
         );
+        assert_eq!(firmware(&root), None);
+    }
+
+    #[test]
+    fn other_dates_of_firmware_stay_as_they_are() {
+        assert_eq!(in_order_of_time("12/01/2023").as_deref(), Some("2023-12-01"));
+        for other in ["2023-12-01", "12/01/23", "1/2/2023", "12/01/2023/4", ""] {
+            assert_eq!(in_order_of_time(other), None, "{other}");
+        }
     }
 
     #[test]
@@ -327,6 +363,11 @@ mod tests {
         write("sys/devices/system/cpu/vulnerabilities/retbleed", "Mitigation: Enhanced IBRS\n");
         let file = "sys/devices/system/clocksource/clocksource0/current_clocksource";
         write(file, "hpet\n");
+        write("sys/class/dmi/id/bios_vendor", "Dell Inc.\n");
+        write("sys/class/dmi/id/bios_version", "2.19.0\n");
+        write("sys/class/dmi/id/bios_date", "03/14/2024\n");
+        write("sys/class/dmi/id/board_name", "\n");
+        write("sys/class/dmi/id/board_serial", ".ABC123.\n");
         write("proc/self/status", "Uid:\t0\nCpus_allowed_list:\t0-3,8\nMems_allowed_list:\t0,2\n");
         let variables = [("OMP_PLACES", "cores"), ("HOME", "/root"), ("OPENBLAS_CORETYPE", "ZEN")];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -338,6 +379,13 @@ mod tests {
         let (cpus, memory_nodes) = (vec![0, 1, 2, 3, 8], vec![0, 2]);
         let inherited = Inherited { cpus, memory_nodes, ..Inherited::default() };
         assert_eq!(found.inherited, Some(inherited));
+        let firmware = Firmware {
+            vendor: Some("Dell Inc.".to_owned()),
+            version: Some("2.19.0".to_owned()),
+            date: Some("2024-03-14".to_owned()),
+            board: None,
+        };
+        assert_eq!(found.firmware, Some(firmware));
         let names: Vec<String> = found.environment.into_keys().collect();
         assert_eq!(names, ["OMP_PLACES", "OPENBLAS_CORETYPE"]);
     }

@@ -2,7 +2,7 @@
 //! between two readings.
 //!
 //! The sources are EDAC (memory modules), the machine-check and throttling counters of the processor, the error
-//! counters of PCI Express (AER) with the widths of the links, and those of InfiniBand ports. A source that is absent
+//! counters of PCI Express (AER) with the widths and rates of the links, and those of InfiniBand ports. A source that is absent
 //! and one that cannot be read are distinguished, because neither proves that there were no errors. A reading takes few
 //! milliseconds on a large node, so that it can be taken before and after every measurement.
 
@@ -121,12 +121,14 @@ impl LedgerReading {
         let mut during = change.events;
         slots::name(root, &mut since_boot);
         slots::name(root, &mut during);
+        let links = links::reduced(root);
         Ledger {
             sources: self.sources.clone(),
             since_boot,
             during,
             vanished: change.vanished,
-            narrow_links: links::narrow(root),
+            narrow_links: links.narrow,
+            slow_links: links.slow,
             seconds: self.seconds,
         }
     }

@@ -3,7 +3,8 @@
 
 use crate::ids::{CpuId, NodeId};
 use crate::root::{SysRoot, keyed, list};
-use nodegauge_measure::record::DeviceKind;
+use nodegauge_measure::TransfersPerSec;
+use nodegauge_measure::record::{DeviceKind, PciLink};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -115,8 +116,33 @@ pub(crate) fn file(address: &str, name: &str) -> String {
 
 /// Returns a number of lanes of the device at `address`; `None` for devices that are not on PCI Express, which report 0
 /// or 255 lanes.
-pub(crate) fn lanes(root: &SysRoot, address: &str, name: &str) -> Option<u32> {
+fn lanes(root: &SysRoot, address: &str, name: &str) -> Option<u32> {
     root.value::<u32>(&file(address, name)).filter(|lanes| (1..=32).contains(lanes))
+}
+
+/// Returns the rate of a link in transfers per second and lane; `None` if it is unknown.
+fn speed(root: &SysRoot, address: &str, name: &str) -> Option<TransfersPerSec> {
+    let text = root.text(&file(address, name))?;
+    let rate: f64 = text.split(' ').next()?.parse().ok()?;
+    Some(TransfersPerSec(rate * 1e9))
+}
+
+/// Returns the link of the device at `address`: the current rate and width, and the maximum that the device and the
+/// port above it support. Without a port, the maximum is that of the device.
+pub(crate) fn link(root: &SysRoot, address: &str, port: Option<&str>) -> PciLink {
+    let now = speed(root, address, "current_link_speed");
+    let width = lanes(root, address, "current_link_width");
+    let port_speed = port.and_then(|port| speed(root, port, "max_link_speed"));
+    let port_lanes = port.and_then(|port| lanes(root, port, "max_link_width"));
+    let most = speed(root, address, "max_link_speed");
+    let most_width = lanes(root, address, "max_link_width");
+    PciLink {
+        transfers_per_s: now,
+        width,
+        most_transfers_per_s: most.map(|own| port_speed.map_or(own, |above| own.min(above))),
+        most_width: most_width.map(|own| port_lanes.map_or(own, |above| own.min(above))),
+        bytes_per_s: now.zip(width).map(|(now, width)| PciLink::rate(now, width)),
+    }
 }
 
 fn read(root: &SysRoot, address: String) -> Option<PciDevice> {

@@ -13,11 +13,11 @@ mod software;
 
 pub use device::{Device, DeviceKind, DeviceMemory, DeviceState, NearNetwork, PciLink};
 pub use ledger::{
-    CounterNote, EventCount, HardwareEvent, Ledger, LedgerSource, NarrowLink, SourceState,
+    CounterNote, EventCount, HardwareEvent, Ledger, LedgerSource, NarrowLink, SlowLink, SourceState,
 };
 pub use machine::{
-    Cache, CacheKind, Circumstances, ClockBasis, Dimm, Disk, HugePages, Inherited, Machine,
-    MachineSource, Memory, NumaNode, Pages, Processor,
+    Cache, CacheKind, Circumstances, ClockBasis, Dimm, Disk, Firmware, HugePages, Inherited,
+    Machine, MachineSource, Memory, NumaNode, Pages, Processor,
 };
 pub use measurement::{
     Category, Counts, Disturbed, Limit, Measurement, PUBLISHED, Quoted, RegimeSamples, Status,

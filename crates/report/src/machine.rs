@@ -5,8 +5,8 @@ use nodegauge_gauge::view::{Block, Column, Note, Page, Section, Table, TableCell
 use nodegauge_machine::number_ranges;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{
-    Cache, Circumstances, ClockBasis, Dimm, Disk, Figure, Finding, Inherited, Machine, NumaNode,
-    Severity,
+    Cache, Circumstances, ClockBasis, Dimm, Disk, Figure, Finding, Firmware, Inherited, Machine,
+    NumaNode, Severity,
 };
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
 
@@ -51,6 +51,7 @@ pub fn page(machine: &Machine) -> Page {
         (machine.source == nodegauge_measure::record::MachineSource::Live).then(|| kernel(machine)),
     );
     if let Some(known) = &machine.circumstances {
+        section.note_if("firmware", known.firmware.as_ref().map(firmware));
         section.note("state", state(known));
         section.note_if("inherited", known.inherited.as_ref().map(inherited));
         let variables = known.environment.iter().map(|(name, value)| format!("{name}={value}"));
@@ -265,6 +266,16 @@ fn uptime(seconds: u64) -> String {
         7200..172_800 => format!("{} h", seconds / 3600),
         _ => format!("{} days", seconds / 86400),
     }
+}
+
+/// Describes the firmware: `Dell Inc. 2.19.0 of 2024-03-14; board 0H3K7P`.
+fn firmware(known: &Firmware) -> String {
+    let date = known.date.as_ref().map(|date| format!("of {date}"));
+    let words = [known.vendor.clone(), known.version.clone(), date];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    let board = known.board.as_ref().map(|name| format!("board {name}"));
+    let parts = [(!words.is_empty()).then(|| words.join(" ")), board];
+    parts.into_iter().flatten().collect::<Vec<String>>().join("; ")
 }
 
 /// Describes other known settings that affect the speed of the node.

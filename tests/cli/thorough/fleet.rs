@@ -96,3 +96,65 @@ fn a_job_that_fails_or_is_refused_is_missing_with_its_reason() {
     let absent = [("SLURM_CONF", "/nonexistent/slurm.conf")];
     harness.run_with(&absent, &run).exits(3).complains("there is no file /nonexistent");
 }
+
+/// Returns the processes of a node's jobs in this cluster.
+fn processes_on(node: &str, slurm: &Slurm) -> Vec<u32> {
+    let has = |process: &u32| {
+        let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        let variables: Vec<&[u8]> = environment.split(|byte| *byte == 0).collect();
+        let is_set = |variable: String| variables.contains(&variable.as_bytes());
+        is_set(format!("SLURM_CONF={}", slurm.conf)) && is_set(format!("SLURMD_NODENAME={node}"))
+    };
+    let names = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter_map(|name| name.to_str()?.parse().ok()).filter(has).collect()
+}
+
+/// Returns the parent of a process.
+fn parent(process: u32) -> u32 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
+    line.trim().parse().unwrap()
+}
+
+#[test]
+fn a_node_that_dies_during_its_job_is_missing_with_the_state_of_the_job() {
+    let harness = Harness::new();
+    let short = "SlurmdTimeout=10\nTCPTimeout=2\nMessageTimeout=5\n";
+    let Some(slurm) = Slurm::with(&harness, &["n1", "n2"], short) else { return };
+    let variables = [("SLURM_CONF", slurm.conf.as_str())];
+    let run = ["fleet", "run", "records", "--slurm", "--nodes", "n[1-2]", "--confirm", "1"];
+    let measure = ["--", "stream", "--size", "1000000", "--budget", "15", "--dimms", "1024x20000"];
+    let started = harness.start_with(&variables, &[&run[..], &measure].concat());
+    let process = wait_for("the job of n2", || processes_on("n2", &slurm).first().copied());
+    // The daemon first, so that it cannot report the end of the others.
+    let step = parent(process);
+    signal(slurm.nodes[1], "KILL");
+    signal(step, "KILL");
+    signal(process, "KILL");
+    started.end().exits(0).says("NODE_FAIL");
+    harness.run(&["fleet", "rank", "records"]).exits(0).says("n2: job ").says("NODE_FAIL");
+    assert!(harness.path("records/n1.json").is_file() && !harness.path("records/n2.json").exists());
+}
+
+#[test]
+fn a_job_at_its_time_limit_is_missing_with_this_reason() {
+    let harness = Harness::new();
+    let Some(slurm) = Slurm::with(&harness, &["n1"], "KillWait=1\n") else { return };
+    let variables = [("SLURM_CONF", slurm.conf.as_str())];
+    let run = ["fleet", "run", "records", "--slurm", "--nodes", "n1", "--minutes", "1"];
+    let measure = ["--", "sweep", "threads=1", "--", "sleep", "600"];
+    let ended = harness.start_with(&variables, &[&run[..], &measure].concat()).end().exits(0);
+    ended.says("n1: job ").says("TIMEOUT");
+    harness.run(&["fleet", "rank", "records"]).exits(0).says("TIMEOUT");
+    assert!(!harness.path("records/n1.json").exists(), "an interrupted run is no record");
+}
+
+#[test]
+fn a_job_whose_identifier_was_lost_is_found_in_the_queue_and_not_submitted_twice() {
+    let harness = Harness::new();
+    let queue =
+        "[ -e asked ] && state=FAILED || state=RUNNING; : >asked; echo \"7|$state|n1|None\"";
+    let scripts = [("squeue", queue), ("sbatch", "echo submitted >twice; exit 1")];
+    with_scripts(&harness, &scripts, &["--nodes", "n1"]).exits(0).says("n1: job 7: FAILED");
+    assert!(!harness.path("twice").exists());
+}

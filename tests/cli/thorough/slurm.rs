@@ -22,6 +22,11 @@ impl Slurm {
 
     /// Starts a cluster of nodes with these names.
     pub fn of(harness: &Harness, names: &[&str]) -> Option<Self> {
+        Self::with(harness, names, "")
+    }
+
+    /// Starts a cluster of nodes with these names and further lines of the configuration.
+    pub fn with(harness: &Harness, names: &[&str], more: &str) -> Option<Self> {
         for program in ["munged", "slurmctld", "slurmd", "srun"] {
             if !harness.has(Part::Slurm, program) {
                 return None;
@@ -36,7 +41,7 @@ impl Slurm {
             r#"chmod 755 . && head -c 1024 /dev/urandom > key && chmod 400 key && mkdir state"#;
         assert!(harness.command("sh").args(["-c", private]).status().unwrap().success());
         let at = |name: &str| harness.arg(name);
-        let conf = harness.write("slurm.conf", configuration(harness, names));
+        let conf = harness.write("slurm.conf", configuration(harness, names) + more);
         let mut slurm = Self { daemons: Vec::new(), nodes: Vec::new(), conf };
         let files = [
             format!("--key-file={}", at("key")),

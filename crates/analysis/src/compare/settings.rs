@@ -46,7 +46,7 @@ impl Difference {
 type Fact = (&'static str, bool, fn(&Machine) -> Option<String>);
 
 /// Properties of machines, in the order in which differences are listed.
-const FACTS: [Fact; 27] = [
+const FACTS: [Fact; 28] = [
     ("host", true, |m| m.host.clone()),
     ("processor", true, |m| m.processor.model.clone()),
     ("sockets", true, |m| count(m.processor.sockets)),
@@ -74,6 +74,12 @@ const FACTS: [Fact; 27] = [
     ("kernel", true, |m| m.kernel.clone()),
     ("virtual machine", true, |m| {
         (m.host.is_some()).then(|| m.virtualisation.clone().unwrap_or_else(|| "no".to_owned()))
+    }),
+    ("firmware", false, |m| {
+        let known = m.circumstances.as_ref()?.firmware.as_ref()?;
+        let words = [&known.vendor, &known.version, &known.date];
+        let words: Vec<&str> = words.into_iter().flatten().map(String::as_str).collect();
+        Some(words.join(" ")).filter(|words| !words.is_empty())
     }),
     ("governor", false, |m| m.governor.clone()),
     ("transparent huge pages", true, |m| m.pages.as_ref()?.thp.clone()),

@@ -8,6 +8,7 @@ use super::history::WhichRuns;
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use nodegauge_fleet::reference::Reference;
 use nodegauge_fleet::script::Carrier;
+use nodegauge_history::Moment;
 use nodegauge_measure::Failure;
 use nodegauge_toolchain::mpi::HostList;
 use std::path::{Path, PathBuf};
@@ -147,9 +148,32 @@ pub(crate) enum BaselineFormat {
 pub(crate) struct DiffArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Earlier records of the nodes, a folder or a file: also show what has changed
-    #[arg(long, value_name = "PATH", help_heading = "What")]
-    pub(crate) before: Option<PathBuf>,
+    /// Earlier records of the nodes: also show what has changed
+    ///
+    /// A folder or file, '-' for standard input, or a date or age: saved runs until this time, e.g. 7d.
+    #[arg(long, value_name = "PATH|WHEN", value_parser = earlier, help_heading = "What")]
+    pub(crate) before: Option<EarlierRecords>,
+}
+
+/// Earlier records of nodes.
+#[derive(Debug, Clone)]
+pub(crate) enum EarlierRecords {
+    /// Folder, file or standard input.
+    Path(PathBuf),
+    /// Saved runs until this time.
+    Saved(Moment),
+}
+
+/// Reads where earlier records are. What is there is a path, also if its name is a date.
+fn earlier(text: &str) -> Result<EarlierRecords, String> {
+    let path = PathBuf::from(text);
+    if text == "-" || path.exists() {
+        return Ok(EarlierRecords::Path(path));
+    }
+    match text.parse() {
+        Ok(moment) => Ok(EarlierRecords::Saved(moment)),
+        Err(_) => Ok(EarlierRecords::Path(path)),
+    }
 }
 
 /// Arguments of `fleet script`.

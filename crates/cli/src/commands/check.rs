@@ -366,6 +366,7 @@ impl Check<'_> {
         let when = if earlier.is_some() { "since the last check" } else { "since boot" };
         self.notes.extend(events.iter().take(FINDINGS).map(|event| format!("{when}: {event}")));
         self.notes.extend(ledger.narrow_links.iter().map(ToString::to_string));
+        self.notes.extend(ledger.slow_links.iter().map(ToString::to_string));
         let unread = ledger.sources.iter().filter_map(|source| source.reason.as_ref());
         self.notes.extend(unread.map(|reason| format!("hardware errors: cannot read {reason}")));
         let is_counted = |state| ledger.sources.iter().any(|source| source.state == state);

@@ -3,8 +3,8 @@
 use super::history::open_to_read;
 use crate::args;
 use crate::args::fleet::{
-    BaselineArgs, BaselineFormat, DiffArgs, FleetCommand, InputArgs, RankArgs, RankFormat,
-    ScriptArgs,
+    BaselineArgs, BaselineFormat, DiffArgs, EarlierRecords, FleetCommand, InputArgs, RankArgs,
+    RankFormat, ScriptArgs,
 };
 use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
@@ -17,6 +17,7 @@ use nodegauge_fleet::rank::{RankVerdict, Ranking, RankingOptions};
 use nodegauge_fleet::{baseline, diff, formats, page, script};
 use nodegauge_measure::record;
 use nodegauge_report::text;
+use std::path::{Path, PathBuf};
 
 mod run;
 
@@ -116,10 +117,11 @@ fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
     }
     let mut options = RankingOptions::default();
     add_folders(&args.input, &mut options);
-    for remark in Names::of(&intake.runs, &options.expected).remarks() {
+    let names = Names::of(&intake.runs, &options.expected);
+    for remark in names.remarks() {
         output::note(&remark);
     }
-    let ranking = Ranking::of(&intake, &options);
+    let ranking = Ranking::with_names(&intake, &names, &options);
     let made = baseline::of(&ranking, session::tool(), record::now_rfc3339())?;
     let document = match args.format {
         BaselineFormat::Json => output::json(&made)?,
@@ -131,19 +133,50 @@ fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
 
 /// Prints the differences of nodes; returns 1 if there are any.
 fn show_differences(args: &DiffArgs) -> Result<Exit, Failure> {
-    let now = read(&args.input, true)?;
-    let between = diff::between(&now);
-    let mut changes = None;
-    if let Some(path) = &args.before {
-        let earlier = InputArgs { inputs: vec![path.clone()], ..args.input.clone() };
-        changes = Some(diff::since(&read(&earlier, true)?, &now));
+    let is_stdin = |path: &PathBuf| path == Path::new("-");
+    if let Some(EarlierRecords::Path(before)) = &args.before
+        && is_stdin(before)
+        && args.input.inputs.iter().any(is_stdin)
+    {
+        return Err(Failure::usage("standard input is given twice")
+            .hint("give a file or folder for one of them"));
     }
+    let now = read(&args.input, true)?;
     if now.runs.is_empty() {
         return Err(Failure::usage("no record was read").hint("nodegauge machine --json FILE"));
     }
-    output::show(&diff::page(&now, &between, changes.as_deref()));
-    let are_equal = between.is_empty() && changes.is_none_or(|all| all.is_empty());
+    let nodes = diff::NewestRuns::of(&now);
+    let between = diff::between(&nodes);
+    let before = match &args.before {
+        Some(before) => Some(read_earlier(before, &args.input)?),
+        None => None,
+    };
+    let earlier = before.as_ref().map(diff::NewestRuns::of);
+    let changes = earlier.as_ref().map(|earlier| diff::since(earlier, &nodes));
+    output::show(&diff::page(&nodes, &between, changes.as_ref()));
+    let are_equal = between.is_empty() && changes.is_none_or(|all| all.found.is_empty());
     Ok(if are_equal { Exit::Success } else { Exit::Unmet })
+}
+
+/// Reads earlier records as those of `now` are read.
+fn read_earlier(before: &EarlierRecords, now: &InputArgs) -> Result<Intake, Failure> {
+    let mut args = now.clone();
+    match before {
+        EarlierRecords::Path(path) => {
+            args.inputs = vec![path.clone()];
+        }
+        EarlierRecords::Saved(moment) => {
+            args.inputs.clear();
+            args.which.since = None;
+            args.which.until = Some(moment.clone());
+        }
+    }
+    let earlier = read(&args, true)?;
+    if earlier.runs.is_empty() {
+        return Err(Failure::usage("no earlier record was read")
+            .hint("give a folder of records to --before, or a later time"));
+    }
+    Ok(earlier)
 }
 
 /// Fails if nodes cannot make a record with this command, so that no job is submitted in vain.

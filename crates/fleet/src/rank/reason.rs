@@ -1,8 +1,7 @@
 //! Reasons why a node is slow, from its record and the records of its peers.
 
 use super::{FigureStatistics, Node, RankVerdict, RankedNode};
-use crate::cause::word_of_finding;
-use crate::check::LONGEST_REASON;
+use crate::cause::{with_cause, word_of_finding};
 use nodegauge_measure::record::Finding;
 use nodegauge_measure::{Fraction, stats};
 use std::collections::{BTreeMap, HashMap};
@@ -71,7 +70,7 @@ impl Peers {
 /// Reason in two lengths.
 #[derive(Default)]
 pub(crate) struct Reason {
-    /// At most [`LONGEST_REASON`] characters.
+    /// At most [`LONGEST_REASON`](crate::cause::LONGEST_REASON) characters.
     pub(crate) short: String,
     /// A sentence.
     pub(crate) long: String,
@@ -127,21 +126,9 @@ pub(crate) fn of(
     for cause in &causes {
         long.push_str(&format!("; {}", cause.words));
     }
-    let words: Vec<&str> = causes.iter().map(|cause| cause.word.as_str()).collect();
+    let words = causes.iter().map(|cause| cause.word.as_str());
     let head = format!("{} {}", of.key.word(), share.in_short());
-    Reason { short: shortened(&head, base, &words), long }
-}
-
-/// Returns the reason with the first cause that fits, whose words are whole: `mem 69% of med: DIMM`,
-/// `mem 69% med: clock`, or `mem 69%: governor`.
-fn shortened(figure: &str, base: &str, causes: &[&str]) -> String {
-    let heads = [format!("{figure} of {base}"), format!("{figure} {base}"), figure.to_owned()];
-    let with = |cause: &str| {
-        let mut lines = heads.iter().map(|head| format!("{head}: {cause}"));
-        lines.find(|line| line.chars().count() <= LONGEST_REASON)
-    };
-    let found = causes.iter().find_map(|cause| with(cause));
-    found.unwrap_or_else(|| heads[0].clone())
+    Reason { short: with_cause(&head, base, words), long }
 }
 
 /// Returns the differences of a node from its peers, the most likely cause first.
@@ -176,20 +163,4 @@ fn causes(node: &Node<'_>, ranked: &RankedNode, peers: &Peers) -> Vec<Cause> {
     }
     causes.extend(more.map(cause));
     causes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reasons_have_whole_words() {
-        let of = |causes: &[&str]| shortened("mem 69%", "med", causes);
-        assert_eq!(of(&[]), "mem 69% of med");
-        assert_eq!(of(&["DIMM", "clock"]), "mem 69% of med: DIMM");
-        assert_eq!(of(&["clock"]), "mem 69% med: clock");
-        assert_eq!(of(&["governor"]), "mem 69%: governor");
-        assert_eq!(of(&["a very long cause", "SMT"]), "mem 69% of med: SMT");
-        assert_eq!(of(&["a very long cause"]), "mem 69% of med");
-    }
 }

@@ -14,13 +14,15 @@ pub const THERMAL: &str = "thermal-throttled";
 pub const LINK_ERRORS: &str = "pcie-errors";
 /// Identifier of the finding that a link lost lanes.
 pub const NARROW: &str = "pcie-lanes";
+/// Identifier of the finding that a link runs at a low rate.
+pub const SLOW: &str = "pcie-rate";
 /// Identifier of the finding that network ports had errors.
 pub const NETWORK: &str = "network-errors";
 
 /// Identifiers of all findings of this module.
 #[cfg(test)]
-pub(super) const IDS: [&str; 6] =
-    [MEMORY_ERRORS, MACHINE_CHECKS, THERMAL, LINK_ERRORS, NARROW, NETWORK];
+pub(super) const IDS: [&str; 7] =
+    [MEMORY_ERRORS, MACHINE_CHECKS, THERMAL, LINK_ERRORS, NARROW, SLOW, NETWORK];
 
 /// Maximum number of components in a text.
 const NAMED: usize = 4;
@@ -83,6 +85,8 @@ pub(super) fn of_ledger(node: &Examined<'_>) -> Vec<(&'static str, Severity, Fou
         all.push((id, severity, Found { severity: worst, ..found(text, remedy) }));
     }
     all.extend(narrow(node, &ledger).map(|found| (NARROW, Severity::Warning, found)));
+    // A setting of the firmware may limit the rate on purpose.
+    all.extend(slow(node, &ledger).map(|found| (SLOW, Severity::Info, found)));
     all
 }
 
@@ -107,18 +111,32 @@ fn listed(events: &[&EventCount]) -> String {
     words.join("; ")
 }
 
-/// Reports links that lost lanes, except those of accelerators, which have a check of their own.
+/// Reports links that lost lanes.
 fn narrow(node: &Examined<'_>, ledger: &Ledger) -> Option<Found> {
-    let is_accelerator = |address: &str| {
+    reduced(node, &ledger.narrow_links, |link| &link.address)
+}
+
+/// Reports links that run at a lower rate than both ends support.
+fn slow(node: &Examined<'_>, ledger: &Ledger) -> Option<Found> {
+    reduced(node, &ledger.slow_links, |link| &link.address)
+}
+
+/// Reports links except those of accelerators, which have a check of their own.
+fn reduced<T: ToString>(
+    node: &Examined<'_>,
+    links: &[T],
+    address_of: fn(&T) -> &String,
+) -> Option<Found> {
+    let is_accelerator = |address: &String| {
         let mut devices = node.machine.devices.iter();
-        devices.any(|device| device.computes() && device.address == address)
+        devices.any(|device| device.computes() && device.address == *address)
     };
-    let links = ledger.narrow_links.iter().filter(|link| !is_accelerator(&link.address));
+    let links = links.iter().filter(|link| !is_accelerator(address_of(link)));
     let words: Vec<String> = links.map(ToString::to_string).collect();
     (!words.is_empty()).then(|| {
         found(
             words.join("; "),
-            "reseat the card, check risers and the firmware's lane bifurcation; `sudo lspci -vv` shows LnkSta and LnkCap",
+            "reseat the card, check risers and the slot's settings in the firmware (bifurcation, rate); `sudo lspci -vv` shows LnkSta and LnkCap",
         )
     })
 }
@@ -149,11 +167,12 @@ mod tests {
     fn lost_lanes_and_errors_of_links_are_findings() {
         let all = found_in("h100-links");
         let ids: Vec<&str> = all.iter().map(|(id, ..)| *id).collect();
-        assert_eq!(ids, [LINK_ERRORS, NETWORK, NARROW]);
+        assert_eq!(ids, [LINK_ERRORS, NETWORK, NARROW, SLOW]);
         let (_, _, errors) = &all[0];
         assert_eq!(errors.severity, Some(Severity::Warning));
         assert!(errors.text.starts_with("since boot: 1 uncorrected PCIe error: 0000:1d:00.0"));
         assert_eq!(all[2].2.text, "0000:1b:00.0 uses 8 of 16 PCIe lanes");
+        assert_eq!(all[3].2.text, "0000:1c:00.0 runs at 8 of 16 GT/s");
     }
 
     #[test]

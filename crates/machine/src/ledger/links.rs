@@ -1,9 +1,9 @@
-//! Errors and widths of PCI Express links.
+//! Errors, widths and rates of PCI Express links.
 
 use super::SourceReader;
 use crate::pci;
 use crate::root::SysRoot;
-use nodegauge_measure::record::{HardwareEvent, NarrowLink};
+use nodegauge_measure::record::{HardwareEvent, NarrowLink, SlowLink};
 
 /// Files of Advanced Error Reporting, with the line that contains the sum.
 const FILES: [(&str, &str, HardwareEvent); 3] = [
@@ -31,25 +31,43 @@ pub(super) fn errors(reader: &mut SourceReader<'_>) {
     }
 }
 
-/// Returns the links that use fewer lanes than both ends have.
-pub(super) fn narrow(root: &SysRoot) -> Vec<NarrowLink> {
-    let mut narrow = Vec::new();
+/// Links below what both of their ends have.
+#[derive(Default)]
+pub(super) struct ReducedLinks {
+    pub(super) narrow: Vec<NarrowLink>,
+    pub(super) slow: Vec<SlowLink>,
+}
+
+/// Returns the links that use fewer lanes, or run at a lower rate, than both ends support.
+pub(super) fn reduced(root: &SysRoot) -> ReducedLinks {
+    let mut reduced = ReducedLinks::default();
     for address in root.names(pci::BUS) {
         let class = root.text(&pci::file(&address, "class")).unwrap_or_default();
         if !CLASSES.iter().any(|known| class.starts_with(known)) {
             continue;
         }
-        let Some(width) = pci::lanes(root, &address, "current_link_width") else { continue };
-        let Some(own) = pci::lanes(root, &address, "max_link_width") else { continue };
-        if width >= own {
+        // The port above is looked for only where the device supports more.
+        let own = pci::link(root, &address, None);
+        if !own.is_narrow() && !own.is_slow() {
             continue;
         }
         let port = pci::bridges(root, &address).pop();
-        let port = port.and_then(|port| pci::lanes(root, &port, "max_link_width"));
-        let most_width = port.map_or(own, |port| port.min(own));
-        if width < most_width {
-            narrow.push(NarrowLink { address, width, most_width });
+        let link = pci::link(root, &address, port.as_deref());
+        if let Some((width, most_width)) = link.width.zip(link.most_width)
+            && link.is_narrow()
+        {
+            let address = address.clone();
+            reduced.narrow.push(NarrowLink { address, width, most_width });
+        }
+        if let Some((rate, most)) = link.transfers_per_s.zip(link.most_transfers_per_s)
+            && link.is_slow()
+        {
+            reduced.slow.push(SlowLink {
+                address,
+                transfers_per_s: rate,
+                most_transfers_per_s: most,
+            });
         }
     }
-    narrow
+    reduced
 }

@@ -15,6 +15,8 @@ struct Case {
     vanished: Vec<String>,
     #[serde(default)]
     narrow_links: Vec<String>,
+    #[serde(default)]
+    slow_links: Vec<String>,
     /// State of each source.
     sources: BTreeMap<String, SourceState>,
     /// Files that cannot be read. A folder takes their place, because root can read any file.
@@ -73,6 +75,7 @@ fn check(path: &Path) {
     assert_eq!(words(&ledger.during), case.during, "{name}");
     assert_eq!(ledger.vanished, case.vanished, "{name}");
     assert_eq!(words(&ledger.narrow_links), case.narrow_links, "{name}");
+    assert_eq!(words(&ledger.slow_links), case.slow_links, "{name}");
     for source in &ledger.sources {
         assert_eq!(Some(&source.state), case.sources.get(&source.name), "{name}: {source:?}");
         assert_eq!(source.reason.is_some(), source.state == SourceState::Unreadable, "{source:?}");

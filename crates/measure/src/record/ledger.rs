@@ -2,7 +2,7 @@
 //! during the measurements.
 
 use super::Status;
-use crate::Seconds;
+use crate::{Seconds, TransfersPerSec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -180,6 +180,26 @@ impl fmt::Display for NarrowLink {
     }
 }
 
+/// PCI Express link that runs at a lower rate than both of its ends support. This is normal for an idle accelerator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SlowLink {
+    /// PCI address of the device.
+    pub address: String,
+    /// Current rate, transfers per second and lane.
+    pub transfers_per_s: TransfersPerSec,
+    /// Rate that the device and the slot support, transfers per second and lane.
+    pub most_transfers_per_s: TransfersPerSec,
+}
+
+impl fmt::Display for SlowLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let giga = |rate: TransfersPerSec| rate.0 / 1e9;
+        let now = giga(self.transfers_per_s);
+        let most = giga(self.most_transfers_per_s);
+        write!(f, "{} runs at {now} of {most} GT/s", self.address)
+    }
+}
+
 /// Ledger of hardware errors and throttling.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ledger {
@@ -197,6 +217,9 @@ pub struct Ledger {
     /// Links with fewer lanes than both of their ends have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub narrow_links: Vec<NarrowLink>,
+    /// Links at a lower rate than both of their ends support.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slow_links: Vec<SlowLink>,
     /// Time to read all counters once, in seconds.
     pub seconds: Seconds,
 }

@@ -120,6 +120,26 @@ pub struct Circumstances {
     /// Binding and memory policy that the process inherited; absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherited: Option<Inherited>,
+    /// Firmware of the node; absent in older records and if the kernel does not report it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<Firmware>,
+}
+
+/// Firmware of the node and the board that it is made for, as SMBIOS names them. Serial numbers are not recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Firmware {
+    /// Vendor of the firmware, e.g. `American Megatrends International, LLC.`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vendor: Option<String>,
+    /// Version of the firmware.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Release date of the firmware, `YYYY-MM-DD`, or as the firmware writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
+    /// Product name of the board.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub board: Option<String>,
 }
 
 /// Binding and memory policy that the measuring process inherited, as `numactl --show` prints them. They apply unless

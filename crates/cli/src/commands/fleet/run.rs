@@ -7,7 +7,7 @@ use crate::gauges::{self, GAUGES};
 use crate::output;
 use crate::signals::Signals;
 use nodegauge_fleet::figures::FigureSelection;
-use nodegauge_fleet::folder::FleetFolder;
+use nodegauge_fleet::folder::{FleetFolder, failure_file, job_file};
 use nodegauge_fleet::formats;
 use nodegauge_fleet::intake::{Intake, error_or_last_line};
 use nodegauge_fleet::rank::{RankVerdict, Ranking, RankingOptions};
@@ -110,15 +110,6 @@ fn check_configuration() -> Result<(), Failure> {
     }
 }
 
-/// Returns the name of the file with the job of a node.
-fn job_file(host: &str) -> String {
-    format!("{host}.job")
-}
-
-fn failure_file(host: &str) -> String {
-    format!("{host}.failed")
-}
-
 impl<'a> FleetRun<'a> {
     fn new(args: &RunArgs, folder: &'a FleetFolder, until: Until) -> Result<Self, Failure> {
         let known = folder.nodes();
@@ -188,12 +179,12 @@ impl<'a> FleetRun<'a> {
         let mut waiting: Vec<String> = Vec::new();
         let mut active: Vec<String> = Vec::new();
         for host in self.hosts.clone() {
-            if self.folder.runs(&host) >= self.needed[&host] {
+            if self.has_records(&host) {
                 self.folder.remove_state(&job_file(&host));
                 self.folder.remove_state(&failure_file(&host));
                 continue;
             }
-            match self.folder.read_state(&job_file(&host)) {
+            match self.job_of(&host, &queue)? {
                 Some(id) if self.is_active(&host, &id, queue.get(&id))? => active.push(host),
                 Some(_) => {}
                 None if !self.failed.contains_key(&host) => waiting.push(host),
@@ -208,6 +199,30 @@ impl<'a> FleetRun<'a> {
             return Ok(false);
         }
         if watch { Ok(true) } else { self.confirm() }
+    }
+
+    /// True if a node has the records that it needs. Slurm interrupts a job at its time limit, whose record is not one.
+    fn has_records(&self, host: &str) -> bool {
+        let has_all = || self.folder.runs(host) >= self.needed[host];
+        let has_new = has_all() && self.folder.read_state(&job_file(host)).is_some();
+        has_all() && !(has_new && self.folder.set_aside_incomplete(host))
+    }
+
+    /// Returns the identifier of the job of a node. A job whose identifier was not kept, because the command was killed
+    /// after sbatch, is found in the queue.
+    fn job_of(
+        &self,
+        host: &str,
+        queue: &HashMap<String, QueuedJob>,
+    ) -> Result<Option<String>, Failure> {
+        let known = self.folder.read_state(&job_file(host));
+        if known.is_some() || self.failed.contains_key(host) {
+            return Ok(known);
+        }
+        let mut jobs = queue.iter().filter(|(_, job)| job.is_active() && job.node == host);
+        let Some((id, _)) = jobs.next() else { return Ok(None) };
+        self.folder.write_state(&job_file(host), id)?;
+        Ok(Some(id.clone()))
     }
 
     /// True if the job of a node may still give a record. Otherwise the reason why it gave none is kept.
