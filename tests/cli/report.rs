@@ -255,9 +255,14 @@ fn a_roofline_is_drawn_on_logarithmic_axes_with_every_point() {
         browser.open(&page);
         assert_eq!(browser.evaluate(unlabelled), json!([dots.len(), []]), "at {width}");
     }
-    // The roof of a level has the name of its fastest kernel, and the axes say that they are logarithmic.
-    let texts = browser.evaluate(TEXTS).to_string();
-    assert!(texts.contains("memory triad") && texts.contains("both axes log scale"), "{texts}");
+    // The roof of a level has the name of its fastest kernel, and the axes say that they are logarithmic, in short on a
+    // phone.
+    for (width, scales) in [(1400, "both axes log scale"), (390, "log-log")] {
+        browser.width(width);
+        browser.open(&page);
+        let texts = browser.evaluate(TEXTS).to_string();
+        assert!(texts.contains("memory triad") && texts.contains(scales), "at {width}: {texts}");
+    }
 }
 
 /// Points at one place, of which the labels have no room next to them, are listed.

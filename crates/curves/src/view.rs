@@ -328,7 +328,7 @@ impl<'a> Curves<'a> {
         let ticks = std::iter::successors(first, |tick| Some(tick * 4.0));
         let ticks = ticks.take_while(|tick| *tick <= last).collect();
         // The latency is that of one thread.
-        let (what, set) = match unit {
+        let (what, set_axis) = match unit {
             Unit::Seconds => ("latency", "working set"),
             _ => ("bandwidth", "working set of all threads"),
         };
@@ -339,7 +339,7 @@ impl<'a> Curves<'a> {
         });
         section.push(table).gap().push(Chart {
             title: format!("{what} over the size of the working set"),
-            names: [set, ""],
+            names: [set_axis, ""],
             x: Scale::Bytes,
             y,
             ticks,

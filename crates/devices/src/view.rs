@@ -38,7 +38,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         sections.push(of_peaks(&peaks));
     }
     sections.extend(reference::section(record));
-    // A run of both kernels and peaks is one of a roofline, which is its subject.
+    // A run of both kernels and peaks is one of a roofline, so the page begins with that picture.
     let (rooflines, summaries): (Vec<Section>, Vec<Section>) =
         roofline::sections(&streams, &peaks).into_iter().partition(|one| !one.is_summary());
     rooflines.into_iter().chain(sections).chain(summaries).collect()

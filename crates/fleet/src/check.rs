@@ -46,7 +46,7 @@ const SIGMAS: f64 = 3.0;
 pub struct Remark {
     /// Verdict that the observation leads to.
     pub verdict: NodeVerdict,
-    /// Reason with at most [`LONGEST_REASON`] characters.
+    /// Reason with at most `LONGEST_REASON` characters.
     pub reason: String,
     /// Complete description.
     pub text: String,

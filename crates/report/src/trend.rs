@@ -139,8 +139,8 @@ impl TrendRuns {
         self.count
     }
 
-    /// Returns the page; `of` is the label of the runs.
-    pub fn page(&self, of: &str) -> Page {
+    /// Returns the page; `label` is that of the runs.
+    pub fn page(&self, label: &str) -> Page {
         let hosts = self.machines.iter().map(|machine| machine.host.as_deref());
         let hosts: Vec<&str> = hosts.map(|host| host.unwrap_or("unknown host")).collect();
         let on = match hosts.as_slice() {
@@ -150,9 +150,10 @@ impl TrendRuns {
         };
         let (from, to) = self.span.clone().unwrap_or_default();
         let runs = counted(self.count, "run");
-        let heading = format!("nodegauge: trend of {runs} with label {of}{on}, {from} to {to} UTC");
+        let heading =
+            format!("nodegauge: trend of {runs} with label {label}{on}, {from} to {to} UTC");
         let mut about = Section::new("runs");
-        about.note("runs", format!("{runs} with label {of}{on}, from {from} to {to} UTC"));
+        about.note("runs", format!("{runs} with label {label}{on}, from {from} to {to} UTC"));
         if self.timeless > 0 {
             about.note(
                 "left out",
@@ -171,7 +172,9 @@ impl TrendRuns {
         let mut sentences = Vec::new();
         let first = self.figures.first().map(|figure| figure.title);
         let mut of_first = Vec::new();
-        let kinds = grouped(&self.figures, |of| (of.title, of.what, of.unit, of.host.as_deref()));
+        let kinds = grouped(&self.figures, |figure| {
+            (figure.title, figure.what, figure.unit, figure.host.as_deref())
+        });
         for ((title, ..), figures) in kinds {
             let of_title = sections.iter().position(|section| section.id == title);
             let index = of_title.unwrap_or_else(|| {
@@ -187,14 +190,14 @@ impl TrendRuns {
                 sentences.extend(text);
             }
             let together = figures.chunks(if figures.len() > SERIES { 1 } else { SERIES });
-            section.blocks.extend(together.map(|of| self.picture(of).into()));
+            section.blocks.extend(together.map(|some| self.picture(some).into()));
         }
         sections.push(about);
         of_first.truncate(IN_CONCLUSION);
         let conclusion = (!of_first.is_empty()).then(|| sentence(&of_first.join("; ")));
         // A single sentence is the conclusion.
         sections.extend((sentences.len() > 1).then(|| view::summary(sentences.join("\n"))));
-        let head = Some(self.head(of, &runs, [&from, &to]));
+        let head = Some(self.head(label, &runs, [&from, &to]));
         let mut page = Page { heading, conclusion, head, sections };
         terms::explain(&mut page);
         page
