@@ -193,6 +193,21 @@ impl Harness {
         self.run(&["history", "show", "latest", "--json"]).exits(0).json()
     }
 
+    /// Returns the running processes whose home is the folder of this harness, which are those of its commands.
+    pub fn processes(&self) -> Vec<HarnessProcess> {
+        let home = self.path("").display().to_string();
+        let home = home.trim_end_matches('/');
+        let process_of = |entry: std::fs::DirEntry| {
+            let environment = std::fs::read(entry.path().join("environ")).ok()?;
+            Some(HarnessProcess {
+                number: entry.file_name().to_str()?.parse().ok()?,
+                environment: String::from_utf8_lossy(&environment).into_owned(),
+            })
+        };
+        let all = std::fs::read_dir("/proc").unwrap().flatten().filter_map(process_of);
+        all.filter(|process| process.variable("HOME") == Some(home)).collect()
+    }
+
     /// True if this many CPUs are usable; otherwise skips `Part::Cpus`.
     #[track_caller]
     pub fn has_cpus(&self, count: usize) -> bool {
@@ -297,6 +312,20 @@ fn take_signals() -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Process of a command, with its environment at the start.
+pub struct HarnessProcess {
+    pub number: u32,
+    environment: String,
+}
+
+impl HarnessProcess {
+    /// Returns the value of a variable.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        let mut variables = self.environment.split('\0');
+        variables.find_map(|variable| variable.strip_prefix(name)?.strip_prefix('='))
+    }
 }
 
 /// Waits until `event` returns a value, and returns it.

@@ -42,16 +42,7 @@ pub fn mpi(harness: &Harness, mpi: Mpi, args: &[&str]) -> Outcome {
 
 /// Checks that no process of the harness is still running: the home of each of them is the harness's folder.
 pub fn no_orphans(harness: &Harness) {
-    let home = format!("HOME={}", harness.path("").display());
-    let home = home.trim_end_matches('/');
-    let of_harness = |entry: &std::fs::DirEntry| {
-        let text = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        String::from_utf8_lossy(&text).split('\0').any(|variable| variable == home)
-    };
-    wait_for("the end of all processes", || {
-        let processes = std::fs::read_dir("/proc").unwrap().flatten();
-        (processes.filter(of_harness).count() == 0).then_some(())
-    });
+    wait_for("the end of all processes", || harness.processes().is_empty().then_some(()));
 }
 
 pub fn of<'a>(record: &'a Value, name: &str, bytes: u64) -> &'a Value {

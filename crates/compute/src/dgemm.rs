@@ -104,8 +104,8 @@ fn flops(depth: usize) -> f64 {
 }
 
 /// Returns the rate of a thread in small products on all threads, FLOP/s: the first rate that is enough, or else the best
-/// one. In a round, every thread multiplies for `each`. The time is that until all threads have multiplied, because threads may share CPUs. All threads return the same
-/// rate, through `found`.
+/// one. In a round, every thread multiplies for `each`. The time is that until all threads have multiplied, because
+/// threads may share CPUs. All threads return the same rate, through `found`.
 fn small_rate(
     member: &Member<'_>,
     engine: &GemmEngine<'_>,

@@ -2,9 +2,9 @@
 //! between two readings.
 //!
 //! The sources are EDAC (memory modules), the machine-check and throttling counters of the processor, the error
-//! counters of PCI Express (AER) with the widths and rates of the links, and those of InfiniBand ports. A source that is absent
-//! and one that cannot be read are distinguished, because neither proves that there were no errors. A reading takes few
-//! milliseconds on a large node, so that it can be taken before and after every measurement.
+//! counters of PCI Express (AER) with the widths and rates of the links, and those of InfiniBand ports. A source that is
+//! absent and one that cannot be read are distinguished, because neither proves that there were no errors. A reading
+//! takes few milliseconds on a large node, so that it can be taken before and after every measurement.
 
 mod edac;
 mod links;

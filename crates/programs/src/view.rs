@@ -17,7 +17,7 @@ use nodegauge_measure::{Fraction, Seconds, Unit};
 
 /// Kind of the intervals of the ratios.
 const INTERVAL: &str = "95 % interval, simultaneous over all combinations";
-/// The same in records of versions that stored intervals of single combinations.
+/// Kind of the intervals in records of versions that stored those of single combinations.
 const INTERVAL_OF_ONE: &str = "95 % interval of one combination, narrower than that of the verdict";
 /// Letters of the series of a chart.
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";

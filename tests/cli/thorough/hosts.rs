@@ -2,7 +2,8 @@
 //! job of four nodes.
 
 use crate::harness::{
-    ELEMENTS, Harness, Outcome, Part, make_program, measurements, signal, skip, texts, wait_for,
+    ELEMENTS, Harness, HarnessProcess, Outcome, Part, make_program, measurements, signal, skip,
+    texts, wait_for,
 };
 use crate::mpi::{installed, no_orphans};
 use crate::thorough::slurm::Slurm;
@@ -145,21 +146,12 @@ fn run(
 
 /// Waits for the process that rank 0 has started on this node, and returns it.
 fn leader(harness: &Harness, node: &str) -> u32 {
-    let home = harness.path("").display().to_string();
-    let own = [
-        format!("HOME={}", home.trim_end_matches('/')),
-        format!("SLURMD_NODENAME={node}"),
-        "NODEGAUGE_OF_RANK_0=1".to_owned(),
-    ];
-    let is_leader = |entry: &std::fs::DirEntry| {
-        let text = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text).into_owned();
-        own.iter().all(|variable| text.split('\0').any(|known| known == variable))
+    let is_leader = |process: &HarnessProcess| {
+        process.variable("SLURMD_NODENAME") == Some(node)
+            && process.variable("NODEGAUGE_OF_RANK_0") == Some("1")
     };
     wait_for("the leader of the node", || {
-        let mut processes = std::fs::read_dir("/proc").unwrap().flatten();
-        let process = processes.find(is_leader)?;
-        process.file_name().to_str()?.parse().ok()
+        harness.processes().into_iter().find(is_leader).map(|process| process.number)
     })
 }
 
@@ -352,23 +344,16 @@ const MEASURES: u64 = 300;
 
 /// Returns the nodes on which a process of this harness has used enough CPU time to measure.
 fn working_nodes(harness: &Harness) -> BTreeSet<String> {
-    let home = harness.path("").display().to_string();
-    let home = format!("HOME={}", home.trim_end_matches('/'));
-    let node_of = |entry: std::fs::DirEntry| {
-        let environment = std::fs::read(entry.path().join("environ")).ok()?;
-        let environment = String::from_utf8_lossy(&environment).into_owned();
-        let has_home = environment.split('\0').any(|variable| variable == home);
-        let node = environment
-            .split('\0')
-            .find_map(|variable| variable.strip_prefix("SLURMD_NODENAME="))?;
-        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+    let node_of = |process: HarnessProcess| {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.number)).ok()?;
         let (_, after_name) = stat.rsplit_once(") ")?;
         // The time in user mode and that in the kernel.
         let ticks = after_name.split(' ').skip(11).take(2);
         let used: u64 = ticks.filter_map(|field| field.parse::<u64>().ok()).sum();
-        (has_home && used >= MEASURES).then(|| node.to_owned())
+        let node = process.variable("SLURMD_NODENAME")?.to_owned();
+        (used >= MEASURES).then_some(node)
     };
-    std::fs::read_dir("/proc").unwrap().flatten().filter_map(node_of).collect()
+    harness.processes().into_iter().filter_map(node_of).collect()
 }
 
 /// Interrupts a step of two nodes, and checks what rank 0 has written.

@@ -39,7 +39,7 @@ fn only_what_the_node_measured_itself_comes_back() {
     let filter = RunFilter { own: true, ..RunFilter::default() };
     assert_eq!(store.ids(&filter).unwrap().len(), all.len() - 2);
     // A published figure is left out of the returned record.
-    let beside = with(8e9, &|run| {
+    let with_published = with(8e9, &|run| {
         let published = Measurement {
             category: Category::Reference,
             value: Some(342.5e9),
@@ -47,7 +47,7 @@ fn only_what_the_node_measured_itself_comes_back() {
         };
         run.measurements.insert(0, published);
     });
-    store.save(&beside).unwrap();
+    store.save(&with_published).unwrap();
     assert_eq!(own(&store), [8e9]);
     let newest = with(9e9, &|run| run.started = "2031-01-01T00:00:00Z".to_owned());
     store.save(&newest).unwrap();

@@ -345,7 +345,10 @@ impl Measurement {
 
     /// Returns the samples that interference affected, without the warm-up and without those of other regimes.
     pub fn interfered(&self) -> impl Iterator<Item = &Disturbed> {
-        self.all_interfered().filter(|one| !self.is_of_other_regime(one))
+        let own = self.own_regime();
+        let is_other =
+            move |one: &Disturbed| own.is_some_and(|own| self.is_of_other_regime(one, own));
+        self.all_interfered().filter(move |one| !is_other(one))
     }
 
     fn all_interfered(&self) -> impl Iterator<Item = &Disturbed> {
@@ -358,7 +361,7 @@ impl Measurement {
         let Some(own) = self.own_regime() else { return 0 };
         let others = self.regimes.iter().enumerate().filter(|(i, _)| *i != own);
         let clean: usize = others.map(|(_, regime)| regime.samples.len()).sum();
-        clean + self.all_interfered().filter(|one| self.is_of_other_regime(one)).count()
+        clean + self.all_interfered().filter(|one| self.is_of_other_regime(one, own)).count()
     }
 
     /// Returns the index of the regime that the figure describes; `None` if there is only one.
@@ -366,10 +369,9 @@ impl Measurement {
         self.regimes.iter().position(|regime| regime.samples == self.samples)
     }
 
-    /// True if the round trips around a disturbed sample are known and are nearest to a regime that the figure does not
-    /// describe.
-    fn is_of_other_regime(&self, sample: &Disturbed) -> bool {
-        let Some(own) = self.own_regime() else { return false };
+    /// True if the round trips before and after a disturbed sample are known and are nearest to another regime than `own`,
+    /// which the figure describes.
+    fn is_of_other_regime(&self, sample: &Disturbed, own: usize) -> bool {
         let Some([Some(before), Some(after)]) = sample.round_trip_s else { return false };
         let trip = (before * after).sqrt();
         let far = |regime: &RegimeSamples| (regime.round_trip_s / trip).ln().abs();

@@ -134,8 +134,8 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
         let gain = factor(m, step).text;
         format!("; {} contributes most, {} times", m.name, gain.trim_start_matches("x "))
     });
-    let unsure = "; too few rounds for an interval of the factors";
-    let unsure = if has_intervals && ends(config).is_none() { unsure } else { "" };
+    let is_unsure = has_intervals && ends(config).is_none();
+    let unsure = if is_unsure { "; too few rounds for an interval of the factors" } else { "" };
     Some(format!(
         "All choices together make {kernel} {faster}, {to} instead of {from}{unsure}{}",
         most.unwrap_or_default()

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-/// List of hosts in the notation of users and of Slurm: names (RFC 1123, and underscores, which Slurm permits) or IPv6 addresses, separated by
-/// commas, with any number of ranges in brackets per name.
+/// List of hosts in the notation of users and of Slurm: names (RFC 1123, and underscores, which Slurm permits) or IPv6
+/// addresses, separated by commas, with any number of ranges in brackets per name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostList(pub Vec<String>);
 

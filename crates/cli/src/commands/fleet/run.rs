@@ -201,11 +201,15 @@ impl<'a> FleetRun<'a> {
         if watch { Ok(true) } else { self.confirm() }
     }
 
-    /// True if a node has the records that it needs. Slurm interrupts a job at its time limit, whose record is not one.
+    /// True if a node has the records that it needs. A job that Slurm has interrupted at its time limit leaves an
+    /// incomplete record, which is moved aside and does not count.
     fn has_records(&self, host: &str) -> bool {
-        let has_all = || self.folder.runs(host) >= self.needed[host];
-        let has_new = has_all() && self.folder.read_state(&job_file(host)).is_some();
-        has_all() && !(has_new && self.folder.set_aside_incomplete(host))
+        if self.folder.runs(host) < self.needed[host] {
+            return false;
+        }
+        let is_new = self.folder.read_state(&job_file(host)).is_some();
+        let is_interrupted = is_new && self.folder.set_aside_incomplete(host);
+        !is_interrupted
     }
 
     /// Returns the identifier of the job of a node. A job whose identifier was not kept, because the command was killed
@@ -355,12 +359,7 @@ impl<'a> FleetRun<'a> {
         let registry = gauges::registry();
         let selection =
             FigureSelection { gauges: &GAUGES, registry: &registry, all: false, facts: false };
-        let has_records = self.hosts.iter().any(|host| self.folder.runs(host) > 0);
-        let intake = if has_records {
-            Intake::read(&[self.folder.path().to_owned()], &selection)?
-        } else {
-            Intake::default()
-        };
+        let intake = Intake::read(&[self.folder.path().to_owned()], &selection)?;
         let mut options = self.options.clone();
         self.folder.add_to(&mut options);
         Ok(Ranking::of(&intake, &options))
