@@ -129,6 +129,34 @@ pub const ILLEGIBLE: &str = "
         return found;
     })()";
 
+/// Returns the labels of pictures whose contrast with the page is below that of WCAG AA for text, and the symbols of keys
+/// whose contrast is below that for graphics. Cells of heat maps have a test of their own.
+pub const FAINT: &str = "
+    (() => {
+        const channel = (x) => (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
+        const pen = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+        const luminance = (colour) => {
+            pen.fillStyle = colour;
+            pen.fillRect(0, 0, 1, 1);
+            const [r, g, b] = [...pen.getImageData(0, 0, 1, 1).data].map((x) => channel(x / 255));
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+        };
+        const panel = luminance(getComputedStyle(document.body).getPropertyValue('--panel').trim());
+        const contrast = (colour) => {
+            const own = luminance(colour);
+            return (Math.max(own, panel) + 0.05) / (Math.min(own, panel) + 0.05);
+        };
+        const isCell = (text) => text.closest('[data-kind=heat_map]') && /^[0-9.]+$/.test(text.textContent);
+        const labels = [...document.querySelectorAll('.chart svg text')].filter((text) => !isCell(text));
+        // The squares of periods have a letter.
+        const symbols = [...document.querySelectorAll('.key i')].filter((one) => one.textContent !== '\u{2588}');
+        const colourOf = (symbol) => symbol.style.color || symbol.style.borderTopColor || getComputedStyle(symbol).color;
+        return [
+            ...labels.filter((text) => contrast(text.getAttribute('fill') || '#000') < 4.5).map((text) => text.textContent),
+            ...symbols.filter((one) => contrast(colourOf(one)) < 3).map((one) => one.parentNode.textContent),
+        ];
+    })()";
+
 /// Opens the tables of all pictures and returns their cells: title, then row by row.
 pub const DATA: &str = "
     new Promise((done) => {
@@ -255,13 +283,47 @@ fn a_roofline_is_drawn_on_logarithmic_axes_with_every_point() {
         browser.open(&page);
         assert_eq!(browser.evaluate(unlabelled), json!([dots.len(), []]), "at {width}");
     }
-    // The roof of a level has the name of its fastest kernel, and the axes say that they are logarithmic, in short on a
+    // The roof of a level has the name of its fastest kernel, no label is cut off, and the axes say that they are logarithmic, in short on a
     // phone.
     for (width, scales) in [(1400, "both axes log scale"), (390, "log-log")] {
         browser.width(width);
         browser.open(&page);
         let texts = browser.evaluate(TEXTS).to_string();
         assert!(texts.contains("memory triad") && texts.contains(scales), "at {width}: {texts}");
+        assert!(!texts.contains('\u{2026}'), "at {width}: {texts}");
+    }
+}
+
+/// Points of a device have the rates of the record, and suspect ones are hollow, as those of processors are.
+#[test]
+fn suspect_points_of_a_devices_roofline_are_hollow() {
+    let Some(mut browser) = browser(&[]) else { return };
+    let harness = Harness::new();
+    browser.width(1400);
+    browser.open(&report(&harness, golden("device-roofline").to_str().unwrap()));
+    let drawn = "(() => {
+        const chart = document.querySelector('.chart');
+        const panel = getComputedStyle(document.body).getPropertyValue('--panel').trim();
+        const dots = echarts.getInstanceByDom(chart).getOption().series.filter((one) => one.type === 'scatter').flatMap((one) => one.data);
+        const hollow = dots.filter((dot) => dot.symbol === 'diamond' && dot.itemStyle.color === panel);
+        return [dots.length, hollow.length, chart.parentNode.querySelector('.key').textContent];
+    })()";
+    let roofline = record("device-roofline");
+    let figures = roofline["measurements"].as_array().unwrap().iter();
+    // A copy computes nothing.
+    let points = figures.filter(|m| m["test"] == "device_stream" && m["name"] != "copy");
+    let points: Vec<&Value> = points.collect();
+    let suspect = points.iter().filter(|m| m["validity"]["status"] == "suspect").count();
+    assert!(suspect > 0);
+    assert_eq!(browser.evaluate(drawn), json!([points.len(), suspect, "\u{25c7}hollow: suspect"]));
+    let data = browser.evaluate(DATA);
+    let shown = rows(&data, "roofline: attainable rate over operations per byte");
+    for m in points {
+        let name = m["name"].as_str().unwrap();
+        let row = shown.iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("{name}"));
+        let bandwidth = number(row[2]) / number(row[1]);
+        let expected = m["value"].as_f64().unwrap();
+        assert!((bandwidth / expected - 1.0).abs() < 1e-9, "{name}: {bandwidth} {expected}");
     }
 }
 
@@ -686,6 +748,14 @@ mod thorough {
                     if picture["drawn"].as_u64() <= Some(3) {
                         wrong.push(format!("{name} at {width}: empty: {picture}"));
                     }
+                }
+            }
+            for scheme in ["light", "dark"] {
+                browser.media("screen", scheme);
+                browser.open(&page);
+                let faint = browser.evaluate(FAINT);
+                if faint != json!([]) {
+                    wrong.push(format!("{name} on a {scheme} screen: {faint}"));
                 }
             }
             browser.media("print", "light");

@@ -3,8 +3,8 @@
 use crate::browser::Browser;
 use crate::harness::Harness;
 use crate::report::{
-    AXE, DATA, FORMULA, HOSTILE, ILLEGIBLE, PICTURES, SERIOUS, TOO_WIDE, WIDTHS, browser, golden,
-    number, record, rows,
+    AXE, DATA, FAINT, FORMULA, HOSTILE, ILLEGIBLE, PICTURES, SERIOUS, TOO_WIDE, WIDTHS, browser,
+    golden, number, record, rows,
 };
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -57,6 +57,7 @@ fn is_sound(browser: &mut Browser, page: &Path) {
         browser.width(width);
         browser.media(media, scheme);
         assert_eq!(browser.evaluate(TOO_WIDE), json!([]), "at {width} on {media}");
+        assert_eq!(browser.evaluate(FAINT), json!([]), "at {width} on {media}, {scheme}");
         if media == "screen" {
             assert_eq!(browser.evaluate(SERIOUS), json!([]), "{width} {scheme}");
         }
@@ -90,6 +91,40 @@ fn trends_and_fleets_are_sound_and_begin_with_their_conclusion() {
     let Some(mut browser) = browser(&[]) else { return };
     is_sound(&mut browser, &trend);
     is_sound(&mut browser, &fleet);
+    // The table has the rates of the records and the same share as the reason; empty bins have no bar.
+    browser.open(&fleet);
+    let slow = cells(&mut browser, "n04");
+    let rate = record("stream")["measurements"].as_array().unwrap().clone();
+    let triad = rate.iter().find(|m| m["name"] == "triad").unwrap()["value"].as_f64().unwrap();
+    let shown = "Number([...document.querySelectorAll('td')].find((cell) => cell.textContent === 'n04').closest('tr').querySelector('[data-value]').dataset.value)";
+    assert_eq!(browser.evaluate(shown), json!(triad * 0.5));
+    assert!(slow.iter().any(|cell| cell == "50 %"), "{slow:?}");
+    let bars = "[...document.querySelectorAll('.bars tbody tr')].map((row) => [Number(row.cells[1].textContent), row.querySelectorAll('.bar').length])";
+    let bins = browser.evaluate(bars);
+    for bin in bins.as_array().unwrap() {
+        assert_eq!(bin[1], json!(i32::from(bin[0] != json!(0))), "{bins}");
+    }
+}
+
+/// Ratios of a forest plot are those of the records, and the title names each processor once.
+#[test]
+fn ratios_of_runs_are_those_of_the_records() {
+    let harness = Harness::new();
+    let factors = [1.0, 1.25, 0.5, 1.1, 0.9];
+    let files = nodes(&harness, "stream", &factors);
+    let page = page_of(&harness, &files.iter().map(String::as_str).collect::<Vec<_>>());
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!(text.contains("<h1>5 hosts, Intel Xeon Processor, 1 socket x 2 cores</h1>"));
+    let Some(mut browser) = browser(&[]) else { return };
+    is_sound(&mut browser, &page);
+    browser.open(&page);
+    let data = browser.evaluate(DATA);
+    let shown = rows(&data, "speed relative to n00");
+    for (i, factor) in factors.iter().enumerate().skip(1) {
+        let name = format!("triad, n{i:02}");
+        let row = shown.iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("{shown:?}"));
+        assert!((number(row[1]) / factor - 1.0).abs() < 1e-9, "{row:?}");
+    }
 }
 
 #[test]
@@ -192,6 +227,9 @@ fn a_trend_separates_configurations() {
         return [lines.length, new Set(dots.map((one) => one.name.split(',')[0])).size, new Set(dots.map((one) => one.symbol)).size];
     })()";
     assert_eq!(browser.evaluate(drawn), json!([2, 2, 2]));
+    // Periods differ by letters, not only by greys.
+    let key = browser.evaluate("document.querySelector('.key').textContent").to_string();
+    assert!(!key.contains("period with") || key.contains("A: period with"), "{key}");
     let data = browser.evaluate(DATA);
     let shown = rows(&data, "Triad, best");
     assert_eq!(shown.iter().filter(|row| row[5] == "pages thp").count(), 6, "{shown:?}");

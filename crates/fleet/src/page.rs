@@ -123,7 +123,8 @@ fn row(node: &RankedNode, group: &RankedGroup, has_reference: bool) -> Vec<Table
     }
     let deciding = node.deciding.and_then(|at| node.figures[at].as_ref());
     let percent = |share: Option<f64>| match share {
-        Some(share) => TableCell::text(Fraction(share).to_string()),
+        // As the reason of the node, which never shows a share below a bound as the bound.
+        Some(share) => TableCell::text(Fraction(share).floored().in_whole_percent()),
         None => "-".into(),
     };
     let z = deciding.and_then(|figure| figure.z);

@@ -285,15 +285,14 @@ impl Sorted {
         }
         if for_lack {
             let all = group.all.len();
-            return Some(format!(
-                "{disturbed} of {all} {several} were disturbed, so disturbed {several} are included"
-            ));
+            let part = what.part(disturbed, all);
+            return Some(format!("{part} disturbed, so disturbed {several} are included"));
         }
         let moved = self.set_aside.iter().filter(|(_, causes)| causes.contains(&Cause::Moved));
         let disturbed = disturbed + moved.count();
         let all = group.counted(part).len() + disturbed;
         (disturbed as f64 > DISTURBED_TOO_MANY * all as f64)
-            .then(|| format!("{disturbed} of {all} {several} were disturbed"))
+            .then(|| format!("{} disturbed", what.part(disturbed, all)))
     }
 }
 
@@ -304,6 +303,24 @@ pub struct Plural {
     pub one: &'static str,
     /// Plural form, e.g. `passes`.
     pub several: &'static str,
+}
+
+impl Plural {
+    /// Returns a number with its noun: `1 pass`, `2 passes`.
+    pub fn counted(self, count: usize) -> String {
+        format!("{count} {}", if count == 1 { self.one } else { self.several })
+    }
+
+    /// Returns a part of all samples as the subject of a sentence in the past: `2 of 3 passes were`, `1 of 3 passes was`,
+    /// `the only pass was`.
+    pub fn part(self, part: usize, all: usize) -> String {
+        let Self { one, several } = self;
+        match (part, all) {
+            (1, 1) => format!("the only {one} was"),
+            (1, _) => format!("1 of {all} {several} was"),
+            _ => format!("{part} of {all} {several} were"),
+        }
+    }
 }
 
 /// Noun for samples that are passes over the arrays.

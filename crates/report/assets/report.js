@@ -93,9 +93,11 @@
   const ticksOf = (least, most, unit, log, count) => {
     if (unit === 'B' || unit === 'FLOP/B') {
       const [from, to] = [Math.ceil(Math.log2(least) - 1e-9), Math.floor(Math.log2(most) + 1e-9)];
-      const step = [1, 2, 3, 4, 5, 10, 20].find((step) => (to - from) / step + 1 <= count) || 40;
-      const first = Math.ceil(from / step) * step;
-      return Array.from({ length: Math.max(0, Math.floor((to - first) / step) + 1) }, (_, i) => 2 ** (first + i * step));
+      const powers = (step) => {
+        const first = Math.ceil(from / step) * step;
+        return Array.from({ length: Math.max(0, Math.floor((to - first) / step) + 1) }, (_, i) => 2 ** (first + i * step));
+      };
+      return [1, 2, 3, 4, 5, 6, 8, 10, 20].map(powers).find((ticks) => ticks.length <= count) || powers(40);
     }
     if (log) {
       const [from, to] = [Math.floor(Math.log10(least)), Math.ceil(Math.log10(most))];
@@ -143,10 +145,12 @@
   const INTERVALS = [1e3, 5e3, 15e3, MINUTE, 5 * MINUTE, 15 * MINUTE, 30 * MINUTE, 60 * MINUTE, 180 * MINUTE, 360 * MINUTE, 720 * MINUTE, DAY, 2 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY, 182 * DAY, 365 * DAY];
   // Ticks between two times in milliseconds, at most `count`: days, or times with the day below the first of each day.
   const datesOf = (from, to, count) => {
-    const step = INTERVALS.find((one) => (to - from) / one <= count) || (to - from) / count;
-    const first = Math.ceil(from / step) * step;
+    const firstOf = (one) => Math.ceil(from / one) * one;
+    const lengthOf = (one) => Math.floor((to - firstOf(one)) / one) + 1;
+    const step = INTERVALS.find((one) => lengthOf(one) <= count) || (to - from) / count;
+    const first = firstOf(step);
     let day = '';
-    return Array.from({ length: Math.floor((to - first) / step) + 1 }, (_, i) => {
+    return Array.from({ length: lengthOf(step) }, (_, i) => {
       const at = first + i * step;
       const [date, clock] = new Date(at).toISOString().split('T');
       if (step >= DAY) return { at, text: date };
@@ -165,17 +169,19 @@
     axisLabel: { customValues: ticks, formatter: (value) => tickText(value, unit), color: t.faint, fontSize: FONT, showMinLabel: true, showMaxLabel: true },
     axisTick: { show: false, customValues: ticks }, axisLine: { show: false }, minorTick: { show: false },
     splitLine: { show: true, lineStyle: { color: t.grid } },
-    nameTextStyle: { color: t.faint, fontSize: FONT }, ...more,
+    nameTextStyle: { color: t.faint, fontSize: FONT, lineHeight: 15 }, ...more,
   });
 
   const nameBelow = (name) => ({ name, nameLocation: 'middle', nameGap: 28 });
-  // Name of the horizontal axis, with the axes that are logarithmic.
+  // Room below the axis for its name, which has up to two lines.
+  const nameRoomOf = (name) => (name ? 7 + 15 * name.split('\n').length : 0);
+  // Name of the horizontal axis, with the axes that are logarithmic; in two lines where one is too short.
   const nameOfAxes = (name, horizontal, vertical, room) => {
     const scales = horizontal.log && vertical.log ? ['both axes log scale', 'log-log'] : horizontal.log ? ['log scale', 'log'] : vertical.log ? ['vertical axis log scale', 'vertical log'] : [];
     if (!name || !scales.length) return name || scales[0] || '';
     const endings = scales.map((scale) => `${vertical.log ? ';' : ','} ${scale}`);
     const ending = endings.find((one) => widthOf(name + one) <= room) || endings[1];
-    return cut(name, room - widthOf(ending)) + ending;
+    return broken(name + ending, room, 2);
   };
 
   // Place of a value on an axis, 0 to 1.
@@ -282,7 +288,7 @@
           });
           const top = 12 + rows.length * 18;
           const axisName = nameOfAxes(of.names[0], horizontal, vertical, plotRight - plotX);
-          const bottom = 30 + (axisName ? 22 : 0);
+          const bottom = 30 + nameRoomOf(axisName);
           const plotBottom = height - bottom;
           const yPixel = (value) => plotBottom - place(vertical, value) * (plotBottom - top);
           const graphics = [];
@@ -474,9 +480,9 @@
       const verdictOf = (row) => (row.doubt ? ', suspect' : row.is_clear ? '' : `, ${row.words.split(':')[0]}`);
       const labelOf = (row) => (row.interval ? `${factor(row.ratio)} (${allDigits(row.interval[0], 3)} to ${allDigits(row.interval[1], 3)})${verdictOf(row)}` : `${factor(row.ratio)}, no interval${row.doubt ? ', suspect' : ''}`);
       return {
-        height: 60 + 32 * of.rows.length,
+        height: 75 + 32 * of.rows.length,
         // On a phone, a name has up to three lines.
-        low: 60 + 48 * of.rows.length,
+        low: 75 + 48 * of.rows.length,
         rows: [['figure', 'ratio', 'low', 'high', 'verdict', 'doubted'], ...of.rows.map((row) => [row.name, row.ratio, row.interval && row.interval[0], row.interval && row.interval[1], row.words, row.doubt || ''])],
         key: (t) => [
           ...(of.rows.some((row) => row.interval) ? [{ name: `ratio with its ${of.interval}`, colour: t.data[0], dot: FILLED[0], always: true }] : []),
@@ -496,6 +502,9 @@
           const room = width - nameRoom - 16 - right;
           const isApart = (tick) => Math.abs(place(axis, tick) - place(axis, 1)) * room > 40;
           axis.ticks = [...axis.ticks.filter((tick) => tick !== 1 && isApart(tick)), 1].sort((a, b) => a - b);
+          // The name stands below the middle of the plot, which is not the middle of the picture.
+          const middle = nameRoom + 16 + room / 2;
+          const axisName = broken(`speed relative to ${of.reference}${axis.log ? ', log scale' : ''}`, 2 * Math.min(middle, width - middle) - 8, 2);
           const draw = (params, api) => {
             const row = of.rows[params.dataIndex];
             const y = api.coord([1, params.dataIndex])[1];
@@ -511,9 +520,9 @@
             return { type: 'group', children };
           };
           return {
-            grid: { left: nameRoom + 16, right, top: 4, bottom: 48 },
+            grid: { left: nameRoom + 16, right, top: 4, bottom: 26 + nameRoomOf(axisName) },
             tooltip: { formatter: (p) => [of.rows[p.dataIndex].name, labelOf(of.rows[p.dataIndex]), of.rows[p.dataIndex].words, of.rows[p.dataIndex].doubt].filter(Boolean).map((part) => broken(part, 320)).join('\n') },
-            xAxis: axisOption(axis, 'x', t, nameBelow(`speed relative to ${cut(of.reference, width / 3)}${axis.log ? ', log scale' : ''}`)),
+            xAxis: axisOption(axis, 'x', t, nameBelow(axisName)),
             yAxis: { type: 'category', inverse: true, data: names, axisLabel: { color: t.ink, fontSize: FONT, interval: 0, lineHeight: 14 }, axisLine: { show: false }, axisTick: { show: false } },
             series: [
               { type: 'custom', renderItem: draw, data: of.rows.map((row, i) => [row.ratio, i]), clip: false },
@@ -541,7 +550,9 @@
         i, doubted, dots: of.series.flatMap((one, at) => one.dots.filter((dot) => kindOf(dot, at) === i && dot.value !== null && Boolean(dot.remark) === doubted)),
       }))).filter((group) => group.dots.length);
       const colour = (i, t) => (i < 0 ? t.data[of.regimes.length ? 3 : 0] : t.data[i % 4]);
-      const bandColour = (i, t) => (isSingle ? mix(t.panel, colour(i, t), 0.1) : mix(t.panel, t.ink, 0.05 + 0.07 * (i % 4)));
+      const bandColour = (i, t) => (isSingle ? mix(t.panel, colour(i, t), 0.1) : mix(t.panel, t.ink, 0.06 + 0.08 * (i % 3)));
+      // Periods have a letter, because their greys differ little.
+      const letter = (i) => (isSingle ? '' : String.fromCharCode(65 + (i % 26)));
       const named = (i) => (isSingle ? (i < 0 ? (of.regimes.length ? 'regime unknown' : 'runs') : of.regimes[i]) : of.series[i].name);
       const nameOf = ({ i, doubted }) => `${named(i)}${doubted ? ', suspect' : ''}`;
       const symbol = (i) => (isSingle ? (i + 1) % 4 : symbolOf(i));
@@ -554,18 +565,22 @@
         key: (t) => [
           ...groups.map((group) => ({ name: nameOf(group) + (group.doubted ? ' (hollow)' : ''), colour: colour(group.i, t), dot: (group.doubted ? HOLLOW : FILLED)[symbol(group.i)], always: group.doubted })),
           ...(all.some((dot) => dot.aside) ? [{ name: 'small: part of a run in another regime', colour: t.faint, dot: '·' }] : []),
-          ...(isSingle || !bands.length ? [] : of.regimes.map((name, i) => ({ name: `period with ${name}`, colour: bandColour(i, t), dot: '█' }))),
+          ...(isSingle || !bands.length ? [] : of.regimes.map((name, i) => ({ name: `${letter(i)}: period with ${name}`, colour: bandColour(i, t), dot: '█' }))),
         ],
         option(width, height, t) {
           const values = all.map((dot) => dot.value).filter((value) => value !== null);
           const vertical = axisOf(values, of.unit, { room: 0.05, count: Math.floor(height / 60) });
           const left = widest(vertical.ticks.map((tick) => words(tick, of.unit))) + 12;
-          const band = ({ from, to, regime: i }) => [{ xAxis: from * 1000, itemStyle: { color: bandColour(i, t) } }, { xAxis: to * 1000 }];
           // Room at both ends, so that no dot is on the edge.
           const times = all.map((dot) => dot.at * 1000);
           const [from, to] = [times.reduce((a, b) => Math.min(a, b), Infinity), times.reduce((a, b) => Math.max(a, b), -Infinity)];
           const room = Math.max(to - from, 1000) * 0.02;
-          const dates = datesOf(from - room, to + room, Math.max(2, Math.floor((width - left) / 110)));
+          const perPixel = (to - from + 2 * room) / Math.max(1, width - left - 24);
+          const band = ({ from: begin, to: end, regime: i }) => [{
+            xAxis: begin * 1000, itemStyle: { color: bandColour(i, t) },
+            label: { show: !isSingle && (end - begin) * 1000 > 16 * perPixel, position: 'insideTop', formatter: letter(i), color: t.faint, fontSize: FONT },
+          }, { xAxis: end * 1000 }];
+          const dates = datesOf(from - room, to + room, Math.max(3, Math.floor((width - left) / 110)));
           const paths = of.series.map((one, i) => ({
             type: 'line', name: 'as quoted', data: pathOf(one), showSymbol: false, silent: true, connectNulls: false, lineStyle: { width: 1, color: isSingle ? t.data[3] : colour(i, t) }, itemStyle: { color: t.data[3] }, ...(many ? { sampling: 'minmax' } : {}),
           }));
@@ -711,20 +726,26 @@
     const isInside = (box) => box[0] >= plotX && box[2] <= width && box[1] >= top && box[3] <= plotBottom;
     const free = (box) => isInside(box) && !boxes.some((b) => meets(box, b));
     const clear = (box, own) => !lines.some((one, i) => i !== own && crosses(one, box));
-    const heights = apart(flat.map((one) => yPixel(one.dots[1][1]) - 7), 16, 0, plotBottom - 14);
-    flat.forEach((one, i) => {
-      const name = roofText(one);
-      const w = widthOf(name, FONT, 600);
-      const [x, y] = narrow ? [plotRight - w - 2, Math.max(heights[i] - 9, top)] : [plotRight + 6, heights[i]];
-      boxes.push([x - 2, y - 1, x + w + 2, y + 15]);
-      made.push(text(t, x, y, name, { weight: 600, style: halo(t) }));
-    });
     const all = points.flatMap((one, i) => one.dots.map(([a, b], k) => ({
       x: xPixel(a), y: yPixel(b), colour: colour(i), isShown: a > 0 && b > 0,
       // The axis has the unit.
       name: narrow ? one.labels[k] : `${one.labels[k]}: ${words(b, 'FLOP/s', 3).replace('FLOP/s', '')}`,
     }))).filter((point) => point.isShown);
-    all.forEach(({ x, y }) => boxes.push([x - 7, y - 7, x + 7, y + 7]));
+    const symbols = all.map(({ x, y }) => [x - 7, y - 7, x + 7, y + 7]);
+    const heights = apart(flat.map((one) => yPixel(one.dots[1][1]) - 7), 16, 0, plotBottom - 14);
+    flat.forEach((one, i) => {
+      const name = roofText(one);
+      const w = widthOf(name, FONT, 600);
+      // Inside a narrow picture, the label stands as far to the right as no point has its symbol below it.
+      const y = narrow ? Math.max(heights[i] - 9, top) : heights[i];
+      const covers = (left) => symbols.some((b) => meets([left - 2, y - 1, left + w + 2, y + 15], b));
+      const right = plotRight - w - 2;
+      const steps = Array.from({ length: Math.max(1, Math.floor((right - plotX) / 8)) }, (_, k) => right - 8 * k);
+      const x = narrow ? steps.find((left) => !covers(left)) ?? right : plotRight + 6;
+      boxes.push([x - 2, y - 1, x + w + 2, y + 15]);
+      made.push(text(t, x, y, name, { weight: 600, style: halo(t) }));
+    });
+    boxes.push(...symbols);
     // Finds the free place of a label that is nearest to its symbol or line, if possible one that no line crosses.
     const near = ({ x, y, name, colour: fill }) => {
       const w = widthOf(name);

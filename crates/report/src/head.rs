@@ -4,6 +4,7 @@ use crate::machine;
 use nodegauge_gauge::view::{Block, Head, Note, Section, Tone};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Machine, Measurement, Record, Severity, Status};
+use nodegauge_measure::samples::SAMPLES;
 
 /// Returns the head of the page of a record.
 pub(crate) fn of(record: &Record) -> Head {
@@ -28,26 +29,39 @@ fn notes(section: Section) -> Vec<Note> {
 
 /// Names the host and the processor: `n07, AMD EPYC 9654, 2 sockets x 96 cores`.
 pub(crate) fn title(machine: &Machine) -> String {
+    let (host, processor) = host_and_processor(machine);
+    format!("{host}, {processor}")
+}
+
+/// Returns the names of the host and of the processor.
+pub(crate) fn host_and_processor(machine: &Machine) -> (String, String) {
     let processor = &machine.processor;
     let host = machine.host.clone().unwrap_or_else(|| "unknown host".to_owned());
     let Some(model) = &processor.model else {
-        return format!("{host}, unknown processor");
+        return (host, "unknown processor".to_owned());
     };
     let model = model.replace("(R)", "").replace("(TM)", "").replace(" CPU", "");
     let model = model.split_whitespace().collect::<Vec<_>>().join(" ");
     let sockets = processor.sockets.max(1);
     let cores = counted((processor.cores / sockets) as usize, "core");
-    format!("{host}, {model}, {} x {cores}", counted(processor.sockets as usize, "socket"))
+    let sockets = counted(processor.sockets as usize, "socket");
+    (host, format!("{model}, {sockets} x {cores}"))
+}
+
+/// Returns the date and the time at which a run began.
+pub(crate) fn date(record: &Record) -> String {
+    record.started.get(..16).unwrap_or(&record.started).replace('T', " ")
 }
 
 /// Returns the command, the date, the duration, the kind of system and the kernel.
 fn facts(record: &Record) -> String {
     let command = command(record);
     let command = if record.command.is_empty() { format!("{command} run") } else { command };
-    let date = record.started.get(..16).unwrap_or(&record.started).replace('T', " ");
+    let date = date(record);
     let is_imported = record.machine.is_imported();
     let mut parts = vec![command, format!("{date} UTC")];
-    parts.extend((!is_imported).then(|| record.seconds.to_string()));
+    let has_duration = !is_imported && !is_description(record);
+    parts.extend(has_duration.then(|| record.seconds.to_string()));
     parts.extend(record.machine.virtualisation.as_ref().map(|kind| format!("{kind} guest")));
     parts.extend(record.machine.kernel.clone());
     parts.join(" \u{b7} ")
@@ -68,8 +82,20 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-fn are(count: usize) -> &'static str {
-    if count == 1 { "is" } else { "are" }
+/// True for the record of a command that describes the node without measurements.
+fn is_description(record: &Record) -> bool {
+    record.command.first().is_some_and(|word| word == "machine")
+}
+
+/// Returns a part of all figures as the subject of a sentence: `2 of 3 figures are`, `all 3 figures are`, `the only figure
+/// is`.
+fn part(part: usize, all: usize) -> String {
+    match part {
+        1 if all == 1 => "the only figure is".to_owned(),
+        1 => format!("1 of {all} figures is"),
+        n if n == all => format!("all {all} figures are"),
+        n => format!("{n} of {all} figures are"),
+    }
 }
 
 /// Returns how far the figures of a record can be trusted, in one sentence.
@@ -77,7 +103,6 @@ fn trust(record: &Record) -> (Tone, String) {
     let own: Vec<&Measurement> = record.measurements.iter().filter(|m| !m.is_published()).collect();
     let of = |status: Status| own.iter().filter(|m| m.validity.status == status).count();
     let (suspect, invalid) = (of(Status::Suspect), of(Status::Invalid));
-    let all = counted(own.len(), "figure");
     let first = |status: Status| {
         let doubted = own.iter().find(|m| m.validity.status == status);
         doubted.and_then(|m| m.validity.reasons.first()).map_or("?", String::as_str)
@@ -85,23 +110,21 @@ fn trust(record: &Record) -> (Tone, String) {
     let critical = record.findings.iter().find(|one| one.severity >= Severity::Critical);
     let ended = if record.complete { "" } else { " The run was interrupted before the end." };
     if own.is_empty() {
-        return (Tone::Warning, format!("The record has no figures.{ended}"));
+        let tone = if is_description(record) { Tone::Plain } else { Tone::Warning };
+        return (tone, format!("The record has no figures.{ended}"));
     }
     let (tone, text) = if invalid > 0 {
         let why = first(Status::Invalid);
         (
             Tone::Bad,
             format!(
-                "Do not use the invalid figures: {invalid} of {all} {} invalid ({why}).",
-                are(invalid)
+                "Do not use the invalid figures: {} invalid ({why}).",
+                part(invalid, own.len())
             ),
         )
     } else if suspect > 0 {
         let why = first(Status::Suspect);
-        (
-            Tone::Warning,
-            format!("Use with care: {suspect} of {all} {} suspect ({why}).", are(suspect)),
-        )
+        (Tone::Warning, format!("Use with care: {} suspect ({why}).", part(suspect, own.len())))
     } else if record.machine.is_imported() {
         let text = "As printed by another program: the state of the node is unknown.";
         (Tone::Plain, text.to_owned())
@@ -112,8 +135,14 @@ fn trust(record: &Record) -> (Tone, String) {
         let clean: usize = own.iter().map(|m| m.undisturbed().count()).sum();
         let left_out = match disturbed {
             0 => String::new(),
-            n => format!("; {n} of {} samples were disturbed: medians leave them out", clean + n),
+            n => {
+                let disturbed_part = SAMPLES.part(n, clean + n);
+                let them = if n == 1 { "it" } else { "them" };
+                format!("; {disturbed_part} disturbed: medians leave {them} out")
+            }
         };
+        let all =
+            if own.len() == 1 { "only figure".to_owned() } else { counted(own.len(), "figure") };
         (Tone::Plain, format!("Valid: nothing casts doubt on the {all}{left_out}."))
     };
     let tone = if record.complete || tone == Tone::Bad { tone } else { Tone::Warning };

@@ -26,6 +26,13 @@ const FEW: usize = 3;
 /// Maximum length of a text of a cell that needs no minimum width.
 const LONG: usize = 24;
 
+/// Separator of the facts in the head of a page.
+const PART: &str = " \u{b7} ";
+
+/// Units that stay on the line of their number, besides rates per second.
+const UNITS: [&str; 14] =
+    ["%", "x", "s", "ms", "us", "ns", "min", "h", "B", "KiB", "MiB", "GiB", "TiB", "FLOP/B"];
+
 /// Width of a decimal point, in widths of a digit.
 const POINT: f64 = 0.5;
 
@@ -116,17 +123,22 @@ fn anchor<'a>(id: &'a str, seen: &mut BTreeMap<&'a str, usize>) -> String {
 /// Returns the head of the page: the machine, the run, and the sentence on the trust in its figures.
 fn head_of(page: &Page) -> Markup {
     let concluded = page.conclusion.as_ref();
-    let concluded = concluded.map(|sentence| {
-        element("p", &[("class", "conclusion")], [text(&sentence.replace(" %", "\u{a0}%"))])
-    });
+    let concluded = concluded
+        .map(|sentence| element("p", &[("class", "conclusion")], [text(&unbroken(sentence))]));
     let Some(Head { title, facts, trust, tone, findings }) = &page.head else {
         let heading = element("h1", &[], [text(&page.heading)]);
-        return element("header", &[], std::iter::once(heading).chain(concluded));
+        let about = std::iter::once(heading).chain(concluded);
+        return element("header", &[], [element("div", &[("class", "about")], about)]);
     };
     let heading = element("h1", &[], [text(title)]);
-    let facts = element("p", &[("class", "facts")], [text(facts)]);
+    // The command, which may be copied from the page, keeps its blanks.
+    let (command, others) = facts.split_once(PART).unwrap_or((facts, ""));
+    let others: Vec<String> = others.split(PART).map(unbroken).collect();
+    let words = [&[command.to_owned()][..], &others].concat();
+    let words: Vec<String> = words.into_iter().filter(|part| !part.is_empty()).collect();
+    let facts = element("p", &[("class", "facts")], [text(&words.join(PART))]);
     let about = std::iter::once(heading).chain(concluded).chain([facts]);
-    let mut trusted = vec![element("p", &[("class", class(*tone))], [text(trust)])];
+    let mut trusted = vec![element("p", &[("class", class(*tone))], [text(&unbroken(trust))])];
     let count = findings.iter().filter(|note| !note.nested).count();
     let summary = match count {
         1 => "1 finding about the node, with its remedy".to_owned(),
@@ -138,6 +150,25 @@ fn head_of(page: &Page) -> Markup {
         element("div", &[("class", "trust")], trusted),
     ];
     element("header", &[], parts)
+}
+
+/// Returns a text in which no number is separated from its unit at the end of a line.
+fn unbroken(text: &str) -> String {
+    let is_unit = |word: &str| {
+        let word = word.trim_end_matches(|c: char| ",;:.)".contains(c));
+        word.ends_with("/s") || UNITS.contains(&word)
+    };
+    let mut joined = String::new();
+    let mut before = "";
+    for word in text.split(' ') {
+        if !joined.is_empty() {
+            let is_figure = before.ends_with(|c: char| c.is_ascii_digit()) && is_unit(word);
+            joined.push(if is_figure { '\u{a0}' } else { ' ' });
+        }
+        joined.push_str(word);
+        before = word;
+    }
+    joined
 }
 
 /// Returns an element that shows its content on demand.
@@ -183,6 +214,12 @@ fn section(section: &Section, anchor: &str) -> Markup {
                     }
                     other => block(other),
                 }));
+            }
+            // Notes without labels are remarks on the table above them.
+            NoteKind::Evidence if notes.iter().all(|note| note.label.is_empty()) => {
+                inside.extend(
+                    notes.iter().map(|one| element("p", &[("class", "text")], [text(&one.text)])),
+                );
             }
             NoteKind::Evidence => {
                 let labels: Vec<&str> = notes.iter().map(|note| note.label.as_str()).collect();
@@ -422,7 +459,7 @@ fn decimals(table: &Table) -> Vec<usize> {
 }
 
 /// Returns a cell; the width of a bar is relative to `longest`. Numbers in a right-aligned column are shifted to the left
-/// for each digit that they have fewer than `decimals`; units stay below each other.
+/// for each digit that they have fewer than `decimals`, together with their units.
 fn cell(cell: &TableCell, decimals: Option<usize>, longest: Fraction) -> Markup {
     let right = if decimals.is_some() { " right" } else { "" };
     let long = if cell.text.len() > LONG { " long" } else { "" };
@@ -435,21 +472,16 @@ fn cell(cell: &TableCell, decimals: Option<usize>, longest: Fraction) -> Markup 
     let shift = fewer.filter(|fewer| *fewer > 0.0).map(|fewer| format!("--fewer:{fewer}"));
     let mut attributes = vec![("class", class.trim())];
     attributes.extend(value.as_deref().map(|value| ("data-value", value)));
+    if cell.bar == Some(Fraction(0.0)) {
+        return element("td", &[], []);
+    }
     if let Some(share) = cell.bar {
         let style = format!("width:{:.1}%", share / longest * 100.0);
         let bar = element("span", &[("class", "bar"), ("style", &style)], []);
         return element("td", &attributes, [bar]);
     }
-    match (shift, cell.text.split_once(' ')) {
-        (Some(style), Some((number, unit))) => {
-            let unit = element("span", &[("style", &style)], [text(&format!(" {unit}"))]);
-            element("td", &attributes, [text(number), unit])
-        }
-        (shift, _) => {
-            attributes.extend(shift.as_deref().map(|style| ("style", style)));
-            element("td", &attributes, [text(&cell.text)])
-        }
-    }
+    attributes.extend(shift.as_deref().map(|style| ("style", style)));
+    element("td", &attributes, [text(&cell.text)])
 }
 
 #[cfg(test)]
@@ -462,6 +494,18 @@ mod tests {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/").to_owned() + script.name;
             assert!((script.text)() == std::fs::read_to_string(path).unwrap(), "{}", script.name);
         }
+    }
+
+    #[test]
+    fn numbers_stay_on_the_line_of_their_units() {
+        let text = "1.5 GB/s in 2 threads (5 %), after 3 s.";
+        assert_eq!(unbroken(text), "1.5\u{a0}GB/s in 2 threads (5\u{a0}%), after 3\u{a0}s.");
+    }
+
+    #[test]
+    fn nothing_has_no_bar() {
+        let none = cell(&TableCell::bar(Fraction(0.0)), None, Fraction(1.0)).to_string();
+        assert_eq!(none, "<td></td>");
     }
 
     #[test]
@@ -484,7 +528,6 @@ mod tests {
         let whole = cell(&table.rows[1][1], Some(2), Fraction(1.0)).to_string();
         assert_eq!(whole, "<td class=\"right\" style=\"--fewer:2.5\">12</td>");
         let time = cell(&"12.5 us".into(), Some(3), Fraction(1.0)).to_string();
-        let unit = "<span style=\"--fewer:2\"> us</span>";
-        assert_eq!(time, format!("<td class=\"right\">12.5{unit}</td>"));
+        assert_eq!(time, "<td class=\"right\" style=\"--fewer:2\">12.5 us</td>");
     }
 }

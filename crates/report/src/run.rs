@@ -56,9 +56,9 @@ pub fn whole(
         node.push(Block::Card(card));
     }
     regimes(record, gauges, &mut node);
-    if measured.clone().next().is_none() {
-        node.note("figures", "none in the record");
-    } else if measured.all(|m| m.samples.len() + m.disturbed.len() < 2) {
+    if measured.clone().next().is_some()
+        && measured.all(|m| m.samples.len() + m.disturbed.len() < 2)
+    {
         let text =
             "none in the record: each figure was measured once, or another program printed it";
         node.note("samples", text);
@@ -194,13 +194,15 @@ pub fn names(runs: &[Record]) -> Vec<String> {
         let labels = cut(&labels.join(" "), NAME);
         let id = short(run, n);
         let [by_host, by_id] = [&labels, &id].map(|first| cut(&format!("{first}{host}"), NAME));
-        vec![labels.clone(), by_host, format!("{labels}, {id}"), by_id]
+        let host_alone = run.machine.host.as_ref().map(|host| cut(host, NAME)).unwrap_or_default();
+        vec![labels.clone(), by_host, format!("{labels}, {id}"), host_alone, by_id]
     };
     let candidates: Vec<Vec<String>> = runs.iter().map(of_run).collect();
     let name = |own: &Vec<String>| {
         let is_own =
             |kind: usize| candidates.iter().filter(|all| all[kind] == own[kind]).count() == 1;
-        let kinds = if own[0].is_empty() { 3..4 } else { 0..3 };
+        let host_alone = if own[3].is_empty() { 4 } else { 3 };
+        let kinds = if own[0].is_empty() { host_alone..5 } else { 0..3 };
         let kind = kinds.clone().find(|kind| is_own(*kind)).unwrap_or(kinds.end - 1);
         own[kind].clone()
     };

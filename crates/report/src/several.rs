@@ -21,6 +21,8 @@ use nodegauge_measure::stats::Better;
 const GROUPS: usize = 12;
 /// Maximum number of ratios in the first picture.
 const RATIOS: usize = 12;
+/// Maximum number of hosts in the title.
+const HOSTS: usize = 4;
 /// Maximum number of pictures per test.
 const PICTURES: usize = 12;
 
@@ -68,7 +70,7 @@ pub fn page(
     }
     let conclusion = Some(sentence(&verdicts.join("; ")));
     let ratios = ratios(&names, &known.figures, &heads, &side, registry);
-    let head = Some(head(runs, &names, &known.figures, &ratios));
+    let head = Some(head(runs, &known.figures, &ratios));
     if let Some(reason) = &ratios.without_interval {
         sections[0].push(view::Block::Text(format!("no interval: {reason}")));
     }
@@ -81,8 +83,7 @@ pub fn page(
 
 /// Returns the head of the page: the machines of the runs, how many figures can be compared, and whether their ratios
 /// have intervals.
-fn head(runs: &[Record], names: &[String], figures: &[Shared<'_>], ratios: &Ratios) -> Head {
-    let machines = distinct(runs.iter().map(|run| crate::head::title(&run.machine)));
+fn head(runs: &[Record], figures: &[Shared<'_>], ratios: &Ratios) -> Head {
     let all = figures.iter().filter(|shared| shared.is_of_all());
     let valid = |shared: &&Shared<'_>| {
         shared.obstacles.is_empty()
@@ -96,20 +97,45 @@ fn head(runs: &[Record], names: &[String], figures: &[Shared<'_>], ratios: &Rati
     let trust = match count {
         0 => "Nothing can be compared: the tables have the figures of each run.".to_owned(),
         _ => {
-            let verb = if usable == 1 { "is" } else { "are" };
+            let are = if usable == 1 { "is" } else { "are" };
+            let usable = match (usable, count) {
+                (1, 1) => "The figure that all runs have".to_owned(),
+                (n, all) if n == all => format!("All {n} figures that all runs have"),
+                (n, _) => format!("{n} of {counted_figures} that all runs have"),
+            };
             let unsure = unsure.map(|text| format!("; {text}")).unwrap_or_default();
-            format!(
-                "{usable} of {counted_figures} that all runs have {verb} valid and comparable{unsure}."
-            )
+            format!("{usable} {are} valid and comparable{unsure}.")
         }
     };
-    Head {
-        title: machines.join("; "),
-        facts: format!("{} runs side by side \u{b7} {}", runs.len(), names.join(" \u{b7} ")),
-        trust,
-        tone,
-        findings: Vec::new(),
-    }
+    Head { title: title(runs), facts: facts(runs), trust, tone, findings: Vec::new() }
+}
+
+/// Names the hosts of the runs, those of the same processor together.
+fn title(runs: &[Record]) -> String {
+    let machines = distinct(runs.iter().map(|run| crate::head::host_and_processor(&run.machine)));
+    let title = |(processor, of): (String, Vec<(String, String)>)| {
+        let hosts: Vec<String> = of.into_iter().map(|(host, _)| host).collect();
+        let hosts =
+            if hosts.len() > HOSTS { counted(hosts.len(), "host") } else { hosts.join(", ") };
+        format!("{hosts}, {processor}")
+    };
+    let titles = grouped(machines, |(_, processor)| processor.clone()).into_iter().map(title);
+    titles.collect::<Vec<_>>().join("; ")
+}
+
+/// Returns the number of the runs, their command if it is the same, and their dates.
+fn facts(runs: &[Record]) -> String {
+    let commands = distinct(runs.iter().map(crate::head::command));
+    let command = match commands.as_slice() {
+        [only] => only.clone(),
+        several => counted(several.len(), "command"),
+    };
+    let dates = || runs.iter().map(|run| crate::head::date(run));
+    let dates = match (dates().min(), dates().max()) {
+        (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
+        (first, _) => first.unwrap_or_default(),
+    };
+    format!("{} runs side by side \u{b7} {command} \u{b7} {dates} UTC", runs.len())
 }
 
 /// Ratios of the other runs to the first run.
@@ -203,7 +229,7 @@ fn legend(runs: &[Record], names: &[String]) -> Section {
         let ended = if run.complete { "" } else { "(incomplete) " };
         table.row([
             TableCell::text(name).tone(Tone::Strong),
-            run.started.get(..16).unwrap_or(&run.started).replace('T', " ").into(),
+            crate::head::date(run).into(),
             run.machine.host.as_deref().unwrap_or("-").into(),
             run.id.as_str().into(),
             format!("{ended}{}", run.command.join(" ")).into(),

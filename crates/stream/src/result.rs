@@ -134,7 +134,10 @@ fn one(
     if let (Stop::Budget, passes @ ..samples::LEAST_IN_REGIME) =
         (evidence.stop, timed.group.all.len())
     {
-        validity.suspect(format!("only {passes} passes in the budget: use a larger --budget"));
+        validity.suspect(format!(
+            "only {} in the budget: use a larger --budget",
+            samples::PASSES.counted(passes)
+        ));
     }
     let guest = evidence.site.machine.virtualisation.is_some();
     if let Some(doubt) = sorted.doubt(timed.samples, timed.group, i, samples::PASSES, guest) {

@@ -35,6 +35,7 @@ use nodegauge_arena::names::{CHOICE, TUNE};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::record::{Measurement, Quoted};
 use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::samples::PASSES;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::schedule::halving::{
     self, Candidates, DeadlineCheck, Halving, Passes, RoundRule, Rules, TurnRate,
@@ -219,7 +220,8 @@ impl TunePlan {
         }
         if search.disturbed > search.measured / 2 {
             let (disturbed, measured) = (search.disturbed, search.measured);
-            gain.validity.suspect(format!("{disturbed} of {measured} passes were disturbed"));
+            let part = PASSES.part(disturbed, measured);
+            gain.validity.suspect(format!("{part} disturbed"));
         }
         outcome.measurements.push(gain);
         let (team, loops) = (team_in_words(setup), arrangement::describe(&winner.loops));

@@ -9,11 +9,20 @@ use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::Category;
 use nodegauge_measure::{BytesPerSec, FlopsPerSec};
 
+/// Rate of a kernel of STREAM on a device.
+struct DeviceKernel {
+    kernel: Kernel,
+    /// Rate, B/s.
+    rate: f64,
+    /// First reason why the figure is suspect; `None` if it is valid.
+    doubt: Option<String>,
+}
+
 /// Figures of a device in one precision: rates of kernels in B/s, and peaks in FLOP/s.
 struct Roof<'a> {
     device: &'a str,
     element: &'a str,
-    kernels: Vec<(Kernel, f64)>,
+    kernels: Vec<DeviceKernel>,
     peaks: Vec<(&'a str, f64)>,
 }
 
@@ -38,7 +47,8 @@ fn roofs<'a>(
             roofs.push(Roof { device, element, kernels: Vec::new(), peaks });
             roofs.len() - 1
         });
-        roofs[at].kernels.push((kernel, rate));
+        let doubt = m.validity.reasons.first().cloned();
+        roofs[at].kernels.push(DeviceKernel { kernel, rate, doubt });
     }
     roofs.retain(|roof| !roof.peaks.is_empty());
     roofs
@@ -47,10 +57,10 @@ fn roofs<'a>(
 impl Roof<'_> {
     /// Returns the ceilings: the rate of the fastest kernel as the memory bandwidth, and the peaks.
     fn ceilings(&self) -> Roofline {
-        let fastest = self.kernels.iter().max_by(|(_, one), (_, other)| one.total_cmp(other));
-        let memory = fastest.map(|(kernel, rate)| Ceiling {
-            name: format!("{}_{}", roofline::MEMORY, kernel.name()),
-            rate: *rate,
+        let fastest = self.kernels.iter().max_by(|one, other| one.rate.total_cmp(&other.rate));
+        let memory = fastest.map(|of| Ceiling {
+            name: format!("{}_{}", roofline::MEMORY, of.kernel.name()),
+            rate: of.rate,
             level: Some(roofline::MEMORY.to_owned()),
         });
         let peaks = self.peaks.iter().map(|(name, rate)| Ceiling {
@@ -64,13 +74,13 @@ impl Roof<'_> {
     /// Returns a sentence on the ridge point. This is the number of operations per byte above which the peak, not the
     /// memory bandwidth, is the limit.
     fn ridge(&self) -> Option<String> {
-        let (_, triad) = self.kernels.iter().find(|(kernel, _)| *kernel == Kernel::Triad)?;
+        let triad = self.kernels.iter().find(|of| of.kernel == Kernel::Triad)?.rate;
         let peak = self.peaks.iter().map(|(_, rate)| *rate).reduce(f64::max)?;
         Some(format!(
             "{} computes {} and moves {} in {}: below {} FLOP/B the memory is the limit, above it the peak",
             self.device,
             FlopsPerSec(peak),
-            BytesPerSec(*triad),
+            BytesPerSec(triad),
             self.element,
             significant(peak / triad)
         ))
@@ -80,14 +90,16 @@ impl Roof<'_> {
     /// counts.
     fn dots(&self) -> Vec<Dot> {
         let element = self.element.parse::<Element>().unwrap_or(Element::F64);
-        let computing = self.kernels.iter().filter(|(kernel, _)| kernel.spec().flops > 0);
-        let dot = |(letter, (kernel, rate)): (char, &(Kernel, f64))| {
+        let computing = self.kernels.iter().filter(|of| of.kernel.spec().flops > 0);
+        let dot = |(letter, of): (char, &DeviceKernel)| {
+            let DeviceKernel { kernel, rate, doubt } = of;
+            let doubt = doubt.clone();
             let flops_per_byte = f64::from(kernel.spec().flops) / kernel.counted(element) as f64;
             let name = kernel.name().to_owned();
             let rate = rate * flops_per_byte;
             // All points are of the memory of the device.
             let label = name.clone();
-            Dot { letter, name, label, flops_per_byte, rate, note: String::new(), doubt: None }
+            Dot { letter, name, label, flops_per_byte, rate, note: String::new(), doubt }
         };
         ('a'..='l').zip(computing).map(dot).collect()
     }

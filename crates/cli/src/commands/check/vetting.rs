@@ -57,7 +57,7 @@ impl Vetting {
             Failure::usage("--vet needs several ranks of a launcher, one per node").hint(hint)
         })?;
         if keep > job.ranks {
-            let text = format!("--vet {keep}: there are only {} ranks", job.ranks);
+            let text = format!("--vet {keep}: the number of ranks is only {}", job.ranks);
             return Err(Failure::usage(text).hint(hint));
         }
         let Some(exclude) = args.exclude_file.clone() else {
