@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[allow(dead_code)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Part {
+    /// Ansible.
+    Ansible,
     /// OpenBLAS and BLIS.
     Blas,
     /// Chromium.
@@ -64,7 +66,8 @@ pub enum Part {
 }
 
 impl Part {
-    const ALL: [Self; 26] = [
+    const ALL: [Self; 27] = [
+        Self::Ansible,
         Self::Blas,
         Self::Chromium,
         Self::Clush,

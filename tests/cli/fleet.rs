@@ -110,6 +110,35 @@ fn clush_and_pdsh_themselves_carry_the_records() {
 }
 
 #[test]
+fn what_ansible_itself_prints_has_the_records() {
+    let harness = Harness::new();
+    let fleet = written(&harness);
+    if !harness.has(Part::Ansible, "ansible") {
+        return;
+    }
+    // The printed line with a command that prints the record of each node, over a connection to this machine. Another
+    // callback of the configuration is not used.
+    let script = ["fleet", "script", "--for", "ansible", "--nodes", "n[01-12]", "--folder", "out"];
+    let line = harness.run(&script).exits(0).stdout;
+    let measure = "'nodegauge run --quick --quiet --no-save --json -'";
+    assert!(line.contains(measure), "{line}");
+    let line = line.replace(measure, "'cat fleet/{{ inventory_hostname }}.json'");
+    let carry: String = line
+        .lines()
+        .filter(|line| !line.starts_with("nodegauge"))
+        .map(|l| format!("{l}\n"))
+        .collect();
+    let local = [
+        ("ANSIBLE_TRANSPORT", "local"),
+        ("ANSIBLE_STDOUT_CALLBACK", "json"),
+        ("ANSIBLE_LOCALHOST_WARNING", "0"),
+    ];
+    harness.run_other(&["sh", "-c", &carry], &local).exits(0);
+    ranks(&harness, "out");
+    assert_eq!(fleet.len(), NODES);
+}
+
+#[test]
 fn missing_and_damaged_records_are_named() {
     let harness = Harness::new();
     let fleet = written(&harness);

@@ -61,14 +61,18 @@ pub(crate) fn telling<'a>(
     records: &[&Vec<&'a Measurement>],
     registry: &Registry,
 ) -> Vec<&'a String> {
-    let key = |name: &str| registry.key(gauge, test, name);
+    let known = registry.of_test(gauge, test);
+    let key = |name: &str| known.key(name);
+    // Other keys than sizes are used only to distinguish measurements of a record.
+    let has_several = records.iter().any(|record| record.len() > 1);
     let ranked = |name: &'a String| {
         let role = key(name).map_or(Role::Setting, |key| key.role);
-        (role, registry.place(gauge, test, name), name)
+        let is_used = has_several || role == Role::Size;
+        is_used.then(|| (role, known.place(name), name))
     };
     let all = records.iter().flat_map(|record| record.iter().copied());
     let ranked: BTreeSet<(Role, usize, &'a String)> =
-        all.flat_map(|m| m.config.keys()).map(ranked).collect();
+        all.flat_map(|m| m.config.keys()).filter_map(ranked).collect();
     let of_role = |role: Role| ranked.iter().filter(move |row| row.0 == role).map(|row| row.2);
     let mut keys: Vec<&String> = of_role(Role::Size).collect();
     for record in records {

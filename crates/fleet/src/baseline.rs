@@ -30,12 +30,14 @@ fn group(ranked: &RankedGroup) -> ReferenceGroup {
     let kept = ranked.nodes.iter().filter(|node| is_kept(node.verdict));
     let nodes: Vec<String> = kept.map(|node| node.host.clone()).collect();
     let left_out = ranked.nodes.len() - nodes.len();
+    // The clock alone is no reference.
+    let clock = ranked.clock.iter().filter(|_| !ranked.figures.is_empty());
     ReferenceGroup {
         kind: ranked.kind.clone(),
         inventory: ranked.inventory.clone(),
         nodes: HostList::folded(&nodes),
         measured: ranked.measured.clone(),
-        figures: ranked.figures.iter().map(|of| figure(of, left_out)).collect(),
+        figures: ranked.figures.iter().chain(clock).map(|of| figure(of, left_out)).collect(),
     }
 }
 
@@ -87,7 +89,8 @@ pub fn as_reframe(reference: &Reference, system: &str) -> String {
         text.push_str(&format!("# {}: {}\n", group.kind.in_words(), group.inventory.in_words()));
         text.push_str(&format!("# {}, {}\n", group.nodes, reference.written));
         text.push_str(&format!("reference = {{\n    {}: {{\n", python(system)));
-        for figure in &group.figures {
+        // The check of ReFrame does not print the clock.
+        for figure in group.figures.iter().filter(|figure| !figure.key.is_clock()) {
             text.push_str(&format!("        {}\n", reframe_line(figure)));
         }
         text.push_str("    },\n}\n");
@@ -135,7 +138,7 @@ mod tests {
                 kind: NodeKind { processor: Some("A".to_owned()), ..NodeKind::default() },
                 inventory: Inventory::default(),
                 settings: BTreeMap::new(),
-                clock_hz: None,
+                clock_hz: Some(if i == 3 { 2.4e9 } else { 3.6e9 }),
                 findings: Vec::new(),
                 other_load: None,
                 facts: Default::default(),
@@ -169,6 +172,9 @@ mod tests {
             figure.basis,
             "median of 20 nodes, of which 1 slow, 20 runs, less 4 % (practical limit)"
         );
+        let clock = &group.figures[1];
+        assert!(clock.key.is_clock() && clock.nodes == 20, "{clock:?}");
+        assert!((clock.value - 3.6e9).abs() < 1.0 && (clock.bound - 3.492e9).abs() < 1.0);
         // A wide spread gives a wider bound.
         let wide = made(runs(|i| 380e9 * (1.0 + 0.03 * ((i * 7 % 20) as f64 / 10.0 - 1.0)), 20));
         let of_wide = &wide.groups[0].figures[0];
@@ -182,6 +188,7 @@ mod tests {
         assert!(
             text.contains("    'daint:mc': {\n        'triad': (380.0, -0.0400, None, 'GB/s'),")
         );
+        assert!(!text.contains("clock"), "{text}");
         assert_eq!(python("a'b\\"), "'a\\'b\\\\'");
     }
 

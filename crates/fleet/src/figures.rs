@@ -49,13 +49,19 @@ impl fmt::Display for CategoryName {
     }
 }
 
+/// Name of the clock with all cores busy in references and verdicts. It is a property of the machine in records and not a
+/// figure: it does not rank nodes, it explains their figures.
+pub const CLOCK: &str = "clock";
+/// Smallest shortfall of the clock that matters.
+pub(crate) const CLOCK_LIMIT: f64 = 0.03;
+
 /// Tests with the word that a reason has for them, and the smallest shortfall that matters in practice.
 ///
 /// Memory: LSF's guide excludes a node whose Triad is more than 4 % below the reference ("Check compute node
 /// performance", IBM Spectrum LSF, energy aware scheduling). Floating point: rates of DGEMM vary less than bandwidth,
 /// because caches hide the placement of pages. Messages and files share wires, switches and servers with other nodes,
 /// so that a larger share is no property of the node.
-const TESTS: [(&str, &str, f64); 9] = [
+const TESTS: [(&str, &str, f64); 10] = [
     (stream::TEST, "mem", 0.04),
     (stream::TEST_ON_DEVICES, "dev", 0.04),
     ("latency", "lat", 0.05),
@@ -65,6 +71,7 @@ const TESTS: [(&str, &str, f64); 9] = [
     (io::TEST, "file", 0.20),
     ("iccg", "app", 0.04),
     ("hpcg", "app", 0.04),
+    (CLOCK, "clock", CLOCK_LIMIT),
 ];
 /// Word and practical limit of tests that are not in the table.
 const OTHER_TEST: (&str, f64) = ("fig", 0.05);
@@ -82,6 +89,22 @@ impl FigureKey {
             unit: m.unit,
             category: m.category.into(),
         }
+    }
+
+    /// Returns the key of the clock with all cores busy.
+    pub fn of_clock() -> Self {
+        Self {
+            gauge: "machine".to_owned(),
+            test: CLOCK.to_owned(),
+            name: CLOCK.to_owned(),
+            unit: Unit::Hertz,
+            category: Category::Variant.into(),
+        }
+    }
+
+    /// True for the clock with all cores busy.
+    pub fn is_clock(&self) -> bool {
+        self.test == CLOCK
     }
 
     /// Returns the short word of a reason, e.g. `mem`.
@@ -147,6 +170,13 @@ pub struct FigureSelection<'a> {
     pub all: bool,
     /// True to keep the facts of the nodes, for their differences.
     pub facts: bool,
+}
+
+impl NodeFigure {
+    /// Returns the clock with all cores busy.
+    pub fn of_clock(hz: f64) -> Self {
+        Self { key: FigureKey::of_clock(), value: hz, doubt: None }
+    }
 }
 
 impl FigureSelection<'_> {

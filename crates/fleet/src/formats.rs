@@ -177,6 +177,7 @@ mod tests {
             inventory: Default::default(),
             nodes: slow.iter().map(node).collect(),
             figures: Vec::new(),
+            clock: None,
             measured: None,
         };
         Ranking {

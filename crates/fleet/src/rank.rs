@@ -81,6 +81,8 @@ pub struct RankedGroup {
     pub nodes: Vec<RankedNode>,
     /// Statistics of the figures.
     pub figures: Vec<FigureStatistics>,
+    /// Statistics of the clock with all cores busy, which judges no node here; `None` if it is unknown.
+    pub clock: Option<FigureStatistics>,
     /// Start of the oldest and of the newest run.
     pub measured: Option<[String; 2]>,
 }
@@ -291,8 +293,20 @@ fn ranked(members: &group::Members<'_>, options: &RankingOptions) -> RankedGroup
         inventory: members.inventory.clone(),
         nodes: ranked_nodes,
         figures: statistics,
+        clock: clock(nodes),
         measured: started().min().zip(started().max()).map(|(a, b)| [a.clone(), b.clone()]),
     }
+}
+
+/// Returns the statistics of the clock with all cores busy.
+fn clock(nodes: &[Node<'_>]) -> Option<FigureStatistics> {
+    let key = FigureKey::of_clock();
+    let of_run = |run: &&NodeRun| run.clock_hz.map(|hz| performance(&key, hz));
+    let runs: Vec<Vec<f64>> =
+        nodes.iter().map(|node| node.runs.iter().filter_map(of_run).collect()).collect();
+    let is_known = runs.iter().any(|of_node| !of_node.is_empty());
+    let column = Column { doubts: vec![None; runs.len()], runs, key };
+    is_known.then(|| statistics(&column, None))
 }
 
 fn statistics(column: &Column, reference: Option<&ReferenceGroup>) -> FigureStatistics {

@@ -101,8 +101,14 @@ pub fn of(carrier: Carrier, nodes: &[String], folder: &str, command: &[String]) 
             format!("{make}pdsh -w {folded} {as_word} > {} 2>&1\n", within("all.txt"))
         }
         Carrier::Ansible => {
+            // The callback `minimal` prints a result per node in all versions. `--tree` and `--one-line` are deprecated
+            // since ansible-core 2.19; another callback of the configuration is not loaded.
             let hosts = nodes.join(",");
-            format!("{make}ansible all -i {hosts}, -m command -a {as_word} --tree {quoted}\n")
+            format!(
+                "{make}ANSIBLE_LOAD_CALLBACK_PLUGINS=0 ansible all -i {hosts}, -m command \\\n    \
+                 -a {as_word} > {}\n",
+                within("all.txt")
+            )
         }
         Carrier::Flux => {
             let job = format!(
@@ -197,6 +203,11 @@ mod tests {
             record_command("nodegauge", &sweep, "-").to_string(),
             "nodegauge sweep policy=0-5 --quiet --no-save --json - -- ./solver x"
         );
-        assert!(lines(Carrier::Ansible).contains("-i n01,n02,n04,"));
+        let ansible = lines(Carrier::Ansible);
+        assert!(ansible.contains("-i n01,n02,n04,"), "{ansible}");
+        assert!(
+            ansible.contains("> 'my fleet/all.txt'") && !ansible.contains("--tree"),
+            "{ansible}"
+        );
     }
 }

@@ -8,6 +8,7 @@ pub mod shared;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 
 /// Role of a key in the comparison of figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -222,16 +223,63 @@ impl ConfigKind {
     }
 }
 
-/// Registry of all kinds of figures of all gauges.
+/// Key with its position among the keys of its kind of figure.
+#[derive(Debug, Clone, Copy)]
+struct PlacedKey {
+    key: &'static Key,
+    place: usize,
+}
+
+/// Registry of all kinds of figures of all gauges. Keys are found by their names, because `fleet rank` looks up those of
+/// many thousands of figures.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     kinds: Vec<ConfigKind>,
+    /// Keys of the figures of each test of each gauge.
+    of_gauges: HashMap<&'static str, HashMap<&'static str, KeysByName>>,
+    /// First key of each name.
+    of_any: HashMap<&'static str, &'static Key>,
+}
+
+/// Keys of the figures of one test, with their names.
+type KeysByName = HashMap<&'static str, PlacedKey>;
+
+/// Keys of the figures of one test, and those of other tests for names that it has not.
+#[derive(Debug, Clone, Copy)]
+pub struct TestKeys<'a> {
+    /// `None` if the test is unknown.
+    of_test: Option<&'a KeysByName>,
+    of_any: &'a HashMap<&'static str, &'static Key>,
+}
+
+impl TestKeys<'_> {
+    /// Returns the key `name`; if the test has none, the key `name` of any kind of figure.
+    pub fn key(&self, name: &str) -> Option<&'static Key> {
+        let own = self.of_test.and_then(|keys| keys.get(name)).map(|known| known.key);
+        own.or_else(|| self.of_any.get(name).copied())
+    }
+
+    /// Returns the position of a key among the keys of its kind of figure, in the order of declaration.
+    pub fn place(&self, name: &str) -> usize {
+        self.of_test.and_then(|keys| keys.get(name)).map_or(usize::MAX, |known| known.place)
+    }
 }
 
 impl Registry {
     /// Returns a registry of these kinds of figures.
     pub fn new(kinds: impl IntoIterator<Item = ConfigKind>) -> Self {
-        Self { kinds: kinds.into_iter().collect() }
+        let mut registry = Self { kinds: kinds.into_iter().collect(), ..Self::default() };
+        for kind in &registry.kinds {
+            for (place, key) in kind.keys.iter().enumerate() {
+                registry.of_any.entry(key.name).or_insert(key);
+                let of_gauge = registry.of_gauges.entry(kind.gauge).or_default();
+                for test in kind.tests {
+                    let of_test = of_gauge.entry(test).or_default();
+                    of_test.entry(key.name).or_insert(PlacedKey { key, place });
+                }
+            }
+        }
+        registry
     }
 
     /// Returns all kinds of figures.
@@ -239,13 +287,16 @@ impl Registry {
         &self.kinds
     }
 
+    /// Returns the keys of the figures of a test.
+    pub fn of_test(&self, gauge: &str, test: &str) -> TestKeys<'_> {
+        let of_test = self.of_gauges.get(gauge).and_then(|tests| tests.get(test));
+        TestKeys { of_test, of_any: &self.of_any }
+    }
+
     /// Returns the key `name` of the figures of a test. For an unknown test, returns the key `name` of any kind of
     /// figure.
     pub fn key(&self, gauge: &str, test: &str, name: &str) -> Option<&'static Key> {
-        let here = |kind: &&ConfigKind| kind.gauge == gauge && kind.tests.contains(&test);
-        let find = |kind: &ConfigKind| kind.keys.iter().find(|key| key.name == name);
-        let known = self.kinds.iter().filter(here).find_map(find);
-        known.or_else(|| self.kinds.iter().find_map(find))
+        self.of_test(gauge, test).key(name)
     }
 
     /// True if the figure represents its run in one-line summaries.
@@ -256,9 +307,7 @@ impl Registry {
 
     /// Returns the position of a key among the keys of its kind of figure, in the order of declaration.
     pub fn place(&self, gauge: &str, test: &str, name: &str) -> usize {
-        let here = |kind: &&ConfigKind| kind.gauge == gauge && kind.tests.contains(&test);
-        let place = |kind: &ConfigKind| kind.keys.iter().position(|key| key.name == name);
-        self.kinds.iter().filter(here).find_map(place).unwrap_or(usize::MAX)
+        self.of_test(gauge, test).place(name)
     }
 
     /// Returns all keys that have a column in CSV, in the order of [`COLUMNS`].

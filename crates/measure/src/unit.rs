@@ -35,6 +35,9 @@ pub enum Unit {
     /// Rates of other operations, per second.
     #[serde(rename = "op/s")]
     OperationsPerSecond,
+    /// Clocks, in cycles per second.
+    #[serde(rename = "Hz")]
+    Hertz,
     /// Ratio of two figures, without a unit.
     #[serde(rename = "x")]
     Factor,
@@ -42,12 +45,13 @@ pub enum Unit {
 
 impl Unit {
     /// All units.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::BytesPerSecond,
         Self::FlopsPerSecond,
         Self::Seconds,
         Self::MessagesPerSecond,
         Self::OperationsPerSecond,
+        Self::Hertz,
         Self::Factor,
     ];
 
@@ -59,6 +63,7 @@ impl Unit {
             Self::Seconds => "s",
             Self::MessagesPerSecond => "msg/s",
             Self::OperationsPerSecond => "op/s",
+            Self::Hertz => "Hz",
             Self::Factor => "x",
         }
     }

@@ -21,7 +21,7 @@ use nodegauge_fleet::reference::{Reference, ReferenceGroup};
 use nodegauge_gauge::view::{Block, Note, Section};
 use nodegauge_machine::OTHER_LOAD;
 use nodegauge_measure::record::{self, EventCount, Finding, Severity, SourceState};
-use nodegauge_measure::{Fraction, Hertz, Unit};
+use nodegauge_measure::{Fraction, Unit};
 use nodegauge_report::text;
 use serde::Serialize;
 use state::{CheckState, MeasuredVerdict, State};
@@ -82,8 +82,6 @@ struct ReportedFigure {
     basis: Option<String>,
 }
 
-/// Unit of the clock, which is a fact of the machine and no measurement.
-const HERTZ: &str = "Hz";
 /// Schema of the JSON document.
 const SCHEMA: &str = "nodegauge-check/1";
 
@@ -98,8 +96,8 @@ struct Check<'a> {
     notes: Vec<String>,
     figures: Vec<CheckedFigure>,
     events: Vec<EventCount>,
-    /// Clocks with all cores busy, which the measuring commands found.
-    clocks: Vec<Hertz>,
+    /// Clock with all cores busy, which every measuring command finds.
+    clock: Option<CheckedFigure>,
     /// Findings of the measuring commands that the examination does not have.
     findings: Vec<Finding>,
     measured: bool,
@@ -126,7 +124,7 @@ pub(crate) fn execute(args: &CheckArgs) -> Result<Exit, Failure> {
         notes: Vec::new(),
         figures: Vec::new(),
         events: Vec::new(),
-        clocks: Vec::new(),
+        clock: None,
         findings: Vec::new(),
         measured: false,
     };
@@ -214,6 +212,7 @@ fn in_words(args: &CheckArgs, report: &CheckReport) -> String {
 impl ReportedFigure {
     fn of(figure: &CheckedFigure) -> Self {
         let bound = figure.bound.as_ref();
+        let origin = figure.key.is_clock().then(|| "all cores busy".to_owned());
         Self {
             name: figure.key.to_string(),
             unit: figure.key.unit.symbol(),
@@ -221,21 +220,8 @@ impl ReportedFigure {
             reference: bound.map(|bound| bound.value),
             bound: bound.map(|bound| bound.bound),
             share: figure.share(),
-            basis: bound.map(|bound| bound.basis.clone()),
+            basis: bound.map(|bound| bound.basis.clone()).or(origin),
         }
-    }
-
-    /// Returns the figure of the clock with all cores busy; `None` if it was not measured.
-    fn of_clocks(clocks: &[Hertz]) -> Option<Self> {
-        (!clocks.is_empty()).then(|| Self {
-            name: "clock".to_owned(),
-            unit: HERTZ,
-            values: clocks.iter().map(|clock| clock.0).collect(),
-            reference: None,
-            bound: None,
-            share: None,
-            basis: Some("all cores busy".to_owned()),
-        })
     }
 
     fn in_words(&self) -> String {
@@ -251,9 +237,6 @@ impl ReportedFigure {
     }
 
     fn words_of(&self, value: f64) -> String {
-        if self.unit == HERTZ {
-            return Hertz(value).to_string();
-        }
         let unit: Option<Unit> = serde_json::from_value(self.unit.into()).ok();
         unit.map_or_else(|| format!("{value} {}", self.unit), |unit| unit.in_words(value))
     }
@@ -463,9 +446,7 @@ impl Check<'_> {
             (true, Some(_)) => "parts as in the reference".to_owned(),
             (true, None) => "no hardware error".to_owned(),
         };
-        let mut figures: Vec<ReportedFigure> =
-            self.figures.iter().map(ReportedFigure::of).collect();
-        figures.extend(ReportedFigure::of_clocks(&self.clocks));
+        let figures = self.figures.iter().chain(&self.clock).map(ReportedFigure::of).collect();
         CheckReport {
             schema: SCHEMA,
             host: host.to_owned(),

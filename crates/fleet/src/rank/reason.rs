@@ -2,12 +2,10 @@
 
 use super::{FigureStatistics, Node, RankVerdict, RankedNode};
 use crate::cause::{with_cause, word_of_finding};
+use crate::figures::CLOCK_LIMIT;
 use nodegauge_measure::record::Finding;
 use nodegauge_measure::{Fraction, stats};
 use std::collections::{BTreeMap, HashMap};
-
-/// Share of the peers' clock below which the clock is a reason.
-const CLOCK: f64 = 0.97;
 
 /// Settings, findings and clocks that most nodes of a group have.
 pub(crate) struct Peers {
@@ -150,7 +148,8 @@ fn causes(node: &Node<'_>, ranked: &RankedNode, peers: &Peers) -> Vec<Cause> {
             });
         }
     }
-    let slow_clock = run.clock_hz.zip(peers.clock_hz).filter(|(own, all)| *own < CLOCK * all);
+    let slow_clock =
+        run.clock_hz.zip(peers.clock_hz).filter(|(own, all)| *own < (1.0 - CLOCK_LIMIT) * all);
     causes.extend(slow_clock.map(|(own, all)| Cause {
         word: "clock".to_owned(),
         words: format!("clock {:.2} GHz, peers {:.2} GHz", own / 1e9, all / 1e9),

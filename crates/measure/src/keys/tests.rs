@@ -90,5 +90,8 @@ fn the_place_of_a_key_is_that_in_its_own_kind_of_figure() {
     assert_eq!(registry.place("files", "io", "cells"), 4);
     for (gauge, test) in [("memory", "stream"), ("memory", "io"), ("files", "stream")] {
         assert_eq!(registry.place(gauge, test, "cells"), usize::MAX);
+        // The key of another kind of figure says what the value means.
+        assert_eq!(registry.key(gauge, test, "cells").unwrap().words, "cells");
     }
+    assert!(registry.of_test("files", "io").key("cells").is_some());
 }

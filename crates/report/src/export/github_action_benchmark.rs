@@ -64,7 +64,9 @@ fn unit(unit: Unit) -> (&'static str, f64) {
         Unit::BytesPerSecond => ("GB/s", 1e9),
         Unit::FlopsPerSecond => ("GFLOP/s", 1e9),
         Unit::Seconds => ("us", 1e-6),
-        Unit::MessagesPerSecond | Unit::OperationsPerSecond | Unit::Factor => (unit.symbol(), 1.0),
+        Unit::MessagesPerSecond | Unit::OperationsPerSecond | Unit::Hertz | Unit::Factor => {
+            (unit.symbol(), 1.0)
+        }
     }
 }
 

@@ -57,6 +57,7 @@ fn of_unit(unit: Unit) -> Family {
         Unit::Seconds => ("nodegauge_seconds", "seconds"),
         Unit::MessagesPerSecond => ("nodegauge_messages_per_second", "messages_per_second"),
         Unit::OperationsPerSecond => ("nodegauge_operations_per_second", "operations_per_second"),
+        Unit::Hertz => ("nodegauge_hertz", "hertz"),
         Unit::Factor => ("nodegauge_ratio", "ratio"),
     };
     Family { name, unit: suffix, help: "Measured value, in the unit of the metric name." }
