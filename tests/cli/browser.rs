@@ -129,10 +129,12 @@ impl Browser {
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// Sets the media type (`screen` or `print`) and the colour scheme (`light` or `dark`).
+    /// Sets the media type (`screen` or `print`) and the colour scheme (`light` or `dark`), and waits until the page
+    /// was told and has drawn a frame with it.
     pub fn media(&mut self, media: &str, scheme: &str) {
         let feature = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         self.call("Emulation.setEmulatedMedia", json!({"media": media, "features": feature}));
+        self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))");
     }
 }
 

@@ -132,6 +132,7 @@ fn what_ansible_itself_prints_has_the_records() {
         ("ANSIBLE_TRANSPORT", "local"),
         ("ANSIBLE_STDOUT_CALLBACK", "json"),
         ("ANSIBLE_LOCALHOST_WARNING", "0"),
+        ("LC_ALL", "C.UTF-8"),
     ];
     harness.run_other(&["sh", "-c", &carry], &local).exits(0);
     ranks(&harness, "out");
