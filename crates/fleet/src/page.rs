@@ -43,7 +43,10 @@ fn conclusion(ranking: &Ranking) -> Option<String> {
     let nodes = counted(all, "node");
     match slow.len() {
         _ if all == 0 => None,
-        0 => Some(format!("{good} of {nodes} are good, none is slow{rest}.")),
+        0 => {
+            let verb = if good == 1 { "is" } else { "are" };
+            Some(format!("{good} of {nodes} {verb} good, none is slow{rest}."))
+        }
         1 => Some(format!("1 of {nodes} is slow: {}{rest}.", slow.join(", "))),
         n => Some(format!("{n} of {nodes} are slow: {}{rest}.", HostList::folded(&slow))),
     }

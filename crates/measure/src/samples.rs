@@ -285,8 +285,8 @@ impl Sorted {
         }
         if for_lack {
             let all = group.all.len();
-            let part = what.part(disturbed, all);
-            return Some(format!("{part} disturbed, so disturbed {several} are included"));
+            let which = what.part(disturbed, all);
+            return Some(format!("{which} disturbed, so disturbed {several} are included"));
         }
         let moved = self.set_aside.iter().filter(|(_, causes)| causes.contains(&Cause::Moved));
         let disturbed = disturbed + moved.count();

@@ -42,8 +42,8 @@ pub(crate) fn host_and_processor(machine: &Machine) -> (String, String) {
     };
     let model = model.replace("(R)", "").replace("(TM)", "").replace(" CPU", "");
     let model = model.split_whitespace().collect::<Vec<_>>().join(" ");
-    let sockets = processor.sockets.max(1);
-    let cores = counted((processor.cores / sockets) as usize, "core");
+    let cores_per_socket = processor.cores / processor.sockets.max(1);
+    let cores = counted(cores_per_socket as usize, "core");
     let sockets = counted(processor.sockets as usize, "socket");
     (host, format!("{model}, {sockets} x {cores}"))
 }

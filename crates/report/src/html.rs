@@ -136,8 +136,8 @@ fn head_of(page: &Page) -> Markup {
     let others: Vec<String> = others.split(PART).map(unbroken).collect();
     let words = [&[command.to_owned()][..], &others].concat();
     let words: Vec<String> = words.into_iter().filter(|part| !part.is_empty()).collect();
-    let facts = element("p", &[("class", "facts")], [text(&words.join(PART))]);
-    let about = std::iter::once(heading).chain(concluded).chain([facts]);
+    let line = element("p", &[("class", "facts")], [text(&words.join(PART))]);
+    let about = std::iter::once(heading).chain(concluded).chain([line]);
     let mut trusted = vec![element("p", &[("class", class(*tone))], [text(&unbroken(trust))])];
     let count = findings.iter().filter(|note| !note.nested).count();
     let summary = match count {

@@ -190,12 +190,12 @@ pub fn names(runs: &[Record]) -> Vec<String> {
     let of_run = |run: &Record| {
         let own = run.labels.iter().filter(|(key, _)| differs(key));
         let labels: Vec<String> = own.map(|(key, value)| format!("{key}={value}")).collect();
-        let host = run.machine.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
+        let host = run.machine.host.as_deref().unwrap_or_default();
+        let on_host = if host.is_empty() { String::new() } else { format!(" on {host}") };
         let labels = cut(&labels.join(" "), NAME);
         let id = short(run, n);
-        let [by_host, by_id] = [&labels, &id].map(|first| cut(&format!("{first}{host}"), NAME));
-        let host_alone = run.machine.host.as_ref().map(|host| cut(host, NAME)).unwrap_or_default();
-        vec![labels.clone(), by_host, format!("{labels}, {id}"), host_alone, by_id]
+        let [by_host, by_id] = [&labels, &id].map(|first| cut(&format!("{first}{on_host}"), NAME));
+        vec![labels.clone(), by_host, format!("{labels}, {id}"), cut(host, NAME), by_id]
     };
     let candidates: Vec<Vec<String>> = runs.iter().map(of_run).collect();
     let name = |own: &Vec<String>| {

@@ -100,7 +100,8 @@ fn head(runs: &[Record], figures: &[Shared<'_>], ratios: &Ratios) -> Head {
             let are = if usable == 1 { "is" } else { "are" };
             let usable = match (usable, count) {
                 (1, 1) => "The figure that all runs have".to_owned(),
-                (n, all) if n == all => format!("All {n} figures that all runs have"),
+                (2, 2) => "Both figures that all runs have".to_owned(),
+                (n, of) if n == of => format!("All {n} figures that all runs have"),
                 (n, _) => format!("{n} of {counted_figures} that all runs have"),
             };
             let unsure = unsure.map(|text| format!("; {text}")).unwrap_or_default();
@@ -130,7 +131,7 @@ fn facts(runs: &[Record]) -> String {
         [only] => only.clone(),
         several => counted(several.len(), "command"),
     };
-    let dates = || runs.iter().map(|run| crate::head::date(run));
+    let dates = || runs.iter().map(crate::head::date);
     let dates = match (dates().min(), dates().max()) {
         (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
         (first, _) => first.unwrap_or_default(),
