@@ -311,7 +311,7 @@ impl Plural {
         format!("{count} {}", if count == 1 { self.one } else { self.several })
     }
 
-    /// Returns a part of all samples as the subject of a sentence in the past: `2 of 3 passes were`, `1 of 3 passes was`,
+    /// Returns a part of all samples as the beginning of a sentence in the past: `2 of 3 passes were`, `1 of 3 passes was`,
     /// `the only pass was`.
     pub fn part(self, part: usize, all: usize) -> String {
         let Self { one, several } = self;

@@ -87,12 +87,13 @@ fn is_description(record: &Record) -> bool {
     record.command.first().is_some_and(|word| word == "machine")
 }
 
-/// Returns a part of all figures as the subject of a sentence: `2 of 3 figures are`, `all 3 figures are`, `the only figure
-/// is`.
+/// Returns a part of all figures as the beginning of a sentence: `2 of 3 figures are`, `all 3 figures are`, `both figures
+/// are`, `the only figure is`.
 fn part(part: usize, all: usize) -> String {
     match part {
         1 if all == 1 => "the only figure is".to_owned(),
         1 => format!("1 of {all} figures is"),
+        2 if all == 2 => "both figures are".to_owned(),
         n if n == all => format!("all {all} figures are"),
         n => format!("{n} of {all} figures are"),
     }
