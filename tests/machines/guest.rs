@@ -124,6 +124,8 @@ pub struct Shape {
     pub qemu: &'static [&'static str],
     /// Options of the kernel.
     pub kernel: &'static str,
+    /// Modules of the kernel that are loaded, in order; those that this kernel does not have are part of others.
+    pub modules: &'static [&'static str],
     /// Shell commands before the first command, e.g. to switch a CPU off.
     pub setup: &'static str,
     /// Names and shell commands, in order.
@@ -161,7 +163,7 @@ impl Shape {
         let folder = tempfile::tempdir().unwrap();
         let [initrd, console, results] =
             ["initrd", "console", "results"].map(|name| folder.path().join(name));
-        fs::write(&initrd, [&files.archive[..], &self.archive()].concat()).unwrap();
+        fs::write(&initrd, [&files.archive[..], &self.archive(files)].concat()).unwrap();
         let serial = |path: &Path| format!("file:{}", path.display());
         let mut qemu = Command::new("qemu-system-x86_64");
         qemu.args(["-nodefaults", "-display", "none", "-no-reboot"])
@@ -188,11 +190,20 @@ impl Shape {
         Ok(Guest { outcomes })
     }
 
-    /// Returns the archive with the commands of this shape.
-    fn archive(&self) -> Vec<u8> {
+    /// Returns the archive with the modules and commands of this shape.
+    fn archive(&self, files: &Files) -> Vec<u8> {
         let mut archive = Archive::default();
         archive.folder("commands");
-        let mut all = format!(". /commands/functions\n{}\n", self.setup);
+        archive.folder("modules");
+        let mut all = ". /commands/functions\n".to_owned();
+        for module in self.modules {
+            let name = format!("modules/{module}.ko");
+            if let Ok(content) = fs::read(files.kernel.with_file_name(&name)) {
+                archive.file(&name, &content);
+                all += &format!("insmod /{name}\n");
+            }
+        }
+        all += &format!("{}\n", self.setup);
         for (name, command) in
             [(BEFORE, "state")].iter().chain(self.commands).chain(&[(AFTER, "state")])
         {

@@ -16,6 +16,7 @@ mod cxl;
 mod fields;
 mod guest;
 mod look;
+mod nfs;
 mod old;
 #[path = "../cli/outcome.rs"]
 #[allow(dead_code)]
