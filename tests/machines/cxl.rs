@@ -37,6 +37,7 @@ static CXL: Shape = Shape {
         "dist,src=1,dst=2,val=28",
     ],
     kernel: "hugepages=64",
+    disk_mib: 0,
     modules: &[],
     setup: "echo 0 >/sys/devices/system/cpu/cpu3/online",
     commands: &[

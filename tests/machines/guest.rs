@@ -124,6 +124,8 @@ pub struct Shape {
     pub qemu: &'static [&'static str],
     /// Options of the kernel.
     pub kernel: &'static str,
+    /// Size of an NVMe disk in MiB; 0 for none.
+    pub disk_mib: u64,
     /// Modules of the kernel that are loaded, in order; those that this kernel does not have are part of others.
     pub modules: &'static [&'static str],
     /// Shell commands before the first command, e.g. to switch a CPU off.
@@ -175,6 +177,13 @@ impl Shape {
             .arg(&files.kernel)
             .arg("-initrd")
             .arg(&initrd);
+        if self.disk_mib > 0 {
+            let disk = folder.path().join("disk");
+            fs::File::create(&disk).unwrap().set_len(self.disk_mib << 20).unwrap();
+            qemu.arg("-drive")
+                .arg(format!("file={},format=raw,if=none,id=disk", disk.display()))
+                .args(["-device", "nvme,drive=disk,serial=1"]);
+        }
         let ended = assert_cmd::Command::from_std(qemu).timeout(TIMEOUT).output().unwrap();
         let results = fs::read(&results).unwrap_or_default();
         let outcomes = parse(&String::from_utf8_lossy(&results), self.commands);

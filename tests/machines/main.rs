@@ -11,6 +11,7 @@
 
 mod archive;
 mod cxl;
+mod disk;
 #[path = "../cli/fields.rs"]
 #[allow(dead_code)]
 mod fields;

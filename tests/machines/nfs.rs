@@ -13,6 +13,7 @@ static NFS: Shape = Shape {
     name: "nfs",
     qemu: &["-cpu", "Haswell-v4", "-smp", "2", "-m", "1536"],
     kernel: "",
+    disk_mib: 0,
     modules: &[
         "sunrpc",
         "grace",

@@ -9,6 +9,7 @@ static OLD: Shape = Shape {
     name: "old",
     qemu: &["-cpu", "Nehalem", "-smp", "1", "-m", "1536"],
     kernel: "",
+    disk_mib: 0,
     modules: &[],
     setup: "",
     commands: &[

@@ -26,6 +26,7 @@ static SMT: Shape = Shape {
         "node,nodeid=1,memdev=m1,cpus=4-7",
     ],
     kernel: "",
+    disk_mib: 0,
     modules: &[],
     setup: "",
     commands: &[

@@ -34,6 +34,7 @@ static T2K: Shape = Shape {
         "node,nodeid=3,memdev=m3,cpus=12-15",
     ],
     kernel: "",
+    disk_mib: 0,
     modules: &[],
     setup: PLACED,
     commands: &[

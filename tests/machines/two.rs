@@ -28,6 +28,7 @@ static TWO: Shape = Shape {
         "dist,src=0,dst=1,val=21",
     ],
     kernel: "hugepagesz=1G hugepages=1 hugepagesz=2M hugepages=32",
+    disk_mib: 0,
     modules: &[],
     setup: "",
     commands: &[

@@ -1,0 +1,69 @@
+//! A disk of its own: the kernel counts what reaches it, and nothing else writes to it.
+
+use crate::fields::measurements;
+use crate::guest::{Guest, Shape, Shared};
+use serde_json::Value;
+
+static SHARED: Shared = Shared::new();
+static DISK: Shape = Shape {
+    name: "disk",
+    qemu: &["-cpu", "Haswell-v4", "-smp", "1", "-m", "1024"],
+    kernel: "",
+    disk_mib: 64,
+    modules: &[],
+    setup: "
+mke2fs /dev/nvme0n1 >/dev/null
+mkdir /disk
+mount -t ext4 /dev/nvme0n1 /disk
+",
+    commands: &[
+        ("mounts", "grep /disk /proc/mounts"),
+        (
+            "cached",
+            "nodegauge io --path /disk --file-sizes 4MiB --block-sizes 256KiB -o write,read --json -",
+        ),
+        (
+            "dropped",
+            "nodegauge io --path /disk --file-sizes 4MiB --block-sizes 256KiB -o write,read --cache fsync --json -",
+        ),
+        (
+            "direct",
+            "nodegauge io --path /disk --file-sizes 4MiB --block-sizes 256KiB -o write,read --cache direct --json -",
+        ),
+        ("left", "ls -A /disk"),
+    ],
+};
+
+fn guest() -> Option<&'static Guest> {
+    DISK.guest(&SHARED)
+}
+
+/// Returns the share of the bytes of an operation that reached the disk.
+fn device_share(figure: &Value) -> f64 {
+    assert_eq!(figure["config"]["volume"]["device"], "nvme0n1", "{figure:#}");
+    assert_eq!(figure["traffic"]["basis"], "counters", "{figure:#}");
+    figure["config"]["device_share"].as_f64().unwrap()
+}
+
+#[test]
+fn disk_is_told_from_the_cache() {
+    let Some(guest) = guest() else { return };
+    let cached = guest.of("cached").exits(0).json();
+    let read = &measurements(&cached)[1];
+    assert!(read["config"]["device_share"].as_f64().unwrap() < 0.05, "{read:#}");
+    assert_eq!(read["config"]["served"], "cached");
+    for name in ["dropped", "direct"] {
+        let record = guest.of(name).exits(0).json();
+        for figure in measurements(&record) {
+            assert!(device_share(figure) > 0.9, "{name}: {figure:#}");
+        }
+        assert_eq!(measurements(&record)[1]["config"]["direct"], name == "direct");
+    }
+}
+
+#[test]
+fn disk_is_left_as_it_was() {
+    let Some(guest) = guest() else { return };
+    assert_eq!(guest.of("left").exits(0).stdout.trim(), "lost+found");
+    guest.is_left_as_it_was();
+}
