@@ -3,10 +3,14 @@
 
 use crate::figures::LIMIT_SOURCE;
 use crate::formats;
-use crate::rank::{FigureStatistics, RankVerdict, RankedGroup, RankedNode, Ranking};
-use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone, grouped, summary};
+use crate::rank::{FigureStatistics, RankVerdict, RankedFigure, RankedGroup, RankedNode, Ranking};
+use nodegauge_gauge::view::{
+    Bar, BarValues, Block, Card, Drawing, Note, Page, Picture, Reach, Section, Table, TableCell,
+    Tone, grouped, sentence, summary,
+};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::quantity::counted;
+use nodegauge_measure::stats::Better;
 use nodegauge_toolchain::mpi::HostList;
 
 /// Number of good nodes in a table: the worst ones. CSV has all nodes.
@@ -66,6 +70,12 @@ fn of_group(group: &RankedGroup, all: bool) -> Section {
     let count = counted(group.nodes.len(), "node");
     section.push(Block::Heading(format!("{count}: {}", group.kind.in_words())));
     section.note("parts", group.inventory.in_words());
+    if let Some([first, last]) = &group.measured {
+        section.note("measured", sentence::period(first, last));
+    }
+    if let Some(picture) = picture(group) {
+        section.push(picture);
+    }
     let has_reference = group.figures.iter().any(|figure| figure.reference.is_some());
     let mut titles = vec!["host".to_owned(), "reason".to_owned(), "verdict".to_owned()];
     titles.extend(group.figures.iter().map(|figure| format!(">{}", figure.key)));
@@ -106,6 +116,43 @@ fn of_group(group: &RankedGroup, all: bool) -> Section {
         section.note("differs", format!("{}: {}", HostList::folded(&hosts), words.join("; ")));
     }
     section
+}
+
+/// Returns the picture of a group: each figure with the values of all nodes, those beyond the limit marked. `None`
+/// without figures.
+fn picture(group: &RankedGroup) -> Option<Picture> {
+    let bars: Vec<Bar> =
+        group.figures.iter().enumerate().map(|(at, of)| bar(group, at, of)).collect();
+    let title = format!("figures of {}", counted(group.nodes.len(), "node"));
+    let card = Card { bars, values: BarValues::Nodes };
+    (!card.bars.is_empty()).then_some(Picture { title, drawing: Drawing::Strips(card) })
+}
+
+/// Returns the row of a figure in the picture of its group.
+fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> Bar {
+    let unit = of.key.unit;
+    let all = group.nodes.iter().filter_map(|node| node.figures[at].as_ref());
+    let (beyond, within): (Vec<_>, Vec<_>) = all.partition(|figure| figure.is_beyond);
+    let values = |figures: Vec<&RankedFigure>| figures.iter().map(|figure| figure.value).collect();
+    // The loss is one of performance.
+    let rest = 1.0 - of.loss_limit();
+    let is_time = unit.direction() == Some(Better::Lower);
+    let limit = if is_time { of.median / rest } else { of.median * rest };
+    let basis = format!("{} worse than the median", Fraction(of.loss_limit()));
+    Bar {
+        title: of.key.to_string(),
+        what: format!("spread {}", Fraction(of.spread)),
+        words: unit.in_words(of.median),
+        value: of.median,
+        unit,
+        samples: values(within),
+        disturbed: values(beyond),
+        other_regimes: 0,
+        limit: of.limit.map(|_| Reach { value: limit, basis }),
+        remark: String::new(),
+        doubt: None,
+        beside: None,
+    }
 }
 
 fn row(node: &RankedNode, group: &RankedGroup, has_reference: bool) -> Vec<TableCell> {

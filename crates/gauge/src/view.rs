@@ -15,8 +15,8 @@ pub use chart::{
 };
 pub use groups::{distinct, grouped};
 pub use picture::{
-    Bar, BarSeries, Bars, Beside, Card, Drawing, Forest, ForestRow, Grid, NodeThreads, Picture,
-    PlottedSample, Reach, SampleSeries, Samples, Step, Steps, Trend, TrendBand, TrendDot,
+    Bar, BarSeries, BarValues, Bars, Beside, Card, Drawing, Forest, ForestRow, Grid, NodeThreads,
+    Picture, PlottedSample, Reach, SampleSeries, Samples, Step, Steps, Trend, TrendBand, TrendDot,
     TrendSeries,
 };
 

@@ -2,7 +2,7 @@
 //! of this node.
 
 use nodegauge_gauge::Gauge;
-use nodegauge_gauge::view::{Bar, Beside, Card};
+use nodegauge_gauge::view::{Bar, Beside, Card, sentence};
 use nodegauge_measure::keys::{Registry, Role, scalar};
 use nodegauge_measure::record::{Measurement, Record};
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub(crate) fn card(
             bars.extend(bar.map(|bar| Bar { beside, ..bar }));
         }
     }
-    Card { bars }
+    Card { bars, ..Card::default() }
 }
 
 /// Returns the same figure of the newest earlier run.
@@ -42,7 +42,7 @@ fn beside(
     earlier.iter().filter(before).find_map(|other| {
         let m = other.measurements.iter().find(|m| is_same(own, m, registry))?;
         let ratio = own.value? / m.value?;
-        let when = other.started.get(..16).unwrap_or(&other.started).replace('T', " ");
+        let when = sentence::minute(&other.started);
         let name = format!("this node on {when}");
         ratio.is_finite().then(|| Beside { name, value: m.in_words(), ratio })
     })

@@ -5,7 +5,7 @@ use crate::conclusion::sentence;
 use nodegauge_analysis::compare::{Comparison, Difference, Pair, Runners, SideFigures, Verdict};
 use nodegauge_analysis::ratio::Basis;
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
-use nodegauge_gauge::view::{Note, Page, Section, Table, TableCell, Tone, grouped};
+use nodegauge_gauge::view::{Note, Page, Section, Table, TableCell, Tone, grouped, sentence};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::quantity::{change_in_words, changes_in_words, counted};
 use nodegauge_measure::stats::Better;
@@ -121,7 +121,7 @@ pub(crate) fn speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
 fn side(side: &Runners) -> String {
     let each = side.runs.iter().take(RUNS).map(|run| {
         let host = run.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
-        let started = run.started.get(..16).unwrap_or(&run.started).replace('T', " ");
+        let started = sentence::minute(&run.started);
         format!("{} of {started}{host}", run.id)
     });
     let each = each.collect::<Vec<_>>().join("; ");

@@ -1,7 +1,7 @@
 //! Head of a page: host, processor, command and date of a run, and one sentence on how far its figures can be trusted.
 
 use crate::machine;
-use nodegauge_gauge::view::{Block, Head, Note, Section, Tone};
+use nodegauge_gauge::view::{Block, Head, Note, Section, Tone, sentence};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Machine, Measurement, Record, Severity, Status};
 use nodegauge_measure::samples::SAMPLES;
@@ -48,16 +48,11 @@ pub(crate) fn host_and_processor(machine: &Machine) -> (String, String) {
     (host, format!("{model}, {sockets} x {cores}"))
 }
 
-/// Returns the date and the time at which a run began.
-pub(crate) fn date(record: &Record) -> String {
-    record.started.get(..16).unwrap_or(&record.started).replace('T', " ")
-}
-
 /// Returns the command, the date, the duration, the kind of system and the kernel.
 fn facts(record: &Record) -> String {
     let command = command(record);
     let command = if record.command.is_empty() { format!("{command} run") } else { command };
-    let date = date(record);
+    let date = sentence::minute(&record.started);
     let is_imported = record.machine.is_imported();
     let mut parts = vec![command, format!("{date} UTC")];
     let has_duration = !is_imported && !is_description(record);

@@ -1,6 +1,6 @@
 //! The page of `history list`.
 
-use nodegauge_gauge::view::{Block, Section, Table};
+use nodegauge_gauge::view::{Block, Section, Table, sentence};
 
 /// Number of blanks between two columns.
 const GAP: usize = 2;
@@ -34,8 +34,7 @@ pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
     let one_host = lines.iter().all(|line| line.host == first.host);
     let labelled = lines.iter().any(|line| !line.labels.is_empty());
     // The list shows times to the minute; the record contains the exact time.
-    let minute =
-        |line: &ListLine| line.started.get(..16).unwrap_or(&line.started).replace('T', " ");
+    let minute = |line: &ListLine| sentence::minute(&line.started);
     let column = |title: &'static str, cell: &dyn Fn(&ListLine) -> String| -> (&str, Vec<String>) {
         (title, lines.iter().map(cell).collect())
     };

@@ -9,7 +9,7 @@ use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
     self, BarSeries, Bars, Chart, ChartSeries, Drawing, Forest, ForestRow, Head, Note, Page,
-    Picture, Scale, Section, Table, TableCell, Tone, distinct, grouped,
+    Picture, Scale, Section, Table, TableCell, Tone, distinct, grouped, sentence,
 };
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::Registry;
@@ -131,12 +131,10 @@ fn facts(runs: &[Record]) -> String {
         [only] => only.clone(),
         several => counted(several.len(), "command"),
     };
-    let dates = || runs.iter().map(crate::head::date);
-    let dates = match (dates().min(), dates().max()) {
-        (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
-        (first, _) => first.unwrap_or_default(),
-    };
-    format!("{} runs side by side \u{b7} {command} \u{b7} {dates} UTC", runs.len())
+    let started = || runs.iter().map(|run| run.started.as_str());
+    let [first, last] = [started().min(), started().max()].map(Option::unwrap_or_default);
+    let dates = sentence::period(first, last);
+    format!("{} runs side by side \u{b7} {command} \u{b7} {dates}", runs.len())
 }
 
 /// Ratios of the other runs to the first run.
@@ -230,7 +228,7 @@ fn legend(runs: &[Record], names: &[String]) -> Section {
         let ended = if run.complete { "" } else { "(incomplete) " };
         table.row([
             TableCell::text(name).tone(Tone::Strong),
-            crate::head::date(run).into(),
+            sentence::minute(&run.started).into(),
             run.machine.host.as_deref().unwrap_or("-").into(),
             run.id.as_str().into(),
             format!("{ended}{}", run.command.join(" ")).into(),

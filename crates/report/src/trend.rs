@@ -8,7 +8,7 @@ use nodegauge_analysis::series::{self, SeriesConfig};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
     self, Drawing, Head, Note, Page, Picture, Section, Table, TableCell, Tone, Trend, TrendBand,
-    TrendDot, TrendSeries, grouped,
+    TrendDot, TrendSeries, grouped, sentence,
 };
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::quantity::counted;
@@ -87,7 +87,7 @@ impl TrendRuns {
             self.timeless += 1;
             return;
         };
-        let started = minute(&run.started);
+        let started = sentence::minute(&run.started);
         let first = self.span.as_ref().map_or(&started, |(first, _)| first).clone();
         self.span = Some((first, started.clone()));
         let host = &run.machine.host;
@@ -434,14 +434,9 @@ fn regimes_of<'a>(runs: impl IntoIterator<Item = &'a TrendRun>) -> Vec<Regime> {
     if regimes.len() > 1 { regimes } else { Vec::new() }
 }
 
-/// Shortens a start time to minutes, as in lists.
-fn minute(started: &str) -> String {
-    started.get(..16).unwrap_or(started).replace('T', " ")
-}
-
 fn words_of(at: f64) -> String {
     let time = record::rfc3339(UNIX_EPOCH + Duration::from_secs_f64(at));
-    time.map_or_else(|| "?".to_owned(), |text| minute(&text))
+    time.map_or_else(|| "?".to_owned(), |text| sentence::minute(&text))
 }
 
 fn named(regime: &Regime) -> String {

@@ -58,7 +58,7 @@ fn options_of_a_vetting_that_do_not_fit_are_refused() {
     let two = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_STEP_NUM_NODES", "2")];
     let many = ["check", "--vet", "3", "--exclude-file", "bad.txt"];
     let refused = harness.run_with(&two, &many).exits(2);
-    assert!(refused.stderr.contains("--vet 3: there are only 2 ranks"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--vet 3: the job has only 2 ranks"), "{}", refused.stderr);
     let odd = [&two[..], &[("SLURMD_NODENAME", "-oProxyCommand=x")]].concat();
     harness.run_with(&odd, &alone).exits(2);
 }

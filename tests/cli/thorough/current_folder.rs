@@ -25,7 +25,7 @@ fn run(harness: &Harness, args: &[&str]) -> Outcome {
 fn a_program_of_the_current_folder_needs_its_path() {
     let harness = Harness::new();
     let io = [&["io", "--no-save"], &SMALL[..]].concat();
-    let hpl = ["hpl", "--no-save", "--order", "200", "--budget", "8"];
+    let hpl = ["hpl", "--no-save", "--order", "200", "--samples", "1", "--budget", "8"];
     let hpcg = ["apps", "hpcg", "--no-save", "--budget", "1"];
     let stream = ["stream", "--no-save", "--samples", "1", "--size", "100000"];
     let mpi = ["mpi", "--no-save", "--budget", "1"];
@@ -71,7 +71,19 @@ fn a_library_of_the_current_folder_needs_its_path() {
         let args = ["-shared", "-fPIC", "-o", &library, &source];
         assert!(Command::new("gcc").args(args).status().unwrap().success());
     }
-    let hpl = ["hpl", "--no-save", "--order", "200", "--nb", "32", "--budget", "5", "--blas"];
+    let hpl = [
+        "hpl",
+        "--no-save",
+        "--order",
+        "200",
+        "--nb",
+        "32",
+        "--samples",
+        "1",
+        "--budget",
+        "5",
+        "--blas",
+    ];
     for name in names {
         harness.run(&[&hpl[..], &[name]].concat());
         assert!(!ran(&harness, "loaded"), "--blas {name} loaded ./{name}");

@@ -140,6 +140,8 @@ fn hpcc_is_run_and_read() {
         "builtin",
         "--budget",
         "1",
+        "--samples",
+        "1",
         "--json",
         "-",
     ];

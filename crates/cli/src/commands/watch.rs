@@ -14,7 +14,7 @@ use crate::started::{program_of, record_of};
 use grid::TimeGrid;
 use humantime::format_duration;
 use nodegauge_gauge::Site;
-use nodegauge_gauge::view::Page;
+use nodegauge_gauge::view::{Page, sentence};
 use nodegauge_machine::{DescribeOptions, OTHER_LOAD, SysRoot};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Measurement, Record, Severity, Status};
@@ -129,7 +129,7 @@ impl MetricSeries {
     fn in_words(&self, args: &WatchArgs) -> String {
         let (key, value) = &self.labels[0];
         let end = record::rfc3339(self.began + args.whole).unwrap_or_default();
-        let end = minute(&end);
+        let end = sentence::minute(&end);
         let goes_on = match self.samples {
             0 => String::new(),
             n => format!("; continues after {}", counted(n, "run")),
@@ -137,11 +137,6 @@ impl MetricSeries {
         let every = format_duration(args.every);
         format!("{:11}{key}={value}: a sample every {every} until {end} UTC{goes_on}\n", "watch")
     }
-}
-
-/// Shortens a time to the minute, as in lists.
-fn minute(time: &str) -> String {
-    time.get(..16).unwrap_or(time).replace('T', " ")
 }
 
 /// State of a running `watch` command.

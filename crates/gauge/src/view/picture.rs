@@ -299,11 +299,26 @@ impl Picture {
     }
 }
 
-/// Figures with their limits, one row each: the representative figures of a node, or the kernels of a gauge.
+/// Figures with their limits, one row each: the representative figures of a node, the kernels of a gauge, or the figures
+/// of a group of nodes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Card {
     /// Rows, top to bottom.
     pub bars: Vec<Bar>,
+    /// Meaning of the values on the bars.
+    pub values: BarValues,
+}
+
+/// Meaning of the values on the bars of a card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BarValues {
+    /// Samples of a figure.
+    #[default]
+    Samples,
+    /// Figures of nodes: the value of a bar is their median, its limit the value beyond which a node is slow, and the
+    /// disturbed samples are the nodes beyond it.
+    Nodes,
 }
 
 /// A figure with its samples and the limit of the cores that were used.

@@ -62,6 +62,17 @@ pub fn of_limit(bar: Option<&Bar>) -> String {
     })
 }
 
+/// Shortens the start of a run, RFC 3339, to the minute: `2026-11-21 20:02`.
+pub fn minute(started: &str) -> String {
+    started.get(..16).unwrap_or(started).replace('T', " ")
+}
+
+/// Returns the times from the first to the last run: `2026-11-21 20:02 UTC`, `2026-11-21 20:02 to 2026-11-22 06:00 UTC`.
+pub fn period(first: &str, last: &str) -> String {
+    let [first, last] = [first, last].map(minute);
+    if first == last { format!("{first} UTC") } else { format!("{first} to {last} UTC") }
+}
+
 /// Returns a number and a noun at the start of a sentence: `Two threads`, `128 threads`.
 pub fn number_of(count: u64, noun: &str) -> String {
     let number =

@@ -1,7 +1,7 @@
 //! Rows of figures, each with its value, its samples on a bar, and the limit of its cores.
 
 use crate::markup::{Markup, element, text};
-use nodegauge_gauge::view::{Bar, Card};
+use nodegauge_gauge::view::{Bar, BarValues, Card};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::stats::Better;
@@ -14,13 +14,44 @@ const THICK: f64 = 14.0;
 /// Number of different heights of the samples, which would otherwise cover each other.
 const LANES: usize = 5;
 
+/// Words for the values on the bars.
+struct Words {
+    quoted: &'static str,
+    limit: &'static str,
+    value: &'static str,
+    disturbed: &'static str,
+    /// What the disturbed values of all are: `3 of them disturbed`.
+    which: &'static str,
+}
+
+impl Words {
+    fn of(values: BarValues) -> Self {
+        match values {
+            BarValues::Samples => Self {
+                quoted: "value",
+                limit: "best known for these cores",
+                value: "sample",
+                disturbed: "disturbed sample",
+                which: "disturbed",
+            },
+            BarValues::Nodes => Self {
+                quoted: "median",
+                limit: "limit beyond which a node is slow",
+                value: "node",
+                disturbed: "node beyond the limit",
+                which: "beyond the limit",
+            },
+        }
+    }
+}
+
 /// Returns the rows of a card.
 pub(super) fn rows(card: &Card) -> Markup {
     let rows = card.bars.iter().enumerate().map(|(i, bar)| {
         let above = i.checked_sub(1).and_then(|i| card.bars[i].doubt.as_ref());
         let is_best = card.bars.iter().filter_map(|other| other.limit.as_ref());
         let is_best = is_best.clone().any(|limit| limit.value == bar.value);
-        row(bar, above.is_some() && above == bar.doubt.as_ref(), is_best)
+        row(bar, card.values, above.is_some() && above == bar.doubt.as_ref(), is_best)
     });
     element("div", &[("class", "rows")], rows.chain([key(card)]))
 }
@@ -28,11 +59,12 @@ pub(super) fn rows(card: &Card) -> Markup {
 /// Returns the explanation of the marks in the rows.
 fn key(card: &Card) -> Markup {
     let any = |is_such: fn(&Bar) -> bool| card.bars.iter().any(is_such);
+    let words = Words::of(card.values);
     let marks = [
-        (true, "quoted", "|", "value"),
-        (any(|bar| bar.limit.is_some()), "limit", "|", "best known for these cores"),
-        (any(|bar| !bar.samples.is_empty()), "sample", "\u{25cf}", "sample"),
-        (any(|bar| !bar.disturbed.is_empty()), "disturbed", "\u{25cb}", "disturbed sample"),
+        (true, "quoted", "|", words.quoted),
+        (any(|bar| bar.limit.is_some()), "limit", "|", words.limit),
+        (any(|bar| !bar.samples.is_empty()), "sample", "\u{25cf}", words.value),
+        (any(|bar| !bar.disturbed.is_empty()), "disturbed", "\u{25cb}", words.disturbed),
         (any(|bar| bar.doubt.is_some()), "disturbed", "\u{25ad}", "suspect"),
     ];
     let entries =
@@ -45,16 +77,16 @@ fn key(card: &Card) -> Markup {
 
 /// Returns a row. A doubt that the row above has too is not repeated. `is_best` is true if the figure is the limit of
 /// other rows.
-fn row(bar: &Bar, same_doubt: bool, is_best: bool) -> Markup {
+fn row(bar: &Bar, values: BarValues, same_doubt: bool, is_best: bool) -> Markup {
     let small = |class: &str, words: &str| element("small", &[("class", class)], [text(words)]);
     let (number, unit) = bar.words.split_once(' ').unwrap_or((&bar.words, ""));
     let value = [text(number), element("span", &[("class", "unit")], [text(unit)])];
     let mut side = Vec::new();
-    if let Some(share) = bar.share() {
+    if let Some(share) = bar.share().filter(|_| values == BarValues::Samples) {
         side.push(element("b", &[], [text(&share.in_whole_percent())]));
         side.push(small("", "of the best known for these cores"));
     }
-    side.push(small("", &samples_in_words(bar)));
+    side.push(small("", &values_in_words(bar, values)));
     if let Some(doubt) = &bar.doubt {
         side.push(small("doubt", if same_doubt { "in doubt, as above" } else { doubt }));
     }
@@ -69,17 +101,18 @@ fn row(bar: &Bar, same_doubt: bool, is_best: bool) -> Markup {
             [element("b", &[], [text(&bar.title)]), small("", &bar.what)],
         ),
         element("div", &[("class", "value")], value),
-        element("div", &[("class", "strip")], strip(bar, is_best)),
+        element("div", &[("class", "strip")], strip(bar, values, is_best)),
         element("div", &[("class", "side")], side),
     ];
     element("div", &[("class", "row")], cells)
 }
 
-fn samples_in_words(bar: &Bar) -> String {
-    let all = counted(bar.samples.len() + bar.disturbed.len(), "sample");
+fn values_in_words(bar: &Bar, values: BarValues) -> String {
+    let Words { value, which, .. } = Words::of(values);
+    let all = counted(bar.samples.len() + bar.disturbed.len(), value);
     let disturbed = match bar.disturbed.len() {
         0 => String::new(),
-        n => format!(", {n} of them disturbed"),
+        n => format!(", {n} of them {which}"),
     };
     let others = match bar.other_regimes {
         0 => String::new(),
@@ -89,7 +122,7 @@ fn samples_in_words(bar: &Bar) -> String {
 }
 
 /// Returns the drawing and the words below it.
-fn strip(bar: &Bar, is_best: bool) -> Vec<Markup> {
+fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
     let end_of_bar = bar.limit.as_ref().map(|limit| limit.value);
     // Disturbed samples beyond the end of the bar are drawn at the end.
     let known = bar.samples.iter().copied().chain([bar.value]).chain(end_of_bar);
@@ -126,7 +159,7 @@ fn strip(bar: &Bar, is_best: bool) -> Vec<Markup> {
     }
     inside.push(line("quoted", bar.value));
     inside.extend(end_of_bar.map(|value| line("limit", value)));
-    let label = format!("{}: {}, {}", bar.title, bar.words, samples_in_words(bar));
+    let label = format!("{}: {}, {}", bar.title, bar.words, values_in_words(bar, values));
     let height = HEIGHT.to_string();
     let attributes =
         [("role", "img"), ("aria-label", &*label), ("width", "100%"), ("height", &*height)];
@@ -172,8 +205,9 @@ mod tests {
             doubt: Some("39 of 72 samples were disturbed".to_owned()),
             beside: None,
         };
+        let samples_in_words = |of: &Bar| values_in_words(of, BarValues::Samples);
         assert_eq!(samples_in_words(&bar), "72 samples, 39 of them disturbed");
-        let drawn = row(&bar, false, false).to_string();
+        let drawn = row(&bar, BarValues::Samples, false, false).to_string();
         assert!(drawn.contains("no limit is known") && !drawn.contains("cores"), "{drawn}");
         let bar = Bar { disturbed: Vec::new(), ..bar };
         assert_eq!(samples_in_words(&bar), "33 samples");

@@ -96,7 +96,7 @@ fn strips(figures: &[StreamFigure<'_>], record: &Record) -> Picture {
         };
         Bar::of(&m.name, what, m, reach(record, m), &record.machine)
     };
-    let card = Card { bars: figures.iter().filter_map(bar).collect() };
+    let card = Card { bars: figures.iter().filter_map(bar).collect(), ..Card::default() };
     Picture { title: "sustained memory bandwidth".to_owned(), drawing: Drawing::Strips(card) }
 }
 

@@ -9,6 +9,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::signals::Signals;
 use nodegauge_fleet::check::NodeVerdict;
+use nodegauge_measure::quantity::counted;
 use nodegauge_placement::Started;
 use nodegauge_toolchain::mpi::HostList;
 use serde::{Deserialize, Serialize};
@@ -57,7 +58,8 @@ impl Vetting {
             Failure::usage("--vet needs several ranks of a launcher, one per node").hint(hint)
         })?;
         if keep > job.ranks {
-            let text = format!("--vet {keep}: the number of ranks is only {}", job.ranks);
+            let text =
+                format!("--vet {keep}: the job has only {}", counted(job.ranks as usize, "rank"));
             return Err(Failure::usage(text).hint(hint));
         }
         let Some(exclude) = args.exclude_file.clone() else {
