@@ -81,7 +81,7 @@ fn trends_and_fleets_are_sound_and_begin_with_their_conclusion() {
     let trend = page_of(&harness, &["--trend", "watch=night"]);
     let text = std::fs::read_to_string(&trend).unwrap();
     assert!(text.contains("<p class=\"conclusion\">Triad, best: "), "{}", &text[..4000]);
-    let files = nodes(&harness, "stream", &[1.0, 1.01, 0.99, 1.0, 0.5]);
+    let files = nodes(&harness, "stream", &[1.0, 1.01, 0.99, 1.0, 0.5, 1.0, 1.02, 0.98, 1.0]);
     let arguments = ["fleet", "rank", "--format", "html", "--output", "fleet.html"];
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     harness.run(&[&arguments[..], &files].concat());
@@ -104,9 +104,9 @@ fn trends_and_fleets_are_sound_and_begin_with_their_conclusion() {
     let drawn = "(() => {
         const row = [...document.querySelectorAll('.row')].find((row) => row.querySelector('b').textContent.toLowerCase() === 'triad');
         const at = (name) => parseFloat(row.querySelector(name).getAttribute(name === 'line.limit' ? 'x1' : 'cx'));
-        return [row.querySelectorAll('circle').length, row.querySelectorAll('circle.disturbed').length, row.querySelector('line.limit') === null || at('circle.disturbed') < at('line.limit')];
+        return [row.querySelectorAll('circle').length, row.querySelectorAll('circle.disturbed').length, at('circle.disturbed') < at('line.limit')];
     })()";
-    assert_eq!(browser.evaluate(drawn), json!([5, 1, true]));
+    assert_eq!(browser.evaluate(drawn), json!([9, 1, true]));
     let bars = "[...document.querySelectorAll('.bars tbody tr')].map((row) => [Number(row.cells[1].textContent), row.querySelectorAll('.bar').length])";
     let bins = browser.evaluate(bars);
     for bin in bins.as_array().unwrap() {
