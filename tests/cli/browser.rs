@@ -130,7 +130,7 @@ impl Browser {
     }
 
     /// Sets the media type (`screen` or `print`) and the colour scheme (`light` or `dark`), and waits until the page
-    /// was told and has drawn a frame with it.
+    /// has received them and drawn a frame.
     pub fn media(&mut self, media: &str, scheme: &str) {
         let feature = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         self.call("Emulation.setEmulatedMedia", json!({"media": media, "features": feature}));

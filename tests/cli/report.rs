@@ -283,7 +283,8 @@ fn a_roofline_is_drawn_on_logarithmic_axes_with_every_point() {
         browser.open(&page);
         assert_eq!(browser.evaluate(unlabelled), json!([dots.len(), []]), "at {width}");
     }
-    // The roof of a level has the name of its fastest kernel, no label is cut off, and the axes say that they are logarithmic, in short on a
+    // The roof of a level has the name of its fastest kernel, no label is cut off, and the axes say that they
+    // are logarithmic, in short on a
     // phone.
     for (width, scales) in [(1400, "both axes log scale"), (390, "log-log")] {
         browser.width(width);

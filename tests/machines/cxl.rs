@@ -37,8 +37,6 @@ static CXL: Shape = Shape {
         "dist,src=1,dst=2,val=28",
     ],
     kernel: "hugepages=64",
-    disk_mib: 0,
-    modules: &[],
     setup: "echo 0 >/sys/devices/system/cpu/cpu3/online",
     commands: &[
         ("numactl", "numactl --hardware"),
@@ -65,6 +63,7 @@ static CXL: Shape = Shape {
             "nodegauge stream --numa bind:2 --pages 2m --memory-fraction 1 --size 3000000",
         ),
     ],
+    ..Shape::PLAIN
 };
 
 fn guest() -> Option<&'static Guest> {

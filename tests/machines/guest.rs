@@ -147,6 +147,17 @@ pub type Shared = OnceLock<Result<Guest, Missing>>;
 pub struct Missing(String);
 
 impl Shape {
+    /// Machine without a disk, modules, set-up and commands, from which shapes take what they do not set.
+    pub const PLAIN: Self = Self {
+        name: "",
+        qemu: &[],
+        kernel: "",
+        disk_mib: 0,
+        modules: &[],
+        setup: "",
+        commands: &[],
+    };
+
     /// Returns the guest of this shape, which is started if it was not yet; skips the test if that is impossible.
     #[track_caller]
     pub fn guest(&'static self, shared: &'static Shared) -> Option<&'static Guest> {

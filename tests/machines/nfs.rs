@@ -12,8 +12,6 @@ static SHARED: Shared = Shared::new();
 static NFS: Shape = Shape {
     name: "nfs",
     qemu: &["-cpu", "Haswell-v4", "-smp", "2", "-m", "1536"],
-    kernel: "",
-    disk_mib: 0,
     modules: &[
         "sunrpc",
         "grace",
@@ -27,7 +25,7 @@ static NFS: Shape = Shape {
         "nfs",
         "nfsv4",
     ],
-    // What exportfs and mountd tell the kernel otherwise: the clients, the root of the server, and its export to all
+    // What exportfs and mountd write otherwise: the clients, the root of the server, and its export to all
     // (writable, the root as it is, insecure ports, no check of subtrees). There is nothing to be reclaimed after a start.
     setup: r#"
 ip link set lo up
@@ -62,7 +60,7 @@ done
         ),
         ("records", "cat /mnt/1/fleet/*.json"),
         ("names", "ls -A /srv/fleet"),
-        // The same file from four nodes: the last one stands, complete.
+        // The same file from four nodes: the last one remains, complete.
         (
             "same",
             "for i in 1 2 3 4; do nodegauge machine --json /mnt/$i/same.json >/dev/null & done
@@ -71,6 +69,7 @@ done
         ),
         ("rank", "nodegauge fleet rank /mnt/3/fleet"),
     ],
+    ..Shape::PLAIN
 };
 
 fn guest() -> Option<&'static Guest> {

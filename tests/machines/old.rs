@@ -8,10 +8,6 @@ static SHARED: Shared = Shared::new();
 static OLD: Shape = Shape {
     name: "old",
     qemu: &["-cpu", "Nehalem", "-smp", "1", "-m", "1536"],
-    kernel: "",
-    disk_mib: 0,
-    modules: &[],
-    setup: "",
     commands: &[
         ("machine", "nodegauge machine --json"),
         ("stream", "nodegauge stream --size 300000 --samples 2 --json -"),
@@ -21,6 +17,7 @@ static OLD: Shape = Shape {
         ("no-threads", "nodegauge stream -t 2"),
         ("no-node", "nodegauge stream --numa interleave:0-1"),
     ],
+    ..Shape::PLAIN
 };
 
 fn guest() -> Option<&'static Guest> {

@@ -25,10 +25,6 @@ static SMT: Shape = Shape {
         "-numa",
         "node,nodeid=1,memdev=m1,cpus=4-7",
     ],
-    kernel: "",
-    disk_mib: 0,
-    modules: &[],
-    setup: "",
     commands: &[
         ("numactl", "numactl --hardware"),
         ("siblings", "cat /sys/devices/system/cpu/cpu*/topology/thread_siblings_list"),
@@ -47,6 +43,7 @@ static SMT: Shape = Shape {
         ),
         ("no-threads", "nodegauge stream -t 9"),
     ],
+    ..Shape::PLAIN
 };
 
 fn guest() -> Option<&'static Guest> {

@@ -33,9 +33,6 @@ static T2K: Shape = Shape {
         "-numa",
         "node,nodeid=3,memdev=m3,cpus=12-15",
     ],
-    kernel: "",
-    disk_mib: 0,
-    modules: &[],
     setup: PLACED,
     commands: &[
         ("numactl", "numactl --hardware"),
@@ -63,6 +60,7 @@ static T2K: Shape = Shape {
         ("no-map", "nodegauge stream --ranks 17 --policy 3"),
         ("no-policy", "nodegauge stream --ranks 4 --policy 6"),
     ],
+    ..Shape::PLAIN
 };
 
 /// Writes a program that touches 8 MiB and appends to a file its CPUs, as a bit mask, and the line of its numa_maps with

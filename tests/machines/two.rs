@@ -28,9 +28,6 @@ static TWO: Shape = Shape {
         "dist,src=0,dst=1,val=21",
     ],
     kernel: "hugepagesz=1G hugepages=1 hugepagesz=2M hugepages=32",
-    disk_mib: 0,
-    modules: &[],
-    setup: "",
     commands: &[
         ("numactl", "numactl --hardware"),
         ("machine", "nodegauge machine --json"),
@@ -75,6 +72,7 @@ static TWO: Shape = Shape {
         ("no-gigantic", "nodegauge stream --numa bind:0 --pages 1g --size 1000000"),
         ("no-cpu", "taskset 1 nodegauge stream --cpus 2 --size 1000000"),
     ],
+    ..Shape::PLAIN
 };
 
 fn guest() -> Option<&'static Guest> {

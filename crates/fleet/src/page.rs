@@ -135,10 +135,11 @@ fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> Bar {
     let (beyond, within): (Vec<_>, Vec<_>) = all.partition(|figure| figure.is_beyond);
     let values = |figures: Vec<&RankedFigure>| figures.iter().map(|figure| figure.value).collect();
     // The loss is one of performance.
-    let rest = 1.0 - of.loss_limit();
+    let loss = of.loss_limit();
+    let rest = 1.0 - loss;
     let is_time = unit.direction() == Some(Better::Lower);
     let limit = if is_time { of.median / rest } else { of.median * rest };
-    let basis = format!("{} worse than the median", Fraction(of.loss_limit()));
+    let basis = format!("{} worse than the median", Fraction(loss));
     Bar {
         title: of.key.to_string(),
         what: format!("spread {}", Fraction(of.spread)),

@@ -20,7 +20,7 @@ struct Words {
     limit: &'static str,
     value: &'static str,
     disturbed: &'static str,
-    /// What the disturbed values of all are: `3 of them disturbed`.
+    /// Description of the disturbed values: `3 of them disturbed`.
     which: &'static str,
 }
 
