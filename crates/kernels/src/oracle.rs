@@ -2,6 +2,7 @@
 //! odd offsets. Guard elements before and after each array must not change.
 
 use super::{ARRAYS, Args, Array, Element, Kernel, SCALAR};
+use std::collections::HashMap;
 use std::ptr::NonNull;
 
 /// Guard elements before and after the share, which must not change.
@@ -38,7 +39,7 @@ pub struct Mismatch {
 }
 
 /// Number type of the arrays.
-trait Number: Copy {
+trait Number: Copy + PartialEq + 'static {
     const ELEMENT: Element;
     const EPSILON: f64;
     fn of(x: f64) -> Self;
@@ -95,92 +96,169 @@ impl<T: Number> Guarded<T> {
     }
 }
 
-/// Checks a loop of `kernel` on arrays of `element`, for each of `lengths`.
-///
-/// # Errors
-/// Returns the first wrong element or sum.
-pub fn check(
+/// Oracle for the loops of one kernel on one type of element. Each replay is computed once, however many loops are
+/// compared with it.
+pub struct Oracle {
     kernel: Kernel,
     element: Element,
-    lengths: impl IntoIterator<Item = usize>,
-    run: &mut dyn FnMut(&Args) -> f64,
-) -> Result<(), Mismatch> {
-    for n in lengths {
-        for offset in OFFSETS {
-            match element {
-                Element::F64 => one::<f64>(kernel, n, offset, 1, run)?,
-                Element::F32 => one::<f32>(kernel, n, offset, 1, run)?,
+    replays: HashMap<Extent, Box<dyn Compare>>,
+}
+
+impl Oracle {
+    /// Creates an oracle without replays.
+    pub fn new(kernel: Kernel, element: Element) -> Self {
+        Self { kernel, element, replays: HashMap::new() }
+    }
+
+    /// Checks a loop on arrays of each of `lengths`.
+    ///
+    /// # Errors
+    /// Returns the first wrong element or sum.
+    pub fn check(
+        &mut self,
+        lengths: impl IntoIterator<Item = usize>,
+        run: &mut dyn FnMut(&Args) -> f64,
+    ) -> Result<(), Mismatch> {
+        for n in lengths {
+            for offset in OFFSETS {
+                self.compare(Extent { n, offset, repeats: 1 }, run)?;
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// Checks a resident loop, for each pair of a number of lines and a number of repeats.
+    ///
+    /// # Errors
+    /// Returns the first wrong element or sum.
+    pub fn check_resident(
+        &mut self,
+        lines_and_repeats: impl IntoIterator<Item = (usize, u64)>,
+        run: &mut dyn FnMut(&Args) -> f64,
+    ) -> Result<(), Mismatch> {
+        for (lines, repeats) in lines_and_repeats {
+            let n = lines * super::LINE / self.element.bytes() as usize;
+            self.compare(Extent { n, offset: 0, repeats }, run)?;
+        }
+        Ok(())
+    }
+
+    fn compare(
+        &mut self,
+        extent: Extent,
+        run: &mut dyn FnMut(&Args) -> f64,
+    ) -> Result<(), Mismatch> {
+        let (kernel, element) = (self.kernel, self.element);
+        let replay = self.replays.entry(extent).or_insert_with(|| match element {
+            Element::F64 => Box::new(Replay::<f64>::new(kernel, extent)),
+            Element::F32 => Box::new(Replay::<f32>::new(kernel, extent)),
+        });
+        replay.compare(run)
+    }
 }
 
-/// Checks a resident loop of `kernel`, for each pair of a number of lines and a number of repeats.
-///
-/// # Errors
-/// Returns the first wrong element or sum.
-pub fn check_resident(
-    kernel: Kernel,
-    lines_and_repeats: impl IntoIterator<Item = (usize, u64)>,
-    run: &mut dyn FnMut(&Args) -> f64,
-) -> Result<(), Mismatch> {
-    for (lines, repeats) in lines_and_repeats {
-        one::<f64>(kernel, lines * super::LINE / size_of::<f64>(), 0, repeats, run)?;
-    }
-    Ok(())
-}
-
-fn one<T: Number>(
-    kernel: Kernel,
+/// What a loop traverses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Extent {
+    /// Number of elements.
     n: usize,
+    /// Offset of the first array from a cache line, elements.
     offset: usize,
+    /// Number of passes.
     repeats: u64,
-    run: &mut dyn FnMut(&Args) -> f64,
-) -> Result<(), Mismatch> {
-    let mut arrays: [Guarded<T>; ARRAYS] =
-        std::array::from_fn(|array| Guarded::new(array, n, offset));
-    let (expected, expected_sum) = replay(kernel, &arrays, n, repeats);
-    let at = arrays.each_mut().map(Guarded::pointer);
-    let sum = run(&Args { at, n, scalar: SCALAR, repeats });
-    // Fused multiply-add omits one rounding, which is an error of two units in the last place; the tolerance is twice
-    // that.
-    let tolerance = 4.0 * T::EPSILON;
-    for ((which, array), wanted) in Array::ALL.into_iter().zip(&arrays).zip(&expected) {
-        for (i, (got, element)) in array.values().into_iter().zip(wanted).enumerate() {
-            // The comparison is false for NaN, so that NaN counts as an error.
-            let near = (got - element).abs() <= tolerance * element.abs().max(1.0);
-            if !near {
-                let what = format!("{}[{}]", which.name(), i as i64 - array.start as i64);
-                return Err(Mismatch { what, got, expected: *element, n, offset });
-            }
-        }
-    }
-    let near = (sum - expected_sum).abs() <= SUM_TOLERANCE * expected_sum.abs().max(1.0);
-    if kernel.writes() || near {
-        return Ok(());
-    }
-    Err(Mismatch { what: "the sum".to_owned(), got: sum, expected: expected_sum, n, offset })
 }
 
-/// Returns the expected arrays with guards after the kernel, and the expected sum.
-fn replay<T: Number>(
+/// Comparison of a loop with a replay, for any type of element.
+trait Compare {
+    /// Runs the loop and compares the arrays and the sum.
+    fn compare(&mut self, run: &mut dyn FnMut(&Args) -> f64) -> Result<(), Mismatch>;
+}
+
+/// Results of the reference function of a kernel.
+struct Replay<T> {
     kernel: Kernel,
-    arrays: &[Guarded<T>; ARRAYS],
-    n: usize,
-    repeats: u64,
-) -> ([Vec<f64>; ARRAYS], f64) {
-    let mut values = arrays.each_ref().map(Guarded::values);
-    let mut sum = 0.0;
-    for _ in 0..repeats {
-        for i in 0..n {
-            let elements = std::array::from_fn(|k| values[k][arrays[k].start + i]);
-            let made = kernel.reference(T::ELEMENT, elements, SCALAR);
-            match kernel.spec().writes {
-                Some(array) => values[array as usize][arrays[array as usize].start + i] = made,
-                None => sum += made,
+    extent: Extent,
+    /// Arrays that a loop reads and writes.
+    arrays: [Guarded<T>; ARRAYS],
+    /// Values of the arrays before the kernel.
+    initial: [Vec<T>; ARRAYS],
+    /// Expected values of the array that the kernel writes.
+    expected: Vec<f64>,
+    /// Expected sum.
+    sum: f64,
+}
+
+impl<T: Number> Replay<T> {
+    fn new(kernel: Kernel, extent: Extent) -> Self {
+        let arrays: [Guarded<T>; ARRAYS] =
+            std::array::from_fn(|array| Guarded::new(array, extent.n, extent.offset));
+        let initial = arrays.each_ref().map(|array| array.buffer.clone());
+        let mut values = arrays.each_ref().map(Guarded::values);
+        let written = kernel.spec().writes;
+        let mut sum = 0.0;
+        for _ in 0..extent.repeats {
+            for i in 0..extent.n {
+                let elements = std::array::from_fn(|k| values[k][arrays[k].start + i]);
+                let made = kernel.reference(T::ELEMENT, elements, SCALAR);
+                match written {
+                    Some(array) => {
+                        values[array as usize][arrays[array as usize].start + i] = made;
+                    }
+                    None => sum += made,
+                }
             }
         }
+        let expected = written.map(|array| std::mem::take(&mut values[array as usize]));
+        Self { kernel, extent, arrays, initial, expected: expected.unwrap_or_default(), sum }
     }
-    (values, sum)
+
+    /// Returns the first element of an array that is not as expected: exactly, or within the rounding of the kernel for
+    /// the array that it writes.
+    fn wrong_element(&self, which: Array) -> Option<Mismatch> {
+        let array = &self.arrays[which as usize];
+        let initial = &self.initial[which as usize];
+        let is_written = self.kernel.spec().writes == Some(which);
+        if !is_written && array.buffer == *initial {
+            return None;
+        }
+        // Fused multiply-add omits one rounding, which is an error of two units in the last place; the tolerance is
+        // twice that.
+        let tolerance = 4.0 * T::EPSILON;
+        for (i, got) in array.buffer.iter().map(|x| x.f64()).enumerate() {
+            let expected = if is_written { self.expected[i] } else { initial[i].f64() };
+            // Comparisons are false for NaN, so that NaN counts as an error.
+            let right = match is_written {
+                true => (got - expected).abs() <= tolerance * expected.abs().max(1.0),
+                false => got == expected,
+            };
+            if !right {
+                let what = format!("{}[{}]", which.name(), i as i64 - array.start as i64);
+                return Some(self.mismatch(what, got, expected));
+            }
+        }
+        None
+    }
+
+    fn mismatch(&self, what: String, got: f64, expected: f64) -> Mismatch {
+        Mismatch { what, got, expected, n: self.extent.n, offset: self.extent.offset }
+    }
+}
+
+impl<T: Number> Compare for Replay<T> {
+    fn compare(&mut self, run: &mut dyn FnMut(&Args) -> f64) -> Result<(), Mismatch> {
+        for (array, initial) in self.arrays.iter_mut().zip(&self.initial) {
+            array.buffer.copy_from_slice(initial);
+        }
+        let at = self.arrays.each_mut().map(Guarded::pointer);
+        let extent = self.extent;
+        let sum = run(&Args { at, n: extent.n, scalar: SCALAR, repeats: extent.repeats });
+        if let Some(wrong) = Array::ALL.into_iter().find_map(|which| self.wrong_element(which)) {
+            return Err(wrong);
+        }
+        let near = (sum - self.sum).abs() <= SUM_TOLERANCE * self.sum.abs().max(1.0);
+        if self.kernel.writes() || near {
+            return Ok(());
+        }
+        Err(self.mismatch("the sum".to_owned(), sum, self.sum))
+    }
 }

@@ -1,6 +1,7 @@
 //! Tests that compare every loop with the oracle, and the table of kernels with the loops, the C source and the
 //! documentation.
 
+use super::oracle::Oracle;
 use super::*;
 
 /// Maximum length of a share to test: more than four iterations of the most unrolled loop, with elements before and
@@ -25,26 +26,39 @@ fn tried(isa: Isa) -> bool {
     }
 }
 
+/// Returns the lengths of a share on which a loop is tested: from 0 to 2 steps + 1, with a stride that results in every
+/// remainder, around 3 and 4 steps, the maximum, and around groups of pages.
+fn lengths(variant: &Variant) -> impl Iterator<Item = usize> {
+    let (element, shape) = (variant.element(), variant.shape());
+    let lanes = shape.isa.vector_bits().max(512) as usize / 8 / element.bytes() as usize;
+    let step = shape.unroll as usize * lanes;
+    let longer = [1, step, step + 1, 3 * step - 1, 3 * step + 1, 4 * step - 1, 4 * step, MAX];
+    let lengths = (0..=2 * step + 1).step_by(3).chain(longer).map(|n| n.min(MAX));
+    let groups = around_groups(element, shape.side_by_side.pages().into());
+    lengths.chain(groups.filter(move |_| shape.side_by_side > SideBySide::ONE))
+}
+
 #[test]
 fn every_variant_of_this_processor_agrees_with_the_oracle() {
+    let all: Vec<Variant> =
+        variants::variants().filter(|variant| tried(variant.shape().isa)).collect();
     let mut checked = 0;
-    for variant in variants::variants().filter(|variant| tried(variant.shape().isa)) {
-        let (kernel, element, shape) = (variant.kernel(), variant.element(), variant.shape());
-        // Lengths from 0 to 2 steps + 1, with a stride that results in every remainder, lengths around 3 and 4 steps,
-        // and the maximum length.
-        let lanes = shape.isa.vector_bits().max(512) as usize / 8 / element.bytes() as usize;
-        let step = shape.unroll as usize * lanes;
-        let longer = [1, step, step + 1, 3 * step - 1, 3 * step + 1, 4 * step - 1, 4 * step, MAX];
-        let lengths = (0..=2 * step + 1).step_by(3).chain(longer).map(|n| n.min(MAX));
-        let groups = around_groups(element, shape.side_by_side.pages().into());
-        let lengths = lengths.chain(groups.filter(|_| shape.side_by_side > SideBySide::ONE));
-        let outcome = oracle::check(kernel, element, lengths, &mut |args| {
-            // SAFETY: the oracle's buffers have `n` elements each and do not overlap.
-            unsafe { variant.run(args) }
-        });
-        assert_eq!(outcome, Ok(()), "{kernel} of {element}, {shape}");
-        checked += 1;
+    for kernel in KERNELS.iter().map(|spec| spec.kernel) {
+        for element in Element::ALL.iter().copied() {
+            let mut oracle = Oracle::new(kernel, element);
+            let of_kernel =
+                |variant: &&Variant| (variant.kernel(), variant.element()) == (kernel, element);
+            for variant in all.iter().filter(of_kernel) {
+                let outcome = oracle.check(lengths(variant), &mut |args| {
+                    // SAFETY: the oracle's buffers have `n` elements each and do not overlap.
+                    unsafe { variant.run(args) }
+                });
+                assert_eq!(outcome, Ok(()), "{kernel} of {element}, {}", variant.shape());
+                checked += 1;
+            }
+        }
     }
+    assert_eq!(checked, all.len());
     assert!(checked >= 2 * 9 * 4, "only {checked} variants were checked");
 }
 
@@ -60,10 +74,11 @@ fn every_resident_variant_of_this_processor_agrees_with_the_oracle() {
     };
     let mut checked = 0;
     for kernel in KERNELS.iter().map(|spec| spec.kernel) {
+        let mut oracle = Oracle::new(kernel, Element::F64);
         let all = Stores::ALL.iter().flat_map(|stores| resident(kernel, *stores));
         for variant in all.filter(|variant| tried(variant.shape().isa)) {
             let pages = variant.shape().side_by_side.pages().into();
-            let outcome = oracle::check_resident(kernel, cases(pages), &mut |args| {
+            let outcome = oracle.check_resident(cases(pages), &mut |args| {
                 // SAFETY: the oracle's buffers have `n` elements each, start at a line, and do not overlap.
                 unsafe { variant.run(args) }
             });
@@ -87,7 +102,7 @@ fn wide_resident_variants_come_first() {
 #[test]
 fn the_oracle_finds_what_is_wrong() {
     let wrong = |kernel, run: &mut dyn FnMut(&Args)| {
-        let outcome = oracle::check(kernel, Element::F64, [9], &mut |args| {
+        let outcome = Oracle::new(kernel, Element::F64).check([9], &mut |args| {
             run(args);
             0.0
         });

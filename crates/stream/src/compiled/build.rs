@@ -285,7 +285,8 @@ fn last_line(output: &JobOutput) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::{KERNELS, oracle};
+    use crate::kernels::KERNELS;
+    use crate::kernels::oracle::Oracle;
 
     #[test]
     fn what_a_compiler_makes_is_loaded_and_right() {
@@ -305,7 +306,8 @@ mod tests {
             assert_eq!(loops.len(), kernels.len());
             for each in loops {
                 let lengths = (0..=70).step_by(5).chain([515, 4099, 40_009]);
-                let outcome = oracle::check(each.kernel(), *element, lengths, &mut |args| {
+                let mut oracle = Oracle::new(each.kernel(), *element);
+                let outcome = oracle.check(lengths, &mut |args| {
                     // SAFETY: the buffers of the reference computation contain `n` elements each and do not overlap.
                     unsafe { each.run(args) }
                 });

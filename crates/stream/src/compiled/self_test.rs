@@ -1,7 +1,8 @@
 //! Self-test of a compiled kernel: the first run, whose results are compared with reference results. It runs in a
 //! separate process, so that a crash, a hang or a wild store does not affect the measurement.
 
-use crate::kernels::{Element, Kernel, compiled, oracle};
+use crate::kernels::oracle::Oracle;
+use crate::kernels::{Element, Kernel, compiled};
 use nodegauge_toolchain::{CommandLine, Compiler};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::path::Path;
@@ -46,9 +47,10 @@ pub unsafe fn run(
     // SAFETY: the caller accepts that unknown code may crash this process.
     let found = unsafe { compiled::find(&loaded, kernel, element, Arc::new(unknown), None) }?;
     let found = crate::kernels::Loop::Compiled(Arc::new(found));
-    oracle::check(kernel, element, lengths(), &mut |args| {
-        // SAFETY: the caller accepts that unknown code may crash this process.
-        unsafe { found.run(args) }
-    })
-    .map_err(|wrong| wrong.to_string())
+    Oracle::new(kernel, element)
+        .check(lengths(), &mut |args| {
+            // SAFETY: the caller accepts that unknown code may crash this process.
+            unsafe { found.run(args) }
+        })
+        .map_err(|wrong| wrong.to_string())
 }
