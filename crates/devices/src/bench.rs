@@ -6,10 +6,11 @@ use crate::driver::{
 };
 use crate::info::{Class, DeviceInfo};
 use crate::kernels::{self, CHECK, FILL, KernelSource, LARGEST_SUM_GROUP, TILE};
+use nodegauge_arena::{PagesConfig, RequestedPages};
 use nodegauge_kernels::values::Values;
 use nodegauge_kernels::{Element, Kernel, SCALAR, arrays_of};
-use nodegauge_measure::clock;
-use std::collections::HashMap;
+use nodegauge_measure::{Fraction, clock};
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 /// Size in bytes of the buffer with the partial sums of all groups.
@@ -205,6 +206,19 @@ impl Bench {
     /// Returns the bytes per array.
     pub fn array_bytes(&self) -> u64 {
         self.elements * self.element.bytes()
+    }
+
+    /// Returns the requested and the actual pages of the arrays; `None` if the driver allocated them.
+    pub fn pages(&self) -> Option<PagesConfig> {
+        let mut got: BTreeMap<u64, Fraction> = BTreeMap::new();
+        for array in &self.arrays {
+            let shares = array.pages.as_ref()?.pages_got().ok()?;
+            for (size, share) in shares {
+                got.entry(size).or_default().0 += share / self.arrays.len() as f64;
+            }
+        }
+        let asked = RequestedPages::Transparent.name().to_owned();
+        Some(PagesConfig { asked, got: Some(got) })
     }
 
     /// Returns the shape of the fill and check kernels, for which any valid shape is sufficient.

@@ -1,6 +1,7 @@
 //! Configuration keys of the figures of devices.
 
 use crate::keys;
+use nodegauge_arena::keys as memory;
 use nodegauge_measure::keys::shared;
 
 nodegauge_measure::config! {
@@ -38,6 +39,8 @@ nodegauge_measure::config! {
         array_bytes: shared::array_bytes;
         /// Size of an array divided by the size of the device's last cache.
         array_times_llc: shared::array_times_llc;
+        /// Pages of the arrays of a CPU; absent if the driver allocated them.
+        pages: memory::pages;
         group_items: keys::group_items;
         /// Vectors in flight per work-item.
         vectors: u64 = Choice "vectors per work-item";

@@ -266,8 +266,10 @@ impl fmt::Debug for Handle {
 /// Buffer in device memory.
 #[derive(Debug)]
 pub struct DeviceBuffer {
-    /// Driver's handle of the buffer.
+    /// Driver's handle of the buffer; it is dropped before `pages`.
     pub handle: Handle,
+    /// Pages of the buffer, unless the driver allocated them.
+    pub pages: Option<Mapping>,
     /// Context of the device, for copies between devices.
     pub context: usize,
     /// Length in bytes.

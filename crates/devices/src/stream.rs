@@ -363,6 +363,7 @@ impl StreamCell {
             Class::Cpu => site.machine.memory.theoretical.clone(),
             _ => info.theoretical.clone().or_else(sheet),
         };
+        let pages = bench.pages();
         let figure = |(part, (kernel, shape)): (usize, &(Kernel, LoopShape))| {
             let timed = judged.of(cell)?;
             let mut validity = Validity::valid();
@@ -391,6 +392,7 @@ impl StreamCell {
                 arrays: (bench.arrays() != STREAM_ARRAYS).then_some(bench.arrays() as u64),
                 array_bytes: Some(bench.array_bytes()),
                 array_times_llc: self.times_llc,
+                pages: pages.clone(),
                 group_items: shape.group.map(|items| items as u64),
                 vectors: Some(shape.vectors.into()),
                 vector_elements: Some(shape.width.into()),

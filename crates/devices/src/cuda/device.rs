@@ -114,7 +114,7 @@ impl OpenDevice for OpenedDevice {
         unsafe { api.allocate(&raw mut at, bytes) }
             .map_err(|error| error.with_detail(format!("allocation of {}", Bytes(bytes as u64))))?;
         let handle = self.context.handle(at, CudaApi::free);
-        Ok(DeviceBuffer { handle, context: self.context.raw, bytes })
+        Ok(DeviceBuffer { handle, pages: None, context: self.context.raw, bytes })
     }
 
     fn host(&self, bytes: usize, pinned: bool) -> Result<HostMemory, DeviceError> {

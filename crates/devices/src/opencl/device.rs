@@ -7,9 +7,10 @@ use crate::driver::{
     CLEARED_PART, DeviceBuffer, DeviceError, DeviceKernel, DeviceProgram, FailureClass, Handle,
     HostMemory, OpenDevice, Queue, clear,
 };
-use crate::info::DeviceInfo;
+use crate::info::{Class, DeviceInfo};
 use crate::kernels::KernelSource;
 use nodegauge_measure::Bytes;
+use nodegauge_os::{Mapping, PageSize};
 use nodegauge_toolchain::Scratch;
 use std::ffi::CString;
 use std::ptr::{NonNull, null, null_mut};
@@ -17,6 +18,7 @@ use std::rc::Rc;
 
 // Memory flags of CL/cl.h.
 const MEM_READ_WRITE: u64 = 1;
+const MEM_USE_HOST_PTR: u64 = 1 << 3;
 const MEM_ALLOC_HOST_PTR: u64 = 1 << 4;
 const MAP_READ_WRITE: u64 = 0b11;
 const QUEUE_PROFILING_ENABLE: u64 = 1 << 1;
@@ -68,18 +70,33 @@ impl OpenClDevice {
         self.context.raw as Object
     }
 
-    fn buffer(&self, flags: u64, bytes: usize) -> Result<Handle, DeviceError> {
+    /// Creates a buffer in memory of the driver, or in `pages`.
+    fn buffer(
+        &self,
+        flags: u64,
+        bytes: usize,
+        pages: Option<&Mapping>,
+    ) -> Result<Handle, DeviceError> {
         let api = self.api;
         let mut code = 0;
-        // SAFETY: the context lives; the driver allocates the memory.
-        let memory = unsafe {
-            (api.clCreateBuffer)(self.context(), flags, bytes, null_mut(), &raw mut code)
-        };
+        let start = pages.map_or(null_mut(), |pages| pages.at(0, bytes).as_ptr().cast());
+        // SAFETY: the context lives; the memory is that of the driver or at least `bytes` bytes of the mapping, which
+        // the caller keeps until the handle is dropped.
+        let memory =
+            unsafe { (api.clCreateBuffer)(self.context(), flags, bytes, start, &raw mut code) };
         let memory = made("clCreateBuffer", memory, code)?;
         Ok(Handle::new(memory as usize, |raw| {
             // SAFETY: the handle owns the memory.
             unsafe { (api.clReleaseMemObject)(raw as Object) };
         }))
+    }
+
+    /// Maps the pages of a buffer of a CPU: huge ones, which drivers do not request. The first kernel that writes the
+    /// buffer touches them, so that they are on the NUMA nodes of the driver's threads. Returns `None` for other devices,
+    /// and if the memory is refused.
+    fn pages(&self, bytes: usize) -> Option<Mapping> {
+        let is_cpu = self.info.class == Class::Cpu;
+        is_cpu.then(|| Mapping::anonymous(bytes, PageSize::PreferHuge).ok()).flatten()
     }
 
     fn new_queue(&self) -> Result<OpenClQueue, DeviceError> {
@@ -139,7 +156,9 @@ impl OpenDevice for OpenClDevice {
             let most = self.info.largest_allocation;
             return Err(error.with_detail(format!("allocation of {asked}, at most {most}")));
         }
-        let handle = self.buffer(MEM_READ_WRITE, bytes)?;
+        let pages = self.pages(bytes);
+        let flags = MEM_READ_WRITE | pages.as_ref().map_or(0, |_| MEM_USE_HOST_PTR);
+        let handle = self.buffer(flags, bytes, pages.as_ref())?;
         // A buffer belongs to a context with several devices; the migration moves it to this device.
         let mut queue = self.new_queue()?;
         let memory = handle.raw as Object;
@@ -159,7 +178,7 @@ impl OpenDevice for OpenClDevice {
         };
         check("clEnqueueMigrateMemObjects", code)?;
         queue.wait()?;
-        Ok(DeviceBuffer { handle, context: self.context.raw, bytes })
+        Ok(DeviceBuffer { handle, pages, context: self.context.raw, bytes })
     }
 
     fn fill(&self, buffer: &DeviceBuffer) -> Result<(), DeviceError> {
@@ -196,7 +215,7 @@ impl OpenDevice for OpenClDevice {
         // According to the vendors' guides, memory that the driver allocates and maps is pinned.
         let api = self.api;
         let mut code = 0;
-        let buffer = self.buffer(MEM_READ_WRITE | MEM_ALLOC_HOST_PTR, bytes)?;
+        let buffer = self.buffer(MEM_READ_WRITE | MEM_ALLOC_HOST_PTR, bytes, None)?;
         let mut queue = self.new_queue()?;
         let (events, list) = NO_EVENTS;
         // SAFETY: the buffer is `bytes` long; the call waits until it is mapped.
