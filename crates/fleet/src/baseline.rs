@@ -140,6 +140,7 @@ mod tests {
                 settings: BTreeMap::new(),
                 clock_hz: Some(if i == 3 { 2.4e9 } else { 3.6e9 }),
                 findings: Vec::new(),
+                critical: Vec::new(),
                 other_load: None,
                 facts: Default::default(),
                 figures: vec![NodeFigure {

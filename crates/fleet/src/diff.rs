@@ -213,6 +213,7 @@ mod tests {
             settings: BTreeMap::new(),
             clock_hz: None,
             findings: Vec::new(),
+            critical: Vec::new(),
             other_load: None,
             figures: Vec::new(),
             facts: Facts::of(machine),

@@ -32,6 +32,8 @@ pub struct NodeRun {
     pub clock_hz: Option<f64>,
     /// Identifiers of the findings that impair measurements.
     pub findings: Vec<String>,
+    /// Identifiers of the critical findings among them, which are defects of the node whatever else uses it.
+    pub critical: Vec<String>,
     /// Description of other load during the run; `None` if the node was quiet.
     pub other_load: Option<String>,
     /// Figures that are compared.
@@ -45,6 +47,7 @@ impl NodeRun {
     pub fn of(record: &Record, label: Option<&str>, selection: &FigureSelection<'_>) -> Self {
         let machine = &record.machine;
         let warnings = record.findings.iter().filter(|one| one.severity >= Severity::Warning);
+        let critical = record.findings.iter().filter(|one| one.severity == Severity::Critical);
         let load = record.findings.iter().find(|one| one.id == OTHER_LOAD);
         let busy = load.filter(|one| one.severity >= Severity::Warning);
         Self {
@@ -57,6 +60,7 @@ impl NodeRun {
             settings: settings(machine),
             clock_hz: machine.processor.measured_hz.map(|clock| clock.0),
             findings: warnings.map(|one| one.id.clone()).collect(),
+            critical: critical.map(|one| one.id.clone()).collect(),
             other_load: busy.map(|one| one.text.clone()),
             figures: selection.of(record),
             facts: if selection.facts { Facts::of(machine) } else { Facts::default() },

@@ -3,7 +3,7 @@
 //! A node is slow when a figure is beyond two limits: the statistical one (`robust::limit`) and the practical one of
 //! [`FigureKey::practical_limit`]. Groups of fewer than eight nodes have no spread worth its name; there, and wherever
 //! one is given, the reference judges. A slow figure of a node that other programs used is not a verdict on the node:
-//! the node is unknown. Pure functions.
+//! the node is unknown, unless it has a critical finding that its peers do not have. Pure functions.
 
 mod group;
 mod reason;
@@ -404,13 +404,14 @@ fn judged(
     let load = node.runs.iter().find_map(|run| run.other_load.clone());
     let decided = deciding.and_then(|index| figures[index].as_ref());
     // Load that most nodes have distinguishes none of them, but it makes figures lower than a reference. A finding that
-    // most nodes do not have distinguishes a node under the same load.
+    // most nodes do not have distinguishes a node under the same load, and a critical one is a defect under any load.
     let is_by_peers = deciding.zip(decided).is_some_and(|(index, figure)| {
         let of = &statistics[index];
         of.is_beyond_peers(performance(&of.key, figure.value))
     });
     let is_distinguished = is_by_peers || peers.own_finding(node.latest()).is_some();
-    let is_busy = load.is_some() && !(peers.are_busy() && is_distinguished);
+    let has_defect = peers.lack_defect_of(node.latest());
+    let is_busy = load.is_some() && !has_defect && !(peers.are_busy() && is_distinguished);
     let confirmed = decided.is_some_and(|one| one.runs_beyond >= options.confirm.max(1));
     let verdict = match beyond {
         Some(_) if is_busy => RankVerdict::Unknown,

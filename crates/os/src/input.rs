@@ -27,7 +27,7 @@ pub fn read_file(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
 /// Fails as [`read_file`] does; devices are refused.
 pub fn read_input(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     if path == Path::new("-") {
-        return read_at_most(io::stdin().lock(), longest);
+        return read_at_most(io::stdin().lock(), longest, 0);
     }
     let file = open(path)?;
     if !file.metadata()?.file_type().is_fifo() {
@@ -36,7 +36,7 @@ pub fn read_input(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     // The wait ends when a writer writes to the pipe, or when a writer has closed the pipe.
     retry_on_intr(|| poll(&mut [PollFd::new(&file, PollFlags::IN)], None))?;
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
-    read_at_most(file, longest)
+    read_at_most(file, longest, 0)
 }
 
 /// Reads a part of a regular file.
@@ -69,14 +69,19 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 fn read_regular(file: File, longest: u64) -> io::Result<Vec<u8>> {
-    if !file.metadata()?.is_file() {
+    let about = file.metadata()?;
+    if !about.is_file() {
         return Err(not_regular());
     }
-    read_at_most(file, longest)
+    // One byte more, so that the end is found without more memory.
+    let expected = about.len().min(longest) as usize + 1;
+    read_at_most(file, longest, expected)
 }
 
-fn read_at_most(from: impl Read, longest: u64) -> io::Result<Vec<u8>> {
+/// Reads at most `longest` bytes into memory for `expected` bytes, which grows as needed.
+fn read_at_most(from: impl Read, longest: u64, expected: usize) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
+    content.try_reserve(expected).map_err(io::Error::other)?;
     from.take(longest.saturating_add(1)).read_to_end(&mut content)?;
     if content.len() as u64 > longest {
         return Err(io::Error::other(format!("it is longer than {} MiB", longest >> 20)));

@@ -204,6 +204,51 @@ fn a_clock_below_the_base_clock_is_the_cause_of_a_low_figure() {
     assert!(of_triad["reason"] == "mem 0% of ref: clock" || of_triad["verdict"] == "unknown");
 }
 
+#[test]
+fn a_clock_below_the_reference_is_bad_after_two_measurements() {
+    let harness = Harness::new();
+    let described = harness.run(&["machine", "--json"]).exits(0).json();
+    // Not every processor has a loop of known latency and a fixed timer.
+    let Some(hz) = described["machine"]["processor"]["measured_hz"].as_f64() else { return };
+    // The bound of the clock comes from records, as on a site.
+    let record = harness.run(&["stream", "--samples", "1", "--size", "1MiB", "--json", "-"]);
+    harness.write("fleet/n1.json", record.exits(0).stdout);
+    harness.run(&["fleet", "baseline", "fleet", "--output", "own.json"]).exits(0);
+    let text = std::fs::read_to_string(harness.path("own.json")).unwrap();
+    let mut written: Value = serde_json::from_str(&text).unwrap();
+    let figures = written["groups"][0]["figures"].as_array_mut().unwrap();
+    figures.retain(|figure| figure["name"] == "clock");
+    assert_eq!(figures.len(), 1, "{written}");
+    let value = figures[0]["value"].as_f64().unwrap();
+    let bound = figures[0]["bound"].as_f64().unwrap();
+    assert!(bound < value && value > 0.1 * hz, "{written}");
+    // A clock that no node has.
+    figures[0]["value"] = Value::from(1e3 * value);
+    figures[0]["bound"] = Value::from(1e3 * bound);
+    // Every node has this bandwidth, with which the clock is found.
+    figures.extend(triad(1.0).as_array().unwrap().clone());
+    let high = harness.write("high.json", written.to_string());
+
+    let seconds = (timeout() / 10).as_secs().to_string();
+    let options = ["--level", "2", "--when-busy", "measure", "--deadline", &seconds, "--json"];
+    let check = [&["check", "--no-save", "--reference", &high][..], &options].concat();
+    let document = harness.run(&check).json();
+    let figures = document["figures"].as_array().unwrap();
+    let clock = figures.iter().find(|figure| figure["name"] == "clock");
+    let clock = clock.unwrap_or_else(|| panic!("{document}"));
+    let remarks = document["remarks"].as_array().unwrap();
+    let of_clock = remarks.iter().find(|one| one["text"].as_str().unwrap().starts_with("clock "));
+    let of_clock = of_clock.unwrap_or_else(|| panic!("{document}"));
+    // A part that does not end within the deadline measures no clock.
+    if clock["values"].as_array().unwrap().len() < 2 {
+        assert_eq!(of_clock["reason"], "not confirmed", "{document}");
+        return;
+    }
+    assert_eq!(of_clock["verdict"], "bad", "{document}");
+    assert_eq!(of_clock["reason"], "clock 0% of ref", "{document}");
+    assert_eq!(document["verdict"], "bad", "{document}");
+}
+
 fn example(name: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples");
     Path::new(folder).join(name).to_str().unwrap().to_owned()

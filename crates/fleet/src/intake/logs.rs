@@ -26,11 +26,14 @@ fn base(path: &Path) -> Option<PathBuf> {
 
 /// Returns the logs among these files.
 pub(super) fn of<'a>(files: impl Iterator<Item = &'a Path> + Clone) -> HashSet<PathBuf> {
-    let others = files.clone().filter(|path| !is_named_as_log(path));
+    let logs: Vec<&Path> = files.clone().filter(|path| is_named_as_log(path)).collect();
+    if logs.is_empty() {
+        return HashSet::new();
+    }
+    let others = files.filter(|path| !is_named_as_log(path));
     let records: HashSet<PathBuf> = others.filter_map(base).collect();
-    let logs = files.filter(|path| is_named_as_log(path));
     let has_record = |path: &&Path| base(path).is_some_and(|base| records.contains(&base));
-    logs.filter(has_record).map(Path::to_owned).collect()
+    logs.into_iter().filter(has_record).map(Path::to_owned).collect()
 }
 
 /// Adds what logs say to the reasons why there is no record, and removes the logs.

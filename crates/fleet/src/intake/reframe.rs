@@ -103,6 +103,7 @@ pub(super) fn add(intake: &mut Intake, text: &Text, json: &str, selection: &Figu
             settings: BTreeMap::new(),
             clock_hz: None,
             findings: Vec::new(),
+            critical: Vec::new(),
             other_load: None,
             facts: Default::default(),
             figures,

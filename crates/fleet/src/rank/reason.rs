@@ -59,6 +59,11 @@ impl Peers {
         word_of_finding(id).filter(|_| 2 * with < self.nodes)
     }
 
+    /// True if a run has a critical finding that explains low figures and that most nodes do not have.
+    pub(crate) fn lack_defect_of(&self, run: &crate::node::NodeRun) -> bool {
+        run.critical.iter().any(|id| self.word_of(id).is_some())
+    }
+
     /// Returns the first finding of a run that explains low figures and that most nodes do not have.
     pub(crate) fn own_finding(&self, run: &crate::node::NodeRun) -> Option<&'static str> {
         run.findings.iter().find_map(|id| self.word_of(id))

@@ -19,6 +19,7 @@ fn run(host: &str, value: f64) -> NodeRun {
         settings: BTreeMap::from([("governor", "performance".to_owned())]),
         clock_hz: Some(3e9),
         findings: Vec::new(),
+        critical: Vec::new(),
         other_load: None,
         facts: Default::default(),
         figures: vec![NodeFigure { key: triad(), value, doubt: None }],
@@ -107,13 +108,20 @@ fn variants_of_eight_nodes_are_groups_and_the_busy_are_unknown() {
     }
     runs[20].figures[0].value = 250e9;
     runs[20].other_load = Some("2 other tasks are running".to_owned());
-    let ranking = rank(runs, &RankingOptions::default());
+    let ranking = rank(runs.clone(), &RankingOptions::default());
     let sizes: Vec<usize> = ranking.groups.iter().map(|group| group.nodes.len()).collect();
     assert_eq!(sizes, [22, 8]);
     assert_eq!(ranking.hosts(RankVerdict::Slow), Vec::<String>::new());
     assert_eq!(ranking.hosts(RankVerdict::Unknown), ["n20"]);
     let busy = &ranking.groups[0].nodes[0];
     assert_eq!(busy.reason, "mem 65% of med: busy");
+    // Load does not excuse a finding that is a defect under any load.
+    runs[20].findings.push("cpu-quota".to_owned());
+    assert_eq!(rank(runs.clone(), &RankingOptions::default()).hosts(RankVerdict::Unknown), ["n20"]);
+    runs[20].critical.push("cpu-quota".to_owned());
+    let ranking = rank(runs, &RankingOptions::default());
+    assert_eq!(ranking.hosts(RankVerdict::Slow), ["n20"]);
+    assert_eq!(ranking.groups[0].nodes[0].reason, "mem 65% med: quota");
 }
 
 #[test]
