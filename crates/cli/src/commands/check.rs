@@ -228,7 +228,8 @@ impl ReportedFigure {
         let values: Vec<String> = self.values.iter().map(|value| self.words_of(*value)).collect();
         let compared = match (self.share, self.reference, &self.basis) {
             (Some(share), Some(reference), Some(basis)) => {
-                format!("{} of {} ({basis})", share.in_whole_percent(), self.words_of(reference))
+                let share = share.floored().in_whole_percent();
+                format!("{share} of {} ({basis})", self.words_of(reference))
             }
             (.., Some(basis)) => basis.clone(),
             _ => "nothing to compare with".to_owned(),
