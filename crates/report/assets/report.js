@@ -16,6 +16,8 @@
   // The same as text, filled and hollow.
   const FILLED = ['●', '■', '▲', '◆'];
   const HOLLOW = ['○', '□', '△', '◇'];
+  // Ring around a dot with a remark.
+  const RING = '◯';
   // Number of the symbol of a series: no two of the first sixteen have the same colour and symbol.
   const symbolOf = (i) => (i + Math.floor(i / 4)) % 4;
   const FONT = 12;
@@ -259,6 +261,7 @@
         key: (t) => [
           ...(named && !straight ? own.map((one, i) => ({ name: one.name, colour: t.data[looks[i].colour], dash: DASHES[looks[i].dash], mark: FILLED[looks[i].symbol] })) : []),
           ...(own.some((one) => one.doubts.length) ? [suspectKey(t, HOLLOW[3])] : []),
+          ...[...new Set(of.marks.map((mark) => mark[2]))].map((name) => ({ name: `ringed: ${name}`, colour: t.ink, dot: RING, always: true })),
         ],
         pick: straight ? (p) => (of.series[p.seriesIndex]?.notes || [])[p.dataIndex] : null,
         option(width, height, t) {
@@ -319,7 +322,7 @@
             graphics.push(...made);
             this.unlabelled = unlabelled;
           }
-          const marks = of.marks.map(([a, b, name]) => ({ value: [a, b], name }));
+          const marks = of.marks.map(([a, b]) => [a, b]);
           let number = -1;
           const series = of.series.map((one, i) => {
             if (one.joined === 'straight') {
@@ -335,7 +338,7 @@
               itemStyle: { color: colour(number), ...(apartDots ? { borderColor: t.panel, borderWidth: 1 } : {}) }, lineStyle: { color: colour(number), width: 2, type: DASHES[looks[number].dash] }, connectNulls: false, clip: false, z: 3,
             };
           });
-          if (marks.length) series.push({ type: 'scatter', name: 'marks', data: marks, symbolSize: 16, silent: true, itemStyle: { color: 'transparent', borderColor: t.ink, borderWidth: 1.5 }, label: { show: true, formatter: (p) => p.name, position: 'top', color: t.ink, fontSize: FONT }, labelLayout: { hideOverlap: true }, z: 4 });
+          if (marks.length) series.push({ type: 'scatter', name: 'marks', data: marks, symbolSize: 16, silent: true, itemStyle: { color: 'transparent', borderColor: t.ink, borderWidth: 1.5 }, z: 4 });
           return {
             grid: { left: plotX, right, top, bottom },
             tooltip: { formatter: (p) => [p.seriesName, `${words(p.value[0], x)}: ${words(p.value[1], y)}`, (of.series[p.seriesIndex]?.notes || [])[p.dataIndex], of.series[p.seriesIndex] && doubtOf(of.series[p.seriesIndex], p.value)].filter(Boolean).map((part) => broken(part, 320)).join('\n') },

@@ -42,7 +42,7 @@ pub struct Chart {
     pub ticks: Vec<f64>,
     /// Curves; where two curves overlap, the first is visible.
     pub series: Vec<ChartSeries>,
-    /// Dots with a remark: x, y and the remark. Text output prints the remarks as notes.
+    /// Ringed dots: x, y and the meaning of the ring. Text output omits the rings.
     pub marks: Vec<(f64, f64, String)>,
     /// Labelled lines across the chart: limits, sizes of caches, thresholds. Text output omits them.
     pub guides: Vec<Guide>,
