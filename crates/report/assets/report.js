@@ -232,7 +232,7 @@
       const colour = one.colour % 4;
       const number = before.get(colour) || 0;
       before.set(colour, number + 1);
-      return { colour, symbol: (colour + number) % 4, dash: number % 3 };
+      return { colour, symbol: (colour + number) % 4, dash: (one.dash ?? number) % 3 };
     });
   };
   // Colour of a series: after the four colours of the page, darker ones on white and lighter ones on black.
@@ -334,8 +334,8 @@
             // A suspect dot is a hollow diamond.
             const suspect = { symbol: SYMBOLS[3], symbolSize: apartDots ? 13 : 11, itemStyle: { color: t.panel, borderColor: colour(number), borderWidth: 2 } };
             return {
-              type: apartDots ? 'scatter' : 'line', name: one.name, data: shown[i].map((dot) => (doubtOf(one, dot) === undefined ? dot : { value: dot, ...suspect })), symbolSize: apartDots ? 11 : 7, symbol: SYMBOLS[apartDots ? Math.floor(number / 4) % 4 : looks[number].symbol],
-              itemStyle: { color: colour(number), ...(apartDots ? { borderColor: t.panel, borderWidth: 1 } : {}) }, lineStyle: { color: colour(number), width: 2, type: DASHES[looks[number].dash] }, connectNulls: false, clip: false, z: 3,
+              type: apartDots ? 'scatter' : 'line', name: one.name, data: shown[i].map((dot) => (doubtOf(one, dot) === undefined ? dot : { value: dot, ...suspect })), symbolSize: apartDots ? 11 : one.is_bound ? 5 : 7, symbol: SYMBOLS[apartDots ? Math.floor(number / 4) % 4 : looks[number].symbol],
+              itemStyle: { color: colour(number), ...(apartDots ? { borderColor: t.panel, borderWidth: 1 } : {}) }, lineStyle: { color: colour(number), width: one.is_bound ? 1 : 2, type: DASHES[looks[number].dash] }, connectNulls: false, clip: false, z: 3,
             };
           });
           if (marks.length) series.push({ type: 'scatter', name: 'marks', data: marks, symbolSize: 16, silent: true, itemStyle: { color: 'transparent', borderColor: t.ink, borderWidth: 1.5 }, z: 4 });
