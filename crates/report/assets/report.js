@@ -373,14 +373,15 @@
           const horizontal = axisOf(times, '', { room: 0.02, count: Math.max(3, Math.floor(width / 90)), log: false });
           if (!of.timed) horizontal.ticks = horizontal.ticks.filter(Number.isInteger);
           const left = widest(vertical.ticks.map((tick) => words(tick, of.unit))) + 12;
+          const axisName = broken(`${of.timed ? 'seconds since the first sample' : 'number of the sample'}${cropped}`, width - left - 16, 2);
           return {
-            grid: { left, right: 16, top: 12, bottom: 52 },
+            grid: { left, right: 16, top: 12, bottom: 30 + nameRoomOf(axisName) },
             tooltip: { formatter: (p) => {
               const { i, samples } = all[p.seriesIndex];
               const reason = samples[p.dataIndex][2];
               return `${of.series[i].name}\n${words(p.value[1], of.unit)} at ${words(p.value[0], of.timed ? 's' : '')}${reason ? `\n${broken(reason, 320)}` : ''}`;
             } },
-            xAxis: axisOption(horizontal, '', t, nameBelow(`${of.timed ? 'seconds since the first sample' : 'number of the sample'}${width < NARROW ? '' : cropped}`)),
+            xAxis: axisOption(horizontal, '', t, nameBelow(axisName)),
             yAxis: axisOption(vertical, of.unit, t),
             series: all.map(({ i, disturbed, samples }) => ({
               type: 'scatter', name: of.series[i].name + (disturbed ? ', disturbed' : ''), data: samples.map(([at, value]) => [at, value]), symbol: SYMBOLS[symbolOf(i)],
@@ -632,7 +633,7 @@
           return {
             grid: { left, right, top: 8, bottom: fits ? 52 : 92 },
             tooltip: { formatter: (p) => `${of.rows[p.value[1]]}, ${of.columns[p.value[0]]}: ${words(10 ** p.value[2], of.unit)}` },
-            xAxis: { type: 'category', data: of.columns, ...nameBelow(fits ? `${of.axes[1]}; values in ${prefix}${of.unit}` : of.axes[1]), axisLabel: { hideOverlap: true, color: t.faint, fontSize: FONT, interval: Math.ceil(widest(of.columns) / cell * 1.15) - 1 }, axisLine: { show: false }, axisTick: { show: false }, nameTextStyle: { color: t.faint } },
+            xAxis: { type: 'category', data: of.columns, ...nameBelow(`${of.axes[1]}; ${fits ? `values in ${prefix}${of.unit}` : 'colours in log scale'}`), axisLabel: { hideOverlap: true, color: t.faint, fontSize: FONT, interval: Math.ceil(widest(of.columns) / cell * 1.15) - 1 }, axisLine: { show: false }, axisTick: { show: false }, nameTextStyle: { color: t.faint } },
             yAxis: { type: 'category', inverse: true, data: of.rows, name: of.axes[0], nameLocation: 'middle', nameRotate: 90, nameGap: widest(of.rows) + 16, axisLabel: { hideOverlap: true, color: t.faint, fontSize: FONT }, axisLine: { show: false }, axisTick: { show: false }, nameTextStyle: { color: t.faint } },
             visualMap: { show: !fits, type: 'continuous', min: least, max: most > least ? most : least + 1e-9, calculable: false, inRange: { color: [t.heat0, t.heat1] }, text: [most, least].map((value) => words(10 ** value, of.unit)), textStyle: { color: t.faint }, orient: 'horizontal', left: 'center', bottom: 0, itemHeight: 140, itemWidth: 12 },
             series: [{
@@ -688,7 +689,7 @@
             tooltip: { formatter: (p) => `${of.rows[p.value[1]]}, ${of.columns[p.value[0]]}: ${words(back(p.value[2]), of.unit)}` },
             visualMap: { show: true, type: 'continuous', dimension: 2, min: height(least), max: most > least ? height(most) : height(least) + 1e-9, calculable: false, inRange: { color: [t.pale, t.heat1] }, text: [most, least].map((value) => words(value, of.unit)), textStyle: { color: t.faint }, orient: 'vertical', right: 8, top: 'middle', itemHeight: 120, itemWidth: 12 },
             xAxis3D: named(of.columns, of.axes[1], t), yAxis3D: named(of.rows, of.axes[0], t),
-            zAxis3D: { type: 'value', name: '', min: ends[0], max: ends[1], ...ticks, axisLabel: { formatter: (value) => words(back(value), of.unit, 2), color: t.faint, lineHeight: 22 }, axisLine: { lineStyle: { color: t.line } }, splitLine: { lineStyle: { color: t.line } } },
+            zAxis3D: { type: 'value', name: isLog ? 'log scale' : '', nameTextStyle: { color: t.faint }, min: ends[0], max: ends[1], ...ticks, axisLabel: { formatter: (value) => words(back(value), of.unit, 2), color: t.faint, lineHeight: 22 }, axisLine: { lineStyle: { color: t.line } }, splitLine: { lineStyle: { color: t.line } } },
             grid3D: { boxWidth: 130, boxDepth: 110, boxHeight: 60, postEffect: { enable: false }, temporalSuperSampling: { enable: false }, viewControl: { alpha: 22, beta: 35, distance: 200, center: [0, -12, 0], zoomSensitivity: 0, damping: 0 }, light: { main: { intensity: 1.1 }, ambient: { intensity: 0.6 } } },
             series: [{ type: 'surface', data, dataShape: [of.rows.length, of.columns.length], wireframe: { show: true, lineStyle: { color: t.line } }, shading: 'color' }],
           };
