@@ -591,6 +591,50 @@ fn a_series_has_one_colour_on_all_charts_of_a_page() {
     }
 }
 
+/// Two MPI libraries and the transport without MPI have a colour each, three distances a dash each, and the transport is
+/// thinner.
+#[test]
+fn nine_curves_of_messages_are_legible() {
+    let Some(mut browser) = browser(&[]) else { return };
+    let harness = Harness::new();
+    let mut messages = record("mpi-floor");
+    let known = messages["measurements"].as_array().unwrap().clone();
+    let mut figures = Vec::new();
+    for (distance, factor) in [("same cache", 1.0), ("same socket", 1.6), ("other socket", 2.7)] {
+        for (library, slower) in [("Open MPI", 1.0), ("MPICH", 1.2)] {
+            for of in &known {
+                let is_own = of["category"] == "transport";
+                if is_own && library == "MPICH" {
+                    continue;
+                }
+                let mut m = of.clone();
+                m["config"]["distance"] = json!(distance);
+                if !is_own {
+                    m["config"]["mpi"]["library"] = json!(library);
+                }
+                let times = if m["unit"] == "s" { factor * slower } else { 1.0 / factor / slower };
+                m["value"] = json!(m["value"].as_f64().map(|value| value * times));
+                figures.push(m);
+            }
+        }
+    }
+    messages["measurements"] = json!(figures);
+    let file = harness.write("nine.json", messages.to_string());
+    let page = report(&harness, &file);
+    for width in WIDTHS {
+        browser.width(width);
+        browser.open(&page);
+        assert_eq!(browser.evaluate(ILLEGIBLE), json!([]), "at {width}");
+        assert_eq!(browser.evaluate(TOO_WIDE), json!([]), "at {width}");
+    }
+    let looks = "[...document.querySelectorAll('[data-kind=chart]')].slice(0, 2).map((chart) => {
+        const lines = echarts.getInstanceByDom(chart).getOption().series.map((one) => one.lineStyle);
+        const count = (key) => new Set(lines.map((line) => line[key])).size;
+        return [lines.length, count('color'), count('type'), lines.filter((line) => line.width === 1).length];
+    })";
+    assert_eq!(browser.evaluate(looks), json!([[9, 3, 3, 3], [9, 3, 3, 3]]));
+}
+
 #[test]
 fn suspect_figures_are_marked_in_every_colour_scheme() {
     let Some(mut browser) = browser(&[]) else { return };
