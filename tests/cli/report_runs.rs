@@ -88,6 +88,13 @@ fn trends_and_fleets_are_sound_and_begin_with_their_conclusion() {
     let fleet = harness.path("fleet.html");
     let ranked = std::fs::read_to_string(&fleet).unwrap();
     assert!(ranked.contains("<p class=\"conclusion\">"), "{}", &ranked[..4000]);
+    for said in [
+        "<h1>9 nodes: Intel(R) Xeon(R) Processor, kvm guest, 2 cores</h1>",
+        "<p class=\"facts\">nodegauge fleet rank --format html --output fleet.html ",
+        " \u{b7} 2026-11-21 20:02 UTC</p>",
+    ] {
+        assert!(ranked.contains(said), "{said} in {}", &ranked[..4000]);
+    }
     let Some(mut browser) = browser(&[]) else { return };
     is_sound(&mut browser, &trend);
     is_sound(&mut browser, &fleet);

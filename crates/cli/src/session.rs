@@ -101,6 +101,12 @@ pub(crate) fn describe_options(
     Ok(DescribeOptions { dimms, processor: processor.map(str::to_owned), passive: false })
 }
 
+/// Returns the words of this command after the name of the program.
+pub(crate) fn command_words() -> Vec<String> {
+    // Paths need not be UTF-8.
+    std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
 /// Returns a record with a machine and findings, without measurements.
 pub(crate) fn description(machine: Machine, findings: Vec<record::Finding>) -> Record {
     Record {
@@ -110,11 +116,7 @@ pub(crate) fn description(machine: Machine, findings: Vec<record::Finding>) -> R
         seconds: Seconds(0.0),
         complete: true,
         tool: tool(),
-        // Paths need not be UTF-8.
-        command: std::env::args_os()
-            .skip(1)
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
+        command: command_words(),
         labels: Default::default(),
         machine,
         findings,

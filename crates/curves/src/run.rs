@@ -305,6 +305,10 @@ impl CurveRun<'_> {
             if let Some(wrong) = &traffic.wrong {
                 validity.add(Status::Invalid, wrong_in_words(wrong));
             }
+            let seconds = amount.map(|amount| amount / reported_value);
+            if let Some(doubt) = seconds.and_then(|seconds| traffic.short_call(seconds)) {
+                validity.add(Status::Suspect, doubt);
+            }
         }
         for doubt in judged.doubts(cell, part, self.setup.guest()) {
             validity.add(Status::Suspect, doubt);

@@ -10,15 +10,17 @@ use crate::chase;
 use crate::config::CurveConfig;
 use crate::levels::EDGE_SLACK;
 use crate::memory_chase::SAME;
+use crate::traffic::is_short_call;
 use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
 use nodegauge_arena::words::pages as pages_in_words;
+use nodegauge_gauge::view::sentence::joined;
 use nodegauge_gauge::view::words::{self, several};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, Guide, Picture, Scale, Section, Step, Table, TableCell, distinct,
-    plain_table,
+    grouped, plain_table,
 };
 use nodegauge_measure::quantity::significant;
-use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::{self, Summary};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Seconds, Unit};
 use std::collections::BTreeSet;
@@ -41,6 +43,10 @@ const TESTS: [(&str, Shows, View); 5] = [
 
 /// Ratio of two consecutive working sets above which sets between them were skipped.
 const SKIPPED: f64 = 4.0;
+/// Minimum ratio of the bandwidths of a smaller and of a larger set to that of a dip between them.
+const DIP: f64 = 1.3;
+/// Description of a dip.
+const DIP_IN_WORDS: &str = "slower than a smaller and a larger set";
 /// Length of the longest bar, characters.
 const LONGEST_BAR: usize = 30;
 
@@ -282,6 +288,57 @@ impl<'a> Curves<'a> {
         outgrown
     }
 
+    /// Returns the valid bandwidths of a curve that are far below those of a smaller and of a larger set. Suspect ones have
+    /// a reason of their own.
+    fn dips(&self, kind: &str) -> Vec<&'a CurvesFigure<'a>> {
+        let curve = self.curve(kind);
+        let valid_value = |figure: &CurvesFigure<'_>| {
+            figure.0.value.filter(|_| figure.0.validity.status == Status::Valid)
+        };
+        let mut dips = Vec::new();
+        for (i, figure) in curve.iter().enumerate() {
+            let Some(value) = valid_value(figure) else { continue };
+            let is_faster = |other: &&CurvesFigure<'_>| {
+                valid_value(other).is_some_and(|rate| rate > DIP * value)
+            };
+            if curve[..i].iter().any(is_faster) && curve[i + 1..].iter().any(is_faster) {
+                dips.push(*figure);
+            }
+        }
+        dips
+    }
+
+    /// Names the dips by kind of curve, and says what the record has about them: the time of their calls, if it was too
+    /// short.
+    fn dips_in_words(&self, dips: &[&CurvesFigure<'_>]) -> String {
+        let sets = |(kind, of): (Option<&str>, Vec<&&CurvesFigure<'_>>)| {
+            let sets: Vec<String> = of.iter().filter_map(|(_, x)| bytes(x.set_bytes)).collect();
+            format!("{} at {}", kind.unwrap_or("?"), joined(&sets))
+        };
+        let kinds = grouped(dips, |(_, config)| (self.kind_of)(config));
+        let kinds: Vec<String> = kinds.into_iter().map(sets).collect();
+        let call = |(m, config): &&CurvesFigure<'_>| {
+            Some(config.set_bytes? as f64 * config.repeats? as f64 / m.value?)
+        };
+        let calls = dips.iter().filter_map(call);
+        let short: Vec<f64> = calls.filter(|seconds| is_short_call(*seconds)).collect();
+        let why = match short.iter().copied().reduce(f64::max) {
+            Some(longest) => {
+                let which = if short.len() == dips.len() {
+                    String::new()
+                } else {
+                    format!(" of {} of them", short.len())
+                };
+                format!(
+                    "the timed calls{which} took at most {}, and the start and the end of the threads are a part of it",
+                    Seconds(longest)
+                )
+            }
+            None => "the record has no reason for it".to_owned(),
+        };
+        format!("{DIP_IN_WORDS}: {}; {why}", kinds.join("; "))
+    }
+
     /// Adds the table, the chart and the levels. The rows of the table contain the working set, the value of each kind,
     /// and the cells of `more`. The chart has a curve for each kind, whose name ends with `suffix`. The levels are
     /// those of one kind.
@@ -337,6 +394,13 @@ impl<'a> Curves<'a> {
         let skipped = self.apart().map(|(before, set)| {
             format!("between {} and {} no set was measured", Bytes(before), Bytes(set))
         });
+        // Latencies have no dips: a smaller one is no worse.
+        let is_rate = unit != Unit::Seconds;
+        let dips = self.kinds.iter().filter(|_| is_rate).flat_map(|kind| self.dips(kind));
+        let dips: Vec<&CurvesFigure<'_>> = dips.collect();
+        let ring = |(m, config): &&CurvesFigure<'_>| {
+            Some((config.set_bytes? as f64, m.value?, DIP_IN_WORDS.to_owned()))
+        };
         section.push(table).gap().push(Chart {
             title: format!("{what} over the size of the working set"),
             names: [set_axis, ""],
@@ -344,10 +408,13 @@ impl<'a> Curves<'a> {
             y,
             ticks,
             series,
+            marks: dips.iter().filter_map(ring).collect(),
             guides: self.caches().iter().map(ReportedCache::guide).chain(apart).collect(),
-            ..Chart::default()
         });
         section.blocks.extend(skipped.map(Block::Text));
+        if !dips.is_empty() {
+            section.push(Block::Text(self.dips_in_words(&dips)));
+        }
         section.blocks.extend(self.outgrown(levels_of).into_iter().map(|(cache, end)| {
             let (level, size) = (cache.level, cache.size_in_words());
             Block::Text(format!(
@@ -582,6 +649,53 @@ mod tests {
         assert!(outgrown(8).is_empty() && outgrown(16).is_empty());
         let private = ReportedCache { level: "L1", share: 48 << 10, threads: 2 };
         assert_eq!(private.guide(), Guide::x(f64::from(96 << 10), "L1 2 x 48 KiB"));
+    }
+
+    #[test]
+    fn dips_are_ringed_and_have_the_time_of_their_calls() {
+        let figure = |mib: u64, gb: f64, repeats: u64| {
+            let m = Measurement::new(GAUGE, LADDER, "set", Unit::BytesPerSecond);
+            let config = CurveConfig {
+                kernel: Some("triad".to_owned()),
+                set_bytes: Some(mib << 20),
+                repeats: Some(repeats),
+                ..CurveConfig::default()
+            };
+            (m.value(Quoted::Best, gb * 1e9), config)
+        };
+        // Of a falling curve, only the third set is slower than a smaller and a larger one.
+        let mut own = [(1, 60.0), (2, 50.0), (4, 12.0), (8, 40.0), (16, 20.0)]
+            .map(|(mib, gb)| figure(mib, gb, if gb < 20.0 { 1 } else { 1000 }));
+        let shown = |figures: &[(Measurement, CurveConfig)]| {
+            let of: Vec<CurvesFigure<'_>> =
+                figures.iter().map(|(m, config)| (m, config.clone())).collect();
+            let curves = Curves::new(&of, |config| config.kernel.as_deref());
+            let mut section = Section::new(LADDER);
+            curves.show(&mut section, Unit::BytesPerSecond, "", "triad", &[], |_| Vec::new());
+            let mut rings = Vec::new();
+            let mut texts = Vec::new();
+            for block in section.blocks {
+                match block {
+                    Block::Chart(chart) => rings.extend(chart.marks),
+                    Block::Text(text) => texts.push(text),
+                    _ => {}
+                }
+            }
+            (rings, texts)
+        };
+        let (rings, texts) = shown(&own);
+        assert_eq!(rings, [(f64::from(4 << 20), 12e9, DIP_IN_WORDS.to_owned())]);
+        let long = [
+            "slower than a smaller and a larger set: triad at 4 MiB; the record has no reason for it",
+        ];
+        assert_eq!(texts, long);
+        own[2] = figure(4, 45.0, 1);
+        assert!(shown(&own).0.is_empty());
+        own[2] = figure(4, 30.0, 1);
+        let (_, short) = shown(&own);
+        assert!(short[0].contains("; the timed calls took at most 139.8 us, and"), "{short:?}");
+        own[2].0.validity.suspect("disturbed");
+        assert!(shown(&own).0.is_empty());
     }
 
     #[test]

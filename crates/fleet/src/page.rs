@@ -5,8 +5,8 @@ use crate::figures::LIMIT_SOURCE;
 use crate::formats;
 use crate::rank::{FigureStatistics, RankVerdict, RankedFigure, RankedGroup, RankedNode, Ranking};
 use nodegauge_gauge::view::{
-    Bar, BarValues, Block, Card, Drawing, Note, Page, Picture, Reach, Section, Table, TableCell,
-    Tone, grouped, sentence, summary,
+    Bar, BarValues, Block, Card, Drawing, Head, Note, Page, Picture, Reach, Section, Table,
+    TableCell, Tone, grouped, sentence, summary,
 };
 use nodegauge_measure::Fraction;
 use nodegauge_measure::quantity::counted;
@@ -17,6 +17,8 @@ use nodegauge_toolchain::mpi::HostList;
 const GOOD_ROWS: usize = 5;
 /// Maximum number of rows of a table; a browser needs seconds for ten thousand rows, and nobody reads them.
 const MOST_ROWS: usize = 500;
+/// Maximum number of kinds of nodes in the title.
+const KINDS: usize = 4;
 /// Number of bins of a histogram.
 const BINS: usize = 12;
 /// Maximum number of rejected texts that are listed; the others are counted.
@@ -32,6 +34,64 @@ pub fn of(ranking: &Ranking, all: bool) -> Page {
     let groups = counted(ranking.groups.len(), "group");
     let heading = format!("nodegauge fleet: {} in {groups}", counted(ranking.count(), "node"));
     Page { heading, conclusion: conclusion(ranking), sections, ..Page::default() }
+}
+
+/// Returns the head of the page: the kinds of the nodes, the command with the period of the runs, and how many nodes could
+/// be judged.
+pub fn head(ranking: &Ranking, command: &str) -> Head {
+    let mut kinds: Vec<String> = ranking.groups.iter().take(KINDS).map(kind_in_words).collect();
+    let more = ranking.groups.len() - kinds.len();
+    kinds.extend((more > 0).then(|| counted(more, "more group")));
+    let periods = || ranking.groups.iter().filter_map(|group| group.measured.as_ref());
+    let first = periods().map(|[first, _]| first).min();
+    let last = periods().map(|[_, last]| last).max();
+    let period = first.zip(last).map(|(first, last)| sentence::period(first, last));
+    let facts: Vec<String> = std::iter::once(command.to_owned()).chain(period).collect();
+    let (tone, trust) = trust(ranking);
+    Head {
+        title: if kinds.is_empty() { "no nodes".to_owned() } else { kinds.join("; ") },
+        facts: facts.join(" \u{b7} "),
+        trust,
+        tone,
+        findings: Vec::new(),
+    }
+}
+
+/// Describes the nodes of a group: `12 nodes: 2 x AMD EPYC 9654 96-Core Processor, 192 cores`.
+fn kind_in_words(group: &RankedGroup) -> String {
+    let nodes = counted(group.nodes.len(), "node");
+    let cores = group.inventory.cores.map(|n| format!(", {}", counted(n as usize, "core")));
+    format!("{nodes}: {}{}", group.kind.in_words(), cores.unwrap_or_default())
+}
+
+/// Returns the sentence on how far the ranking can be trusted: the number of nodes that could be judged, and what is
+/// missing.
+fn trust(ranking: &Ranking) -> (Tone, String) {
+    let all = ranking.count();
+    let judged =
+        [RankVerdict::Slow, RankVerdict::Good].map(|verdict| ranking.nodes(verdict).count());
+    let judged: usize = judged.iter().sum();
+    let mut parts = Vec::new();
+    if judged < all {
+        parts.push(format!("{} of {} cannot be judged", all - judged, counted(all, "node")));
+    }
+    let missing = ranking.missing.len();
+    if missing > 0 {
+        let is = if missing == 1 { "is" } else { "are" };
+        parts.push(format!("{} {is} missing", counted(missing, "node")));
+    }
+    let rejected = ranking.rejected.len();
+    if rejected > 0 {
+        parts.push(format!("{} gave no record", counted(rejected, "text")));
+    }
+    if all == 0 {
+        return (Tone::Warning, "No node has a record.".to_owned());
+    }
+    if parts.is_empty() {
+        let text = if all == 1 { "The only node is judged." } else { "All nodes are judged." };
+        return (Tone::Plain, text.to_owned());
+    }
+    (Tone::Warning, format!("Use with care: {}.", parts.join("; ")))
 }
 
 /// Returns the sentence that the page begins with: the slow nodes; `None` without nodes.

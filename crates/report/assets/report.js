@@ -16,6 +16,8 @@
   // The same as text, filled and hollow.
   const FILLED = ['●', '■', '▲', '◆'];
   const HOLLOW = ['○', '□', '△', '◇'];
+  // Ring around a dot with a remark.
+  const RING = '◯';
   // Number of the symbol of a series: no two of the first sixteen have the same colour and symbol.
   const symbolOf = (i) => (i + Math.floor(i / 4)) % 4;
   const FONT = 12;
@@ -230,7 +232,7 @@
       const colour = one.colour % 4;
       const number = before.get(colour) || 0;
       before.set(colour, number + 1);
-      return { colour, symbol: (colour + number) % 4, dash: number % 3 };
+      return { colour, symbol: (colour + number) % 4, dash: (one.dash ?? number) % 3 };
     });
   };
   // Colour of a series: after the four colours of the page, darker ones on white and lighter ones on black.
@@ -259,6 +261,7 @@
         key: (t) => [
           ...(named && !straight ? own.map((one, i) => ({ name: one.name, colour: t.data[looks[i].colour], dash: DASHES[looks[i].dash], mark: FILLED[looks[i].symbol] })) : []),
           ...(own.some((one) => one.doubts.length) ? [suspectKey(t, HOLLOW[3])] : []),
+          ...[...new Set(of.marks.map((mark) => mark[2]))].map((name) => ({ name: `ringed: ${name}`, colour: t.ink, dot: RING, always: true })),
         ],
         pick: straight ? (p) => (of.series[p.seriesIndex]?.notes || [])[p.dataIndex] : null,
         option(width, height, t) {
@@ -319,7 +322,7 @@
             graphics.push(...made);
             this.unlabelled = unlabelled;
           }
-          const marks = of.marks.map(([a, b, name]) => ({ value: [a, b], name }));
+          const marks = of.marks.map(([a, b]) => [a, b]);
           let number = -1;
           const series = of.series.map((one, i) => {
             if (one.joined === 'straight') {
@@ -331,11 +334,11 @@
             // A suspect dot is a hollow diamond.
             const suspect = { symbol: SYMBOLS[3], symbolSize: apartDots ? 13 : 11, itemStyle: { color: t.panel, borderColor: colour(number), borderWidth: 2 } };
             return {
-              type: apartDots ? 'scatter' : 'line', name: one.name, data: shown[i].map((dot) => (doubtOf(one, dot) === undefined ? dot : { value: dot, ...suspect })), symbolSize: apartDots ? 11 : 7, symbol: SYMBOLS[apartDots ? Math.floor(number / 4) % 4 : looks[number].symbol],
-              itemStyle: { color: colour(number), ...(apartDots ? { borderColor: t.panel, borderWidth: 1 } : {}) }, lineStyle: { color: colour(number), width: 2, type: DASHES[looks[number].dash] }, connectNulls: false, clip: false, z: 3,
+              type: apartDots ? 'scatter' : 'line', name: one.name, data: shown[i].map((dot) => (doubtOf(one, dot) === undefined ? dot : { value: dot, ...suspect })), symbolSize: apartDots ? 11 : one.is_bound ? 5 : 7, symbol: SYMBOLS[apartDots ? Math.floor(number / 4) % 4 : looks[number].symbol],
+              itemStyle: { color: colour(number), ...(apartDots ? { borderColor: t.panel, borderWidth: 1 } : {}) }, lineStyle: { color: colour(number), width: one.is_bound ? 1 : 2, type: DASHES[looks[number].dash] }, connectNulls: false, clip: false, z: 3,
             };
           });
-          if (marks.length) series.push({ type: 'scatter', name: 'marks', data: marks, symbolSize: 16, silent: true, itemStyle: { color: 'transparent', borderColor: t.ink, borderWidth: 1.5 }, label: { show: true, formatter: (p) => p.name, position: 'top', color: t.ink, fontSize: FONT }, labelLayout: { hideOverlap: true }, z: 4 });
+          if (marks.length) series.push({ type: 'scatter', name: 'marks', data: marks, symbolSize: 16, silent: true, itemStyle: { color: 'transparent', borderColor: t.ink, borderWidth: 1.5 }, z: 4 });
           return {
             grid: { left: plotX, right, top, bottom },
             tooltip: { formatter: (p) => [p.seriesName, `${words(p.value[0], x)}: ${words(p.value[1], y)}`, (of.series[p.seriesIndex]?.notes || [])[p.dataIndex], of.series[p.seriesIndex] && doubtOf(of.series[p.seriesIndex], p.value)].filter(Boolean).map((part) => broken(part, 320)).join('\n') },
@@ -370,14 +373,15 @@
           const horizontal = axisOf(times, '', { room: 0.02, count: Math.max(3, Math.floor(width / 90)), log: false });
           if (!of.timed) horizontal.ticks = horizontal.ticks.filter(Number.isInteger);
           const left = widest(vertical.ticks.map((tick) => words(tick, of.unit))) + 12;
+          const axisName = broken(`${of.timed ? 'seconds since the first sample' : 'number of the sample'}${cropped}`, width - left - 16, 2);
           return {
-            grid: { left, right: 16, top: 12, bottom: 52 },
+            grid: { left, right: 16, top: 12, bottom: 30 + nameRoomOf(axisName) },
             tooltip: { formatter: (p) => {
               const { i, samples } = all[p.seriesIndex];
               const reason = samples[p.dataIndex][2];
               return `${of.series[i].name}\n${words(p.value[1], of.unit)} at ${words(p.value[0], of.timed ? 's' : '')}${reason ? `\n${broken(reason, 320)}` : ''}`;
             } },
-            xAxis: axisOption(horizontal, '', t, nameBelow(`${of.timed ? 'seconds since the first sample' : 'number of the sample'}${width < NARROW ? '' : cropped}`)),
+            xAxis: axisOption(horizontal, '', t, nameBelow(axisName)),
             yAxis: axisOption(vertical, of.unit, t),
             series: all.map(({ i, disturbed, samples }) => ({
               type: 'scatter', name: of.series[i].name + (disturbed ? ', disturbed' : ''), data: samples.map(([at, value]) => [at, value]), symbol: SYMBOLS[symbolOf(i)],
@@ -629,7 +633,7 @@
           return {
             grid: { left, right, top: 8, bottom: fits ? 52 : 92 },
             tooltip: { formatter: (p) => `${of.rows[p.value[1]]}, ${of.columns[p.value[0]]}: ${words(10 ** p.value[2], of.unit)}` },
-            xAxis: { type: 'category', data: of.columns, ...nameBelow(fits ? `${of.axes[1]}; values in ${prefix}${of.unit}` : of.axes[1]), axisLabel: { hideOverlap: true, color: t.faint, fontSize: FONT, interval: Math.ceil(widest(of.columns) / cell * 1.15) - 1 }, axisLine: { show: false }, axisTick: { show: false }, nameTextStyle: { color: t.faint } },
+            xAxis: { type: 'category', data: of.columns, ...nameBelow(`${of.axes[1]}; ${fits ? `values in ${prefix}${of.unit}` : 'colours in log scale'}`), axisLabel: { hideOverlap: true, color: t.faint, fontSize: FONT, interval: Math.ceil(widest(of.columns) / cell * 1.15) - 1 }, axisLine: { show: false }, axisTick: { show: false }, nameTextStyle: { color: t.faint } },
             yAxis: { type: 'category', inverse: true, data: of.rows, name: of.axes[0], nameLocation: 'middle', nameRotate: 90, nameGap: widest(of.rows) + 16, axisLabel: { hideOverlap: true, color: t.faint, fontSize: FONT }, axisLine: { show: false }, axisTick: { show: false }, nameTextStyle: { color: t.faint } },
             visualMap: { show: !fits, type: 'continuous', min: least, max: most > least ? most : least + 1e-9, calculable: false, inRange: { color: [t.heat0, t.heat1] }, text: [most, least].map((value) => words(10 ** value, of.unit)), textStyle: { color: t.faint }, orient: 'horizontal', left: 'center', bottom: 0, itemHeight: 140, itemWidth: 12 },
             series: [{
@@ -685,7 +689,7 @@
             tooltip: { formatter: (p) => `${of.rows[p.value[1]]}, ${of.columns[p.value[0]]}: ${words(back(p.value[2]), of.unit)}` },
             visualMap: { show: true, type: 'continuous', dimension: 2, min: height(least), max: most > least ? height(most) : height(least) + 1e-9, calculable: false, inRange: { color: [t.pale, t.heat1] }, text: [most, least].map((value) => words(value, of.unit)), textStyle: { color: t.faint }, orient: 'vertical', right: 8, top: 'middle', itemHeight: 120, itemWidth: 12 },
             xAxis3D: named(of.columns, of.axes[1], t), yAxis3D: named(of.rows, of.axes[0], t),
-            zAxis3D: { type: 'value', name: '', min: ends[0], max: ends[1], ...ticks, axisLabel: { formatter: (value) => words(back(value), of.unit, 2), color: t.faint, lineHeight: 22 }, axisLine: { lineStyle: { color: t.line } }, splitLine: { lineStyle: { color: t.line } } },
+            zAxis3D: { type: 'value', name: isLog ? 'log scale' : '', nameTextStyle: { color: t.faint }, min: ends[0], max: ends[1], ...ticks, axisLabel: { formatter: (value) => words(back(value), of.unit, 2), color: t.faint, lineHeight: 22 }, axisLine: { lineStyle: { color: t.line } }, splitLine: { lineStyle: { color: t.line } } },
             grid3D: { boxWidth: 130, boxDepth: 110, boxHeight: 60, postEffect: { enable: false }, temporalSuperSampling: { enable: false }, viewControl: { alpha: 22, beta: 35, distance: 200, center: [0, -12, 0], zoomSensitivity: 0, damping: 0 }, light: { main: { intensity: 1.1 }, ambient: { intensity: 0.6 } } },
             series: [{ type: 'surface', data, dataShape: [of.rows.length, of.columns.length], wireframe: { show: true, lineStyle: { color: t.line } }, shading: 'color' }],
           };

@@ -35,17 +35,23 @@ pub(crate) fn title(machine: &Machine) -> String {
 
 /// Returns the names of the host and of the processor.
 pub(crate) fn host_and_processor(machine: &Machine) -> (String, String) {
-    let processor = &machine.processor;
     let host = machine.host.clone().unwrap_or_else(|| "unknown host".to_owned());
-    let Some(model) = &processor.model else {
-        return (host, "unknown processor".to_owned());
-    };
+    (host, processor(machine).unwrap_or_else(|| "unknown processor".to_owned()))
+}
+
+/// Names the processor: `AMD EPYC 9654, 2 sockets x 96 cores`; `None` if it is unknown. The number of cores of imported
+/// figures is unknown.
+pub(crate) fn processor(machine: &Machine) -> Option<String> {
+    let processor = &machine.processor;
+    let model = processor.model.as_ref()?;
     let model = model.replace("(R)", "").replace("(TM)", "").replace(" CPU", "");
     let model = model.split_whitespace().collect::<Vec<_>>().join(" ");
-    let cores_per_socket = processor.cores / processor.sockets.max(1);
-    let cores = counted(cores_per_socket as usize, "core");
     let sockets = counted(processor.sockets as usize, "socket");
-    (host, format!("{model}, {sockets} x {cores}"))
+    let cores = match processor.cores / processor.sockets.max(1) {
+        0 => String::new(),
+        n => format!(" x {}", counted(n as usize, "core")),
+    };
+    Some(format!("{model}, {sockets}{cores}"))
 }
 
 /// Returns the command, the date, the duration, the kind of system and the kernel.
@@ -64,7 +70,12 @@ fn facts(record: &Record) -> String {
 
 /// Returns the command that repeats the run, quoted for shells.
 pub fn command(record: &Record) -> String {
-    let words = record.command.iter().map(|word| quoted(word));
+    command_of(&record.command)
+}
+
+/// Returns the command with these words after the name of the program, quoted for shells.
+pub fn command_of(words: &[String]) -> String {
+    let words = words.iter().map(|word| quoted(word));
     std::iter::once("nodegauge".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 

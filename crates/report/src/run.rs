@@ -1,7 +1,7 @@
 //! Pages of records: the machine, the most important findings, and the figures with their evidence.
 
 use crate::compare::cut;
-pub use crate::head::command;
+pub use crate::head::{command, command_of};
 use crate::{Conditions, card, conclusion, head, machine, terms, topology};
 use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone};
 use nodegauge_gauge::{Detail, Gauge, hosts};
@@ -230,9 +230,12 @@ fn sections(record: &Record, gauge: &dyn Gauge, detail: Detail) -> Vec<Section> 
 }
 
 fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
-    let host = record.machine.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
+    let machine = &record.machine;
+    let host = machine.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
+    let processor = head::processor(machine).map(|name| format!(", {name}")).unwrap_or_default();
+    let Record { started, seconds, .. } = record;
     let heading =
-        format!("nodegauge {}{host}, {}, {}", record.tool.version, record.started, record.seconds);
+        format!("nodegauge {}{host}{processor}, {started}, {seconds}", record.tool.version);
     let head = Some(head::of(record));
     let mut node = machine::brief(&record.machine);
     let trusted = head.as_ref().map(|head| Note::new("trust", head.trust.as_str()).tone(head.tone));

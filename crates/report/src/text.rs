@@ -74,8 +74,8 @@ fn escape(tone: Tone) -> &'static str {
 /// figures, below the description of the node, so that the page of a saved run ends as the run printed it.
 pub fn page(page: &Page, style: Style) -> String {
     let mut out = String::new();
-    if !page.heading.is_empty() {
-        out.push_str(&format!("{}\n", style.toned(Tone::Strong, &escaped(&page.heading))));
+    for line in heading(&escaped(&page.heading), usize::from(style.width)) {
+        out.push_str(&format!("{}\n", style.toned(Tone::Strong, &line)));
     }
     let mut conclusion = page.conclusion.as_deref();
     let mut conclude = |written: &mut String| {
@@ -93,6 +93,14 @@ pub fn page(page: &Page, style: Style) -> String {
     }
     conclude(&mut out);
     out
+}
+
+/// Breaks a heading into lines that fit the width: at its commas, and a part that is wider at its spaces.
+fn heading(text: &str, width: usize) -> Vec<String> {
+    const JOINED: &str = "\u{a0}";
+    let parts: Vec<String> = text.split(", ").map(|part| part.replace(' ', JOINED)).collect();
+    let lines = wrap(&parts.join(", "), width).into_iter().map(|line| line.replace(JOINED, " "));
+    lines.filter(|line| !line.is_empty()).flat_map(|line| wrap(&line, width)).collect()
 }
 
 /// Separates the next part of a page by an empty line.
@@ -340,6 +348,16 @@ mod tests {
         assert_eq!(super::note(&note, style), lines);
         let long = Note::new("side_by_side", "one two");
         assert_eq!(super::note(&long, style), "side_by_side\n           one two\n");
+    }
+
+    #[test]
+    fn a_long_heading_is_broken_at_its_commas() {
+        let text = "nodegauge on n01, AMD EPYC, 1 socket x 2 cores, 21.9 s";
+        let lines = ["nodegauge on n01,", "AMD EPYC,", "1 socket x 2 cores,", "21.9 s"];
+        assert_eq!(heading(text, 20), lines);
+        assert_eq!(heading(text, 80), [text]);
+        assert_eq!(heading("two words", 5), ["two", "words"]);
+        assert!(heading("", 80).is_empty());
     }
 
     #[test]

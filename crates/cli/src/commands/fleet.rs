@@ -15,11 +15,16 @@ use nodegauge_fleet::intake::Intake;
 use nodegauge_fleet::names::Names;
 use nodegauge_fleet::rank::{RankVerdict, Ranking, RankingOptions};
 use nodegauge_fleet::{baseline, diff, formats, page, script};
+use nodegauge_gauge::view::Page;
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record;
 use nodegauge_report::text;
 use std::path::{Path, PathBuf};
 
 mod run;
+
+/// Maximum number of words of a command in the head of a page.
+const WORDS: usize = 16;
 
 pub(crate) fn execute(command: &FleetCommand) -> Result<Exit, Failure> {
     match command {
@@ -83,12 +88,26 @@ fn exit_of(ranking: &Ranking) -> Exit {
     }
 }
 
+/// Returns the command for the head of a page, shortened if it names many files.
+fn command() -> String {
+    let words = session::command_words();
+    let shown = &words[..words.len().min(WORDS)];
+    let more = words.len() - shown.len();
+    let rest =
+        if more > 0 { format!(" and {}", counted(more, "more word")) } else { String::new() };
+    nodegauge_report::run::command_of(shown) + &rest
+}
+
 fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<(), Failure> {
     let shown = || page::of(ranking, all);
     let reference = || baseline::of(ranking, session::tool(), record::now_rfc3339());
     let document = match format {
         RankFormat::Text => text::page(&shown(), output::style()),
-        RankFormat::Html => nodegauge_report::export::html_page(&shown(), "nodegauge-fleet"),
+        RankFormat::Html => {
+            let head = Some(page::head(ranking, &command()));
+            let page = Page { head, ..shown() };
+            nodegauge_report::export::html_page(&page, "nodegauge-fleet")
+        }
         RankFormat::Md => nodegauge_report::export::markdown_page(&shown()),
         RankFormat::Csv => formats::csv(ranking),
         RankFormat::Json => output::json(&formats::json(ranking))?,

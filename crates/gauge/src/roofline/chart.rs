@@ -76,7 +76,7 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
                 labels: vec![point.label.clone()],
                 doubts: doubted(dot, point).into_iter().collect(),
                 joined: DotConnection::Apart,
-                colour: None,
+                ..ChartSeries::default()
             }),
         }
     }

@@ -42,7 +42,7 @@ pub struct Chart {
     pub ticks: Vec<f64>,
     /// Curves; where two curves overlap, the first is visible.
     pub series: Vec<ChartSeries>,
-    /// Dots with a remark: x, y and the remark. Text output prints the remarks as notes.
+    /// Ringed dots: x, y and the meaning of the ring. Text output omits the rings.
     pub marks: Vec<(f64, f64, String)>,
     /// Labelled lines across the chart: limits, sizes of caches, thresholds. Text output omits them.
     pub guides: Vec<Guide>,
@@ -183,6 +183,10 @@ pub struct ChartSeries {
     /// Number of the colour; series with the same number have the same colour on all charts of a page. `None` for the
     /// position in the chart.
     pub colour: Option<usize>,
+    /// Number of the kind of line (solid, dashed, dotted); `None` to differ from the other series of the colour.
+    pub dash: Option<usize>,
+    /// True for a series that the others are compared with, such as a lower bound; it is drawn thinner.
+    pub is_bound: bool,
     /// Connection between the dots.
     pub joined: DotConnection,
 }

@@ -9,6 +9,7 @@ use nodegauge_gauge::view::{
 };
 use nodegauge_measure::record::Category;
 use nodegauge_measure::{Bytes, Fraction, Unit};
+use nodegauge_placement::Distance;
 
 /// Columns that a narrow terminal omits, in this order: the extremes, then the patterns beside the first, and the ratio
 /// to the floor last.
@@ -30,6 +31,8 @@ const OPTIONAL: [&str; 14] = [
 ];
 /// Title of the column of message sizes.
 const SIZE: &str = "size";
+/// Maximum number of curves in a chart with several patterns: the colours of a page.
+const CURVES: usize = 4;
 /// Maximum width of a bar in columns.
 const BAR: usize = 20;
 
@@ -83,66 +86,128 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
 }
 
 /// Adds charts over message sizes for times, byte rates, message rates and collectives. Figures with the same `name`
-/// form one curve; `name` gets a figure and the number of patterns in the chart.
+/// form one curve; `name` gets a figure and the number of patterns in the chart. If a chart would have too many curves,
+/// each of its patterns has a chart, after those of latency and bandwidth.
 pub(super) fn pictures(
     section: &mut Section,
     all: &[&ShownFigure<'_>],
     name: impl Fn(&ShownFigure<'_>, usize) -> String,
 ) {
-    // A library and distance have one colour on all charts, and so has another program on the same library. If there is
-    // only one of them, each pattern has one.
-    let owner = |f: &ShownFigure<'_>| (f.m.category == Category::Reference, f.line());
-    let owners = distinct(all.iter().map(|f| owner(f)));
-    let all_patterns = distinct(all.iter().map(|f| f.m.name.as_str()));
-    let colour = |f: &ShownFigure<'_>| match owners.len() {
-        1 => all_patterns.iter().position(|known| *known == f.m.name),
-        _ => owners.iter().position(|known| *known == owner(f)),
-    };
-    let kinds = grouped(all.iter().copied(), |f| (f.is_collective(), f.m.unit));
+    let looks = Looks::of(all);
+    let has_size = |f: &&&ShownFigure<'_>| f.config.message_bytes.is_some_and(|bytes| bytes > 0);
+    let mut firsts = Vec::new();
+    let mut others = Vec::new();
+    let sized = all.iter().filter(has_size).copied();
+    let kinds = grouped(sized, |f| (f.is_collective(), f.m.unit));
     for ((collective, unit), own) in kinds {
-        let dot = |f: &ShownFigure<'_>| {
-            let bytes = f.config.message_bytes.filter(|bytes| *bytes > 0)?;
-            Some((bytes as f64, f.m.value?))
-        };
-        let mut series: Vec<ChartSeries> = Vec::new();
-        let patterns = distinct(own.iter().map(|f| f.m.name.as_str())).len();
-        for (line_name, line_figures) in grouped(own.iter().copied(), |f| name(f, patterns)) {
-            let mut dots: Vec<(f64, f64)> = line_figures.iter().filter_map(|f| dot(f)).collect();
-            dots.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let mut line = ChartSeries { mark: '*', dots, ..ChartSeries::default() };
-            line.name = line_name;
-            line.colour = line_figures.first().and_then(|f| colour(f));
-            for figure in &line_figures {
-                if let Some(at) = dot(figure) {
-                    line.doubt(at, figure.m);
-                }
-            }
-            series.push(line);
-        }
-        if series.iter().all(|series| series.dots.len() < 2) {
-            continue;
-        }
-        let y = if unit == Unit::Seconds { Scale::Microseconds } else { Scale::Rate(unit) };
         let what = match unit {
             _ if collective => "collectives",
             Unit::Seconds => "latency",
             Unit::BytesPerSecond => "bandwidth",
             _ => "message rate",
         };
-        // The size from which a message waits for its receiver.
-        let eager = |f: &&ShownFigure<'_>| f.config.curve.as_ref()?.rendezvous().map(|(at, _)| at);
-        let eager = own.iter().filter(|f| !f.is_own()).find_map(eager);
-        let guides = eager.map(|at| Guide::x(at as f64, format!("eager below {}", Bytes(at))));
-        let chart = Chart {
-            names: ["message size", ""],
-            x: Scale::Bytes,
-            y,
-            series,
-            guides: guides.into_iter().collect(),
-            ..Chart::default()
+        let patterns = grouped(own.iter().copied(), |f| f.m.name.clone());
+        let count = patterns.len();
+        let curves = distinct(own.iter().map(|f| name(f, count))).len();
+        if count == 1 || curves <= CURVES {
+            firsts.extend(picture(what, unit, &own, &looks, |f| name(f, count)));
+            continue;
+        }
+        for (pattern, of_pattern) in patterns {
+            let is_first = matches!(of_pattern[0].pattern, Some(Pattern::Latency | Pattern::Bw));
+            let title = if is_first { what.to_owned() } else { format!("{what} ({pattern})") };
+            let drawn = picture(&title, unit, &of_pattern, &looks, |f| name(f, 1));
+            if is_first { firsts.extend(drawn) } else { others.extend(drawn) }
+        }
+    }
+    section.blocks.extend(firsts.into_iter().chain(others).map(Block::Picture));
+}
+
+/// Returns the chart of figures with one unit; `None` if no curve has two dots.
+fn picture(
+    what: &str,
+    unit: Unit,
+    own: &[&ShownFigure<'_>],
+    looks: &Looks,
+    name: impl Fn(&ShownFigure<'_>) -> String,
+) -> Option<Picture> {
+    let dot = |f: &ShownFigure<'_>| {
+        let bytes = f.config.message_bytes.filter(|bytes| *bytes > 0)?;
+        Some((bytes as f64, f.m.value?))
+    };
+    let mut series: Vec<ChartSeries> = Vec::new();
+    for (line_name, line_figures) in grouped(own.iter().copied(), |f| name(f)) {
+        let mut dots: Vec<(f64, f64)> = line_figures.iter().filter_map(|f| dot(f)).collect();
+        dots.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut line = ChartSeries { mark: '*', name: line_name, dots, ..ChartSeries::default() };
+        if let Some(first) = line_figures.first() {
+            looks.apply(&mut line, first);
+        }
+        for figure in &line_figures {
+            if let Some(at) = dot(figure) {
+                line.doubt(at, figure.m);
+            }
+        }
+        series.push(line);
+    }
+    if series.iter().all(|series| series.dots.len() < 2) {
+        return None;
+    }
+    let y = if unit == Unit::Seconds { Scale::Microseconds } else { Scale::Rate(unit) };
+    // The size from which a message waits for its receiver.
+    let eager = |f: &&ShownFigure<'_>| f.config.curve.as_ref()?.rendezvous().map(|(at, _)| at);
+    let eager = own.iter().filter(|f| !f.is_own()).find_map(eager);
+    let guides = eager.map(|at| Guide::x(at as f64, format!("eager below {}", Bytes(at))));
+    let chart = Chart {
+        names: ["message size", ""],
+        x: Scale::Bytes,
+        y,
+        series,
+        guides: guides.into_iter().collect(),
+        ..Chart::default()
+    };
+    Some(Picture::chart(format!("{what} over message size"), chart))
+}
+
+/// Colours and dashes of the curves, the same on all charts of a page: a library has a colour and a distance a dash. If
+/// there is only one library, each distance has a colour, and if there is only one distance, too, each pattern.
+struct Looks {
+    /// Libraries; another program on the same library is one of its own.
+    libraries: Vec<(bool, String)>,
+    distances: Vec<Option<Distance>>,
+    patterns: Vec<String>,
+    /// True if an MPI was measured, of which the transport without MPI is the bound.
+    has_mpi: bool,
+}
+
+impl Looks {
+    fn of(all: &[&ShownFigure<'_>]) -> Self {
+        Self {
+            libraries: distinct(all.iter().map(|f| Self::library(f))),
+            distances: distinct(all.iter().map(|f| f.config.distance)),
+            patterns: distinct(all.iter().map(|f| f.m.name.clone())),
+            has_mpi: all.iter().any(|f| !f.is_own()),
+        }
+    }
+
+    fn library(of: &ShownFigure<'_>) -> (bool, String) {
+        (of.m.category == Category::Reference, of.library())
+    }
+
+    /// Sets the look of the curve of a figure.
+    fn apply(&self, line: &mut ChartSeries, of: &ShownFigure<'_>) {
+        let library = self.libraries.iter().position(|known| *known == Self::library(of));
+        let distance = self.distances.iter().position(|known| *known == of.config.distance);
+        let pattern = self.patterns.iter().position(|known| *known == of.m.name);
+        let several_libraries = self.libraries.len() > 1;
+        let several_distances = self.distances.len() > 1;
+        line.colour = match (several_libraries, several_distances) {
+            (true, _) => library,
+            (false, true) => distance,
+            (false, false) => pattern,
         };
-        let title = format!("{what} over message size");
-        section.push(Picture::chart(title, chart));
+        line.dash = distance.filter(|_| several_libraries && several_distances);
+        line.is_bound = of.is_own() && self.has_mpi;
     }
 }
 
@@ -300,7 +365,7 @@ fn collectives(own: &[&ShownFigure<'_>]) -> Option<Table> {
 mod tests {
     use super::*;
     use crate::GAUGE;
-    use crate::config::MessageConfig;
+    use crate::config::{MessageConfig, MpiConfig};
     use nodegauge_gauge::view::Drawing;
     use nodegauge_measure::record::{Measurement, Quoted};
 
@@ -333,6 +398,50 @@ mod tests {
         let colours: Vec<Vec<Option<usize>>> =
             charts.map(|chart| chart.series.iter().map(|one| one.colour).collect()).collect();
         assert_eq!(colours, [vec![Some(0)], vec![Some(1), Some(0)]]);
+    }
+
+    #[test]
+    fn many_curves_have_a_chart_per_pattern_a_colour_per_library_and_a_dash_per_distance() {
+        let figure = |category, pattern: &str| {
+            Measurement::new(GAUGE, "mpi", pattern, Unit::Seconds)
+                .category(category)
+                .value(Quoted::Median, 1e-6)
+        };
+        let patterns = ["latency", "multi_lat"];
+        let by_mpi = patterns.map(|pattern| figure(Category::Variant, pattern));
+        let own = patterns.map(|pattern| figure(Category::Transport, pattern));
+        let mut shown = Vec::new();
+        for distance in [Distance::Cache, Distance::Socket, Distance::OtherSocket] {
+            for (library, of) in [("MPICH", &by_mpi), ("Open MPI", &by_mpi), ("", &own)] {
+                let mpi = MpiConfig { library: Some(library.to_owned()), ..MpiConfig::default() };
+                for m in of {
+                    shown.extend([8, 16].map(|bytes| ShownFigure {
+                        m,
+                        config: MessageConfig {
+                            message_bytes: Some(bytes),
+                            mpi: Some(mpi.clone()),
+                            distance: Some(distance),
+                            ..MessageConfig::default()
+                        },
+                        pattern: m.name.parse().ok(),
+                    }));
+                }
+            }
+        }
+        let mut section = Section::new("mpi");
+        add(&mut section, &shown.iter().collect::<Vec<_>>());
+        let mut titles = Vec::new();
+        for block in section.blocks {
+            let Block::Picture(Picture { title, drawing: Drawing::Chart(chart) }) = block else {
+                continue;
+            };
+            titles.push(title);
+            let looks = chart.series.iter().map(|one| (one.colour, one.dash, one.is_bound));
+            let look = |colour, dash| (Some(colour), Some(dash), colour == 2);
+            let expected = (0..3).flat_map(|dash| (0..3).map(move |colour| look(colour, dash)));
+            assert!(looks.eq(expected), "{:?}", chart.series);
+        }
+        assert_eq!(titles, ["latency over message size", "latency (multi_lat) over message size"]);
     }
 
     #[test]

@@ -52,9 +52,8 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let mut section = Section::new("explain");
     let mut at = 0.0;
     let plain = config.baseline.clone().unwrap_or_default();
-    let start =
-        Step { name: "baseline".to_owned(), to: Some(from.0), words: plain, ..Step::default() };
-    let mut bars = vec![start];
+    // The rates of all steps are from the same rounds, so a doubt on their ratio is one on the baseline, too.
+    let mut bars = vec![Step::bar("baseline", Some(from.0), plain).judged(whole)];
     at += from.0;
     for (m, step) in steps() {
         let reached = step.to.map(|best| best.0);
@@ -235,6 +234,21 @@ fn other_factors(config: &ExplainConfig, explained: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_gauge::view::Block;
+
+    #[test]
+    fn all_bars_of_suspect_steps_have_the_doubt_also_the_baseline() {
+        let text = include_str!("../../../../tests/golden/explain/record.json");
+        let record: Record = serde_json::from_str(text).unwrap();
+        let blocks = section(&record).unwrap().blocks;
+        let mut waterfalls = blocks.iter().filter_map(|block| match block {
+            Block::Picture(Picture { drawing: Drawing::Steps(of), .. }) => Some(&of.steps),
+            _ => None,
+        });
+        let steps = waterfalls.next().unwrap();
+        assert_eq!(steps[0].name, "baseline");
+        assert!(steps.iter().all(|step| step.doubt.is_some()), "{steps:?}");
+    }
 
     #[test]
     fn bars_are_named_by_the_option_chosen() {
