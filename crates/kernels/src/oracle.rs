@@ -227,9 +227,10 @@ impl<T: Number> Replay<T> {
         for (i, got) in array.buffer.iter().map(|x| x.f64()).enumerate() {
             let expected = if is_written { self.expected[i] } else { initial[i].f64() };
             // Comparisons are false for NaN, so that NaN counts as an error.
-            let right = match is_written {
-                true => (got - expected).abs() <= tolerance * expected.abs().max(1.0),
-                false => got == expected,
+            let right = if is_written {
+                (got - expected).abs() <= tolerance * expected.abs().max(1.0)
+            } else {
+                got == expected
             };
             if !right {
                 let what = format!("{}[{}]", which.name(), i as i64 - array.start as i64);

@@ -233,8 +233,8 @@ fn a_clock_below_the_reference_is_bad_after_two_measurements() {
     let options = ["--level", "2", "--when-busy", "measure", "--deadline", &seconds, "--json"];
     let check = [&["check", "--no-save", "--reference", &high][..], &options].concat();
     let document = harness.run(&check).json();
-    let figures = document["figures"].as_array().unwrap();
-    let clock = figures.iter().find(|figure| figure["name"] == "clock");
+    let judged = document["figures"].as_array().unwrap();
+    let clock = judged.iter().find(|figure| figure["name"] == "clock");
     let clock = clock.unwrap_or_else(|| panic!("{document}"));
     let remarks = document["remarks"].as_array().unwrap();
     let of_clock = remarks.iter().find(|one| one["text"].as_str().unwrap().starts_with("clock "));

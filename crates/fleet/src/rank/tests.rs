@@ -119,9 +119,9 @@ fn variants_of_eight_nodes_are_groups_and_the_busy_are_unknown() {
     runs[20].findings.push("cpu-quota".to_owned());
     assert_eq!(rank(runs.clone(), &RankingOptions::default()).hosts(RankVerdict::Unknown), ["n20"]);
     runs[20].critical.push("cpu-quota".to_owned());
-    let ranking = rank(runs, &RankingOptions::default());
-    assert_eq!(ranking.hosts(RankVerdict::Slow), ["n20"]);
-    assert_eq!(ranking.groups[0].nodes[0].reason, "mem 65% med: quota");
+    let limited = rank(runs, &RankingOptions::default());
+    assert_eq!(limited.hosts(RankVerdict::Slow), ["n20"]);
+    assert_eq!(limited.groups[0].nodes[0].reason, "mem 65% med: quota");
 }
 
 #[test]
