@@ -35,8 +35,9 @@ static long fault(const char *name)
 #endif
 #define EACH(DO)                                                                                   \
     DO(clGetPlatformInfo) DO(clGetDeviceIDs) DO(clReleaseContext) DO(clCreateCommandQueue)         \
-    DO(clReleaseCommandQueue) DO(clReleaseMemObject) DO(clCreateProgramWithSource)                 \
-    DO(clGetProgramBuildInfo) DO(clReleaseProgram) DO(clCreateKernel) DO(clSetKernelArg)           \
+    DO(clReleaseCommandQueue) DO(clSetMemObjectDestructorCallback) DO(clReleaseMemObject)          \
+    DO(clCreateProgramWithSource) DO(clGetProgramBuildInfo) DO(clReleaseProgram)                   \
+    DO(clCreateKernel) DO(clSetKernelArg)                                                          \
     DO(clReleaseKernel) DO(clEnqueueReadBuffer) DO(clEnqueueWriteBuffer) DO(clEnqueueCopyBuffer)   \
     DO(clEnqueueFillBuffer) DO(clEnqueueMigrateMemObjects) DO(clEnqueueMapBuffer)                  \
     DO(clEnqueueUnmapMemObject) DO(clEnqueueMarkerWithWaitList) DO(clFlush)                        \

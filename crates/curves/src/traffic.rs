@@ -21,6 +21,45 @@ pub(crate) fn is_short_call(seconds: f64) -> bool {
     seconds < SHORT_CALL_SECONDS
 }
 
+/// Maximum number of passes of a timed call.
+const MOST_PASSES: u64 = 1 << 40;
+
+/// Time of a call.
+struct CallTime {
+    seconds: f64,
+    /// True if something interfered.
+    disturbed: bool,
+}
+
+/// Number of passes of a call, and the time of the last call.
+struct FoundPasses {
+    passes: u64,
+    seconds: f64,
+}
+
+/// Finds the number of passes with which a call takes `target` seconds; `call` runs a number of passes.
+fn passes_of_call(
+    target: f64,
+    mut call: impl FnMut(u64) -> Result<CallTime, ArenaError>,
+) -> Result<FoundPasses, ArenaError> {
+    let mut passes = 1;
+    loop {
+        let timed = call(passes)?;
+        let mut seconds = timed.seconds;
+        // A disturbed call takes long with any number of passes.
+        if seconds >= target && timed.disturbed {
+            seconds = seconds.min(call(passes)?.seconds);
+        }
+        if seconds >= target || passes > MOST_PASSES {
+            return Ok(FoundPasses { passes, seconds });
+        }
+        // The time of a very short call is imprecise, so that the number of passes is increased by a factor of at most
+        // 32 per step.
+        let factor = (target * 1.05 / seconds.max(1e-9)).clamp(1.1, 32.0);
+        passes = (passes as f64 * factor).ceil() as u64;
+    }
+}
+
 /// Loop of a kernel that runs on working sets of one size.
 #[derive(Debug, Clone)]
 pub(crate) struct Traffic {
@@ -148,22 +187,13 @@ impl Traffic {
         buffers: Buffers<'_>,
         target: f64,
     ) -> Result<f64, ArenaError> {
-        self.repeats = 1;
-        loop {
+        let found = passes_of_call(target, |passes| {
+            self.repeats = passes;
             let timed = self.run(pool, buffers)?;
-            let mut seconds = timed.seconds;
-            // A disturbed call takes long with any number of passes.
-            if seconds >= target && !timed.causes.is_empty() {
-                seconds = seconds.min(self.run(pool, buffers)?.seconds);
-            }
-            if seconds >= target || self.repeats > 1 << 40 {
-                return Ok(seconds / self.repeats as f64);
-            }
-            // The time of a very short call is imprecise, so that the number of passes is increased by a factor of at
-            // most 32 per step.
-            let factor = (target * 1.05 / seconds.max(1e-9)).clamp(1.1, 32.0);
-            self.repeats = (self.repeats as f64 * factor).ceil() as u64;
-        }
+            Ok(CallTime { seconds: timed.seconds, disturbed: !timed.causes.is_empty() })
+        })?;
+        self.repeats = found.passes;
+        Ok(found.seconds / found.passes as f64)
     }
 
     /// Runs a pass on newly filled working sets, and compares every element with the expected result. Returns a
@@ -223,4 +253,36 @@ pub(crate) fn reader() -> Resident {
     let variants = kernels::resident(Kernel::Read, Stores::Regular);
     let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
     *by_four.expect("the read kernel has portable loops of every unroll factor")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_disturbed_call_does_not_end_the_search_for_the_number_of_passes() {
+        let pass = 3e-6;
+        let found = |disturbed_call: usize| {
+            let mut calls = 0;
+            let found = passes_of_call(CALL_SECONDS, |passes| {
+                calls += 1;
+                let disturbed = calls == disturbed_call;
+                let other = if disturbed { 2.0 * CALL_SECONDS } else { 0.0 };
+                Ok(CallTime { seconds: pass * passes as f64 + other, disturbed })
+            });
+            let found = found.unwrap();
+            pass * found.passes as f64
+        };
+        for disturbed_call in 0..6 {
+            let seconds = found(disturbed_call);
+            assert!((CALL_SECONDS..33.0 * CALL_SECONDS).contains(&seconds), "{seconds}");
+            assert!(!is_short_call(seconds));
+        }
+        // A call that something disturbs again and again is short, and its figure is doubted.
+        let always = passes_of_call(CALL_SECONDS, |_| {
+            Ok(CallTime { seconds: 2.0 * CALL_SECONDS, disturbed: true })
+        });
+        assert_eq!(always.unwrap().passes, 1);
+        assert!(is_short_call(pass));
+    }
 }

@@ -11,6 +11,7 @@ use nodegauge_os::{Mapping, PageSize};
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Driver of devices, whose library is loaded at run time.
 pub trait Driver {
@@ -266,10 +267,10 @@ impl fmt::Debug for Handle {
 /// Buffer in device memory.
 #[derive(Debug)]
 pub struct DeviceBuffer {
-    /// Driver's handle of the buffer; it is dropped before `pages`.
+    /// Driver's handle of the buffer.
     pub handle: Handle,
     /// Pages of the buffer, unless the driver allocated them.
-    pub pages: Option<Mapping>,
+    pub pages: Option<Arc<Mapping>>,
     /// Context of the device, for copies between devices.
     pub context: usize,
     /// Length in bytes.

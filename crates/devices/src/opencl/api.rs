@@ -15,6 +15,7 @@ const LIBRARY: &str = "libOpenCL.so.1";
 /// Handle of a platform, device, context, queue, program, kernel, memory object or event.
 pub type Object = *mut c_void;
 type BuildDone = Option<extern "C" fn(Object, *mut c_void)>;
+type Deleted = Option<unsafe extern "C" fn(Object, *mut c_void)>;
 type Complaint = Option<extern "C" fn(*const c_char, *const c_void, usize, *mut c_void)>;
 
 macro_rules! functions {
@@ -57,6 +58,7 @@ functions! {
     clCreateCommandQueue(Object, Object, u64, *mut i32) -> Object;
     clReleaseCommandQueue(Object) -> i32;
     clCreateBuffer(Object, u64, usize, *mut c_void, *mut i32) -> Object;
+    clSetMemObjectDestructorCallback(Object, Deleted, *mut c_void) -> i32;
     clReleaseMemObject(Object) -> i32;
     clCreateProgramWithSource(Object, u32, *const *const c_char, *const usize, *mut i32) -> Object;
     clBuildProgram(Object, u32, *const Object, *const c_char, BuildDone, *mut c_void) -> i32;

@@ -12,9 +12,10 @@ use crate::kernels::KernelSource;
 use nodegauge_measure::Bytes;
 use nodegauge_os::{Mapping, PageSize};
 use nodegauge_toolchain::Scratch;
-use std::ffi::CString;
+use std::ffi::{CString, c_void};
 use std::ptr::{NonNull, null, null_mut};
 use std::rc::Rc;
+use std::sync::Arc;
 
 // Memory flags of CL/cl.h.
 const MEM_READ_WRITE: u64 = 1;
@@ -23,6 +24,16 @@ const MEM_ALLOC_HOST_PTR: u64 = 1 << 4;
 const MAP_READ_WRITE: u64 = 0b11;
 const QUEUE_PROFILING_ENABLE: u64 = 1 << 1;
 const PROGRAM_BUILD_LOG: u32 = 0x1183;
+
+/// Releases the reference of a buffer to its pages. The driver calls this when it deletes the buffer, which may be after
+/// the release of its handle, because kernels that still run use it.
+///
+/// # Safety
+/// `pages` must be a reference to a [`Mapping`] that is not used afterwards.
+unsafe extern "C" fn release(_buffer: Object, pages: *mut c_void) {
+    // SAFETY: the caller guarantees it.
+    drop(unsafe { Arc::from_raw(pages.cast::<Mapping>()) });
+}
 
 /// Open device of OpenCL.
 pub struct OpenClDevice {
@@ -75,28 +86,40 @@ impl OpenClDevice {
         &self,
         flags: u64,
         bytes: usize,
-        pages: Option<&Mapping>,
+        pages: Option<&Arc<Mapping>>,
     ) -> Result<Handle, DeviceError> {
         let api = self.api;
         let mut code = 0;
         let start = pages.map_or(null_mut(), |pages| pages.at(0, bytes).as_ptr().cast());
         // SAFETY: the context lives; the memory is that of the driver or at least `bytes` bytes of the mapping, which
-        // the caller keeps until the handle is dropped.
+        // lives as long as the buffer.
         let memory =
             unsafe { (api.clCreateBuffer)(self.context(), flags, bytes, start, &raw mut code) };
         let memory = made("clCreateBuffer", memory, code)?;
-        Ok(Handle::new(memory as usize, |raw| {
+        let handle = Handle::new(memory as usize, |raw| {
             // SAFETY: the handle owns the memory.
             unsafe { (api.clReleaseMemObject)(raw as Object) };
-        }))
+        });
+        if let Some(pages) = pages {
+            let kept = Arc::into_raw(pages.clone()).cast_mut().cast();
+            // SAFETY: the buffer lives; the callback gets the reference that it releases.
+            let set =
+                unsafe { (api.clSetMemObjectDestructorCallback)(memory, Some(release), kept) };
+            if let Err(error) = check("clSetMemObjectDestructorCallback", set) {
+                // SAFETY: the driver did not take the reference.
+                unsafe { release(memory, kept) };
+                return Err(error);
+            }
+        }
+        Ok(handle)
     }
 
     /// Maps the pages of a buffer of a CPU: huge ones, which drivers do not request. The first kernel that writes the
     /// buffer touches them, so that they are on the NUMA nodes of the driver's threads. Returns `None` for other devices,
     /// and if the memory is refused.
-    fn pages(&self, bytes: usize) -> Option<Mapping> {
+    fn pages(&self, bytes: usize) -> Option<Arc<Mapping>> {
         let is_cpu = self.info.class == Class::Cpu;
-        is_cpu.then(|| Mapping::anonymous(bytes, PageSize::PreferHuge).ok()).flatten()
+        is_cpu.then(|| Mapping::anonymous(bytes, PageSize::PreferHuge).ok()).flatten().map(Arc::new)
     }
 
     fn new_queue(&self) -> Result<OpenClQueue, DeviceError> {
