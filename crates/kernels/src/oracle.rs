@@ -157,7 +157,7 @@ impl Oracle {
     }
 }
 
-/// What a loop traverses.
+/// Length of the arrays and number of passes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Extent {
     /// Number of elements.

@@ -103,6 +103,8 @@ fn port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
+/// Returns the configuration of a cluster. A message has a minute to be answered, because daemons of a loaded machine are
+/// late, and a launch that `srun` sends again is refused (`Job credential replayed`).
 fn configuration(harness: &Harness, names: &[&str]) -> String {
     let folder = harness.arg("");
     let folder = folder.trim_end_matches('/');
@@ -137,6 +139,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SchedulerParameters=sched_interval=1,bf_interval=1
 MpiDefault=none
+MessageTimeout=60
 ReturnToService=2
 SwitchType=switch/none
 AccountingStorageType=accounting_storage/none
