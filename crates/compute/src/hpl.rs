@@ -7,7 +7,7 @@ use crate::distribution::{self, ColumnDistribution};
 use crate::engine::Multiplier;
 use crate::lu::{self, LuError, LuProgress};
 use crate::matrix::Matrix;
-use crate::observed::{Around, LibraryRuns, Observed, SolvedSystem};
+use crate::observed::{ComparisonRates, LibraryRuns, Observed, SolvedSystem};
 use crate::options::HplOptions;
 use crate::random::Sequence;
 use crate::residual;
@@ -50,8 +50,8 @@ const DGEMM: TimeShare =
 /// solution: peaks and DGEMM take half of it, the search for NB and a small solution the other half.
 pub(crate) fn least(libraries: usize) -> Duration {
     let peaks = PEAKS.least * peak::loops().len() as u32;
-    let around = DGEMM.least + PEAKS.least;
-    2 * (peaks + (DGEMM.least + around) * libraries as u32)
+    let comparison = DGEMM.least + PEAKS.least;
+    2 * (peaks + (DGEMM.least + comparison) * libraries as u32)
 }
 
 /// Share of the budget for the NB search.
@@ -228,13 +228,13 @@ impl HplRun<'_> {
         constraints.seconds = constraints.seconds / count as f64;
         (constraints.half, constraints.overhead) = (half, self.overhead);
         let begun = Instant::now();
-        let mut before = self.around(at, multiplier, budget)?;
+        let mut before = self.comparison_rates(at, multiplier, budget)?;
         let samples = self.options.samples.max(1);
         // The remaining time must suffice for repeating these measurements after every solution and for the remaining
         // libraries.
-        let around = Seconds::from(begun.elapsed());
+        let comparison_time = Seconds::from(begun.elapsed());
         let left = Seconds::from(self.end.saturating_duration_since(Instant::now()));
-        let left = left / (count - at) as f64 / samples as f64 - around;
+        let left = left / (count - at) as f64 / samples as f64 - comparison_time;
         let least = constraints.seconds * LEAST_SOLUTION;
         constraints.seconds = constraints.seconds.min(left).max(least);
         let chosen = size::choose(self.options.order, &constraints)?;
@@ -242,10 +242,10 @@ impl HplRun<'_> {
         self.seen.libraries[at].order = Some(chosen);
         for _ in 0..samples {
             let Some(mut solution) = self.solve(order, nb, multiplier, true)? else { break };
-            let after = self.around(at, multiplier, budget)?;
-            solution.around = before;
-            solution.around.dgemm.extend(&after.dgemm);
-            solution.around.bursts.extend(&after.bursts);
+            let after = self.comparison_rates(at, multiplier, budget)?;
+            solution.comparison = before;
+            solution.comparison.dgemm.extend(&after.dgemm);
+            solution.comparison.bursts.extend(&after.bursts);
             self.seen.libraries[at].solutions.push(solution);
             before = after;
         }
@@ -254,30 +254,30 @@ impl HplRun<'_> {
 
     /// Repeats DGEMM and the fastest register-only loop immediately before or after a solution, so that the rating is
     /// compared with rates under the same conditions.
-    fn around(
+    fn comparison_rates(
         &mut self,
         at: usize,
         multiplier: &Multiplier,
         budget: Duration,
-    ) -> Result<Around, Failure> {
-        let mut around = Around::default();
+    ) -> Result<ComparisonRates, Failure> {
+        let mut comparison = ComparisonRates::default();
         if self.interrupted("before or after the solution") {
-            return Ok(around);
+            return Ok(comparison);
         }
         self.observer.phase("DGEMM and peak before or after the solution");
         let time = DGEMM.of(budget).div_f64(2.0);
-        around.dgemm = dgemm::measure(&mut self.team, multiplier, time)?;
-        self.seen.libraries[at].dgemm.extend(&around.dgemm);
+        comparison.dgemm = dgemm::measure(&mut self.team, multiplier, time)?;
+        self.seen.libraries[at].dgemm.extend(&comparison.dgemm);
         let peak_time = self.each_peak.div_f64(2.0);
         for element in ["f64", "f32"] {
             let Some(fastest) = self.seen.peak_mut(element) else { continue };
             let bursts = peak::measure(&mut self.team, &fastest.kernel, peak_time)?.bursts;
             fastest.bursts.extend(&bursts);
             if element == "f64" {
-                around.bursts = bursts;
+                comparison.bursts = bursts;
             }
         }
-        Ok(around)
+        Ok(comparison)
     }
 
     /// Returns the panel width, and the order at which LU reaches half of the DGEMM rate according to the last runs. A
@@ -389,7 +389,7 @@ impl HplRun<'_> {
             huge_pages,
             joules,
             began: Seconds(began),
-            around: Around::default(),
+            comparison: ComparisonRates::default(),
         }))
     }
 

@@ -25,12 +25,12 @@ pub(crate) struct SolvedSystem {
     /// Start of the solution, seconds since the epoch.
     pub began: Seconds,
     /// Measurements taken immediately before and after the solution.
-    pub around: Around,
+    pub comparison: ComparisonRates,
 }
 
 /// Rates measured immediately before and after a solution.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Around {
+pub(crate) struct ComparisonRates {
     /// Rates of DGEMM on all threads with the library of the solution, FLOP/s.
     pub dgemm: Vec<f64>,
     /// Results of bursts (short runs) of the fastest register-only loop.
@@ -40,7 +40,7 @@ pub(crate) struct Around {
 impl SolvedSystem {
     /// Returns the rating divided by the median rate of DGEMM around the solution.
     pub(crate) fn of_dgemm(&self) -> Fraction {
-        Fraction(self.rating.0 / stats::median(&self.around.dgemm))
+        Fraction(self.rating.0 / stats::median(&self.comparison.dgemm))
     }
 }
 

@@ -96,10 +96,10 @@ fn level(
         }
         let lower = name.to_ascii_lowercase();
         let nested = NESTED.iter().position(|names| names.contains(&lower.as_str()));
-        if let (Some(here), Some(around)) = (nested, *inside)
-            && here <= around
+        if let (Some(here), Some(outer)) = (nested, *inside)
+            && here <= outer
         {
-            let problem = format!("a {lower} cannot be inside a {}", NESTED[around][0]);
+            let problem = format!("a {lower} cannot be inside a {}", NESTED[outer][0]);
             return Err(cursor.error_at(start, problem));
         }
         *inside = nested.or(*inside);

@@ -71,8 +71,8 @@ impl IccgPlan {
             swept.iter().flat_map(|swept| swept.workers.together().cpus()).collect();
         cpus.sort_unstable();
         cpus.dedup();
-        let around = MeshConstraints::of(site, &cpus, options.memory_fraction);
-        let size = size::choose(options.elements, &around)?;
+        let constraints = MeshConstraints::of(site, &cpus, options.memory_fraction);
+        let size = size::choose(options.elements, &constraints)?;
         let shared_out = |combination: Swept| match &combination.workers {
             Workers::Ranks(plan) | Workers::Mpi(plan, _) => {
                 size::grid(size.mesh, plan.ranks.len()).map(|_| combination)

@@ -3,7 +3,7 @@
 use super::*;
 use crate::choose::Tried;
 use crate::config::ResidualConfig;
-use crate::observed::Around;
+use crate::observed::ComparisonRates;
 use crate::peak::{Burst, loops};
 use nodegauge_machine::{SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::Machine;
@@ -25,14 +25,14 @@ fn burst(gflops: f64, ghz: f64) -> Burst {
 
 /// Returns the figure `name` and the notices of a run with these bursts, and with these rates before and after the
 /// solution.
-fn judged(name: &str, bursts: &[Burst], around: Around) -> (Measurement, Vec<String>) {
-    timed(name, bursts, around, TimeConfig::default())
+fn judged(name: &str, bursts: &[Burst], comparison: ComparisonRates) -> (Measurement, Vec<String>) {
+    timed(name, bursts, comparison, TimeConfig::default())
 }
 
 fn timed(
     name: &str,
     bursts: &[Burst],
-    around: Around,
+    comparison: ComparisonRates,
     time: TimeConfig,
 ) -> (Measurement, Vec<String>) {
     let (site, options) = (site(), HplOptions::default());
@@ -48,7 +48,7 @@ fn timed(
         huge_pages: None,
         joules: None,
         began: Seconds(0.0),
-        around,
+        comparison,
     };
     let rate = FlopsPerSec(1.0);
     let seen = Observed {
@@ -71,7 +71,8 @@ fn timed(
 #[test]
 fn the_limit_of_a_peak_is_the_clock_of_its_own_burst() {
     // The clock dropped after the best burst; the best burst is still valid.
-    let (peak, _) = judged("fma_peak", &[burst(180.0, 3.0), burst(120.0, 2.0)], Around::default());
+    let (peak, _) =
+        judged("fma_peak", &[burst(180.0, 3.0), burst(120.0, 2.0)], ComparisonRates::default());
     let limit = peak.limit.clone().unwrap();
     assert!((limit.value / (2.0 * 3e9 * 32.0) - 1.0).abs() < 1e-12, "{limit:?}");
     assert_eq!((peak.validity.status, limit.fraction), (Status::Valid, Fraction(180.0 / 192.0)));
@@ -79,7 +80,7 @@ fn the_limit_of_a_peak_is_the_clock_of_its_own_burst() {
 
 #[test]
 fn more_operations_a_cycle_than_a_core_can_do_mean_that_the_clock_was_not_measured() {
-    let (peak, _) = judged("fma_peak", &[burst(205.0, 3.0)], Around::default());
+    let (peak, _) = judged("fma_peak", &[burst(205.0, 3.0)], ComparisonRates::default());
     assert_eq!((&peak.limit, peak.validity.status), (&None, Status::Valid));
     let config: PeakConfig = peak.read_config();
     assert_eq!((config.clock_hz, config.flops_per_cycle, config.theoretical), (None, None, None));
@@ -89,11 +90,12 @@ fn more_operations_a_cycle_than_a_core_can_do_mean_that_the_clock_was_not_measur
 #[test]
 fn a_busy_minute_is_said_with_the_rating() {
     let quiet = [burst(190.0, 3.0), burst(188.0, 3.0), burst(126.0, 2.0)];
-    let around = |bursts: &[Burst]| Around { dgemm: vec![100e9], bursts: bursts.to_vec() };
-    let (rating, _) = judged("rating", &quiet, around(&quiet));
+    let comparison =
+        |bursts: &[Burst]| ComparisonRates { dgemm: vec![100e9], bursts: bursts.to_vec() };
+    let (rating, _) = judged("rating", &quiet, comparison(&quiet));
     assert_eq!(rating.validity.status, Status::Valid, "{:?}", rating.validity);
     let busy = [burst(124.0, 3.0), burst(71.0, 3.0), burst(100.0, 3.0)];
-    let (busy_rating, _) = judged("rating", &quiet, around(&busy));
+    let (busy_rating, _) = judged("rating", &quiet, comparison(&busy));
     assert_eq!(busy_rating.validity.status, Status::Suspect);
     let reason = &busy_rating.validity.reasons[0];
     assert!(reason.starts_with("other load used 47 % of the cores' execution units: register-only loops run before and after the solve reached 71.0 to 124.0 GFLOP/s"), "{reason}");
@@ -103,21 +105,21 @@ fn a_busy_minute_is_said_with_the_rating() {
 
 #[test]
 fn lu_is_held_against_dgemm_of_the_same_minutes() {
-    let around = |dgemm: &[f64]| Around { dgemm: dgemm.to_vec(), bursts: Vec::new() };
+    let comparison = |dgemm: &[f64]| ComparisonRates { dgemm: dgemm.to_vec(), bursts: Vec::new() };
     let loses = |notices: &[String]| notices.iter().any(|text| text.starts_with("LU is slow"));
     // The best DGEMM rate is 140 GFLOP/s, the median around the solution is 100 GFLOP/s, and LU reached 90 GFLOP/s.
-    let (rating, notices) = judged("rating", &[], around(&[98e9, 100e9, 140e9]));
+    let (rating, notices) = judged("rating", &[], comparison(&[98e9, 100e9, 140e9]));
     assert_eq!(rating.read_config::<RatingConfig>().of_dgemm, Some(Fraction(0.9)));
     assert!(!loses(&notices), "{notices:?}");
-    let (_, quiet_notices) = judged("rating", &[], around(&[138e9, 140e9, 141e9]));
+    let (_, quiet_notices) = judged("rating", &[], comparison(&[138e9, 140e9, 141e9]));
     assert!(loses(&quiet_notices), "{quiet_notices:?}");
 }
 
 #[test]
 fn a_rating_that_panels_set_is_doubted_by_what_the_threads_did_not_by_their_number() {
     let of = |panels, waiting| {
-        let around = Around { dgemm: vec![200e9], bursts: Vec::new() };
-        timed("rating", &[], around, TimeConfig { panels, waiting, ..TimeConfig::default() }).0
+        let comparison = ComparisonRates { dgemm: vec![200e9], bursts: Vec::new() };
+        timed("rating", &[], comparison, TimeConfig { panels, waiting, ..TimeConfig::default() }).0
     };
     assert_eq!(of(Fraction(0.1), Fraction(0.2)).validity.status, Status::Valid);
     let doubted = of(Fraction(0.2), Fraction(0.45));

@@ -54,8 +54,8 @@ fn events(name: &str) -> (String, Vec<String>) {
 #[test]
 fn the_table_is_consistent() {
     for family in &table().family {
-        let told_apart = !family.read.is_empty() && !family.write.is_empty();
-        assert_ne!(told_apart, !family.both.is_empty(), "{}", family.name);
+        let are_distinguished = !family.read.is_empty() && !family.write.is_empty();
+        assert_ne!(are_distinguished, !family.both.is_empty(), "{}", family.name);
         assert!(family.bytes > 0.0);
         assert!(family.models.is_empty() || family.vendor.is_some(), "{}", family.name);
     }

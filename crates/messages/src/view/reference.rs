@@ -41,13 +41,13 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         section.push(rows);
         if let Some(rounds) = own.iter().find_map(|figure| figure.config.rounds) {
             let timing = own.iter().find_map(|figure| figure.config.timing.as_deref());
-            let around = match timing {
+            let timed_part = match timing {
                 Some("each") => "operation, as in OSU 7",
                 _ => "batch, as in OSU 5",
             };
             let text =
                 "rounds, run alternately; ratios are also medians; the clock is read around each";
-            section.note("", format!("medians of {rounds} {text} {around}"));
+            section.note("", format!("medians of {rounds} {text} {timed_part}"));
         }
     }
     pictures(section, all, |figure, _| match figure.m.category {

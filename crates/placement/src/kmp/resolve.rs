@@ -96,18 +96,18 @@ fn cores(topology: &Topology) -> Vec<Vec<CpuId>> {
 struct Objects<'a> {
     topology: &'a Topology,
     /// For each allowed CPU, the allowed CPUs of the object of the given granularity that contains it.
-    around: BTreeMap<CpuId, Vec<CpuId>>,
+    group_of: BTreeMap<CpuId, Vec<CpuId>>,
 }
 
 impl<'a> Objects<'a> {
     fn new(topology: &'a Topology, granularity: Granularity) -> Self {
-        let mut around = BTreeMap::new();
+        let mut group_of = BTreeMap::new();
         for group in cpus::grouped(topology, |thread| object(topology, granularity, thread)) {
             for cpu in &group {
-                around.insert(*cpu, group.clone());
+                group_of.insert(*cpu, group.clone());
             }
         }
-        Self { topology, around }
+        Self { topology, group_of }
     }
 
     /// Returns the masks of all hardware threads, sorted by level. For a number of levels, `compact` returns how many
@@ -138,7 +138,7 @@ impl<'a> Objects<'a> {
     }
 
     fn mask(&self, cpu: CpuId) -> Vec<CpuId> {
-        self.around.get(&cpu).cloned().unwrap_or_else(|| vec![cpu])
+        self.group_of.get(&cpu).cloned().unwrap_or_else(|| vec![cpu])
     }
 
     /// Returns one mask for each of exactly `threads` threads. Cores are used in order, and consecutive threads are on
