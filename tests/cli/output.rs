@@ -3,6 +3,8 @@
 use crate::harness::{FAST, Harness, names};
 use crate::thorough::io_faults::faults;
 use serde_json::Value;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
 
 const ESCAPE: char = '\x1b';
@@ -51,6 +53,23 @@ fn csv_is_a_line_a_measurement() {
     assert!(cells("value").iter().all(|value| value.parse::<f64>().unwrap() > 0.0));
     assert_eq!(cells("value"), cells("best"));
     assert_eq!(cells("labels"), ["nps=4"; 4]);
+}
+
+/// Standard error can be shared with a launcher and other ranks, whose lines must not come between parts of an error.
+#[test]
+fn an_error_is_written_at_once() {
+    let harness = Harness::new();
+    // Each write to a datagram socket is a message.
+    let (reader, writer) = UnixDatagram::pair().unwrap();
+    let mut command = harness.command(crate::program::path());
+    let refused = command.args(["stream", "--csv", "-", "--json", "-"]);
+    let status = refused.stderr(OwnedFd::from(writer)).status().unwrap();
+    assert_eq!(status.code(), Some(2));
+    let mut message = [0; 1000];
+    let length = reader.recv(&mut message).unwrap();
+    let message = std::str::from_utf8(&message[..length]).unwrap();
+    assert!(message.starts_with("error: --json and --csv cannot both go"), "{message}");
+    assert!(message.ends_with("e.g. --csv FILE\n"), "{message}");
 }
 
 #[test]

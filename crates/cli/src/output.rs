@@ -112,9 +112,20 @@ pub(crate) fn failure(failure: &Failure) {
 }
 
 fn print_error(shown: &str) {
-    let mut err = anstream::stderr().lock();
+    print_to_stderr(&format!("\x1b[1;31merror:\x1b[0m {shown}\n"));
+}
+
+/// Prints text to standard error, with colour if it takes colour. One write, because several ranks, their launcher and
+/// this process can share standard error, and their lines must not be mixed.
+fn print_to_stderr(coloured: &str) {
+    let mut err = io::stderr();
+    let plain = anstream::AutoStream::choice(&err) == anstream::ColorChoice::Never;
+    let text = match plain {
+        true => anstream::adapter::strip_str(coloured).to_string(),
+        false => coloured.to_owned(),
+    };
     // A failure to write to standard error cannot be reported.
-    let _ = writeln!(err, "\x1b[1;31merror:\x1b[0m {shown}");
+    let _ = err.write_all(text.as_bytes());
 }
 
 /// Reports the first suspect figure and the number of further suspect figures; returns true if any figure is suspect.
@@ -139,8 +150,7 @@ pub(crate) fn suspects<'a>(
 
 /// Prints a remark to standard error.
 pub(crate) fn note(message: &str) {
-    let mut err = anstream::stderr().lock();
-    let _ = writeln!(err, "{}", legible::message(message));
+    print_to_stderr(&format!("{}\n", legible::message(message)));
 }
 
 /// Returns the width and the use of colour for text on standard output.
