@@ -10,6 +10,15 @@ use tempfile::TempDir;
 /// Name of the program in Debian.
 const CHROMIUM: &str = "/usr/bin/chromium";
 
+/// What the browser can draw.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Graphics {
+    /// Without WebGL, which takes less time.
+    Flat,
+    /// With WebGL, emulated by the processor.
+    WebGl,
+}
+
 /// Browser with one page.
 pub struct Browser {
     child: Child,
@@ -24,7 +33,7 @@ pub struct Browser {
 
 impl Browser {
     /// Starts a browser; `None` if none is installed.
-    pub fn start(more: &[&str]) -> Option<Self> {
+    pub fn start(graphics: Graphics) -> Option<Self> {
         if !Path::new(CHROMIUM).exists() {
             return None;
         }
@@ -39,8 +48,13 @@ impl Browser {
         ]);
         command.args(["--headless=new", "--no-sandbox", "--disable-dev-shm-usage"]);
         command.args(["--remote-debugging-pipe", "--no-first-run", "--disable-extensions"]);
-        command.args(["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]);
-        command.args(more).arg(format!("--user-data-dir={}", profile.path().display()));
+        command.args(match graphics {
+            Graphics::Flat => &["--disable-gpu", "--disable-software-rasterizer"][..],
+            Graphics::WebGl => {
+                &["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+            }
+        });
+        command.arg(format!("--user-data-dir={}", profile.path().display()));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());

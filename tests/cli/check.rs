@@ -137,6 +137,11 @@ fn the_state_has_the_counters_and_the_last_measured_verdict() {
     harness.run(&args).says("measured bad (mem 69% of ref: DIMM) at level 2");
     let kept = std::fs::read_to_string(&state).unwrap();
     assert!(kept.contains("mem 69%"), "{kept}");
+    // The clock was set back since.
+    saved["checked"] = json!("2199-01-01T00:00:00Z");
+    saved["measured"]["at"] = json!("2199-01-01T00:00:00Z");
+    harness.write("state.json", saved.to_string());
+    harness.run(&args).says("at level 2, at an unknown time");
     harness.write("state.json", "{");
     harness.run(&args).says("never measured");
 }

@@ -89,6 +89,32 @@ fn every_carrier_gives_the_same_verdict() {
     ranks(&harness, "report.json");
 }
 
+/// Clocks of nodes that are years apart, or unset, move no verdict; a repeat of a node counts whatever its time is.
+#[test]
+fn clocks_apart_change_no_verdict() {
+    let harness = Harness::new();
+    let mut fleet = written(&harness);
+    let times = ["1970-01-01T00:00:07Z", "2199-01-01T00:00:00Z", ""];
+    for (i, (host, record)) in fleet.iter_mut().enumerate() {
+        record["started"] = json!(times[i % times.len()]);
+        harness.write(&format!("fleet/{host}.json"), record.to_string());
+    }
+    ranks(&harness, "fleet");
+    harness.run(&["fleet", "rank", "fleet"]).exits(1).says("1970-01-01").says("2199-01-01");
+    // Repeats of the slow node with the time of an earlier and of a later run.
+    let (_, record) = &mut fleet[6];
+    for (i, started) in times.iter().enumerate() {
+        record["id"] = json!(format!("01KAAAAAAAAAAAAAAAAAAAAB{i:02}"));
+        record["started"] = json!(started);
+        harness.write(&format!("fleet/again{i}.json"), record.to_string());
+    }
+    ranks(&harness, "fleet");
+    let nodes = harness.run(&["fleet", "rank", "fleet", "--format", "json"]).exits(1).json();
+    let slow = nodes["groups"][0]["nodes"].as_array().unwrap();
+    let slow = slow.iter().find(|node| node["host"] == SLOW).unwrap();
+    assert_eq!(slow["runs"], 4, "{slow}");
+}
+
 #[test]
 fn clush_and_pdsh_themselves_carry_the_records() {
     let harness = Harness::new();

@@ -1,6 +1,6 @@
 //! Reports of several runs: side by side, and over time.
 
-use crate::browser::Browser;
+use crate::browser::{Browser, Graphics};
 use crate::harness::Harness;
 use crate::report::{
     AXE, DATA, FAINT, FORMULA, HOSTILE, ILLEGIBLE, PICTURES, SERIOUS, TOO_WIDE, WIDTHS, browser,
@@ -30,10 +30,9 @@ fn page_of(harness: &Harness, arguments: &[&str]) -> PathBuf {
     harness.path("page.html")
 }
 
-/// Opens a page in every width and colour scheme; it must have no serious violations and must not be too
-/// wide.
+/// Opens a page in every width; its pictures must be drawn and legible, and it must not be too wide.
 #[track_caller]
-fn is_sound(browser: &mut Browser, page: &Path) {
+fn is_legible(browser: &mut Browser, page: &Path) {
     browser.media("screen", "light");
     for width in WIDTHS {
         browser.width(width);
@@ -44,6 +43,13 @@ fn is_sound(browser: &mut Browser, page: &Path) {
         assert_eq!(browser.evaluate(ILLEGIBLE), json!([]), "at {width}");
         assert_eq!(browser.evaluate(TOO_WIDE), json!([]), "at {width}");
     }
+    assert_eq!(browser.complaints, [""; 0]);
+}
+
+/// Opens a page in every width and colour scheme; it must be legible and must have no serious violations.
+#[track_caller]
+fn is_sound(browser: &mut Browser, page: &Path) {
+    is_legible(browser, page);
     browser.width(1400);
     browser.open(page);
     browser.evaluate(DATA);
@@ -95,7 +101,7 @@ fn trends_and_fleets_are_sound_and_begin_with_their_conclusion() {
     ] {
         assert!(ranked.contains(said), "{said} in {}", &ranked[..4000]);
     }
-    let Some(mut browser) = browser(&[]) else { return };
+    let Some(mut browser) = browser(Graphics::Flat) else { return };
     is_sound(&mut browser, &trend);
     is_sound(&mut browser, &fleet);
     // The table has the rates of the records and the same share as the reason; empty bins have no bar.
@@ -130,7 +136,7 @@ fn ratios_of_runs_are_those_of_the_records() {
     let page = page_of(&harness, &files.iter().map(String::as_str).collect::<Vec<_>>());
     let text = std::fs::read_to_string(&page).unwrap();
     assert!(text.contains("<h1>5 hosts, Intel Xeon Processor, 1 socket x 2 cores</h1>"));
-    let Some(mut browser) = browser(&[]) else { return };
+    let Some(mut browser) = browser(Graphics::Flat) else { return };
     is_sound(&mut browser, &page);
     browser.open(&page);
     let data = browser.evaluate(DATA);
@@ -182,7 +188,7 @@ fn suspect_figures_of_runs_side_by_side_are_marked_and_said() {
     let start = "<p class=\"conclusion\">Cannot tell which run is faster in triad: ";
     let ending = "n01 is suspect: 7 of 9 passes were disturbed.</p>";
     assert!(text.contains(start) && text.contains(ending), "{}", &text[..4000]);
-    let Some(mut browser) = browser(&[]) else { return };
+    let Some(mut browser) = browser(Graphics::Flat) else { return };
     is_sound(&mut browser, &page);
     browser.media("screen", "light");
     browser.open(&page);
@@ -233,7 +239,7 @@ fn a_trend_separates_configurations() {
         assert!(text.contains(&format!(">Triad, best, pages {pages}</th>")), "{pages}");
         assert!(text.contains(&format!(", median {median} GB/s, in 6 runs")), "{pages}");
     }
-    let Some(mut browser) = browser(&[]) else { return };
+    let Some(mut browser) = browser(Graphics::Flat) else { return };
     is_sound(&mut browser, &page);
     browser.open(&page);
     // Each series has a line and dots of its own colour and symbol, and the table of the picture has its name.
@@ -260,7 +266,7 @@ fn a_trend_of_many_configurations_has_a_picture_for_each() {
     let page = page_of(&harness, &["--trend", "kind=mixed"]);
     let text = std::fs::read_to_string(&page).unwrap();
     assert_eq!(text.matches("<figcaption>Triad, best, pages ").count(), 5);
-    let Some(mut browser) = browser(&[]) else { return };
+    let Some(mut browser) = browser(Graphics::Flat) else { return };
     is_sound(&mut browser, &page);
 }
 
@@ -304,7 +310,7 @@ mod thorough {
         let differences = text.find("<h2>differences").unwrap();
         assert!(differences < text.find("<h2>HPL").unwrap() && text.contains("<td>host</td>"));
         assert!(text.contains("only in some of the runs"));
-        let Some(mut browser) = browser(&[]) else { return };
+        let Some(mut browser) = browser(Graphics::Flat) else { return };
         is_sound(&mut browser, &page);
         // The text names the best and the worst of three runs, and the table of the picture has the values of the
         // records.
@@ -331,13 +337,14 @@ mod thorough {
     }
 
     #[test]
-    fn the_maximum_number_of_runs_is_a_sound_page() {
+    fn the_maximum_number_of_runs_is_a_legible_page() {
         let harness = Harness::new();
-        let Some(mut browser) = browser(&[]) else { return };
+        let Some(mut browser) = browser(Graphics::Flat) else { return };
         let files = nodes(&harness, "mpi", &[1.0; 16].map(|x: f64| x + 0.01));
         let page = page_of(&harness, &files.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(std::fs::metadata(&page).unwrap().len() < 1_500_000);
-        is_sound(&mut browser, &page);
+        // axe-core would take a minute for all tables of this page; fewer runs have the same parts.
+        is_legible(&mut browser, &page);
     }
 
     #[test]
@@ -365,7 +372,7 @@ mod thorough {
             "-",
         ]);
         assert!(only.exits(0).stdout.contains("trend of 4 runs with label "));
-        let Some(mut browser) = browser(&[]) else { return };
+        let Some(mut browser) = browser(Graphics::Flat) else { return };
         is_sound(&mut browser, &page);
         browser.open(&page);
         let data = browser.evaluate(DATA);
@@ -399,7 +406,7 @@ mod thorough {
             harness.write(&format!("{i}.json"), record.to_string())
         };
         let page = page_of(&harness, &[&hostile(0), &hostile(1)]);
-        let Some(mut browser) = browser(&[]) else { return };
+        let Some(mut browser) = browser(Graphics::Flat) else { return };
         is_sound(&mut browser, &page);
         assert_eq!(
             browser.evaluate("window.hit === undefined && document.images.length === 0"),
@@ -414,7 +421,7 @@ mod thorough {
         let harness = Harness::new();
         day(&harness, HOSTILE);
         let page = page_of(&harness, &["--trend", &format!("watch={HOSTILE}")]);
-        let Some(mut browser) = browser(&[]) else { return };
+        let Some(mut browser) = browser(Graphics::Flat) else { return };
         is_sound(&mut browser, &page);
         assert_eq!(
             browser.evaluate("window.hit === undefined && document.images.length === 0"),
