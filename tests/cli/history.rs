@@ -201,15 +201,19 @@ fn records_move_between_histories_and_keep_what_they_are() {
     assert_eq!(there(&["list", "-q"]).stdout.lines().count(), 2);
 }
 
-/// `history show` prints time and host, followed by exactly the output of the run.
+/// `history show` prints the output of the run, with the node and its findings below the head.
 pub fn shown_as_printed(harness: &Harness, printed: &Outcome) {
     let (page, saved) = printed.stdout.split_once("\nsaved ").unwrap_or_else(|| {
         printed.fail("expected a line that says where it was saved");
     });
     assert!(page.lines().count() > 2 && saved.lines().count() == 1, "{page}");
     let shown = harness.run(&["history", "show", "latest"]).exits(0).quietly();
-    if !shown.stdout.ends_with(&format!("{page}\n")) {
-        shown.fail(&format!("expected to end as the run printed it:\n{page}"));
+    // The run does not describe the node and its findings.
+    let (heading, rest) = page.split_once("\n\n").unwrap();
+    let (node, figures) = rest.split_once("\n\n").unwrap();
+    let begins = shown.stdout.starts_with(&format!("{heading}\n\n{node}\n"));
+    if !begins || !shown.stdout.ends_with(&format!("\n\n{figures}\n")) {
+        shown.fail(&format!("expected to begin and to end as the run printed it:\n{page}"));
     }
 }
 

@@ -120,9 +120,10 @@ fn print_error(shown: &str) {
 fn print_to_stderr(coloured: &str) {
     let mut err = io::stderr();
     let plain = anstream::AutoStream::choice(&err) == anstream::ColorChoice::Never;
-    let text = match plain {
-        true => anstream::adapter::strip_str(coloured).to_string(),
-        false => coloured.to_owned(),
+    let text = if plain {
+        anstream::adapter::strip_str(coloured).to_string()
+    } else {
+        coloured.to_owned()
     };
     // A failure to write to standard error cannot be reported.
     let _ = err.write_all(text.as_bytes());

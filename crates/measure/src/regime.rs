@@ -12,7 +12,7 @@
 //! between two classes of distance. The two groups are then split in the same way. All functions are pure functions of
 //! slices.
 
-use crate::stats;
+use crate::{Seconds, stats};
 
 /// Minimum factor between the round trips of two regimes. Between two classes of distance (same cache, same socket,
 /// other socket), published round trips differ by a factor of 2.1 or more (N. Viennot, "core-to-core-latency", single
@@ -40,6 +40,12 @@ pub struct Regime {
 }
 
 impl Regime {
+    /// Describes the range of the round trips: `47.1 ns to 60.3 ns`, or `47.1 ns`.
+    pub fn in_words(&self) -> String {
+        let [from, to] = [self.from, self.to].map(|seconds| Seconds(seconds).to_string());
+        if from == to { from } else { format!("{from} to {to}") }
+    }
+
     fn of(sorted_logs: &[f64]) -> Self {
         let at = |q| stats::quantile(sorted_logs, q).exp();
         Self { from: at(0.05), to: at(0.95) }

@@ -569,7 +569,8 @@
         key: (t) => [
           ...groups.map((group) => ({ name: nameOf(group) + (group.doubted ? ' (hollow)' : ''), colour: colour(group.i, t), dot: (group.doubted ? HOLLOW : FILLED)[symbol(group.i)], always: group.doubted })),
           ...(all.some((dot) => dot.aside) ? [{ name: 'small: part of a run in another regime', colour: t.faint, dot: '·' }] : []),
-          ...(isSingle || !bands.length ? [] : of.regimes.map((name, i) => ({ name: `${letter(i)}: period with ${name}`, colour: bandColour(i, t), dot: '█' }))),
+          ...(isSingle ? [] : [...of.regimes.entries()].filter(([i]) => bands.some((band) => band.regime === i && band.to > band.from))
+            .map(([i, name]) => ({ name: `${letter(i)}: period with ${name}`, colour: bandColour(i, t), dot: '█' }))),
         ],
         option(width, height, t) {
           const values = all.map((dot) => dot.value).filter((value) => value !== null);
@@ -589,7 +590,8 @@
             type: 'line', name: 'as quoted', data: pathOf(one), showSymbol: false, silent: true, connectNulls: false, lineStyle: { width: 1, color: isSingle ? t.data[3] : colour(i, t) }, itemStyle: { color: t.data[3] }, ...(many ? { sampling: 'minmax' } : {}),
           }));
           Object.assign(paths[0], {
-            markArea: { silent: true, data: bands.map(band) },
+            // Below the lines of the grid.
+            markArea: { silent: true, z: -1, data: bands.map(band) },
             markLine: { symbol: 'none', silent: true, lineStyle: { color: t.ink, type: 'dashed' }, label: { formatter: (p) => p.name, color: t.ink, fontSize: FONT, position: 'end' }, data: of.changes.slice(0, 4).map(([at, words]) => ({ xAxis: at * 1000, name: cut(words, width / 5) })) },
           });
           return {

@@ -79,6 +79,14 @@ pub fn command_of(words: &[String]) -> String {
     std::iter::once("nodegauge".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
+/// Names the command of several runs, or counts their different commands.
+pub(crate) fn of_commands(commands: &[String]) -> String {
+    match commands {
+        [only] => only.clone(),
+        several => counted(several.len(), "command"),
+    }
+}
+
 /// Quotes a word for shells.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);

@@ -31,12 +31,9 @@ pub fn page(record: &Record, gauges: &[&dyn Gauge], all: bool) -> Page {
     ended(begun(record, gauges, detail), record, detail == Detail::Full)
 }
 
-/// Returns the page that the command of one gauge shows. This page does not contain the start time and the host.
+/// Returns the page that the command of one gauge shows: [`page`] without the description of the node and the findings.
 pub fn own(record: &Record, gauge: &dyn Gauge) -> Page {
-    let conclusion = conclusion::of(record, &[gauge]);
-    let sections = sections(record, gauge, Detail::Full);
-    let page = Page { conclusion, sections, ..Page::default() };
-    ended(page, record, true)
+    ended(headed(record, &[gauge], Detail::Full), record, true)
 }
 
 /// Returns the complete page of a record, for a report: the pictures of the figures, all evidence of every gauge, the
@@ -129,8 +126,8 @@ pub fn ticket(
     page
 }
 
-/// Adds a table of the regimes (groups of samples with similar core-to-core round trips) of one figure per test. The
-/// figure is the headline figure, or else the first figure with several regimes.
+/// Adds a table of the regimes (groups of samples with similar core-to-core round trips) of one figure per test, with the
+/// regime that the figure is from. The figure is the headline figure, or else the first figure with several regimes.
 fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
     let mut table = Table::new(&["regimes", ">core round trip", ">of samples", ">best", ">median"]);
     let headlines = gauges.iter().flat_map(|gauge| gauge.headlines(record));
@@ -142,8 +139,10 @@ fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
         }
         for regime in &m.regimes {
             let value = |value: f64| TableCell::figure(value, m.unit, m.unit.in_words(value));
+            let is_quoted = m.summary.as_ref() == Some(&regime.summary);
+            let quoted = if is_quoted { ", quoted" } else { "" };
             table.row([
-                format!("{} {}", m.test, m.name).into(),
+                format!("{} {}{quoted}", m.test, m.name).into(),
                 Seconds(regime.round_trip_s).to_string().into(),
                 regime.share.in_whole_percent().into(),
                 value(regime.summary.best),
@@ -154,6 +153,9 @@ fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
     let watched = record.measurements.iter().any(|m| !m.samples_round_trip_s.is_empty());
     if !table.rows.is_empty() {
         section.push(table);
+        let text = "figures are from the regime with the shortest round trip that has at least a tenth of the samples; \
+                    another regime may have a better best";
+        section.note("quoted", text);
     } else if watched {
         section.note("regimes", "all samples have similar core-to-core round trips");
     }
@@ -229,22 +231,33 @@ fn sections(record: &Record, gauge: &dyn Gauge, detail: Detail) -> Vec<Section> 
     ranking.into_iter().chain(of_first).collect()
 }
 
+/// Returns the page of [`headed`] with the description of the node and the most important findings.
 fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
+    let mut page = headed(record, gauges, detail);
+    let node = &mut page.sections[0];
+    node.blocks.append(&mut machine::brief(&record.machine).blocks);
+    findings(&record.findings, node);
+    page
+}
+
+/// Returns the beginning of a page: the node, the command, the date, and how far the figures can be trusted; then the
+/// figures. The first section is that of the node.
+fn headed(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     let machine = &record.machine;
     let host = machine.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
     let processor = head::processor(machine).map(|name| format!(", {name}")).unwrap_or_default();
     let Record { started, seconds, .. } = record;
     let heading =
         format!("nodegauge {}{host}{processor}, {started}, {seconds}", record.tool.version);
-    let head = Some(head::of(record));
-    let mut node = machine::brief(&record.machine);
-    let trusted = head.as_ref().map(|head| Note::new("trust", head.trust.as_str()).tone(head.tone));
-    let asked = (!record.command.is_empty()).then(|| Note::new("command", command(record)));
-    node.blocks.splice(0..0, asked.into_iter().chain(trusted).map(Block::Note));
-    findings(&record.findings, &mut node);
+    let head = head::of(record);
+    let mut node = Section::new(machine::MACHINE);
+    if !record.command.is_empty() {
+        node.note("command", command(record));
+    }
+    node.push(Note::new("trust", head.trust.as_str()).tone(head.tone));
     let parts = gauges.iter().flat_map(|gauge| sections(record, *gauge, detail));
-    let conclusion = conclusion::of(record, gauges);
-    Page { heading, conclusion, head, sections: std::iter::once(node).chain(parts).collect() }
+    let sections = std::iter::once(node).chain(parts).collect();
+    Page { heading, conclusion: conclusion::of(record, gauges), head: Some(head), sections }
 }
 
 /// Completes a page. A note about an interrupted run is added to the last section, so that the table in that section is

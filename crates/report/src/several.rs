@@ -3,7 +3,7 @@
 
 use crate::compare::{differences, listed, speed};
 use crate::conclusion::sentence;
-use crate::{run, terms};
+use crate::{head, run, terms};
 use nodegauge_analysis::compare::{Design, Pair, Reason, Shared, Side, Verdict, compare, several};
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::Gauge;
@@ -113,7 +113,7 @@ fn head(runs: &[Record], figures: &[Shared<'_>], ratios: &Ratios) -> Head {
 
 /// Names the hosts of the runs, those of the same processor together.
 fn title(runs: &[Record]) -> String {
-    let machines = distinct(runs.iter().map(|run| crate::head::host_and_processor(&run.machine)));
+    let machines = distinct(runs.iter().map(|run| head::host_and_processor(&run.machine)));
     let title = |(processor, of): (String, Vec<(String, String)>)| {
         let hosts: Vec<String> = of.into_iter().map(|(host, _)| host).collect();
         let hosts =
@@ -126,11 +126,7 @@ fn title(runs: &[Record]) -> String {
 
 /// Returns the number of the runs, their command if it is the same, and their dates.
 fn facts(runs: &[Record]) -> String {
-    let commands = distinct(runs.iter().map(crate::head::command));
-    let command = match commands.as_slice() {
-        [only] => only.clone(),
-        several => counted(several.len(), "command"),
-    };
+    let command = head::of_commands(&distinct(runs.iter().map(head::command)));
     let started = || runs.iter().map(|run| run.started.as_str());
     let [first, last] = [started().min(), started().max()].map(Option::unwrap_or_default);
     let dates = sentence::period(first, last);

@@ -2,7 +2,7 @@
 //! (sequences of runs with similar core-to-core round trips); gaps show periods without runs.
 
 use crate::conclusion::sentence;
-use crate::terms;
+use crate::{head, terms};
 use nodegauge_analysis::compare::{RegimeFigures, machine_changes, parts};
 use nodegauge_analysis::series::{self, SeriesConfig};
 use nodegauge_gauge::Gauge;
@@ -10,12 +10,12 @@ use nodegauge_gauge::view::{
     self, Drawing, Head, Note, Page, Picture, Section, Table, TableCell, Tone, Trend, TrendBand,
     TrendDot, TrendSeries, grouped, sentence,
 };
+use nodegauge_measure::Unit;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats::{self, Better};
-use nodegauge_measure::{Seconds, Unit};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Minimum length of a gap, in multiples of the median time between two runs. A single missing run doubles the time
@@ -36,6 +36,8 @@ pub struct TrendRuns {
     timeless: usize,
     /// Number of runs with a headline figure that is not valid.
     doubted: usize,
+    /// Commands of the runs, without repetitions.
+    commands: Vec<String>,
     figures: Vec<TrendFigure>,
     /// Machine of every host, as described by the latest run on the host.
     machines: Vec<Machine>,
@@ -82,6 +84,10 @@ impl TrendRuns {
     /// Adds the headline figures of a run. Figures of different configurations are separate.
     pub fn add(&mut self, run: &Record, gauges: &[&dyn Gauge], registry: &Registry) {
         self.count += 1;
+        let command = head::command(run);
+        if !self.commands.contains(&command) {
+            self.commands.push(command);
+        }
         let time = record::time_of(&run.started);
         let Some(at) = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()) else {
             self.timeless += 1;
@@ -262,9 +268,9 @@ impl TrendRuns {
         Picture { title, drawing: Drawing::Trend(trend) }
     }
 
-    /// Returns the head of the page: the machines, the period, and the number of runs in doubt.
+    /// Returns the head of the page: the machines, the command, the period, and the number of runs in doubt.
     fn head(&self, of: &str, runs: &str, [from, to]: [&str; 2]) -> Head {
-        let machines: Vec<String> = self.machines.iter().map(crate::head::title).collect();
+        let machines: Vec<String> = self.machines.iter().map(head::title).collect();
         let (tone, trust) = match self.doubted {
             0 => (Tone::Plain, "Every figure is valid.".to_owned()),
             n => {
@@ -276,7 +282,10 @@ impl TrendRuns {
         };
         Head {
             title: machines.join("; "),
-            facts: format!("trend of {runs} with label {of} \u{b7} {from} to {to} UTC"),
+            facts: format!(
+                "trend of {runs} with label {of} \u{b7} {} \u{b7} {from} to {to} UTC",
+                head::of_commands(&self.commands)
+            ),
             trust,
             tone,
             findings: Vec::new(),
@@ -440,7 +449,7 @@ fn words_of(at: f64) -> String {
 }
 
 fn named(regime: &Regime) -> String {
-    format!("round trip {} to {}", Seconds(regime.from), Seconds(regime.to))
+    format!("round trip {}", regime.in_words())
 }
 
 /// Returns the index of the regime that contains a part of a run; `None` if the regime is unknown.

@@ -209,10 +209,9 @@ pub(super) fn matched(
     let left_out = total - samples(&chosen_a) - samples(&chosen_b);
     let remark = (left_out > 0).then(|| {
         format!(
-            "compared in the regime with core-to-core round trips of {} to {}; {left_out} samples of \
-             other regimes are left out",
-            Seconds(regime.from),
-            Seconds(regime.to)
+            "compared in the regime with core-to-core round trips of {}; {left_out} samples of other \
+             regimes are left out",
+            regime.in_words()
         )
     });
     let like = like.map(|side| chosen(&side, Some(regime)));

@@ -86,7 +86,10 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         let against = all.iter().find(|(m, _)| m.name == "efficiency");
         if let Some(against) = against.and_then(|(_, ratio_config)| ratio_config.against.as_deref())
         {
-            let text = format!("parallel efficiency relative to {against}, interleaved");
+            let text = format!(
+                "parallel efficiency relative to {against}: median over rounds, in which all take turns, so not \
+                 the ratio of the figures above"
+            );
             section.note("efficiency", text);
         }
         let relative = all.iter().find(|(m, _)| m.name == "relative");
