@@ -88,10 +88,7 @@ fn what_fails_at_one_value_says_so_and_the_others_go_on() {
     let record = harness.latest();
     assert_eq!(figure(&record, "figure", "env:A 6")["samples"], json!([6.0, 6.0, 6.0]));
     assert_eq!(figure(&record, "figure", "env:A 2")["validity"]["status"], "invalid");
-    // The page of the saved run is the page of the run.
-    let shown = harness.run(&["history", "show", "latest"]).exits(0).stdout;
-    let page = outcome.stdout.split("\nsaved ").next().unwrap();
-    assert!(shown.contains(page.trim_end()), "{shown}\n---\n{page}");
+    crate::history::shown_as_printed(&harness, &outcome);
     harness.run(&["history", "show", "latest", "--csv", "-"]).exits(0).says("program,sweep,figure");
     harness.run(&["compare", "latest", "latest"]).exits(0).says("env:A 6");
     harness.run(&["report", "latest", "--output", "page.html"]).exits(0);
