@@ -366,8 +366,11 @@ fn slow_hosts(record: &Record) -> String {
 }
 
 impl Session {
-    /// Opens all outputs before the measurement, so that no result is lost to an unwritable file.
+    /// Opens all outputs before the measurement, so that no result is lost to an unwritable file. From here on, a signal
+    /// ends the run with a record.
     fn begin(common: &Common) -> Result<Self, Failure> {
+        let signals = Signals::listen()
+            .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
         let json = common.json.as_deref().map(Sink::from);
         let csv = common.csv.as_deref().map(Sink::from);
         if json == Some(Sink::Stdout) && csv == Some(Sink::Stdout) {
@@ -385,8 +388,6 @@ impl Session {
         for sink in sinks.into_iter().flatten() {
             sink.check()?;
         }
-        let signals = Signals::listen()
-            .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
         Ok(Self {
             started: Instant::now(),
             started_at: record::now_rfc3339(),

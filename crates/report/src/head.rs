@@ -1,7 +1,7 @@
 //! Head of a page: host, processor, command and date of a run, and one sentence on how far its figures can be trusted.
 
-use crate::machine;
-use nodegauge_gauge::view::{Block, Head, Note, Section, Tone, sentence};
+use crate::machine::{self, MACHINE};
+use nodegauge_gauge::view::{Block, Head, Note, Page, Section, Tone, sentence};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Machine, Measurement, Record, Severity, Status};
 use nodegauge_measure::samples::SAMPLES;
@@ -16,6 +16,16 @@ pub(crate) fn of(record: &Record) -> Head {
         tone,
         findings: notes(machine::findings(&record.findings)),
     }
+}
+
+/// Returns the head of a page as a section for text; `None` if the page describes the node in a section of its own.
+pub(crate) fn in_text(page: &Page) -> Option<Section> {
+    let is_described = page.sections.iter().any(|section| section.id == MACHINE);
+    let head = page.head.as_ref().filter(|_| !is_described)?;
+    let mut section = Section::new(MACHINE);
+    section.note("command", head.facts.as_str());
+    section.push(Note::new("trust", head.trust.as_str()).tone(head.tone));
+    Some(section)
 }
 
 /// Returns the notes of a section.

@@ -5,19 +5,21 @@
 //! Characters that begin a link, a reference or the mention of a person are followed by a zero-width character, as the
 //! program Renovate does.
 
+use crate::head;
 use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone};
 use nodegauge_measure::legible;
 
 /// Invisible character that separates its neighbours.
 const APART: &str = "&#8203;";
 
-/// Renders a page.
+/// Renders a page: the heading, the conclusion, its head, and the sections.
 pub fn page(page: &Page) -> String {
     let mut out = format!("## {}\n", text(&page.heading));
     if let Some(conclusion) = &page.conclusion {
         out.push_str(&format!("\n{}\n", text(conclusion)));
     }
-    for one in page.sections.iter().filter(|section| !section.blocks.is_empty()) {
+    let head = head::in_text(page);
+    for one in head.iter().chain(&page.sections).filter(|section| !section.blocks.is_empty()) {
         out.push_str(&section(one));
     }
     out

@@ -2,6 +2,7 @@
 
 mod chart;
 
+use crate::head;
 use crate::machine::MACHINE;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width, presets};
 use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone, wrap};
@@ -70,7 +71,7 @@ fn escape(tone: Tone) -> &'static str {
     }
 }
 
-/// Renders a page: the heading, and the sections with an empty line before each. The conclusion stands before the
+/// Renders a page: the heading, its head, and the sections with an empty line before each. The conclusion stands before the
 /// figures, below the description of the node, so that the page of a saved run ends as the run printed it.
 pub fn page(page: &Page, style: Style) -> String {
     let mut out = String::new();
@@ -84,7 +85,9 @@ pub fn page(page: &Page, style: Style) -> String {
             written.push_str(&note(&Note::new("result", text), style));
         }
     };
-    for section in page.sections.iter().filter(|section| !section.blocks.is_empty()) {
+    let head = head::in_text(page);
+    let sections = head.iter().chain(&page.sections);
+    for section in sections.filter(|section| !section.blocks.is_empty()) {
         if section.id != MACHINE {
             conclude(&mut out);
         }

@@ -162,7 +162,9 @@ fn a_wall_clock_that_is_set_back_during_the_run_changes_no_figure() {
     assert!(seconds > 0.0 && seconds < 600.0, "{seconds}");
     for m in measurements(&record) {
         let samples = m["samples"].as_array().unwrap();
-        assert_eq!(samples.len() + m["disturbed"].as_array().unwrap().len(), 21, "{m:#}");
+        // Disturbed passes that count, because the others are too few, are in both lists.
+        let disturbed = m["disturbed"].as_array().unwrap();
+        assert!(samples.len() <= 21 && samples.len() + disturbed.len() >= 21, "{m:#}");
         // An hour per pass would be less than a megabyte per second.
         assert!(samples.iter().all(|rate| rate.as_f64().unwrap() > 1e6), "{m:#}");
     }

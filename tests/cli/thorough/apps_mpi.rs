@@ -105,7 +105,8 @@ fn an_interrupted_launcher_leaves_a_record_and_a_killed_rank_no_process() {
         for (sent, to) in [("INT", 0), ("KILL", 1)] {
             let words = solver(&[which.mpirun, "-np", "2"], &["--budget", "60"]);
             let mut command = harness.command(words[2]);
-            command.args(&words[3..]).envs(ROOT).stdout(Stdio::null()).stderr(Stdio::null());
+            let errors = std::fs::File::create(harness.path("errors")).unwrap();
+            command.args(&words[3..]).envs(ROOT).stdout(Stdio::null()).stderr(errors);
             let mut launcher = command.spawn().unwrap();
             let process = launcher.id();
             // The library catches signals while it is initialised; the history is opened later.
@@ -117,9 +118,10 @@ fn an_interrupted_launcher_leaves_a_record_and_a_killed_rank_no_process() {
             assert!(!launcher.wait().unwrap().success());
             wait_for("their end", || (!ranks.iter().any(|rank| lives(*rank))).then_some(()));
             // The record has the results before the interrupt, and none of a run that lost a rank.
-            assert_eq!(harness.latest()["complete"], false);
             let runs = harness.run(&["history", "list", "-q"]).exits(0).stdout;
-            assert_eq!(runs.lines().count(), 1, "{runs}");
+            let said = std::fs::read_to_string(harness.path("errors")).unwrap();
+            assert_eq!(runs.lines().count(), 1, "{} after SIG{sent}: {runs}, {said}", which.name);
+            assert_eq!(harness.latest()["complete"], false);
         }
     }
 }

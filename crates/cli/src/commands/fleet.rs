@@ -99,15 +99,14 @@ fn command() -> String {
 }
 
 fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<(), Failure> {
-    let shown = || page::of(ranking, all);
+    let shown = || {
+        let head = Some(page::head(ranking, &command()));
+        Page { head, ..page::of(ranking, all) }
+    };
     let reference = || baseline::of(ranking, session::tool(), record::now_rfc3339());
     let document = match format {
         RankFormat::Text => text::page(&shown(), output::style()),
-        RankFormat::Html => {
-            let head = Some(page::head(ranking, &command()));
-            let page = Page { head, ..shown() };
-            nodegauge_report::export::html_page(&page, "nodegauge-fleet")
-        }
+        RankFormat::Html => nodegauge_report::export::html_page(&shown(), "nodegauge-fleet"),
         RankFormat::Md => nodegauge_report::export::markdown_page(&shown()),
         RankFormat::Csv => formats::csv(ranking),
         RankFormat::Json => output::json(&formats::json(ranking))?,
