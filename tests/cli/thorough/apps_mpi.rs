@@ -6,6 +6,7 @@ use crate::mpi::{MPICH, installed};
 use crate::thorough::slurm::Slurm;
 use serde_json::Value;
 use std::process::Stdio;
+use std::time::Duration;
 
 #[test]
 fn what_ranks_of_a_launcher_cannot_do_is_told_by_one_of_them() {
@@ -123,6 +124,31 @@ fn an_interrupted_launcher_leaves_a_record_and_a_killed_rank_no_process() {
             assert_eq!(runs.lines().count(), 1, "{} after SIG{sent}: {runs}, {said}", which.name);
             assert_eq!(harness.latest()["complete"], false);
         }
+    }
+}
+
+/// Set-up, the comparison of loops and the solution take about a second each.
+#[test]
+fn an_interrupt_at_any_moment_of_ranks_leaves_a_record() {
+    let Some(which) = installed(&Harness::new()).into_iter().next() else { return };
+    for milliseconds in [0, 30, 100, 300, 600, 1000, 1500, 2500] {
+        let harness = Harness::new();
+        let words = [which.mpirun, "-np", "2", crate::program::path(), "apps", "iccg"];
+        let mut command = harness.command(words[0]);
+        command.args(&words[1..]).args(["--elements", "40,40,40", "--budget", "60"]);
+        let errors = std::fs::File::create(harness.path("errors")).unwrap();
+        command.envs(ROOT).stdout(Stdio::null()).stderr(errors);
+        let mut launcher = command.spawn().unwrap();
+        let process = launcher.id();
+        let history = harness.path(".local/share/nodegauge/history.db");
+        let ranks = wait_for("two ranks", || if history.exists() { ranks(process) } else { None });
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        signal(ranks[0], "INT");
+        launcher.wait().unwrap();
+        let runs = harness.run(&["history", "list", "-q"]).exits(0).stdout;
+        let said = std::fs::read_to_string(harness.path("errors")).unwrap();
+        assert_eq!(runs.lines().count(), 1, "after {milliseconds} ms: {runs}, {said}");
+        assert_eq!(harness.latest()["complete"], false, "after {milliseconds} ms: {said}");
     }
 }
 

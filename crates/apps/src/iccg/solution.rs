@@ -243,15 +243,22 @@ fn as_rank(
     ranks: &impl Ranks,
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Option<(Solution, Vec<Times>)>, Failure> {
-    let prepared = Unstored::assemble(context, subdomain, job, |part, rows| ranks.halo(part, rows));
+    let assembled =
+        Unstored::assemble(context, subdomain, job, |part, rows| ranks.halo(part, rows));
     // A rank that cannot continue must not leave the other ranks waiting.
-    let ended = ranks.any(context, prepared.is_err());
-    let (prepared, halo) = prepared?;
+    let ended = ranks.any(context, assembled.is_err());
+    let (unstored, halo) = assembled?;
     if ended {
         return Err(Failure::missing("another rank could not map memory"));
     }
+    // All ranks have compared the loops, and a rank that the user interrupts tells the others.
+    let chosen = unstored.choose(context, &halo);
+    let is_over = ranks.any(context, chosen.is_err());
+    let prepared = chosen?;
+    if is_over {
+        return Ok(None);
+    }
     // After this point, all ranks wait for each other, so a rank that fails must end the whole run.
-    let prepared = prepared.choose(context, &halo).unwrap_or_else(lost);
     let mut solver = prepared.solver(context, &halo).unwrap_or_else(lost);
     let (mut state, mut times, mut count) = (solver.start(), Vec::new(), 1);
     while state.end.is_none() {
