@@ -390,7 +390,15 @@ fn is_saved_after_an_interrupt(harness: &Harness, slurm: &Slurm, kind: &str) {
     assert_eq!(record["complete"], false, "{kind}");
     let triads = named(&record, "triad");
     assert_eq!(triads.len(), 2, "{kind}");
-    assert!(triads.iter().all(|m| m["value"].is_number()), "{kind}: {triads:#?}");
+    // On a busy machine, a node may have used its CPU time for waiting, and have no result yet.
+    let is_measured = |m: &Value| m["value"].is_number();
+    let unmeasured = triads.iter().filter(|m| !is_measured(m));
+    let reasons: Vec<&str> = unmeasured.flat_map(|m| texts(&m["validity"]["reasons"])).collect();
+    assert!(triads.iter().any(|m| is_measured(m)), "{kind}: {triads:#?}");
+    assert!(
+        reasons.iter().all(|why| *why == "no result before the interrupt"),
+        "{kind}: {reasons:?}"
+    );
 }
 
 #[test]
