@@ -10,7 +10,7 @@ use tempfile::TempDir;
 /// Name of the program in Debian.
 const CHROMIUM: &str = "/usr/bin/chromium";
 
-/// What the browser can draw.
+/// Drawing capability of the browser.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Graphics {
     /// Without WebGL, which takes less time.

@@ -5,7 +5,7 @@ use crate::harness::{Harness, lives, measurements, signal, texts, wait_for};
 use crate::mpi::{MPICH, installed};
 use crate::thorough::slurm::Slurm;
 use serde_json::Value;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 #[test]
@@ -104,51 +104,49 @@ fn an_interrupted_launcher_leaves_a_record_and_a_killed_rank_no_process() {
     for which in installed(&Harness::new()) {
         let harness = Harness::new();
         for (sent, to) in [("INT", 0), ("KILL", 1)] {
-            let words = solver(&[which.mpirun, "-np", "2"], &["--budget", "60"]);
-            let mut command = harness.command(words[2]);
-            let errors = std::fs::File::create(harness.path("errors")).unwrap();
-            command.args(&words[3..]).envs(ROOT).stdout(Stdio::null()).stderr(errors);
-            let mut launcher = command.spawn().unwrap();
-            let process = launcher.id();
-            // The library catches signals while it is initialised; the history is opened later.
-            let history = harness.path(".local/share/nodegauge/history.db");
-            let ranks =
-                wait_for("two ranks", || if history.exists() { ranks(process) } else { None });
+            let (mut launcher, ranks) = start(&harness, which.mpirun, "6,5,7");
             // Launchers forward the signal to the ranks, with a delay.
             signal(ranks[to], sent);
             assert!(!launcher.wait().unwrap().success());
             wait_for("their end", || (!ranks.iter().any(|rank| lives(*rank))).then_some(()));
             // The record has the results before the interrupt, and none of a run that lost a rank.
             let runs = harness.run(&["history", "list", "-q"]).exits(0).stdout;
-            let said = std::fs::read_to_string(harness.path("errors")).unwrap();
-            assert_eq!(runs.lines().count(), 1, "{} after SIG{sent}: {runs}, {said}", which.name);
+            let errors = std::fs::read_to_string(harness.path("errors")).unwrap();
+            assert_eq!(runs.lines().count(), 1, "{} after SIG{sent}: {runs}, {errors}", which.name);
             assert_eq!(harness.latest()["complete"], false);
         }
     }
 }
 
-/// Set-up, the comparison of loops and the solution take about a second each.
+/// Starts a long run of two ranks with standard error in the file `errors`; returns the launcher and the ranks when both
+/// handle signals.
+fn start(harness: &Harness, mpirun: &str, elements: &str) -> (Child, [u32; 2]) {
+    let mut command = harness.command(mpirun);
+    command.args(["-np", "2", crate::program::path(), "apps", "iccg", "--elements", elements]);
+    let errors = std::fs::File::create(harness.path("errors")).unwrap();
+    command.args(["--budget", "60"]).envs(ROOT).stdout(Stdio::null()).stderr(errors);
+    let launcher = command.spawn().unwrap();
+    let process = launcher.id();
+    // The library catches signals while it is initialised; the history is opened later.
+    let history = harness.path(".local/share/nodegauge/history.db");
+    let ranks = wait_for("two ranks", || if history.exists() { ranks(process) } else { None });
+    (launcher, ranks)
+}
+
+/// Interrupts a run at several moments of its set-up, of the comparison of loops and of the solution.
 #[test]
 fn an_interrupt_at_any_moment_of_ranks_leaves_a_record() {
     let Some(which) = installed(&Harness::new()).into_iter().next() else { return };
     for milliseconds in [0, 30, 100, 300, 600, 1000, 1500, 2500] {
         let harness = Harness::new();
-        let words = [which.mpirun, "-np", "2", crate::program::path(), "apps", "iccg"];
-        let mut command = harness.command(words[0]);
-        command.args(&words[1..]).args(["--elements", "40,40,40", "--budget", "60"]);
-        let errors = std::fs::File::create(harness.path("errors")).unwrap();
-        command.envs(ROOT).stdout(Stdio::null()).stderr(errors);
-        let mut launcher = command.spawn().unwrap();
-        let process = launcher.id();
-        let history = harness.path(".local/share/nodegauge/history.db");
-        let ranks = wait_for("two ranks", || if history.exists() { ranks(process) } else { None });
+        let (mut launcher, ranks) = start(&harness, which.mpirun, "40,40,40");
         std::thread::sleep(Duration::from_millis(milliseconds));
         signal(ranks[0], "INT");
         launcher.wait().unwrap();
         let runs = harness.run(&["history", "list", "-q"]).exits(0).stdout;
-        let said = std::fs::read_to_string(harness.path("errors")).unwrap();
-        assert_eq!(runs.lines().count(), 1, "after {milliseconds} ms: {runs}, {said}");
-        assert_eq!(harness.latest()["complete"], false, "after {milliseconds} ms: {said}");
+        let errors = std::fs::read_to_string(harness.path("errors")).unwrap();
+        assert_eq!(runs.lines().count(), 1, "after {milliseconds} ms: {runs}, {errors}");
+        assert_eq!(harness.latest()["complete"], false, "after {milliseconds} ms: {errors}");
     }
 }
 

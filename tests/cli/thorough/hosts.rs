@@ -345,8 +345,9 @@ fn a_launcher_and_a_library_that_do_not_belong_together_are_refused_once() {
         .complains("--exclude-file requires several hosts");
 }
 
-/// CPU time, in ticks of 10 ms, after which a process has chosen its loops and measures.
-const MEASURES: u64 = 300;
+/// CPU time, in ticks of 10 ms, after which a process has chosen its loops and measures. A process that waits for others
+/// on a busy machine uses CPU time, too.
+const MEASURES: u64 = 600;
 
 /// Returns the nodes on which a process of this harness has used enough CPU time to measure.
 fn working_nodes(harness: &Harness) -> BTreeSet<String> {
@@ -390,15 +391,7 @@ fn is_saved_after_an_interrupt(harness: &Harness, slurm: &Slurm, kind: &str) {
     assert_eq!(record["complete"], false, "{kind}");
     let triads = named(&record, "triad");
     assert_eq!(triads.len(), 2, "{kind}");
-    // On a busy machine, a node may have used its CPU time for waiting, and have no result yet.
-    let is_measured = |m: &Value| m["value"].is_number();
-    let unmeasured = triads.iter().filter(|m| !is_measured(m));
-    let reasons: Vec<&str> = unmeasured.flat_map(|m| texts(&m["validity"]["reasons"])).collect();
-    assert!(triads.iter().any(|m| is_measured(m)), "{kind}: {triads:#?}");
-    assert!(
-        reasons.iter().all(|why| *why == "no result before the interrupt"),
-        "{kind}: {reasons:?}"
-    );
+    assert!(triads.iter().all(|m| m["value"].is_number()), "{kind}: {triads:#?}");
 }
 
 #[test]

@@ -251,7 +251,7 @@ fn as_rank(
     if ended {
         return Err(Failure::missing("another rank could not map memory"));
     }
-    // All ranks have compared the loops, and a rank that the user interrupts tells the others.
+    // All ranks have compared the loops; one that the user interrupts ends the others as well.
     let chosen = unstored.choose(context, &halo);
     let is_over = ranks.any(context, chosen.is_err());
     let prepared = chosen?;
