@@ -23,7 +23,7 @@ pub use threshold::Threshold;
 
 use crate::ratio::{Basis, SOUGHT};
 use nodegauge_measure::keys::Registry;
-use nodegauge_measure::record::{Record, SCHEMA};
+use nodegauge_measure::record::{Processor, Record, SCHEMA};
 use nodegauge_measure::{Bytes, Fraction, Unit};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -182,8 +182,12 @@ pub struct ComparedRun {
     pub id: String,
     /// Start of the run.
     pub started: String,
+    /// Words of the command after the name of the program.
+    pub command: Vec<String>,
     /// Host name of the node.
     pub host: Option<String>,
+    /// Processor of the node.
+    pub processor: Processor,
     /// True if everything was measured.
     pub complete: bool,
 }
@@ -241,7 +245,9 @@ fn runners(side: &Side) -> Runners {
     let run = |record: &Record| ComparedRun {
         id: record.id.clone(),
         started: record.started.clone(),
+        command: record.command.clone(),
         host: record.machine.host.clone(),
+        processor: record.machine.processor.clone(),
         complete: record.complete,
     };
     Runners { asked: side.asked.clone(), runs: side.runs.iter().map(run).collect() }

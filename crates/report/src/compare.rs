@@ -2,10 +2,13 @@
 //! reasons.
 
 use crate::conclusion::sentence;
+use crate::head::{self, Node};
 use nodegauge_analysis::compare::{Comparison, Difference, Pair, Runners, SideFigures, Verdict};
 use nodegauge_analysis::ratio::Basis;
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
-use nodegauge_gauge::view::{Note, Page, Section, Table, TableCell, Tone, grouped, sentence};
+use nodegauge_gauge::view::{
+    Note, Page, Section, Table, TableCell, Tone, distinct, grouped, sentence,
+};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::quantity::{change_in_words, changes_in_words, counted};
 use nodegauge_measure::stats::Better;
@@ -28,6 +31,7 @@ const MEDIANS_DIFFER: f64 = 0.02;
 pub fn page(comparison: &Comparison) -> Page {
     let mut sides = Section::new("sides");
     sides.note("A", side(&comparison.a)).note("B", side(&comparison.b));
+    sides.note("node", of_both(comparison, nodes)).note("command", of_both(comparison, commands));
     for notice in &comparison.notices {
         sides.note("note", notice.as_str());
     }
@@ -119,11 +123,11 @@ pub(crate) fn speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
 
 /// Describes A or B: the selector that the user typed, and the selected runs.
 fn side(side: &Runners) -> String {
-    let each = side.runs.iter().take(RUNS).map(|run| {
-        let host = run.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
-        let started = sentence::minute(&run.started);
-        format!("{} of {started}{host}", run.id)
-    });
+    let each = side
+        .runs
+        .iter()
+        .take(RUNS)
+        .map(|run| format!("{} of {}", run.id, sentence::minute(&run.started)));
     let each = each.collect::<Vec<_>>().join("; ");
     let more = match side.runs.len().saturating_sub(RUNS) {
         0 => String::new(),
@@ -134,6 +138,24 @@ fn side(side: &Runners) -> String {
         n => format!("{n} runs pooled: "),
     };
     format!("{}: {pooled}{each}{more}", side.asked)
+}
+
+/// Describes A and B by one text if both have the same, otherwise by one text each.
+fn of_both(comparison: &Comparison, describe: fn(&Runners) -> String) -> String {
+    let a = describe(&comparison.a);
+    let b = describe(&comparison.b);
+    if a == b { a } else { format!("A: {a}; B: {b}") }
+}
+
+/// Names the hosts of A or B and their processors.
+fn nodes(side: &Runners) -> String {
+    head::of_nodes(side.runs.iter().map(|run| Node::of(run.host.as_deref(), &run.processor)))
+}
+
+/// Names the command of A or B.
+fn commands(side: &Runners) -> String {
+    let commands = side.runs.iter().map(|run| head::command_of(&run.command));
+    head::of_commands(&distinct(commands))
 }
 
 /// Returns the differences between the settings of runs with these names. Short values are in a table, long values

@@ -1,10 +1,13 @@
 //! Head of a page: host, processor, command and date of a run, and one sentence on how far its figures can be trusted.
 
 use crate::machine::{self, MACHINE};
-use nodegauge_gauge::view::{Block, Head, Note, Page, Section, Tone, sentence};
+use nodegauge_gauge::view::{Block, Head, Note, Page, Section, Tone, distinct, grouped, sentence};
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::{Machine, Measurement, Record, Severity, Status};
+use nodegauge_measure::record::{Machine, Measurement, Processor, Record, Severity, Status};
 use nodegauge_measure::samples::SAMPLES;
+
+/// Maximum number of hosts with the same processor in a title.
+const HOSTS: usize = 4;
 
 /// Returns the head of the page of a record.
 pub(crate) fn of(record: &Record) -> Head {
@@ -39,20 +42,41 @@ fn notes(section: Section) -> Vec<Note> {
 
 /// Names the host and the processor: `n07, AMD EPYC 9654, 2 sockets x 96 cores`.
 pub(crate) fn title(machine: &Machine) -> String {
-    let (host, processor) = host_and_processor(machine);
+    let Node { host, processor } = Node::of(machine.host.as_deref(), &machine.processor);
     format!("{host}, {processor}")
 }
 
-/// Returns the names of the host and of the processor.
-pub(crate) fn host_and_processor(machine: &Machine) -> (String, String) {
-    let host = machine.host.clone().unwrap_or_else(|| "unknown host".to_owned());
-    (host, processor(machine).unwrap_or_else(|| "unknown processor".to_owned()))
+/// Names of a host and of its processor.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Node {
+    host: String,
+    processor: String,
+}
+
+impl Node {
+    /// Returns the names of a host and of its processor, which may be unknown.
+    pub(crate) fn of(host: Option<&str>, processor: &Processor) -> Self {
+        let host = host.unwrap_or("unknown host").to_owned();
+        let name = self::processor(processor);
+        Self { host, processor: name.unwrap_or_else(|| "unknown processor".to_owned()) }
+    }
+}
+
+/// Names nodes, those with the same processor together: `n07, n08, AMD EPYC 9654, 2 sockets x 96 cores`.
+pub(crate) fn of_nodes(nodes: impl Iterator<Item = Node>) -> String {
+    let title = |(processor, nodes): (String, Vec<Node>)| {
+        let hosts: Vec<String> = nodes.into_iter().map(|node| node.host).collect();
+        let hosts =
+            if hosts.len() > HOSTS { counted(hosts.len(), "host") } else { hosts.join(", ") };
+        format!("{hosts}, {processor}")
+    };
+    let by_processor = grouped(distinct(nodes), |node| node.processor.clone());
+    by_processor.into_iter().map(title).collect::<Vec<_>>().join("; ")
 }
 
 /// Names the processor: `AMD EPYC 9654, 2 sockets x 96 cores`; `None` if it is unknown. The number of cores of imported
 /// figures is unknown.
-pub(crate) fn processor(machine: &Machine) -> Option<String> {
-    let processor = &machine.processor;
+pub(crate) fn processor(processor: &Processor) -> Option<String> {
     let model = processor.model.as_ref()?;
     let model = model.replace("(R)", "").replace("(TM)", "").replace(" CPU", "");
     let model = model.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -245,7 +245,8 @@ fn begun(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
 fn headed(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     let machine = &record.machine;
     let host = machine.host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
-    let processor = head::processor(machine).map(|name| format!(", {name}")).unwrap_or_default();
+    let processor =
+        head::processor(&machine.processor).map(|name| format!(", {name}")).unwrap_or_default();
     let Record { started, seconds, .. } = record;
     let heading =
         format!("nodegauge {}{host}{processor}, {started}, {seconds}", record.tool.version);

@@ -3,7 +3,8 @@
 
 use crate::compare::{differences, listed, speed};
 use crate::conclusion::sentence;
-use crate::{head, run, terms};
+use crate::head::{self, Node};
+use crate::{run, terms};
 use nodegauge_analysis::compare::{Design, Pair, Reason, Shared, Side, Verdict, compare, several};
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::Gauge;
@@ -21,8 +22,6 @@ use nodegauge_measure::stats::Better;
 const GROUPS: usize = 12;
 /// Maximum number of ratios in the first picture.
 const RATIOS: usize = 12;
-/// Maximum number of hosts in the title.
-const HOSTS: usize = 4;
 /// Maximum number of pictures per test.
 const PICTURES: usize = 12;
 
@@ -108,20 +107,10 @@ fn head(runs: &[Record], figures: &[Shared<'_>], ratios: &Ratios) -> Head {
             format!("{usable} {are} valid and comparable{unsure}.")
         }
     };
-    Head { title: title(runs), facts: facts(runs), trust, tone, findings: Vec::new() }
-}
-
-/// Names the hosts of the runs, those of the same processor together.
-fn title(runs: &[Record]) -> String {
-    let machines = distinct(runs.iter().map(|run| head::host_and_processor(&run.machine)));
-    let title = |(processor, of): (String, Vec<(String, String)>)| {
-        let hosts: Vec<String> = of.into_iter().map(|(host, _)| host).collect();
-        let hosts =
-            if hosts.len() > HOSTS { counted(hosts.len(), "host") } else { hosts.join(", ") };
-        format!("{hosts}, {processor}")
-    };
-    let titles = grouped(machines, |(_, processor)| processor.clone()).into_iter().map(title);
-    titles.collect::<Vec<_>>().join("; ")
+    let nodes =
+        runs.iter().map(|run| Node::of(run.machine.host.as_deref(), &run.machine.processor));
+    let title = head::of_nodes(nodes);
+    Head { title, facts: facts(runs), trust, tone, findings: Vec::new() }
 }
 
 /// Returns the number of the runs, their command if it is the same, and their dates.
