@@ -263,7 +263,16 @@ fn other_elements_and_sizes_are_not_compared() {
         .tells("not comparable")
         .tells("elements: f64 against f32")
         .never_says("faster")
-        .never_says("slower");
+        .never_says("slower")
+        .tells("command A nodegauge stream")
+        .tells("command B nodegauge stream")
+        .tells("--label run=single --element f32")
+        .never_says("node A");
+    let comparison = harness.run(&["compare", "run=double", "run=single", "--json", "-"]).exits(0);
+    let run = &comparison.json()["b"]["runs"][0];
+    let machine = harness.run(&["history", "show", "run=single", "--json"]).exits(0).json();
+    assert_eq!(run["processor"], machine["machine"]["processor"]);
+    assert_eq!(run["command"], machine["command"]);
     harness
         .run(&["compare", "run=double", "run=single", "--fail-on", "triad<-5%"])
         .exits(1)

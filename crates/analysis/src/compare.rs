@@ -270,6 +270,7 @@ fn missed_changes(pairs: &[Pair]) -> Option<String> {
     let title = widest.title();
     let of = match (blind.len(), pairs.len()) {
         (1, _) => format!("of {title}, which needs"),
+        (n, all) if n == all => format!("of all {n} figures; {title}, which varies most, needs"),
         (n, all) => format!("of {n} of {all} figures; {title}, which varies most, needs"),
     };
     let sought = Fraction(SOUGHT).in_whole_percent();

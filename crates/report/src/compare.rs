@@ -31,7 +31,8 @@ const MEDIANS_DIFFER: f64 = 0.02;
 pub fn page(comparison: &Comparison) -> Page {
     let mut sides = Section::new("sides");
     sides.note("A", side(&comparison.a)).note("B", side(&comparison.b));
-    sides.note("node", of_both(comparison, nodes)).note("command", of_both(comparison, commands));
+    note_both(&mut sides, "node", [nodes(&comparison.a), nodes(&comparison.b)]);
+    note_both(&mut sides, "command", [commands(&comparison.a), commands(&comparison.b)]);
     for notice in &comparison.notices {
         sides.note("note", notice.as_str());
     }
@@ -140,11 +141,13 @@ fn side(side: &Runners) -> String {
     format!("{}: {pooled}{each}{more}", side.asked)
 }
 
-/// Describes A and B by one text if both have the same, otherwise by one text each.
-fn of_both(comparison: &Comparison, describe: fn(&Runners) -> String) -> String {
-    let a = describe(&comparison.a);
-    let b = describe(&comparison.b);
-    if a == b { a } else { format!("A: {a}; B: {b}") }
+/// Adds a note on A and B, or one note on each if the texts differ.
+fn note_both(section: &mut Section, label: &str, [a, b]: [String; 2]) {
+    if a == b {
+        section.note(label, a);
+    } else {
+        section.note(&format!("{label} A"), a).note(&format!("{label} B"), b);
+    }
 }
 
 /// Names the hosts of A or B and their processors.

@@ -64,8 +64,8 @@ impl Node {
 
 /// Names nodes, those with the same processor together: `n07, n08, AMD EPYC 9654, 2 sockets x 96 cores`.
 pub(crate) fn of_nodes(nodes: impl Iterator<Item = Node>) -> String {
-    let title = |(processor, nodes): (String, Vec<Node>)| {
-        let hosts: Vec<String> = nodes.into_iter().map(|node| node.host).collect();
+    let title = |(processor, same): (String, Vec<Node>)| {
+        let hosts: Vec<String> = same.into_iter().map(|node| node.host).collect();
         let hosts =
             if hosts.len() > HOSTS { counted(hosts.len(), "host") } else { hosts.join(", ") };
         format!("{hosts}, {processor}")
