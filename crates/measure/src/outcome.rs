@@ -89,4 +89,19 @@ mod tests {
         let complete = Outcome::of_run(Ok(Outcome::default()), &Interrupted).unwrap();
         assert!(complete.is_complete());
     }
+
+    #[test]
+    fn gauges_of_which_one_was_interrupted_are_interrupted_together() {
+        let ended = |stop| Outcome { stop, ..Outcome::default() };
+        let joined = |first, second| {
+            let mut outcome = ended(first);
+            outcome.extend(ended(second));
+            outcome.stop
+        };
+        let (interrupted, stable) = (Some(Stop::Interrupted), Some(Stop::Stable));
+        assert_eq!(joined(interrupted, stable), interrupted);
+        assert_eq!(joined(stable, interrupted), interrupted);
+        assert_eq!(joined(stable, Some(Stop::Budget)), stable);
+        assert_eq!(joined(None, stable), stable);
+    }
 }

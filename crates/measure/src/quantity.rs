@@ -467,6 +467,22 @@ mod tests {
     }
 
     #[test]
+    fn sizes_and_rates_are_parsed_in_each_of_their_units() {
+        let size = |text: &str| text.parse::<Bytes>().unwrap();
+        assert_eq!(size("3TiB"), Bytes(3 << 40));
+        assert_eq!(size("3GiB"), Bytes(1 << 30) * 3);
+        assert_eq!(size("2TB"), Bytes(2_000_000_000_000));
+        let rate = |text: &str| text.parse::<FlopsPerSec>().unwrap();
+        assert_eq!(rate("2.5TFLOP/s"), FlopsPerSec(2.5e12));
+        assert_eq!(rate("800GFLOP/s"), FlopsPerSec(800e9));
+    }
+
+    #[test]
+    fn intervals_of_changes_have_signs() {
+        assert_eq!(changes_in_words([0.97, 1.052]), "-3.0 to +5.2 %");
+    }
+
+    #[test]
     fn small_values_have_digits_and_zeros_no_sign() {
         let small = [0.105, 0.0995, 0.009, 0.00032, 1.4e-8, 0.0].map(significant);
         assert_eq!(small, ["0.105", "0.100", "0.0090", "0.00032", "0.000000014", "0.000"]);

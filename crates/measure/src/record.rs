@@ -244,4 +244,26 @@ mod tests {
             assert_eq!(record.started_s(), None, "{unknown}");
         }
     }
+
+    #[test]
+    fn times_are_written_as_they_are_read() {
+        let time = UNIX_EPOCH + std::time::Duration::from_secs(1_763_714_786);
+        assert_eq!(rfc3339(time).unwrap(), "2025-11-21T08:46:26Z");
+        assert_eq!(time_of("2025-11-21T08:46:26Z"), Some(time));
+        assert_eq!(rfc3339(UNIX_EPOCH - std::time::Duration::from_secs(1)), None);
+    }
+
+    #[test]
+    fn identifiers_sort_by_the_time_of_the_record() {
+        let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
+        let before = now();
+        let id: ulid::Ulid = new_id().parse().unwrap();
+        assert!((before..=now()).contains(&id.timestamp_ms()));
+        assert_ne!(new_id(), new_id());
+    }
+
+    #[test]
+    fn the_name_of_a_finding_is_its_identifier_in_words() {
+        assert_eq!(Finding::name_of("thp-never"), "thp never");
+    }
 }

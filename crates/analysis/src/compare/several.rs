@@ -157,6 +157,20 @@ mod tests {
     }
 
     #[test]
+    fn a_figure_whose_name_is_a_size_is_a_point_of_the_curve_of_its_test() {
+        let sized = |value: f64| {
+            let mut run = run("n1", &[("8", Unit::Seconds, value)]);
+            run.measurements[0].test = "latency".to_owned();
+            run.measurements[0].config.insert("message_bytes".to_owned(), json!(8));
+            run
+        };
+        let runs = [sized(1e-6), sized(2e-6)];
+        let known = several(&runs, &registry());
+        assert_eq!(known.figures[0].size, Some(Bytes(8)));
+        assert_eq!(known.figures[0].curve, "latency");
+    }
+
+    #[test]
     fn only_what_differs_is_listed_for_each_run_and_what_is_not_known_is_said() {
         let mut runs = ["a", "b", "c"].map(|host| run(host, &[]));
         for run in &mut runs[..2] {

@@ -413,6 +413,28 @@ fn what_decides_of_a_machine_is_told_and_the_rest_is_not() {
 }
 
 #[test]
+fn accelerators_and_their_drivers_are_properties_of_a_machine_and_adapters_are_not() {
+    let with = |kind: &str, driver_version: &str| {
+        let device = json!({
+            "kind": kind, "address": "0000:1b:00.0", "identification": "10de:2335",
+            "name": "H200", "driver": "nvidia", "driver_version": driver_version,
+        });
+        let mut run = record(driver_version, vec![triad(&[1e9; 8])]);
+        run.machine.devices = vec![serde_json::from_value(device).unwrap()];
+        side(vec![run])
+    };
+    let differences = |kind: &str| {
+        let found = compare(&with(kind, "550.54"), &with(kind, "570.86")).differences;
+        found
+            .into_iter()
+            .map(|d| format!("{}: {}", d.what, d.sides.join(" | ")))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(differences("gpu"), ["driver of devices: nvidia 550.54 | nvidia 570.86"]);
+    assert!(differences("network").is_empty());
+}
+
+#[test]
 fn a_published_figure_in_a_record_is_not_compared() {
     let published = Measurement {
         category: Category::Reference,
@@ -494,4 +516,46 @@ fn the_csv_is_a_line_a_pair() {
         "{csv}"
     );
     assert!(lines[1].contains(",faster,8,8,1,1,"), "{csv}");
+}
+
+#[test]
+fn ranges_within_the_runs_that_do_not_overlap_are_remarked_only_without_a_verdict() {
+    let remarked =
+        |pair: &Pair| texts(pair).iter().any(|text| text.starts_with("the ranges within"));
+    let alone = |id: &str, m: Measurement| side(vec![record(id, vec![m])]);
+    let compared =
+        |a: Measurement, b: Measurement| compare(&alone("A", a), &alone("B", b)).pairs.remove(0);
+    let apart = compared(triad(&[1e9, 1.1e9, 1.2e9]), triad(&[1.3e9, 1.4e9, 1.5e9]));
+    assert_eq!((apart.verdict, remarked(&apart)), (Verdict::CannotTell, true));
+    assert!(!remarked(&compared(triad(&[1e9, 1.1e9, 1.2e9]), triad(&[1.2e9, 1.4e9, 1.5e9]))));
+    // With a verdict, the remark would repeat it.
+    let decided = one(triad(&[1e9; 8]), triad(&[2e9; 8]));
+    assert_eq!((decided.verdict, remarked(&decided)), (Verdict::Faster, false));
+    // The range of an imported figure follows from the times that stream.c printed: 0.67 to 1 GB/s and 0.8 GB/s.
+    let printed = |rate: f64, greatest: f64| {
+        let times = json!({"average": 1.0, "least": 1.0, "greatest": greatest});
+        let m = measurement("triad", "B/s", &[], json!({"times_s": times}));
+        Measurement { value: Some(rate), ..m }
+    };
+    assert!(!remarked(&compared(printed(1e9, 1.5), printed(0.8e9, 1.0))));
+    assert!(remarked(&compared(printed(1e9, 1.1), printed(0.8e9, 1.0))));
+}
+
+#[test]
+fn a_figure_of_zero_is_no_result() {
+    let zero = Measurement { value: Some(0.0), ..triad(&[]) };
+    assert_eq!(texts(&one(zero, triad(&[1e9; 8]))), ["A has no valid result: no result"]);
+}
+
+#[test]
+fn the_scope_of_a_condition_is_a_gauge_or_a_test() {
+    let [a, b] = sides(triad(&[1e9; 8]), triad(&[0.5e9; 8]));
+    let comparison = compare(&a, &b);
+    let is_met = |text: &str| {
+        let threshold: Threshold = text.parse().unwrap();
+        let found = threshold.check(&comparison);
+        matches!(found, threshold::ThresholdResult::Met(of) if of == ["triad -50.0 %"])
+    };
+    assert!(is_met("stream.triad<-5%") && is_met("memory.triad<-5%"));
+    assert!(!is_met("explain.triad<-5%"));
 }

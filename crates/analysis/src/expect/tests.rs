@@ -288,3 +288,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_figure_that_cannot_be_compared_decides_before_one_that_is_too_low() {
+    let without_limit = measurement("stream", "triad", "B/s", Some(1e9));
+    for figures in [[triad(), without_limit.clone()], [without_limit, triad()]] {
+        assert_eq!(check("triad>=80%", &figures), ExpectationVerdict::NoLimit);
+    }
+}

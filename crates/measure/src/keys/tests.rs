@@ -95,3 +95,9 @@ fn the_place_of_a_key_is_that_in_its_own_kind_of_figure() {
     }
     assert!(registry.of_test("files", "io").key("cells").is_some());
 }
+
+#[test]
+fn keys_of_sizes_end_with_the_unit() {
+    assert!(is_size("array_bytes"));
+    assert!(!is_size("threads") && !is_size("flops_per_byte"));
+}

@@ -170,6 +170,17 @@ fn the_reason_for_doubt_has_the_counts_of_the_record_without_the_warm_up() {
 }
 
 #[test]
+fn disturbances_of_less_than_half_of_the_passes_cast_no_doubt() {
+    let mut samples = vec![sample(1.0, 1e-7, 1e-7, vec![]); 14];
+    for one in &mut samples[1..6] {
+        *one = sample(1.5, 1e-7, 1e-7, vec![Cause::Stolen { ticks: 1 }]);
+    }
+    let sorted = sort(&samples);
+    let group = sorted.headline().unwrap();
+    assert_eq!(sorted.doubt(&samples, group, 0, PASSES, false), None);
+}
+
+#[test]
 fn a_round_counts_when_all_its_bound_steps_saw_one_regime_in_peace() {
     let sample = |trip, causes| super::tests::sample(1.0, trip, trip, causes);
     let (near, far, none) = (90e-9, 380e-9, f64::NAN);

@@ -142,6 +142,28 @@ fn what_is_disturbed_is_tried_again_and_the_last_try_stands() {
 }
 
 #[test]
+fn the_progress_of_a_number_of_samples_is_that_of_the_turns() {
+    struct Progress(Vec<f64>);
+    impl Observer for Progress {
+        fn phase(&mut self, _: &str) {}
+        fn progress(&mut self, share: f64, _: &str) {
+            self.0.push(share);
+        }
+        fn interrupted(&self) -> bool {
+            false
+        }
+    }
+    let mut progress = Progress(Vec::new());
+    let mut schedule = Schedule::new(policy::FILES, Limits::new(FOREVER, Some(3)), 2);
+    let one = |_| Ok::<_, Infallible>(vec![Sample::of_times(vec![1.0])]);
+    schedule.run(&mut progress, None, one).unwrap();
+    let turns = 3 * 2 + 2 * usize::from(policy::FILES.warm_up == WarmUp::Round);
+    let first = progress.0.first().unwrap();
+    assert!((first - 1.0 / turns as f64).abs() < 1e-9, "{:?}", progress.0);
+    assert!(progress.0.is_sorted() && progress.0.last() == Some(&1.0), "{:?}", progress.0);
+}
+
+#[test]
 fn the_time_ends_files_though_samples_are_due() {
     let (seen, _, stop) = turns(policy::FILES, Limits::new(Duration::ZERO, Some(3)), 2);
     assert_eq!((seen.len(), stop), (0, Stop::Budget));
@@ -240,7 +262,10 @@ fn an_exceeded_budget_is_reported_and_a_sufficient_one_is_given_beforehand() {
             "--budget 10 is too short: the run takes at least 11.5 s\nhint: use --budget 13,"
         )
     );
+    let longer = asked.beforehand(Duration::from_secs(40), "smaller arrays (--size)");
+    assert!(longer.unwrap_err().to_string().contains("hint: use --budget 44,"));
     assert_eq!(asked.beforehand(Duration::from_secs(11), "smaller arrays (--size)").unwrap(), "");
+    assert!(!asked.is_exceeded());
     assert_eq!(
         Limits { samples: Some(3), ..asked }.beforehand(least, "smaller arrays (--size)").unwrap(),
         ""
@@ -248,6 +273,8 @@ fn an_exceeded_budget_is_reported_and_a_sufficient_one_is_given_beforehand() {
     // A run that takes longer than expected ends with a notice, up to twice its budget.
     clock::run_ahead(Duration::from_secs_f64(20.9));
     assert!(asked.is_exceeded());
+    assert!(!ten_seconds.is_exceeded());
+    assert!(!Limits { samples: Some(3), ..asked }.is_exceeded());
     asked.refuse_far_exceeded("smaller arrays (--size)").unwrap();
     clock::run_ahead(Duration::from_secs_f64(0.2));
     asked.refuse_far_exceeded("smaller arrays (--size)").unwrap_err();
