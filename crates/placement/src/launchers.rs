@@ -314,6 +314,14 @@ mod tests {
     }
 
     #[test]
+    fn the_digest_of_a_text_is_fnv_1a() {
+        // Test vectors of the authors of the hash.
+        assert_eq!(digest(""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(digest("a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(digest("foobar"), 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
     fn each_launcher_is_known_by_its_variables() {
         let open_mpi = [
             ("OMPI_COMM_WORLD_RANK", "3"),

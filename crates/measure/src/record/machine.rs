@@ -447,6 +447,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn imported_and_described_machines_are_not_the_running_system() {
+        let of = |source: MachineSource| {
+            let machine = Machine { source, ..Machine::default() };
+            (machine.is_imported(), machine.is_described())
+        };
+        assert_eq!(of(MachineSource::Import), (true, false));
+        assert_eq!(of(MachineSource::Xml), (false, true));
+        assert_eq!(of(MachineSource::Synthetic), (false, true));
+        assert_eq!(of(Machine::default().source), (false, false));
+    }
+
+    #[test]
     fn the_source_of_a_clock_reads_back_from_its_text() {
         let known =
             [ClockBasis::Measured, ClockBasis::Catalog, ClockBasis::Name, ClockBasis::Kernel];

@@ -564,3 +564,6 @@ impl Sorted {
         all.into_iter().map(disturbed).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,3 +39,33 @@ impl Affordable {
         self.round += turn;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::policy;
+    use super::*;
+
+    #[test]
+    fn cells_are_accepted_until_their_setup_and_turns_fill_the_time() {
+        let second = Duration::from_secs(1);
+        let mut affordable = Affordable::until(clock::now() + 100 * second, 3);
+        // Two cells of 15 s take 90 s in three turns.
+        assert!(affordable.allows(second, 15 * second));
+        affordable.take(15 * second);
+        assert!(affordable.allows(second, 15 * second));
+        assert!(!affordable.allows(20 * second, 15 * second));
+        affordable.take(15 * second);
+        assert!(affordable.allows(second, second));
+        assert!(!affordable.allows(second, 5 * second));
+    }
+
+    #[test]
+    fn a_number_of_samples_has_no_end() {
+        let hour = Duration::from_secs(3600);
+        let limits = |samples| Limits::new(Duration::from_secs(10), samples);
+        let of = |samples| Affordable::of(&policy::SWEEP, &limits(samples));
+        assert!(of(Some(3)).allows(hour, hour));
+        assert!(!of(None).allows(hour, hour));
+        assert!(of(None).allows(Duration::ZERO, Duration::ZERO));
+    }
+}

@@ -80,6 +80,10 @@ fn fewer_ranks_are_spread_and_more_share() {
     let cpus: std::collections::BTreeSet<_> =
         table(&sixteen).into_iter().map(|(.., cpus)| cpus).collect();
     assert_eq!((cpus.len(), all_near(&sixteen)), (16, true));
+    // Ranks that share the near cores of a device have parts of them in the order of the ranks.
+    let of_first_node = table(&sixteen).into_iter().filter(|(_, node, _)| *node == Some(0));
+    let of_first_node: Vec<Vec<u32>> = of_first_node.map(|(.., cpus)| cpus).collect();
+    assert!(of_first_node.is_sorted(), "{of_first_node:?}");
 }
 
 #[test]

@@ -1,0 +1,130 @@
+//! Tests of the setters of a figure, its statistics, and the samples that it counts.
+
+use super::super::Figure;
+use super::*;
+use serde_json::json;
+
+fn triad() -> Measurement {
+    Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond)
+}
+
+#[test]
+fn the_reason_that_lowers_the_status_comes_first() {
+    let mut validity = Validity::valid();
+    validity.suspect("short");
+    validity.suspect("disturbed");
+    assert_eq!((validity.status, validity.reasons.clone()), {
+        (Status::Suspect, vec!["short".to_owned(), "disturbed".to_owned()])
+    });
+    validity.invalid("wrong sum");
+    validity.suspect("hot");
+    assert_eq!(validity.status, Status::Invalid);
+    assert_eq!(validity.reasons, ["wrong sum", "short", "disturbed", "hot"]);
+}
+
+#[test]
+fn an_invalid_figure_has_no_value() {
+    let measured = triad().value(Quoted::Best, 4e10);
+    let mut doubted = measured.clone();
+    doubted.doubt(Status::Suspect, "disturbed");
+    assert_eq!(doubted.value, Some(4e10));
+    doubted.doubt(Status::Invalid, "a[0] is 1, not 2");
+    assert_eq!((doubted.value, doubted.in_words()), (None, "-".to_owned()));
+    let missing = measured.clone().missing("no memory");
+    assert_eq!((missing.value, missing.validity.status), (None, Status::Invalid));
+    assert_eq!(measured.judged(Validity::valid()).in_words(), "40.00 GB/s");
+}
+
+#[test]
+fn each_statistic_is_that_of_the_samples() {
+    let samples = [1.0, 4.0, 2.0];
+    let of = |quoted: Quoted| quoted.of(&samples, Unit::BytesPerSecond).unwrap();
+    let expected = [
+        (Quoted::Best, "best", 4.0),
+        (Quoted::Median, "median", 2.0),
+        (Quoted::Mean, "mean", 7.0 / 3.0),
+        (Quoted::HarmonicMean, "harmonic mean", 3.0 / 1.75),
+        (Quoted::GeometricMean, "geometric mean", 2.0),
+        (Quoted::Single, "single", 2.0),
+    ];
+    for (quoted, name, value) in expected {
+        assert_eq!(quoted.name(), name);
+        assert!((of(quoted) - value).abs() < 1e-12, "{name}: {}", of(quoted));
+    }
+    assert_eq!(Quoted::Best.of(&samples, Unit::Seconds), Some(1.0));
+    assert_eq!(Quoted::Mean.of(&[], Unit::Seconds), None);
+}
+
+#[test]
+fn a_limit_that_may_be_higher_never_is_below_the_value() {
+    let figure = |value: f64, at_most: bool| Figure {
+        value,
+        basis: "catalog".to_owned(),
+        detail: None,
+        at_most,
+    };
+    let measured = || triad().value(Quoted::Best, 4e10);
+    let limit = measured().within(&figure(8e10, false)).limit.unwrap();
+    assert_eq!((limit.value, limit.fraction, limit.basis), (8e10, Fraction(0.5), "catalog".into()));
+    assert_eq!(measured().within(&figure(2e10, false)).limit.unwrap().fraction, Fraction(2.0));
+    assert_eq!(measured().within(&figure(8e10, true)).limit.unwrap().basis, "at most, catalog");
+    assert_eq!(measured().within(&figure(4e10, true)).limit.unwrap().fraction, Fraction(1.0));
+    assert_eq!(measured().within(&figure(2e10, true)).limit, None);
+    assert_eq!(triad().limit(8e10, "catalog").limit, None);
+}
+
+#[test]
+fn a_name_that_is_the_size_of_the_figure_has_its_unit() {
+    let named = |name: &str, key: &str| {
+        let config = [(key.to_owned(), json!(4096))].into_iter().collect();
+        let m = Measurement::new("messages", "latency", name, Unit::Seconds);
+        Measurement { config, ..m }.name_in_words()
+    };
+    assert_eq!(named("4096", "message_bytes"), "4 KiB");
+    assert_eq!(named("8", "message_bytes"), "8");
+    assert_eq!(named("4096", "threads"), "4096");
+}
+
+#[test]
+fn published_figures_and_those_without_mpi_are_told_apart() {
+    let with = |category: Category, engine: &str| {
+        let config = [("engine".to_owned(), json!(engine))].into_iter().collect();
+        Measurement { config, ..triad().category(category) }
+    };
+    assert!(with(Category::Reference, PUBLISHED).is_published());
+    assert!(!with(Category::Reference, "fio").is_published());
+    assert!(!with(Category::Variant, PUBLISHED).is_published());
+    assert!(with(Category::Transport, "").needs_scope());
+    assert!(!with(Category::Reference, "").needs_scope());
+}
+
+#[test]
+fn samples_of_another_regime_are_no_disturbances_of_the_figure() {
+    let regime = |round_trip_s: f64, samples: &[f64]| RegimeSamples {
+        round_trip_s,
+        share: Fraction(0.5),
+        summary: Summary::of(samples, Better::Higher).unwrap(),
+        samples: samples.to_vec(),
+    };
+    let disturbed = |reason: &str, trip: f64, counts: Counts| Disturbed {
+        value: 1.0,
+        reason: reason.to_owned(),
+        counts,
+        at_s: None,
+        round_trip_s: Some([Some(trip); 2]),
+    };
+    let near = [3.0, 4.0, 5.0];
+    let mut m = triad().sampled(Quoted::Median, near.to_vec());
+    m.regimes = vec![regime(1e-7, &near), regime(4e-7, &[1.0, 2.0])];
+    m.disturbed = vec![
+        disturbed("stolen", 1.1e-7, Counts::Nothing),
+        disturbed("moved", 3.9e-7, Counts::Nothing),
+        disturbed(&Cause::WarmUp.to_string(), 3.9e-7, Counts::Nothing),
+    ];
+    let reasons: Vec<&str> = m.interfered().map(|one| one.reason.as_str()).collect();
+    assert_eq!(reasons, ["stolen"]);
+    // Two samples and one disturbed sample are in the other regime; the warm-up does not count.
+    assert_eq!(m.in_other_regimes(), 3);
+    m.regimes.clear();
+    assert_eq!((m.interfered().count(), m.in_other_regimes()), (2, 0));
+}
