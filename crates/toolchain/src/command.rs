@@ -130,6 +130,17 @@ mod tests {
     }
 
     #[test]
+    fn a_copied_line_loses_its_input_and_output() {
+        let of = |line: &str| {
+            let command: CommandLine = line.parse().unwrap();
+            command.without_files("stream.c").to_string()
+        };
+        assert_eq!(of("gcc -O3 -o stream stream.c -lm"), "gcc -O3 -lm");
+        assert_eq!(of("gcc ./src/stream.c -DN=5 -o"), "gcc -DN=5");
+        assert_eq!(of("gcc -O3 other.c"), "gcc -O3 other.c");
+    }
+
+    #[test]
     fn words_split_as_in_a_shell_and_nothing_is_expanded() {
         assert_eq!(words("gcc -O3  -fopenmp"), ["gcc", "-O3", "-fopenmp"]);
         assert_eq!(

@@ -192,3 +192,55 @@ fn is_prefetch(instruction: &Instruction) -> bool {
     matches!(instruction.mnemonic(), Prefetch | Prefetchnta | Prefetchw | Prefetchwt1)
         || matches!(instruction.mnemonic(), Prefetcht0 | Prefetcht1 | Prefetcht2)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decodes one instruction of x86-64.
+    fn decoded(code: &[u8]) -> Instruction {
+        Decoder::new(64, code, DecoderOptions::NONE).decode()
+    }
+
+    #[test]
+    fn only_accesses_of_arrays_have_bytes() {
+        let bytes = |code: &[u8]| data_bytes(&decoded(code));
+        // movaps xmm0,[rax]; mov rax,[rbp+0x10]: RBP may point to an array.
+        assert_eq!(bytes(&[0x0f, 0x28, 0x00]), Some(16));
+        assert_eq!(bytes(&[0x48, 0x8b, 0x45, 0x10]), Some(8));
+        assert_eq!(bytes(&[0x48, 0x8b, 0x45, 0x00]), Some(8));
+        // mov rax,[rsp+rcx*8]: an array on the stack has an index.
+        assert_eq!(bytes(&[0x48, 0x8b, 0x04, 0xcc]), Some(8));
+        // mov rax,[rbp-8]; mov rax,[rsp+8]; movaps xmm0,[rip+8]: stack frames and constants.
+        assert_eq!(bytes(&[0x48, 0x8b, 0x45, 0xf8]), None);
+        assert_eq!(bytes(&[0x48, 0x8b, 0x44, 0x24, 0x08]), None);
+        assert_eq!(bytes(&[0x0f, 0x28, 0x05, 8, 0, 0, 0]), None);
+        // lea rax,[rbx+8]; prefetcht0 [rax]; prefetchnta [rax]; add rax,rbx.
+        assert_eq!(bytes(&[0x48, 0x8d, 0x43, 0x08]), None);
+        assert_eq!(bytes(&[0x0f, 0x18, 0x08]), None);
+        assert_eq!(bytes(&[0x0f, 0x18, 0x00]), None);
+        assert_eq!(bytes(&[0x48, 0x01, 0xd8]), None);
+    }
+
+    #[test]
+    fn string_instructions_are_told_from_moves_of_vectors() {
+        let name = |code: &[u8]| string_operation(&decoded(code));
+        // rep movsb; rep movsd; rep stosq; movsq without a prefix; movsd xmm0,[rax].
+        assert_eq!(name(&[0xf3, 0xa4]), Some("rep movs"));
+        assert_eq!(name(&[0xf3, 0xa5]), Some("rep movs"));
+        assert_eq!(name(&[0xf3, 0x48, 0xab]), Some("rep stos"));
+        assert_eq!(name(&[0x48, 0xa5]), None);
+        assert_eq!(name(&[0xf2, 0x0f, 0x10, 0x00]), None);
+    }
+
+    #[test]
+    fn stores_that_bypass_the_caches_and_fused_operations_are_known() {
+        // vmovntpd [rax],zmm0; vmovapd [rax],zmm0; vfmadd231pd ymm0,ymm1,ymm2; vmulpd ymm0,ymm1,ymm2.
+        assert!(is_nontemporal(&decoded(&[0x62, 0xf1, 0xfd, 0x48, 0x2b, 0x00])));
+        assert!(!is_nontemporal(&decoded(&[0x62, 0xf1, 0xfd, 0x48, 0x29, 0x00])));
+        assert!(is_fused(&decoded(&[0xc4, 0xe2, 0xf5, 0xb8, 0xc2])));
+        assert!(!is_fused(&decoded(&[0xc5, 0xf5, 0x59, 0xc2])));
+        assert_eq!(width(&decoded(&[0xc5, 0xf5, 0x59, 0xc2])), Some(32));
+        assert_eq!(width(&decoded(&[0x62, 0xf1, 0xfd, 0x48, 0x29, 0x00])), Some(64));
+    }
+}

@@ -253,6 +253,8 @@ mod tests {
             ("gpu_[3-4]", 0)
         );
         assert_eq!(read(&"a".repeat(63)).len(), 1);
+        assert_eq!(read("n[1-65535],m").len(), MOST_HOSTS);
+        assert!("n[1-65535],m,o".parse::<HostList>().is_err());
     }
 
     #[test]
