@@ -106,6 +106,20 @@ fn threads_without_a_number_follow_the_granularity() {
 }
 
 #[test]
+fn words_without_effect_are_named() {
+    let notices = |text: &str| parse(text).notices();
+    assert!(notices("compact,1,0").is_empty());
+    assert!(notices("respect,balanced").is_empty());
+    assert_eq!(
+        notices("norespect,balanced,1,2"),
+        [
+            "KMP_AFFINITY: norespect has no effect: only CPUs that this process may use are used",
+            "KMP_AFFINITY: permute and offset have no effect on balanced",
+        ]
+    );
+}
+
+#[test]
 fn refusals_name_the_numbers() {
     let t2k = machine(T2K);
     let error = |text: &str| parse(text).resolve(&t2k, 2).unwrap_err().to_string();
