@@ -24,6 +24,9 @@ static PROBES: LazyLock<PathBuf> = LazyLock::new(|| {
     folder
 });
 
+/// Variables that allow Open MPI to run as root in containers.
+pub const OPEN_MPI_AS_ROOT: [(&str, &str); 2] =
+    [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
 /// Options for a measurement that takes a few tenths of a second. The theoretical bandwidth is far above that
 /// of any cache, so that small arrays give valid results on every machine.
 pub const FAST: [&str; 8] =

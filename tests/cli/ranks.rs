@@ -1,8 +1,8 @@
 //! `stream --ranks`: started by nodegauge, by real launchers, in sweeps, and with faults.
 
 use crate::harness::{
-    FAST, Harness, Outcome, Part, Running, T2K, has_keys, lives, measurements, signal, skip, texts,
-    wait_for,
+    FAST, Harness, OPEN_MPI_AS_ROOT, Outcome, Part, Running, T2K, has_keys, lives, measurements,
+    signal, skip, texts, wait_for,
 };
 use crate::thorough::slurm::Slurm;
 use serde_json::{Value, json};
@@ -110,7 +110,6 @@ fn open_mpi_and_mpich_start_ranks() {
     if !harness.has_cpus(2) {
         return;
     }
-    let variables = [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
     for (mpirun, launcher) in
         [("mpirun.openmpi", "Open MPI"), ("mpirun.mpich", "MPICH or Intel MPI")]
     {
@@ -118,14 +117,16 @@ fn open_mpi_and_mpich_start_ranks() {
             continue;
         }
         // Only one document is printed, although two processes run.
-        let record = launched(&harness, &[mpirun, "-np", "2"], &variables, &[]).exits(0).json();
+        let record =
+            launched(&harness, &[mpirun, "-np", "2"], &OPEN_MPI_AS_ROOT, &[]).exits(0).json();
         is_of_ranks(&record, 2, 1);
         let reported = format!("{launcher} has started 2 ranks");
         assert!(texts(&record["notices"]).contains(&reported.as_str()));
         let placed = &measurements(&record)[0]["config"]["places_asked"];
         assert_eq!(placed, &json!(format!("as placed by {launcher}")));
         // An error is printed once, and all ranks end with its exit code.
-        let refused = launched(&harness, &[mpirun, "-np", "2"], &variables, &["--ranks", "3"]);
+        let refused =
+            launched(&harness, &[mpirun, "-np", "2"], &OPEN_MPI_AS_ROOT, &["--ranks", "3"]);
         let message = format!("error: --ranks 3, but {launcher} has started 2\n");
         assert_eq!(refused.stderr.matches(&message).count(), 1, "{}", refused.stderr);
         refused.exits(2);
@@ -220,15 +221,15 @@ mod thorough {
     #[test]
     fn one_rank_is_a_run_like_any_other_and_a_pipe_of_the_launcher_has_no_colour() {
         let harness = Harness::new();
-        let variables = [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
         for mpirun in ["mpirun.openmpi", "mpirun.mpich"] {
             if !harness.has(Part::Mpi, mpirun) {
                 continue;
             }
-            let alone = launched(&harness, &[mpirun, "-np", "1"], &variables, &[]).exits(0).json();
+            let alone =
+                launched(&harness, &[mpirun, "-np", "1"], &OPEN_MPI_AS_ROOT, &[]).exits(0).json();
             assert!(measurements(&alone)[0]["config"].get("processes").is_none());
             // Open MPI gives ranks its own terminal and copies their output to that of mpirun.
-            let coloured = [&variables[..], &[("NO_COLOR", ""), ("TERM", "xterm")]].concat();
+            let coloured = [&OPEN_MPI_AS_ROOT[..], &[("NO_COLOR", ""), ("TERM", "xterm")]].concat();
             for ranks in ["1", "2"] {
                 let machine = [mpirun, "-np", ranks, crate::program::path(), "doctor"];
                 let coloured_outcome = harness.run_other(&machine, &coloured);

@@ -28,13 +28,6 @@ impl MessagesError {
             .into()
     }
 
-    /// Returns the error for a run as root: Open MPI starts ranks as root only with an option.
-    pub(crate) fn root(launcher: &str) -> Self {
-        Failure::missing(format!("{launcher} refuses to start OSU's programs as root"))
-            .hint("run as another user, or pass --allow-run-as-root (usual in a container)")
-            .into()
-    }
-
     /// Returns the error for an unusable program of the OSU micro-benchmarks.
     pub(crate) fn osu(program: &Path, why: &str) -> Self {
         Failure::usage(format!("cannot use {}: {why}", program.display()))

@@ -13,7 +13,7 @@ use crate::plan::{MessagesPlan, RankPairs};
 use crate::probe::{self, Probe};
 use crate::protocol::{ProbeRank, SizeRun};
 use crate::result::{self, MessageFigure};
-use crate::start::{Broken, MessageTransport, StartReport, Starter, cares_for_root};
+use crate::start::{Broken, MessageTransport, StartReport, Starter};
 use crate::transport;
 use crate::{GAUGE, MessagesError, TEST, TRANSPORT};
 use nodegauge_analysis::expect::Figures;
@@ -87,7 +87,7 @@ fn run(
     let mut outcome = Outcome { notices: plan.notices, ..Outcome::default() };
     for (mpi, probe) in choice.mpis.iter().zip(&probes) {
         notice::add_new(&mut outcome.notices, probe.notices.clone());
-        if cares_for_root(mpi) {
+        if mpi.launcher.refuses_root() {
             let (launcher, option) = (mpi.launcher.command.program(), OpenMpi::AS_ROOT);
             let text = format!(
                 "{}: ranks run as root, so {launcher} was started with {option}",

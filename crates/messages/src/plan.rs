@@ -8,7 +8,6 @@ use crate::nodes;
 use crate::options::{MessageOptions, SideThreads};
 use crate::osu::{self, OsuPrograms};
 use crate::pattern::{Participants, Pattern};
-use crate::start::cares_for_root;
 use crate::transport::{self, Fabric};
 use crate::{GAUGE, MessagesError};
 use nodegauge_gauge::{Depth, Site, SummaryRequest};
@@ -127,9 +126,8 @@ impl MessagesPlan {
         plan.osu = request.programs()?;
         plan.keep_budget();
         // The user must allow that the OSU programs run as root.
-        let users = !plan.osu.is_empty() && !plan.options.as_root;
-        if let Some(mpi) = plan.choice.mpis.iter().find(|mpi| users && cares_for_root(mpi)) {
-            return Err(MessagesError::root(mpi.launcher.command.program()));
+        if !plan.osu.is_empty() && !plan.options.as_root {
+            plan.choice.mpis.iter().try_for_each(|mpi| mpi.launcher.check_root())?;
         }
         plan.rounds = asked.samples.unwrap_or(osu::ROUNDS);
         Ok(plan)

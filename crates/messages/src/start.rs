@@ -290,7 +290,7 @@ impl Starter<'_> {
     ) -> Result<ProgramJob<'a>, MessagesError> {
         let MessageTransport::Mpi(mpi, _) = self.transport else { return Err(only_mpi()) };
         let command = CommandLine::new(program, []).with(arguments.iter().cloned());
-        let launch = launch.by(&mpi.launcher, self.topology, cares_for_root(mpi));
+        let launch = launch.by(&mpi.launcher, self.topology, mpi.launcher.refuses_root());
         let mut run = ProgramJob::new(command, FOREVER).launched(launch);
         // UCX prints its transport once, when it is initialized.
         if std::env::var_os(UCX_LOG_LEVEL).is_none() {
@@ -352,16 +352,6 @@ impl Starter<'_> {
 /// Returns the error for a launch that the built-in transport does not support; plans exclude it.
 fn only_mpi() -> MessagesError {
     transport::needs_mpi("this start of ranks", None)
-}
-
-/// True if this process runs as root and the launcher of this MPI requires an option for that. Open MPI also accepts
-/// environment variables instead of the option; version 5 also reads the variables of its runtime (PRRTE).
-pub(crate) fn cares_for_root(mpi: &Mpi) -> bool {
-    let reported = ["OMPI_", "PRTE_"].iter().any(|prefix| {
-        let set = |name| std::env::var(format!("{prefix}{name}")).is_ok_and(|value| value == "1");
-        set("ALLOW_RUN_AS_ROOT") && set("ALLOW_RUN_AS_ROOT_CONFIRM")
-    });
-    mpi.launcher.kind == LauncherKind::OpenMpi && nodegauge_os::is_root() && !reported
 }
 
 /// Returns the last informative lines of an error output, without the verbose output that this program requested.

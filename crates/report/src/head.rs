@@ -157,7 +157,7 @@ fn trust(record: &Record) -> (Tone, String) {
         doubted.and_then(|m| m.validity.reasons.first()).map_or("?", String::as_str)
     };
     let critical = record.findings.iter().find(|one| one.severity >= Severity::Critical);
-    let ended = if record.complete { "" } else { " The run was interrupted before the end." };
+    let ended = if record.complete { "" } else { " The run ended before everything was measured." };
     if own.is_empty() {
         let tone = if is_description(record) { Tone::Plain } else { Tone::Warning };
         return (tone, format!("The record has no figures.{ended}"));

@@ -17,7 +17,7 @@ const NAME: usize = 40;
 const ID: usize = 8;
 
 /// Message about a run that was interrupted.
-pub(crate) const INCOMPLETE: &str = "the run was interrupted before the end";
+pub(crate) const INCOMPLETE: &str = "the run ended before everything was measured";
 /// Maximum number of findings on the page; `doctor` shows all.
 const FINDINGS_SHOWN: usize = 2;
 

@@ -67,6 +67,30 @@ impl MpiLauncher {
     pub fn major(&self) -> Option<u32> {
         self.version.as_ref()?.split('.').next()?.parse().ok()
     }
+
+    /// True if this process runs as root and the launcher requires an option for that. Open MPI also accepts environment
+    /// variables instead of the option; version 5 also reads the variables of its runtime (PRRTE).
+    pub fn refuses_root(&self) -> bool {
+        let allowed = ["OMPI_", "PRTE_"].iter().any(|prefix| {
+            let is_set =
+                |name| std::env::var(format!("{prefix}{name}")).is_ok_and(|value| value == "1");
+            is_set("ALLOW_RUN_AS_ROOT") && is_set("ALLOW_RUN_AS_ROOT_CONFIRM")
+        });
+        self.kind == LauncherKind::OpenMpi && nodegauge_os::is_root() && !allowed
+    }
+
+    /// Checks that the launcher starts programs of the user if this process runs as root.
+    ///
+    /// # Errors
+    /// Fails if the launcher requires an option for that, which the user must give.
+    pub fn check_root(&self) -> Result<(), Failure> {
+        if !self.refuses_root() {
+            return Ok(());
+        }
+        let launcher = self.command.program();
+        Err(Failure::missing(format!("{launcher} refuses to start programs as root"))
+            .hint("run as another user, or pass --allow-run-as-root (usual in a container)"))
+    }
 }
 
 /// Installed parts of an MPI library.

@@ -1,7 +1,7 @@
 //! `nodegauge apps iccg` in ranks that an MPI launcher or srun has started.
 
 use crate::apps::children;
-use crate::harness::{Harness, lives, measurements, signal, texts, wait_for};
+use crate::harness::{Harness, OPEN_MPI_AS_ROOT, lives, measurements, signal, texts, wait_for};
 use crate::mpi::{MPICH, installed};
 use crate::thorough::slurm::Slurm;
 use serde_json::Value;
@@ -27,10 +27,6 @@ fn what_ranks_of_a_launcher_cannot_do_is_told_by_one_of_them() {
     }
 }
 
-/// Variables that allow Open MPI to run as root in containers.
-const ROOT: [(&str, &str); 2] =
-    [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
-
 /// Runs a solver with two ranks under a launcher.
 fn solver<'a>(launcher: &[&'a str], rest: &[&'a str]) -> Vec<&'a str> {
     let program = crate::program::path();
@@ -54,7 +50,7 @@ fn ranks_of_a_launcher_solve_as_forked_ranks_do() {
     for which in installed(&harness) {
         let words = solver(&[which.mpirun, "-np", "2"], &asked);
         // Only one document is printed, although two processes run.
-        let record = harness.run_other(&words, &ROOT).exits(0).json();
+        let record = harness.run_other(&words, &OPEN_MPI_AS_ROOT).exits(0).json();
         let (own, other) = (solution(&record), solution(&forked));
         for key in ["iterations", "natural_iterations", "processes", "n", "colours"] {
             assert_eq!(own[key], other[key], "{key}");
@@ -70,8 +66,8 @@ fn ranks_of_a_launcher_solve_as_forked_ranks_do() {
         );
         harness.run(&["history", "show", "latest"]).exits(0).says("exchange and sums by ");
         // Placement options conflict with the launcher's placement.
-        let refused =
-            harness.run_other(&solver(&[which.mpirun, "-np", "2"], &["--ranks", "2"]), &ROOT);
+        let refused = harness
+            .run_other(&solver(&[which.mpirun, "-np", "2"], &["--ranks", "2"]), &OPEN_MPI_AS_ROOT);
         assert_eq!(
             refused.stderr.matches("error: --ranks cannot be used: ").count(),
             1,
@@ -124,7 +120,7 @@ fn start(harness: &Harness, mpirun: &str, elements: &str) -> (Child, [u32; 2]) {
     let mut command = harness.command(mpirun);
     command.args(["-np", "2", crate::program::path(), "apps", "iccg", "--elements", elements]);
     let errors = std::fs::File::create(harness.path("errors")).unwrap();
-    command.args(["--budget", "60"]).envs(ROOT).stdout(Stdio::null()).stderr(errors);
+    command.args(["--budget", "60"]).envs(OPEN_MPI_AS_ROOT).stdout(Stdio::null()).stderr(errors);
     let launcher = command.spawn().unwrap();
     let process = launcher.id();
     // The library catches signals while it is initialised; the history is opened later.

@@ -2,17 +2,14 @@
 //! job of four nodes.
 
 use crate::harness::{
-    ELEMENTS, Harness, HarnessProcess, Outcome, Part, make_program, measurements, signal, skip,
-    texts, wait_for,
+    ELEMENTS, Harness, HarnessProcess, OPEN_MPI_AS_ROOT, Outcome, Part, make_program, measurements,
+    signal, skip, texts, wait_for,
 };
 use crate::mpi::{installed, no_orphans};
 use crate::thorough::slurm::Slurm;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Variables that allow Open MPI to run as root in containers.
-const ROOT: [(&str, &str); 2] =
-    [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
 /// A short run of `stream` whose record goes to standard output.
 const STREAM: [&str; 12] = [
     "stream",
@@ -141,7 +138,7 @@ fn run(
     let launcher: Vec<&str> = launcher.iter().map(String::as_str).collect();
     let program = crate::program::path();
     let words = [&["timeout", "150"], &launcher[..], &[program], args].concat();
-    let variables = [&ROOT[..], variables].concat();
+    let variables = [&OPEN_MPI_AS_ROOT[..], variables].concat();
     let outcome = harness.run_other(&words, &variables);
     // Nodes that connect to each other at once can fail in Open MPI (its issue 11508), which says so; then the job hangs.
     if outcome.stderr.contains("Open MPI failed to TCP connect to a peer") {

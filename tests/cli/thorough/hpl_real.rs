@@ -1,6 +1,6 @@
 //! `nodegauge hpl` and the real HPL: its input, its output, its launchers.
 
-use crate::harness::{Harness, Outcome, Part, make_program};
+use crate::harness::{Harness, OPEN_MPI_AS_ROOT, Outcome, Part, make_program};
 use crate::hpl::{SMALL, named};
 use serde_json::Value;
 
@@ -183,7 +183,8 @@ fn ranks_are_spread_over_the_hosts_that_are_named() {
         let launcher = launcher(&harness, name, version);
         let real = ["hpl", "--xhpl", &program, "--launcher", &launcher, "--hosts", "one,two"];
         let one = ["--ranks", "1", "--threads", "1"];
-        harness.run(&[&real, &one[..], &SMALL].concat()).exits(0).tells("2 ranks by");
+        let words = [&real, &one[..], &SMALL].concat();
+        harness.run_with(&OPEN_MPI_AS_ROOT, &words).exits(0).tells("2 ranks by");
         let words = std::fs::read_to_string(harness.path("words")).unwrap();
         let last = words.lines().last().unwrap();
         assert!(last.starts_with(expected), "{last}");
@@ -200,7 +201,7 @@ fn widths_and_grids_are_searched_with_the_real_hpl() {
     let names: Vec<String> = (0..8).map(|i| format!("host{i}")).collect();
     let args = ["hpl", "--xhpl", &program, "--launcher", &launcher, "--hosts", &names.join(",")];
     let more = ["--ranks", "1", "--order", "600", "--blas", "builtin", "--budget", "3"];
-    harness.run(&[&args[..], &more].concat()).exits(0);
+    harness.run_with(&OPEN_MPI_AS_ROOT, &[&args[..], &more].concat()).exits(0);
     let words = std::fs::read_to_string(harness.path("words")).unwrap();
     assert_eq!(words.lines().count(), 2, "a search and the run itself: {words}");
     // The saved output's best width.

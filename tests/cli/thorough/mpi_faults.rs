@@ -1,6 +1,6 @@
 //! `mpi`: ranks, launchers and compilers that fail.
 
-use crate::harness::{Harness, Outcome, Part, make_program, skip, texts};
+use crate::harness::{Harness, OPEN_MPI_AS_ROOT, Outcome, Part, make_program, skip, texts};
 use crate::mpi::{FAST, MPICH, Mpi, OPEN_MPI, installed, mpi, no_orphans, of};
 use serde_json::Value;
 use std::fs::Permissions;
@@ -51,17 +51,23 @@ fn open_mpi_starts_the_probe_as_root_and_programs_of_the_user_when_told() {
     let launcher = harness.latest()["measurements"][0]["config"]["mpi"]["launcher"].clone();
     assert!(launcher.as_str().unwrap().contains(" --allow-run-as-root "), "{launcher}");
     // No hint is printed if the environment already allows root for Open MPI.
-    let reported = [("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")];
-    harness.run_with(&reported, &[&args[..], &["--json"]].concat()).exits(0);
+    harness.run_with(&OPEN_MPI_AS_ROOT, &[&args[..], &["--json"]].concat()).exits(0);
     let notices = harness.latest()["notices"].to_string();
     assert!(!notices.contains("as root"), "{notices}");
     std::fs::write(harness.path("osu_latency"), "#!/bin/sh\n").unwrap();
     make_program(&harness.arg("osu_latency"));
     let folder = harness.arg("");
-    harness
-        .run(&[&args[..], &["--osu", &folder]].concat())
-        .exits(3)
-        .complains("refuses to start OSU's programs as root\nhint: run as another user, or pass --allow-run-as-root");
+    let refused =
+        "refuses to start programs as root\nhint: run as another user, or pass --allow-run-as-root";
+    harness.run(&[&args[..], &["--osu", &folder]].concat()).exits(3).complains(refused);
+    // A program that cannot be started ends the run before anything is measured.
+    let program = harness.arg("osu_latency");
+    let launcher = ["--launcher", "mpirun.openmpi", "--budget", "60"];
+    for real in [["apps", "hpcg", "--xhpcg", &program], ["hpl", "--ranks=2", "--xhpl", &program]] {
+        let before = harness.latest();
+        harness.run(&[&real[..], &launcher].concat()).exits(3).complains(refused);
+        assert_eq!(harness.latest()["id"], before["id"], "{real:?}");
+    }
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn fewer_ranks_are_spread_and_more_share() {
     assert_eq!((cpus.len(), all_near(&sixteen)), (16, true));
     // Ranks that share the near cores of a device have parts of them in the order of the ranks.
     let of_first_node = table(&sixteen).into_iter().filter(|(_, node, _)| *node == Some(0));
-    let of_first_node: Vec<Vec<u32>> = of_first_node.map(|(.., cpus)| cpus).collect();
+    let of_first_node: Vec<Vec<u32>> = of_first_node.map(|(.., own)| own).collect();
     assert!(of_first_node.is_sorted(), "{of_first_node:?}");
     assert_eq!(of_first_node[0], [0]);
 }

@@ -23,10 +23,11 @@ pub struct MpiProgram {
 
 impl MpiProgram {
     /// Finds a program and its launcher. The launcher is the one that the user specifies, otherwise that of the MPI
-    /// library that the program requires. `hint` is the hint in the error for a missing program.
+    /// library that the program requires. With `allow_root`, the launcher starts programs as root. `hint` is the hint in
+    /// the error for a missing program.
     ///
     /// # Errors
-    /// Fails when the program or a launcher for it is missing.
+    /// Fails when the program or a launcher for it is missing, or the launcher refuses to start programs as root.
     pub fn find(
         program: &Path,
         launcher: Option<&CommandLine>,
@@ -40,6 +41,9 @@ impl MpiProgram {
         let library = library_of_program(&path);
         let launcher = launcher_for(&path, library.as_ref(), launcher, &|| false)
             .map_err(|failure| failure.kind(FailureKind::Missing))?;
+        if !allow_root {
+            launcher.check_root()?;
+        }
         Ok(Self { path, launcher, as_root: allow_root && is_root() })
     }
 
