@@ -1,6 +1,8 @@
 //! Head of a page: host, processor, command and date of a run, and one sentence on how far its figures can be trusted.
 
+use crate::conclusion::sentence;
 use crate::machine::{self, MACHINE};
+use crate::run::INCOMPLETE;
 use nodegauge_gauge::view::{Block, Head, Note, Page, Section, Tone, distinct, grouped, sentence};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Machine, Measurement, Processor, Record, Severity, Status};
@@ -157,7 +159,7 @@ fn trust(record: &Record) -> (Tone, String) {
         doubted.and_then(|m| m.validity.reasons.first()).map_or("?", String::as_str)
     };
     let critical = record.findings.iter().find(|one| one.severity >= Severity::Critical);
-    let ended = if record.complete { "" } else { " The run ended before everything was measured." };
+    let ended = if record.complete { String::new() } else { format!(" {}", sentence(INCOMPLETE)) };
     if own.is_empty() {
         let tone = if is_description(record) { Tone::Plain } else { Tone::Warning };
         return (tone, format!("The record has no figures.{ended}"));

@@ -16,7 +16,7 @@ const NAME: usize = 40;
 /// Minimum number of characters of an identifier in the name of a run.
 const ID: usize = 8;
 
-/// Message about a run that was interrupted.
+/// Message about a run that was interrupted or failed.
 pub(crate) const INCOMPLETE: &str = "the run ended before everything was measured";
 /// Maximum number of findings on the page; `doctor` shows all.
 const FINDINGS_SHOWN: usize = 2;

@@ -183,8 +183,8 @@ fn ranks_are_spread_over_the_hosts_that_are_named() {
         let launcher = launcher(&harness, name, version);
         let real = ["hpl", "--xhpl", &program, "--launcher", &launcher, "--hosts", "one,two"];
         let one = ["--ranks", "1", "--threads", "1"];
-        let words = [&real, &one[..], &SMALL].concat();
-        harness.run_with(&OPEN_MPI_AS_ROOT, &words).exits(0).tells("2 ranks by");
+        let small = [&real, &one[..], &SMALL].concat();
+        harness.run_with(&OPEN_MPI_AS_ROOT, &small).exits(0).tells("2 ranks by");
         let words = std::fs::read_to_string(harness.path("words")).unwrap();
         let last = words.lines().last().unwrap();
         assert!(last.starts_with(expected), "{last}");

@@ -62,10 +62,10 @@ fn open_mpi_starts_the_probe_as_root_and_programs_of_the_user_when_told() {
     harness.run(&[&args[..], &["--osu", &folder]].concat()).exits(3).complains(refused);
     // A program that cannot be started ends the run before anything is measured.
     let program = harness.arg("osu_latency");
-    let launcher = ["--launcher", "mpirun.openmpi", "--budget", "60"];
+    let by_open_mpi = ["--launcher", "mpirun.openmpi", "--budget", "60"];
     for real in [["apps", "hpcg", "--xhpcg", &program], ["hpl", "--ranks=2", "--xhpl", &program]] {
         let before = harness.latest();
-        harness.run(&[&real[..], &launcher].concat()).exits(3).complains(refused);
+        harness.run(&[&real[..], &by_open_mpi].concat()).exits(3).complains(refused);
         assert_eq!(harness.latest()["id"], before["id"], "{real:?}");
     }
 }

@@ -32,7 +32,7 @@ fn what_was_measured_until_ctrl_c_is_saved() {
     harness
         .run(&["history", "show", "latest"])
         .exits(0)
-        .tells("incomplete the run was interrupted");
+        .tells("incomplete the run ended before everything was measured");
 }
 
 #[test]
