@@ -108,7 +108,7 @@ mod tests {
         serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
     }
 
-    fn told(record: &Record) -> Vec<(String, f64, f64)> {
+    fn reported(record: &Record) -> Vec<(String, f64, f64)> {
         let newest = |test: &str, name: &str| {
             let has = record.measurements.iter().any(|m| m.test == test && m.name == name);
             has.then(|| record.clone())
@@ -164,7 +164,7 @@ mod tests {
         let spmv = 18e9 * 18.0 / 76.0;
         let expected = [("iccg", 3e9, 40.0 / 240.0), ("iccg_spmv", spmv, 18.0 / 76.0)];
         assert_eq!(
-            told(&of),
+            reported(&of),
             expected.map(|(name, expected_rate, x)| (name.to_owned(), expected_rate, x))
         );
         // A matrix that fits into caches gives no point in a roofline of main memory.
@@ -173,16 +173,16 @@ mod tests {
             *m = m.clone().config(&cached_config);
         };
         of.measurements.iter_mut().for_each(small);
-        assert_eq!(told(&of), []);
+        assert_eq!(reported(&of), []);
     }
 
     #[test]
     fn multigrid_and_sums_have_their_counts() {
-        let hpcg = told(&record("apps-hpcg"));
+        let hpcg = reported(&record("apps-hpcg"));
         let [(name, _, intensity)] = &hpcg[..] else { panic!("{hpcg:?}") };
         // A product has 2 operations per more than 8 bytes; the multigrid cycle saves some of the bytes.
         assert!(name == "hpcg" && (0.15..0.5).contains(intensity), "{hpcg:?}");
-        let sums = told(&record("apps-trapezoid"));
+        let sums = reported(&record("apps-trapezoid"));
         let [(sum_name, rate, sum_intensity)] = &sums[..] else { panic!("{sums:?}") };
         assert!(sum_name == "trapezoid" && *rate > 1e9 && *sum_intensity > 1e4, "{sums:?}");
     }

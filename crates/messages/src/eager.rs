@@ -36,7 +36,7 @@ pub(crate) fn limit(mpi: &MpiConfig, variables: &[(String, i64)]) -> Option<Eage
 mod tests {
     use super::*;
 
-    fn told(transport: Option<&str>, device: Option<&str>) -> Option<(u64, String)> {
+    fn reported(transport: Option<&str>, device: Option<&str>) -> Option<(u64, String)> {
         let mpi = MpiConfig {
             transport: transport.map(str::to_owned),
             device: device.map(str::to_owned),
@@ -58,21 +58,21 @@ mod tests {
     #[test]
     fn the_variable_of_the_transport_tells() {
         let vader = Some((4096, "btl_vader_eager_limit".to_owned()));
-        assert_eq!(told(Some("pml ob1, btl vader"), None), vader);
+        assert_eq!(reported(Some("pml ob1, btl vader"), None), vader);
         let tcp = Some((65_536, "btl_tcp_eager_limit".to_owned()));
-        assert_eq!(told(Some("pml ob1, btl tcp"), None), tcp);
+        assert_eq!(reported(Some("pml ob1, btl tcp"), None), tcp);
         let sock = Some((131_072, "MPIR_CVAR_CH3_EAGER_MAX_MSG_SIZE".to_owned()));
-        assert_eq!(told(None, Some("ch3:sock")), sock);
+        assert_eq!(reported(None, Some("ch3:sock")), sock);
     }
 
     #[test]
     fn what_is_left_to_others_is_not_told() {
         for transport in ["pml ob1, btl vader, btl tcp", "pml ucx", "pml ob1, btl sm", "pml ob1"] {
-            assert_eq!(told(Some(transport), None), None, "{transport}");
+            assert_eq!(reported(Some(transport), None), None, "{transport}");
         }
         for device in ["ch4:ofi", "ch3:nemesis", "ch4:ucx"] {
-            assert_eq!(told(Some("ucx sysv/memory"), Some(device)), None, "{device}");
+            assert_eq!(reported(Some("ucx sysv/memory"), Some(device)), None, "{device}");
         }
-        assert_eq!(told(None, None), None);
+        assert_eq!(reported(None, None), None);
     }
 }

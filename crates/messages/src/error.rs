@@ -1,7 +1,7 @@
 //! Errors of message measurements.
 
 use nodegauge_measure::Failure;
-use nodegauge_toolchain::ToolchainError;
+use nodegauge_toolchain::{ToolchainError, quoted_lines};
 use std::io;
 use std::path::Path;
 
@@ -43,15 +43,10 @@ impl MessagesError {
     pub(crate) fn silent(program: &str, limit: f64, words: &str) -> Self {
         Failure::missing(format!(
             "{program} printed nothing for {limit} s; the program and its ranks were killed{}",
-            said(words)
+            quoted_lines(words)
         ))
         .into()
     }
-}
-
-/// Returns the end of an error output on separate lines; empty if there is no error output.
-pub(crate) fn said(words: &str) -> String {
-    if words.is_empty() { String::new() } else { format!(":\n{words}") }
 }
 
 impl From<&MessagesError> for Failure {

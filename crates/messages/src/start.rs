@@ -1,7 +1,7 @@
 //! One start of the probe, with supervision. If the probe prints nothing for longer than its timeout, the launcher and
 //! all ranks are killed. Complete measurements are kept.
 
-use crate::error::{MessagesError, said};
+use crate::error::MessagesError;
 use crate::launch::{Launch, Where};
 use crate::options::MessageOptions;
 use crate::pattern::Pattern;
@@ -13,7 +13,7 @@ use nodegauge_measure::{Bytes, Failure, Observer, Seconds, stats};
 use nodegauge_os::describe;
 use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
 use nodegauge_toolchain::program::{self, ProgramJob};
-use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason};
+use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason, quoted_lines};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -343,7 +343,7 @@ impl Starter<'_> {
             Some(Broken::Died(how)) => how,
             None => "success".to_owned(),
         };
-        let words = said(&words);
+        let words = quoted_lines(&words);
         Failure::missing(format!("{launcher} ended with {how} before anything was measured{words}"))
             .into()
     }

@@ -90,7 +90,7 @@ pub enum ToolchainError {
 }
 
 /// Formats the last lines of error output after a colon and a line break; empty if there are no lines.
-pub(crate) fn quoted_lines(last_words: &str) -> String {
+pub fn quoted_lines(last_words: &str) -> String {
     if last_words.is_empty() { String::new() } else { format!(":\n{last_words}") }
 }
 

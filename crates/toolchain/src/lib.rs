@@ -25,7 +25,7 @@ pub mod watchdog;
 pub use cache::ProgramCache;
 pub use command::CommandLine;
 pub use compiler::{CompileLimits, CompiledProgram, Compiler};
-pub use error::ToolchainError;
+pub use error::{ToolchainError, quoted_lines};
 pub use job::{Job, JobOutput, run};
 pub use libc::memcpy_streams_from;
 pub use nodegauge_os::{ChildEnd, KillReason};

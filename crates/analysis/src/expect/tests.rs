@@ -55,7 +55,7 @@ fn check(text: &str, measurements: &[Measurement]) -> ExpectationVerdict {
     judged(text, measurements, false).verdict
 }
 
-fn told(text: &str, measurements: &[Measurement]) -> String {
+fn reported(text: &str, measurements: &[Measurement]) -> String {
     judged(text, measurements, false).in_words(&text.parse().unwrap())
 }
 
@@ -64,7 +64,7 @@ fn what_is_suspect_meets_nothing_unless_it_is_accepted() {
     let mut suspect = triad();
     suspect.validity.suspect("arrays are 0.07 times the caches");
     assert_eq!(
-        told("triad>=78GB/s", std::slice::from_ref(&suspect)),
+        reported("triad>=78GB/s", std::slice::from_ref(&suspect)),
         "expected triad >= 78 GB/s, measured 78.41 GB/s, which is suspect: arrays are 0.07 times the \
          caches\nhint: use --accept-suspect to accept suspect figures as results"
     );
@@ -132,14 +132,14 @@ fn of_several_the_worst_decides() {
     assert_eq!(check("bw>=1GB/s", &sizes), ExpectationVerdict::Met(1e9));
     assert_eq!(check("bw<=9GB/s", &sizes), ExpectationVerdict::Met(9e9));
     // The message contains the deciding figure and the number of other figures that miss the bound.
-    for (text, said) in [
+    for (text, expected) in [
         ("bw>=2GB/s", "expected bw >= 2 GB/s, measured 1.000 GB/s (bw, message bytes 1 KiB)"),
         (
             "bw>=8.5GB/s",
             "expected bw >= 8.5 GB/s, measured 1.000 GB/s (bw, message bytes 1 KiB, and 1 more)",
         ),
     ] {
-        assert_eq!(told(text, &sizes), said);
+        assert_eq!(reported(text, &sizes), expected);
     }
 }
 
@@ -149,7 +149,7 @@ fn a_size_narrows_what_is_meant() {
     assert_eq!(check("bw>=2GB/s@1MiB", &sizes), ExpectationVerdict::Met(9e9));
     assert_eq!(check("mpi.bw >= 2 GB/s @ 1024", &sizes), ExpectationVerdict::NotMet(1e9));
     assert_eq!(
-        told("bw>=2GB/s@2MiB", &sizes),
+        reported("bw>=2GB/s@2MiB", &sizes),
         "expected bw >= 2 GB/s at 2 MiB, but there is no such measurement; \
          available: bw@1MiB, bw@1KiB"
     );
@@ -199,17 +199,17 @@ fn a_verdict_reads_well() {
              available: stream.triad, stream.copy",
         ),
     ] {
-        assert_eq!(told(text, &all), expected);
+        assert_eq!(reported(text, &all), expected);
     }
     assert_eq!(
-        told("triad>=80%", &[Measurement { limit: None, ..triad() }]),
+        reported("triad>=80%", &[Measurement { limit: None, ..triad() }]),
         "expected triad >= 80 % of the limit, but the limit is unknown\n\
          hint: give --dimms COUNTxMT/s, or a bound with a unit such as GB/s"
     );
-    assert_eq!(told("triad>=1x", &[]), "expected triad >= 1 x, but nothing was measured");
+    assert_eq!(reported("triad>=1x", &[]), "expected triad >= 1 x, but nothing was measured");
     let ladder: Vec<Measurement> =
         (10..30).map(|n| measurement("ladder", &format!("{}", 1 << n), "B/s", None)).collect();
-    assert!(told("triad>=1GB/s", &ladder).ends_with(" and 12 more"));
+    assert!(reported("triad>=1GB/s", &ladder).ends_with(" and 12 more"));
 }
 
 #[test]

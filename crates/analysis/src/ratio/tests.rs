@@ -105,19 +105,19 @@ const DRAWN: usize = 1000;
 
 /// Number of false verdicts on runs with equal commands, and number of comparisons.
 #[derive(Debug, Default)]
-struct Told {
-    told: usize,
+struct Reported {
+    reported: usize,
     of: usize,
 }
 
-impl Told {
+impl Reported {
     fn add(&mut self, interval: &RatioInterval) {
-        self.told += usize::from(interval.ci95[0] > 1.0 || interval.ci95[1] < 1.0);
+        self.reported += usize::from(interval.ci95[0] > 1.0 || interval.ci95[1] < 1.0);
         self.of += 1;
     }
 
     fn share(&self) -> f64 {
-        self.told as f64 / self.of as f64
+        self.reported as f64 / self.of as f64
     }
 }
 
@@ -138,15 +138,18 @@ fn blocks(random: &mut fastrand::Rng, runs: &[f64], faster: f64) -> Vec<f64> {
 #[test]
 fn of_recorded_runs_of_one_command_at_most_one_in_twenty_gets_a_verdict() {
     let mut random = fastrand::Rng::with_seed(1);
-    let mut told: BTreeMap<&str, Told> = BTreeMap::new();
+    let mut reported: BTreeMap<&str, Reported> = BTreeMap::new();
     for runs in recorded().values() {
         for _ in 0..DRAWN {
             let turns = of_blocks(&blocks(&mut random, runs, 1.0)).unwrap();
-            told.entry("by turns").or_default().add(&turns);
+            reported.entry("by turns").or_default().add(&turns);
             for n in [3, 5] {
                 let mut side =
                     || SideRuns { figures: drawn(&mut random, runs, n), ..SideRuns::default() };
-                told.entry("several runs").or_default().add(&interval(&side(), &side()).unwrap());
+                reported
+                    .entry("several runs")
+                    .or_default()
+                    .add(&interval(&side(), &side()).unwrap());
             }
             // A and B have two runs each, with a history of random length.
             let mut all = runs.clone();
@@ -155,10 +158,10 @@ fn of_recorded_runs_of_one_command_at_most_one_in_twenty_gets_a_verdict() {
             let like = &like[..random.usize(LEAST_LIKE..=like.len())];
             let side =
                 |at: usize| SideRuns { figures: vec![two[at]], like: like.to_vec(), within: 0.0 };
-            told.entry("history").or_default().add(&interval(&side(0), &side(1)).unwrap());
+            reported.entry("history").or_default().add(&interval(&side(0), &side(1)).unwrap());
         }
     }
-    for (design, outcomes) in told {
+    for (design, outcomes) in reported {
         assert!(outcomes.share() <= 0.05 && outcomes.of > 1000, "{design}: {outcomes:?}");
     }
 }
@@ -183,12 +186,12 @@ fn simulated(seed: u64, n: usize, spread: f64, disturbed: f64, faster: f64) -> V
 
 /// Returns the share of simulated comparisons of `n(seed)` blocks that have a verdict.
 fn found(spread: f64, disturbed: f64, faster: f64, n: impl Fn(u64) -> usize) -> f64 {
-    let mut told = Told::default();
+    let mut reported = Reported::default();
     for seed in 0..SIMULATED {
         let blocks = simulated(seed, n(seed), spread, disturbed, faster);
-        told.add(&of_blocks(&blocks).unwrap());
+        reported.add(&of_blocks(&blocks).unwrap());
     }
-    told.share()
+    reported.share()
 }
 
 #[test]
@@ -199,18 +202,19 @@ fn as_many_blocks_as_are_said_to_be_needed_find_three_percent() {
     assert!(found(0.014, 0.0, SOUGHT, |_| 5) >= 0.9);
     for (spread, disturbed) in [(0.014, 0.0), (0.02, 0.0), (0.03, 0.0), (0.06, 0.0), (0.014, 0.2)] {
         // The number of blocks follows from five blocks of other runs.
-        let told = |seed: u64| {
+        let reported = |seed: u64| {
             let pilot = simulated(SIMULATED + seed, 5, spread, disturbed, 0.0);
             of_blocks(&pilot).unwrap().needed.unwrap() as usize
         };
-        let [hit, false_alarm] = [SOUGHT, 0.0].map(|faster| found(spread, disturbed, faster, told));
+        let [hit, false_alarm] =
+            [SOUGHT, 0.0].map(|faster| found(spread, disturbed, faster, reported));
         // The twenty runs of five blocks contain none of the disturbed ones in 12 % of the cases (0.9 to the power of 20).
         let (least, least_told) = if disturbed == 0.0 { (0.88, 0.9) } else { (0.8, 0.85) };
         assert!(hit >= least, "spread {spread}, disturbed {disturbed}: found in {hit}");
         assert!(false_alarm <= 0.07, "spread {spread}, disturbed {disturbed}: {false_alarm}");
         // If five blocks seldom find the change, five blocks state that more are needed.
         if found(spread, disturbed, SOUGHT, |_| 5) < 0.5 {
-            let more = (0..SIMULATED).filter(|seed| told(*seed) > 5).count();
+            let more = (0..SIMULATED).filter(|seed| reported(*seed) > 5).count();
             assert!(more as f64 >= least_told * SIMULATED as f64, "{spread} {disturbed}: {more}");
         }
     }
@@ -219,14 +223,14 @@ fn as_many_blocks_as_are_said_to_be_needed_find_three_percent() {
 #[test]
 fn what_is_said_to_be_visible_is_found_in_recorded_runs() {
     let mut random = fastrand::Rng::with_seed(2);
-    let mut as_said = Told::default();
+    let mut as_reported = Reported::default();
     for (_, runs) in recorded() {
         for _ in 0..DRAWN {
             let same = blocks(&mut random, &runs, 1.0);
             let least = of_blocks(&same).unwrap().visible;
             let shifted = |faster: f64| same.iter().map(|ratio| ratio * faster).collect::<Vec<_>>();
-            as_said.add(&of_blocks(&shifted(1.0 + least)).unwrap());
+            as_reported.add(&of_blocks(&shifted(1.0 + least)).unwrap());
         }
     }
-    assert!(as_said.share() > 0.88, "{as_said:?}");
+    assert!(as_reported.share() > 0.88, "{as_reported:?}");
 }

@@ -146,12 +146,12 @@ impl Subdomain {
     /// Returns the number of nodes that share an element with a node, including the node itself.
     pub fn neighbour_count(&self, node: [usize; 3]) -> usize {
         let nodes = self.mesh.nodes();
-        (0..3).map(|axis| around(node[axis], &(0..nodes[axis])).len()).product()
+        (0..3).map(|axis| adjacent(node[axis], &(0..nodes[axis])).len()).product()
     }
 
     /// Returns the number of nodes of the rank that share an element with a node of the rank, including the node itself.
     pub fn owned_neighbour_count(&self, node: [usize; 3]) -> usize {
-        (0..3).map(|axis| around(node[axis], &self.owned[axis]).len()).product()
+        (0..3).map(|axis| adjacent(node[axis], &self.owned[axis]).len()).product()
     }
 
     /// Calls `visit` with the local number of each node of the rank that shares an element with a node of the rank, in
@@ -160,7 +160,7 @@ impl Subdomain {
     pub fn visit_owned_neighbours(&self, local: usize, mut visit: impl FnMut(usize)) {
         let node = self.node(local);
         let [xs, ys, zs]: [Range<usize>; 3] =
-            std::array::from_fn(|axis| around(node[axis], &self.owned[axis]));
+            std::array::from_fn(|axis| adjacent(node[axis], &self.owned[axis]));
         for z in zs {
             for y in ys.clone() {
                 let first = self.local([xs.start, y, z]);
@@ -201,7 +201,7 @@ impl Subdomain {
 }
 
 /// Returns the numbers in `range` that differ from `at` by at most one.
-fn around(at: usize, range: &Range<usize>) -> Range<usize> {
+fn adjacent(at: usize, range: &Range<usize>) -> Range<usize> {
     at.saturating_sub(1).max(range.start)..(at + 2).min(range.end)
 }
 
@@ -227,9 +227,9 @@ mod tests {
     #[test]
     fn the_neighbours_of_an_inner_node_are_nine_lines() {
         let whole = Subdomain::whole(Mesh { elements: [4, 2, 3] });
-        let around = whole.neighbours([2, 1, 2]).map(|(_, other)| whole.local(other));
+        let adjacent = whole.neighbours([2, 1, 2]).map(|(_, other)| whole.local(other));
         let lines = whole.lines_around([2, 1, 2]);
-        assert!(around.eq(lines.into_iter().flat_map(|first| first..first + 3)));
+        assert!(adjacent.eq(lines.into_iter().flat_map(|first| first..first + 3)));
     }
 
     #[test]

@@ -246,7 +246,7 @@ mod tests {
 
     /// Returns the sentence on the page for ratios to policy 0 that are evenly distributed around `centre` in a range
     /// of width `spread`.
-    fn said(centre: f64, spread: f64, samples: u32) -> String {
+    fn reported(centre: f64, spread: f64, samples: u32) -> String {
         let ratios = |policy: f64| {
             let at = |n| centre + spread * (f64::from(n) / f64::from(samples.max(2) - 1) - 0.5);
             (0..samples).map(|n| at(n) + 1e-4 * policy).collect()
@@ -267,10 +267,10 @@ mod tests {
 
     #[test]
     fn what_placement_costs_is_said_by_intervals_alone() {
-        assert!(said(1.0, 0.02, 20).starts_with("placement does not affect sums of 10^3"));
-        assert!(said(1.0, 0.5, 20).starts_with("cannot tell whether"));
-        assert!(said(1.0, 0.02, 3).contains("too few samples"));
-        let apart = said(0.9, 0.02, 20);
+        assert!(reported(1.0, 0.02, 20).starts_with("placement does not affect sums of 10^3"));
+        assert!(reported(1.0, 0.5, 20).starts_with("cannot tell whether"));
+        assert!(reported(1.0, 0.02, 3).contains("too few samples"));
+        let apart = reported(0.9, 0.02, 20);
         assert!(apart.contains("5 of 5 policies differ: policy 1 is 0.900 times"), "{apart}");
     }
 }

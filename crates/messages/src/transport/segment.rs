@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Maximum number of values that a rank shares in one exchange, and maximum number of values in the answer.
 pub(super) const WORDS: usize = 16;
 const LINE_AT: usize = size_of::<Gate>();
-const TOLD_AT: usize = LINE_AT + size_of::<CacheLine<AtomicU64>>();
-const ANSWER_AT: usize = TOLD_AT + WORDS * size_of::<AtomicU64>();
+const OWN_AT: usize = LINE_AT + size_of::<CacheLine<AtomicU64>>();
+const ANSWER_AT: usize = OWN_AT + WORDS * size_of::<AtomicU64>();
 /// Offset of the 64-bit words of a rank, see [`Segment::word`].
 const WORD_AT: usize = ANSWER_AT + WORDS * size_of::<AtomicU64>();
 
@@ -84,7 +84,7 @@ impl Segment {
         &self,
         rank: usize,
         members: &[usize],
-        told: &[f64],
+        own: &[f64],
         answer: impl FnOnce(&[Vec<f64>]) -> Vec<f64>,
     ) -> Vec<f64> {
         let put = |from: usize, numbers: &[f64]| {
@@ -97,10 +97,10 @@ impl Segment {
             self.numbers(member, from).map(number).collect()
         };
         let first = members[0];
-        put(TOLD_AT, told);
+        put(OWN_AT, own);
         self.meet(members);
         if rank == first {
-            let all: Vec<Vec<f64>> = members.iter().map(|member| get(*member, TOLD_AT)).collect();
+            let all: Vec<Vec<f64>> = members.iter().map(|member| get(*member, OWN_AT)).collect();
             put(ANSWER_AT, &answer(&all));
         }
         self.meet(members);
@@ -127,9 +127,9 @@ mod tests {
             let agree = move |rank: usize| {
                 let sums: Vec<f64> = (0..50)
                     .map(|round| {
-                        let told = [rank as f64, f64::from(round)];
+                        let own = [rank as f64, f64::from(round)];
                         let sum = |all: &[Vec<f64>]| vec![all.iter().map(|n| n[0] * n[1]).sum()];
-                        segment.agree(rank, members, &told, sum)[0]
+                        segment.agree(rank, members, &own, sum)[0]
                     })
                     .collect();
                 sums

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn string_instructions_are_told_from_moves_of_vectors() {
+    fn string_instructions_are_distinguished_from_moves_of_vectors() {
         let name = |code: &[u8]| string_operation(&decoded(code));
         // rep movsb; rep movsd; rep stosq; movsq without a prefix; movsd xmm0,[rax].
         assert_eq!(name(&[0xf3, 0xa4]), Some("rep movs"));

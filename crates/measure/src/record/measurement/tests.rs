@@ -13,9 +13,8 @@ fn the_reason_that_lowers_the_status_comes_first() {
     let mut validity = Validity::valid();
     validity.suspect("short");
     validity.suspect("disturbed");
-    assert_eq!((validity.status, validity.reasons.clone()), {
-        (Status::Suspect, vec!["short".to_owned(), "disturbed".to_owned()])
-    });
+    assert_eq!(validity.status, Status::Suspect);
+    assert_eq!(validity.reasons, ["short", "disturbed"]);
     validity.invalid("wrong sum");
     validity.suspect("hot");
     assert_eq!(validity.status, Status::Invalid);
@@ -86,7 +85,7 @@ fn a_name_that_is_the_size_of_the_figure_has_its_unit() {
 }
 
 #[test]
-fn published_figures_and_those_without_mpi_are_told_apart() {
+fn published_figures_and_those_without_mpi_are_distinguished() {
     let with = |category: Category, engine: &str| {
         let config = [("engine".to_owned(), json!(engine))].into_iter().collect();
         Measurement { config, ..triad().category(category) }
