@@ -2,7 +2,6 @@
 
 use crate::conclusion::sentence;
 use crate::machine::{self, MACHINE};
-use crate::run::INCOMPLETE;
 use nodegauge_gauge::view::{Block, Head, Note, Page, Section, Tone, distinct, grouped, sentence};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Machine, Measurement, Processor, Record, Severity, Status};
@@ -10,6 +9,8 @@ use nodegauge_measure::samples::SAMPLES;
 
 /// Maximum number of hosts with the same processor in a title.
 const HOSTS: usize = 4;
+/// Message about a run that was interrupted or failed.
+pub(crate) const INCOMPLETE: &str = "the run ended before everything was measured";
 
 /// Returns the head of the page of a record.
 pub(crate) fn of(record: &Record) -> Head {

@@ -1,6 +1,7 @@
 //! Pages of records: the machine, the most important findings, and the figures with their evidence.
 
 use crate::compare::cut;
+use crate::head::INCOMPLETE;
 pub use crate::head::{command, command_of};
 use crate::{Conditions, card, conclusion, head, machine, terms, topology};
 use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone};
@@ -16,8 +17,6 @@ const NAME: usize = 40;
 /// Minimum number of characters of an identifier in the name of a run.
 const ID: usize = 8;
 
-/// Message about a run that was interrupted or failed.
-pub(crate) const INCOMPLETE: &str = "the run ended before everything was measured";
 /// Maximum number of findings on the page; `doctor` shows all.
 const FINDINGS_SHOWN: usize = 2;
 

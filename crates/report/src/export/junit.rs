@@ -4,7 +4,7 @@
 use super::{Document, Export, Exporter};
 use crate::figures::{self, Conditions, RecordFigure};
 use crate::markup::{Markup, element, text};
-use crate::run;
+use crate::{head, run};
 use nodegauge_measure::Failure;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Record, Status};
@@ -142,7 +142,7 @@ fn cases(record: &Record, conditions: Conditions<'_>, registry: &Registry) -> Ve
     let complete = Case {
         class: "run".to_owned(),
         name: "complete".to_owned(),
-        failed: (!record.complete).then_some(("error", "interrupted", run::INCOMPLETE.to_owned())),
+        failed: (!record.complete).then_some(("error", "interrupted", head::INCOMPLETE.to_owned())),
         output: String::new(),
     };
     let mut cases = vec![complete];
