@@ -17,6 +17,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open,
     waitid,
 };
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -33,10 +34,22 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum number of searches for marked processes. Several searches are needed because processes may start or end
 /// during a search.
 const SWEEPS: u32 = 20;
-/// Maximum number of searches of them, and the interval, in which no process is found but one may be executing another
-/// program. Some programs clear their environment for good.
-const UNCLEAR_SCANS: u32 = 5;
-const UNCLEAR_INTERVAL: Duration = Duration::from_millis(1);
+/// Maximum time in which killed processes are expected to end. On a busy machine, a process may wait for a CPU before it
+/// ends.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time in which a process is expected to have executed another program, and the interval between two looks at
+/// it. On a busy machine, a process may wait for a CPU while it executes another program.
+const EXECUTION_TIMEOUT: Duration = Duration::from_secs(10);
+const EXECUTION_INTERVAL: Duration = Duration::from_millis(1);
+/// Size of the first read of an environment. One read of the whole environment is consistent; between two reads, the
+/// process may execute another program, which ends the old environment.
+const ENVIRONMENT_SIZE: usize = 1 << 18;
+/// Numbers of fields of `/proc/PID/stat` (proc(5)): state, the first field after the name; size of the virtual memory;
+/// addresses of the start and the end of the environment.
+const STATE_FIELD: usize = 3;
+const MEMORY_FIELD: usize = 23;
+const ENVIRONMENT_START_FIELD: usize = 50;
+const ENVIRONMENT_END_FIELD: usize = 51;
 /// Run time in seconds below which only processes that are younger than the child are searched.
 const SHORT_RUN: f64 = 1.0;
 /// Maximum number of bytes of standard output that wait for `listen`.
@@ -188,7 +201,10 @@ impl Supervised {
             if self.started.elapsed() >= limits.time {
                 break Ok(Some(KillReason::TimedOut));
             }
-            wait_for_end(ending.as_ref());
+            match &ending {
+                Some(ending) => wait_for_end(ending, POLL_INTERVAL),
+                None => std::thread::sleep(POLL_INTERVAL),
+            }
         };
         if matches!(stop, Ok(Some(_))) && !limits.grace.is_zero() {
             let _ = kill_process_group(leader, Signal::TERM);
@@ -226,12 +242,12 @@ impl Supervised {
     }
 }
 
-/// Waits for the end of the process of this descriptor, at most for [`POLL_INTERVAL`].
-fn wait_for_end(process: Option<&OwnedFd>) {
-    let Some(process) = process else { return std::thread::sleep(POLL_INTERVAL) };
-    let interval = Timespec { tv_sec: 0, tv_nsec: POLL_INTERVAL.subsec_nanos().into() };
+/// Waits for the end of the process of this descriptor, at most for `timeout`.
+fn wait_for_end(process: &OwnedFd, timeout: Duration) {
+    let timeout =
+        Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
     // An interrupted wait is only a shorter one.
-    let _ = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&interval));
+    let _ = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&timeout));
 }
 
 /// Returns true if the child has ended, without reaping it.
@@ -256,19 +272,29 @@ fn first_descendant(child: u32, seconds: f64) -> i32 {
 
 /// Kills all processes that `mark` marks and whose number is at least `first`, until there are none.
 fn kill_marked(mark: &str, first: i32) {
-    let mut unclear_scans = 0;
     for _ in 0..SWEEPS {
-        let MarkedProcesses { marked, is_unclear } = MarkedProcesses::find(mark, first);
-        if !marked.is_empty() {
-            for pid in marked {
-                let _ = kill_process(pid, Signal::KILL);
-            }
-            std::thread::sleep(POLL_INTERVAL);
-        } else if is_unclear && unclear_scans < UNCLEAR_SCANS {
-            unclear_scans += 1;
-            std::thread::sleep(UNCLEAR_INTERVAL);
-        } else {
+        let marked = marked_processes(mark, first);
+        if marked.is_empty() {
             return;
+        }
+        kill_all(&marked);
+    }
+}
+
+/// Kills processes and waits for their ends, at most for [`KILL_TIMEOUT`].
+fn kill_all(processes: &[Pid]) {
+    let descriptors: Vec<Option<OwnedFd>> =
+        processes.iter().map(|pid| pidfd_open(*pid, PidfdFlags::empty()).ok()).collect();
+    for pid in processes {
+        let _ = kill_process(*pid, Signal::KILL);
+    }
+    let killed = Instant::now();
+    for descriptor in &descriptors {
+        match descriptor {
+            Some(descriptor) => {
+                wait_for_end(descriptor, KILL_TIMEOUT.saturating_sub(killed.elapsed()));
+            }
+            None => std::thread::sleep(POLL_INTERVAL),
         }
     }
 }
@@ -279,43 +305,99 @@ pub fn kill_marked_by(process: u32) {
     kill_marked(&format!("{process}-"), 0);
 }
 
-/// Running processes of a child.
-struct MarkedProcesses {
-    marked: Vec<Pid>,
-    /// True if a process may be executing another program at this moment: it has memory and no environment.
-    is_unclear: bool,
+/// Finds the running processes from number `first` whose environment contains `mark`, or a mark that begins with `mark`
+/// if it ends with `-`.
+fn marked_processes(mark: &str, first: i32) -> Vec<Pid> {
+    let Ok(folders) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let numbers = folders.flatten().filter_map(|folder| folder.file_name().to_str()?.parse().ok());
+    let mut reader = MarkReader::new(mark);
+    let mut marked = Vec::new();
+    let mut executing: Vec<i32> = Vec::new();
+    for number in numbers.filter(|number| *number >= first) {
+        match reader.read(number) {
+            Mark::Present => marked.extend(Pid::from_raw(number)),
+            Mark::Absent => {}
+            Mark::Unknown => executing.push(number),
+        }
+    }
+    let started = Instant::now();
+    while !executing.is_empty() && started.elapsed() < EXECUTION_TIMEOUT {
+        std::thread::sleep(EXECUTION_INTERVAL);
+        executing.retain(|number| match reader.read(*number) {
+            Mark::Present => {
+                marked.extend(Pid::from_raw(*number));
+                false
+            }
+            Mark::Absent => false,
+            Mark::Unknown => true,
+        });
+    }
+    marked
 }
 
-impl MarkedProcesses {
-    /// Finds the running processes from number `first` whose environment contains `mark`, or a mark that begins with
-    /// `mark` if it ends with `-`.
-    fn find(mark: &str, first: i32) -> Self {
-        let variable = format!("{MARK}={mark}");
-        let is_marked = |entry: &[u8]| {
-            let begins = entry.starts_with(variable.as_bytes());
-            begins && (mark.ends_with('-') || entry.len() == variable.len())
-        };
-        let mut found = Self { marked: Vec::new(), is_unclear: false };
-        let Ok(folders) = std::fs::read_dir("/proc") else { return found };
-        for folder in folders.flatten() {
-            let number = folder.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
-            let Some(number) = number.filter(|number| *number >= first) else { continue };
-            // The environment of another user's process cannot be read.
-            let Ok(environment) = std::fs::read(folder.path().join("environ")) else { continue };
-            if environment.is_empty() {
-                found.is_unclear |= has_memory(&folder.path());
-            } else if environment.split(|byte| *byte == 0).any(is_marked) {
-                found.marked.extend(Pid::from_raw(number));
-            }
+/// Mark in the environment of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Present,
+    Absent,
+    /// The process executes another program at this moment, and has no environment yet.
+    Unknown,
+}
+
+/// Reader of the marks of processes.
+struct MarkReader {
+    /// Assignment of the mark.
+    variable: String,
+    /// True if the mark of a process may be longer.
+    is_prefix: bool,
+    buffer: Vec<u8>,
+}
+
+impl MarkReader {
+    fn new(mark: &str) -> Self {
+        Self {
+            variable: format!("{MARK}={mark}"),
+            is_prefix: mark.ends_with('-'),
+            buffer: vec![0; ENVIRONMENT_SIZE],
         }
-        found
+    }
+
+    /// Reads the mark of the process with this number. Processes of other users, whose environment cannot be read, have
+    /// none.
+    fn read(&mut self, number: i32) -> Mark {
+        let folder = Path::new("/proc").join(number.to_string());
+        let Ok(mut environment) = File::open(folder.join("environ")) else { return Mark::Absent };
+        let Ok(length) = environment.read(&mut self.buffer) else { return Mark::Absent };
+        if length == 0 {
+            return if has_no_environment(&folder) { Mark::Absent } else { Mark::Unknown };
+        }
+        let mut rest = Vec::new();
+        if length == self.buffer.len() && environment.read_to_end(&mut rest).is_err() {
+            return Mark::Absent;
+        }
+        let text = [&self.buffer[..length], &rest].concat();
+        let is_present = text.split(|byte| *byte == 0).any(|entry| self.is_mark(entry));
+        if is_present { Mark::Present } else { Mark::Absent }
+    }
+
+    fn is_mark(&self, entry: &[u8]) -> bool {
+        let begins = entry.starts_with(self.variable.as_bytes());
+        begins && (self.is_prefix || entry.len() == self.variable.len())
     }
 }
 
-/// True if the process with this folder has memory; ended processes and threads of the kernel have none.
-fn has_memory(folder: &Path) -> bool {
-    let sizes = std::fs::read_to_string(folder.join("statm"));
-    sizes.is_ok_and(|sizes| !sizes.starts_with("0 "))
+/// True if the process with this folder has no environment: a program without variables, whose empty environment has an
+/// address, an ended process, or a thread of the kernel. False for a process that executes another program, until the
+/// kernel has set the addresses of the new environment.
+fn has_no_environment(folder: &Path) -> bool {
+    let Ok(stat) = std::fs::read_to_string(folder.join("stat")) else { return true };
+    // The name of the program, in brackets, may contain spaces and brackets.
+    let fields: Vec<&str> =
+        stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let field = |number: usize| fields.get(number - STATE_FIELD).copied().unwrap_or("0");
+    let start = field(ENVIRONMENT_START_FIELD);
+    let end = field(ENVIRONMENT_END_FIELD);
+    field(MEMORY_FIELD) == "0" || end != "0" && start == end
 }
 
 /// Reader of a pipe, which runs in its own thread. It reads until the end of the pipe, so that a child never waits for
@@ -560,7 +642,7 @@ mod tests {
 
     #[test]
     fn a_daemon_that_executes_program_after_program_is_killed() {
-        // While a process executes another program, the kernel shows no environment of it.
+        // While a process executes another program, it has no environment.
         for _ in 0..5 {
             kills_daemon_of(
                 "mkfifo \"$1\"; setsid sh -c 'echo $$ >\"$1\"; exec sh -c \"$2\" sh \"$1\" \"$2\"' sh \"$1\" \
@@ -568,6 +650,33 @@ mod tests {
                  >/dev/null 2>&1 & cat \"$1\"",
             );
         }
+    }
+
+    #[test]
+    fn marks_are_read_from_environments() {
+        let mark_of = |assignments: &[&str], mark: &str| {
+            let mut command = Command::new("env");
+            command.arg("-i").args(assignments).args(["sleep", "60"]);
+            let mut child = KillOnDrop::spawn(command).unwrap();
+            let folder = Path::new("/proc").join(child.id().to_string());
+            // The child has the environment of this process until it executes `sleep`.
+            let executes = || std::fs::read_to_string(folder.join("comm")).unwrap() == "sleep\n";
+            while !executes() {
+                assert_eq!(child.wait_within(Duration::from_millis(1)), None);
+            }
+            let mut reader = MarkReader::new(mark);
+            loop {
+                let found = reader.read(child.id() as i32);
+                if found != Mark::Unknown {
+                    break found;
+                }
+            }
+        };
+        assert_eq!(mark_of(&[], "1-2"), Mark::Absent);
+        assert_eq!(mark_of(&["A=1", "NODEGAUGE_RUN=1-2"], "1-2"), Mark::Present);
+        assert_eq!(mark_of(&["NODEGAUGE_RUN=1-23"], "1-2"), Mark::Absent);
+        assert_eq!(mark_of(&["NODEGAUGE_RUN=1-23"], "1-"), Mark::Present);
+        assert_eq!(mark_of(&["XNODEGAUGE_RUN=1-2"], "1-2"), Mark::Absent);
     }
 
     #[test]
