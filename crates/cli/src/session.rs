@@ -343,8 +343,7 @@ fn follow(
     node: Site,
     gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
 ) -> Result<Exit, Failure> {
-    let signals = Signals::listen()
-        .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
+    let signals = Signals::listen()?;
     let findings = nodegauge_machine::examine(&node.topology, &SysRoot::live(), &node.machine);
     if let Some(code) = run.hosts.await_start()? {
         return Ok(Exit::Told(code));
@@ -369,8 +368,7 @@ impl Session {
     /// Opens all outputs before the measurement, so that no result is lost to an unwritable file. From here on, a signal
     /// ends the run with a record.
     fn begin(common: &Common) -> Result<Self, Failure> {
-        let signals = Signals::listen()
-            .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
+        let signals = Signals::listen()?;
         let json = common.json.as_deref().map(Sink::from);
         let csv = common.csv.as_deref().map(Sink::from);
         if json == Some(Sink::Stdout) && csv == Some(Sink::Stdout) {

@@ -1,8 +1,10 @@
 //! Ctrl-C, SIGTERM and SIGHUP: the first signal ends the measurement, and the results until then are saved; a second
 //! Ctrl-C or SIGTERM ends the program immediately.
 
+use nodegauge_measure::Failure;
 use nodegauge_os::{end_request, hangup_is_ignored};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -20,7 +22,11 @@ pub(crate) struct Signals(Arc<AtomicUsize>);
 
 impl Signals {
     /// Starts listening for signals.
-    pub(crate) fn listen() -> std::io::Result<Self> {
+    pub(crate) fn listen() -> Result<Self, Failure> {
+        Self::register().map_err(|cause| Failure::missing("cannot listen for signals").cause(cause))
+    }
+
+    fn register() -> io::Result<Self> {
         let number = Arc::new(AtomicUsize::new(0));
         let again = Arc::new(AtomicBool::new(false));
         let listen = |signal| {

@@ -59,7 +59,7 @@ pub trait Exporter: Send + Sync {
         None
     }
 
-    /// True if the format reports results as passed or failed, so that invalid figures and interrupted runs
+    /// True if the format reports results as passed or failed, so that invalid figures and incomplete runs
     /// determine the exit code.
     fn reports_failures(&self) -> bool {
         false

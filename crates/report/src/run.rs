@@ -260,7 +260,7 @@ fn headed(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     Page { heading, conclusion: conclusion::of(record, gauges), head: Some(head), sections }
 }
 
-/// Completes a page. A note about an interrupted run is added to the last section, so that the table in that section is
+/// Completes a page. A note about an incomplete run is added to the last section, so that the table in that section is
 /// not read as complete. Then the notices are added, or a hint to the option that shows the notices. The summaries are
 /// moved to the end.
 fn ended(mut page: Page, record: &Record, notices: bool) -> Page {

@@ -107,8 +107,7 @@ pub(crate) fn execute(args: &CheckArgs) -> Result<Exit, Failure> {
     let started = Instant::now();
     let deadline = Deadline(started + args.time());
     let vetting = args.vet.map(|keep| vetting::Vetting::new(args, keep)).transpose()?;
-    let signals = Signals::listen()
-        .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
+    let signals = Signals::listen()?;
     let host = vetting.as_ref().map_or_else(host, |vetting| vetting.host().to_owned());
     let ended = Arc::new(Mutex::new(false));
     // A vetting has another end: the rank that collects waits for all ranks.

@@ -56,8 +56,7 @@ pub(crate) fn execute(args: &WatchArgs) -> Result<Exit, Failure> {
     let (topology, machine) = session::this_machine(&DescribeOptions::default())?;
     let site = Site::new(topology, machine, SysRoot::live());
     let series = MetricSeries::of(args, &site)?;
-    let signals = Signals::listen()
-        .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
+    let signals = Signals::listen()?;
     if args.when_busy == WhenBusy::Skip {
         // With `--when-busy measure`, the priority stays normal, because a low priority would reduce the measured
         // figures under other load.

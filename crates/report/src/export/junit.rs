@@ -142,7 +142,7 @@ fn cases(record: &Record, conditions: Conditions<'_>, registry: &Registry) -> Ve
     let complete = Case {
         class: "run".to_owned(),
         name: "complete".to_owned(),
-        failed: (!record.complete).then_some(("error", "interrupted", head::INCOMPLETE.to_owned())),
+        failed: (!record.complete).then_some(("error", "incomplete", head::INCOMPLETE.to_owned())),
         output: String::new(),
     };
     let mut cases = vec![complete];

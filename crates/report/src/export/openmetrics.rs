@@ -89,7 +89,7 @@ const DURATION: Family = Family {
 const COMPLETE: Family = Family {
     name: "nodegauge_run_complete",
     unit: "",
-    help: "1 if the run is complete, 0 if it was interrupted.",
+    help: "1 if the run is complete, 0 if it ended before everything was measured.",
 };
 const INFO: Family = Family {
     name: "nodegauge_run_info",

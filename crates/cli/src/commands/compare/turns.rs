@@ -34,8 +34,7 @@ pub(super) fn measure(commands: &[CommandLine], args: &CompareArgs) -> Result<Tu
     let mut store = if args.no_save { None } else { Some(session::open_store(&args.db)?) };
     let started = Instant::now();
     let mut unsaved = 0;
-    let signals = Signals::listen()
-        .map_err(|cause| Failure::missing(format!("cannot listen for signals: {cause}")))?;
+    let signals = Signals::listen()?;
     let mut progress = Progress::new(false, signals.clone(), "compare", None);
     let id = record::new_id();
     let label = |side: usize| format!("{id}-{}", ["A", "B"][side]);

@@ -28,8 +28,7 @@ const MOST_FAILURES: u32 = 5;
 
 pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     super::check_command(&args.command)?;
-    let signals = Signals::listen()
-        .map_err(|cause| Failure::missing("cannot listen for signals").cause(cause))?;
+    let signals = Signals::listen()?;
     check_configuration()?;
     let folder = FleetFolder::create(&args.folder)?;
     let until = Until::after(args.deadline.map(Duration::from_secs));
