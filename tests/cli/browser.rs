@@ -137,18 +137,29 @@ impl Browser {
         answer["result"]["value"].take()
     }
 
-    /// Sets the width of the page in pixels.
+    /// Sets the width of the page in pixels, and waits until the page is drawn with it.
     pub fn width(&mut self, width: u32) {
         let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", size);
+        self.await_frames();
     }
 
-    /// Sets the media type (`screen` or `print`) and the colour scheme (`light` or `dark`), and waits until the page
-    /// has received them and drawn a frame.
+    /// Sets the media type (`screen` or `print`) and the colour scheme (`light` or `dark`), and waits until the page is
+    /// drawn with them.
     pub fn media(&mut self, media: &str, scheme: &str) {
         let feature = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         self.call("Emulation.setEmulatedMedia", json!({"media": media, "features": feature}));
-        self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))");
+        self.await_frames();
+    }
+
+    /// Waits until the page has noticed a change in a frame, and its charts are drawn in the next one.
+    fn await_frames(&mut self) {
+        self.evaluate(
+            "new Promise((done) => {
+                 const frame = (left) => left ? requestAnimationFrame(() => frame(left - 1)) : done(0);
+                 frame(3);
+             })",
+        );
     }
 }
 

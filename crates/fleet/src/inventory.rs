@@ -4,7 +4,7 @@
 //! Alike nodes have the same [`NodeKind`]. Within a kind, nodes that differ in [`Inventory`] are variants: a site may
 //! have many nodes with more memory, but a single node with less of it has lost a module.
 
-use nodegauge_measure::record::{DeviceKind, Machine, PciLink};
+use nodegauge_measure::record::{DeviceKind, Machine, PciLink, product_name};
 use nodegauge_measure::{Bytes, TransfersPerSec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -33,7 +33,8 @@ impl NodeKind {
 
     /// Describes the kind: `2 x AMD EPYC 9654 96-Core Processor`.
     pub fn in_words(&self) -> String {
-        let processor = self.processor.as_deref().unwrap_or("unknown processor");
+        let processor = self.processor.as_deref();
+        let processor = processor.map_or_else(|| "unknown processor".to_owned(), product_name);
         let count = if self.sockets > 1 { format!("{} x ", self.sockets) } else { String::new() };
         let guest = self.virtualisation.as_ref().map(|name| format!(", {name} guest"));
         format!("{count}{processor}{}", guest.unwrap_or_default())

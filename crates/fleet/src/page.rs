@@ -234,8 +234,8 @@ fn row(node: &RankedNode, group: &RankedGroup, has_reference: bool) -> Vec<Table
     }
     let deciding = node.deciding.and_then(|at| node.figures[at].as_ref());
     let percent = |share: Option<f64>| match share {
-        // As the reason of the node, which never shows a share below a bound as the bound.
-        Some(share) => TableCell::text(Fraction(share).floored().in_whole_percent()),
+        // Rounded down as in the reason of the node, which never shows a share below a bound as the bound.
+        Some(share) => TableCell::text(Fraction(share).floored_to_tenths().in_tenths()),
         None => "-".into(),
     };
     let z = deciding.and_then(|figure| figure.z);

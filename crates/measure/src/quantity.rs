@@ -306,6 +306,11 @@ impl Fraction {
     pub fn floored(self) -> Self {
         Self((self.0 * 100.0).floor() / 100.0)
     }
+
+    /// Returns the share rounded down to a tenth of a percent.
+    pub fn floored_to_tenths(self) -> Self {
+        Self((self.0 * 1000.0).floor() / 1000.0)
+    }
 }
 
 /// Formats a ratio as a change in percent: `+5.3 %`.

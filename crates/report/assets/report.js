@@ -492,7 +492,7 @@
           ...(of.rows.some((row) => row.interval) ? [{ name: `ratio with its ${of.interval}`, colour: t.data[0], dot: FILLED[0], always: true }] : []),
           ...(of.rows.some((row) => row.is_clear && row.ratio < 1) ? [{ name: 'slower', colour: t.data[2], dot: FILLED[0], always: true }] : []),
           ...(of.rows.some((row) => row.interval && !row.is_clear) ? [{ name: 'not distinguishable from 1', colour: t.data[3], dot: FILLED[0], always: true }] : []),
-          ...(of.rows.some((row) => !row.interval) ? [{ name: 'ratio without an interval', colour: t.faint, dot: FILLED[0], always: true }] : []),
+          ...(of.rows.some((row) => !row.interval && !row.doubt) ? [{ name: 'ratio without an interval', colour: t.faint, dot: FILLED[0], always: true }] : []),
           ...(of.rows.some((row) => row.doubt) ? [suspectKey(t, HOLLOW[3])] : []),
         ],
         option(width, height, t) {

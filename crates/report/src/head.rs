@@ -4,7 +4,9 @@ use crate::conclusion::sentence;
 use crate::machine::{self, MACHINE};
 use nodegauge_gauge::view::{Block, Head, Note, Page, Section, Tone, distinct, grouped, sentence};
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::{Machine, Measurement, Processor, Record, Severity, Status};
+use nodegauge_measure::record::{
+    Machine, Measurement, Processor, Record, Severity, Status, product_name,
+};
 use nodegauge_measure::samples::SAMPLES;
 
 /// Maximum number of hosts with the same processor in a title.
@@ -80,9 +82,7 @@ pub(crate) fn of_nodes(nodes: impl Iterator<Item = Node>) -> String {
 /// Names the processor: `AMD EPYC 9654, 2 sockets x 96 cores`; `None` if it is unknown. The number of cores of imported
 /// figures is unknown.
 pub(crate) fn processor(processor: &Processor) -> Option<String> {
-    let model = processor.model.as_ref()?;
-    let model = model.replace("(R)", "").replace("(TM)", "").replace(" CPU", "");
-    let model = model.split_whitespace().collect::<Vec<_>>().join(" ");
+    let model = product_name(processor.model.as_ref()?);
     let sockets = counted(processor.sockets as usize, "socket");
     let cores = match processor.cores / processor.sockets.max(1) {
         0 => String::new(),

@@ -3,6 +3,7 @@
 use super::{CurvesFigure, evidence, memory_latency, of_caches, time, value};
 use nodegauge_gauge::view::sentence::{capital, joined, range_of};
 use nodegauge_gauge::view::{Block, Picture, Section, Table, TableCell};
+use nodegauge_measure::quantity::significant;
 use nodegauge_measure::{Bytes, Unit, stats};
 use nodegauge_placement::Distance;
 use std::collections::BTreeSet;
@@ -11,6 +12,39 @@ use std::collections::BTreeSet;
 const MOST_CPUS: usize = 12;
 /// Maximum number of nodes of a matrix that is shown; larger matrices are only in the record.
 const MOST_NODES: usize = 16;
+
+/// Unit of the times of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TimeUnit {
+    Nanoseconds,
+    /// Of CPUs that a hypervisor runs in turn on one core.
+    Microseconds,
+}
+
+impl TimeUnit {
+    /// Returns the unit in which the largest time has at most four digits before the point.
+    fn of(figures: &[CurvesFigure<'_>]) -> Self {
+        let largest = figures.iter().filter_map(|(m, _)| m.value).fold(0.0, f64::max);
+        if largest < 10e-6 { Self::Nanoseconds } else { Self::Microseconds }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "ns",
+            Self::Microseconds => "us",
+        }
+    }
+
+    /// Returns the cell of a time.
+    fn cell(self, seconds: f64) -> TableCell {
+        match self {
+            Self::Nanoseconds => time(seconds),
+            Self::Microseconds => {
+                TableCell::figure(seconds, Unit::Seconds, significant(seconds * 1e6))
+            }
+        }
+    }
+}
 
 /// Returns the two ends of a figure: the kind (`n` for nodes, or `cpu`), and the two numbers.
 pub(super) fn pair((_, config): &CurvesFigure<'_>) -> Option<(&'static str, u32, u32)> {
@@ -70,12 +104,17 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
     if !rates.is_empty() {
         section.gap();
     }
+    let unit = TimeUnit::of(&cpus);
     if numbers(&cpus).len() <= MOST_CPUS {
         let text = "core-to-core latency, half of a round trip of a cache line".to_owned();
-        section.push(grid(&cpus, "ns", shown)).gap().push(Block::Text(text));
+        let shown = |(m, _): &CurvesFigure<'_>| match m.value {
+            Some(value) => unit.cell(value),
+            None => m.validity.status.name().into(),
+        };
+        section.push(grid(&cpus, unit.name(), shown)).gap().push(Block::Text(text));
     }
     section.picture(map("core-to-core latency", &cpus));
-    let classes = by_distance(&cpus);
+    let classes = by_distance(&cpus, unit);
     if !classes.rows.is_empty() {
         section.gap().push(classes);
     }
@@ -180,7 +219,7 @@ fn grid(
 }
 
 /// Returns a table with the smallest, the median and the largest value of each class of distance, nearest first.
-fn by_distance(of: &[CurvesFigure<'_>]) -> Table {
+fn by_distance(of: &[CurvesFigure<'_>], unit: TimeUnit) -> Table {
     let mut classes: Vec<(&str, Vec<f64>)> = Vec::new();
     for (m, config) in of {
         let (Some(class), Some(value)) = (config.distance.map(Distance::name), m.value) else {
@@ -191,14 +230,15 @@ fn by_distance(of: &[CurvesFigure<'_>]) -> Table {
             None => classes.push((class, vec![value])),
         }
     }
-    let mut table = Table::new(&["cpus", ">pairs", ">least ns", ">median", ">most"]);
+    let least = format!(">least {}", unit.name());
+    let mut table = Table::new(&["cpus", ">pairs", &least, ">median", ">most"]);
     for (class, values) in classes {
         table.row([
             class.into(),
             values.len().to_string().into(),
-            time(values.iter().copied().fold(f64::INFINITY, f64::min)),
-            time(stats::median(&values)),
-            time(values.iter().copied().fold(0.0, f64::max)),
+            unit.cell(values.iter().copied().fold(f64::INFINITY, f64::min)),
+            unit.cell(stats::median(&values)),
+            unit.cell(values.iter().copied().fold(0.0, f64::max)),
         ]);
     }
     table

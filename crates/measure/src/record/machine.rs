@@ -156,6 +156,12 @@ pub struct Inherited {
     pub memory_nodes: Vec<u32>,
 }
 
+/// Returns the product name of a processor without signs of trademarks: `Intel Xeon Platinum 8480+`.
+pub fn product_name(model: &str) -> String {
+    let model = model.replace("(R)", "").replace("(TM)", "").replace(" CPU", "");
+    model.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Processors of a node; all counts are totals over all sockets.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Processor {

@@ -165,7 +165,7 @@ fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
         [("role", "img"), ("aria-label", &*label), ("width", "100%"), ("height", &*height)];
     let mut parts = vec![element("svg", &attributes, inside)];
     if let Some(limit) = &bar.limit {
-        let words = format!("{} {}", bar.unit.in_words(limit.value), limit.basis);
+        let words = format!("{}, {}", bar.unit.in_words(limit.value), limit.basis);
         let is_right = Fraction(limit.value / end).0 > 0.5;
         let class = if is_right { "limit right" } else { "limit" };
         parts.push(element("small", &[("class", class)], [text(&words)]));
