@@ -26,6 +26,7 @@ impl Signals {
         Self::register().map_err(|cause| Failure::missing("cannot listen for signals").cause(cause))
     }
 
+    /// Registers the handlers of all signals.
     fn register() -> io::Result<Self> {
         let number = Arc::new(AtomicUsize::new(0));
         let again = Arc::new(AtomicBool::new(false));

@@ -201,10 +201,7 @@ impl Supervised {
             if self.started.elapsed() >= limits.time {
                 break Ok(Some(KillReason::TimedOut));
             }
-            match &ending {
-                Some(ending) => wait_for_end(ending, POLL_INTERVAL),
-                None => std::thread::sleep(POLL_INTERVAL),
-            }
+            wait_for_end(ending.as_ref(), POLL_INTERVAL);
         };
         if matches!(stop, Ok(Some(_))) && !limits.grace.is_zero() {
             let _ = kill_process_group(leader, Signal::TERM);
@@ -242,8 +239,10 @@ impl Supervised {
     }
 }
 
-/// Waits for the end of the process of this descriptor, at most for `timeout`.
-fn wait_for_end(process: &OwnedFd, timeout: Duration) {
+/// Waits for the end of the process of this descriptor, at most for `timeout`; without a descriptor, for
+/// [`POLL_INTERVAL`].
+fn wait_for_end(process: Option<&OwnedFd>, timeout: Duration) {
+    let Some(process) = process else { return std::thread::sleep(POLL_INTERVAL) };
     let timeout =
         Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
     // An interrupted wait is only a shorter one.
@@ -290,12 +289,7 @@ fn kill_all(processes: &[Pid]) {
     }
     let killed = Instant::now();
     for descriptor in &descriptors {
-        match descriptor {
-            Some(descriptor) => {
-                wait_for_end(descriptor, KILL_TIMEOUT.saturating_sub(killed.elapsed()));
-            }
-            None => std::thread::sleep(POLL_INTERVAL),
-        }
+        wait_for_end(descriptor.as_ref(), KILL_TIMEOUT.saturating_sub(killed.elapsed()));
     }
 }
 
@@ -310,29 +304,24 @@ pub fn kill_marked_by(process: u32) {
 fn marked_processes(mark: &str, first: i32) -> Vec<Pid> {
     let Ok(folders) = std::fs::read_dir("/proc") else { return Vec::new() };
     let numbers = folders.flatten().filter_map(|folder| folder.file_name().to_str()?.parse().ok());
+    // Processes that may be marked.
+    let mut unknown: Vec<i32> = numbers.filter(|number| *number >= first).collect();
     let mut reader = MarkReader::new(mark);
     let mut marked = Vec::new();
-    let mut executing: Vec<i32> = Vec::new();
-    for number in numbers.filter(|number| *number >= first) {
-        match reader.read(number) {
-            Mark::Present => marked.extend(Pid::from_raw(number)),
-            Mark::Absent => {}
-            Mark::Unknown => executing.push(number),
-        }
-    }
     let started = Instant::now();
-    while !executing.is_empty() && started.elapsed() < EXECUTION_TIMEOUT {
-        std::thread::sleep(EXECUTION_INTERVAL);
-        executing.retain(|number| match reader.read(*number) {
-            Mark::Present => {
+    loop {
+        unknown.retain(|number| {
+            let found = reader.read(*number);
+            if found == Mark::Present {
                 marked.extend(Pid::from_raw(*number));
-                false
             }
-            Mark::Absent => false,
-            Mark::Unknown => true,
+            found == Mark::Unknown
         });
+        if unknown.is_empty() || started.elapsed() >= EXECUTION_TIMEOUT {
+            return marked;
+        }
+        std::thread::sleep(EXECUTION_INTERVAL);
     }
-    marked
 }
 
 /// Mark in the environment of a process.

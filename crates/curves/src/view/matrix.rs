@@ -17,7 +17,7 @@ const MOST_NODES: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TimeUnit {
     Nanoseconds,
-    /// Of CPUs that a hypervisor runs in turn on one core.
+    /// Unit for CPUs that a hypervisor runs alternately on one core.
     Microseconds,
 }
 
