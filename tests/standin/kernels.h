@@ -12,7 +12,7 @@
 #define ELEMENT double
 #include "../../probes/kernels.c"
 
-typedef struct { int is_float, width, items; } Module;
+typedef struct { int is_float, width, items, unloaded; } Module;
 typedef double (*Loop)(double *, double *, double *, double *, ptrdiff_t, double);
 typedef struct { const Module *module; char name[64]; Loop loop; int adds_up; } Function;
 
@@ -32,7 +32,7 @@ static void put(const Module *m, void *array, size_t at, double value)
 /* Returns the build of an image: `build ELEMENT WIDTH ITEMS`, as compiler.c writes it, or included PTX. */
 static Module *module_read(const char *image, char *log, size_t room)
 {
-    Module m = {0, 2, 2};
+    Module m = {0, 2, 2, 0};
     char element[8] = "";
     if (strncmp(image, ".version", 8) == 0)
         m.is_float = strstr(image, "nodegauge_fill_param_1") && strstr(image, ".param .f32");

@@ -11,6 +11,7 @@ use nodegauge_os::{Mapping, PageSize};
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::NonNull;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Driver of devices, whose library is loaded at run time.
@@ -277,9 +278,10 @@ pub struct DeviceBuffer {
     pub bytes: usize,
 }
 
-/// Program of compiled loops.
+/// Program of compiled loops. Its kernels may share the handle, because some drivers release the kernels of a program
+/// with the program.
 #[derive(Debug)]
-pub struct DeviceProgram(pub Handle);
+pub struct DeviceProgram(pub Rc<Handle>);
 
 /// Kernel of a program. The kernel may outlive the program.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 
 use crate::harness::{Harness, Outcome, Part, measurements, skip};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::OnceLock;
 use tempfile::TempDir;
@@ -197,6 +198,15 @@ fn a_device_that_is_lost_in_the_middle_leaves_what_was_measured() {
     lost.exits(3).complains("the device was lost");
     let record = harness.run(&["history", "show", "latest", "--json", "-"]).exits(0).json();
     assert_eq!(record["complete"], false);
+    // The peaks fail after STREAM and the links.
+    let all = ["device", "--device", "cuda:0", "--samples", "2", "--budget", "20"];
+    let fails = [("STANDIN_CHAINS", "719"), ("STANDIN_MEMORY", "0x4000000")];
+    let without_peaks = run(&harness, &fails, &all);
+    without_peaks.exits(3).complains("error: cuda: ").says("to device   to host");
+    let saved = harness.run(&["history", "show", "latest", "--json", "-"]).exits(0).json();
+    let tests: BTreeSet<&str> =
+        measurements(&saved).iter().filter_map(|figure| figure["test"].as_str()).collect();
+    assert_eq!((saved["complete"].as_bool(), tests.len()), (Some(false), 2), "{tests:?}");
     let ecc = run(&harness, &[("STANDIN_LAUNCH", "214@100")], &args);
     ecc.exits(1).complains("uncorrectable error");
 }

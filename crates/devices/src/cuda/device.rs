@@ -14,6 +14,7 @@ use nodegauge_machine::devices::nvml::Nvml;
 use nodegauge_measure::{Bytes, Hertz, Seconds};
 use std::ffi::{CString, c_int, c_void};
 use std::ptr::null_mut;
+use std::rc::Rc;
 
 /// Flag of streams that do not wait for the default stream (`CU_STREAM_NON_BLOCKING`).
 const NON_BLOCKING: u32 = 1;
@@ -70,7 +71,7 @@ impl OpenedDevice {
             Some(line) if !line.is_empty() => error.with_detail(line),
             _ => error,
         })?;
-        Ok(DeviceProgram(self.context.handle(module, CudaApi::module_unload)))
+        Ok(DeviceProgram(Rc::new(self.context.handle(module, CudaApi::module_unload))))
     }
 }
 
@@ -152,7 +153,9 @@ impl OpenDevice for OpenedDevice {
         // SAFETY: the module lives; the name ends with a zero byte.
         unsafe { api.function(&raw mut function, program.0.raw, text.as_ptr()) }
             .map_err(|error| error.with_detail(name))?;
-        Ok(DeviceKernel(Handle::new(function, |_| ())))
+        // A function is part of its module, which must not be unloaded before the last launch.
+        let module = program.0.clone();
+        Ok(DeviceKernel(Handle::new(function, |_| drop(module))))
     }
 
     fn queue(&self) -> Result<Box<dyn Queue>, DeviceError> {

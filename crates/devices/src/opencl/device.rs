@@ -324,7 +324,7 @@ impl OpenDevice for OpenClDevice {
                 log.lines().find(|line| line.contains("error")).or_else(|| log.lines().next());
             error.with_detail(line.unwrap_or_default())
         })?;
-        Ok(DeviceProgram(handle))
+        Ok(DeviceProgram(Rc::new(handle)))
     }
 
     fn kernel(&self, program: &DeviceProgram, name: &str) -> Result<DeviceKernel, DeviceError> {
