@@ -27,13 +27,8 @@ use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Unit, clock,
 use nodegauge_placement::{MemoryPolicy, Placement, PlacementRequest, RankPlace, RankPlan};
 use std::time::{Duration, Instant};
 
-/// Number of parts of an array whose total size equals that of the last-level caches. The choice of loops measures on
-/// parts of the arrays. A measurement of STREAM's four kernels traverses ten different parts and therefore more data
-/// than the caches hold.
-const PARTS_A_CACHE: f64 = 4.0;
-/// Number of parts if the size of the caches is unknown. It is the number for arrays of the minimum size by STREAM's
-/// rule.
-const USUAL_PARTS: u64 = 16;
+/// Minimum share of the budget for the choice of loops, if the set-up took longer than planned.
+const LEAST_CHOICE: f64 = 0.1;
 
 /// Planned configuration of STREAM.
 #[derive(Debug, Clone)]
@@ -99,6 +94,7 @@ impl Arrangement {
             places: masks(&place.placement),
             elements,
             policy: place.memory.clone(),
+            cache_bytes: config.cache_bytes / count,
             ..config.clone()
         };
         let configs: Vec<TargetConfig> = ranks.ranks.iter().map(each).collect();
@@ -190,7 +186,8 @@ impl Arrangement {
         }
         observer.phase(&format!("trying {} loops for each kernel", shapes.len()));
         let begun = clock::now();
-        let deadline = deadline.max(begun + Duration::from_millis(200));
+        let least = self.options.budget.time.mul_f64(LEAST_CHOICE).max(Duration::from_millis(200));
+        let deadline = deadline.max(begun + least);
         let chosen = tuner::choose(target, &shapes, deadline, || {
             let gone = (clock::now() - begun).as_secs_f64();
             observer.progress(gone / (deadline - begun).as_secs_f64(), "");
@@ -266,7 +263,7 @@ pub fn plan(
             .map_or(ArrayLayout::Staggered, |offset| ArrayLayout::Sequential { offset }),
         policy: options.policy.clone(),
         kernels: options.kernels.iter().map(loop_of).collect(),
-        trial_parts: size.times_llc.map_or(USUAL_PARTS, |times| (PARTS_A_CACHE * times) as u64),
+        cache_bytes: conditions.llc.map_or(0, |llc| llc.0),
     };
     Ok((size, config))
 }

@@ -179,7 +179,7 @@ impl StreamPoint {
 
     /// Runs [`Target::trial`]. Before each kernel the team waits for the other processes at `gate`.
     pub(crate) fn trial_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), ArenaError> {
-        let parts = self.parts();
+        let parts = self.config.trial_parts() as usize;
         self.over_part(gate, ArrayShare { index: self.trials % parts, count: parts })
     }
 
@@ -220,15 +220,6 @@ impl StreamPoint {
         self.trials += 1;
         let (sample, spans, _) = self.timed(gate, Some(part))?;
         Ok((sample, spans))
-    }
-
-    /// Returns the number of parts of the arrays for trials of loops. It is the requested number, reduced if the time
-    /// of a part would be comparable with the time of a clock reading and a barrier.
-    fn parts(&self) -> usize {
-        /// Minimum number of bytes of one array per thread in a part.
-        const LEAST: u64 = 4 << 20;
-        let each = self.arrays.array_bytes().0 / self.team.len() as u64;
-        (each / LEAST).clamp(1, self.config.trial_parts.max(1)) as usize
     }
 }
 
@@ -416,7 +407,7 @@ mod tests {
             layout: ArrayLayout::Staggered,
             policy: MemoryPolicy::Default,
             kernels: kernels.iter().map(|kernel| (*kernel, shape())).collect(),
-            trial_parts: 16,
+            cache_bytes: 0,
         }
     }
 
@@ -470,7 +461,7 @@ mod tests {
     fn trials_spoil_no_check() {
         for element in [Element::F64, Element::F32] {
             let mut point = point(element);
-            assert!(point.parts() > 1 || element == Element::F32);
+            assert!(point.config.trial_parts() > 1 || element == Element::F32);
             point.pass().unwrap();
             for _ in 0..40 {
                 assert_eq!(point.trial().unwrap().seconds.len(), STREAM.len());

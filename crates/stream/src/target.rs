@@ -33,8 +33,8 @@ pub struct TargetConfig {
     pub policy: MemoryPolicy,
     /// Kernels in the order of a pass, each with its native loop.
     pub kernels: Vec<(Kernel, KernelShape)>,
-    /// Number of parts of the arrays for trials of loops.
-    pub trial_parts: u64,
+    /// Size of the caches that may hold data of the arrays after a pass, bytes; 0 if it is unknown.
+    pub cache_bytes: u64,
 }
 
 impl TargetConfig {
@@ -47,6 +47,24 @@ impl TargetConfig {
     pub(crate) fn arrays_config(&self) -> ArraysConfig {
         let Self { elements, element, pages, layout, .. } = *self;
         ArraysConfig { count: self.arrays, elements, element, pages, layout }
+    }
+
+    /// Returns the number of parts of the arrays for trials of loops. Small parts leave time for many trials; in smaller
+    /// parts, the time of a part would be comparable with the time of a clock reading and a barrier.
+    pub(crate) fn trial_parts(&self) -> u64 {
+        /// Minimum number of bytes of one array per thread in a part.
+        const LEAST: u64 = 4 << 20;
+        let array = self.elements * self.element.bytes();
+        (array / self.places.len().max(1) as u64 / LEAST).max(1)
+    }
+
+    /// Returns the number of trials of `kernels` that replace the contents of the caches. The maximum is the number of
+    /// trials that traverse the whole arrays.
+    pub(crate) fn trials_to_settle(&self, kernels: &[Kernel]) -> usize {
+        let parts = self.trial_parts();
+        let moved: u64 = kernels.iter().map(|kernel| kernel.counted(self.element)).sum();
+        let trial = moved * self.elements / parts;
+        self.cache_bytes.div_ceil(trial.max(1)).min(parts) as usize
     }
 
     /// Returns the bytes of all arrays together.

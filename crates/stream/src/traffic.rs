@@ -124,7 +124,7 @@ mod tests {
             layout: ArrayLayout::Staggered,
             policy: MemoryPolicy::Default,
             kernels: STREAM.iter().map(|kernel| (*kernel, shape)).collect(),
-            trial_parts: 16,
+            cache_bytes: 0,
         })
         .unwrap()
     }

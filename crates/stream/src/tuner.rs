@@ -29,8 +29,10 @@ pub struct Constraints {
 }
 
 /// Prefetch distances that usual runs try, bytes. Eight lines approximately hide the latency of one miss at full rate;
-/// the other distance is half a base page.
-const PREFETCH_TRIED: [Prefetch; 2] = [Prefetch::Near(512), Prefetch::Near(2048)];
+/// the second distance is half a base page. The last candidate prefetches into two cache levels; in an exhaustive search
+/// on an Emerald Rapids guest it was the fastest for Copy, Add and Triad.
+const PREFETCH_TRIED: [Prefetch; 3] =
+    [Prefetch::Near(512), Prefetch::Near(2048), Prefetch::FarNear(4096, 512)];
 /// Prefetch distances that a tuning tries: from four lines to a base page. The last candidates prefetch into two cache
 /// levels with two distances, as compiler options do (`64,8` lines in the recommended options for the Xeon Phi).
 const PREFETCH_WIDE: [Prefetch; 7] = [
@@ -156,10 +158,13 @@ pub struct ChosenLoops {
     pub passes: usize,
 }
 
-/// Maximum number of passes divided by the number of candidates. All candidates run in one pass of the first round,
-/// half of them in two of the second, a quarter in three of the third, and so on. Candidates that remain after this
-/// number of passes because of noise are equivalent.
-const PASSES_A_CANDIDATE: usize = 4;
+/// Number of passes per candidate that a search must have time for. All candidates run in one pass of the first round
+/// and in two of the second, half of them in three of the third, and so on.
+const LEAST_PASSES: usize = 4;
+/// Number of passes per candidate after which the search ends. Candidates that remain because of noise are equivalent.
+const MOST_PASSES: usize = 12;
+/// Number of changes between the kinds of store for which a search must have time: one in each of the first passes.
+const CHANGES: usize = 6;
 
 /// Chooses a loop for each kernel of `target` among `shapes`, whose order is presumably best first. The choice ends at
 /// `deadline` at the latest, or when `stop` returns true. A short search tries only the first loops.
@@ -170,47 +175,86 @@ pub fn choose(
     target: &mut dyn Target,
     shapes: &[KernelShape],
     deadline: Instant,
-    stop: impl FnMut() -> bool,
+    mut stop: impl FnMut() -> bool,
 ) -> Result<ChosenLoops, ArenaError> {
+    let element = target.config().element;
+    let kernels: Vec<Kernel> = target.config().kernels.iter().map(|(kernel, _)| *kernel).collect();
     // The first trial is the warm-up; the duration of the second trial determines how many trials are possible.
     target.trial()?;
     let begun = clock::now();
     target.trial()?;
     let trial = clock::now() - begun;
+    let settling = CHANGES * target.config().trials_to_settle(&kernels);
     let affordable = deadline.saturating_duration_since(clock::now()).as_secs_f64()
         / trial.as_secs_f64().max(1e-9);
-    let tried = match affordable as usize / PASSES_A_CANDIDATE {
-        0 | 1 if affordable < 2.0 * shapes.len() as f64 => affordable as usize / 2,
+    let affordable = (affordable as usize).saturating_sub(settling);
+    let tried = match affordable / LEAST_PASSES {
+        0 | 1 if affordable < 2 * shapes.len() => affordable / 2,
         n => n,
     };
     let tried = if tried < 2 { 0 } else { tried.min(shapes.len()) };
-    let element = target.config().element;
-    let kernels: Vec<Kernel> = target.config().kernels.iter().map(|(kernel, _)| *kernel).collect();
     let group = |kernel: &Kernel| Halving::new(loops(*kernel, element, &shapes[..tried.max(1)]));
     let mut groups: Vec<Halving<KernelShape>> = kernels.iter().map(group).collect();
-    let mut passes = 2;
+    let mut chosen = ChosenLoops { passes: 2, ..ChosenLoops::default() };
     if tried > 0 {
-        let most_passes = PASSES_A_CANDIDATE * tried;
-        let mut loops =
-            Loops { target: &mut *target, kernels: &kernels, passes, most_passes, stop };
-        halving::choose(&mut loops, &mut groups, &RULES, deadline)?;
-        passes = loops.passes;
+        let most_turns = MOST_PASSES * tried;
+        let mut search = Search::new(target, &kernels, most_turns, &mut stop);
+        halving::choose(&mut search, &mut groups, &RULES, deadline)?;
+        chosen.passes += search.passes;
     }
-    let mut chosen = ChosenLoops { passes, ..ChosenLoops::default() };
-    for (kernel, halving) in kernels.iter().zip(&groups) {
-        chosen.take(*kernel, halving, loops(*kernel, element, shapes));
+    for (kernel, group) in kernels.iter().zip(groups) {
+        let all = loops(*kernel, element, shapes);
+        let kinds = [Stores::NonTemporal, Stores::Regular];
+        let best = kinds.map(|kind| best_of(&group, kind));
+        let alone = match best {
+            [Some(streaming), Some(regular)] if is_close(&group, streaming, regular) => {
+                let mut two = [Halving::new([streaming, regular])];
+                let one = [*kernel];
+                let mut search = Search::new(target, &one, usize::MAX, &mut stop);
+                halving::choose(&mut search, &mut two, &ALONE, deadline)?;
+                chosen.passes += search.passes;
+                let [two] = two;
+                Some(two).filter(|two| two.lead().is_some())
+            }
+            _ => None,
+        };
+        chosen.take(*kernel, &group, alone.as_ref(), all);
     }
     target.reshape(chosen.loops.clone())?;
     Ok(chosen)
 }
 
+/// Returns the fastest measured loop with stores of this kind.
+fn best_of(group: &Halving<KernelShape>, stores: Stores) -> Option<KernelShape> {
+    group.measured().into_iter().find(|shape| shape.stores == stores).copied()
+}
+
+/// True if the order of the two loops may differ if the kernel runs alone.
+///
+/// Regular stores leave dirty lines in a cache, which are written back during the next kernel. In a short pass over all
+/// kernels, a kernel that mostly writes appears too fast with regular stores, and a kernel that mostly reads too slow.
+fn is_close(group: &Halving<KernelShape>, streaming: KernelShape, regular: KernelShape) -> bool {
+    /// Ratio of the rate with regular stores to the rate with non-temporal stores above which the order may differ.
+    /// Triad moves 4 lines of memory per line of a stream and appears to move 4.2 in a pass of STREAM's four kernels.
+    const CLOSE: f64 = 0.9;
+    group.ratio(&regular, &streaming).is_some_and(|ratio| ratio > CLOSE)
+}
+
 impl ChosenLoops {
-    /// Adds the fastest loop of a kernel; `all` contains all loops of the kernel.
-    fn take(&mut self, kernel: Kernel, halving: &Halving<KernelShape>, all: Vec<KernelShape>) {
-        let tried: Vec<KernelShape> = halving.measured().into_iter().copied().collect();
+    /// Adds the fastest loop of a kernel; `all` contains all loops of the kernel, `alone` the comparison of the best
+    /// loops with each kind of store while only this kernel ran.
+    fn take(
+        &mut self,
+        kernel: Kernel,
+        group: &Halving<KernelShape>,
+        alone: Option<&Halving<KernelShape>>,
+        all: Vec<KernelShape>,
+    ) {
+        let tried: Vec<KernelShape> = group.measured().into_iter().copied().collect();
         let untried: Vec<KernelShape> =
             all.into_iter().filter(|shape| !tried.contains(shape)).collect();
         let streams = |shape: &&KernelShape| shape.stores == Stores::NonTemporal;
+        let halving = alone.unwrap_or(group);
         let leader = *halving.leader();
         let passed_over = kernel.spec().write_allocates() && leader.stores == Stores::Regular;
         let first = untried.iter().find(streams).filter(|_| passed_over);
@@ -230,29 +274,68 @@ impl ChosenLoops {
     }
 }
 
-/// Rules of halving for loops: the search ends when one loop per kernel is left.
+/// Rules of halving for loops: the search ends when one loop per kernel is left. The first loops are eliminated after
+/// three passes, because a single sample does not show the noise.
 const RULES: Rules = Rules {
     seed: 0x6E6F_6465,
     passes: Passes::Growing,
-    leave: RoundRule::SlowerHalf { from: 1, left: 1 },
+    leave: RoundRule::SlowerHalf { from: 2, left: 1 },
     least_rounds: 0,
     most_rounds: None,
     whole_rounds: 0,
     check: DeadlineCheck::Turn,
 };
+/// Rules for the comparison of two loops of a kernel that runs alone.
+const ALONE: Rules = Rules {
+    passes: Passes::One,
+    leave: RoundRule::SignificantlySlower,
+    most_rounds: Some(8),
+    ..RULES
+};
 
-/// Candidates of the search: loops that are measured alternately on a target, with all kernels in one pass.
-struct Loops<'a, F> {
+/// Search among loops that are measured alternately on a target, with all kernels in one pass.
+struct Search<'a> {
     target: &'a mut dyn Target,
     kernels: &'a [Kernel],
     /// Number of passes so far.
     passes: usize,
-    /// Number of passes after which the search ends.
-    most_passes: usize,
-    stop: F,
+    /// Number of turns that are left until the search ends.
+    turns_left: usize,
+    /// True if the last pass left dirty lines in the caches; `None` before the first pass.
+    left_dirty: Option<bool>,
+    stop: &'a mut dyn FnMut() -> bool,
 }
 
-impl<F: FnMut() -> bool> Candidates for Loops<'_, F> {
+impl<'a> Search<'a> {
+    fn new(
+        target: &'a mut dyn Target,
+        kernels: &'a [Kernel],
+        most_turns: usize,
+        stop: &'a mut dyn FnMut() -> bool,
+    ) -> Self {
+        Self { target, kernels, passes: 0, turns_left: most_turns, left_dirty: None, stop }
+    }
+
+    /// Fills the caches with the data of this pass if the pass before had the other kind of store, because dirty lines
+    /// in a cache slow down the passes that replace them.
+    fn settle(&mut self, dirty: bool) -> Result<(), ArenaError> {
+        if self.left_dirty.replace(dirty) == Some(dirty) {
+            return Ok(());
+        }
+        for _ in 0..self.target.config().trials_to_settle(self.kernels) {
+            self.passes += 1;
+            self.target.trial()?;
+        }
+        Ok(())
+    }
+}
+
+/// True if the loop of a kernel leaves dirty lines in the caches.
+fn leaves_dirty_lines(kernel: Kernel, shape: KernelShape) -> bool {
+    kernel.writes() && shape.stores == Stores::Regular
+}
+
+impl Candidates for Search<'_> {
     type Candidate = KernelShape;
     type Error = ArenaError;
 
@@ -260,7 +343,11 @@ impl<F: FnMut() -> bool> Candidates for Loops<'_, F> {
     /// sample.
     fn turn(&mut self, picked: &mut [&mut KernelShape]) -> Result<Vec<TurnRate>, ArenaError> {
         let shapes = picked.iter().map(|shape| **shape);
-        self.target.reshape(self.kernels.iter().copied().zip(shapes).collect())?;
+        let loops: Vec<(Kernel, KernelShape)> = self.kernels.iter().copied().zip(shapes).collect();
+        let dirty = loops.iter().any(|(kernel, shape)| leaves_dirty_lines(*kernel, *shape));
+        self.target.reshape(loops)?;
+        self.settle(dirty)?;
+        self.turns_left = self.turns_left.saturating_sub(1);
         let disturbed = |sample: &Sample| {
             !sample.is_clean() || !regime::same(sample.round_trips.0, sample.round_trips.1)
         };
@@ -274,13 +361,13 @@ impl<F: FnMut() -> bool> Candidates for Loops<'_, F> {
     }
 
     fn must_end(&mut self) -> bool {
-        self.passes > self.most_passes || (self.stop)()
+        self.turns_left == 0 || (self.stop)()
     }
 
-    /// Regular stores leave dirty lines in a cache, which are written back during the next kernel. Therefore all
-    /// kernels of a pass use the same kind of store, as far as possible.
+    /// All kernels of a pass use the same kind of store, as far as possible, beginning with the kind of the pass before.
     fn sort_key(&self, shape: &KernelShape) -> u8 {
-        u8::from(shape.stores == Stores::Regular)
+        let dirty = shape.stores == Stores::Regular;
+        u8::from(dirty != self.left_dirty.unwrap_or(false))
     }
 }
 
@@ -302,6 +389,12 @@ pub(crate) fn loops(kernel: Kernel, element: Element, shapes: &[KernelShape]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::Loop;
+    use crate::target::{Seen, TargetConfig};
+    use nodegauge_arena::{ArrayLayout, RequestedPages};
+    use nodegauge_placement::MemoryPolicy;
+    use std::collections::VecDeque;
+    use std::time::Duration;
 
     #[test]
     fn regular_stores_win_only_over_all_non_temporal_ones() {
@@ -321,7 +414,7 @@ mod tests {
         halving.rank();
         let chosen = |kernel, all: &[KernelShape]| {
             let mut chosen = ChosenLoops::default();
-            chosen.take(kernel, &halving, all.to_vec());
+            chosen.take(kernel, &halving, None, all.to_vec());
             chosen
         };
         let whole = chosen(Kernel::Copy, &[nt, regular]);
@@ -332,6 +425,135 @@ mod tests {
         assert_eq!((part.tried.len(), part.untried), (2, vec![more]));
         // The kernel reads the lines that it overwrites anyway, so regular stores add no traffic.
         assert_eq!(chosen(Kernel::Update, &[nt, regular, more]).loops[0].1, regular);
+    }
+
+    /// Machine whose cache keeps dirty lines until other lines replace them. Reading a line or writing it back takes the
+    /// same time; a non-temporal store takes half as long again. No time elapses.
+    struct CacheWithDirtyLines {
+        config: TargetConfig,
+        /// Contents of the cache in bytes, oldest first, each with whether it is dirty.
+        contents: VecDeque<(u64, bool)>,
+    }
+
+    impl CacheWithDirtyLines {
+        /// Adds lines to the cache and returns the bytes that are written back for them.
+        fn fill(&mut self, bytes: u64, dirty: bool) -> u64 {
+            self.contents.push_back((bytes, dirty));
+            let mut held: u64 = self.contents.iter().map(|(bytes, _)| bytes).sum();
+            let mut written_back = 0;
+            while held > self.config.cache_bytes {
+                let (oldest, was_dirty) = self.contents.pop_front().unwrap();
+                held -= oldest;
+                written_back += if was_dirty { oldest } else { 0 };
+            }
+            written_back
+        }
+
+        /// Returns the time of a kernel over a part of the arrays.
+        fn run(&mut self, kernel: Kernel, shape: KernelShape) -> f64 {
+            let part = self.config.elements * 8 / self.config.trial_parts();
+            let spec = kernel.spec();
+            let mut moved = spec.reads.len() as u64 * part;
+            let mut time = 0.0;
+            for _ in spec.reads {
+                moved += self.fill(part, false);
+            }
+            if kernel.writes() && shape.stores == Stores::Regular {
+                moved += part + self.fill(part, true);
+            } else if kernel.writes() {
+                time += 1.5 * part as f64;
+            }
+            time += moved as f64;
+            time / 1e12
+        }
+    }
+
+    impl Target for CacheWithDirtyLines {
+        fn config(&self) -> &TargetConfig {
+            &self.config
+        }
+        fn loops(&self) -> &[Loop] {
+            &[]
+        }
+        fn set_loops(&mut self, _: Vec<Loop>) -> Result<(), ArenaError> {
+            Ok(())
+        }
+        fn pass(&mut self) -> Result<Sample, ArenaError> {
+            let kernels = self.config.kernels.clone();
+            let seconds = kernels.iter().map(|(kernel, shape)| self.run(*kernel, *shape)).collect();
+            Ok(Sample::of_times(seconds))
+        }
+        fn check(&mut self) -> Result<(), ArenaError> {
+            Ok(())
+        }
+        fn reshape(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
+            self.config.kernels = kernels;
+            Ok(())
+        }
+        fn seen(&mut self) -> Result<Seen, ArenaError> {
+            Ok(Seen::default())
+        }
+    }
+
+    #[test]
+    fn stores_of_a_kernel_are_chosen_by_its_own_lines() {
+        let both = |stores| KernelShape {
+            isa: kernels::available_isas()[0],
+            stores,
+            unroll: 4,
+            side_by_side: SideBySide::ONE,
+            prefetch: Prefetch::Off,
+        };
+        let shapes = [both(Stores::NonTemporal), both(Stores::Regular)];
+        if !shapes[0].isa.has_nontemporal() {
+            return;
+        }
+        let all = [kernels::STREAM.as_slice(), &[Kernel::Write]].concat();
+        let config = TargetConfig {
+            places: vec![Vec::new()],
+            arrays: 3,
+            elements: 32 << 20,
+            element: Element::F64,
+            pages: RequestedPages::Base,
+            layout: ArrayLayout::Staggered,
+            policy: MemoryPolicy::Default,
+            kernels: all.iter().map(|kernel| (*kernel, shapes[0])).collect(),
+            cache_bytes: 64 << 20,
+        };
+        let mut target = CacheWithDirtyLines { config, contents: VecDeque::new() };
+        // In a pass of all kernels, dirty lines are 5 of the 11 lines that are replaced, so that Write appears to take
+        // 16/11 of the time of a read with regular stores, and 3/2 with non-temporal stores. It takes two reads.
+        let deadline = clock::now() + Duration::from_secs(60);
+        let chosen = choose(&mut target, &shapes, deadline, || false).unwrap();
+        assert!(
+            chosen.loops.iter().all(|(_, shape)| shape.stores == Stores::NonTemporal),
+            "{chosen:?}"
+        );
+    }
+
+    #[test]
+    fn parts_are_small_and_some_of_them_replace_the_contents_of_a_cache() {
+        let shape = candidates(Constraints::default(), Breadth::Likely)[0];
+        let config = |elements, threads, cache_bytes| TargetConfig {
+            places: vec![Vec::new(); threads],
+            arrays: 3,
+            elements,
+            element: Element::F64,
+            pages: RequestedPages::Base,
+            layout: ArrayLayout::Staggered,
+            policy: MemoryPolicy::Default,
+            kernels: vec![(Kernel::Triad, shape)],
+            cache_bytes,
+        };
+        // Arrays of 1 GiB on two threads have parts of 8 MiB; STREAM's kernels use ten of them in a pass.
+        let large = config(128 << 20, 2, 260 << 20);
+        assert_eq!(large.trial_parts(), 128);
+        assert_eq!(large.trials_to_settle(&kernels::STREAM), 4);
+        assert_eq!(large.trials_to_settle(&[Kernel::Write]), 33);
+        // The size of the caches is unknown, or the caches are larger than the arrays.
+        assert_eq!(config(128 << 20, 2, 0).trials_to_settle(&kernels::STREAM), 0);
+        let small = config(1 << 20, 1, 1 << 30);
+        assert_eq!((small.trial_parts(), small.trials_to_settle(&[Kernel::Copy])), (2, 2));
     }
 
     #[test]

@@ -128,6 +128,19 @@ impl<T> Halving<T> {
         measured.map(|(_, candidate)| &candidate.what).collect()
     }
 
+    /// Returns the ratio of the scores of two measured candidates; `None` if one of them was not measured.
+    pub fn ratio(&self, over: &T, under: &T) -> Option<f64>
+    where
+        T: PartialEq,
+    {
+        let scored = scores(&relative(&self.candidates));
+        let score = |of: &T| {
+            let at = self.candidates.iter().position(|candidate| candidate.what == *of)?;
+            Some(scored[at]).filter(|score| *score > 0.0)
+        };
+        Some(score(over)? / score(under)?)
+    }
+
     /// Returns the advantage of the first candidate over the best of all others, including eliminated ones. Returns
     /// `None` if there are no others, or if no candidate has two samples.
     pub fn lead(&self) -> Option<Lead> {

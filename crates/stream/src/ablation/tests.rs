@@ -19,7 +19,7 @@ fn config() -> TargetConfig {
         layout: ArrayLayout::Staggered,
         policy: nodegauge_placement::MemoryPolicy::Default,
         kernels: vec![(Kernel::Copy, shape), (Kernel::Triad, shape)],
-        trial_parts: 1,
+        cache_bytes: 0,
     }
 }
 

@@ -65,7 +65,7 @@ mod tests {
             layout: ArrayLayout::Staggered,
             policy: MemoryPolicy::Default,
             kernels: vec![(Kernel::Triad, shape)],
-            trial_parts: 1,
+            cache_bytes: 0,
         };
         // In this simulation a traversal of the arrays takes `pass` seconds, and the set-up takes ten times as long.
         let prepared = |all, seconds, pass: f64| {
