@@ -142,7 +142,7 @@ impl PeakGroup<'_> {
         let stop = schedule.run(observer, None, |turn| {
             let rate = match peaks.get_mut(turn.cell) {
                 Some(of) => {
-                    let burst = peak::measure(&mut team, &of.kernel, peak::BURST)?.burst();
+                    let burst = peak::burst(&mut team, &of.kernel)?;
                     of.bursts.push(burst);
                     burst.rate
                 }

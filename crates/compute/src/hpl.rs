@@ -7,8 +7,9 @@ use crate::distribution::{self, ColumnDistribution};
 use crate::engine::Multiplier;
 use crate::lu::{self, LuError, LuProgress};
 use crate::matrix::Matrix;
-use crate::observed::{ComparisonRates, LibraryRuns, Observed, SolvedSystem};
+use crate::observed::{ComparisonRates, LibraryRuns, LoopBurst, Observed, SolvedSystem};
 use crate::options::HplOptions;
+use crate::peak::PeakLoop;
 use crate::random::Sequence;
 use crate::residual;
 use crate::result::RatingEvidence;
@@ -171,18 +172,35 @@ impl HplRun<'_> {
 
     fn peaks(&mut self) -> Result<(), Failure> {
         self.observer.phase("multiply-adds in registers");
-        let loops = peak::loops();
-        let time = self.each_peak;
-        for (i, kernel) in loops.iter().enumerate() {
-            if self.interrupted("during the measurement of the peaks") {
-                return Ok(());
-            }
-            let peak = peak::measure(&mut self.team, kernel, time)?;
-            let latest = format!("{} {} {}", kernel.isa_name(), kernel.element, peak.best());
-            self.observer.progress((i + 1) as f64 / loops.len() as f64, &latest);
-            self.seen.peaks.push(peak);
-        }
+        let rounds = peak::bursts_in(self.each_peak);
+        self.bursts(&peak::loops(), rounds, "during the measurement of the peaks")?;
         Ok(())
+    }
+
+    /// Runs loops in bursts, alternately, so that other load does not meet one loop alone. Returns the bursts in double
+    /// precision. `at` describes this point of the run.
+    fn bursts(
+        &mut self,
+        loops: &[PeakLoop],
+        rounds: usize,
+        at: &str,
+    ) -> Result<Vec<LoopBurst>, Failure> {
+        let mut of_double = Vec::new();
+        for round in 0..rounds {
+            for kernel in loops {
+                if self.interrupted(at) {
+                    return Ok(of_double);
+                }
+                let burst = peak::burst(&mut self.team, kernel)?;
+                self.seen.add_burst(kernel, burst);
+                if kernel.element == "f64" {
+                    of_double.push(LoopBurst { isa: kernel.isa, burst });
+                }
+                let latest = format!("{} {} {}", kernel.isa_name(), kernel.element, burst.rate);
+                self.observer.progress((round + 1) as f64 / rounds as f64, &latest);
+            }
+        }
+        Ok(of_double)
     }
 
     /// Measures DGEMM with one of `count` libraries, before the solutions with that library.
@@ -252,8 +270,8 @@ impl HplRun<'_> {
         Ok(())
     }
 
-    /// Repeats DGEMM and the fastest register-only loop immediately before or after a solution, so that the rating is
-    /// compared with rates under the same conditions.
+    /// Repeats DGEMM and the register-only loops that may be the fastest immediately before or after a solution, so that
+    /// the rating is compared with rates under the same conditions.
     fn comparison_rates(
         &mut self,
         at: usize,
@@ -261,22 +279,16 @@ impl HplRun<'_> {
         budget: Duration,
     ) -> Result<ComparisonRates, Failure> {
         let mut comparison = ComparisonRates::default();
-        if self.interrupted("before or after the solution") {
+        let at_solution = "before or after the solution";
+        if self.interrupted(at_solution) {
             return Ok(comparison);
         }
         self.observer.phase("DGEMM and peak before or after the solution");
         let time = DGEMM.of(budget).div_f64(2.0);
         comparison.dgemm = dgemm::measure(&mut self.team, multiplier, time)?;
         self.seen.libraries[at].dgemm.extend(&comparison.dgemm);
-        let peak_time = self.each_peak.div_f64(2.0);
-        for element in ["f64", "f32"] {
-            let Some(fastest) = self.seen.peak_mut(element) else { continue };
-            let bursts = peak::measure(&mut self.team, &fastest.kernel, peak_time)?.bursts;
-            fastest.bursts.extend(&bursts);
-            if element == "f64" {
-                comparison.bursts = bursts;
-            }
-        }
+        let rounds = peak::bursts_in(self.each_peak.div_f64(2.0));
+        comparison.bursts = self.bursts(&self.seen.contenders(), rounds, at_solution)?;
         Ok(comparison)
     }
 

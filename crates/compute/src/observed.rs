@@ -2,8 +2,9 @@
 
 use crate::choose::Tried;
 use crate::config::{ResidualConfig, SearchStep, TimeConfig};
-use crate::peak::{Burst, Peak};
+use crate::peak::{Burst, Peak, PeakLoop};
 use crate::size::ChosenOrder;
+use nodegauge_kernels::Isa;
 use nodegauge_machine::Unavailable;
 use nodegauge_measure::stats;
 use nodegauge_measure::{FlopsPerSec, Fraction, Joules, Seconds};
@@ -33,8 +34,25 @@ pub(crate) struct SolvedSystem {
 pub(crate) struct ComparisonRates {
     /// Rates of DGEMM on all threads with the library of the solution, FLOP/s.
     pub dgemm: Vec<f64>,
-    /// Results of bursts (short runs) of the fastest register-only loop.
-    pub bursts: Vec<Burst>,
+    /// Results of bursts (short runs) of register-only loops in double precision.
+    pub bursts: Vec<LoopBurst>,
+}
+
+/// Result of a burst of a loop in double precision.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct LoopBurst {
+    /// Instruction set of the loop.
+    pub isa: Isa,
+    /// Result of the burst.
+    pub burst: Burst,
+}
+
+impl ComparisonRates {
+    /// Returns the bursts of a loop.
+    pub(crate) fn bursts_of(&self, kernel: &PeakLoop) -> Vec<Burst> {
+        let of_loop = self.bursts.iter().filter(|of| of.isa == kernel.isa);
+        of_loop.map(|of| of.burst).collect()
+    }
 }
 
 impl SolvedSystem {
@@ -84,9 +102,27 @@ impl Observed {
         of_element.max_by(|a, b| a.best().0.total_cmp(&b.best().0))
     }
 
-    /// Returns a mutable reference to the fastest loop of an element type, so that results of bursts can be added.
-    pub(crate) fn peak_mut(&mut self, element: &str) -> Option<&mut Peak> {
-        let of_element = self.peaks.iter_mut().filter(|peak| peak.kernel.element == element);
-        of_element.max_by(|a, b| a.best().0.total_cmp(&b.best().0))
+    /// Returns the loops of all element types that may be the fastest: the fastest so far, and the loop with the widest
+    /// vectors, which other load may have slowed down.
+    pub(crate) fn contenders(&self) -> Vec<PeakLoop> {
+        let mut contenders: Vec<PeakLoop> = Vec::new();
+        for element in ["f64", "f32"] {
+            let widest = self.peaks.iter().rev().find(|peak| peak.kernel.element == element);
+            for peak in self.peak(element).into_iter().chain(widest) {
+                let is_known = |known: &PeakLoop| known.is(&peak.kernel);
+                if !contenders.iter().any(is_known) {
+                    contenders.push(peak.kernel);
+                }
+            }
+        }
+        contenders
+    }
+
+    /// Adds a burst of a loop.
+    pub(crate) fn add_burst(&mut self, kernel: &PeakLoop, burst: Burst) {
+        match self.peaks.iter_mut().find(|peak| peak.kernel.is(kernel)) {
+            Some(peak) => peak.bursts.push(burst),
+            None => self.peaks.push(Peak { kernel: *kernel, bursts: vec![burst] }),
+        }
     }
 }

@@ -70,6 +70,11 @@ pub struct PeakLoop {
 }
 
 impl PeakLoop {
+    /// True if `other` is the same loop.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        (self.isa, self.element, self.fused) == (other.isa, other.element, other.fused)
+    }
+
     /// Name of the instruction set in records.
     pub fn isa_name(&self) -> &'static str {
         match self.isa {
@@ -342,34 +347,34 @@ pub fn shared(some: &[Burst], all: &[Burst]) -> Option<Fraction> {
 /// Duration of a burst.
 pub(crate) const BURST: Duration = Duration::from_millis(20);
 
-/// Runs `kernel` on all threads for about `time`, in bursts that all threads start simultaneously.
+/// Returns the number of bursts in about `time`, at least one.
+pub(crate) fn bursts_in(time: Duration) -> usize {
+    (time.as_secs_f64() / BURST.as_secs_f64()).ceil().max(1.0) as usize
+}
+
+/// Runs `kernel` for one burst, which all threads start simultaneously.
 ///
 /// # Errors
 /// Fails if a thread fails.
-pub fn measure(team: &mut Team, kernel: &PeakLoop, time: Duration) -> Result<Peak, TeamError> {
-    let bursts = (time.as_secs_f64() / BURST.as_secs_f64()).ceil().max(1.0) as usize;
-    let mut all = Peak { kernel: *kernel, bursts: Vec::with_capacity(bursts) };
-    for _ in 0..bursts {
-        let parts = team.map(|member| {
-            member.barrier();
-            let mut clock = WorkClock::start();
-            let start = Instant::now();
-            let mut operations = 0;
-            while start.elapsed() < BURST {
-                // SAFETY: `kernel` is a loop of an instruction set that was detected.
-                operations += unsafe { (kernel.run)() };
-                clock.look();
-            }
-            let seconds = (start.elapsed() - clock.spent()).as_secs_f64();
-            (operations as f64 / seconds, clock.clock())
-        })?;
-        // All threads run for the same time, so the rates of the threads are added.
-        let rate = FlopsPerSec(parts.iter().map(|part| part.0).sum());
-        let clocks: Option<Vec<f64>> = parts.iter().map(|part| Some(part.1?.0)).collect();
-        let clock = clocks.map(|hertz| Hertz(hertz.iter().sum::<f64>() / hertz.len() as f64));
-        all.bursts.push(Burst { rate, clock });
-    }
-    Ok(all)
+pub fn burst(team: &mut Team, kernel: &PeakLoop) -> Result<Burst, TeamError> {
+    let parts = team.map(|member| {
+        member.barrier();
+        let mut clock = WorkClock::start();
+        let start = Instant::now();
+        let mut operations = 0;
+        while start.elapsed() < BURST {
+            // SAFETY: `kernel` is a loop of an instruction set that was detected.
+            operations += unsafe { (kernel.run)() };
+            clock.look();
+        }
+        let seconds = (start.elapsed() - clock.spent()).as_secs_f64();
+        (operations as f64 / seconds, clock.clock())
+    })?;
+    // All threads run for the same time, so the rates of the threads are added.
+    let rate = FlopsPerSec(parts.iter().map(|part| part.0).sum());
+    let clocks: Option<Vec<f64>> = parts.iter().map(|part| Some(part.1?.0)).collect();
+    let clock = clocks.map(|hertz| Hertz(hertz.iter().sum::<f64>() / hertz.len() as f64));
+    Ok(Burst { rate, clock })
 }
 
 #[cfg(test)]
@@ -416,7 +421,9 @@ mod tests {
     fn a_measurement_has_samples_of_all_threads() {
         let mut team = Team::start(&[Vec::new(), Vec::new()]).unwrap();
         let kernel = *loops().last().unwrap();
-        let peak = measure(&mut team, &kernel, Duration::from_millis(50)).unwrap();
+        let rounds = bursts_in(Duration::from_millis(50));
+        let bursts = (0..rounds).map(|_| burst(&mut team, &kernel).unwrap()).collect();
+        let peak = Peak { kernel, bursts };
         assert_eq!(peak.bursts.len(), 3);
         assert!(peak.best().0 > 0.0 && peak.kernel.element == "f32");
         assert!(peak.bursts.iter().all(|burst| burst.rate <= peak.best()));

@@ -98,8 +98,9 @@ impl RatingEvidence<'_> {
     fn rating(&self, library: &LibraryRuns, solution: &SolvedSystem) -> Measurement {
         let peak = self.seen.peak("f64");
         let SolvedSystem { order, nb, rating, seconds, residual, .. } = solution;
-        let bursts = &solution.comparison.bursts;
-        let shared = peak.and_then(|peak| peak::shared(bursts, &peak.bursts));
+        let bursts = peak.map(|peak| solution.comparison.bursts_of(&peak.kernel));
+        let bursts = bursts.unwrap_or_default();
+        let shared = peak.and_then(|peak| peak::shared(&bursts, &peak.bursts));
         let time = &TimeConfig { shared, ..solution.time.clone() };
         let theory = peak.and_then(|peak| self.theory(peak));
         let sized = library.order.as_ref();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::choose::Tried;
 use crate::config::ResidualConfig;
-use crate::observed::ComparisonRates;
+use crate::observed::{ComparisonRates, LoopBurst};
 use crate::peak::{Burst, loops};
 use nodegauge_machine::{SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::Machine;
@@ -21,6 +21,12 @@ fn site() -> Site {
 
 fn burst(gflops: f64, ghz: f64) -> Burst {
     Burst { rate: FlopsPerSec(gflops * 1e9), clock: Some(Hertz(ghz * 1e9)) }
+}
+
+/// Returns bursts of the loop whose peak [`timed`] has.
+fn of_loop(bursts: &[Burst]) -> Vec<LoopBurst> {
+    let isa = loops()[0].isa;
+    bursts.iter().map(|burst| LoopBurst { isa, burst: *burst }).collect()
 }
 
 /// Returns the figure `name` and the notices of a run with these bursts, and with these rates before and after the
@@ -91,7 +97,7 @@ fn more_operations_a_cycle_than_a_core_can_do_mean_that_the_clock_was_not_measur
 fn a_busy_minute_is_said_with_the_rating() {
     let quiet = [burst(190.0, 3.0), burst(188.0, 3.0), burst(126.0, 2.0)];
     let comparison =
-        |bursts: &[Burst]| ComparisonRates { dgemm: vec![100e9], bursts: bursts.to_vec() };
+        |bursts: &[Burst]| ComparisonRates { dgemm: vec![100e9], bursts: of_loop(bursts) };
     let (rating, _) = judged("rating", &quiet, comparison(&quiet));
     assert_eq!(rating.validity.status, Status::Valid, "{:?}", rating.validity);
     let busy = [burst(124.0, 3.0), burst(71.0, 3.0), burst(100.0, 3.0)];
@@ -101,6 +107,27 @@ fn a_busy_minute_is_said_with_the_rating() {
     assert!(reason.starts_with("other load used 47 % of the cores' execution units: register-only loops run before and after the solve reached 71.0 to 124.0 GFLOP/s"), "{reason}");
     let time = busy_rating.read_config::<RatingConfig>().time.unwrap();
     assert!((time.shared.unwrap() - Fraction(1.0 - 100.0 / 190.0)).0.abs() < 1e-12);
+}
+
+#[test]
+fn a_loop_that_other_load_slowed_down_is_measured_again() {
+    let of_double: Vec<PeakLoop> =
+        loops().into_iter().filter(|kernel| kernel.element == "f64").collect();
+    let (narrow, wide) = (of_double[0], of_double[of_double.len() - 1]);
+    let mut seen = Observed::default();
+    for (at, kernel) in of_double.iter().enumerate() {
+        seen.add_burst(kernel, burst(600.0 - 50.0 * at as f64, 3.0));
+    }
+    let contenders = seen.contenders();
+    assert!(contenders[0].is(&narrow) && contenders[contenders.len() - 1].is(&wide));
+    seen.add_burst(&wide, burst(1200.0, 3.0));
+    assert!(seen.peak("f64").unwrap().kernel.is(&wide));
+    let bursts = vec![
+        LoopBurst { isa: narrow.isa, burst: burst(590.0, 3.0) },
+        LoopBurst { isa: wide.isa, burst: burst(1190.0, 3.0) },
+    ];
+    let comparison = ComparisonRates { dgemm: Vec::new(), bursts };
+    assert_eq!(comparison.bursts_of(&wide).last(), Some(&burst(1190.0, 3.0)));
 }
 
 #[test]
