@@ -1,7 +1,7 @@
 /*
  * Kernels of probes/device.c on the processor, for the stand-in drivers: the loops of probes/kernels.c, and plain C
  * for the other kernels. A module is a build: element type, elements per vector, and vectors per work-item. PTX is not
- * executed: the included PTX has the fixed build that crates/devices/src/cuda/compile.rs names.
+ * executed: its first line names the build.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -29,19 +29,18 @@ static void put(const Module *m, void *array, size_t at, double value)
         ((double *)array)[at] = value;
 }
 
-/* Returns the build of an image: `build ELEMENT WIDTH ITEMS`, as compiler.c writes it, or included PTX. */
+/* Returns the build of an image: `build ELEMENT WIDTH ITEMS`, as compiler.c writes it, or as a comment in PTX. */
 static Module *module_read(const char *image, char *log, size_t room)
 {
     Module m = {0, 2, 2, 0};
     char element[8] = "";
-    if (strncmp(image, ".version", 8) == 0)
-        m.is_float = strstr(image, "nodegauge_fill_param_1") && strstr(image, ".param .f32");
-    else if (sscanf(image, "build %7s %d %d", element, &m.width, &m.items) == 3)
-        m.is_float = !strcmp(element, "float");
-    else {
+    if (strncmp(image, "// ", 3) == 0)
+        image += 3;
+    if (sscanf(image, "build %7s %d %d", element, &m.width, &m.items) != 3) {
         snprintf(log, room, "ptxas error: not an image");
         return NULL;
     }
+    m.is_float = !strcmp(element, "float");
     Module *module = malloc(sizeof m);
     *module = m;
     return module;

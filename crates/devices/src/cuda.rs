@@ -86,13 +86,15 @@ impl Cuda {
         let slice = slice(self.api, number);
         // The memory bus of a MIG slice is unknown, because the driver reports that of the whole GPU.
         let whole = slice.is_none();
+        let capability = self.capability(number)?;
         Ok(DeviceInfo {
             driver_version: format!("CUDA {}{kernel}", words(version(self.api)?)),
             uuid: uuid(self.api, "cuDeviceGetUuid_v2", number)
                 .or_else(|| uuid(self.api, "cuDeviceGetUuid", number))
                 .map(|uuid| format!("{}-{uuid}", if whole { "GPU" } else { "MIG" })),
             theoretical: info.theoretical.filter(|_| whole),
-            peak: peaks(self.capability(number)?, info.units, info.clock),
+            peak: peaks(capability, info.units, info.clock),
+            matrix_peak: matrix_peak(capability, info.units, info.clock),
             slice,
             ..info
         })
@@ -255,21 +257,47 @@ const MULTIPLY_ADDS: [([c_int; 2], [u32; 2]); 10] = [
     ([12, 0], [2, 128]),
 ];
 
+/// Number of multiply-adds in double precision per cycle and multiprocessor of tensor cores, by compute capability, where
+/// it exceeds that of the other units. NVIDIA's data sheets give 19.5 TFLOP/s for A100 (108 multiprocessors, 1.41 GHz) and
+/// 66.9 TFLOP/s for H100 SXM (132, 1.98 GHz), twice the peaks without tensor cores.
+const TENSOR_MULTIPLY_ADDS: [([c_int; 2], u32); 2] = [([8, 0], 64), ([9, 0], 128)];
+
+/// Returns the number of multiply-adds per cycle and multiprocessor in double and in single precision.
+fn multiply_adds(capability: [c_int; 2]) -> Option<[u32; 2]> {
+    let (_, rates) = MULTIPLY_ADDS.iter().find(|(of, _)| *of == capability)?;
+    Some(*rates)
+}
+
+/// Returns the peak of `units` multiprocessors that do `rate` multiply-adds per cycle in the units named `with`.
+fn peak_of(rate: u32, with: &str, units: u32, clock: Hertz) -> Figure {
+    let mhz = clock.0 / 1e6;
+    Figure {
+        value: 2.0 * f64::from(rate) * f64::from(units) * clock.0,
+        basis: "driver".to_owned(),
+        detail: Some(format!(
+            "{units} multiprocessors x {rate} multiply-adds{with} x {mhz:.0} MHz"
+        )),
+        at_most: false,
+    }
+}
+
+/// Returns the peaks of multiply-adds in double and in single precision.
 fn peaks(capability: [c_int; 2], units: u32, clock: Option<Hertz>) -> [Option<Figure>; 2] {
-    let known = MULTIPLY_ADDS.iter().find(|(of, _)| *of == capability).zip(clock);
+    let known = multiply_adds(capability).zip(clock);
     [0, 1].map(|precision| {
-        let ((_, rates), clock_rate) = known?;
-        let rate = rates[precision];
-        Some(Figure {
-            value: 2.0 * f64::from(rate) * f64::from(units) * clock_rate.0,
-            basis: "driver".to_owned(),
-            detail: Some(format!(
-                "{units} multiprocessors x {rate} multiply-adds x {:.0} MHz",
-                clock_rate.0 / 1e6
-            )),
-            at_most: false,
-        })
+        let (rates, hertz) = known?;
+        Some(peak_of(rates[precision], "", units, hertz))
     })
+}
+
+/// Returns the peak of matrix products in double precision.
+fn matrix_peak(capability: [c_int; 2], units: u32, clock: Option<Hertz>) -> Option<Figure> {
+    let [without, _] = multiply_adds(capability)?;
+    let hertz = clock?;
+    match TENSOR_MULTIPLY_ADDS.iter().find(|(of, _)| *of == capability) {
+        Some((_, rate)) => Some(peak_of(*rate, " of tensor cores", units, hertz)),
+        None => Some(peak_of(without, "", units, hertz)),
+    }
 }
 
 /// Adds the reason to the error if CUDA lists no device although NVML lists GPUs.

@@ -63,6 +63,9 @@ pub struct DeviceInfo {
     pub theoretical: Option<Figure>,
     /// Theoretical peaks for `f64` and `f32` in FLOP/s, if the back end can determine them.
     pub peak: [Option<Figure>; 2],
+    /// Theoretical peak of matrix products in `f64` in FLOP/s, if the back end can determine it. On devices with units
+    /// for matrices it exceeds the peak of multiply-adds.
+    pub matrix_peak: Option<Figure>,
 }
 
 impl DeviceInfo {

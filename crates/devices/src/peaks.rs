@@ -241,7 +241,10 @@ impl PeakCell {
                 };
                 (FMA, chains.describe(config), 0.0, limit)
             }
-            Work::Product(product) => (DGEMM, product.describe(config), product.allowed(), None),
+            Work::Product(product) => {
+                let limit = info.matrix_peak.as_ref();
+                (DGEMM, product.describe(config), product.allowed(), limit)
+            }
         };
         match worst {
             Some(worst) if worst > allowed => validity.invalid(format!(

@@ -1,8 +1,9 @@
 //! Code that a device runs. It is compiled from the source at run time (NVRTC, hipRTC). If CUDA's compiler is not
 //! installed, included PTX is used, which the driver compiles.
 //!
-//! `probes/ptx` has one PTX build per element type ([`CARRIED`]). The builds were made with clang, which does not
-//! require the CUDA toolkit; a test repeats them. Their target is the oldest architecture with a useful rate in double
+//! `probes/ptx` has three PTX builds per element type ([`CARRIED`]): one that supports every kernel, and the two that
+//! were the fastest on an H100. The builds were made with clang, which does not require the CUDA toolkit; a test repeats
+//! them. Their target is the oldest architecture with a useful rate in double
 //! precision (`sm_60`); the driver compiles them for all later devices.
 
 use super::api::{VendorApi, text_of};
@@ -30,16 +31,25 @@ impl Image {
     }
 }
 
-/// Returns the build whose PTX is included for an element type. It has vectors of two elements, two vectors per
-/// work-item, and a grid-stride loop, which supports every kernel and every number of groups.
-const fn carried(element: Element) -> KernelSource {
+/// Returns the included build for every kernel. It has vectors of two elements, two vectors per work-item, and a
+/// grid-stride loop, which supports reductions and every number of groups.
+const fn strided(element: Element) -> KernelSource {
     KernelSource { element, width: 2, items: 2, strided: true }
 }
 
+/// Returns an included build with one group per tile and one vector per work-item.
+const fn tiled(element: Element, width: u32) -> KernelSource {
+    KernelSource { element, width, items: 1, strided: false }
+}
+
 /// Builds that are included as PTX, with the PTX text.
-pub(super) const CARRIED: [(KernelSource, &str); 2] = [
-    (carried(Element::F64), include_str!("../../../../probes/ptx/f64.ptx")),
-    (carried(Element::F32), include_str!("../../../../probes/ptx/f32.ptx")),
+pub(super) const CARRIED: [(KernelSource, &str); 6] = [
+    (strided(Element::F64), include_str!("../../../../probes/ptx/f64-2x2-strided.ptx")),
+    (tiled(Element::F64, 1), include_str!("../../../../probes/ptx/f64-1x1.ptx")),
+    (tiled(Element::F64, 2), include_str!("../../../../probes/ptx/f64-1x2.ptx")),
+    (strided(Element::F32), include_str!("../../../../probes/ptx/f32-2x2-strided.ptx")),
+    (tiled(Element::F32, 2), include_str!("../../../../probes/ptx/f32-1x2.ptx")),
+    (tiled(Element::F32, 4), include_str!("../../../../probes/ptx/f32-1x4.ptx")),
 ];
 
 /// Returns the included PTX of a build, if there is one.

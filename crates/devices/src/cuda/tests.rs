@@ -2,7 +2,7 @@
 
 use super::api::{CudaApi, VendorApi};
 use super::compile::CARRIED;
-use super::{ATTRIBUTES, OpenedDevice, because, describe, peaks};
+use super::{ATTRIBUTES, OpenedDevice, because, describe, matrix_peak, peaks};
 use crate::driver::{Arg, Copy, DeviceBuffer, FailureClass, LaunchGrid, OpenDevice, Queue};
 use crate::kernels::{self, KernelSource};
 use nodegauge_kernels::{Array, Element, SCALAR};
@@ -252,4 +252,12 @@ fn peaks_are_those_of_data_sheets() {
     assert_eq!((double.unwrap().value / 1e12).round(), 33.0);
     assert_eq!((single.unwrap().value / 1e12).round(), 67.0);
     assert_eq!(peaks([3, 5], 13, Some(Hertz(7e8))), [None, None]);
+    // NVIDIA specifies 66.9 TFLOP/s for its tensor cores, and 19.5 for those of an A100 with 108 multiprocessors at 1.41
+    // GHz. A V100 has none for double precision: 80 multiprocessors at 1.53 GHz reach 7.8 TFLOP/s.
+    for (capability, units, gigahertz, teraflops) in
+        [([9, 0], 132, 1.98, 66.9), ([8, 0], 108, 1.41, 19.5), ([7, 0], 80, 1.53, 7.8)]
+    {
+        let peak = matrix_peak(capability, units, Some(Hertz(gigahertz * 1e9))).unwrap().value;
+        assert!((peak / 1e12 - teraflops).abs() < 0.05, "{capability:?}: {peak}");
+    }
 }

@@ -29,16 +29,20 @@ fn compiled(source: &KernelSource) -> Option<String> {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let ptx = String::from_utf8(output.stdout).unwrap();
-    // Comments and empty lines are not compared.
+    // The first line names the build; comments of clang and empty lines are not compared.
+    let build: Vec<String> = source.defines().into_iter().map(|(_, value)| value).collect();
     let lines = ptx.lines().filter(|line| !line.is_empty() && !line.trim_start().starts_with("//"));
-    Some(lines.fold(String::new(), |joined, line| joined + line + "\n"))
+    let build = format!("// build {}\n", build.join(" "));
+    Some(lines.fold(build, |joined, line| joined + line + "\n"))
 }
 
 #[test]
 fn carried_builds_are_what_clang_makes_of_the_source() {
     for (source, carried) in CARRIED {
         let Some(made) = compiled(&source) else { return };
-        let name = format!("{:?}.ptx", source.element).to_lowercase();
+        let strided = if source.strided { "-strided" } else { "" };
+        let name =
+            format!("{}-{}x{}{strided}.ptx", source.element.name(), source.items, source.width);
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(probes().join("ptx").join(&name), &made).unwrap();
         } else {
