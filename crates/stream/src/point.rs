@@ -32,8 +32,8 @@ pub struct StreamPoint {
     arrays: Arrays,
     shared_lines: SharedLines,
     values: Values,
-    /// Number of trials since the arrays were filled. After a trial the expected values are unknown.
-    trials: usize,
+    /// Runs over parts of the arrays since the arrays were filled; afterwards the expected values are unknown.
+    parts: RunsOverParts,
     /// Wrong value that the first failed check found.
     pub wrong: Option<WrongValue>,
     /// Number of checks of all arrays.
@@ -54,7 +54,7 @@ impl StreamPoint {
         let mut point = Self {
             shared_lines: SharedLines::of_places(&config.places),
             values: Values::new(config.element, config.arrays),
-            trials: 0,
+            parts: RunsOverParts::default(),
             wrong: None,
             checks: 0,
             config,
@@ -122,7 +122,7 @@ impl StreamPoint {
             return Err(ArenaError::Interrupted);
         }
         self.values = values;
-        self.trials = 0;
+        self.parts = RunsOverParts::default();
         Ok(())
     }
 
@@ -131,7 +131,7 @@ impl StreamPoint {
     /// # Errors
     /// Fails if a thread of the team fails.
     pub fn renew(&mut self) -> Result<(), ArenaError> {
-        if self.trials > 0 {
+        if self.parts.last.is_some() {
             self.fill()?;
         } else if self.values.must_renew() {
             self.check()?;
@@ -177,12 +177,6 @@ impl StreamPoint {
         Ok((sample, spans))
     }
 
-    /// Runs [`Target::trial`]. Before each kernel the team waits for the other processes at `gate`.
-    pub(crate) fn trial_with(&mut self, gate: Gate<'_>) -> Result<(Sample, Spans), ArenaError> {
-        let parts = self.config.trial_parts() as usize;
-        self.over_part(gate, ArrayShare { index: self.trials % parts, count: parts })
-    }
-
     /// Runs each kernel once over the whole arrays or over a part of them. With parts, the first kernel runs over
     /// `part` and each following kernel over a different part, so that no kernel finds data of the previous kernel in a
     /// cache. Also returns the sum that each kernel computed.
@@ -207,19 +201,38 @@ impl StreamPoint {
         gate: Gate<'_>,
         part: ArrayShare,
     ) -> Result<(Sample, Spans), ArenaError> {
-        /// Number of runs of all kernels over a part of the arrays before the part is filled again. Each run multiplies
-        /// the values by at most 50, and single precision overflows at 50^22.
+        /// Number of runs of all kernels over an element before the arrays are filled again. Each run multiplies the
+        /// values by at most 50, and single precision overflows at 50^22.
         const TIMES: usize = 16;
-        /// Number of runs of kernels with the fourth array before the part is filled again. The fourth array contains a
+        /// Number of runs of kernels with the fourth array before the arrays are filled again. The fourth array has a
         /// product of two arrays, so that its exponents are twice as large.
         const TIMES_OF_PRODUCTS: usize = TIMES / 2;
         let times = if self.config.arrays > STREAM_ARRAYS { TIMES_OF_PRODUCTS } else { TIMES };
-        if self.trials >= times * part.count {
+        if self.parts.most >= times as f64 {
             self.fill()?;
         }
-        self.trials += 1;
+        self.parts.add(part);
         let (sample, spans, _) = self.timed(gate, Some(part))?;
         Ok((sample, spans))
+    }
+}
+
+/// Runs of the kernels over parts of the arrays.
+#[derive(Debug, Clone, Copy, Default)]
+struct RunsOverParts {
+    /// Part of the last run; `None` before the first run.
+    last: Option<ArrayShare>,
+    /// Upper bound of the number of runs over an element.
+    most: f64,
+}
+
+impl RunsOverParts {
+    /// Adds a run. Runs over all parts one after another count as one run over each element.
+    fn add(&mut self, part: ArrayShare) {
+        let next =
+            self.last.map(|last| ArrayShare { index: (last.index + 1) % last.count, ..last });
+        self.most += if next == Some(part) { 1.0 / part.count as f64 } else { 1.0 };
+        self.last = Some(part);
     }
 }
 
@@ -253,16 +266,12 @@ impl Target for StreamPoint {
         Ok(self.pass_with(None)?.0)
     }
 
-    fn trial(&mut self) -> Result<Sample, ArenaError> {
-        Ok(self.trial_with(None)?.0)
-    }
-
     fn part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
         Ok(Some(self.over_part(None, part)?.0))
     }
 
     fn check(&mut self) -> Result<(), ArenaError> {
-        if self.trials > 0 {
+        if self.parts.last.is_some() {
             return Ok(());
         }
         let (values, arrays) = (&self.values, &self.arrays);
@@ -427,8 +436,8 @@ mod tests {
             for _ in 0..60 {
                 assert_eq!(point.pass().unwrap().seconds.len(), 5);
             }
-            for _ in 0..40 {
-                point.trial().unwrap();
+            for index in 0..40 {
+                point.part(ArrayShare { index: index % 2, count: 2 }).unwrap();
             }
             point.pass().unwrap();
             point.check().unwrap();
@@ -458,33 +467,21 @@ mod tests {
     }
 
     #[test]
-    fn trials_spoil_no_check() {
+    fn parts_of_any_size_spoil_no_check() {
         for element in [Element::F64, Element::F32] {
             let mut point = point(element);
-            assert!(point.config.trial_parts() > 1 || element == Element::F32);
             point.pass().unwrap();
-            for _ in 0..40 {
-                assert_eq!(point.trial().unwrap().seconds.len(), STREAM.len());
+            for (index, count) in [(0, 1), (0, 2), (1, 2)].repeat(20) {
+                let part = ArrayShare { index, count };
+                assert_eq!(point.part(part).unwrap().unwrap().seconds.len(), STREAM.len());
             }
-            // The values after trials are not checked; a pass fills the arrays before it runs.
+            // The values after parts are not checked.
             point.check().unwrap();
             assert_eq!((point.checks, point.wrong.is_none()), (0, true));
+            // No value has overflowed, and a pass begins with newly filled arrays.
             point.pass().unwrap();
             point.check().unwrap();
             assert_eq!((point.checks, point.wrong.is_none()), (1, true));
         }
-    }
-
-    #[test]
-    fn parts_of_any_size_spoil_no_check() {
-        let mut point = point(Element::F64);
-        for (index, count) in [(0, 1), (0, 2), (1, 2)].repeat(20) {
-            let part = ArrayShare { index, count };
-            assert_eq!(point.part(part).unwrap().unwrap().seconds.len(), STREAM.len());
-        }
-        // No value has overflowed, and a pass begins with newly filled arrays.
-        point.pass().unwrap();
-        point.check().unwrap();
-        assert_eq!((point.checks, point.wrong.is_none()), (1, true));
     }
 }

@@ -49,24 +49,6 @@ impl TargetConfig {
         ArraysConfig { count: self.arrays, elements, element, pages, layout }
     }
 
-    /// Returns the number of parts of the arrays for trials of loops. Small parts leave time for many trials; in smaller
-    /// parts, the time of a part would be comparable with the time of a clock reading and a barrier.
-    pub(crate) fn trial_parts(&self) -> u64 {
-        /// Minimum number of bytes of one array per thread in a part.
-        const LEAST: u64 = 4 << 20;
-        let array = self.elements * self.element.bytes();
-        (array / self.places.len().max(1) as u64 / LEAST).max(1)
-    }
-
-    /// Returns the number of trials of `kernels` that replace the contents of the caches. The maximum is the number of
-    /// trials that traverse the whole arrays.
-    pub(crate) fn trials_to_settle(&self, kernels: &[Kernel]) -> usize {
-        let parts = self.trial_parts();
-        let moved: u64 = kernels.iter().map(|kernel| kernel.counted(self.element)).sum();
-        let trial = moved * self.elements / parts;
-        self.cache_bytes.div_ceil(trial.max(1)).min(parts) as usize
-    }
-
     /// Returns the bytes of all arrays together.
     pub(crate) fn bytes(&self) -> u64 {
         self.arrays as u64 * self.elements * self.element.bytes()
@@ -126,16 +108,6 @@ pub trait Target {
     /// # Errors
     /// Fails if a thread or a process fails.
     fn pass(&mut self) -> Result<Sample, ArenaError>;
-
-    /// Runs each kernel once over a part of the arrays, to compare loops. The times are comparable only with the times
-    /// of other trials. Consecutive trials use different parts, so that the data is not in a cache. The next pass fills
-    /// the arrays again.
-    ///
-    /// # Errors
-    /// Fails if a thread or a process fails.
-    fn trial(&mut self) -> Result<Sample, ArenaError> {
-        self.pass()
-    }
 
     /// Runs each kernel once over a part of the arrays; returns `None` if the target has no parts. The next pass
     /// fills the arrays again.

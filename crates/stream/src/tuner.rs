@@ -8,8 +8,8 @@
 //! not report the number of outstanding lines of a core or the access patterns that its prefetchers follow.
 
 use crate::kernels::{self, Element, Isa, Kernel, KernelShape, Prefetch, SideBySide, Stores};
-use crate::target::Target;
-use nodegauge_arena::ArenaError;
+use crate::target::{Target, TargetConfig};
+use nodegauge_arena::{ArenaError, ArrayShare};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::halving::{
     self, Candidates, DeadlineCheck, Halving, Lead, Passes, RoundRule, Rules, TurnRate,
@@ -163,6 +163,8 @@ pub struct ChosenLoops {
 const LEAST_PASSES: usize = 4;
 /// Number of passes per candidate after which the search ends. Candidates that remain because of noise are equivalent.
 const MOST_PASSES: usize = 12;
+/// Share of the time for comparisons of two loops of a kernel that runs alone.
+const OF_ALONE: f64 = 0.15;
 /// Number of changes between the kinds of store for which a search must have time: one in each of the first passes.
 const CHANGES: usize = 6;
 
@@ -180,26 +182,29 @@ pub fn choose(
     let element = target.config().element;
     let kernels: Vec<Kernel> = target.config().kernels.iter().map(|(kernel, _)| *kernel).collect();
     // The first trial is the warm-up; the duration of the second trial determines how many trials are possible.
-    target.trial()?;
+    let mut parts = Parts::smallest(target.config());
+    parts.run_next(target)?;
     let begun = clock::now();
-    target.trial()?;
+    parts.run_next(target)?;
     let trial = clock::now() - begun;
-    let settling = CHANGES * target.config().trials_to_settle(&kernels);
-    let affordable = deadline.saturating_duration_since(clock::now()).as_secs_f64()
-        / trial.as_secs_f64().max(1e-9);
+    let settling = CHANGES * parts.trials_to_settle(target.config(), &kernels);
+    let left = deadline.saturating_duration_since(clock::now());
+    let affordable = left.as_secs_f64() / trial.as_secs_f64().max(1e-9);
     let affordable = (affordable as usize).saturating_sub(settling);
     let tried = match affordable / LEAST_PASSES {
         0 | 1 if affordable < 2 * shapes.len() => affordable / 2,
         n => n,
     };
     let tried = if tried < 2 { 0 } else { tried.min(shapes.len()) };
+    parts.enlarge(affordable / (LEAST_PASSES * tried.max(1)));
     let group = |kernel: &Kernel| Halving::new(loops(*kernel, element, &shapes[..tried.max(1)]));
     let mut groups: Vec<Halving<KernelShape>> = kernels.iter().map(group).collect();
     let mut chosen = ChosenLoops { passes: 2, ..ChosenLoops::default() };
     if tried > 0 {
         let most_turns = MOST_PASSES * tried;
-        let mut search = Search::new(target, &kernels, most_turns, &mut stop);
-        halving::choose(&mut search, &mut groups, &RULES, deadline)?;
+        let mut search = Search::new(target, &kernels, &mut parts, most_turns, &mut stop);
+        let until = deadline - left.mul_f64(OF_ALONE);
+        halving::choose(&mut search, &mut groups, &RULES, until)?;
         chosen.passes += search.passes;
     }
     for (kernel, group) in kernels.iter().zip(groups) {
@@ -210,7 +215,7 @@ pub fn choose(
             [Some(streaming), Some(regular)] if is_close(&group, streaming, regular) => {
                 let mut two = [Halving::new([streaming, regular])];
                 let one = [*kernel];
-                let mut search = Search::new(target, &one, usize::MAX, &mut stop);
+                let mut search = Search::new(target, &one, &mut parts, usize::MAX, &mut stop);
                 halving::choose(&mut search, &mut two, &ALONE, deadline)?;
                 chosen.passes += search.passes;
                 let [two] = two;
@@ -222,6 +227,52 @@ pub fn choose(
     }
     target.reshape(chosen.loops.clone())?;
     Ok(chosen)
+}
+
+/// Parts of the arrays over which trials run one after another.
+struct Parts {
+    /// Number of parts.
+    count: usize,
+    /// Number of trials so far.
+    trials: usize,
+}
+
+impl Parts {
+    /// Number of bytes of one array per thread in the smallest parts. In smaller parts, the time of a part would be
+    /// comparable with the time of a clock reading and a barrier.
+    const SMALLEST: u64 = 4 << 20;
+    /// Maximum number by which the smallest parts are enlarged, if there is time.
+    const MOST_LARGER: usize = 4;
+
+    /// Returns the smallest parts for a configuration.
+    fn smallest(config: &TargetConfig) -> Self {
+        let array = config.elements * config.element.bytes();
+        let count = array / config.places.len().max(1) as u64 / Self::SMALLEST;
+        Self { count: count.max(1) as usize, trials: 0 }
+    }
+
+    /// Makes parts up to `times` as large, because longer trials vary less.
+    fn enlarge(&mut self, times: usize) {
+        self.count = (self.count / times.clamp(1, Self::MOST_LARGER)).max(1);
+    }
+
+    /// Runs each kernel of `target` once over the next part, or over the whole arrays if the target has no parts.
+    fn run_next(&mut self, target: &mut dyn Target) -> Result<Sample, ArenaError> {
+        let part = ArrayShare { index: self.trials % self.count, count: self.count };
+        self.trials += 1;
+        match target.part(part)? {
+            Some(sample) => Ok(sample),
+            None => target.pass(),
+        }
+    }
+
+    /// Returns the number of trials of `kernels` that replace the contents of the caches. The maximum is the number of
+    /// trials that traverse the whole arrays.
+    fn trials_to_settle(&self, config: &TargetConfig, kernels: &[Kernel]) -> usize {
+        let words: u64 = kernels.iter().map(|kernel| kernel.counted(config.element)).sum();
+        let trial = words * config.elements / self.count as u64;
+        (config.cache_bytes.div_ceil(trial.max(1)) as usize).min(self.count)
+    }
 }
 
 /// Returns the fastest measured loop with stores of this kind.
@@ -297,6 +348,7 @@ const ALONE: Rules = Rules {
 struct Search<'a> {
     target: &'a mut dyn Target,
     kernels: &'a [Kernel],
+    parts: &'a mut Parts,
     /// Number of passes so far.
     passes: usize,
     /// Number of turns that are left until the search ends.
@@ -310,10 +362,11 @@ impl<'a> Search<'a> {
     fn new(
         target: &'a mut dyn Target,
         kernels: &'a [Kernel],
+        parts: &'a mut Parts,
         most_turns: usize,
         stop: &'a mut dyn FnMut() -> bool,
     ) -> Self {
-        Self { target, kernels, passes: 0, turns_left: most_turns, left_dirty: None, stop }
+        Self { target, kernels, parts, passes: 0, turns_left: most_turns, left_dirty: None, stop }
     }
 
     /// Fills the caches with the data of this pass if the pass before had the other kind of store, because dirty lines
@@ -322,9 +375,9 @@ impl<'a> Search<'a> {
         if self.left_dirty.replace(dirty) == Some(dirty) {
             return Ok(());
         }
-        for _ in 0..self.target.config().trials_to_settle(self.kernels) {
+        for _ in 0..self.parts.trials_to_settle(self.target.config(), self.kernels) {
             self.passes += 1;
-            self.target.trial()?;
+            self.parts.run_next(self.target)?;
         }
         Ok(())
     }
@@ -353,7 +406,7 @@ impl Candidates for Search<'_> {
         };
         let sample = schedule::undisturbed(TRIES, disturbed, || {
             self.passes += 1;
-            self.target.trial()
+            self.parts.run_next(self.target)
         })?;
         let round_trip = sample.round_trips.1;
         let rate = |seconds: &f64| TurnRate { rate: 1.0 / seconds, round_trip };
@@ -390,7 +443,7 @@ pub(crate) fn loops(kernel: Kernel, element: Element, shapes: &[KernelShape]) ->
 mod tests {
     use super::*;
     use crate::kernels::Loop;
-    use crate::target::{Seen, TargetConfig};
+    use crate::target::Seen;
     use nodegauge_arena::{ArrayLayout, RequestedPages};
     use nodegauge_placement::MemoryPolicy;
     use std::collections::VecDeque;
@@ -450,8 +503,8 @@ mod tests {
         }
 
         /// Returns the time of a kernel over a part of the arrays.
-        fn run(&mut self, kernel: Kernel, shape: KernelShape) -> f64 {
-            let part = self.config.elements * 8 / self.config.trial_parts();
+        fn run(&mut self, kernel: Kernel, shape: KernelShape, part: ArrayShare) -> f64 {
+            let part = self.config.elements * 8 / part.count as u64;
             let spec = kernel.spec();
             let mut moved = spec.reads.len() as u64 * part;
             let mut time = 0.0;
@@ -479,9 +532,12 @@ mod tests {
             Ok(())
         }
         fn pass(&mut self) -> Result<Sample, ArenaError> {
+            self.part(ArrayShare { index: 0, count: 1 }).map(Option::unwrap)
+        }
+        fn part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
             let kernels = self.config.kernels.clone();
-            let seconds = kernels.iter().map(|(kernel, shape)| self.run(*kernel, *shape)).collect();
-            Ok(Sample::of_times(seconds))
+            let seconds = kernels.iter().map(|(kernel, shape)| self.run(*kernel, *shape, part));
+            Ok(Some(Sample::of_times(seconds.collect())))
         }
         fn check(&mut self) -> Result<(), ArenaError> {
             Ok(())
@@ -547,13 +603,18 @@ mod tests {
         };
         // Arrays of 1 GiB on two threads have parts of 8 MiB; STREAM's kernels use ten of them in a pass.
         let large = config(128 << 20, 2, 260 << 20);
-        assert_eq!(large.trial_parts(), 128);
-        assert_eq!(large.trials_to_settle(&kernels::STREAM), 4);
-        assert_eq!(large.trials_to_settle(&[Kernel::Write]), 33);
+        let mut parts = Parts::smallest(&large);
+        assert_eq!(parts.count, 128);
+        assert_eq!(parts.trials_to_settle(&large, &kernels::STREAM), 4);
+        assert_eq!(parts.trials_to_settle(&large, &[Kernel::Write]), 33);
+        parts.enlarge(100);
+        assert_eq!((parts.count, parts.trials_to_settle(&large, &kernels::STREAM)), (32, 1));
         // The size of the caches is unknown, or the caches are larger than the arrays.
-        assert_eq!(config(128 << 20, 2, 0).trials_to_settle(&kernels::STREAM), 0);
+        let unknown = config(128 << 20, 2, 0);
+        assert_eq!(Parts::smallest(&unknown).trials_to_settle(&unknown, &kernels::STREAM), 0);
         let small = config(1 << 20, 1, 1 << 30);
-        assert_eq!((small.trial_parts(), small.trials_to_settle(&[Kernel::Copy])), (2, 2));
+        let of_small = Parts::smallest(&small);
+        assert_eq!((of_small.count, of_small.trials_to_settle(&small, &[Kernel::Copy])), (2, 2));
     }
 
     #[test]

@@ -120,10 +120,6 @@ impl Target for RanksPoint {
         self.run(Over::Whole)
     }
 
-    fn trial(&mut self) -> Result<Sample, ArenaError> {
-        self.run(Over::Trial)
-    }
-
     fn part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
         self.run(Over::Part { index: part.index, count: part.count }).map(Some)
     }

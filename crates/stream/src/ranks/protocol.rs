@@ -50,8 +50,6 @@ pub enum Request {
 pub enum Over {
     /// The whole arrays are covered: a pass.
     Whole,
-    /// The next part of the arrays is covered: a trial of loops.
-    Trial,
     /// One of several equal parts is covered.
     Part {
         /// Index of the part.

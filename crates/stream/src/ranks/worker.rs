@@ -86,7 +86,6 @@ impl Rank {
         let before = latency(point)?;
         let passed = match over {
             Over::Whole => point.pass_with(Some(&gate)),
-            Over::Trial => point.trial_with(Some(&gate)),
             Over::Part { index, count } => {
                 point.over_part(Some(&gate), ArrayShare { index, count })
             }
