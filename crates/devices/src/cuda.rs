@@ -334,7 +334,9 @@ fn because(
         return error.with_detail(format!("GPU {index}: {cause}"));
     }
     match (visible, seen.gpus.len()) {
-        (Some(value), gpus @ 1..) => error.with_detail(format!(
+        (Some(value), 1) => error
+            .with_detail(format!("CUDA_VISIBLE_DEVICES={value} hides the only GPU of this node")),
+        (Some(value), gpus @ 2..) => error.with_detail(format!(
             "CUDA_VISIBLE_DEVICES={value} hides all {gpus} GPUs of this node"
         )),
         _ => error,

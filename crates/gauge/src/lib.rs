@@ -96,13 +96,13 @@ impl Planned for InTurn {
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let mut found = Outcome::default();
         for plan in self.0 {
-            if found.is_interrupted() || found.failure.is_some() {
+            if found.is_interrupted() {
                 break;
             }
             match Outcome::of_run(plan.run(site, observer), observer) {
                 Ok(outcome) => found.extend(outcome),
                 Err(failure) if found.measurements.is_empty() => return Err(failure),
-                Err(failure) => found.failure = Some(failure),
+                Err(failure) => found.failure = found.failure.or(Some(failure)),
             }
         }
         Ok(found)

@@ -235,6 +235,8 @@ fn why_there_is_no_device_is_said_by_what_nvml_sees() {
     let two = || vec![GpuState::default(), GpuState::default()];
     let hidden = because(error(), seen(two(), vec![]), Some(""));
     assert_eq!(hidden.detail, "CUDA_VISIBLE_DEVICES= hides all 2 GPUs of this node");
+    let one = because(error(), seen(vec![GpuState::default()], vec![]), Some("-1"));
+    assert_eq!(one.detail, "CUDA_VISIBLE_DEVICES=-1 hides the only GPU of this node");
     assert_eq!(because(error(), seen(two(), vec![]), None).detail, "");
     let barred = because(error(), seen(vec![], vec![(0, NvmlError::NoPermission)]), Some("0"));
     assert_eq!(
