@@ -202,8 +202,8 @@ pub fn choose(
     };
     let tried = if tried < 2 { 0 } else { tried.min(shapes.len()) };
     parts.enlarge(affordable / (LEAST_PASSES * tried.max(1)));
-    let group = |kernel: &Kernel| Halving::new(loops(*kernel, element, &shapes[..tried.max(1)]));
-    let mut groups: Vec<Halving<KernelShape>> = kernels.iter().map(group).collect();
+    let begin = |kernel: &Kernel| Halving::new(loops(*kernel, element, &shapes[..tried.max(1)]));
+    let mut groups: Vec<Halving<KernelShape>> = kernels.iter().map(begin).collect();
     let mut chosen = ChosenLoops { passes: 2, ..ChosenLoops::default() };
     if tried > 0 {
         let most_turns = (MOST_TURNS * tried).max(MOST_TURNS_OF_FEW);
@@ -523,7 +523,7 @@ mod tests {
         /// Adds lines to the cache and returns the bytes that are written back for them.
         fn fill(&mut self, bytes: u64, dirty: bool) -> u64 {
             self.contents.push_back((bytes, dirty));
-            let mut held: u64 = self.contents.iter().map(|(bytes, _)| bytes).sum();
+            let mut held: u64 = self.contents.iter().map(|(size, _)| size).sum();
             let mut written_back = 0;
             while held > self.config.cache_bytes {
                 let (oldest, was_dirty) = self.contents.pop_front().unwrap();
