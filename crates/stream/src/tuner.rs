@@ -511,48 +511,19 @@ mod tests {
         assert_eq!(chosen(Kernel::Update, &[nt, regular, more]).loops[0].1, regular);
     }
 
-    /// Machine whose cache keeps dirty lines until other lines replace them. Reading a line or writing it back takes the
-    /// same time; a non-temporal store takes half as long again. No time elapses.
-    struct CacheWithDirtyLines {
+    /// Model of a machine.
+    trait Model {
+        /// Returns the time of each kernel of `config` over a part of the arrays.
+        fn seconds(&mut self, config: &TargetConfig, part: ArrayShare) -> Vec<f64>;
+    }
+
+    /// Target whose times are those of a model; no time elapses.
+    struct Modelled<M> {
         config: TargetConfig,
-        /// Contents of the cache in bytes, oldest first, each with whether it is dirty.
-        contents: VecDeque<(u64, bool)>,
+        model: M,
     }
 
-    impl CacheWithDirtyLines {
-        /// Adds lines to the cache and returns the bytes that are written back for them.
-        fn fill(&mut self, bytes: u64, dirty: bool) -> u64 {
-            self.contents.push_back((bytes, dirty));
-            let mut held: u64 = self.contents.iter().map(|(size, _)| size).sum();
-            let mut written_back = 0;
-            while held > self.config.cache_bytes {
-                let (oldest, was_dirty) = self.contents.pop_front().unwrap();
-                held -= oldest;
-                written_back += if was_dirty { oldest } else { 0 };
-            }
-            written_back
-        }
-
-        /// Returns the time of a kernel over a part of the arrays.
-        fn run(&mut self, kernel: Kernel, shape: KernelShape, part: ArrayShare) -> f64 {
-            let part = self.config.elements * 8 / part.count as u64;
-            let spec = kernel.spec();
-            let mut moved = spec.reads.len() as u64 * part;
-            let mut time = 0.0;
-            for _ in spec.reads {
-                moved += self.fill(part, false);
-            }
-            if kernel.writes() && shape.stores == Stores::Regular {
-                moved += part + self.fill(part, true);
-            } else if kernel.writes() {
-                time += 1.5 * part as f64;
-            }
-            time += moved as f64;
-            time / 1e12
-        }
-    }
-
-    impl Target for CacheWithDirtyLines {
+    impl<M: Model> Target for Modelled<M> {
         fn config(&self) -> &TargetConfig {
             &self.config
         }
@@ -566,9 +537,7 @@ mod tests {
             self.part(ArrayShare { index: 0, count: 1 }).map(Option::unwrap)
         }
         fn part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
-            let kernels = self.config.kernels.clone();
-            let seconds = kernels.iter().map(|(kernel, shape)| self.run(*kernel, *shape, part));
-            Ok(Some(Sample::of_times(seconds.collect())))
+            Ok(Some(Sample::of_times(self.model.seconds(&self.config, part))))
         }
         fn check(&mut self) -> Result<(), ArenaError> {
             Ok(())
@@ -582,6 +551,60 @@ mod tests {
         }
     }
 
+    /// Machine whose cache keeps dirty lines until other lines replace them. Reading a line or writing it back takes the
+    /// same time; a non-temporal store takes half as long again.
+    struct CacheWithDirtyLines {
+        /// Contents of the cache in bytes, oldest first, each with whether it is dirty.
+        contents: VecDeque<(u64, bool)>,
+    }
+
+    impl CacheWithDirtyLines {
+        /// Adds lines to the cache and returns the bytes that are written back for them.
+        fn fill(&mut self, cache_bytes: u64, bytes: u64, dirty: bool) -> u64 {
+            self.contents.push_back((bytes, dirty));
+            let mut held: u64 = self.contents.iter().map(|(size, _)| size).sum();
+            let mut written_back = 0;
+            while held > cache_bytes {
+                let (oldest, was_dirty) = self.contents.pop_front().unwrap();
+                held -= oldest;
+                written_back += if was_dirty { oldest } else { 0 };
+            }
+            written_back
+        }
+
+        /// Returns the time of a kernel over a part of the arrays.
+        fn run(
+            &mut self,
+            config: &TargetConfig,
+            kernel: Kernel,
+            shape: KernelShape,
+            part: ArrayShare,
+        ) -> f64 {
+            let part = config.elements * 8 / part.count as u64;
+            let spec = kernel.spec();
+            let mut moved = spec.reads.len() as u64 * part;
+            let mut time = 0.0;
+            for _ in spec.reads {
+                moved += self.fill(config.cache_bytes, part, false);
+            }
+            if kernel.writes() && shape.stores == Stores::Regular {
+                moved += part + self.fill(config.cache_bytes, part, true);
+            } else if kernel.writes() {
+                time += 1.5 * part as f64;
+            }
+            time += moved as f64;
+            time / 1e12
+        }
+    }
+
+    impl Model for CacheWithDirtyLines {
+        fn seconds(&mut self, config: &TargetConfig, part: ArrayShare) -> Vec<f64> {
+            let run =
+                |(kernel, shape): &(Kernel, KernelShape)| self.run(config, *kernel, *shape, part);
+            config.kernels.iter().map(run).collect()
+        }
+    }
+
     #[test]
     fn stores_of_a_kernel_are_chosen_by_its_own_lines() {
         let shapes = [plain(Stores::NonTemporal, 4), plain(Stores::Regular, 4)];
@@ -590,7 +613,8 @@ mod tests {
         }
         let all = [kernels::STREAM.as_slice(), &[Kernel::Write]].concat();
         let config = config(&all, shapes[0], 32 << 20, 64 << 20);
-        let mut target = CacheWithDirtyLines { config, contents: VecDeque::new() };
+        let model = CacheWithDirtyLines { contents: VecDeque::new() };
+        let mut target = Modelled { config, model };
         // In a pass of all kernels, dirty lines are 5 of the 11 lines that are replaced, so that Write appears to take
         // 16/11 of the time of a read with regular stores, and 3/2 with non-temporal stores. It takes two reads.
         let deadline = clock::now() + Duration::from_secs(60);
@@ -604,7 +628,6 @@ mod tests {
     /// Machine with two loops of Triad, of which the one with unroll factor 4 is faster by `gap`. A pass is slower by up
     /// to 2 %. In a share of the passes another program takes up to 70 % of the rate, which no counter shows.
     struct Disturbed {
-        config: TargetConfig,
         gap: f64,
         share: f64,
         random: u64,
@@ -621,33 +644,14 @@ mod tests {
         }
     }
 
-    impl Target for Disturbed {
-        fn config(&self) -> &TargetConfig {
-            &self.config
-        }
-        fn loops(&self) -> &[Loop] {
-            &[]
-        }
-        fn set_loops(&mut self, _: Vec<Loop>) -> Result<(), ArenaError> {
-            Ok(())
-        }
-        fn pass(&mut self) -> Result<Sample, ArenaError> {
-            let slower = if self.config.kernels[0].1.unroll == 4 { 1.0 } else { 1.0 + self.gap };
+    impl Model for Disturbed {
+        fn seconds(&mut self, config: &TargetConfig, _: ArrayShare) -> Vec<f64> {
+            let slower = if config.kernels[0].1.unroll == 4 { 1.0 } else { 1.0 + self.gap };
             let noise = 1.0 - 0.02 * self.next();
             let is_disturbed = self.next() < self.share;
             let left = 0.3 + 0.7 * self.next();
             let rate = noise * if is_disturbed { left } else { 1.0 };
-            Ok(Sample::of_times(vec![slower / rate]))
-        }
-        fn check(&mut self) -> Result<(), ArenaError> {
-            Ok(())
-        }
-        fn reshape(&mut self, kernels: Vec<(Kernel, KernelShape)>) -> Result<(), ArenaError> {
-            self.config.kernels = kernels;
-            Ok(())
-        }
-        fn seen(&mut self) -> Result<Seen, ArenaError> {
-            Ok(Seen::default())
+            vec![slower / rate]
         }
     }
 
@@ -658,7 +662,7 @@ mod tests {
         for (share, seed) in [(0.0, 1), (0.2, 2), (0.4, 3), (0.6, 4)] {
             for gap in [0.1, 0.25, 0.5] {
                 let config = config(&[Kernel::Triad], shapes[0], 1 << 20, 0);
-                let mut target = Disturbed { config, gap, share, random: seed };
+                let mut target = Modelled { config, model: Disturbed { gap, share, random: seed } };
                 let mut right = 0;
                 for _ in 0..TRIALS {
                     let hour = clock::now() + Duration::from_secs(3600);
