@@ -82,6 +82,15 @@ fn a_described_machine_is_planned_for() {
         .tells("P x Q 4 x 8 for 32 ranks of 1 threads")
         .tells("Rpeak 1.792 TFLOP/s = 32 cores x 3.500 GHz")
         .tells("DGEMM, estimated as 0.9 x 1.792 TFLOP/s");
+    // Both use the same cores: the ten fastest of twenty.
+    let kinds = concat!(env!("CARGO_MANIFEST_DIR"), "/../machine/tests/topologies/five-kinds.xml");
+    plan(kinds, &["--memory", "128GiB"])
+        .exits(0)
+        .tells("P x Q 1 x 2 for 2 ranks of 5 threads")
+        .tells("native 10 threads")
+        .tells(
+            "threads use the 10 fastest (5-9,15-19) of 20 cores, not the slower ones (0-4,10-14)",
+        );
     // Unknown values are reported.
     plan(T2K, &["--memory", "32GiB"])
         .exits(0)

@@ -79,7 +79,7 @@ impl HplPlan {
     /// # Errors
     /// Fails if N does not fit into memory, a library is missing, or the reference program cannot be run.
     pub fn new(site: &Site, placement: Placement, options: HplOptions) -> Result<Self, Failure> {
-        let layout = RankLayout::of(&site.topology, &options.ranks);
+        let layout = RankLayout::of(&site.topology, &options.ranks, &placement);
         let nb = options.nb.first().copied().unwrap_or(USUAL_NB);
         let threads = placement.threads.len();
         let machine = &site.machine;

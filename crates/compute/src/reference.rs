@@ -19,7 +19,7 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::{
     Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome, Seconds,
 };
-use nodegauge_placement::RankPlan;
+use nodegauge_placement::{Placement, RankPlan};
 use nodegauge_toolchain::mpi::MpiProgram;
 use program::ReferenceKind;
 use std::collections::BTreeSet;
@@ -48,12 +48,14 @@ pub(crate) struct RankLayout {
 }
 
 impl RankLayout {
-    /// Returns the layout for the requested number of ranks. The default is one rank per last-level cache, else per
-    /// NUMA node, else per core; the first level with several objects is used. The threads of the ranks use the
-    /// remaining cores.
-    pub(crate) fn of(topology: &Topology, options: &RankOptions) -> Self {
+    /// Returns the layout for the requested number of ranks, on the cores of the native run. The default is one rank per
+    /// last-level cache, else per NUMA node, else per core; the first level with several objects is used. The threads of
+    /// the ranks use the remaining cores.
+    pub(crate) fn of(topology: &Topology, options: &RankOptions, native: &Placement) -> Self {
+        let used: Vec<&HardwareThread> =
+            native.cpus().into_iter().filter_map(|cpu| topology.thread(cpu)).collect();
         let count = |of: &dyn Fn(&HardwareThread) -> Option<usize>| {
-            topology.allowed().filter_map(of).collect::<BTreeSet<_>>().len()
+            used.iter().filter_map(|thread| of(thread)).collect::<BTreeSet<_>>().len()
         };
         let cores = count(&|thread| Some(thread.core));
         let ranks = options.ranks.unwrap_or_else(|| {

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+mod core_kinds;
 #[allow(unsafe_code, reason = "hwloc runs in a child process, because some descriptions crash it")]
 mod discovery;
 
@@ -66,8 +67,9 @@ pub struct HardwareThread {
     pub node: Option<usize>,
     /// Number of the thread within its core, beginning with 0.
     pub sibling: u32,
-    /// Speed class of the thread's core on a machine with several kinds of cores (hwloc's ranking by core type and
-    /// frequency; higher is faster). `None` if all cores are of the same kind or their ranking is unknown.
+    /// Speed class of the thread's core on a machine with several kinds of cores; higher is faster. Kinds within a tenth
+    /// of the fastest, by capacity or by clock, are one class. `None` if all cores are of one class or their speed is
+    /// unknown.
     pub efficiency: Option<usize>,
     /// True if this process may run on the thread (cpuset, affinity mask).
     pub allowed: bool,
@@ -222,6 +224,11 @@ mod tests {
         let hybrid = Topology::load(&TopologySource::Xml(path.into())).unwrap();
         let ranks: Vec<_> = hybrid.threads.iter().map(|thread| thread.efficiency).collect();
         assert_eq!(ranks, [Some(0), Some(0), Some(1), Some(1)]);
+        let nearly = described("five-kinds");
+        let ranks: Vec<_> = nearly.threads.iter().map(|thread| thread.efficiency).collect();
+        // Clusters of five cores each: capacities 718 and 731, 997, 1017 and once 1024.
+        let (slow, fast) = (Some(0), Some(1));
+        assert_eq!(ranks, [[slow; 5], [fast; 5], [slow; 5], [fast; 5]].concat());
         let alike = synthetic("Package:1 Core:4 PU:1");
         assert!(alike.threads.iter().all(|thread| thread.efficiency.is_none()));
     }

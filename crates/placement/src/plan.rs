@@ -232,7 +232,7 @@ fn by_places(topology: &Topology, request: &PlacementRequest) -> Result<Placemen
 
 /// Returns the default places with their text. The places are the first hardware threads of the cores, or all hardware
 /// threads if there are more threads than cores. If all threads share the first place, the places are whole cores. If
-/// there are several kinds of cores (performance and efficiency cores, big.LITTLE), only cores of the fastest kind are
+/// there are several classes of cores (performance and efficiency cores, big.LITTLE), only cores of the fastest class are
 /// used, if there are enough of these. The reason is that all threads have equal work, so that the slowest core would
 /// determine the time.
 fn default_places(
@@ -251,11 +251,18 @@ fn default_places(
     let fastest = fastest(topology, &cores);
     let wanted = threads.map_or(0, |threads| threads as usize);
     if wanted <= fastest.len() && fastest.len() < cores.len() {
-        let used = cpus::ranges(&fastest.iter().map(|core| core[0]).collect::<Vec<_>>());
+        let first_cpus = |cores: &[Vec<CpuId>]| {
+            cpus::ranges(&cores.iter().map(|core| core[0]).collect::<Vec<_>>())
+        };
+        let left_out: Vec<Vec<CpuId>> =
+            cores.iter().filter(|core| !fastest.contains(core)).cloned().collect();
         notices.push(format!(
-            "cores differ in speed: threads use the {} fastest ({used}) of {} cores; to use all, add --places cores",
+            "cores differ in speed: threads use the {} fastest ({}) of {} cores, not the slower ones ({}); to use all, \
+             add --places cores",
             fastest.len(),
+            first_cpus(&fastest),
             cores.len(),
+            first_cpus(&left_out),
         ));
         let words: Vec<String> = fastest.iter().map(|core| format!("{{{}}}", core[0])).collect();
         return (words.join(","), places(first(&fastest)));
@@ -273,7 +280,7 @@ fn default_places(
     (named(PlaceName::Cores), places(first(&cores)))
 }
 
-/// Returns the cores of the fastest kind; all cores if the cores are of the same kind.
+/// Returns the cores of the fastest class; all cores if the cores are of the same class.
 fn fastest(topology: &Topology, cores: &[Vec<CpuId>]) -> Vec<Vec<CpuId>> {
     let efficiency = |core: &&Vec<CpuId>| {
         core.first().and_then(|cpu| topology.thread(*cpu)).and_then(|thread| thread.efficiency)

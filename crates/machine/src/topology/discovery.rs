@@ -2,11 +2,13 @@
 //! necessary because hwloc crashes on some files, takes minutes for some descriptions, and loads plug-ins into the
 //! process that calls it.
 
+use super::core_kinds::{self, CoreKind};
 use super::{HardwareThread, Topology, TopologyNode, TopologySource};
 use crate::ids::{CpuId, NodeId};
 use crate::root::SysRoot;
 use crate::{memory, pci};
 use hwlocality::Topology as Hwloc;
+use hwlocality::cpu::kind::CpuKind;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::ObjectAttributes;
 use hwlocality::object::types::{CacheType, ObjectType};
@@ -155,9 +157,13 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
     };
     let affinity = affinity.map(|cpus| cpus.into_iter().map(CpuId).collect::<Vec<_>>());
     let allowed_set = hwloc.allowed_cpuset();
-    let kinds = hwloc.cpu_kinds().into_iter().flatten();
-    let kinds: Vec<_> = kinds.map(|kind| (kind.cpuset, kind.efficiency)).collect();
-    let kinds = if kinds.len() > 1 { kinds } else { Vec::new() };
+    let mut kind_sets = Vec::new();
+    let mut kinds = Vec::new();
+    for found in hwloc.cpu_kinds().into_iter().flatten() {
+        kinds.push(core_kind(&found));
+        kind_sets.push(found.cpuset);
+    }
+    let speed_classes = core_kinds::classes(&kinds);
     let mut siblings: BTreeMap<usize, u32> = BTreeMap::new();
     let mut nodes = nodes(hwloc, source);
     let mut threads = Vec::new();
@@ -181,10 +187,10 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
                 .filter(|i| nodes[*i].cpus.binary_search(&cpu).is_ok())
                 .min_by_key(|i| nodes[*i].cpus.len()),
             sibling: *sibling,
-            efficiency: kinds
+            efficiency: kind_sets
                 .iter()
-                .find(|(cpus, _)| cpus.is_set(os))
-                .and_then(|(_, efficiency)| *efficiency),
+                .position(|cpus| cpus.is_set(os))
+                .and_then(|kind| speed_classes[kind]),
             allowed: allowed_set.is_set(os)
                 && affinity.as_ref().is_none_or(|mask| mask.contains(&cpu)),
         });
@@ -219,6 +225,21 @@ fn copied(hwloc: &Hwloc, source: &TopologySource) -> Topology {
             .zip(number("CPUFamilyNumber"))
             .zip(number("CPUModelNumber"))
             .map(|((vendor, family), model)| (vendor, family, model)),
+    }
+}
+
+/// Reads the speed of a kind of cores. The names of the texts are those of hwloc's documentation.
+fn core_kind(found: &CpuKind<'_>) -> CoreKind {
+    let text = |name: &str| {
+        let info = found.infos.iter().find(|info| info.name().to_bytes() == name.as_bytes())?;
+        Some(info.value().to_string_lossy().into_owned())
+    };
+    let number = |name: &str| text(name).and_then(|value| value.parse().ok());
+    CoreKind {
+        rank: found.efficiency,
+        capacity: number("LinuxCapacity"),
+        clock: number("FrequencyMaxMHz"),
+        design: text("CoreType"),
     }
 }
 

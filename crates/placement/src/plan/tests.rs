@@ -37,7 +37,11 @@ fn of_cores_that_differ_the_fastest_kind_is_used_unless_more_are_asked_for() {
     let all = plan(&topology, &PlacementRequest::default()).unwrap();
     assert_eq!(cpus(&all), ["8", "10", "12", "14"]);
     assert_eq!(all.places, "{8},{10},{12},{14}");
-    assert!(all.notices[0].contains("the 4 fastest (8,10,12,14) of 8 cores"), "{all:?}");
+    assert!(
+        all.notices[0]
+            .contains("the 4 fastest (8,10,12,14) of 8 cores, not the slower ones (0,2,4,6);"),
+        "{all:?}"
+    );
     let again = plan(&topology, &request(None, &all.places, None)).unwrap();
     assert_eq!(cpus(&again), cpus(&all));
     assert_eq!(cpus(&plan(&topology, &request(Some(2), "", None)).unwrap()), ["8", "12"]);

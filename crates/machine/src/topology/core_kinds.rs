@@ -1,0 +1,139 @@
+//! Classes of cores of equal speed. hwloc distinguishes kinds of cores by every difference of capacity, so that cores of
+//! one design whose maximum clocks differ by a few percent are several kinds. Work that is divided equally is not slower
+//! on them than on the fastest cores alone, as long as there are more of them. Pure.
+
+use std::cmp::Ordering;
+
+/// Smallest ratio of the speed of a kind to that of the fastest kind of its class. hwloc treats maximum clocks that
+/// differ by at most a tenth as equal when it ranks cores (`HWLOC_CPUKINDS_MAXFREQ`, default `adjust=10`); here the same
+/// applies to capacities.
+const EQUAL_SPEED: f64 = 0.9;
+
+/// Kind of cores that hwloc found.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct CoreKind {
+    /// Rank by hwloc, higher is faster; `None` if unknown.
+    pub rank: Option<usize>,
+    /// Capacity by Linux: speed relative to the fastest core, which has 1024.
+    pub capacity: Option<f64>,
+    /// Maximum clock, MHz.
+    pub clock: Option<f64>,
+    /// Name of the design, such as `IntelAtom`.
+    pub design: Option<String>,
+}
+
+impl CoreKind {
+    /// True if cores of this kind are as fast as those of the faster kind `fastest`, within [`EQUAL_SPEED`].
+    fn is_as_fast_as(&self, fastest: &Self) -> bool {
+        let differs = |(a, b): (&String, &String)| a != b;
+        if self.design.as_ref().zip(fastest.design.as_ref()).is_some_and(differs) {
+            return false;
+        }
+        // The capacity contains the clock.
+        let speeds = self.capacity.zip(fastest.capacity).or(self.clock.zip(fastest.clock));
+        speeds.is_some_and(|(own, most)| own >= EQUAL_SPEED * most)
+    }
+
+    /// Compares by speed: by capacity if both are known, else by rank.
+    fn by_speed(&self, other: &Self) -> Ordering {
+        match self.capacity.zip(other.capacity) {
+            Some((own, theirs)) => own.total_cmp(&theirs).then(self.rank.cmp(&other.rank)),
+            None => self.rank.cmp(&other.rank),
+        }
+    }
+}
+
+/// Returns the speed class of each kind; higher is faster. Returns `None` for all kinds if they are of one class, or if
+/// neither ranks nor capacities are known.
+pub(super) fn classes(kinds: &[CoreKind]) -> Vec<Option<usize>> {
+    let all_ranked = kinds.iter().all(|kind| kind.rank.is_some());
+    let all_rated = kinds.iter().all(|kind| kind.capacity.is_some());
+    if !(all_ranked || all_rated) {
+        return vec![None; kinds.len()];
+    }
+    let mut fastest_first: Vec<usize> = (0..kinds.len()).collect();
+    // With capacities of some kinds only, the order by both would not be transitive.
+    fastest_first.sort_by(|a, b| {
+        let earlier = &kinds[*b];
+        let later = &kinds[*a];
+        if all_rated { earlier.by_speed(later) } else { earlier.rank.cmp(&later.rank) }
+    });
+    let mut members: Vec<Vec<usize>> = Vec::new();
+    for index in fastest_first {
+        match members.last_mut() {
+            Some(class) if kinds[index].is_as_fast_as(&kinds[class[0]]) => class.push(index),
+            _ => members.push(vec![index]),
+        }
+    }
+    let mut found = vec![None; kinds.len()];
+    if members.len() < 2 {
+        return found;
+    }
+    for (class, indices) in members.iter().rev().enumerate() {
+        for index in indices {
+            found[*index] = Some(class);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rated(capacity: f64, rank: usize) -> CoreKind {
+        CoreKind { rank: Some(rank), capacity: Some(capacity), ..CoreKind::default() }
+    }
+
+    fn clocked(clock: f64, rank: usize, design: Option<&str>) -> CoreKind {
+        let design = design.map(str::to_owned);
+        CoreKind { rank: Some(rank), capacity: None, clock: Some(clock), design }
+    }
+
+    #[test]
+    fn capacities_within_a_tenth_of_the_fastest_are_one_class() {
+        // Capacities of the ten Cortex-A725 and ten Cortex-X925 of a GB10.
+        let gb10: Vec<CoreKind> = [718.0, 731.0, 997.0, 1017.0, 1024.0]
+            .into_iter()
+            .enumerate()
+            .map(|(rank, capacity)| rated(capacity, rank))
+            .collect();
+        assert_eq!(classes(&gb10), [Some(0), Some(0), Some(1), Some(1), Some(1)]);
+        let unranked: Vec<CoreKind> =
+            gb10.into_iter().map(|kind| CoreKind { rank: None, ..kind }).collect();
+        assert_eq!(classes(&unranked), [Some(0), Some(0), Some(1), Some(1), Some(1)]);
+    }
+
+    #[test]
+    fn clocks_within_a_tenth_of_the_fastest_are_one_class_without_capacities() {
+        // Cortex-A55 and two clusters of Cortex-A76 of an RK3588.
+        let kinds = [clocked(1800.0, 0, None), clocked(2304.0, 1, None), clocked(2352.0, 2, None)];
+        assert_eq!(classes(&kinds), [Some(0), Some(1), Some(1)]);
+    }
+
+    #[test]
+    fn different_designs_are_different_classes() {
+        let designs =
+            [clocked(4700.0, 0, Some("IntelAtom")), clocked(4800.0, 1, Some("IntelCore"))];
+        assert_eq!(classes(&designs), [Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn classes_are_relative_to_their_fastest_kind() {
+        let steps: Vec<CoreKind> =
+            [600.0, 700.0, 800.0, 920.0, 1024.0].map(|capacity| rated(capacity, 0)).to_vec();
+        // 920 is below nine tenths of 1024, 800 below those of 920, and so on.
+        assert_eq!(classes(&steps), [0, 1, 2, 3, 4].map(Some));
+    }
+
+    #[test]
+    fn kinds_without_order_or_difference_have_no_class() {
+        let unknown = [CoreKind::default(), CoreKind::default()];
+        assert_eq!(classes(&unknown), [None, None]);
+        assert_eq!(classes(&[rated(1000.0, 0), rated(1024.0, 1)]), [None, None]);
+        assert_eq!(classes(&[]), []);
+        // Ranks alone distinguish kinds.
+        let ranked = [0, 1].map(|rank| CoreKind { rank: Some(rank), ..CoreKind::default() });
+        assert_eq!(classes(&ranked), [Some(0), Some(1)]);
+    }
+}
