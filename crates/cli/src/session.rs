@@ -13,6 +13,7 @@ use nodegauge_fleet::figures::FigureSelection;
 use nodegauge_fleet::reference::Reference;
 use nodegauge_gauge::hosts::{HostRanking, HostReport, merged};
 use nodegauge_gauge::ledger::LedgerWatch;
+use nodegauge_gauge::time::TimeWatch;
 use nodegauge_gauge::{Gauge, Planned, Site};
 use nodegauge_history::Store;
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
@@ -295,15 +296,18 @@ pub(crate) fn conduct_on(
     Err(last)
 }
 
-/// Measures this host and reads its counters of hardware errors before and after the measurement.
+/// Measures this host, and reads its counters of hardware errors and its sources of time before and after the
+/// measurement.
 fn watched(
     node: &Site,
     progress: &mut Progress,
     gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
 ) -> Result<(Outcome, Ledger), Failure> {
     let watch = LedgerWatch::begin(&node.root);
+    let time = TimeWatch::begin();
     let measured = gauge(node, progress);
     let mut found = Outcome::of_run(measured, progress)?;
+    time.end(&mut found, &node.machine);
     let ledger = watch.end(&mut found, &gauges::GAUGES);
     Ok((found, ledger))
 }

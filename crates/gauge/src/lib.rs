@@ -11,6 +11,7 @@ pub mod hosts;
 pub mod ledger;
 pub mod roofline;
 mod shares;
+pub mod time;
 pub mod view;
 
 pub use shares::{BudgetShares, usual_times};

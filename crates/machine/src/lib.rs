@@ -27,6 +27,7 @@ mod processor;
 mod root;
 mod software;
 mod synthetic;
+pub mod timekeeping;
 pub mod topology;
 mod unavailable;
 
