@@ -257,6 +257,16 @@ impl Harness {
     /// below the path, and a path `self/...` is in the program's folder in `/proc`. `None` if that is not
     /// permitted.
     pub fn run_where(&self, shown: &[(&str, &str)], args: &[&str]) -> Option<Outcome> {
+        self.run_where_with(&[], shown, args)
+    }
+
+    /// Runs the program with variables like [`Self::run_where`].
+    pub fn run_where_with(
+        &self,
+        variables: &[(&str, &str)],
+        shown: &[(&str, &str)],
+        args: &[&str],
+    ) -> Option<Outcome> {
         const STAGE: &str = r#"
             while [ "$1" != -- ]; do
                 case "$2" in self/*) at=/proc/$$/${2#self/} ;; *) at=$2 ;; esac
@@ -275,6 +285,7 @@ impl Harness {
             command.args([what, at]);
         }
         command.args(["--", program::path()]).args(args);
+        command.envs(variables.iter().copied());
         let words = words(&command);
         let Ok(output) = assert_cmd::Command::from_std(command).timeout(timeout()).output() else {
             skip(Part::Namespaces, "there is no unshare");

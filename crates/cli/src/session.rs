@@ -268,7 +268,8 @@ pub(crate) fn conduct_on(
     nodegauge_published::add_to(&mut found, &node.machine, common.against.as_ref());
     let skipped = nodegauge_toolchain::skipped_folders(|name| std::env::var_os(name));
     let notice = |text| Notice::new(NoticeId::Environment, "", text);
-    found.notices.extend(skipped.into_iter().map(notice));
+    let passed_over = nodegauge_toolchain::passed_over_folders();
+    found.notices.extend(skipped.into_iter().chain(passed_over).map(notice));
     let complete = found.is_complete();
     add_findings(&mut findings, found.findings);
     let record = Record {

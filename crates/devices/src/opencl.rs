@@ -9,9 +9,10 @@ use crate::info::{Class, DeviceInfo};
 use api::{Object, OpenClApi, check};
 use device::OpenClDevice;
 use nodegauge_measure::{Bytes, Hertz};
+use nodegauge_os::TrustedFolder;
 use nodegauge_toolchain::Scratch;
 use std::ffi::{OsString, c_void};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr::{null, null_mut};
 use std::rc::Rc;
 
@@ -24,18 +25,22 @@ pub struct OpenCl {
 
 /// Environment variable with the folder of PoCL's compiled kernels.
 const KERNEL_FOLDER: &str = "POCL_CACHE_DIR";
+/// Name of PoCL's folder in the user's cache folder.
+const CACHE_NAME: &str = "pocl";
 
-/// True if PoCL's compiled kernels are in a folder that the user's variables specify by an absolute path. PoCL uses
-/// `POCL_CACHE_DIR`, or else `XDG_CACHE_HOME`, or else `HOME`. A relative path depends on the current folder, in which
-/// other users may have placed kernels.
+/// True if PoCL's compiled kernels are in a folder that the user's variables specify by an absolute path, and in which
+/// no other user can place kernels. PoCL uses `POCL_CACHE_DIR`, or else `XDG_CACHE_HOME`, or else `HOME`. A relative path
+/// depends on the current folder, in which other users may have placed kernels.
 fn has_kernel_folder(variable: impl Fn(&str) -> Option<OsString>) -> bool {
-    let is_absolute = |path: OsString| Path::new(&path).is_absolute();
+    let is_closed =
+        |path: PathBuf| path.is_absolute() && TrustedFolder::open_exclusive(&path).is_ok();
     if let Some(folder) = variable(KERNEL_FOLDER) {
-        return is_absolute(folder);
+        return is_closed(PathBuf::from(folder));
     }
     match variable("XDG_CACHE_HOME").filter(|folder| !folder.is_empty()) {
-        Some(folder) => is_absolute(folder),
-        None => variable("HOME").is_some(),
+        Some(folder) => is_closed(Path::new(&folder).join(CACHE_NAME)),
+        None => variable("HOME")
+            .is_some_and(|home| is_closed(Path::new(&home).join(".cache").join(CACHE_NAME))),
     }
 }
 

@@ -26,6 +26,7 @@ use nodegauge_measure::{
     Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit, notice,
 };
 use nodegauge_placement::emit::OpenMpi;
+use nodegauge_toolchain::Reach;
 use nodegauge_toolchain::mpi::{Mpi, MpiParts};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -82,7 +83,11 @@ fn run(
         .map(|budget| Limits::of(budget, plan.options.samples.map(|n| n as usize)));
     let plays = plan.own_plays();
     let mut choice = plan.choice;
-    let probes = probes(&mut choice, !plan.osu.is_empty(), observer)?;
+    let reach = match plan.between {
+        RankPairs::Hosts(_) => Reach::OtherHosts,
+        _ => Reach::ThisHost,
+    };
+    let probes = probes(&mut choice, reach, !plan.osu.is_empty(), observer)?;
     let setting_up = limits.map_or(Duration::ZERO, |limits| limits.elapsed());
     let mut outcome = Outcome { notices: plan.notices, ..Outcome::default() };
     for (mpi, probe) in choice.mpis.iter().zip(&probes) {
@@ -114,12 +119,6 @@ fn run(
             }
         }
     } else if let RankPairs::Hosts(hosts) = &plan.between {
-        if probes.iter().any(Probe::is_in_memory) {
-            return Err(Failure::missing("no folder for the probe permits execution")
-                .cause("other hosts cannot execute it in the memory of this process")
-                .hint("set NODEGAUGE_CACHE_DIR to a folder of all hosts on a file system without noexec")
-                .into());
-        }
         for mpi in &mpis {
             outcome.extend(run_on_hosts(mpi, hosts, limits, observer)?);
         }
@@ -135,7 +134,7 @@ fn run(
     Ok(outcome)
 }
 
-/// Builds the probe of each MPI. If a wrapper cannot compile and the user did not specify it, the precompiled probe is
+/// Builds the probe of each MPI for the hosts of `reach`. If a wrapper cannot compile and the user did not specify it, the precompiled probe is
 /// used. If the user specified several wrappers, those that cannot compile are left out.
 ///
 /// # Errors
@@ -143,6 +142,7 @@ fn run(
 /// folder of OSU programs belongs to a wrapper.
 fn probes(
     choice: &mut Choice,
+    reach: Reach,
     paired: bool,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Probe>, MessagesError> {
@@ -151,8 +151,9 @@ fn probes(
     let (mut probes, mut mpis, mut first_error) = (Vec::new(), Vec::new(), None);
     for mut mpi in std::mem::take(&mut choice.mpis) {
         observer.phase(&format!("{}: preparing the probe", mpi.library));
-        let build =
-            |library: &Mpi| probe::build(library, folder.as_deref(), &|| observer.interrupted());
+        let build = |library: &Mpi| {
+            probe::build(library, folder.as_deref(), reach, &|| observer.interrupted())
+        };
         let built = build(&mpi).or_else(|error| {
             let launcher = Some(&mpi.launcher.command);
             let no_other = choice.named || observer.interrupted();

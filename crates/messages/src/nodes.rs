@@ -10,11 +10,13 @@ use crate::result;
 use crate::start::{StartReport, Starter, error_tail};
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::schedule::shuffle::Shuffler;
-use nodegauge_os::describe;
+use nodegauge_os::{OtherUsers, check_rights, describe};
 use nodegauge_placement::Distance;
 use nodegauge_toolchain::mpi::without_explanations;
 use nodegauge_toolchain::program::{self, ProgramJob};
 use nodegauge_toolchain::{ChildEnd, KillReason};
+use rustix::fs::FileType;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -88,8 +90,14 @@ const ANSWER: Duration = Duration::from_secs(15);
 /// Number of hosts that are checked concurrently.
 const AT_ONCE: usize = 64;
 
-/// Starts a program that does nothing on each host, on many hosts concurrently. Returns the hosts that respond, and the
-/// other hosts with the reason.
+/// Program that prints owner and permissions of the folders and of the probe, in the order of the arguments (GNU
+/// coreutils and busybox), one line each: `nodegauge`, the user ID, and the mode in hexadecimal digits.
+const STAT: &str = "stat";
+const STAT_FORMAT: &str = "nodegauge:%u:%f";
+const STAT_WORD: &str = "nodegauge";
+
+/// Checks on each host, on many hosts concurrently, that it responds and that no other user of it could have placed the
+/// probe. Returns the hosts that do, and the other hosts with the reason.
 pub(crate) fn ask(
     mpi: &Starter<'_>,
     hosts: &[String],
@@ -120,15 +128,20 @@ pub(crate) fn ask(
     (answer, silent)
 }
 
-/// Checks that a host responds; the error is the reason why the host does not respond.
+/// Checks a host; the error is the reason why the probe is not started on it.
 fn one(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> {
     let launch = Launch::new(Where::Hosts(vec![host.to_owned()]), None, Vec::new());
-    let run = mpi.program(&launch, "true", &[]).map_err(|error| error.to_string())?;
+    let parts = mpi.probe().map(path_parts).unwrap_or_default();
+    let mut arguments = vec!["-c".to_owned(), STAT_FORMAT.to_owned()];
+    arguments.extend(parts.iter().map(|part| part.display().to_string()));
+    let run = mpi.program(&launch, STAT, &arguments).map_err(|error| error.to_string())?;
     let run = ProgramJob { limit: ANSWER, ..run };
-    let mut monitor = |_: &str| ended.load(Ordering::Relaxed).then_some(KillReason::Interrupted);
-    let output = program::listen(&run, &mut monitor).map_err(|error| error.to_string())?;
+    let interrupted = || ended.load(Ordering::Relaxed);
+    let output = program::run(&run, &interrupted).map_err(|error| error.to_string())?;
     Err(match output.end {
-        ChildEnd::Exited(status) if status.success() => return Ok(()),
+        ChildEnd::Exited(status) if status.success() => {
+            return check_path(&parts, &output.stdout);
+        }
         ChildEnd::Exited(status) => {
             let words = error_tail(&without_explanations(&output.stderr));
             format!("{}: {}", describe(status), words.replace('\n', " "))
@@ -139,6 +152,36 @@ fn one(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> 
         ChildEnd::Killed(KillReason::TooMuchOutput) => "endless output".to_owned(),
         ChildEnd::Killed(KillReason::Interrupted) => "interrupted".to_owned(),
     })
+}
+
+/// Returns a path and the folders on it, from the root directory to the path itself.
+fn path_parts(path: &Path) -> Vec<PathBuf> {
+    let mut parts: Vec<PathBuf> = path.ancestors().map(Path::to_owned).collect();
+    parts.reverse();
+    parts
+}
+
+/// Checks that no other user of a host could have placed or exchanged the last of `parts`, a program. `printed` is what
+/// [`STAT`] prints for all of them; the launcher may print other lines.
+fn check_path(parts: &[PathBuf], printed: &str) -> Result<(), String> {
+    let mut found = printed.lines().filter_map(|line| {
+        let mut words = line.trim().rsplitn(3, ':');
+        let mode = u32::from_str_radix(words.next()?, 16).ok()?;
+        let owner: u32 = words.next()?.parse().ok()?;
+        words.next()?.ends_with(STAT_WORD).then_some((owner, mode))
+    });
+    for (i, part) in parts.iter().enumerate() {
+        let Some((owner, mode)) = found.next() else {
+            return Err(format!("{STAT} does not print the owner of {}", part.display()));
+        };
+        let is_program = i + 1 == parts.len();
+        let expected = if is_program { FileType::RegularFile } else { FileType::Directory };
+        if FileType::from_raw_mode(mode) != expected {
+            return Err(format!("{} is a link, or another kind of file", part.display()));
+        }
+        check_rights(owner, mode, OtherUsers::MayAdd, part).map_err(|why| why.to_string())?;
+    }
+    Ok(())
 }
 
 /// Returns the measurement without a value for a host that did not respond.
@@ -155,6 +198,36 @@ pub(crate) fn silent_host(mpi: &Starter<'_>, host: &str, why: &str) -> Measureme
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn probe_is_started_only_where_nobody_else_could_have_placed_it() {
+        let parts = path_parts(Path::new("/tmp/private/probe"));
+        assert_eq!(parts.len(), 4);
+        let own = nodegauge_os::effective_user();
+        let lines = |modes: [(u32, u32); 4]| {
+            let line = |(owner, mode): (u32, u32)| format!("nodegauge:{owner}:{mode:x}\n");
+            modes.map(line).concat()
+        };
+        let good = [(0, 0o40755), (0, 0o41777), (own, 0o40700), (own, 0o100_700)];
+        let printed = format!("a line of the launcher\n[1,0]{}", lines(good));
+        assert_eq!(check_path(&parts, &printed), Ok(()));
+        let stranger = own + 1;
+        let cases = [
+            ((1, (0, 0o40777)), "other users can replace files in /tmp"),
+            ((1, (0, 0o120_777)), "/tmp is a link, or another kind of file"),
+            ((2, (stranger, 0o40700)), "other users can replace files in /tmp/private"),
+            ((3, (stranger, 0o100_755)), "other users can replace files in /tmp/private/probe"),
+            ((3, (own, 0o120_777)), "/tmp/private/probe is a link"),
+        ];
+        for ((at, part), why) in cases {
+            let mut modes = good;
+            modes[at] = part;
+            let error = check_path(&parts, &lines(modes)).unwrap_err();
+            assert!(error.starts_with(why), "{error}");
+        }
+        let cut = "nodegauge:0:41ed\n";
+        assert_eq!(check_path(&parts, cut).unwrap_err(), "stat does not print the owner of /tmp");
+    }
 
     #[test]
     fn a_ring_of_four_takes_two_steps() {

@@ -4,7 +4,7 @@
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_toolchain::mpi::{Mpi, MpiAbi, MpiLibrary, MpiParts};
-use nodegauge_toolchain::{CompileLimits, Compiler, ProgramCache, Scratch};
+use nodegauge_toolchain::{CompileLimits, Compiler, ProgramCache, Reach, Scratch};
 use std::borrow::Cow;
 use std::collections::hash_map::DefaultHasher;
 use std::fs::Permissions;
@@ -41,14 +41,7 @@ pub struct Probe {
     /// Reasons why the compiled probe could not be cached, or why a cached probe is not used.
     pub notices: Vec<Notice>,
     /// Temporary folder of the executable; removed when this value is dropped.
-    folder: Scratch,
-}
-
-impl Probe {
-    /// True if the probe is in the memory of this process, where other hosts cannot execute it.
-    pub(crate) fn is_in_memory(&self) -> bool {
-        self.folder.is_in_memory()
-    }
+    _folder: Scratch,
 }
 
 /// Returns the folder of compiled probes: `NODEGAUGE_CACHE_DIR`, else the XDG cache folder. A relative `XDG_CACHE_HOME`
@@ -63,13 +56,14 @@ pub fn cache_folder(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Op
         .or_else(|| set("HOME").map(|home| home.join(".cache/nodegauge")))
 }
 
-/// Returns the probe of an MPI: a cached or newly compiled probe, or without a compiler wrapper the precompiled probe.
+/// Returns the probe of an MPI for the hosts of `reach`: a cached or newly compiled probe, or without a compiler wrapper the precompiled probe.
 ///
 /// # Errors
 /// Fails when the probe does not compile, or cannot be written to any folder.
 pub fn build(
     mpi: &Mpi,
     cache: Option<&Path>,
+    reach: Reach,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Probe, MessagesError> {
     let cache = cache.ok_or_else(|| "there is no home folder".to_owned());
@@ -89,14 +83,14 @@ pub fn build(
         }
     };
     // Unlike the temporary folder, the cache folder is usually visible to other hosts.
-    let folder = Scratch::for_programs(cache.as_ref().ok().map(ProgramCache::path))?;
+    let folder = Scratch::for_programs(cache.as_ref().ok().map(ProgramCache::path), reach)?;
     let path = folder.path().join("messages-probe");
     let write = std::fs::write(&path, program)
         .and_then(|()| std::fs::set_permissions(&path, Permissions::from_mode(0o700)));
     write.map_err(|cause| MessagesError::write(&path, &cause))?;
     let path = folder.executable(path)?;
     notices.extend(folder.notice(GAUGE));
-    Ok(Probe { path, arguments, notices, folder })
+    Ok(Probe { path, arguments, notices, _folder: folder })
 }
 
 /// Returns everything on which a compiled probe depends, as the key of the cache.

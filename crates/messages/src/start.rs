@@ -15,6 +15,7 @@ use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
 use nodegauge_toolchain::program::{self, ProgramJob};
 use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason, quoted_lines};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Reason why a start did not finish although it measured something.
@@ -250,6 +251,14 @@ impl Starter<'_> {
     pub(crate) fn options_of_a_start(&self, launch: &Launch) -> MessageOptions {
         let size_limit = self.options.size_limit / self.starts(launch);
         MessageOptions { size_limit, ..self.options.clone() }
+    }
+
+    /// Returns the path of the probe; `None` for the built-in transport.
+    pub(crate) fn probe(&self) -> Option<&Path> {
+        match self.transport {
+            MessageTransport::Mpi(_, probe) => Some(&probe.path),
+            MessageTransport::Own(_) => None,
+        }
     }
 
     /// True for the built-in transport.

@@ -1,33 +1,29 @@
 //! Cache of compiled programs, which is kept between runs. A program is started only if it has not changed since it was
 //! compiled.
 //!
-//! If another user placed a program in the cache, it would run as this user. Therefore the cache has requirements like
-//! those of OpenSSH for a user's files (`StrictModes`). The folder must belong to this user, and no other user may be able
-//! to write into it. No other user may be able to replace a folder on the path to it, and the path must not contain symbolic
-//! links. For each program, the cache also has a file with the program's SHA-256, which was written when the program
+//! If another user placed a program in the cache, it would run as this user. Therefore the folder must belong to this
+//! user, no other user may be able to write into it or to replace a folder on the path to it, and the path must not
+//! contain symbolic links ([`TrustedFolder`]). For each program, the cache also has a file with the program's SHA-256, which was written when the program
 //! was compiled. The program that runs is a copy of the verified bytes, in a private folder of the run.
 
-use nodegauge_os::effective_user;
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat};
+use nodegauge_os::{TrustError, TrustedFolder, effective_user};
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 /// Permission bits with which group and others can write.
 const OTHERS_WRITE: u32 = 0o022;
-const STICKY: u32 = 0o1000;
 /// Permissions that only the owner has.
 const PRIVATE: Mode = Mode::RWXU;
 
 /// Folder with compiled programs.
 #[derive(Debug)]
 pub struct ProgramCache {
-    folder: OwnedFd,
-    path: PathBuf,
+    folder: TrustedFolder,
 }
 
 impl ProgramCache {
@@ -36,44 +32,17 @@ impl ProgramCache {
     /// # Errors
     /// Returns the reason if the folder cannot be trusted, created or opened.
     pub fn open(path: &Path) -> Result<Self, String> {
-        let failed = |cause: io::Error| format!("{}: {cause}", path.display());
-        let absolute = std::path::absolute(path).map_err(failed)?;
-        // Symbolic links in the root directory, e.g. /home, belong to the system and are allowed.
-        let top: PathBuf = absolute.components().take(2).collect();
-        let mut here = top.canonicalize().unwrap_or_else(|_| top.clone());
-        here.extend(absolute.components().skip(2));
-        let mut folder = open_folder(CWD, Path::new("/"))?;
-        let mut at = PathBuf::from("/");
-        for part in here.components().filter(|part| *part != Component::RootDir) {
-            let stat = fstat(&folder).map_err(|cause| failed(cause.into()))?;
-            let open_to_all = stat.st_mode & OTHERS_WRITE != 0 && stat.st_mode & STICKY == 0;
-            if open_to_all || ![0, effective_user()].contains(&stat.st_uid) {
-                return Err(format!(
-                    "other users can replace files in {} (owner {}, mode {:o})",
-                    at.display(),
-                    stat.st_uid,
-                    stat.st_mode & 0o7777
-                ));
-            }
-            at.push(part);
-            let name = Path::new(part.as_os_str());
-            // If the folder already exists, it is opened.
-            let made = mkdirat(&folder, name, PRIVATE).err().filter(|cause| *cause != Errno::EXIST);
-            folder = open_folder(&folder, name).map_err(|why| {
-                let why = made.map_or(why, |cause| format!("cannot be created: {cause}"));
-                format!("{} {why}", at.display())
-            })?;
-        }
-        let stat = fstat(&folder).map_err(|cause| failed(cause.into()))?;
-        match why_not_ours(&stat) {
-            Some(why) => Err(format!("{} {why}", at.display())),
-            None => Ok(Self { folder, path: at }),
+        let text = |why: TrustError| why.to_string();
+        let folder = TrustedFolder::create(path).map_err(text)?;
+        match why_not_ours(&folder.stat().map_err(text)?) {
+            Some(why) => Err(format!("{} {why}", folder.path().display())),
+            None => Ok(Self { folder }),
         }
     }
 
     /// Returns the path of the folder, without symbolic links.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
     }
 
     /// Returns the program that is stored under `name` and was compiled from `key`; `None` if there is no such program.
@@ -84,9 +53,10 @@ impl ProgramCache {
         let Some(program) = self.read(name)? else { return Ok(None) };
         match self.read(&seal_name(name))? {
             Some(seal) if seal == self::seal(key, &program) => Ok(Some(program)),
-            _ => {
-                Err(format!("{} has changed since it was compiled", self.path.join(name).display()))
-            }
+            _ => Err(format!(
+                "{} has changed since it was compiled",
+                self.path().join(name).display()
+            )),
         }
     }
 
@@ -99,17 +69,17 @@ impl ProgramCache {
         let seal_text = seal(key, program);
         let files = [(&seal_text[..], seal_name(name)), (program, name.to_owned())];
         for (content, file_name) in files {
-            let mut file = tempfile::NamedTempFile::new_in(&self.path)?;
+            let mut file = tempfile::NamedTempFile::new_in(self.path())?;
             file.write_all(content)?;
             file.as_file().set_permissions(Permissions::from_mode(PRIVATE.bits()))?;
-            file.persist(self.path.join(file_name))?;
+            file.persist(self.path().join(file_name))?;
         }
         Ok(())
     }
 
     /// Returns the content of a file of the cache. The owner is checked on the open file.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
-        let path = self.path.join(name);
+        let path = self.path().join(name);
         let error = |why: String| format!("{} {why}", path.display());
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = match openat(&self.folder, name, flags, Mode::empty()) {
@@ -128,15 +98,6 @@ impl ProgramCache {
         File::from(file).read_to_end(&mut content).map_err(|cause| error(cause.to_string()))?;
         Ok(Some(content))
     }
-}
-
-/// Opens a folder; a symbolic link is refused.
-fn open_folder(parent: impl std::os::fd::AsFd, name: &Path) -> Result<OwnedFd, String> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(parent, name, flags, Mode::empty()).map_err(|cause| match cause {
-        Errno::LOOP | Errno::NOTDIR => "is a symbolic link or not a folder".to_owned(),
-        cause => format!("cannot be read: {cause}"),
-    })
 }
 
 /// Returns the reason if another user may have changed a file or folder.

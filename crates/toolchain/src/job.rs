@@ -2,7 +2,7 @@
 //! [`crate::program`] uses jobs to run the programs that the user wants to measure.
 
 use crate::error::quoted_lines;
-use crate::{CommandLine, ToolchainError, search};
+use crate::{CommandLine, ToolchainError, scratch, search};
 use nodegauge_measure::Seconds;
 use nodegauge_os::{
     ChildEnd, ChildError, ChildLimits, ChildOutput, ChildPlace, KillReason, LONGEST_TEXT, describe,
@@ -115,8 +115,7 @@ impl Job {
         let command = self.command.to_string();
         match error {
             ChildError::Start(cause) => {
-                let own = Path::new(self.command.program()).starts_with(std::env::temp_dir());
-                let hint = if own {
+                let hint = if scratch::is_own_program(Path::new(self.command.program())) {
                     "compiled programs are in $TMPDIR, which must allow execution"
                 } else {
                     "specify a program that can run on this node"

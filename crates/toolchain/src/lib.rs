@@ -29,5 +29,5 @@ pub use error::{ToolchainError, quoted_lines};
 pub use job::{Job, JobOutput, run};
 pub use libc::memcpy_streams_from;
 pub use nodegauge_os::{ChildEnd, KillReason};
-pub use scratch::Scratch;
+pub use scratch::{Reach, Scratch, passed_over as passed_over_folders};
 pub use search::{find_program, is_path, links, skipped as skipped_folders, which, with_path_hint};

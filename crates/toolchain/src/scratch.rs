@@ -1,75 +1,219 @@
 //! Private folder for compiler output, which is removed when its owner is dropped.
+//!
+//! Other users may have write permission for the folder of `TMPDIR`. If they could rename folders there, they could
+//! exchange a compiled program before it is executed. Such a folder is passed over for `/dev/shm`, or else the private
+//! folder is used by its descriptor, which no rename changes. Programs and libraries are opened once, and executed and
+//! loaded by their descriptor.
 
 use crate::ToolchainError;
 use nodegauge_measure::{Failure, Notice, NoticeId};
-use nodegauge_os::{Mapping, MemoryProgram};
+use nodegauge_os::{
+    Mapping, MemoryProgram, OtherUsers, TrustError, TrustedFolder, effective_user, read_file,
+};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::fs::{File, Permissions};
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// File system for shared memory on Linux. It may permit execution where `TMPDIR` does not.
 pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
+/// Permissions of private folders, and of programs in them.
+const PRIVATE: u32 = 0o700;
+/// Maximum length of a program or library in bytes, as for texts of other programs.
+const LONGEST_PROGRAM: u64 = nodegauge_os::LONGEST_TEXT;
+
+/// Reasons why this process did not use a folder for temporary files.
+static PASSED_OVER: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Returns the reasons why this process did not use a folder for temporary files, one line for each.
+pub fn passed_over() -> Vec<String> {
+    PASSED_OVER.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+}
+
+/// Hosts on which programs of a private folder are executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// This host only.
+    ThisHost,
+    /// Other hosts as well, which find the program by its path.
+    OtherHosts,
+}
 
 /// Private folder, which only this user can read or enter.
 #[derive(Debug)]
 pub struct Scratch {
-    folder: tempfile::TempDir,
-    /// Copies of the programs; `None` if the folder itself permits execution.
-    in_memory: Option<Mutex<Vec<MemoryProgram>>>,
+    folder: PrivateFolder,
+    reach: Reach,
+    /// True if neither the folder nor another one permits execution.
+    in_memory: bool,
+    /// Open programs, which are executed or loaded by their descriptors.
+    programs: Mutex<Vec<OpenProgram>>,
+}
+
+/// Open program or library.
+#[derive(Debug)]
+enum OpenProgram {
+    /// File of the private folder.
+    File(File),
+    /// Copy in memory.
+    Memory(MemoryProgram),
+}
+
+impl OpenProgram {
+    /// Returns the path by which processes of this user execute or load the program.
+    fn path(&self) -> PathBuf {
+        match self {
+            Self::File(file) => path_of(file),
+            Self::Memory(program) => program.path(),
+        }
+    }
+}
+
+/// Returns the path by which processes of this user open a file or folder that this process has open.
+fn path_of(file: &impl AsRawFd) -> PathBuf {
+    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
 }
 
 impl Scratch {
-    /// Creates a new folder below `TMPDIR`.
+    /// Creates a new folder below `TMPDIR`, or below `/dev/shm` if other users can exchange files in `TMPDIR`. If they can
+    /// do so in both, the folder is used by its descriptor.
     ///
     /// # Errors
     /// Fails when the folder cannot be created.
     pub fn new() -> Result<Self, ToolchainError> {
-        Self::new_in(&std::env::temp_dir())
+        Self::first(&[], |_| Ok(true))?.ok_or_else(Self::not_trusted)
     }
 
-    /// Creates a new folder for programs and libraries: below `preferred`, `TMPDIR` or `/dev/shm`, whichever is the
-    /// first whose files may be executed: without `noexec`, and permitted by security modules. If there is none,
-    /// [`Self::executable`] copies programs to anonymous memory.
+    /// Creates a new folder for programs and libraries that are executed on the hosts of `reach`: below `preferred`,
+    /// `TMPDIR` or `/dev/shm`, whichever is the first whose files may be executed: without `noexec`, and permitted by
+    /// security modules. If there is none, [`Self::executable`] copies programs to anonymous memory. For other hosts,
+    /// the folder is below `preferred` or `TMPDIR`.
     ///
     /// # Errors
     /// Fails when programs in memory cannot be executed either, or as [`Self::new`] does.
-    pub fn for_programs(preferred: Option<&Path>) -> Result<Self, ToolchainError> {
-        if let Some(folder) = preferred
-            && let Ok(Some(scratch)) = Self::executing_in(folder)
-        {
+    pub fn for_programs(preferred: Option<&Path>, reach: Reach) -> Result<Self, ToolchainError> {
+        if reach == Reach::OtherHosts {
+            return Self::for_other_hosts(preferred);
+        }
+        if let Some(scratch) = Self::first(preferred.as_slice(), Self::allows_programs)? {
             return Ok(scratch);
         }
-        let temporary = std::env::temp_dir();
-        for folder in [temporary.as_path(), Path::new(SHARED_MEMORY)] {
-            if let Some(scratch) = Self::executing_in(folder)? {
-                return Ok(scratch);
-            }
-        }
         MemoryProgram::new(&[0]).map_err(|cause| Self::not_executable(&cause))?;
-        Ok(Self { in_memory: Some(Mutex::default()), ..Self::new()? })
+        Ok(Self { in_memory: true, ..Self::new()? })
     }
 
-    /// Creates a new folder below `parent`; `None` if its files cannot be executed.
-    fn executing_in(parent: &Path) -> Result<Option<Self>, ToolchainError> {
-        if is_mounted_with_noexec(parent) {
-            return Ok(None);
+    /// Creates a new folder for programs that other hosts execute by their path.
+    fn for_other_hosts(preferred: Option<&Path>) -> Result<Self, ToolchainError> {
+        let temporary = temporary_folder();
+        let mut causes = Vec::new();
+        for parent in preferred.into_iter().chain([temporary.as_path()]) {
+            match Self::new_in(parent) {
+                Err(error) => causes.push(Failure::from(&error).reason()),
+                Ok(scratch) if scratch.allows_programs()? => {
+                    return Ok(Self { reach: Reach::OtherHosts, ..scratch });
+                }
+                Ok(_) => causes.push(format!("{parent:?} does not permit execution")),
+            }
         }
-        let scratch = Self::new_in(parent)?;
+        Err(Failure::missing("no folder for programs that other hosts execute")
+            .cause(causes.join("; "))
+            .hint(
+                "set NODEGAUGE_CACHE_DIR to a folder of all hosts that only you can write, on a file \
+                 system without noexec",
+            )
+            .into())
+    }
+
+    /// Creates a new folder below the first of `preferred`, `TMPDIR` and `/dev/shm` that no other user can exchange and
+    /// that is `suitable`. If other users can exchange all of them, the folder is used by its descriptor. Returns `None` if
+    /// no folder is suitable.
+    fn first(
+        preferred: &[&Path],
+        suitable: impl Fn(&Self) -> Result<bool, ToolchainError>,
+    ) -> Result<Option<Self>, ToolchainError> {
+        let temporary = temporary_folder();
+        let usual = [temporary.as_path(), Path::new(SHARED_MEMORY)];
+        Self::first_of(&[preferred, &usual].concat(), &temporary, suitable)
+    }
+
+    /// Creates a new folder as [`Self::first`] does, below the first of `parents`. It is an error if a folder cannot be
+    /// created in `required`.
+    fn first_of(
+        parents: &[&Path],
+        required: &Path,
+        suitable: impl Fn(&Self) -> Result<bool, ToolchainError>,
+    ) -> Result<Option<Self>, ToolchainError> {
+        let mut exposed = Vec::new();
+        for parent in parents.iter().copied() {
+            match TrustedFolder::open(parent, OtherUsers::MayAdd) {
+                Ok(trusted) => {
+                    let scratch = match PrivateFolder::by_path(trusted.path()) {
+                        Ok(folder) => Self::of(folder),
+                        // Only the user's own choice of a folder must be usable.
+                        Err(error) if parent == required => return Err(error),
+                        Err(_) => continue,
+                    };
+                    if suitable(&scratch)? {
+                        pass_over(
+                            &exposed,
+                            &format!("private folders are in {}", parent.display()),
+                        );
+                        return Ok(Some(scratch));
+                    }
+                }
+                Err(why @ TrustError::Exposed { .. }) => exposed.push((parent, why)),
+                Err(TrustError::Unavailable { why, .. }) if parent == required => {
+                    return Err(Self::error(parent, why));
+                }
+                Err(TrustError::Unavailable { .. }) => {}
+            }
+        }
+        for (parent, _) in &exposed {
+            let Ok(folder) = PrivateFolder::by_descriptor(parent) else { continue };
+            let scratch = Self::of(folder);
+            if suitable(&scratch)? {
+                pass_over(&exposed, "private folders are used by their descriptors");
+                return Ok(Some(scratch));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the error when other users can exchange files in all folders, and none can be used by its descriptor.
+    fn not_trusted() -> ToolchainError {
+        let temporary = temporary_folder();
+        Failure::missing("no folder for temporary files is safe from other users")
+            .cause(format!("other users can exchange files in {temporary:?} and {SHARED_MEMORY}"))
+            .hint("set TMPDIR to a folder that only you can write")
+            .into()
+    }
+
+    fn of(folder: PrivateFolder) -> Self {
+        Self { folder, reach: Reach::ThisHost, in_memory: false, programs: Mutex::default() }
+    }
+
+    /// True if files of this folder can be executed.
+    fn allows_programs(&self) -> Result<bool, ToolchainError> {
+        if is_mounted_with_noexec(self.path()) {
+            return Ok(false);
+        }
         // A folder in which no file can be created or read is reported when a program is written.
-        let permits = match scratch.tried_file() {
+        Ok(match self.tried_file() {
             Ok(file) => permits_execution(&file),
             Err(_) => true,
-        };
-        Ok(permits.then_some(scratch))
+        })
     }
 
     /// Creates a file in the folder that may be executed by its mode, and returns it for reading.
     fn tried_file(&self) -> io::Result<File> {
         let path = self.path().join("execution");
         std::fs::write(&path, [0])?;
-        std::fs::set_permissions(&path, Permissions::from_mode(0o700))?;
+        std::fs::set_permissions(&path, Permissions::from_mode(PRIVATE))?;
         let file = File::open(&path)?;
         std::fs::remove_file(&path)?;
         Ok(file)
@@ -77,7 +221,7 @@ impl Scratch {
 
     /// Returns the error when neither a folder nor memory permits execution.
     fn not_executable(cause: &io::Error) -> ToolchainError {
-        let temporary = std::env::temp_dir();
+        let temporary = temporary_folder();
         Failure::missing("no folder for compiled programs permits execution")
             .cause(format!(
                 "{temporary:?} and {SHARED_MEMORY} do not permit execution (noexec, or a security \
@@ -87,45 +231,51 @@ impl Scratch {
             .into()
     }
 
-    /// True if programs are executed in memory, because no folder permits execution.
-    pub fn is_in_memory(&self) -> bool {
-        self.in_memory.is_some()
-    }
-
     /// Returns a notice of a gauge if programs are executed in memory.
     pub fn notice(&self, gauge: &str) -> Option<Notice> {
         let text = format!(
             "{:?} and {SHARED_MEMORY} do not permit execution (noexec, or a security module); compiled programs are executed in memory",
-            std::env::temp_dir()
+            temporary_folder()
         );
-        self.is_in_memory().then(|| Notice::new(NoticeId::Method, gauge, text))
+        self.in_memory.then(|| Notice::new(NoticeId::Method, gauge, text))
     }
 
-    /// Returns the path at which a program or library of this folder can be executed or loaded until this value is
-    /// dropped: `path` itself, or the path of a copy in memory, which exists on this host only.
+    /// Returns the path at which a program or library of this folder is executed or loaded until this value is dropped. On
+    /// this host, it is the path of an open descriptor: of the file, or of a copy in memory if no folder permits
+    /// execution. Other hosts use `path` itself, and so does a host without `/proc`.
     ///
     /// # Errors
-    /// Fails when the file cannot be read or copied.
+    /// Fails when the file is not a regular file of this user, and when it cannot be read or copied.
     pub fn executable(&self, path: PathBuf) -> Result<PathBuf, ToolchainError> {
-        let Some(programs) = &self.in_memory else { return Ok(path) };
-        let content = std::fs::read(&path).map_err(|cause| Self::error(self.path(), &cause))?;
-        let program = MemoryProgram::new(&content).map_err(|cause| Self::not_executable(&cause))?;
-        let copy = program.path();
-        programs.lock().unwrap_or_else(PoisonError::into_inner).push(program);
-        Ok(copy)
+        if self.reach == Reach::OtherHosts {
+            return Ok(path);
+        }
+        let program = if self.in_memory {
+            let content = read_file(&path, LONGEST_PROGRAM)
+                .map_err(|cause| Self::error(self.path(), cause))?;
+            let copy =
+                MemoryProgram::new(&content).map_err(|cause| Self::not_executable(&cause))?;
+            OpenProgram::Memory(copy)
+        } else {
+            let file = open_own(&path).map_err(|cause| Self::error(self.path(), cause))?;
+            OpenProgram::File(file)
+        };
+        let opened = program.path();
+        if !opened.exists() && !self.in_memory {
+            return Ok(path);
+        }
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner).push(program);
+        Ok(opened)
     }
 
     /// Creates a new folder below `parent`.
     ///
     /// # Errors
-    /// Fails as [`Self::new`] does.
+    /// Fails when another user could exchange the folder, and as [`Self::new`] does.
     pub fn new_in(parent: &Path) -> Result<Self, ToolchainError> {
-        tempfile::Builder::new()
-            .prefix(&Self::prefix(std::process::id()))
-            .permissions(Permissions::from_mode(0o700))
-            .tempdir_in(parent)
-            .map(|folder| Self { folder, in_memory: None })
-            .map_err(|cause| Self::error(parent, &cause))
+        let trusted = TrustedFolder::open(parent, OtherUsers::MayAdd);
+        let trusted = trusted.map_err(|why| Self::error(parent, why))?;
+        PrivateFolder::by_path(trusted.path()).map(Self::of)
     }
 
     /// Returns the beginning of the names of the folders of a process.
@@ -134,7 +284,7 @@ impl Scratch {
     }
 
     /// Returns the error for a `folder` in which no files can be created.
-    pub fn error(folder: &Path, cause: &io::Error) -> ToolchainError {
+    pub fn error(folder: &Path, cause: impl Display) -> ToolchainError {
         Failure::missing(format!("cannot create a folder in {folder:?} for compiled programs"))
             .cause(cause.to_string())
             .hint("set TMPDIR to a folder that you may write")
@@ -147,7 +297,7 @@ impl Scratch {
     /// Fails when the file cannot be written.
     pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, ToolchainError> {
         let path = self.path().join(name);
-        std::fs::write(&path, text).map_err(|cause| Self::error(self.path(), &cause))?;
+        std::fs::write(&path, text).map_err(|cause| Self::error(self.path(), cause))?;
         Ok(path)
     }
 
@@ -157,8 +307,8 @@ impl Scratch {
     /// Fails when the file cannot be written.
     pub fn write_script(&self, name: &str, text: &str) -> Result<PathBuf, ToolchainError> {
         let path = self.write(name, text)?;
-        std::fs::set_permissions(&path, Permissions::from_mode(0o700))
-            .map_err(|cause| Self::error(self.path(), &cause))?;
+        std::fs::set_permissions(&path, Permissions::from_mode(PRIVATE))
+            .map_err(|cause| Self::error(self.path(), cause))?;
         self.executable(path)
     }
 
@@ -166,6 +316,104 @@ impl Scratch {
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
+}
+
+/// New folder that belongs to this user, with permissions for this user only. It is removed when it is dropped.
+#[derive(Debug)]
+enum PrivateFolder {
+    /// No other user can exchange the folder.
+    ByPath(tempfile::TempDir),
+    /// Another user may have put another folder at the path `name`. `path` is that of the descriptor, which no rename
+    /// changes. The content is removed by this path, and `name` only if it is an empty folder.
+    ByDescriptor { path: PathBuf, name: PathBuf, _descriptor: OwnedFd },
+}
+
+impl PrivateFolder {
+    /// Creates a folder below `parent`, which no other user can exchange.
+    fn by_path(parent: &Path) -> Result<Self, ToolchainError> {
+        let folder = Self::create(parent).map_err(|cause| Scratch::error(parent, cause))?;
+        Ok(Self::ByPath(folder))
+    }
+
+    /// Creates a folder below `parent`, in which other users can exchange folders.
+    fn by_descriptor(parent: &Path) -> io::Result<Self> {
+        let name = Self::create(parent)?.keep();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let descriptor = openat(CWD, &name, flags, Mode::empty())?;
+        let path = path_of(&descriptor);
+        let found = fstat(&descriptor)?;
+        let is_own = found.st_uid == effective_user() && found.st_mode & 0o7777 == PRIVATE;
+        // A folder that has files is not the new one.
+        if !is_own || std::fs::read_dir(&path)?.next().is_some() {
+            return Err(io::Error::other("another user has exchanged the folder"));
+        }
+        Ok(Self::ByDescriptor { path, name, _descriptor: descriptor })
+    }
+
+    fn create(parent: &Path) -> io::Result<tempfile::TempDir> {
+        tempfile::Builder::new()
+            .prefix(&Scratch::prefix(std::process::id()))
+            .permissions(Permissions::from_mode(PRIVATE))
+            .tempdir_in(parent)
+    }
+
+    /// Returns the path by which files of the folder are created and opened.
+    fn path(&self) -> &Path {
+        match self {
+            Self::ByPath(folder) => folder.path(),
+            Self::ByDescriptor { path, .. } => path,
+        }
+    }
+}
+
+impl Drop for PrivateFolder {
+    fn drop(&mut self) {
+        let Self::ByDescriptor { path, name, .. } = self else { return };
+        let Ok(entries) = std::fs::read_dir(path) else { return };
+        for entry in entries.flatten() {
+            // What cannot be removed is left, as in a folder that is removed by its path.
+            let _ = match entry.file_type() {
+                Ok(kind) if kind.is_dir() => std::fs::remove_dir_all(entry.path()),
+                _ => std::fs::remove_file(entry.path()),
+            };
+        }
+        let _ = std::fs::remove_dir(name);
+    }
+}
+
+/// Returns the folder for temporary files: that of `TMPDIR`, or `/tmp`.
+pub(crate) fn temporary_folder() -> PathBuf {
+    let folder = std::env::temp_dir();
+    if folder.as_os_str().is_empty() { PathBuf::from("/tmp") } else { folder }
+}
+
+/// True if the path is that of a program in a private folder.
+pub(crate) fn is_own_program(path: &Path) -> bool {
+    let descriptors = format!("/proc/{}/fd", std::process::id());
+    path.starts_with(temporary_folder()) || path.starts_with(descriptors)
+}
+
+/// Records why folders were not used, and what is used instead.
+fn pass_over(exposed: &[(&Path, TrustError)], instead: &str) {
+    let mut reasons = PASSED_OVER.lock().unwrap_or_else(PoisonError::into_inner);
+    for (_, why) in exposed {
+        reasons.insert(format!("{why}; {instead}"));
+    }
+}
+
+/// Opens a regular file of this user for reading. Its permissions allow only this user to write it afterwards.
+fn open_own(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(openat(CWD, path, flags, Mode::empty())?);
+    let stat = fstat(&file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(io::Error::other(format!("{} is not a regular file", path.display())));
+    }
+    if stat.st_uid != effective_user() {
+        let why = format!("{} belongs to another user (uid {})", path.display(), stat.st_uid);
+        return Err(io::Error::other(why));
+    }
+    Ok(file)
 }
 
 /// True if a folder is on a file system mounted with `noexec`; false if this is unknown.
@@ -186,7 +434,26 @@ fn permits_execution(file: &File) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{MetadataExt, chown, symlink};
+
+    const NOBODY: u32 = 65_534;
+
+    fn mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// Exchanges the folder of a private folder in `parent`, as another user could who may rename it: the new folder
+    /// has the same files with other content.
+    fn exchange(parent: &Path) {
+        let entry = std::fs::read_dir(parent).unwrap().next().unwrap().unwrap().path();
+        let files: Vec<_> =
+            std::fs::read_dir(&entry).unwrap().map(|file| file.unwrap().file_name()).collect();
+        std::fs::rename(&entry, parent.join("moved")).unwrap();
+        std::fs::create_dir(&entry).unwrap();
+        for file in files {
+            std::fs::write(entry.join(file), "planted").unwrap();
+        }
+    }
 
     #[test]
     fn the_folder_is_private_and_removed_with_its_content() {
@@ -210,9 +477,84 @@ mod tests {
         if !is_mounted_with_noexec(scratch.path()) {
             let file = scratch.tried_file().unwrap();
             let is_permitted = Mapping::check_executable(&file).is_ok();
-            let found = Scratch::executing_in(&std::env::temp_dir()).unwrap();
-            assert_eq!(found.is_some(), is_permitted);
-            assert!(found.is_none_or(|new| new.path().read_dir().unwrap().next().is_none()));
+            let new = Scratch::new().unwrap();
+            assert_eq!(new.allows_programs().unwrap(), is_permitted);
+            assert!(new.path().read_dir().unwrap().next().is_none());
         }
+    }
+
+    #[test]
+    fn folder_in_which_others_can_exchange_files_is_passed_over() {
+        let outer = tempfile::tempdir().unwrap();
+        let other = tempfile::tempdir().unwrap();
+        mode(outer.path(), 0o777);
+        let chosen = |folders: &[&Path]| {
+            let scratch = Scratch::first_of(folders, outer.path(), |_| Ok(true)).unwrap().unwrap();
+            scratch.path().parent().unwrap().to_owned()
+        };
+        assert_eq!(chosen(&[outer.path(), other.path()]), other.path().canonicalize().unwrap());
+        let own = outer.path().display().to_string();
+        let reasons = passed_over();
+        let is_named =
+            |line: &String| line.contains(&own) && line.contains("private folders are in");
+        assert!(reasons.iter().any(is_named), "{reasons:?}");
+        let refused = Scratch::new_in(outer.path()).unwrap_err().to_string();
+        assert!(refused.contains("other users can replace files in"), "{refused}");
+        if nodegauge_os::is_root() {
+            mode(outer.path(), 0o755);
+            chown(outer.path(), Some(NOBODY), None).unwrap();
+            assert_eq!(chosen(&[outer.path(), other.path()]), other.path().canonicalize().unwrap());
+        }
+    }
+
+    #[test]
+    fn exchanged_folder_is_neither_written_nor_loaded_nor_removed() {
+        let outer = tempfile::tempdir().unwrap();
+        mode(outer.path(), 0o777);
+        let scratch =
+            Scratch::first_of(&[outer.path()], outer.path(), |_| Ok(true)).unwrap().unwrap();
+        let program = scratch.write("program", "own").unwrap();
+        exchange(outer.path());
+        assert_eq!(std::fs::read_to_string(&program).unwrap(), "own");
+        let opened = scratch.executable(program).unwrap();
+        assert_eq!(std::fs::read_to_string(&opened).unwrap(), "own");
+        let source = scratch.write("source", "own").unwrap();
+        assert_eq!(std::fs::read_to_string(source).unwrap(), "own");
+        drop(scratch);
+        let left: Vec<String> = std::fs::read_dir(outer.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        // The content of the own folder is removed; that of another user stays.
+        assert_eq!(left.len(), 2, "{left:?}");
+        assert!(std::fs::read_dir(outer.path().join("moved")).unwrap().next().is_none());
+        let planted = left.iter().find(|name| *name != "moved").unwrap();
+        assert!(outer.path().join(planted).join("program").exists());
+    }
+
+    #[test]
+    fn program_is_the_file_that_was_opened() {
+        let scratch = Scratch::new().unwrap();
+        let path = scratch.write("program", "own").unwrap();
+        let opened = scratch.executable(path.clone()).unwrap();
+        let planted = scratch.write("planted", "planted").unwrap();
+        std::fs::rename(planted, &path).unwrap();
+        assert_eq!(std::fs::read_to_string(opened).unwrap(), "own");
+        let link = scratch.path().join("link");
+        symlink(&path, &link).unwrap();
+        assert!(scratch.executable(link).is_err());
+        if nodegauge_os::is_root() {
+            chown(&path, Some(NOBODY), None).unwrap();
+            let why = scratch.executable(path).unwrap_err().to_string();
+            assert!(why.contains("belongs to another user (uid 65534)"), "{why}");
+        }
+    }
+
+    #[test]
+    fn programs_for_other_hosts_are_executed_by_their_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = Scratch::for_programs(Some(folder.path()), Reach::OtherHosts).unwrap();
+        let path = scratch.write_script("program", "#!/bin/sh\n").unwrap();
+        assert!(path.starts_with(folder.path().canonicalize().unwrap()));
     }
 }

@@ -2,8 +2,8 @@
 //! process has started, with their descendants, and removes the private folders.
 
 use crate::Scratch;
-use crate::scratch::SHARED_MEMORY;
-use nodegauge_os::kill_marked_by;
+use crate::scratch::{SHARED_MEMORY, temporary_folder};
+use nodegauge_os::{OtherUsers, TrustedFolder, kill_marked_by};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -50,8 +50,11 @@ pub fn serve(process: u32) {
         return;
     }
     kill_marked_by(process);
-    for folder in [std::env::temp_dir().as_path(), Path::new(SHARED_MEMORY)] {
-        remove_folders(folder, &Scratch::prefix(process));
+    for folder in [temporary_folder().as_path(), Path::new(SHARED_MEMORY)] {
+        // Where other users can rename folders, one of these names may be that of any folder of this user.
+        if let Ok(folder) = TrustedFolder::open(folder, OtherUsers::MayAdd) {
+            remove_folders(folder.path(), &Scratch::prefix(process));
+        }
     }
 }
 

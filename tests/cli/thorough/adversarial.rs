@@ -1,12 +1,16 @@
 //! Faults of `docs/adversarial.md` that no other test provokes: what would make a figure wrong is prevented, or is
 //! reported with the figure.
 
-use crate::harness::{Harness, Part, measurements, names, skip, wait_for};
+use crate::harness::{
+    Harness, Outcome, Part, make_program, measurements, names, skip, texts, wait_for,
+};
 use crate::machine::control_group;
 use crate::mpi::{FAST, installed};
 use crate::thorough::control_group::ControlGroup;
 use crate::thorough::io_faults::faults;
 use serde_json::{Value, json};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
 /// Returns the text of the findings of `doctor`.
@@ -229,9 +233,36 @@ fn an_mpi_that_falls_back_to_tcp_is_suspect_with_its_transport() {
     panic!("no run has: {doubt}");
 }
 
-/// A node on which no folder for temporary files permits execution.
-const NO_EXECUTION: [(&str, &str); 2] = [("noexec", "/tmp"), ("noexec", "/dev/shm")];
-const IN_MEMORY: &str = "\"/tmp\" and /dev/shm do not permit execution (noexec, or a security module); compiled programs are executed in memory";
+/// A node on which no folder for temporary files permits execution: neither the harness's folder, which contains the
+/// folders of `TMPDIR` and of the cache, nor /dev/shm. The program itself may be in `/tmp`.
+struct NoExecution {
+    harness: Harness,
+    folder: String,
+}
+
+impl NoExecution {
+    fn new() -> Self {
+        let harness = Harness::without_probes();
+        let folder = harness.arg("");
+        Self { harness, folder }
+    }
+
+    /// Runs the program there, with more replaced files and folders.
+    fn run(&self, more: &[(&str, &str)], args: &[&str]) -> Option<Outcome> {
+        let own = [("noexec", self.folder.as_str()), ("noexec", "/dev/shm")];
+        let variables = [("TMPDIR", self.folder.as_str())];
+        self.harness.run_where_with(&variables, &[&own, more].concat(), args)
+    }
+
+    /// True if a record has the notice about programs in memory.
+    fn is_named(&self, record: &Value) -> bool {
+        let text = format!(
+            "{:?} and /dev/shm do not permit execution (noexec, or a security module); compiled programs are executed in memory",
+            self.folder
+        );
+        texts(&record["notices"]).contains(&text.as_str())
+    }
+}
 
 /// A short run of STREAM that prints its record.
 const SHORT: [&str; 10] = [
@@ -254,70 +285,107 @@ fn has_engine(record: &Value, engine: &str) -> bool {
 
 #[test]
 fn compiled_programs_are_where_execution_is_permitted() {
-    let harness = Harness::without_probes();
-    if !harness.has(Part::Compilers, "gcc") {
+    let node = NoExecution::new();
+    if !node.harness.has(Part::Compilers, "gcc") {
         return;
     }
     let compiled = [&SHORT[..], &["--compiler", "gcc"]].concat();
-    let elsewhere = [("tmpfs:noexec", "/tmp"), ("tmpfs:exec", "/dev/shm")];
-    let Some(outcome) = harness.run_where(&elsewhere, &compiled) else { return };
+    let elsewhere = [("noexec", node.folder.as_str()), ("tmpfs:exec,mode=1777", "/dev/shm")];
+    let variables = [("TMPDIR", node.folder.as_str())];
+    let outcome = node.harness.run_where_with(&variables, &elsewhere, &compiled);
+    let Some(outcome) = outcome else { return };
     let record = outcome.exits(0).json();
     assert!(has_engine(&record, "native") && has_engine(&record, "compiled"), "{record:#}");
     assert!(!record.to_string().contains("executed in memory"), "{record:#}");
     // Neither in /proc: there are no programs in memory.
-    let nowhere = [&NO_EXECUTION[..], &[("tmpfs:ro", "/proc")]].concat();
-    let refused = harness.run_where(&nowhere, &compiled).unwrap().exits(3).prints_nothing();
+    let refused = node.run(&[("tmpfs:ro", "/proc")], &compiled).unwrap().exits(3).prints_nothing();
     refused
         .complains("no folder for compiled programs permits execution: ")
-        .complains("/tmp\" and /dev/shm do not permit execution (noexec, or a security module), and programs in memory cannot be executed")
+        .complains("\" and /dev/shm do not permit execution (noexec, or a security module), and programs in memory cannot be executed")
         .complains("hint: set TMPDIR to a folder that permits execution");
 }
 
 #[test]
 fn compiled_programs_are_executed_in_memory_where_no_folder_permits_it() {
-    let harness = Harness::without_probes();
-    if !harness.has(Part::Compilers, "gcc") {
+    let node = NoExecution::new();
+    if !node.harness.has(Part::Compilers, "gcc") {
         return;
     }
     let compiled = [&SHORT[..], &["--compiler", "gcc"]].concat();
-    let Some(outcome) = harness.run_where(&NO_EXECUTION, &compiled) else { return };
+    let Some(outcome) = node.run(&[], &compiled) else { return };
     let record = outcome.exits(0).json();
-    assert!(has_engine(&record, "compiled"), "{record:#}");
-    assert!(record["notices"].to_string().contains(&json!(IN_MEMORY).to_string()), "{record:#}");
+    assert!(has_engine(&record, "compiled") && node.is_named(&record), "{record:#}");
 
     // A whole program.
-    harness.write("stream.c", crate::standard::program("", crate::standard::PASSED));
+    node.harness.write("stream.c", crate::standard::program("", crate::standard::PASSED));
     let standard = [&SHORT[..], &["--threads", "1", "--standard", "stream.c"]].concat();
-    let of_standard = harness.run_where(&NO_EXECUTION, &standard).unwrap().exits(0).json();
-    assert!(has_engine(&of_standard, "stream.c"), "{of_standard:#}");
-    assert!(
-        of_standard["notices"].to_string().contains(&json!(IN_MEMORY).to_string()),
-        "{of_standard:#}"
-    );
+    let of_standard = node.run(&[], &standard).unwrap().exits(0).json();
+    let is_there = has_engine(&of_standard, "stream.c") && node.is_named(&of_standard);
+    assert!(is_there, "{of_standard:#}");
 }
 
 #[test]
 fn the_probe_of_messages_is_executed_in_memory_where_no_folder_permits_it() {
-    let harness = Harness::without_probes();
-    for which in installed(&harness) {
+    let node = NoExecution::new();
+    for which in installed(&node.harness) {
         let args = ["mpi", "--no-floor", "--patterns", "latency", "--mpicc", which.mpicc];
         let args = [&args[..], &FAST[..], &["--no-save", "--json", "-"]].concat();
-        let Some(outcome) = harness.run_where(&NO_EXECUTION, &args) else { return };
+        let Some(outcome) = node.run(&[], &args) else { return };
         let record = outcome.exits(0).json();
         let figures = measurements(&record);
         assert!(
             !figures.is_empty() && figures.iter().all(|m| m["value"].is_number()),
             "{record:#}"
         );
-        assert!(
-            record["notices"].to_string().contains(&json!(IN_MEMORY).to_string()),
-            "{record:#}"
-        );
+        assert!(node.is_named(&record), "{record:#}");
         // Ranks on other hosts cannot read the memory of this process.
         let hosts = [&args[..], &["--hosts", "a,b"]].concat();
-        let refused = harness.run_where(&NO_EXECUTION, &hosts).unwrap().exits(3);
-        refused.complains("hint: set NODEGAUGE_CACHE_DIR to a folder of all hosts");
+        let refused = node.run(&[], &hosts).unwrap().exits(3);
+        refused
+            .complains("no folder for programs that other hosts execute: ")
+            .complains("hint: set NODEGAUGE_CACHE_DIR to a folder of all hosts");
     }
+}
+
+/// Returns the notices of a record about folders in which other users can exchange files.
+fn on_exposed_folders(record: &Value) -> Vec<&str> {
+    let exposed = |text: &&str| text.starts_with("other users can replace files in ");
+    texts(&record["notices"]).into_iter().filter(exposed).collect()
+}
+
+#[test]
+fn programs_are_not_compiled_where_other_users_can_exchange_them() {
+    let harness = Harness::without_probes();
+    if !harness.has(Part::Compilers, "gcc") {
+        return;
+    }
+    let folder = harness.arg("open");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+    let variables = [("TMPDIR", folder.as_str())];
+    // A compiler that lists the folder, and prints nothing else than gcc.
+    let listing = harness.arg("listing");
+    let compiler = harness
+        .write("listing-cc", format!("#!/bin/sh\nls '{folder}' >> '{listing}'\nexec gcc \"$@\"\n"));
+    make_program(&compiler);
+    let compiled = [&SHORT[..], &["--compiler", &compiler]].concat();
+    let record = harness.run_with(&variables, &compiled).exits(0).json();
+    assert!(has_engine(&record, "compiled"), "{record:#}");
+    assert_eq!(std::fs::read_to_string(&listing).unwrap(), "");
+    let notices = on_exposed_folders(&record);
+    assert!(notices[0].contains(&format!("{folder} (owner ")), "{notices:?}");
+    assert!(notices[0].ends_with("; private folders are in /dev/shm"), "{notices:?}");
+
+    // Where all folders are of this kind, the private folder is used by its descriptor.
+    let everywhere = [("tmpfs:exec,mode=777", "/dev/shm")];
+    let Some(outcome) = harness.run_where_with(&variables, &everywhere, &compiled) else { return };
+    let record = outcome.exits(0).json();
+    assert!(has_engine(&record, "compiled"), "{record:#}");
+    let notices = on_exposed_folders(&record);
+    assert_eq!(notices.len(), 2, "{notices:?}");
+    let by_descriptor = "; private folders are used by their descriptors";
+    assert!(notices.iter().all(|text| text.ends_with(by_descriptor)), "{notices:?}");
+    assert!(std::fs::read_dir(&folder).unwrap().next().is_none());
 }
 
 #[test]

@@ -360,8 +360,16 @@ fn working_nodes(harness: &Harness) -> BTreeSet<String> {
     harness.processes().into_iter().filter_map(node_of).collect()
 }
 
-/// Interrupts a step of two nodes, and checks what rank 0 has written.
+/// Interrupts a step of two nodes, and checks what rank 0 has written. The interrupt may come before the first result of a
+/// node, because a process also uses CPU time while it waits. If it comes before that of both, the step is repeated.
 fn is_saved_after_an_interrupt(harness: &Harness, slurm: &Slurm, kind: &str) {
+    const ATTEMPTS: usize = 5;
+    let has_result = (0..ATTEMPTS).any(|_| interrupted_step_has_result(harness, slurm, kind));
+    assert!(has_result, "{kind}: {ATTEMPTS} interrupts came before the first result");
+}
+
+/// Interrupts a step of two nodes; returns true if one of them had a result.
+fn interrupted_step_has_result(harness: &Harness, slurm: &Slurm, kind: &str) -> bool {
     let variables = [("SLURM_CONF", slurm.conf.as_str())];
     // The job is found by its name.
     let two = ["srun", "-J", kind, "-N2", "--ntasks-per-node=1", kind].map(str::to_owned);
@@ -388,7 +396,13 @@ fn is_saved_after_an_interrupt(harness: &Harness, slurm: &Slurm, kind: &str) {
     assert_eq!(record["complete"], false, "{kind}");
     let triads = named(&record, "triad");
     assert_eq!(triads.len(), 2, "{kind}");
-    assert!(triads.iter().all(|m| m["value"].is_number()), "{kind}: {triads:#?}");
+    let (measured, missing): (Vec<&Value>, Vec<&Value>) =
+        triads.into_iter().partition(|m| m["value"].is_number());
+    for figure in missing {
+        let reasons = texts(&figure["validity"]["reasons"]);
+        assert_eq!(reasons, ["no result before the interrupt"], "{kind}");
+    }
+    !measured.is_empty()
 }
 
 #[test]

@@ -2,6 +2,8 @@ use super::*;
 use crate::driver::{Arg, LaunchGrid};
 use crate::kernels::{self, KernelSource};
 use nodegauge_kernels::Element;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 
 /// Opens the first device; `None` if this system has no driver. (`NODEGAUGE_REQUIRE` applies only to the end-to-end
 /// tests.)
@@ -67,5 +69,15 @@ fn kernels_are_kept_only_below_absolute_paths_of_the_user() {
         &[("POCL_CACHE_DIR", "here"), ("XDG_CACHE_HOME", "/c")],
     ] {
         assert!(!has(set), "{set:?}");
+    }
+    // Others may create kernels in the folder, or the folder itself.
+    let open = tempfile::tempdir().unwrap();
+    let inner = open.path().join("missing").display().to_string();
+    assert!(has(&[("POCL_CACHE_DIR", &inner)]));
+    for mode in [0o777, 0o1777] {
+        std::fs::set_permissions(open.path(), Permissions::from_mode(mode)).unwrap();
+        for name in ["POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME"] {
+            assert!(!has(&[(name, &inner)]), "{name} in a folder with mode {mode:o}");
+        }
     }
 }

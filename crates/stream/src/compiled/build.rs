@@ -10,7 +10,7 @@ use nodegauge_measure::Notice;
 use nodegauge_measure::record::Measurement;
 use nodegauge_toolchain::code::SharedObject;
 use nodegauge_toolchain::{
-    ChildEnd, CommandLine, CompileLimits, Compiler, Job, JobOutput, KillReason, Scratch,
+    ChildEnd, CommandLine, CompileLimits, Compiler, Job, JobOutput, KillReason, Reach, Scratch,
     ToolchainError, run,
 };
 use rustix::process::Signal;
@@ -99,7 +99,7 @@ impl<'a> KernelBuilder<'a> {
         element: Element,
     ) -> Result<Self, ToolchainError> {
         Ok(Self {
-            scratch: Scratch::for_programs(None)?,
+            scratch: Scratch::for_programs(None, Reach::ThisHost)?,
             self_test,
             limits,
             kernels,

@@ -1,0 +1,290 @@
+//! Folders whose files no other user can exchange, for programs and libraries that this process executes or loads, and
+//! for their input.
+//!
+//! A file at a path is the expected file only if no other user can rename or replace it, or any folder on the path to
+//! it. Therefore every folder from the root directory must belong to root or to this user, and others must not be able
+//! to write it, unless its sticky bit forbids that they rename what is not theirs. The requirements are those of
+//! OpenSSH for the files of a user (`StrictModes`).
+
+use crate::system::effective_user;
+use rustix::fs::{CWD, Mode, OFlags, Stat, fstat, mkdirat, openat};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+/// Permission bits with which group and others can write.
+const OTHERS_WRITE: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
+/// Rights of other users that are accepted in the folders of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OtherUsers {
+    /// They may add files where the sticky bit protects the files of others, as in `/tmp`.
+    MayAdd,
+    /// They may not write any folder of the path. Where a part of the path does not exist, such as on another host, they
+    /// cannot create it.
+    MayNotWrite,
+}
+
+/// Reason why a folder is not trusted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TrustError {
+    /// Other users can exchange or create files in a folder of the path.
+    #[error(
+        "other users can {} files in {} (owner {owner}, mode {mode:o})",
+        if *replace { "replace" } else { "create" },
+        folder.display()
+    )]
+    Exposed {
+        /// Path of the folder.
+        folder: PathBuf,
+        /// User ID of the owner.
+        owner: u32,
+        /// Permissions of the folder.
+        mode: u32,
+        /// True if existing files can be replaced, and not only new ones created.
+        replace: bool,
+    },
+    /// A folder of the path cannot be opened or created.
+    #[error("{} {why}", folder.display())]
+    Unavailable {
+        /// Path of the folder.
+        folder: PathBuf,
+        /// Reason, such as the text of the system's error.
+        why: String,
+    },
+}
+
+impl TrustError {
+    fn unavailable(folder: &Path, why: impl ToString) -> Self {
+        Self::Unavailable { folder: folder.to_owned(), why: why.to_string() }
+    }
+}
+
+/// Open folder. No other user can replace it, or a folder on the path to it.
+#[derive(Debug)]
+pub struct TrustedFolder {
+    descriptor: OwnedFd,
+    path: PathBuf,
+}
+
+impl TrustedFolder {
+    /// Opens an existing folder. Symbolic links are followed first; the path without links is checked, so that it does
+    /// not matter who could have changed the links.
+    ///
+    /// # Errors
+    /// Returns the reason if another user could exchange files in the folder, or if it cannot be opened.
+    pub fn open(path: &Path, others: OtherUsers) -> Result<Self, TrustError> {
+        let unavailable = |cause: io::Error| TrustError::unavailable(path, cause);
+        let real = path.canonicalize().map_err(unavailable)?;
+        let found = Self::walk(&real, others, Missing::IsError)?;
+        check_owner_and_mode(&found.stat()?, others, &found.path)?;
+        Ok(found)
+    }
+
+    /// Opens a folder in which only this user and root can create files. The folder may be missing; then the nearest
+    /// existing folder on the path to it has this property, so that nobody else can create the folder.
+    ///
+    /// # Errors
+    /// Returns the reason if another user can create files there, or if no folder can be opened.
+    pub fn open_exclusive(path: &Path) -> Result<Self, TrustError> {
+        let absolute = absolute(path)?;
+        let existing = absolute.ancestors().find(|folder| folder.exists()).unwrap_or(&absolute);
+        let found = Self::open(existing, OtherUsers::MayAdd)?;
+        check_owner_and_mode(&found.stat()?, OtherUsers::MayNotWrite, &found.path)?;
+        Ok(found)
+    }
+
+    /// Opens a folder, and creates it with the parts of its path that are missing, for this user only. Symbolic links
+    /// below the root directory are refused. The folder itself is not checked.
+    ///
+    /// # Errors
+    /// Returns the reason if another user can exchange a folder of the path, or if a folder cannot be created or opened.
+    pub fn create(path: &Path) -> Result<Self, TrustError> {
+        let absolute = absolute(path)?;
+        // Symbolic links in the root directory, e.g. /home, belong to the system and are allowed.
+        let top: PathBuf = absolute.components().take(2).collect();
+        let mut here = top.canonicalize().unwrap_or_else(|_| top.clone());
+        here.extend(absolute.components().skip(2));
+        Self::walk(&here, OtherUsers::MayAdd, Missing::IsCreated)
+    }
+
+    /// Opens an absolute path folder by folder, and checks all folders but the last.
+    fn walk(path: &Path, others: OtherUsers, missing: Missing) -> Result<Self, TrustError> {
+        let mut at = PathBuf::from("/");
+        let mut descriptor =
+            open_folder(CWD, &at).map_err(|why| TrustError::unavailable(&at, why))?;
+        for part in path.components().filter(|part| *part != Component::RootDir) {
+            let stat = fstat(&descriptor).map_err(|cause| TrustError::unavailable(&at, cause))?;
+            check_owner_and_mode(&stat, others, &at)?;
+            at.push(part);
+            let name = Path::new(part.as_os_str());
+            let created = match missing {
+                Missing::IsError => None,
+                // If the folder already exists, it is opened.
+                Missing::IsCreated => mkdirat(&descriptor, name, Mode::RWXU).err(),
+            };
+            let created = created.filter(|cause| *cause != Errno::EXIST);
+            descriptor = open_folder(&descriptor, name).map_err(|why| {
+                let why = created.map_or(why, |cause| format!("cannot be created: {cause}"));
+                TrustError::unavailable(&at, why)
+            })?;
+        }
+        Ok(Self { descriptor, path: at })
+    }
+
+    /// Returns the path of the folder, without symbolic links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the properties of the open folder.
+    ///
+    /// # Errors
+    /// Returns the reason if the kernel does not provide them.
+    pub fn stat(&self) -> Result<Stat, TrustError> {
+        fstat(&self.descriptor).map_err(|cause| TrustError::unavailable(&self.path, cause))
+    }
+}
+
+impl AsFd for TrustedFolder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// Treatment of missing folders of a path.
+#[derive(Debug, Clone, Copy)]
+enum Missing {
+    IsError,
+    IsCreated,
+}
+
+/// Returns the absolute path of `path`; links and `..` remain.
+fn absolute(path: &Path) -> Result<PathBuf, TrustError> {
+    std::path::absolute(path).map_err(|cause| TrustError::unavailable(path, cause))
+}
+
+/// Checks that other users have no more rights in a folder than `others`.
+fn check_owner_and_mode(stat: &Stat, others: OtherUsers, path: &Path) -> Result<(), TrustError> {
+    check_rights(stat.st_uid, stat.st_mode, others, path)
+}
+
+/// Checks that other users have no more rights than `others` in the folder `path`, which belongs to `owner` and has the
+/// permissions `mode`. The folder may be on another host.
+///
+/// # Errors
+/// Returns the reason if they have.
+pub fn check_rights(
+    owner: u32,
+    mode: u32,
+    others: OtherUsers,
+    path: &Path,
+) -> Result<(), TrustError> {
+    let is_owned = [0, effective_user()].contains(&owner);
+    let is_writable = mode & OTHERS_WRITE != 0;
+    let is_sticky = mode & STICKY != 0;
+    let is_protected = is_sticky && others == OtherUsers::MayAdd;
+    if is_owned && (!is_writable || is_protected) {
+        return Ok(());
+    }
+    let replace = !(is_owned && is_sticky);
+    Err(TrustError::Exposed { folder: path.to_owned(), owner, mode: mode & 0o7777, replace })
+}
+
+/// Opens a folder; a symbolic link is refused.
+fn open_folder(parent: impl AsFd, name: &Path) -> Result<OwnedFd, String> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(parent, name, flags, Mode::empty()).map_err(|cause| match cause {
+        Errno::LOOP | Errno::NOTDIR => "is a symbolic link or not a folder".to_owned(),
+        cause => format!("cannot be read: {cause}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::is_root;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    const NOBODY: u32 = 65_534;
+
+    fn mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// Returns the reason for which a folder is refused; an empty text if it is not.
+    fn refusal(path: &Path, others: OtherUsers) -> String {
+        TrustedFolder::open(path, others).err().map_or_else(String::new, |why| why.to_string())
+    }
+
+    #[test]
+    fn folders_that_others_can_write_are_refused_unless_sticky() {
+        let outer = tempfile::tempdir().unwrap();
+        let folder = outer.path().join("folder");
+        let inner = folder.join("inner");
+        std::fs::create_dir_all(&inner).unwrap();
+        assert_eq!(refusal(&inner, OtherUsers::MayAdd), "");
+        for path in [&folder, &inner] {
+            for open in [0o777, 0o775, 0o757] {
+                mode(path, open);
+                let why = refusal(&inner, OtherUsers::MayAdd);
+                assert!(why.contains("other users can replace files in"), "{why}");
+                assert!(why.contains(&format!("{} (", path.display())), "{why}");
+                assert!(why.contains(&format!("mode {open:o})")), "{why}");
+            }
+            mode(path, 0o1777);
+            assert_eq!(refusal(&inner, OtherUsers::MayAdd), "");
+            let why = refusal(&inner, OtherUsers::MayNotWrite);
+            assert!(why.contains("other users can "), "{why}");
+            mode(path, 0o755);
+        }
+    }
+
+    #[test]
+    fn links_are_followed_and_their_target_is_checked() {
+        let outer = tempfile::tempdir().unwrap();
+        let target = outer.path().join("target");
+        std::fs::create_dir(&target).unwrap();
+        let link = outer.path().join("link");
+        symlink(&target, &link).unwrap();
+        let opened = TrustedFolder::open(&link, OtherUsers::MayAdd).unwrap();
+        assert_eq!(opened.path(), target.canonicalize().unwrap());
+        mode(&target, 0o777);
+        assert!(refusal(&link, OtherUsers::MayAdd).contains("can replace files"));
+    }
+
+    #[test]
+    fn folder_of_another_user_is_refused() {
+        if !is_root() {
+            return;
+        }
+        let outer = tempfile::tempdir().unwrap();
+        let folder = outer.path().join("folder");
+        std::fs::create_dir(&folder).unwrap();
+        for open in [0o755, 0o1777, 0o700] {
+            mode(&folder, open);
+            chown(&folder, Some(NOBODY), None).unwrap();
+            let why = refusal(&folder, OtherUsers::MayAdd);
+            assert!(why.contains(&format!("(owner {NOBODY}, mode {open:o})")), "{why}");
+        }
+    }
+
+    #[test]
+    fn exclusive_folder_is_not_one_where_others_may_create_it_first() {
+        let outer = tempfile::tempdir().unwrap();
+        let refusal = |name: &str| {
+            let opened = TrustedFolder::open_exclusive(&outer.path().join(name));
+            opened.err().map(|why| why.to_string())
+        };
+        assert_eq!(refusal("missing/below"), None);
+        std::fs::create_dir(outer.path().join("own")).unwrap();
+        assert_eq!(refusal("own"), None);
+        mode(outer.path(), 0o1777);
+        assert_eq!(refusal("own"), None);
+        let why = refusal("missing/below").unwrap();
+        assert!(why.contains("other users can create files in"), "{why}");
+    }
+}
