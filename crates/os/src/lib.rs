@@ -29,7 +29,7 @@ mod smaps;
 mod spin;
 mod status;
 mod system;
-mod trusted;
+mod trusted_folder;
 
 pub use affinity::{affinity, set_affinity, set_affinity_to_all};
 pub use allocator::{ExitingAllocator, share_arena_if_limited};
@@ -61,4 +61,4 @@ pub use system::{
     interrupt_this_process, is_root, keep_interrupts, leave, may_read_and_write, monotonic_nanos,
     page_bytes, process_and_thread, variable, yield_to_others,
 };
-pub use trusted::{OtherUsers, TrustError, TrustedFolder, check_rights};
+pub use trusted_folder::{FolderTrustError, OtherUsers, TrustedFolder, check_rights};

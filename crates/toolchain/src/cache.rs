@@ -6,7 +6,7 @@
 //! contain symbolic links ([`TrustedFolder`]). For each program, the cache also has a file with the program's SHA-256, which was written when the program
 //! was compiled. The program that runs is a copy of the verified bytes, in a private folder of the run.
 
-use nodegauge_os::{TrustError, TrustedFolder, effective_user};
+use nodegauge_os::{FolderTrustError, TrustedFolder, effective_user};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
@@ -32,7 +32,7 @@ impl ProgramCache {
     /// # Errors
     /// Returns the reason if the folder cannot be trusted, created or opened.
     pub fn open(path: &Path) -> Result<Self, String> {
-        let text = |why: TrustError| why.to_string();
+        let text = |why: FolderTrustError| why.to_string();
         let folder = TrustedFolder::create(path).map_err(text)?;
         match why_not_ours(&folder.stat().map_err(text)?) {
             Some(why) => Err(format!("{} {why}", folder.path().display())),

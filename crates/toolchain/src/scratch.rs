@@ -8,7 +8,7 @@
 use crate::ToolchainError;
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_os::{
-    Mapping, MemoryProgram, OtherUsers, TrustError, TrustedFolder, effective_user, read_file,
+    FolderTrustError, Mapping, MemoryProgram, OtherUsers, TrustedFolder, effective_user, read_file,
 };
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use std::collections::BTreeSet;
@@ -166,11 +166,11 @@ impl Scratch {
                         return Ok(Some(scratch));
                     }
                 }
-                Err(why @ TrustError::Exposed { .. }) => exposed.push((parent, why)),
-                Err(TrustError::Unavailable { why, .. }) if parent == required => {
+                Err(why @ FolderTrustError::Exposed { .. }) => exposed.push((parent, why)),
+                Err(FolderTrustError::Unavailable { why, .. }) if parent == required => {
                     return Err(Self::error(parent, why));
                 }
-                Err(TrustError::Unavailable { .. }) => {}
+                Err(FolderTrustError::Unavailable { .. }) => {}
             }
         }
         for (parent, _) in &exposed {
@@ -394,7 +394,7 @@ pub(crate) fn is_own_program(path: &Path) -> bool {
 }
 
 /// Records why folders were not used, and what is used instead.
-fn pass_over(exposed: &[(&Path, TrustError)], instead: &str) {
+fn pass_over(exposed: &[(&Path, FolderTrustError)], instead: &str) {
     let mut reasons = PASSED_OVER.lock().unwrap_or_else(PoisonError::into_inner);
     for (_, why) in exposed {
         reasons.insert(format!("{why}; {instead}"));

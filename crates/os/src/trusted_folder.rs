@@ -29,7 +29,7 @@ pub enum OtherUsers {
 
 /// Reason why a folder is not trusted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TrustError {
+pub enum FolderTrustError {
     /// Other users can exchange or create files in a folder of the path.
     #[error(
         "other users can {} files in {} (owner {owner}, mode {mode:o})",
@@ -56,7 +56,7 @@ pub enum TrustError {
     },
 }
 
-impl TrustError {
+impl FolderTrustError {
     fn unavailable(folder: &Path, why: impl ToString) -> Self {
         Self::Unavailable { folder: folder.to_owned(), why: why.to_string() }
     }
@@ -75,8 +75,8 @@ impl TrustedFolder {
     ///
     /// # Errors
     /// Returns the reason if another user could exchange files in the folder, or if it cannot be opened.
-    pub fn open(path: &Path, others: OtherUsers) -> Result<Self, TrustError> {
-        let unavailable = |cause: io::Error| TrustError::unavailable(path, cause);
+    pub fn open(path: &Path, others: OtherUsers) -> Result<Self, FolderTrustError> {
+        let unavailable = |cause: io::Error| FolderTrustError::unavailable(path, cause);
         let real = path.canonicalize().map_err(unavailable)?;
         let found = Self::walk(&real, others, Missing::IsError)?;
         check_owner_and_mode(&found.stat()?, others, &found.path)?;
@@ -88,7 +88,7 @@ impl TrustedFolder {
     ///
     /// # Errors
     /// Returns the reason if another user can create files there, or if no folder can be opened.
-    pub fn open_exclusive(path: &Path) -> Result<Self, TrustError> {
+    pub fn open_exclusive(path: &Path) -> Result<Self, FolderTrustError> {
         let absolute = absolute(path)?;
         let existing = absolute.ancestors().find(|folder| folder.exists()).unwrap_or(&absolute);
         let found = Self::open(existing, OtherUsers::MayAdd)?;
@@ -101,7 +101,7 @@ impl TrustedFolder {
     ///
     /// # Errors
     /// Returns the reason if another user can exchange a folder of the path, or if a folder cannot be created or opened.
-    pub fn create(path: &Path) -> Result<Self, TrustError> {
+    pub fn create(path: &Path) -> Result<Self, FolderTrustError> {
         let absolute = absolute(path)?;
         // Symbolic links in the root directory, e.g. /home, belong to the system and are allowed.
         let top: PathBuf = absolute.components().take(2).collect();
@@ -111,12 +111,13 @@ impl TrustedFolder {
     }
 
     /// Opens an absolute path folder by folder, and checks all folders but the last.
-    fn walk(path: &Path, others: OtherUsers, missing: Missing) -> Result<Self, TrustError> {
+    fn walk(path: &Path, others: OtherUsers, missing: Missing) -> Result<Self, FolderTrustError> {
         let mut at = PathBuf::from("/");
         let mut descriptor =
-            open_folder(CWD, &at).map_err(|why| TrustError::unavailable(&at, why))?;
+            open_folder(CWD, &at).map_err(|why| FolderTrustError::unavailable(&at, why))?;
         for part in path.components().filter(|part| *part != Component::RootDir) {
-            let stat = fstat(&descriptor).map_err(|cause| TrustError::unavailable(&at, cause))?;
+            let stat =
+                fstat(&descriptor).map_err(|cause| FolderTrustError::unavailable(&at, cause))?;
             check_owner_and_mode(&stat, others, &at)?;
             at.push(part);
             let name = Path::new(part.as_os_str());
@@ -128,7 +129,7 @@ impl TrustedFolder {
             let created = created.filter(|cause| *cause != Errno::EXIST);
             descriptor = open_folder(&descriptor, name).map_err(|why| {
                 let why = created.map_or(why, |cause| format!("cannot be created: {cause}"));
-                TrustError::unavailable(&at, why)
+                FolderTrustError::unavailable(&at, why)
             })?;
         }
         Ok(Self { descriptor, path: at })
@@ -143,8 +144,8 @@ impl TrustedFolder {
     ///
     /// # Errors
     /// Returns the reason if the kernel does not provide them.
-    pub fn stat(&self) -> Result<Stat, TrustError> {
-        fstat(&self.descriptor).map_err(|cause| TrustError::unavailable(&self.path, cause))
+    pub fn stat(&self) -> Result<Stat, FolderTrustError> {
+        fstat(&self.descriptor).map_err(|cause| FolderTrustError::unavailable(&self.path, cause))
     }
 }
 
@@ -162,12 +163,16 @@ enum Missing {
 }
 
 /// Returns the absolute path of `path`; links and `..` remain.
-fn absolute(path: &Path) -> Result<PathBuf, TrustError> {
-    std::path::absolute(path).map_err(|cause| TrustError::unavailable(path, cause))
+fn absolute(path: &Path) -> Result<PathBuf, FolderTrustError> {
+    std::path::absolute(path).map_err(|cause| FolderTrustError::unavailable(path, cause))
 }
 
 /// Checks that other users have no more rights in a folder than `others`.
-fn check_owner_and_mode(stat: &Stat, others: OtherUsers, path: &Path) -> Result<(), TrustError> {
+fn check_owner_and_mode(
+    stat: &Stat,
+    others: OtherUsers,
+    path: &Path,
+) -> Result<(), FolderTrustError> {
     check_rights(stat.st_uid, stat.st_mode, others, path)
 }
 
@@ -181,7 +186,7 @@ pub fn check_rights(
     mode: u32,
     others: OtherUsers,
     path: &Path,
-) -> Result<(), TrustError> {
+) -> Result<(), FolderTrustError> {
     let is_owned = [0, effective_user()].contains(&owner);
     let is_writable = mode & OTHERS_WRITE != 0;
     let is_sticky = mode & STICKY != 0;
@@ -190,7 +195,7 @@ pub fn check_rights(
         return Ok(());
     }
     let replace = !(is_owned && is_sticky);
-    Err(TrustError::Exposed { folder: path.to_owned(), owner, mode: mode & 0o7777, replace })
+    Err(FolderTrustError::Exposed { folder: path.to_owned(), owner, mode: mode & 0o7777, replace })
 }
 
 /// Opens a folder; a symbolic link is refused.
