@@ -15,6 +15,7 @@ pub mod legible;
 mod names;
 pub mod notice;
 mod outcome;
+pub mod printed;
 pub mod progress;
 pub mod quantity;
 pub mod record;

@@ -202,17 +202,24 @@ fn si(value: f64) -> (f64, &'static str) {
         .map_or((value, ""), |(step, prefix)| (value / step, *prefix))
 }
 
+/// Smallest value without an SI prefix: a million of the largest prefix.
+const BEYOND_PREFIXES: f64 = 1e21;
 /// Maximum number of digits after the point.
 const MOST_DECIMALS: f64 = 12.0;
+/// Smallest number with an exponent. An `f64` has sixteen digits; more digits would be meaningless.
+const EXPONENT_FROM: f64 = 1e16;
 
 /// Formats a number with four significant digits, as in tables of benchmarks: `9.877`, `83.41`, `715.7`, `1584`. Numbers
-/// below 1 have three digits after the point, or as many as show two significant digits: `0.105`, `0.00032`.
+/// below 1 have three digits after the point, or as many as show two significant digits: `0.105`, `0.00032`. Numbers of
+/// which this would be a long row of digits have an exponent: `1.000e308`, `5.0e-324`.
 pub fn significant(value: f64) -> String {
     let digits = match value.abs() {
+        v if v >= EXPONENT_FROM && v.is_finite() => return format!("{value:.3e}"),
+        v if v > 0.0 && 1.0 - v.log10().floor() > MOST_DECIMALS => return format!("{value:.1e}"),
         v if v >= 999.95 => 0,
         v if v >= 99.995 => 1,
         v if v >= 9.9995 => 2,
-        v if v > 0.0 && v < 0.00995 => (1.0 - v.log10().floor()).min(MOST_DECIMALS) as usize,
+        v if v > 0.0 && v < 0.00995 => (1.0 - v.log10().floor()) as usize,
         _ => 3,
     };
     format!("{value:.digits$}")
@@ -254,8 +261,12 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Formats a value in `unit` with an SI prefix, so that the number has one to three digits before the point.
+/// Formats a value in `unit` with an SI prefix, so that the number has one to three digits before the point. A value
+/// beyond the prefixes has an exponent instead.
 pub(crate) fn prefixed(value: f64, unit: impl fmt::Display) -> String {
+    if value.abs() >= BEYOND_PREFIXES {
+        return format!("{value:.3e} {unit}");
+    }
     let (value, prefix) = si(value);
     format!("{} {prefix}{unit}", significant(value))
 }
@@ -450,6 +461,9 @@ impl std::str::FromStr for Bytes {
 
 /// Formats a number with one digit after the point unless it is a whole number.
 pub fn trimmed(number: f64) -> String {
+    if number.abs() >= EXPONENT_FROM && number.is_finite() {
+        return significant(number);
+    }
     let text = format!("{number:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
@@ -496,6 +510,19 @@ mod tests {
             (Fraction(-1e-4).in_tenths(), Fraction(-1e-3).in_short()),
             ("0.0 %".into(), "0%".into())
         );
+    }
+
+    #[test]
+    fn extreme_numbers_have_exponents() {
+        let extreme = [1e308, -1e308, 5e-324, 1e-13, f64::INFINITY].map(significant);
+        assert_eq!(extreme, ["1.000e308", "-1.000e308", "4.9e-324", "1.0e-13", "inf"]);
+        assert_eq!(BytesPerSec(1e308).to_string(), "1.000e308 B/s");
+        assert_eq!(BytesPerSec(2.5e18).to_string(), "2500 PB/s");
+        assert_eq!(BytesPerSec(5e-324).to_string(), "4.9e-324 B/s");
+        assert_eq!(Seconds(1e308).to_string(), "1.000e308 s");
+        assert_eq!(Seconds(5e-324).to_string(), "4.9e-315 ns");
+        assert_eq!(Fraction(1e300).to_string(), "1.000e302 %");
+        assert_eq!(significant(123_456_789.0), "123456789");
     }
 
     #[test]

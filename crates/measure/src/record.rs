@@ -112,10 +112,11 @@ pub fn parse(text: &str) -> Result<Record, String> {
     struct Head {
         schema: Option<String>,
     }
-    if let Ok(record) = serde_json::from_str::<Record>(text)
+    let direct = serde_json::from_str::<Record>(text);
+    if let Ok(record) = &direct
         && record.schema == SCHEMA
     {
-        return Ok(record);
+        return direct.map_err(|error| error.to_string());
     }
     // Messages contain text of the record, which must not begin a line.
     let message = |error: serde_json::Error| escaped(&error.to_string()).into_owned();
@@ -124,7 +125,9 @@ pub fn parse(text: &str) -> Result<Record, String> {
         // The record is parsed again from a JSON value, because this error has no line and column, which are useless in
         // generated text.
         Some(SCHEMA) => {
-            serde_json::from_str(text).and_then(serde_json::from_value).map_err(message)
+            let from_value = serde_json::from_str(text).and_then(serde_json::from_value::<Record>);
+            // A JSON value does not know that a key occurred twice.
+            Err(message(from_value.err().or(direct.err()).ok_or("the record cannot be read")?))
         }
         Some(other) => Err(format!("found schema {}, required is {SCHEMA}", escaped(other))),
         None => Err(format!("found no schema, required is {SCHEMA}")),
@@ -243,6 +246,20 @@ mod tests {
             record.started = unknown.to_owned();
             assert_eq!(record.started_s(), None, "{unknown}");
         }
+    }
+
+    #[test]
+    fn a_key_that_occurs_twice_is_refused() {
+        let text = format!(
+            r#"{{"schema":"{SCHEMA}","id":"x","started":"","seconds":1,"complete":true,
+            "tool":{{"version":"1","commit":null}},"command":[],"machine":{},"measurements":[],
+            "measurements":[]}}"#,
+            serde_json::to_string(&Machine::default()).unwrap()
+        );
+        let error = parse(&text).unwrap_err();
+        assert!(error.starts_with("duplicate field `measurements`"), "{error}");
+        let once = text.replacen("\"measurements\":[],", "", 1);
+        assert!(parse(&once).is_ok(), "{once}");
     }
 
     #[test]

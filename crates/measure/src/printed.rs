@@ -1,0 +1,106 @@
+//! Texts that other programs printed and users saved: their encoding, cut last lines, several runs in one file, and
+//! the range of their figures. Every parser of such a text uses these functions.
+
+/// Byte order marks of UTF-16, little-endian and big-endian.
+const UTF16_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
+/// Longest line of a text that is not JSON, in bytes. The longest lines of the programs that are read have some
+/// thousand bytes.
+const LONGEST_LINE: usize = 1 << 20;
+/// Largest figure, and reciprocal of the smallest. Squares and reciprocals of figures, and sums of many squares, are
+/// finite numbers then, so that statistics of figures can be computed and saved.
+const LARGEST: f64 = 1e150;
+
+/// Reason for doubt in figures of a text whose end is missing.
+pub const CUT: &str = "the output may be cut";
+
+/// Decodes the bytes of a file: UTF-8 with or without a byte order mark. Other bytes than UTF-8 are replaced.
+///
+/// # Errors
+/// Fails if the file is UTF-16 text.
+pub fn decoded(bytes: Vec<u8>) -> Result<String, &'static str> {
+    let is_marked = UTF16_MARKS.iter().any(|mark| bytes.starts_with(mark));
+    // The outputs that are read begin with ASCII characters, of which UTF-16 has a zero byte each.
+    let is_unmarked = matches!(bytes.as_slice(), [a, b, ..] if (*a == 0) != (*b == 0));
+    if is_marked || is_unmarked {
+        return Err("the file is UTF-16 text");
+    }
+    let text = String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    Ok(without_mark(&text).to_owned())
+}
+
+/// Returns the text without the byte order mark that editors of some systems write.
+pub fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+/// Returns the length of the first line that is longer than a line of any program that is read; `None` if there is
+/// none.
+pub fn overlong_line(text: &str) -> Option<usize> {
+    text.split('\n').map(str::len).find(|length| *length > LONGEST_LINE)
+}
+
+/// Returns the part of the text up to the last line end. A last line without a line end may be cut in the middle of a
+/// number.
+pub fn whole_lines(text: &str) -> &str {
+    text.rfind('\n').map_or("", |end| &text[..=end])
+}
+
+/// Returns the last line if it has no line end.
+pub fn unended_line(text: &str) -> Option<&str> {
+    Some(&text[whole_lines(text).len()..]).filter(|line| !line.trim().is_empty())
+}
+
+/// Returns the number of lines of which `is_mark` is true. A program prints such a line once in a run.
+pub fn count_lines(text: &str, is_mark: impl Fn(&str) -> bool) -> usize {
+    text.lines().filter(|line| is_mark(line.trim())).count()
+}
+
+/// True if a number can be a figure: it is positive, and its square and its reciprocal are finite and not zero.
+pub fn is_figure(value: f64) -> bool {
+    value > LARGEST.recip() && value < LARGEST
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_of_utf8_is_skipped_and_utf16_is_refused_by_name() {
+        assert_eq!(decoded(b"\xef\xbb\xbfSTREAM\n".to_vec()).unwrap(), "STREAM\n");
+        assert_eq!(decoded(b"a \xff b\n".to_vec()).unwrap(), "a \u{fffd} b\n");
+        assert_eq!(decoded(Vec::new()).unwrap(), "");
+        let little: Vec<u8> = "# OSU\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = "# OSU\n".encode_utf16().flat_map(u16::to_be_bytes).collect();
+        let marked = [&[0xff, 0xfe][..], &little].concat();
+        for bytes in [little, big, marked] {
+            assert_eq!(decoded(bytes), Err("the file is UTF-16 text"));
+        }
+    }
+
+    #[test]
+    fn a_last_line_without_line_end_is_no_whole_line() {
+        assert_eq!(whole_lines("a\nb"), "a\n");
+        assert_eq!(whole_lines("a\r\n"), "a\r\n");
+        assert_eq!(whole_lines("a"), "");
+        assert_eq!(
+            (unended_line("a\nb"), unended_line("a\nb\n"), unended_line("")),
+            (Some("b"), None, None)
+        );
+        assert_eq!(overlong_line(&"x".repeat(LONGEST_LINE)), None);
+        assert_eq!(
+            overlong_line(&format!("a\n{}\n", "x".repeat(LONGEST_LINE + 1))),
+            Some(LONGEST_LINE + 1)
+        );
+    }
+
+    #[test]
+    fn figures_are_positive_numbers_that_can_be_squared() {
+        for value in [1e-9, 1.0, 1e18] {
+            assert!(is_figure(value), "{value}");
+        }
+        for value in [0.0, -1.0, 5e-324, 1e308, f64::INFINITY, f64::NAN] {
+            assert!(!is_figure(value), "{value}");
+        }
+    }
+}
