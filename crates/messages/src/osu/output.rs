@@ -9,8 +9,8 @@ use crate::config::MessageConfig;
 use crate::options::Timing;
 use crate::pattern::Pattern;
 use crate::result::{self, MessageFigure};
-use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
+use nodegauge_measure::{Bytes, Unit, printed};
 
 /// One line of the table.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,19 +42,46 @@ pub struct OsuOutput {
     pub threads: Option<(u32, u32)>,
     /// Rows of the table.
     pub rows: Vec<OsuRow>,
+    /// True if a last line without a line end was not read, because it may be cut in the middle of a number.
+    pub is_cut: bool,
+}
+
+/// Returns the test and the version in a line that is the title of a test.
+fn title_of(line: &str) -> Option<&str> {
+    Some(line.trim().strip_prefix('#')?.trim().strip_prefix("OSU MPI")?.trim())
+}
+
+/// Returns the number of runs in a text. A title begins a run, except the second one of `osu_mbw_mr` 7.2, which follows
+/// the same title directly.
+pub fn count_runs(text: &str) -> usize {
+    let mut runs = 0;
+    let mut before: Option<&str> = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(title) = title_of(line) {
+            runs += usize::from(before != Some(title));
+            before = Some(title);
+        } else if is_row(line) {
+            before = None;
+        }
+    }
+    runs
+}
+
+/// True if a line is a row of a table.
+fn is_row(line: &str) -> bool {
+    line.starts_with(|c: char| c.is_ascii_digit())
 }
 
 impl OsuOutput {
-    /// Parses the output of one run.
+    /// Parses the output of one run. A last line without a line end is only read if it is certainly complete.
     ///
     /// # Errors
     /// Fails when the text is not the output of a known test. The error text continues a sentence about the output.
     pub fn read(text: &str) -> Result<Self, String> {
-        let lines = || text.lines().map(str::trim);
+        let lines = || printed::whole_lines(text).lines().map(str::trim);
         let title = lines()
-            .find_map(|line| line.strip_prefix('#')?.trim().strip_prefix("OSU MPI"))
-            .ok_or("it has no title such as \"# OSU MPI Latency Test v7.2\"")?
-            .trim();
+            .find_map(title_of)
+            .ok_or("it has no title such as \"# OSU MPI Latency Test v7.2\"")?;
         let (name, version) = match title.rsplit_once(" v") {
             Some((name, version)) => (name.trim(), Some(version.trim().to_owned())),
             None => (title, None),
@@ -65,12 +92,31 @@ impl OsuOutput {
         let pattern = pattern.ok_or_else(unknown)?;
         let is_header =
             |line: &&str| line.starts_with('#') && (line.contains("(us)") || line.contains("MB/s"));
-        let header = lines().find(is_header).unwrap_or_default();
-        let mut rows = Vec::new();
-        for line in lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())) {
-            rows.push(row(line, pattern, header).ok_or_else(|| {
+        let columns = lines().find(is_header).map(Columns::of).unwrap_or_default();
+        let mut rows: Vec<OsuRow> = Vec::new();
+        let mut last_row = "";
+        for line in lines().filter(|line| is_row(line)) {
+            let row = columns.row(line, pattern).ok_or_else(|| {
                 format!("its table has a line that cannot be read: {:?}", shortened(line))
-            })?);
+            })?;
+            if let Some(last) = rows.last().filter(|last| last.bytes >= row.bytes) {
+                return Err(format!(
+                    "its table has {} B after {} B: it is not one table",
+                    row.bytes, last.bytes
+                ));
+            }
+            rows.push(row);
+            last_row = line;
+        }
+        let unended = printed::unended_line(text).map(str::trim);
+        let mut is_cut = unended.is_some();
+        let is_whole = |line: &&str| is_row(line) && decimals(line) == decimals(last_row);
+        let whole = unended.filter(is_whole).and_then(|line| columns.row(line, pattern));
+        if let Some(row) = whole
+            && rows.last().is_some_and(|last| last.bytes < row.bytes)
+        {
+            rows.push(row);
+            is_cut = false;
         }
         if rows.is_empty() {
             return Err("its table is empty".to_owned());
@@ -87,6 +133,7 @@ impl OsuOutput {
             window: number("window size:"),
             threads: number("Sender threads:").zip(number("Receiver threads:")),
             rows,
+            is_cut,
         })
     }
 
@@ -99,42 +146,114 @@ impl OsuOutput {
             _ => Timing::Batch,
         }
     }
+
+    /// Returns the reason why the table may be incomplete. OSU's programs print no last line, so that only the size in
+    /// the last row shows whether the table is complete.
+    fn incomplete(&self) -> Option<String> {
+        if self.is_cut {
+            return Some(format!("the last line has no line end: {}", printed::CUT));
+        }
+        let last = self.rows.last()?.bytes;
+        let usual = self.pattern.usual_sizes().last().copied().unwrap_or_default();
+        (last < usual).then(|| {
+            format!(
+                "the table ends at {} instead of {}: {}, or a smaller size or memory was requested",
+                Bytes(last),
+                Bytes(usual),
+                printed::CUT
+            )
+        })
+    }
 }
 
-/// Parses a line of the table below `header`; `None` if it is invalid.
-fn row(line: &str, pattern: Pattern, header: &str) -> Option<OsuRow> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    // With `-D`, the size column is followed by a column with the number of bytes sent.
-    let (bytes, at) = if pattern.is_sizeless() {
-        (0, 0)
-    } else {
-        (words[0].parse().ok()?, 1 + usize::from(header.contains("Transmit Size")))
-    };
-    let number = |column: usize| -> Option<f64> {
-        words.get(column)?.parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0)
-    };
-    let unit = if pattern.is_rate() { 1e6 } else { 1e-6 };
-    let validates = header.contains("Validation");
-    let messages = match (pattern.row().counts_messages, words.get(at + 1)) {
-        (true, Some(word)) if !validates || word.contains('.') => Some(number(at + 1)?),
-        _ => None,
-    };
-    let spread = if header.contains("Min Latency") {
-        Some((number(at + 1)? * unit, number(at + 2)? * unit))
-    } else {
-        None
-    };
-    let validated = validates.then(|| words.contains(&"Pass"));
-    Some(OsuRow { bytes, value: number(at)? * unit, messages, spread, validated })
+/// Columns of a table, from its header.
+#[derive(Debug, Default)]
+struct Columns {
+    count: usize,
+    /// True if the size is followed by the number of bytes sent (`-D`).
+    has_transmit_size: bool,
+    has_spread: bool,
+    /// Column of the result of the data check (`-c`).
+    validation: Option<usize>,
 }
 
-/// Returns the measurements of a saved output of OSU's programs, with the configuration that the output contains.
+impl Columns {
+    /// Parses the header. A column ends with a word that is a name of its own or contains a unit.
+    fn of(header: &str) -> Self {
+        const NAMES: [&str; 4] = ["Size", "Messages/s", "Iterations", "Validation"];
+        let mut columns = Self {
+            has_transmit_size: header.contains("Transmit Size"),
+            has_spread: header.contains("Min Latency"),
+            ..Self::default()
+        };
+        for word in header.split(['#', ' ', '\t']) {
+            let is_unit = ["(us)", "MB/s", "(%)"].iter().any(|unit| word.contains(unit));
+            if word == "Validation" {
+                columns.validation = Some(columns.count);
+            }
+            columns.count += usize::from(is_unit || NAMES.contains(&word));
+        }
+        columns
+    }
+
+    /// Parses a line of the table; `None` if it is invalid or has not one word for each column.
+    fn row(&self, line: &str, pattern: Pattern) -> Option<OsuRow> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words.len() != self.count {
+            return None;
+        }
+        let (bytes, at) = if pattern.is_sizeless() {
+            (0, 0)
+        } else {
+            (words.first()?.parse().ok()?, 1 + usize::from(self.has_transmit_size))
+        };
+        let number = |column: usize| -> Option<f64> {
+            words.get(column)?.parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0)
+        };
+        let unit = if pattern.is_rate() { 1e6 } else { 1e-6 };
+        let rate_of_messages = at + 1;
+        let counts_messages = pattern.row().counts_messages
+            && rate_of_messages < self.validation.unwrap_or(self.count);
+        let messages = if counts_messages { Some(number(rate_of_messages)?) } else { None };
+        let spread = if self.has_spread {
+            Some((number(at + 1)? * unit, number(at + 2)? * unit))
+        } else {
+            None
+        };
+        let validated = match self.validation.and_then(|column| words.get(column)) {
+            Some(&"Pass") => Some(true),
+            Some(&"Fail") => Some(false),
+            Some(_) => return None,
+            None => None,
+        };
+        let value = number(at)? * unit;
+        value.is_finite().then_some(OsuRow { bytes, value, messages, spread, validated })
+    }
+}
+
+/// Returns the number of digits after the decimal point of each word. OSU's programs print all figures of a table with
+/// the same number of digits.
+fn decimals(line: &str) -> Vec<Option<usize>> {
+    let of = |word: &str| word.split_once('.').map(|(_, digits)| digits.len());
+    line.split_whitespace().map(of).collect()
+}
+
+/// Returns the measurements of a saved output of OSU's programs, with the configuration that the output contains. They
+/// are suspect if the table may be incomplete.
 pub fn of_saved(output: &OsuOutput) -> Vec<Measurement> {
+    let incomplete = output.incomplete();
+    let doubted = |figure: MessageFigure| {
+        let mut measurement = Measurement::from(figure);
+        if let Some(reason) = &incomplete {
+            measurement.validity.add(Status::Suspect, reason.clone());
+        }
+        measurement
+    };
     let of_row = |row: &OsuRow| {
         let main = figure(output, row, output.pattern.unit(), &[row.value]);
         let messages =
             row.messages.map(|value| figure(output, row, Unit::MessagesPerSecond, &[value]));
-        std::iter::once(main).chain(messages).map(Measurement::from)
+        std::iter::once(main).chain(messages).map(doubted)
     };
     output.rows.iter().flat_map(of_row).collect()
 }
@@ -156,6 +275,9 @@ pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64])
     let mut validity = Validity::valid();
     if row.validated == Some(false) {
         validity.add(Status::Invalid, "the program reports that the data arrived corrupted");
+    }
+    if !runs.iter().copied().all(printed::is_figure) {
+        validity.add(Status::Invalid, "the program printed no positive figure");
     }
     let measurement = result::blank(output.pattern, unit)
         .sampled(Quoted::Median, runs.to_vec())
@@ -259,12 +381,75 @@ mod tests {
             ),
             (whole.lines().take(3).collect::<Vec<_>>().join("\n"), "its table is empty"),
             (
+                whole.replace("2048                 7967.90", "2048"),
+                "its table has a line that cannot be read: \"2048\"",
+            ),
+            (
+                recorded!("osu72-ompi-osu_mbw_mr").replace("3623.30", "       "),
+                "its table has a line that cannot be read: \"512                                 7076749.56\"",
+            ),
+            (
+                format!("{whole}1                      16.77\n"),
+                "its table has 1 B after 4194304 B: it is not one table",
+            ),
+            (
                 whole.replace("7967.90", "nan"),
                 "its table has a line that cannot be read: \"2048                 nan\"",
             ),
         ];
         for (text, error) in cases {
             assert_eq!(OsuOutput::read(&text), Err(error.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_cut_table_is_suspect() {
+        let whole = recorded!("osu72-ompi-osu_bw");
+        let of = |text: &str| of_saved(&OsuOutput::read(text).unwrap());
+        assert!(of(whole).iter().all(|m| m.validity.status == Status::Valid));
+        // A complete last line without a line end, as in a pasted table.
+        assert_eq!(of(whole.trim_end()), of(whole));
+        for (cut, rows, reason) in [
+            (&whole[..whole.len() - 2], 22, "the last line has no line end: the output may be cut"),
+            (&whole[..whole.len() - 7], 22, "the last line has no line end: the output may be cut"),
+            (
+                &whole[..whole.find("2  ").unwrap()],
+                1,
+                "the table ends at 1 B instead of 4 MiB: the output may be cut, or a smaller size or \
+                 memory was requested",
+            ),
+        ] {
+            let all = of(cut);
+            assert_eq!(all.len(), rows, "{cut}");
+            assert_eq!(all[0].validity.status, Status::Suspect);
+            assert_eq!(all[0].validity.reasons, [reason]);
+        }
+    }
+
+    #[test]
+    fn a_figure_of_zero_is_invalid() {
+        let text = recorded!("osu72-ompi-osu_bw").replace("7967.90", "   0.00");
+        let all = of_saved(&OsuOutput::read(&text).unwrap());
+        assert_eq!((all[11].value, all[11].validity.status), (None, Status::Invalid));
+        assert_eq!(all[12].validity.status, Status::Valid);
+        let huge = recorded!("osu72-ompi-osu_bw").replace("7967.90", "1e308");
+        assert!(OsuOutput::read(&huge).unwrap_err().contains("cannot be read"));
+    }
+
+    #[test]
+    fn tables_of_several_runs_are_counted() {
+        let (bw, mbw_mr) = (recorded!("osu72-ompi-osu_bw"), recorded!("osu72-ompi-osu_mbw_mr"));
+        let other_test = "# OSU MPI Init Test v7.2\nnprocs: 2, min: 1.0\n".to_owned();
+        for (text, runs) in [
+            (bw.to_owned(), 1),
+            // This version prints its title twice.
+            (mbw_mr.to_owned(), 1),
+            ([bw, bw].concat(), 2),
+            ([mbw_mr, mbw_mr, bw].concat(), 3),
+            (other_test + bw, 2),
+            (String::new(), 0),
+        ] {
+            assert_eq!(count_runs(&text), runs, "{text}");
         }
     }
 
