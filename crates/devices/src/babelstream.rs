@@ -8,19 +8,37 @@ use crate::config::{DeviceConfig, DeviceStreamConfig};
 use crate::kernels::babelstream_name;
 use crate::names::STREAM;
 use nodegauge_kernels::{Element, Kernel};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
-use nodegauge_measure::{BytesPerSec, Seconds, Unit};
+use nodegauge_measure::{BytesPerSec, Seconds, Unit, printed};
 use std::fmt;
 
 /// First line of the text form.
 const TITLE: &str = "BabelStream";
 /// Names of the first columns of the CSV form, before the column whose name contains the unit.
-const CSV: &str = "function,num_times,n_elements,sizeof,max_";
-/// Units of the rates that BabelStream prints, with the number of bytes per unit.
-const UNITS: [(&str, f64); 4] =
-    [("MB", 1e6), ("GB", 1e9), ("MiB", 1048576.0), ("GiB", 1073741824.0)];
+const CSV: &str = "function,num_times,n_elements,sizeof,";
+/// Units of the rates that BabelStream prints, with the number of bytes per unit. Versions 3 to 5 print `MBytes/sec`, and
+/// `mbytes` in the name of the column of CSV; later versions print `MB/s` and `MB`.
+const UNITS: [(&str, f64); 10] = [
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("TB", 1e12),
+    ("MiB", 1048576.0),
+    ("GiB", 1073741824.0),
+    ("TiB", 1099511627776.0),
+    ("MBytes", 1e6),
+    ("MiBytes", 1048576.0),
+    ("mbytes", 1e6),
+    ("mibytes", 1048576.0),
+];
 /// Tolerance of the comparison of rate and time: times are printed with five decimal places.
 const ROUNDED_SECONDS: f64 = 5.1e-6;
+/// Rounding error of the printed size of an array, in the unit of the size: it has one decimal place.
+const ROUNDED_SIZE: f64 = 0.051;
+/// Number of kernels that BabelStream runs unless the user selects one.
+const USUAL_KERNELS: usize = 5;
+/// First words of BabelStream's messages on wrong results.
+const FAILURES: [&str; 2] = ["FAILED", "Validation failed"];
 
 /// Line of the table, with the times of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,14 +62,23 @@ pub struct BabelStreamOutput {
     pub device: Option<String>,
     /// Type of the elements.
     pub element: Element,
-    /// Elements per array.
+    /// Elements per array; computed from the printed size if the number was not printed.
     pub elements: u64,
+    /// Relative rounding error of `elements`; 0 if the number was printed.
+    pub elements_error: f64,
     /// Number of runs of each kernel.
     pub repeats: u64,
+    /// Number of kernels that the run selected, if the output contains it.
+    selected: Option<usize>,
     /// Message that BabelStream prints if results are wrong.
     pub failed: Option<String>,
     /// Lines of the table.
     pub lines: Vec<BabelstreamLine>,
+}
+
+/// Returns the number of runs in a text, which begin with a title or are CSV tables.
+pub fn count_runs(text: &str) -> usize {
+    printed::count_lines(text, |line| line == TITLE || line.starts_with(CSV))
 }
 
 impl BabelStreamOutput {
@@ -60,21 +87,22 @@ impl BabelStreamOutput {
     /// # Errors
     /// Returns a message that names the missing or inconsistent part.
     pub fn read(text: &str) -> Option<Result<Self, String>> {
-        let is_title = |line: &str| line.trim() == TITLE || line.starts_with(CSV);
-        text.lines().any(is_title).then(|| Self::parse(text))
+        (count_runs(text) > 0).then(|| Self::parse(text))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
         let value = |key: &str| {
             text.lines()
-                .find_map(|line| line.strip_prefix(key))
+                .find_map(|line| line.trim().strip_prefix(key))
                 .map(|value| value.trim().to_owned())
         };
+        let running = value("Running");
+        let is_failure = |line: &&str| FAILURES.iter().any(|words| line.starts_with(words));
         let mut found = Self {
             version: value("Version:"),
             model: value("Implementation:"),
             device: text.lines().find_map(|line| {
-                let (_, name) = line.strip_prefix("Using ")?.split_once("device ")?;
+                let (_, name) = line.trim().strip_prefix("Using ")?.split_once("device ")?;
                 Some(name.trim().to_owned())
             }),
             element: match value("Precision:").as_deref() {
@@ -82,18 +110,33 @@ impl BabelStreamOutput {
                 _ => Element::F64,
             },
             elements: value("Number of elements:").and_then(|n| n.parse().ok()).unwrap_or(0),
-            repeats: value("Running").and_then(|words| number_before(&words, "times")).unwrap_or(0),
-            failed: text.lines().find(|line| line.starts_with("FAILED")).map(str::to_owned),
+            elements_error: 0.0,
+            repeats: running
+                .as_deref()
+                .and_then(|words| number_before(words, "times"))
+                .unwrap_or(0),
+            selected: running.as_deref().and_then(selected_kernels),
+            failed: text.lines().map(str::trim).find(is_failure).map(str::to_owned),
             lines: Vec::new(),
         };
+        if found.elements == 0
+            && let Some((bytes, error)) = value("Array size:").as_deref().and_then(array_size)
+        {
+            found.elements = (bytes / found.element.bytes() as f64).round() as u64;
+            found.elements_error = error;
+        }
         let mut unit = None;
-        for line in text.lines() {
+        for line in text.lines().map(str::trim) {
             if let Some(rest) = line.strip_prefix(CSV) {
-                unit = unit_of(rest.split("_per_sec").next().unwrap_or_default());
+                let column = rest.strip_prefix("max_").and_then(|rest| rest.split_once("_per_sec"));
+                let known = column.and_then(|(name, _)| unit_of(name));
+                unit = Some(known.ok_or_else(|| unsupported(rest))?);
             } else if let Some(rest) = line.strip_prefix("Function ") {
-                unit = unit_of(
-                    rest.split_whitespace().next().unwrap_or_default().trim_end_matches("/s"),
-                );
+                let column = rest.split_whitespace().next().unwrap_or_default();
+                let known = column.split_once('/').and_then(|(name, _)| unit_of(name));
+                unit = Some(known.ok_or_else(|| unsupported(column))?);
+            } else if line.starts_with("Runtime (seconds):") {
+                return Err(unsupported("the time of all runs together"));
             } else if let Some(unit) = unit {
                 let csv = line.contains(',');
                 let mut words = line.split([',', ' ']).filter(|word| !word.is_empty());
@@ -109,6 +152,9 @@ impl BabelStreamOutput {
                     (_, numbers) => numbers.try_into().ok(),
                 }
                 .ok_or_else(|| format!("expected a line with four figures: {line:?}"))?;
+                if found.lines.iter().any(|line| line.kernel == kernel) {
+                    return Err(format!("the table has several lines for {}", name_of(kernel)));
+                }
                 found.lines.push(BabelstreamLine {
                     kernel,
                     rate: BytesPerSec(rate * unit),
@@ -122,10 +168,12 @@ impl BabelStreamOutput {
         for line in &found.lines {
             let [least, most, average] = line.times.map(|time| time.0);
             let bytes = found.bytes(line.kernel);
-            let positive = line.rate.0.is_finite() && line.rate.0 > 0.0 && least > 0.0;
-            let off = (bytes / line.rate.0 - least).abs();
+            let positive = printed::is_figure(line.rate.0) && printed::is_figure(least);
+            let expected = bytes / line.rate.0;
+            let off = (expected - least).abs();
             let ordered = least <= average && average <= most && most.is_finite();
-            if !positive || !ordered || off > ROUNDED_SECONDS + least * 1e-3 {
+            let rounding = ROUNDED_SECONDS + least * 1e-3 + expected * found.elements_error;
+            if !positive || !ordered || off > rounding {
                 let name = name_of(line.kernel);
                 return Err(format!(
                     "rate and times of {name} are inconsistent with {} elements",
@@ -141,7 +189,18 @@ impl BabelStreamOutput {
         kernel.counted(self.element) as f64 * self.elements as f64
     }
 
-    /// Returns the figures of the run; `on` is the configuration of the device, if known.
+    /// Returns the reason why the table may be incomplete.
+    fn incomplete(&self) -> Option<String> {
+        let kernels = self.lines.len();
+        let missing = self.selected.unwrap_or(USUAL_KERNELS).saturating_sub(kernels);
+        (missing > 0).then(|| {
+            let all = counted(kernels + missing, "kernel");
+            format!("the table has {kernels} of {all}: {}, or a kernel was selected", printed::CUT)
+        })
+    }
+
+    /// Returns the figures of the run; `on` is the configuration of the device, if known. They are suspect if the table
+    /// may be incomplete.
     pub fn measurements(&self, on: Option<&DeviceConfig>) -> Vec<Measurement> {
         let named = DeviceConfig { device_name: self.device.clone(), ..DeviceConfig::default() };
         let words = [self.version.as_deref(), self.model.as_deref()];
@@ -151,13 +210,16 @@ impl BabelStreamOutput {
             engine: Some("babelstream".to_owned()),
             engine_version: Some(version).filter(|version| !version.is_empty()),
             element: Some(self.element.name().to_owned()),
-            array_bytes: Some(self.elements * self.element.bytes()),
+            array_bytes: Some(self.elements.saturating_mul(self.element.bytes())),
             ..DeviceStreamConfig::default()
         };
         let figure = |line: &BabelstreamLine| {
             let mut validity = Validity::valid();
             if let Some(failed) = &self.failed {
                 validity.invalid(failed.clone());
+            }
+            if let Some(reason) = self.incomplete() {
+                validity.suspect(reason);
             }
             Measurement::new(GAUGE, STREAM, line.kernel.name(), Unit::BytesPerSecond)
                 .category(Category::Reference)
@@ -167,6 +229,31 @@ impl BabelStreamOutput {
         };
         self.lines.iter().map(figure).collect()
     }
+}
+
+/// Returns the number of kernels in the words after `Running`: `kernels 100 times` up to version 5,
+/// `Classic kernels 100 times ...` and `Triad 100 times ...` later. `None` if the words are unknown.
+fn selected_kernels(words: &str) -> Option<usize> {
+    // Version 6 prints the word twice before the name of a single kernel.
+    let words = words.trim().trim_start_matches("Running").trim();
+    match words.split_whitespace().next()? {
+        "kernels" | "Classic" => Some(USUAL_KERNELS),
+        "All" => Some(USUAL_KERNELS + 1),
+        name => kernel_of(name).map(|_| 1),
+    }
+}
+
+/// Parses the printed size of an array, e.g. `268.4 MB (=0.3 GB)`. Returns the bytes and their relative rounding error.
+fn array_size(words: &str) -> Option<(f64, f64)> {
+    let mut words = words.split_whitespace();
+    let number: f64 = words.next()?.parse().ok()?;
+    let unit = unit_of(words.next()?)?;
+    (number > 0.0).then_some((number * unit, ROUNDED_SIZE / number))
+}
+
+/// Returns the message on a table with other columns than those of all kernels.
+fn unsupported(columns: &str) -> String {
+    format!("the table is not that of BabelStream's kernels with their best rates: {columns:?}")
 }
 
 /// Returns the number before the word `what`, e.g. `100` for `times` in `Classic kernels 100 times`.
@@ -193,7 +280,7 @@ fn kernel_of(name: &str) -> Option<Kernel> {
 /// Prints the CSV form.
 impl fmt::Display for BabelStreamOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{CSV}MB_per_sec,min_runtime,max_runtime,avg_runtime")?;
+        writeln!(f, "{CSV}max_MB_per_sec,min_runtime,max_runtime,avg_runtime")?;
         for BabelstreamLine { kernel, rate, times } in &self.lines {
             let (name, repeats, elements) = (name_of(*kernel), self.repeats, self.elements);
             let [least, most, average] = times.map(|time| time.0);
@@ -251,6 +338,89 @@ mod tests {
         let failed = format!("{TEXT}FAILED validation of sum: 1 (is) != 2 (should)\n");
         let all = read(&failed).measurements(None);
         assert!(all.iter().all(|m| m.validity.status == Status::Invalid && m.value.is_none()));
+    }
+
+    /// Text form of versions 3.4 to 5.0, which print the size of an array instead of the number of elements.
+    const RELEASED: &str = "\
+BabelStream
+Version: 4.0
+Implementation: OpenMP
+Running kernels 100 times
+Precision: double
+Array size: 268.4 MB (=0.3 GB)
+Total size: 805.3 MB (=0.8 GB)
+Function    MBytes/sec  Min (sec)   Max         Average     
+Copy        172342.120  0.00312     0.00391     0.00318     
+Mul         169803.471  0.00316     0.00372     0.00322     
+Add         185321.955  0.00435     0.00522     0.00441     
+Triad       184402.310  0.00437     0.00507     0.00443     
+Dot         214015.886  0.00251     0.00301     0.00257     
+";
+    /// CSV form of versions 3.4 to 5.0.
+    const RELEASED_TABLE: &str = "\
+function,num_times,n_elements,sizeof,max_mbytes_per_sec,min_runtime,max_runtime,avg_runtime
+Copy,100,33554432,8,172342,0.00311515,0.00391206,0.00318102
+Mul,100,33554432,8,169803,0.00316173,0.00372551,0.00322407
+Add,100,33554432,8,185322,0.00434544,0.00522018,0.00441213
+Triad,100,33554432,8,184402,0.00436712,0.00507336,0.00443178
+Dot,100,33554432,8,214016,0.00250855,0.00301442,0.00257009
+";
+
+    #[test]
+    fn released_versions_print_megabytes_per_second_with_other_words() {
+        for text in [RELEASED, RELEASED_TABLE] {
+            let output = read(text);
+            let all = output.measurements(None);
+            let rates: Vec<f64> = all.iter().map(|m| m.value.unwrap().round() / 1e9).collect();
+            assert_eq!(rates.len(), 5);
+            assert!((rates[3] - 184.402).abs() < 0.001, "{rates:?}");
+            assert!(all.iter().all(|m| m.validity.status == Status::Valid), "{all:#?}");
+            assert_eq!(output.repeats, 100);
+        }
+        assert_eq!(read(RELEASED_TABLE).elements, 33_554_432);
+        // The printed size has four digits.
+        let elements = read(RELEASED).elements;
+        assert!(elements.abs_diff(33_554_432) < 6500, "{elements}");
+        let mebibytes = RELEASED_TABLE.replace("mbytes", "mibytes");
+        assert!(BabelStreamOutput::read(&mebibytes).unwrap().unwrap_err().contains("Copy"));
+        let in_mebibytes = RELEASED.replace("268.4 MB", "256.0 MiB").replace("MBytes", "MiBytes");
+        assert!(BabelStreamOutput::read(&in_mebibytes).unwrap().is_err(), "rates are not MiB/s");
+        let wrong = format!("{RELEASED}Validation failed on a[]. Average error 0.1\n");
+        assert!(read(&wrong).measurements(None).iter().all(|m| m.value.is_none()));
+    }
+
+    #[test]
+    fn a_table_with_missing_kernels_is_suspect() {
+        let first = |text: &str| text.split("Mul").next().unwrap().to_owned();
+        for text in [TEXT, TABLE, RELEASED, RELEASED_TABLE] {
+            let all = read(&first(text)).measurements(None);
+            assert_eq!((all.len(), all[0].validity.status), (1, Status::Suspect));
+            assert_eq!(
+                all[0].validity.reasons,
+                ["the table has 1 of 5 kernels: the output may be cut, or a kernel was selected"]
+            );
+        }
+        // A run of one kernel is complete if the output says so.
+        let triad = TEXT.lines().filter(|line| {
+            !["Copy", "Mul", "Add", "Dot"].iter().any(|name| line.starts_with(name))
+        });
+        let triad =
+            triad.collect::<Vec<_>>().join("\n").replace(" Classic kernels", "Running Triad");
+        assert_eq!(read(&triad).measurements(None)[0].validity.status, Status::Valid);
+    }
+
+    #[test]
+    fn tables_of_several_runs_are_counted_and_other_tables_refused_by_name() {
+        assert_eq!([TEXT, TABLE, &[TEXT, TABLE, RELEASED].concat()].map(count_runs), [1, 1, 3]);
+        let twice = format!("{RELEASED}{}", RELEASED.lines().nth(8).unwrap());
+        assert!(BabelStreamOutput::read(&twice).unwrap().unwrap_err().contains("several lines"));
+        let triad_only = format!("{CSV}gbytes_per_sec,runtime\nTriad,100,33554432,8,184.4,0.437\n");
+        let as_text = "BabelStream\nVersion: 4.0\nRunning triad 100 times\n\
+            --------------------------------\nRuntime (seconds): 0.43712\nBandwidth (GB/s):  184.4\n";
+        for text in [triad_only.as_str(), as_text] {
+            let error = BabelStreamOutput::read(text).unwrap().unwrap_err();
+            assert!(error.starts_with("the table is not that of BabelStream's kernels"), "{error}");
+        }
     }
 
     #[test]

@@ -7,14 +7,18 @@ use crate::GAUGE;
 use crate::config::{DeviceConfig, LinkConfig};
 use crate::info::DeviceInfo;
 use crate::names::{ACROSS, LINKS, TO_DEVICE, TO_HOST};
-use nodegauge_measure::Unit;
-use nodegauge_measure::record::{Category, Measurement, Quoted};
+use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
+use nodegauge_measure::{Unit, printed};
 use std::fmt;
 
 /// Driver whose devices nvbandwidth measures.
 pub const DRIVER: &str = "cuda";
 /// First words of the output in text form.
 const TITLE: &str = "nvbandwidth Version:";
+/// First word of the line after a matrix.
+const SUM: &str = "SUM ";
+/// Key of the JSON form.
+const ROOT: &str = "nvbandwidth";
 /// First word of the output of a test case.
 const RUNNING: &str = "Running ";
 /// Test cases that measure the same as `device links`, with the names that `device links` uses.
@@ -33,6 +37,8 @@ pub struct TestCase {
     pub description: String,
     /// Rows of the matrix; `None` for entries that are not measured.
     pub rows: Vec<Vec<Option<f64>>>,
+    /// True if the end of the matrix was not printed, so that rows may be missing.
+    pub is_cut: bool,
 }
 
 /// Parsed output of an nvbandwidth run.
@@ -46,6 +52,16 @@ pub struct NvbandwidthOutput {
     pub devices: Vec<(String, String)>,
     /// Test cases that finished.
     pub cases: Vec<TestCase>,
+}
+
+/// Returns the number of runs in a text: titles, or JSON documents.
+pub fn count_runs(text: &str) -> usize {
+    if !text.trim_start().starts_with('{') {
+        return printed::count_lines(text, |line| line.starts_with(TITLE));
+    }
+    let documents = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
+    let documents = documents.map_while(Result::ok);
+    documents.filter(|document| document.get(ROOT).is_some()).count()
 }
 
 impl NvbandwidthOutput {
@@ -75,7 +91,9 @@ impl NvbandwidthOutput {
         let mut found = Self::default();
         let mut name: Option<&str> = None;
         let mut case: Option<TestCase> = None;
-        for line in text.lines() {
+        // The number of columns is that of the line with the column numbers.
+        let mut columns = 0;
+        for line in printed::whole_lines(text).lines() {
             if let Some(version) = line.strip_prefix(TITLE) {
                 found.version = Some(version.trim().trim_start_matches('v').to_owned());
             } else if let Some(version) = line.strip_prefix("Driver Version:") {
@@ -91,8 +109,9 @@ impl NvbandwidthOutput {
                     name: name.to_owned(),
                     description: line.trim().to_owned(),
                     rows: Vec::new(),
+                    is_cut: false,
                 });
-            } else if line.trim().is_empty() {
+            } else if line.trim().is_empty() || line.starts_with(SUM) {
                 found.cases.extend(case.take().filter(|case| !case.rows.is_empty()));
             } else if let Some(case) = &mut case {
                 let mut words = line.split_whitespace();
@@ -100,16 +119,22 @@ impl NvbandwidthOutput {
                 let values = words.by_ref().skip(1);
                 let values: Option<Vec<Option<f64>>> = values.map(value_of).collect();
                 let is_row = line.contains('.') || line.contains("N/A");
-                case.rows.extend(values.filter(|values| is_row && !values.is_empty()));
+                if !is_row {
+                    columns = line.split_whitespace().count();
+                }
+                let values = values.filter(|values| is_row && values.len() == columns);
+                case.is_cut |= is_row && values.is_none();
+                case.rows.extend(values);
             }
         }
-        found.cases.extend(case.filter(|case| !case.rows.is_empty()));
+        let last = case.filter(|case| !case.rows.is_empty());
+        found.cases.extend(last.map(|case| TestCase { is_cut: true, ..case }));
         found
     }
 
     fn of_json(text: &str) -> Option<Self> {
         let json: serde_json::Value = serde_json::from_str(text).ok()?;
-        let root = json.get("nvbandwidth")?;
+        let root = json.get(ROOT)?;
         let word = |at: &serde_json::Value| at.as_str().map(str::to_owned);
         let list = |at: &serde_json::Value| at.as_array().cloned().unwrap_or_default();
         let case = |case: &serde_json::Value| {
@@ -122,6 +147,7 @@ impl NvbandwidthOutput {
                 name: word(&case["name"])?,
                 description: word(&case["bandwidth_description"])?,
                 rows: rows.filter(|rows| !rows.is_empty())?,
+                is_cut: false,
             })
         };
         // Example of an entry: `0: NVIDIA H100 80GB HBM3 (00000000:1b:00): (host)`
@@ -156,7 +182,9 @@ impl NvbandwidthOutput {
             for (row, values) in case.rows.iter().enumerate() {
                 for (column, value) in values.iter().enumerate() {
                     // The diagonal of a matrix of copies between devices is 0, because no device copies to itself.
-                    let Some(value) = value.filter(|value| *value > 0.0) else { continue };
+                    let Some(value) = value.filter(|value| printed::is_figure(*value)) else {
+                        continue;
+                    };
                     let number = if across { row } else { column };
                     let Some((device, peer)) = id(number).zip(id(column)) else { continue };
                     let peer = across.then_some(peer);
@@ -193,6 +221,10 @@ impl NvbandwidthOutput {
             clock: Some("device".to_owned()),
             ..LinkConfig::default()
         };
+        let mut validity = Validity::valid();
+        if case.is_cut {
+            validity.suspect(format!("the matrix has no end: {}", printed::CUT));
+        }
         let same = SAME.iter().find(|(theirs, _)| *theirs == case.name);
         let name = same.map_or(case.name.as_str(), |(_, ours)| ours);
         let (unit, factor) = if case.description.ends_with("(ns)") {
@@ -204,6 +236,7 @@ impl NvbandwidthOutput {
             .category(Category::Reference)
             .value(Quoted::Median, value * factor)
             .config(&config)
+            .judged(validity)
     }
 }
 
@@ -231,7 +264,7 @@ impl fmt::Display for NvbandwidthOutput {
             let address = pci.trim_end_matches(".0");
             writeln!(f, "Device {index}: {name} (0000{address})")?;
         }
-        for TestCase { name, description, rows } in &self.cases {
+        for TestCase { name, description, rows, .. } in &self.cases {
             writeln!(f, "\n{RUNNING}{name}.\n{description}")?;
             let columns = 0..rows.first().map_or(0, Vec::len);
             let columns = columns.fold(String::new(), |line, column| format!("{line}{column:>10}"));
@@ -247,7 +280,7 @@ impl fmt::Display for NvbandwidthOutput {
                 writeln!(f)?;
             }
             let sum: f64 = rows.iter().flatten().flatten().sum();
-            writeln!(f, "\nSUM {name} {sum:.2}")?;
+            writeln!(f, "\n{SUM}{name} {sum:.2}")?;
         }
         Ok(())
     }
@@ -256,6 +289,7 @@ impl fmt::Display for NvbandwidthOutput {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_measure::record::Status;
 
     /// Output in the format of version 0.8, according to the source of nvbandwidth.
     const TEXT: &str = include_str!("../tests/outputs/nvbandwidth-0.8.txt");
@@ -324,6 +358,22 @@ mod tests {
             "testcases": cases.chain([waived]).collect::<Vec<_>>(),
         }});
         assert_eq!(read(&json.to_string()), text);
+    }
+
+    #[test]
+    fn a_matrix_without_end_is_suspect_and_a_row_has_all_its_columns() {
+        let of = |text: &str| read(text).measurements(None, &[]);
+        let last_row = TEXT.find("1452.03").unwrap();
+        let cut = of(&TEXT[..last_row + 4]);
+        assert_eq!(cut.len(), 10, "the last line has no line end");
+        let without_end = of(&TEXT[..last_row + 8]);
+        let doubted = without_end.iter().filter(|m| m.validity.status == Status::Suspect);
+        assert_eq!((without_end.len(), doubted.count()), (12, 2));
+        let torn = of(&TEXT.replace(" 0   1451.27   1452.03", " 0   1451.27"));
+        assert_eq!(torn.len(), 10);
+        assert_eq!([TEXT, &[TEXT, TEXT].concat(), ""].map(count_runs), [1, 2, 0]);
+        let json = "{\"nvbandwidth\": {}}\n";
+        assert_eq!([json, &[json, json].concat()].map(count_runs), [1, 2]);
     }
 
     #[test]
