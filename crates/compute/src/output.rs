@@ -4,7 +4,8 @@
 //! with W. The rate has five digits and is computed from a time with more digits than the printed time. Progress lines
 //! begin differently and are not results.
 
-use nodegauge_measure::{FlopsPerSec, Seconds};
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::{FlopsPerSec, Seconds, printed};
 use std::fmt::Write;
 
 /// One result line and the residual that follows it.
@@ -39,18 +40,59 @@ pub struct HplOutput {
     pub rows: Vec<HplRow>,
     /// Error messages of HPL.
     pub errors: Vec<String>,
+    /// Number of tests that HPL reports at the end.
+    pub finished: Option<usize>,
+    /// Number of these tests that have no result.
+    pub skipped: usize,
     /// True if the output contains HPL's last line.
     pub ended: bool,
+    /// True if a last line without a line end was not read, because it may be cut in the middle of a number.
+    pub is_cut: bool,
+}
+
+impl HplOutput {
+    /// Returns the reason why the output may be incomplete.
+    pub fn incomplete(&self) -> Option<String> {
+        let rows = self.rows.len();
+        if self.is_cut {
+            return Some(format!("the last line has no line end: {}", printed::CUT));
+        }
+        if !self.ended {
+            return Some(format!("HPL's last line \"{END}\" is missing: {}", printed::CUT));
+        }
+        let solved = self.finished.map(|finished| finished.saturating_sub(self.skipped));
+        solved.filter(|solved| *solved != rows).map(|finished| {
+            format!("HPL finished {}, the output has {rows}", counted(finished, "test"))
+        })
+    }
+}
+
+/// Returns the number of runs in a text. A run begins with HPL's title and ends with its last line.
+pub fn count_runs(text: &str) -> usize {
+    let titles = printed::count_lines(text, |line| version_of(line).is_some());
+    titles.max(printed::count_lines(text, |line| line.starts_with(END)))
+}
+
+/// Last line of HPL's output.
+const END: &str = "End of Tests.";
+
+/// Words after the number of tests without a result.
+const SKIPPED: &str = "tests skipped because of illegal input values.";
+
+/// Returns the version in HPL's title.
+fn version_of(line: &str) -> Option<&str> {
+    let version = line.strip_prefix("HPLinpack ")?.split_whitespace().next()?;
+    version.starts_with(|c: char| c.is_ascii_digit()).then_some(version)
 }
 
 /// Parses the output of xhpl or hpcc.
 pub fn read(text: &str) -> HplOutput {
-    let mut output = HplOutput::default();
-    for line in text.lines() {
-        if let Some(rest) = line.strip_prefix("HPLinpack ")
-            && let Some(version) = rest.split_whitespace().next()
-            && version.starts_with(|c: char| c.is_ascii_digit())
-        {
+    // The last line is decoration that follows the last line with words.
+    let is_word = |line: &&str| line.contains(char::is_alphanumeric);
+    let is_cut = printed::unended_line(text).is_some_and(|line| is_word(&line));
+    let mut output = HplOutput { is_cut, ..HplOutput::default() };
+    for line in printed::whole_lines(text).lines() {
+        if let Some(version) = version_of(line) {
             output.version = Some(version.to_owned());
         } else if let Some(row) = row(line) {
             output.rows.push(row);
@@ -66,7 +108,12 @@ pub fn read(text: &str) -> HplOutput {
             }
         } else if let Some(error) = line.trim().strip_prefix(">>>") {
             output.errors.push(error.trim_end_matches("<<<").trim().to_owned());
-        } else if line.starts_with("End of Tests.") {
+        } else if let Some(rest) = line.strip_prefix("Finished ") {
+            let number = rest.split_whitespace().next().and_then(|word| word.parse().ok());
+            output.finished = number.filter(|_| rest.contains("tests with the following results"));
+        } else if let Some(number) = line.trim().strip_suffix(SKIPPED) {
+            output.skipped = number.trim().parse().unwrap_or_default();
+        } else if line.starts_with(END) {
             output.ended = true;
         }
     }
@@ -82,7 +129,8 @@ fn row(line: &str) -> Option<HplRow> {
     let [variant, n, nb, p, q, seconds, gflops] = words[..] else { return None };
     // Only finite numbers are accepted, because a record with other numbers could not be read back.
     let finite = |word: &str| word.parse().ok().filter(|number: &f64| number.is_finite());
-    let rate = finite(gflops).map(|gflops| gflops * 1e9).filter(|rate| rate.is_finite())?;
+    let rate =
+        finite(gflops).map(|gflops| gflops * 1e9).filter(|rate| printed::is_figure(*rate))?;
     Some(HplRow {
         variant: variant.to_owned(),
         n: n.parse().ok()?,
@@ -124,7 +172,7 @@ pub fn write(rows: &[(String, HplRow)]) -> String {
     }
     let _ = writeln!(
         out,
-        "{double}\n\nFinished {:>6} tests with the following results:\n         {passed:>6} tests completed and passed residual checks,\n         {failed:>6} tests completed and failed residual checks,\n         {:>6} tests skipped because of illegal input values.\n{single}\n\nEnd of Tests.\n{double}",
+        "{double}\n\nFinished {:>6} tests with the following results:\n         {passed:>6} tests completed and passed residual checks,\n         {failed:>6} tests completed and failed residual checks,\n         {:>6} {SKIPPED}\n{single}\n\nEnd of Tests.\n{double}",
         rows.len(),
         0
     );
@@ -181,6 +229,33 @@ mod tests {
         let output = read(TOO_FEW);
         assert!(output.rows.is_empty() && !output.ended);
         assert_eq!(output.errors[0], "Need at least 4 processes for these tests");
+    }
+
+    #[test]
+    fn a_cut_output_says_what_is_missing() {
+        let reason = |text: &str| read(text).incomplete();
+        let missing = "HPL's last line \"End of Tests.\" is missing: the output may be cut";
+        assert_eq!(reason(THREE), None);
+        assert_eq!(reason(THREE.trim_end()), None);
+        let first_test = THREE.find("T/V                N    NB     P     Q ").unwrap();
+        let second_test = first_test + THREE[first_test + 1..].find("T/V").unwrap();
+        assert_eq!(read(&THREE[..second_test]).rows.len(), 1);
+        assert_eq!(reason(&THREE[..=second_test]).as_deref(), Some(missing));
+        let in_a_rate = THREE.find("8.8289e+01").unwrap() + 4;
+        let cut = read(&THREE[..in_a_rate]);
+        assert_eq!((cut.rows.len(), cut.is_cut), (0, true));
+        let without_rows: String = THREE
+            .lines()
+            .filter(|line| !line.contains(" 192 "))
+            .map(|l| format!("{l}\n"))
+            .collect();
+        assert_eq!(
+            reason(&without_rows).as_deref(),
+            Some("HPL finished 3 tests, the output has 2")
+        );
+        let skipped = without_rows.replace("0 tests skipped", "1 tests skipped");
+        assert_eq!(reason(&skipped), None);
+        assert_eq!([THREE, &[THREE, FAILED].concat(), ""].map(count_runs), [1, 2, 0]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 mod figures;
 mod program;
 
-pub use figures::measurements;
+pub use figures::{measurements, of_saved};
 
 use crate::config::RatingConfig;
 use crate::options::{HplOptions, RankOptions};

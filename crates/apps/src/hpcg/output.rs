@@ -5,8 +5,8 @@ use super::TEST;
 use super::problem::PARTS;
 use crate::GAUGE;
 use crate::config::{HpcgConfig, WorkersConfig};
-use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
+use nodegauge_measure::{Unit, printed};
 
 /// First word of the first line of the output.
 const TITLE: &str = "HPCG-Benchmark";
@@ -20,10 +20,19 @@ pub struct HpcgOutput {
     values: Vec<(String, String)>,
 }
 
+/// Returns the number of runs in a text, which begin with a title.
+pub fn count_runs(text: &str) -> usize {
+    printed::count_lines(text, |line| line.starts_with(TITLE))
+}
+
 impl HpcgOutput {
-    /// Parses the output of a run; returns `None` if the text is not output of xhpcg.
+    /// Parses the output of a run; returns `None` if the text is not output of xhpcg. A last line without a line end is
+    /// not read, because it may be cut in the middle of a number.
     pub fn read(text: &str) -> Option<Self> {
-        let mut lines = text.lines().map(str::trim_end).skip_while(|line| line.is_empty());
+        let mut lines = printed::whole_lines(text)
+            .lines()
+            .map(str::trim_end)
+            .skip_while(|line| line.is_empty());
         let first = lines.next()?.strip_prefix(TITLE)?;
         let mut values: Vec<(String, String)> = Vec::new();
         // Keys of the parent levels of a YAML line; a level is indented by two more spaces than its parent.
@@ -50,6 +59,11 @@ impl HpcgOutput {
 
     fn number(&self, path: &str) -> Option<f64> {
         self.text(path)?.parse().ok().filter(|number: &f64| number.is_finite())
+    }
+
+    /// Returns the rate of a path in FLOP/s.
+    fn rate(&self, path: &str) -> Option<f64> {
+        Some(self.number(path)? * 1e9).filter(|rate| printed::is_figure(*rate))
     }
 
     fn count(&self, path: &str) -> Option<u64> {
@@ -107,11 +121,11 @@ impl HpcgOutput {
             let m = Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond);
             let m = m.category(Category::Reference).config(&config);
             let mut validity = Validity::valid();
-            if self.number(RATING).is_none() {
+            if self.rate(RATING).is_none() {
                 validity.invalid("xhpcg reported an invalid result or did not finish");
             }
-            match self.number(&path) {
-                Some(rate) => m.value(Quoted::Single, rate * 1e9).judged(validity),
+            match self.rate(&path) {
+                Some(rate) => m.value(Quoted::Single, rate).judged(validity),
                 None => m.missing("xhpcg did not print this rate"),
             }
         };
@@ -163,7 +177,12 @@ mod tests {
             let all = HpcgOutput::read(text).unwrap().measurements(None);
             assert!(all.iter().all(|m| m.value.is_none() && m.validity.status == Status::Invalid));
         }
-        assert_eq!(HpcgOutput::read("T/V N NB P Q"), None);
+        // The last line may be cut in the middle of the rating.
+        let in_the_rating = WRITTEN.find("rating of=").unwrap() + "rating of=0.04".len();
+        let all = HpcgOutput::read(&WRITTEN[..in_the_rating]).unwrap().measurements(None);
+        assert!(all.iter().all(|m| m.value.is_none()), "{all:#?}");
+        assert_eq!([WRITTEN, &[WRITTEN, WRITTEN].concat(), ""].map(count_runs), [1, 2, 0]);
+        assert_eq!(HpcgOutput::read("T/V N NB P Q\n"), None);
         assert_eq!(HpcgOutput::read(""), None);
     }
 }

@@ -1,11 +1,22 @@
 //! Figures from the output of the reference program.
 
 use crate::config::{RatingConfig, ResidualConfig};
-use crate::output::HplRow;
+use crate::output::{HplOutput, HplRow};
 use crate::result::RATING_FORMULA;
 use crate::{GAUGE, RATING, TEST};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
+
+/// Returns the measurements of a saved output. They are suspect if the output may be incomplete.
+pub fn of_saved(output: &HplOutput) -> Vec<Measurement> {
+    let mut all = measurements(&output.rows, "xhpl", output.version.as_deref(), None);
+    if let Some(reason) = output.incomplete() {
+        for measurement in &mut all {
+            measurement.validity.add(Status::Suspect, reason.clone());
+        }
+    }
+    all
+}
 
 /// Returns the results as measurements, one per combination of N, NB, P and Q, best first. Several results of a
 /// combination become the samples of one measurement.
@@ -78,6 +89,14 @@ mod tests {
         let failed_rows = output::read(include_str!("../../tests/outputs/failed.txt")).rows;
         let failed = &measurements(&failed_rows, "xhpl", None, None)[0];
         assert_eq!((failed.value, failed.validity.status), (None, Status::Invalid));
+    }
+
+    #[test]
+    fn results_of_a_cut_output_are_suspect() {
+        let text = include_str!("../../tests/outputs/three-nb.txt");
+        let status = |text: &str| of_saved(&output::read(text))[0].validity.status;
+        assert_eq!(status(text), Status::Valid);
+        assert_eq!(status(text.split("Finished").next().unwrap()), Status::Suspect);
     }
 
     #[test]
