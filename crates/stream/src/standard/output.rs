@@ -5,7 +5,7 @@
 //! Validates" alone does not prove correct results; see [`StreamOutput::largest_sound_ntimes`].
 
 use crate::kernels::{Element, Kernel, STREAM};
-use nodegauge_measure::{BytesPerSec, Seconds};
+use nodegauge_measure::{BytesPerSec, Seconds, printed};
 
 /// Program that printed an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +99,9 @@ pub enum NotStream {
     /// The table is incomplete.
     #[error("the table has no line for {0}")]
     NoLine(&'static str),
+    /// A kernel has several lines.
+    #[error("the output has several lines for {0}; which of them is the result is unknown")]
+    Repeated(&'static str),
     /// A line of the table has a syntax error.
     #[error("the table has an invalid line: {0:?}")]
     BadLine(String),
@@ -216,14 +219,22 @@ impl StreamOutput {
     }
 }
 
+/// True if a line is the header of a table of STREAM.
+fn is_header(line: &str) -> bool {
+    line.starts_with("Function") && (line.contains("Rate MB/s") || line.contains("Rate (MB/s)"))
+}
+
+/// Returns the number of runs in a text, which have a table each.
+pub fn count_runs(text: &str) -> usize {
+    printed::count_lines(text, is_header)
+}
+
 fn table_header(text: &str) -> Result<&str, NotStream> {
     let first = text.lines().map(str::trim).find(|line| line.chars().any(char::is_alphanumeric));
     let Some(first) = first else { return Err(NotStream::Nothing) };
     let header = text.lines().map(str::trim).find(|line| line.starts_with("Function"));
     match header {
-        Some(header) if header.contains("Rate MB/s") || header.contains("Rate (MB/s)") => {
-            Ok(header)
-        }
+        Some(header) if is_header(header) => Ok(header),
         Some(header) => Err(NotStream::OtherTable(shortened(header))),
         None => Err(NotStream::NoTable(shortened(first))),
     }
@@ -232,6 +243,14 @@ fn table_header(text: &str) -> Result<&str, NotStream> {
 fn lines(text: &str, header: &str) -> Result<[KernelLine; 4], NotStream> {
     // The lines of the kernels follow the header directly.
     let table = text.split_once(header).map_or("", |(_, table)| table);
+    // A second line anywhere behind the header may belong to another table, whose header is missing.
+    let is_of = |line: &str, name: &str| {
+        line.trim().strip_prefix(name).is_some_and(|rest| rest.starts_with(':'))
+    };
+    let repeated = NAMES.iter().find(|name| table.lines().filter(|l| is_of(l, name)).count() > 1);
+    if let Some(name) = repeated {
+        return Err(NotStream::Repeated(name));
+    }
     let mut lines =
         [KernelLine { rate: BytesPerSec(0.0), times: [Seconds(0.0); 3], step: Seconds(0.0) }; 4];
     for (name, line) in NAMES.into_iter().zip(&mut lines) {
@@ -243,7 +262,7 @@ fn lines(text: &str, header: &str) -> Result<[KernelLine; 4], NotStream> {
         let step = Seconds(decimals.map_or(1.0, |(_, digits)| 0.1f64.powi(digits.len() as i32)));
         let numbers: Option<Vec<f64>> =
             numbers.split_whitespace().map(|number| number.parse().ok()).collect();
-        let sound = |x: &f64| x.is_finite() && *x > 0.0;
+        let sound = |x: &f64| printed::is_figure(*x);
         *line = match numbers.as_deref() {
             Some([rate, average, least, greatest])
                 if [rate, average, least, greatest].into_iter().all(sound) =>
@@ -413,6 +432,14 @@ mod tests {
                 "the table has an invalid line: \"Triad:          inf     0.083601     0.072584     0.096988\"",
             ),
             (
+                whole.replace("22189.7", "1e308"),
+                "the table has an invalid line: \"Triad:          1e308     0.083601     0.072584     0.096988\"",
+            ),
+            (
+                format!("{whole}Triad:          42189.7     0.083601     0.072584     0.096988\n"),
+                "the output has several lines for Triad; which of them is the result is unknown",
+            ),
+            (
                 whole.replace("Array size", "Size"),
                 "the program did not print the length of its arrays",
             ),
@@ -425,6 +452,13 @@ mod tests {
         for (text, message) in cases {
             assert_eq!(StreamOutput::read(&text).unwrap_err().to_string(), message);
         }
+    }
+
+    #[test]
+    fn tables_of_several_runs_are_counted() {
+        let (c, fortran) = (recorded!("gcc-2t"), recorded!("f-67M-2t"));
+        let texts = [c, fortran, &[c, fortran, c].concat(), ""];
+        assert_eq!(texts.map(count_runs), [1, 1, 3, 0]);
     }
 
     #[test]
