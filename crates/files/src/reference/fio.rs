@@ -7,22 +7,32 @@ use crate::operation::{Direction, Operation, Way};
 use crate::pattern::AccessPattern;
 use crate::task::Task;
 use crate::workers::{FileWorkers, WorkerKind};
-use nodegauge_measure::Seconds;
+use nodegauge_measure::{Seconds, printed};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Number of bytes in the unit of `bw`.
+const KIB: f64 = 1024.0;
+/// Key of fio's version, which is once in an output.
+const VERSION: &str = "\"fio version\"";
 /// Minimum duration of a job in milliseconds. fio counts whole milliseconds, so that the rate of a shorter job has an
 /// error of more than 1 %.
 const SHORTEST_MS: f64 = 100.0;
+
+/// Relative difference of rates that are rounded to whole bytes or KiB per second and agree otherwise.
+const ROUNDED: f64 = 1e-3;
 
 /// Results of a job for one direction (reads or writes).
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Half {
-    /// Rate in B/s.
-    #[serde(rename = "bw_bytes")]
-    pub(super) rate: f64,
+    /// Rate in B/s; versions before 3 do not print it.
+    bw_bytes: Option<f64>,
+    /// Rate in KiB/s.
+    bw: Option<f64>,
+    /// Amount of data in bytes; in KiB in versions that do not print `bw_bytes`.
+    io_bytes: Option<f64>,
     pub(super) iops: f64,
     #[serde(rename = "total_ios")]
     pub(super) operations: u64,
@@ -71,10 +81,15 @@ pub(super) struct FioOutput {
     pub(super) jobs: Vec<FioJob>,
 }
 
+/// Returns the number of runs in a text, which have a document each.
+pub(super) fn count_runs(text: &str) -> usize {
+    text.matches(VERSION).count()
+}
+
 impl FioOutput {
     /// True if a text looks like fio's JSON output; other lines of fio may surround the JSON document.
     pub(super) fn recognises(text: &str) -> bool {
-        text.contains("\"fio version\"")
+        text.contains(VERSION)
     }
 
     /// Parses fio's JSON or JSON+ output, ignoring lines before and after the document. The error is the reason why the
@@ -106,6 +121,37 @@ impl FioJob {
 }
 
 impl Half {
+    /// Returns the rate in B/s.
+    ///
+    /// # Errors
+    /// Fails if the rate is missing, is not positive, or is not the amount of data divided by the time.
+    pub(super) fn rate(&self) -> Result<f64, String> {
+        let (rate, bytes) = match (self.bw_bytes, self.bw, self.io_bytes) {
+            (Some(rate), _, Some(bytes)) => (rate, bytes),
+            (None, Some(rate), Some(bytes)) => (rate * KIB, bytes * KIB),
+            _ => return Err("fio did not print the rate and the amount of data".to_owned()),
+        };
+        let time = self.runtime * 1e-3;
+        if !(printed::is_figure(rate) && printed::is_figure(bytes) && printed::is_figure(time)) {
+            return Err(format!(
+                "fio printed no positive rate and time: {rate} B/s in {} ms",
+                self.runtime
+            ));
+        }
+        let iops = self.operations as f64 / time;
+        let slack = ROUNDED + KIB / rate;
+        let agrees = (rate * time / bytes - 1.0).abs() <= slack;
+        let counts = (self.iops / iops - 1.0).abs() <= ROUNDED;
+        if agrees && counts {
+            return Ok(rate);
+        }
+        Err(format!(
+            "fio's figures contradict each other: {rate} B/s and {} operations/s for {bytes} B and {} \
+             operations in {} ms",
+            self.iops, self.operations, self.runtime
+        ))
+    }
+
     /// Returns the quantiles of the completion latencies. If fio printed only the quantiles of the total latencies,
     /// these are returned.
     pub(super) fn latency(&self) -> Option<Quantiles> {
@@ -135,7 +181,7 @@ pub(super) const KIND: ProgramProperties = ProgramProperties {
         task.operations.iter().filter_map(run).collect()
     },
     figures: |text, _, operations, command| {
-        let figure = figure(&FioOutput::read(text)?, command);
+        let figure = figure(&FioOutput::read(text)?, command)?;
         Ok(operations.iter().copied().zip(figure).collect())
     },
 };
@@ -197,23 +243,33 @@ fn arguments(
     Some(words)
 }
 
-/// Returns the figure of a run, summed over all its jobs.
-fn figure(output: &FioOutput, command: &str) -> Option<ReferenceFigure> {
+/// Returns the reason to doubt the figures of jobs whose longest one took `milliseconds`.
+pub(super) fn too_short(milliseconds: f64) -> Option<String> {
+    (milliseconds < SHORTEST_MS).then(|| {
+        format!(
+            "fio counts whole milliseconds, and this job ran for {milliseconds} ms: use a larger file"
+        )
+    })
+}
+
+/// Returns the longest time of the results in milliseconds.
+pub(super) fn longest(halves: &[&Half]) -> f64 {
+    halves.iter().map(|half| half.runtime).fold(0.0, f64::max)
+}
+
+/// Returns the figure of a run, summed over all its jobs; `None` if they transferred no data.
+fn figure(output: &FioOutput, command: &str) -> Result<Option<ReferenceFigure>, String> {
     let halves: Vec<&Half> = output.jobs.iter().flat_map(FioJob::halves).collect();
-    let longest = halves.iter().map(|half| half.runtime).fold(0.0, f64::max);
-    let first = halves.first()?;
-    Some(ReferenceFigure {
-        rate: halves.iter().map(|half| half.rate).sum(),
+    let Some(first) = halves.first() else { return Ok(None) };
+    let rates: Vec<f64> = halves.iter().map(|half| half.rate()).collect::<Result<_, _>>()?;
+    Ok(Some(ReferenceFigure {
+        rate: rates.iter().sum(),
         iops: Some(halves.iter().map(|half| half.iops).sum()),
         // Quantiles of several jobs cannot be combined.
         latency: first.latency().filter(|_| halves.len() == 1),
         command: command.to_owned(),
-        doubt: (longest < SHORTEST_MS).then(|| {
-            format!(
-                "fio counts whole milliseconds, and this job ran for {longest} ms: use a larger file"
-            )
-        }),
-    })
+        doubt: too_short(longest(&halves)),
+    }))
 }
 
 #[cfg(test)]
@@ -237,19 +293,50 @@ mod tests {
         assert_eq!((output.version.as_str(), job.error), ("fio-3.33", 0));
         assert_eq!(job.options["bs"], "1M");
         let [read] = job.halves()[..] else { panic!("{job:?}") };
-        assert_eq!((read.rate, read.operations), (1_104_672_658.0, 256));
+        assert_eq!((read.rate(), read.operations), (Ok(1_104_672_658.0), 256));
         assert_eq!(read.latency().unwrap().p99, Some(Seconds(1_204_224.0 * 1e-9)));
         let mixed = &recorded("fio-randrw.json").jobs[0];
         assert_eq!(mixed.halves().len(), 2);
-        let both = figure(&recorded("fio-randrw.json"), "fio").unwrap();
-        assert!(both.rate > mixed.halves()[0].rate && both.latency.is_none());
+        let both = figure(&recorded("fio-randrw.json"), "fio").unwrap().unwrap();
+        assert!(both.rate > mixed.halves()[0].rate().unwrap() && both.latency.is_none());
     }
 
     #[test]
     fn a_failed_job_has_its_error_and_no_figures() {
         let output = recorded("fio-error.txt");
         assert_eq!((output.jobs[0].error, output.jobs[0].halves().len()), (2, 0));
-        assert_eq!(figure(&output, "fio"), None);
+        assert_eq!(figure(&output, "fio"), Ok(None));
+    }
+
+    #[test]
+    fn rate_data_and_time_agree() {
+        let sound = Half {
+            bw_bytes: Some(1_048_576_000.0),
+            bw: Some(1_024_000.0),
+            io_bytes: Some(1_048_576_000.0),
+            iops: 1000.0,
+            operations: 1000,
+            runtime: 1000.0,
+            ..Half::default()
+        };
+        assert_eq!(sound.rate(), Ok(1_048_576_000.0));
+        // fio 2 prints KiB/s and KiB.
+        let old = Half { bw_bytes: None, io_bytes: Some(1_024_000.0), ..sound.clone() };
+        assert_eq!(old.rate(), Ok(1_048_576_000.0));
+        for wrong in [-1.0, 0.0, 1e308, 1_048_576.0, f64::NAN] {
+            let half = Half { bw_bytes: Some(wrong), ..sound.clone() };
+            assert!(half.rate().is_err(), "{wrong}");
+        }
+        for half in [
+            Half { bw_bytes: None, bw: None, ..sound.clone() },
+            Half { io_bytes: None, ..sound.clone() },
+            Half { runtime: 0.0, ..sound.clone() },
+            Half { runtime: -1.0, ..sound.clone() },
+            Half { iops: -1.0, ..sound.clone() },
+            Half { operations: 5, ..sound },
+        ] {
+            assert!(half.rate().is_err(), "{half:?}");
+        }
     }
 
     #[test]

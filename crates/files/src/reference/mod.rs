@@ -6,7 +6,7 @@ mod output;
 mod saved;
 
 pub(crate) use output::{COLUMNS, TESTS, USUAL, wide};
-pub use saved::{SavedOutput, read};
+pub use saved::{SavedOutput, count_runs, read};
 
 use crate::cell::Ending;
 use crate::latency::Quantiles;

@@ -2,6 +2,13 @@
 //! banner contains the unit of the figures (KiB/s, operations per second or microseconds per operation). All figures
 //! are converted to B/s.
 
+use nodegauge_measure::printed;
+
+/// Title of IOzone's output.
+const TITLE: &str = "Iozone: Performance Test of File I/O";
+/// Completion message of IOzone.
+const END: &str = "iozone test complete.";
+
 /// Names of IOzone's tests: the operation, the title of its table in the Excel part, and the word for the workers in
 /// throughput mode. The tests are in the order of the columns of the table; the last test has no column.
 pub(crate) const TESTS: [(&str, &str, Option<&str>); 22] = [
@@ -32,8 +39,6 @@ pub(crate) const TESTS: [(&str, &str, Option<&str>); 22] = [
 pub(crate) const COLUMNS: usize = TESTS.len() - 1;
 /// Number of columns that the table always has.
 pub(crate) const USUAL: usize = 13;
-/// Total width in characters of the two columns with the file size and the record size.
-const SIZES: usize = 24;
 /// Number of bytes in a kB, the unit of IOzone's sizes and rates.
 const KIB: u64 = 1024;
 
@@ -42,19 +47,34 @@ pub(crate) fn wide(name: &str) -> bool {
     matches!(name, "record_rewrite" | "stride_read")
 }
 
-/// Splits a line into fields of fixed width. Returns the fields that are not blank, with their column numbers. The
-/// field of a test that did not run is blank.
-fn by_place(mut rest: &str) -> Vec<(usize, &str)> {
+/// Splits the part of a line behind the sizes into fields of fixed width. Returns the fields that are not blank, with
+/// their column numbers; the field of a test that did not run is blank. Returns `None` if a field is not a number that
+/// ends at the right edge of its column: then the line does not have IOzone's spacing.
+fn by_place(mut rest: &str) -> Option<Vec<(usize, &str)>> {
     let mut figures = Vec::new();
     for (column, (name, ..)) in TESTS[..COLUMNS].iter().enumerate() {
         let width = if wide(name) { 10 } else { 9 };
-        let (figure, more) = rest.split_at(rest.len().min(width));
+        let (field, more) = rest.split_at(rest.len().min(width));
         rest = more;
-        if !figure.trim().is_empty() {
-            figures.push((column, figure.trim()));
+        let figure = field.trim_start_matches(' ');
+        if figure.is_empty() {
+            continue;
         }
+        if field.len() != width || !figure.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        figures.push((column, figure));
     }
-    figures
+    rest.is_empty().then_some(figures)
+}
+
+/// Returns the part of a line behind its first two words, which are the sizes. IOzone prints the sizes at the right edges
+/// of their columns, so that the other columns begin there, however much the text is indented.
+fn behind_sizes(line: &str) -> &str {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let behind_word = |text: &str| text.trim_start().trim_start_matches(is_digit).len();
+    let file_size = &line[line.len() - behind_word(line)..];
+    &line[line.len() - behind_word(file_size)..]
 }
 
 /// Line of the table, with the sizes in bytes and the rates of the operations in B/s.
@@ -113,12 +133,8 @@ fn rated(
     if figure <= 0.0 {
         return Some(None);
     }
-    Some(Some((name, finite(to_rate(figure, block as f64))?)))
-}
-
-/// Returns the figure if it is finite. A very long sequence of digits is parsed as infinity.
-fn finite(figure: f64) -> Option<f64> {
-    Some(figure).filter(|figure| figure.is_finite())
+    let rate = to_rate(figure, block as f64);
+    printed::is_figure(rate).then_some(Some((name, rate)))
 }
 
 /// Parses a size in KiB and returns it in bytes.
@@ -126,10 +142,17 @@ fn kib(digits: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(KIB)
 }
 
+/// Returns the number of runs in a text. A run has a title and a completion message, of which one may be missing.
+pub(super) fn count_runs(text: &str) -> usize {
+    let runs = [TITLE, END].map(|mark| text.matches(mark).count());
+    let is_recognised = usize::from(IozoneOutput::recognises(text));
+    runs.into_iter().max().unwrap_or_default().max(is_recognised)
+}
+
 impl IozoneOutput {
     /// True if a text looks like output of IOzone.
     pub(super) fn recognises(text: &str) -> bool {
-        text.contains("Iozone: Performance Test of File I/O")
+        text.contains(TITLE)
             || text.contains("Children see throughput for")
             || (text.contains(" report\"\n") && text.contains("\"Writer report\""))
     }
@@ -154,7 +177,7 @@ impl IozoneOutput {
                 .map(|rest| rest.trim_matches([' ', '$']).to_owned()),
             command: after("Command line used:").map(|rest| rest.trim().to_owned()),
             sizes: (size("File size set to"), size("Record Size")),
-            complete: text.contains("iozone test complete."),
+            complete: text.contains(END),
             poor_resolution: text.contains("Timer resolution is poor"),
             ..Self::default()
         };
@@ -181,7 +204,16 @@ impl IozoneOutput {
             } else if below && words.starts_with(|c: char| c.is_ascii_digit()) {
                 let broken =
                     || format!("line {} of the output of iozone cannot be read", number + 1);
-                self.lines.push(row(line, unit).ok_or_else(broken)?);
+                let line = row(line, unit).ok_or_else(broken)?;
+                let is_same =
+                    |known: &IozoneLine| (known.file, known.block) == (line.file, line.block);
+                if self.lines.iter().any(is_same) {
+                    return Err(format!(
+                        "line {} of the output of iozone has the sizes of an earlier line",
+                        number + 1
+                    ));
+                }
+                self.lines.push(line);
             }
         }
         Ok(())
@@ -191,7 +223,8 @@ impl IozoneOutput {
     fn throughput(&mut self, text: &str) {
         let figure = |line: &str| -> Option<f64> {
             let (_, right) = line.rsplit_once('=')?;
-            finite(right.split_whitespace().next()?.parse::<f64>().ok()? * KIB as f64)
+            let figure = right.split_whitespace().next()?.parse::<f64>().ok()? * KIB as f64;
+            Some(figure).filter(|figure| printed::is_figure(*figure))
         };
         let begun = |line: &str| {
             let (head, _) = line.strip_prefix("Children see throughput for")?.split_once('=')?;
@@ -253,21 +286,19 @@ impl IozoneOutput {
 }
 
 /// Parses a line of the table. Fields of tests that did not run are blank, so that the column of a figure follows from
-/// its position. There is no space between a figure of nine digits and the previous figure.
+/// its position behind the sizes. There is no space between a figure of nine digits and the previous figure.
 fn row(line: &str, unit: ToRate) -> Option<IozoneLine> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [file, block, figures @ ..] = &words[..] else { return None };
     let (file, block) = (kib(file)?, kib(block)?);
-    let rest = line.get(SIZES..).filter(|rest| rest.is_ascii()).unwrap_or("").trim_end();
-    let by_place = by_place(rest);
-    let is_figure = |(_, figure): &(usize, &str)| figure.bytes().all(|b| b.is_ascii_digit());
-    let figures = if by_place.len() >= figures.len() && by_place.iter().all(is_figure) {
-        by_place
-    } else if [USUAL, COLUMNS].contains(&figures.len()) {
+    let by_place = by_place(behind_sizes(line).trim_end());
+    let figures = match by_place {
+        Some(by_place) if by_place.len() >= figures.len() => by_place,
         // Lines whose spacing differs from IOzone's are accepted if no column is missing.
-        figures.iter().copied().enumerate().collect()
-    } else {
-        return None;
+        _ if [USUAL, COLUMNS].contains(&figures.len()) => {
+            figures.iter().copied().enumerate().collect()
+        }
+        _ => return None,
     };
     let mut rates = Vec::new();
     for (column, figure) in figures {

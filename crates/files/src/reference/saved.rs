@@ -1,7 +1,7 @@
 //! Conversion of saved output of IOzone and fio to measurements, with the configuration that the output contains.
 
-use super::fio::{FioJob, FioOutput};
-use super::output::IozoneOutput;
+use super::fio::{self, FioJob, FioOutput};
+use super::output::{self, IozoneOutput};
 use crate::config::{FilesConfig, Latencies, Percent};
 use crate::task::CacheMode;
 use crate::{GAUGE, TEST};
@@ -15,6 +15,11 @@ pub struct SavedOutput {
     pub program: &'static str,
     /// Figures of the output.
     pub measurements: Vec<Measurement>,
+}
+
+/// Returns the numbers of runs of fio and of IOzone in a text.
+pub fn count_runs(text: &str) -> [(&'static str, usize); 2] {
+    [("fio", fio::count_runs(text)), ("iozone", output::count_runs(text))]
 }
 
 /// Parses saved output of IOzone or fio. Returns `None` for other texts.
@@ -141,7 +146,7 @@ fn of_job(job: &FioJob, version: &str) -> Measurement {
         return reference(name, &config).missing(format!("the job failed: {cause}"));
     }
     let halves = job.halves();
-    let rate = halves.iter().map(|half| half.rate).sum();
+    let rates: Result<Vec<f64>, String> = halves.iter().map(|half| half.rate()).collect();
     config.iops = Some(halves.iter().map(|half| half.iops).sum());
     config.operations = Some(halves.iter().map(|half| half.operations).sum());
     match halves[..] {
@@ -157,7 +162,14 @@ fn of_job(job: &FioJob, version: &str) -> Measurement {
         }
         _ => config.latency_s = halves[0].latency().map(Latencies::All),
     }
-    single(name, rate, &config, &Validity::valid())
+    let mut validity = Validity::valid();
+    if let Some(reason) = fio::too_short(fio::longest(&halves)) {
+        validity.suspect(reason);
+    }
+    match rates {
+        Ok(rates) => single(name, rates.iter().sum(), &config, &validity),
+        Err(reason) => reference(name, &config).missing(reason),
+    }
 }
 
 /// Parses a size in fio's notation: the units are powers of 1024, in upper or lower case.
@@ -214,6 +226,24 @@ mod tests {
         let failed = &recorded("fio-error.txt").measurements[0];
         assert_eq!((failed.value, failed.validity.status), (None, Status::Invalid));
         assert!(failed.validity.reasons[0].contains("No such file"));
+    }
+
+    #[test]
+    fn jobs_of_fio_2_and_contradictions_have_no_false_figure() {
+        let path = format!("{}/tests/outputs/fio-seqread.json", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        let of = |text: &str| read(text).unwrap().unwrap().measurements.remove(0);
+        let without_bytes =
+            text.lines().filter(|line| !line.contains("bw_bytes")).collect::<Vec<_>>().join("\n");
+        let old = without_bytes.replace("fio-3.33", "fio-2.16").replace("268435456", "262144");
+        let rate = of(&old).value.unwrap();
+        assert!((rate / 1_104_672_658.0 - 1.0).abs() < 1e-5, "{rate}");
+        for wrong in ["-1", "0", "1e308", "1104672658000"] {
+            let m = of(&text.replace("1104672658", wrong));
+            assert_eq!((m.value, m.validity.status), (None, Status::Invalid), "{wrong}");
+        }
+        let [fio, iozone] = count_runs(&text.repeat(3));
+        assert_eq!((fio, iozone), (("fio", 3), ("iozone", 0)));
     }
 
     #[test]

@@ -86,6 +86,42 @@ fn nine_digits_touch_their_neighbour() {
 }
 
 #[test]
+fn columns_are_found_at_every_indentation() {
+    for name in ["iozone-a.txt", "iozone-N-us.txt", "iozone-i01-R.txt"] {
+        let path = format!("{}/tests/outputs/{name}", env!("CARGO_MANIFEST_DIR"));
+        // The Excel part, which is not a table of columns, is left out.
+        let text = std::fs::read_to_string(path).unwrap();
+        let text = text.split("Excel output is below").next().unwrap();
+        let whole = IozoneOutput::read(text).unwrap().lines;
+        let indents = (1..=12).map(|blanks| " ".repeat(blanks)).chain(["\t".to_owned()]);
+        for indent in indents {
+            let lines: Vec<String> = text.lines().map(|line| format!("{indent}{line}")).collect();
+            assert_eq!(IozoneOutput::read(&lines.join("\n")).unwrap().lines, whole, "{indent:?}");
+        }
+        // Each line loses its own indentation.
+        let trimmed: Vec<&str> = text.lines().map(str::trim).collect();
+        assert_eq!(IozoneOutput::read(&trimmed.join("\n")).unwrap().lines, whole);
+        let single = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let collapsed: Vec<String> = text.lines().map(single).collect();
+        let read = IozoneOutput::read(&collapsed.join("\n"));
+        match name {
+            "iozone-a.txt" => assert_eq!(read.unwrap().lines, whole, "no column is missing"),
+            _ => assert!(read.unwrap_err().contains("cannot be read"), "{name}"),
+        }
+    }
+}
+
+#[test]
+fn runs_are_counted_and_repeated_lines_refused() {
+    let path = format!("{}/tests/outputs/iozone-a.txt", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    assert_eq!([&*text, &text.repeat(2), ""].map(count_runs), [1, 2, 0]);
+    let line = text.lines().find(|line| line.starts_with("              64       4")).unwrap();
+    let twice = text.replace(line, &format!("{line}\n{line}"));
+    assert!(IozoneOutput::read(&twice).unwrap_err().contains("sizes of an earlier line"));
+}
+
+#[test]
 fn what_is_broken_is_not_guessed_at() {
     let refused = |text: &str| IozoneOutput::read(text).unwrap_err();
     assert_eq!(refused("nothing"), "this is not the output of iozone");
