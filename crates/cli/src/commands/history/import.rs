@@ -9,14 +9,15 @@ use nodegauge_devices::babelstream::BabelStreamOutput;
 use nodegauge_devices::nvbandwidth::NvbandwidthOutput;
 use nodegauge_history::{Imported, records};
 use nodegauge_machine::{SysRoot, TopologySource};
-use nodegauge_measure::legible;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Machine, MachineSource, Measurement, Record, Status};
 use nodegauge_measure::{Notice, NoticeId};
+use nodegauge_measure::{legible, printed};
 use nodegauge_messages::osu;
 use nodegauge_stream::standard::figures;
 use nodegauge_stream::standard::output::StreamOutput;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Maximum size of an import file in bytes: about ten thousand runs with all their samples.
 const LONGEST_EXPORT: u64 = 1 << 30;
@@ -76,8 +77,10 @@ pub(super) fn execute(
     for file in files {
         let bytes = nodegauge_os::read_input(file, LONGEST_EXPORT)
             .map_err(|cause| Failure::usage(format!("cannot read {}: {cause}", file.display())))?;
-        let text = String::from_utf8(bytes)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        let text = printed::decoded(bytes).map_err(|cause| {
+            Failure::usage(format!("cannot read {}: {cause}", file.display()))
+                .hint("convert it to UTF-8, e.g. with iconv -f UTF-16 -t UTF-8")
+        })?;
         let exported = records(file, &text).is_some();
         if exported {
             exports.push((file, text))
@@ -119,6 +122,20 @@ pub(super) fn execute(
     Ok(exit)
 }
 
+/// Figures of the output of another program.
+#[derive(Debug, Default)]
+struct PrintedFigures {
+    measurements: Vec<Measurement>,
+    /// Assumption about the run, if there is one.
+    notice: Option<&'static str>,
+}
+
+impl From<Vec<Measurement>> for PrintedFigures {
+    fn from(measurements: Vec<Measurement>) -> Self {
+        Self { measurements, notice: None }
+    }
+}
+
 /// Parses the output of another program and returns it as a record. Of the machine, only what the user says is known.
 fn imported(
     file: &Path,
@@ -127,60 +144,99 @@ fn imported(
     machine: &Machine,
 ) -> Result<Record, Failure> {
     let shown = file.display();
+    refuse_several_runs(file, text)?;
+    let overlong = printed::overlong_line(text).filter(|_| !text.trim_start().starts_with('{'));
+    if let Some(length) = overlong {
+        return Err(Failure::usage(format!("{shown} has a line of {length} bytes"))
+            .hint("give a file with the output of one of the programs that are read"));
+    }
+    let mut figures = figures_of(file, text, machine)?;
+    if figures.measurements.is_empty() {
+        return Err(Failure::usage(format!("{shown} contains no figures"))
+            .hint("give a file with the complete output of one run"));
+    }
+    for measurement in &mut figures.measurements {
+        if measurement.value.is_some_and(|value| !printed::is_figure(value)) {
+            let missing = measurement.clone().missing("the program printed no positive figure");
+            *measurement = missing;
+        }
+    }
+    Ok(imported_record(file, labels, machine, figures))
+}
+
+/// Returns the number of runs of each program in a text.
+fn count_runs(text: &str) -> Vec<(&'static str, usize)> {
+    let of_files = nodegauge_files::reference::count_runs(text);
+    let others = [
+        ("STREAM", nodegauge_stream::standard::output::count_runs(text)),
+        ("OSU micro-benchmarks", osu::output::count_runs(text)),
+        ("HPL", nodegauge_compute::output::count_runs(text)),
+        ("HPCG", nodegauge_apps::hpcg::output::count_runs(text)),
+        ("BabelStream", nodegauge_devices::babelstream::count_runs(text)),
+        ("nvbandwidth", nodegauge_devices::nvbandwidth::count_runs(text)),
+    ];
+    of_files.into_iter().chain(others).filter(|(_, runs)| *runs > 0).collect()
+}
+
+/// Refuses a file with several runs, of which all but one would be lost.
+fn refuse_several_runs(file: &Path, text: &str) -> Result<(), Failure> {
+    let programs = count_runs(text);
+    let runs: usize = programs.iter().map(|(_, runs)| runs).sum();
+    if runs <= 1 {
+        return Ok(());
+    }
+    let each: Vec<String> =
+        programs.iter().map(|(name, runs)| format!("{runs} of {name}")).collect();
+    let message = format!(
+        "{} contains {runs} runs ({}), and an import reads one",
+        file.display(),
+        each.join(", ")
+    );
+    Err(Failure::usage(message).hint("give one file for each run; nothing of this file was saved"))
+}
+
+/// Parses the output of the program that the text shows.
+fn figures_of(file: &Path, text: &str, machine: &Machine) -> Result<PrintedFigures, Failure> {
+    let shown = file.display();
+    let incomplete = |message: String, cause: String| {
+        Failure::usage(message).cause(cause).hint("give a file with the complete output of one run")
+    };
+    let unread = |cause: String| incomplete(shown.to_string(), cause);
     if let Some(read) = nodegauge_files::reference::read(text) {
-        let imported = read.map_err(|error| {
-            Failure::usage(format!("{shown}"))
-                .cause(error)
-                .hint("give a file with the complete output of one run")
-        })?;
-        let record = imported_record(file, labels, machine, imported.measurements, Vec::new());
-        return Ok(record);
+        return Ok(read.map_err(unread)?.measurements.into());
     }
-    if text.lines().any(|line| line.trim().starts_with("# OSU MPI")) {
-        let output = osu::OsuOutput::read(text).map_err(|error| {
-            Failure::usage(format!("{shown} is not the output of an OSU micro-benchmark"))
-                .cause(error)
-                .hint("give a file with the complete output of one run")
+    if osu::output::count_runs(text) > 0 {
+        let output = osu::OsuOutput::read(text).map_err(|cause| {
+            incomplete(format!("{shown} is not the output of an OSU micro-benchmark"), cause)
         })?;
-        let trust = "the MPI library and the placement of the ranks are unknown".to_owned();
-        let figures = osu::output::of_saved(&output);
-        return Ok(imported_record(file, labels, machine, figures, vec![trust]));
+        let trust = "the MPI library and the placement of the ranks are unknown";
+        let measurements = osu::output::of_saved(&output);
+        return Ok(PrintedFigures { measurements, notice: Some(trust) });
     }
-    let streams = BabelStreamOutput::read(text).map(|read| read.map(|of| of.measurements(None)));
-    let links =
-        || NvbandwidthOutput::read(text).map(|read| read.map(|of| of.measurements(None, &[])));
-    if let Some(read) = streams.or_else(links) {
-        let measurements = read.map_err(|error| {
-            Failure::usage(format!("{shown}"))
-                .cause(error)
-                .hint("give a file with the complete output of one run")
-        })?;
-        return Ok(imported_record(file, labels, machine, measurements, Vec::new()));
+    if let Some(read) = BabelStreamOutput::read(text) {
+        return Ok(read.map_err(unread)?.measurements(None).into());
+    }
+    if let Some(read) = NvbandwidthOutput::read(text) {
+        return Ok(read.map_err(unread)?.measurements(None, &[]).into());
     }
     if let Some(output) = HpcgOutput::read(text) {
-        return Ok(imported_record(file, labels, machine, output.measurements(None), Vec::new()));
+        return Ok(output.measurements(None).into());
     }
     let hpl = nodegauge_compute::output::read(text);
     if !hpl.rows.is_empty() {
-        let version = hpl.version.as_deref();
-        let measurements =
-            nodegauge_compute::reference::measurements(&hpl.rows, "xhpl", version, None);
-        let cut = "HPL's last line is missing: the output may be incomplete";
-        let notices = if hpl.ended { Vec::new() } else { vec![cut.to_owned()] };
-        return Ok(imported_record(file, labels, machine, measurements, notices));
+        return Ok(nodegauge_compute::reference::of_saved(&hpl).into());
     }
-    let output = StreamOutput::read(text).map_err(|error| {
-        Failure::usage(format!(
+    let output = StreamOutput::read(text).map_err(|cause| {
+        let message = format!(
             "{shown} is not the output of stream.c, HPL, HPCG, iozone, fio, BabelStream, \
-                 nvbandwidth or an OSU micro-benchmark"
-        ))
-        .cause(error)
-        .hint("give a file with the complete output of one run")
+             nvbandwidth or an OSU micro-benchmark"
+        );
+        incomplete(message, cause.to_string())
     })?;
     let trust = "the machine's caches and the program's source are unknown; STREAM's size rule and an \
                  unmodified source are assumed";
     let measurements = figures::of_saved(&output, machine);
-    Ok(imported_record(file, labels, machine, measurements, vec![trust.to_owned()]))
+    Ok(PrintedFigures { measurements, notice: Some(trust) })
 }
 
 /// Returns a new record that contains imported figures.
@@ -188,21 +244,25 @@ fn imported_record(
     file: &Path,
     labels: &[(String, String)],
     machine: &Machine,
-    measurements: Vec<Measurement>,
-    notices: Vec<String>,
+    figures: PrintedFigures,
 ) -> Record {
     let shown = file.display();
     let written = std::fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
-    let mut all = vec![format!(
-        "imported from {shown}; the time of the run is the modification time of the file"
-    )];
-    all.extend(notices);
+    // A run that starts in the future would be the newest run for a long time.
+    let written = written.filter(|written| *written <= SystemTime::now());
+    let started = written.and_then(record::rfc3339);
+    let source = match started {
+        Some(_) => "the modification time of the file",
+        None => "the time of the import, because the file has no modification time in the past",
+    };
+    let mut all = vec![format!("imported from {shown}; the time of the run is {source}")];
+    all.extend(figures.notice.map(str::to_owned));
     Record {
-        started: written.and_then(record::rfc3339).unwrap_or_else(record::now_rfc3339),
+        started: started.unwrap_or_else(record::now_rfc3339),
         command: vec!["history".to_owned(), "import".to_owned(), shown.to_string()],
         labels: labels.iter().cloned().collect(),
         notices: all.into_iter().map(|text| Notice::new(NoticeId::Imported, "", text)).collect(),
-        measurements,
+        measurements: figures.measurements,
         ..session::description(machine.clone(), Vec::new())
     }
 }
@@ -211,3 +271,6 @@ fn imported_record(
 fn shown(file: &Path) -> String {
     legible::escaped(&file.to_string_lossy()).into_owned()
 }
+
+#[cfg(test)]
+mod tests;
