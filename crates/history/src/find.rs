@@ -1,11 +1,13 @@
 //! Search for the saved run that a selector matches; if no run matches, search for similar selectors.
 
 use crate::error::{Access, HistoryError};
+use crate::list::RunFilter;
+use crate::order::newest_first;
 use crate::selector::{self, Selector};
 use crate::store::Store;
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::{self, Record};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 use std::path::Path;
 
 /// Maximum number of suggestions if no run is found.
@@ -123,13 +125,10 @@ impl Store {
     }
 
     fn nth_newest(&self, back: u32) -> rusqlite::Result<Option<String>> {
-        self.connection
-            .query_row(
-                "SELECT id FROM run ORDER BY started DESC, id DESC LIMIT 1 OFFSET ?1",
-                [back],
-                |row| row.get(0),
-            )
-            .optional()
+        let count = (back as usize).saturating_add(1);
+        let newest = RunFilter { limit: Some(count), ..RunFilter::default() };
+        let mut ids = self.runs("id", &newest, |row| row.get(0))?;
+        Ok(if ids.len() == count { ids.pop() } else { None })
     }
 
     /// Returns the newest run with a value of the label `key`, or of any label.
@@ -139,14 +138,16 @@ impl Store {
 
     /// Returns the runs with a value of the label `key`, or of any label, newest first.
     fn all_with(&self, key: Option<&str>, value: &str) -> rusqlite::Result<Vec<String>> {
-        self.connection
-            .prepare(
-                "SELECT DISTINCT id, started FROM run JOIN label ON label.run = run.id
-                 WHERE value = ?2 AND (?1 IS NULL OR key = ?1)
-                 ORDER BY started DESC, id DESC",
-            )?
-            .query_map((key, value), |row| row.get(0))?
-            .collect()
+        newest_first(usize::MAX, |of_time, _| {
+            self.connection
+                .prepare(&format!(
+                    "SELECT DISTINCT id, started FROM run JOIN label ON label.run = run.id
+                     WHERE value = ?2 AND (?1 IS NULL OR key = ?1) AND {of_time}
+                     ORDER BY started DESC, id DESC"
+                ))?
+                .query_map((key, value), |row| row.get(0))?
+                .collect()
+        })
     }
 
     /// Returns the newest identifiers with a prefix, at most [`OFFERED`].
@@ -168,7 +169,7 @@ impl Store {
         let texts = |sql: &str| -> rusqlite::Result<Vec<String>> {
             self.connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
         };
-        let ids = || texts("SELECT id FROM run ORDER BY started DESC, id DESC");
+        let ids = || self.runs("id", &RunFilter::default(), |row| row.get(0));
         let labels = || texts("SELECT DISTINCT key || '=' || value FROM label ORDER BY 1");
         Ok(match Selector::from(selector) {
             Selector::Latest(_) => match ids()?.len() {

@@ -11,6 +11,7 @@ mod error;
 mod find;
 mod list;
 mod moment;
+mod order;
 mod own;
 pub mod rasdaemon;
 mod schema;

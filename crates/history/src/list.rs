@@ -2,6 +2,7 @@
 
 use crate::error::{Access, HistoryError};
 use crate::moment::Moment;
+use crate::order::{horizon, newest_first};
 use crate::store::Store;
 use nodegauge_measure::record::MachineSource;
 use nodegauge_measure::stats::Better;
@@ -205,13 +206,13 @@ impl Store {
             .prepare(
                 "SELECT value, min(started), count(*) FROM label JOIN run ON label.run = run.id
                  WHERE key = ?1 AND (?2 IS NULL OR value = ?2) AND host IS ?3 AND own
-                 GROUP BY value ORDER BY max(started) DESC LIMIT 1",
+                 GROUP BY value ORDER BY max(iif(started <= ?4, started, '')) DESC LIMIT 1",
             )
             .and_then(|mut found| {
                 let series = |row: &Row<'_>| {
                     Ok(LabelledRuns { value: row.get(0)?, first: row.get(1)?, runs: row.get(2)? })
                 };
-                found.query_row((key, value, host), series).optional()
+                found.query_row((key, value, host, horizon()), series).optional()
             })
             .map_err(self.failed(Access::Read))
     }
@@ -239,20 +240,22 @@ impl Store {
         Ok(length)
     }
 
-    fn runs<T>(
+    /// Returns columns of the selected runs, newest first.
+    pub(crate) fn runs<T>(
         &self,
         columns: &str,
         filter: &RunFilter,
-        of: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+        mut of: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<Vec<T>> {
-        let (conditions, mut values) = filter.conditions();
-        let limit = filter.limit.and_then(|n| i64::try_from(n).ok()).unwrap_or(-1);
-        values.push(Value::Integer(limit));
+        let (conditions, values) = filter.conditions();
         let newest = "ORDER BY started DESC, id DESC LIMIT ?";
-        self.connection
-            .prepare(&format!("SELECT {columns} FROM run WHERE {conditions} {newest}"))?
-            .query_map(params_from_iter(values), of)?
-            .collect()
+        newest_first(filter.limit.unwrap_or(usize::MAX), |of_time, most| {
+            let most = Value::Integer(i64::try_from(most).unwrap_or(-1));
+            let values = values.iter().cloned().chain([most]);
+            let sql =
+                format!("SELECT {columns} FROM run WHERE {conditions} AND {of_time} {newest}");
+            self.connection.prepare(&sql)?.query_map(params_from_iter(values), &mut of)?.collect()
+        })
     }
 
     fn figures(&self, id: &str, others: bool) -> rusqlite::Result<Vec<ListedFigures>> {

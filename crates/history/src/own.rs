@@ -2,6 +2,7 @@
 
 use crate::error::{Access, HistoryError};
 use crate::list::RunFilter;
+use crate::order::newest_first;
 use crate::store::Store;
 use nodegauge_measure::record::{Category, Record, SavedTrips, Status};
 use rusqlite::params;
@@ -26,18 +27,18 @@ impl Store {
         name: Option<&str>,
         limit: u32,
     ) -> Result<Vec<Record>, HistoryError> {
-        let ids = || -> rusqlite::Result<Vec<String>> {
+        let ids = |of_time: &str, most: usize| -> rusqlite::Result<Vec<String>> {
             self.connection
-                .prepare(
+                .prepare(&format!(
                     "SELECT id FROM run
-                     WHERE own AND complete AND host IS ?1
+                     WHERE own AND complete AND host IS ?1 AND {of_time}
                        AND EXISTS (
                            SELECT 1 FROM measurement
                            WHERE run = run.id AND test = ?2 AND (?3 IS NULL OR name = ?3)
                              AND category <> 'reference' AND status <> 'invalid')
-                     ORDER BY started DESC, id DESC LIMIT ?4",
-                )?
-                .query_map(params![host, test, name, limit], |row| row.get(0))?
+                     ORDER BY started DESC, id DESC LIMIT ?4"
+                ))?
+                .query_map(params![host, test, name, most as i64], |row| row.get(0))?
                 .collect()
         };
         let own = |id: &String| {
@@ -48,7 +49,8 @@ impl Store {
             });
             Ok(record)
         };
-        ids().map_err(self.failed(Access::Read))?.iter().map(own).collect()
+        let found = newest_first(limit as usize, ids).map_err(self.failed(Access::Read))?;
+        found.iter().map(own).collect()
     }
 
     /// Returns further saved runs on the node of the given runs, with figures of the same tests, newest first.

@@ -3,6 +3,7 @@
 
 use crate::error::HistoryError;
 use nodegauge_measure::Failure;
+use nodegauge_measure::printed::without_mark;
 use nodegauge_measure::record::{Record, parse};
 use std::path::Path;
 
@@ -55,9 +56,4 @@ pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
                 .hint("give a file that --json FILE wrote")
                 .into()
         })
-}
-
-/// Returns the text of a file without the byte order mark that editors of some systems write.
-pub(crate) fn without_mark(text: &str) -> &str {
-    text.strip_prefix('\u{feff}').unwrap_or(text)
 }

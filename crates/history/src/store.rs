@@ -4,7 +4,7 @@
 use crate::error::{Access, BUSY_TIMEOUT, HistoryError};
 use crate::schema::{self, DatabaseKind};
 use nodegauge_measure::Failure;
-use nodegauge_measure::record::{self, Record};
+use nodegauge_measure::record::{self, Measurement, Record};
 use nodegauge_os::OutputError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
@@ -171,14 +171,18 @@ impl Store {
     /// Inserts a record within a transaction. `own` is true if the run was measured on this node.
     pub(crate) fn insert(&self, record: &Record, own: bool) -> Result<(), HistoryError> {
         let id = &record.id;
-        let unfit = |cause| {
-            let problem = format!("cannot save run {id}: the record cannot be read back: {cause}");
-            HistoryError::from(Failure::missing(problem))
+        let unfit = |cause: String| {
+            HistoryError::from(Failure::missing(format!("cannot save run {id}: {cause}")))
         };
         let json = serde_json::to_string(record).map_err(|error| unfit(error.to_string()))?;
         // JSON has no infinities. Without this check, an infinite sample would fail only when the run is
         // shown.
-        record::parse(&json).map_err(unfit)?;
+        record::parse(&json).map_err(|cause| {
+            unfit(match infinite_figure(record) {
+                Some(m) => format!("its figure {} {} is not a finite number", m.test, m.name),
+                None => format!("the record cannot be read back: {cause}"),
+            })
+        })?;
         rows(&self.connection, record, &json, own).map_err(|error| {
             match error.sqlite_error_code() {
                 Some(ErrorCode::ConstraintViolation) => Failure::usage(format!(
@@ -197,6 +201,14 @@ impl Store {
         Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
             .map_err(self.failed(Access::Write))
     }
+}
+
+/// Returns a figure with a value or a sample that is not a finite number.
+fn infinite_figure(record: &Record) -> Option<&Measurement> {
+    let is_infinite = |m: &&Measurement| {
+        m.value.into_iter().chain(m.samples.iter().copied()).any(|value| !value.is_finite())
+    };
+    record.measurements.iter().find(is_infinite)
 }
 
 /// Inserts the rows of a record.

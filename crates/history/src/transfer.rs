@@ -1,11 +1,12 @@
 //! Import of records from other histories.
 
 use crate::error::{Access, HistoryError};
-use crate::selector;
+use crate::order;
 use crate::store::Store;
-use nodegauge_measure::Failure;
+use nodegauge_measure::legible::escaped;
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::{self, Record};
+use nodegauge_measure::record::{self, Measurement, Record};
+use nodegauge_measure::{Failure, printed};
 use rusqlite::OptionalExtension;
 use serde::de::IgnoredAny;
 use std::collections::{BTreeMap, HashMap};
@@ -28,7 +29,7 @@ pub fn records<'a>(
     path: &'a Path,
     text: &'a str,
 ) -> Option<impl Iterator<Item = Result<Record, HistoryError>> + 'a> {
-    let text = selector::without_mark(text);
+    let text = printed::without_mark(text);
     let first = text.trim_start().strip_prefix('{')?;
     if !first.trim_start().starts_with("\"schema\"") {
         return None;
@@ -64,8 +65,8 @@ impl Store {
     /// two portions.
     ///
     /// # Errors
-    /// Fails if `records` returns an error, if a record has no valid identifier, or if a record differs from the saved
-    /// run with the same identifier. If writing fails, earlier portions stay saved, and a second import saves the
+    /// Fails if `records` returns an error, if a record has no valid identifier, start or figures, or if a record differs
+    /// from the saved run with the same identifier. If writing fails, earlier portions stay saved, and a second import saves the
     /// remaining records.
     pub fn import<R>(&mut self, records: impl Fn() -> R) -> Result<Imported, HistoryError>
     where
@@ -107,6 +108,7 @@ impl Store {
         let mut seen: HashMap<String, u64> = HashMap::new();
         for record in records {
             let record = Record { labels: BTreeMap::new(), ..record? };
+            check_plausible(&record)?;
             self.is_saved(&record)?;
             let digest = digest(&record)?;
             if seen.insert(record.id.clone(), digest).is_some_and(|other| other != digest) {
@@ -130,6 +132,7 @@ impl Store {
         let mut done = *imported;
         for record in records {
             let record = record.map_err(rest)?;
+            check_plausible(&record).map_err(rest)?;
             if self.is_saved(&record).map_err(rest)? {
                 done.known += 1;
             } else {
@@ -193,6 +196,39 @@ impl HistoryError {
             Failure::new(failure.kind, text).hint("import the same file again to import the rest");
         if is_busy { Self::Busy(failure) } else { Self::Failed(failure) }
     }
+}
+
+/// Checks that the start of a record is a past time and that its times and figures are not negative. Runs are ordered by
+/// their start as text, so that only the form in which nodegauge writes it is accepted.
+fn check_plausible(record: &Record) -> Result<(), HistoryError> {
+    let refused = |cause: String, hint: &str| {
+        let id = escaped(&record.id);
+        Err(Failure::usage(format!("cannot import run {id}: {cause}")).hint(hint).into())
+    };
+    let started = escaped(&record.started);
+    if record::time_of(&record.started).and_then(record::rfc3339).as_ref() != Some(&record.started)
+    {
+        let cause =
+            format!("it starts at {started:?}, which is not a time such as 2026-11-21T20:00:00Z");
+        return refused(cause, "import a file from history export");
+    }
+    if record.started > order::horizon() {
+        let cause = format!("it starts at {started}, which is in the future");
+        return refused(cause, "check the clocks, and leave this run out of the export");
+    }
+    if !(record.seconds.0 >= 0.0) {
+        let cause = format!("it lasts {} s", record.seconds.0);
+        return refused(cause, "import a file from history export");
+    }
+    let is_negative = |m: &&Measurement| {
+        m.value.into_iter().chain(m.samples.iter().copied()).any(|value| value < 0.0)
+    };
+    if let Some(m) = record.measurements.iter().find(is_negative) {
+        let name = format!("{} {}", m.test, m.name);
+        let cause = format!("its figure {} is negative", escaped(&name));
+        return refused(cause, "import a file from history export");
+    }
+    Ok(())
 }
 
 /// Returns a hash of a record, to compare records.

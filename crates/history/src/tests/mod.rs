@@ -53,6 +53,12 @@ fn record(triad: f64) -> Record {
     }
 }
 
+/// Returns a start that is later than that of [`record`] and still plausible, because clocks of nodes differ.
+fn in_hours(hours: u64) -> String {
+    let time = std::time::SystemTime::now() + std::time::Duration::from_secs(hours * 3600);
+    nodegauge_measure::record::rfc3339(time).unwrap()
+}
+
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
@@ -64,7 +70,7 @@ fn two_runs() -> (tempfile::TempDir, Store, Record, Record) {
     let first = Record { id: "01ABCD0001".to_owned(), ..record(1e9) };
     let second = Record {
         id: "01ABCE0002".to_owned(),
-        started: "2031-01-01T00:00:00Z".to_owned(),
+        started: in_hours(1),
         labels: [("nps".to_owned(), "4".to_owned()), ("bios".to_owned(), "tuned".to_owned())]
             .into(),
         ..record(2e9)

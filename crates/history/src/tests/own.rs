@@ -49,9 +49,40 @@ fn only_what_the_node_measured_itself_comes_back() {
     });
     store.save(&with_published).unwrap();
     assert_eq!(own(&store), [8e9]);
-    let newest = with(9e9, &|run| run.started = "2031-01-01T00:00:00Z".to_owned());
+    let newest = with(9e9, &|run| run.started = in_hours(1));
     store.save(&newest).unwrap();
     assert_eq!(own(&store), [9e9, 8e9]);
     assert_eq!(store.own_runs(Some("n01"), "stream", None, 1).unwrap()[0].id, newest.id);
     assert_eq!(store.own_runs(Some("n01"), "hpl", None, 9).unwrap(), []);
+}
+
+#[test]
+fn a_run_in_the_future_is_not_the_newest() {
+    let folder = folder();
+    let mut store = Store::open(&folder.path().join("history.db")).unwrap();
+    let started = |value: f64, started: &str, label: &str| Record {
+        started: started.to_owned(),
+        labels: [("bios".to_owned(), label.to_owned())].into(),
+        ..record(value)
+    };
+    let future = started(1e9, "9999-12-31T00:00:00Z", "wrong-clock");
+    let old = started(2e9, "2024-01-01T00:00:00Z", "old");
+    let now = started(3e9, &now_rfc3339(), "new");
+    for record in [&future, &old, &now] {
+        store.save(record).unwrap();
+    }
+    let ids = [&now, &old, &future].map(|record| record.id.clone());
+    assert_eq!(store.ids(&RunFilter::default()).unwrap(), ids);
+    let limited = RunFilter { limit: Some(2), own: true, ..RunFilter::default() };
+    assert_eq!(store.ids(&limited).unwrap(), ids[..2]);
+    for (selector, record) in
+        [("latest", &now), ("latest~1", &old), ("latest~2", &future), ("wrong-clock", &future)]
+    {
+        assert_eq!(&store.find(selector).unwrap(), record, "{selector}");
+    }
+    assert!(matches!(store.find("latest~3"), Err(HistoryError::NotFound { .. })));
+    let own = store.own_runs(Some("n01"), "stream", None, 2).unwrap();
+    assert_eq!(own.iter().map(|run| run.id.clone()).collect::<Vec<_>>(), ids[..2]);
+    let series = store.series(Some("n01"), "bios", None).unwrap().unwrap();
+    assert_eq!(series.value, "new");
 }

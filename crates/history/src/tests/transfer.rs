@@ -75,3 +75,48 @@ fn what_is_refused_leaves_everything_as_it_was_and_is_named() {
         );
     }
 }
+
+#[test]
+fn a_run_with_an_implausible_start_or_figure_is_not_imported() {
+    let (_folder, mut store, _, second) = two_runs();
+    let started = |text: &str| Record { started: text.to_owned(), ..record(1e9) };
+    let negative = {
+        let mut run = record(1e9);
+        run.measurements[0].samples[1] = -1.0;
+        run
+    };
+    for (run, cause) in [
+        (
+            started("9999-12-31T23:59:59Z"),
+            "it starts at 9999-12-31T23:59:59Z, which is in the future",
+        ),
+        (started(&in_hours(48)), "which is in the future"),
+        (started(""), "it starts at \"\", which is not a time"),
+        (started("garbage"), "it starts at \"garbage\", which is not a time"),
+        (started("2026-02-30T00:00:00Z"), "which is not a time"),
+        (started("99999-01-01T00:00:00Z"), "which is not a time"),
+        (started("2026-11-21T20:00:00+01:00"), "which is not a time"),
+        (Record { seconds: Seconds(-5.0), ..record(1e9) }, "it lasts -5 s"),
+        (record(-1e9), "its figure stream triad is negative"),
+        (negative, "its figure stream triad is negative"),
+    ] {
+        let alone = lines(std::slice::from_ref(&run));
+        let among_others = lines(&[record(2e9), run.clone(), record(3e9)]);
+        for text in [alone, among_others] {
+            let error = import(&mut store, &text).unwrap_err();
+            let expected = format!("cannot import run {}: ", run.id);
+            assert!(error.to_string().starts_with(&expected), "{error}");
+            assert!(error.to_string().contains(cause), "{error}");
+            assert_eq!(store.count(&RunFilter::default()).unwrap(), 2);
+        }
+    }
+    let twice =
+        lines(&[record(1e9)]).replace("\"measurements\":", "\"measurements\":[],\"measurements\":");
+    let error = import(&mut store, &twice).unwrap_err();
+    assert!(error.to_string().contains("duplicate field `measurements`"), "{error}");
+    // Clocks of nodes differ.
+    let ahead = started(&in_hours(12));
+    import(&mut store, &lines(std::slice::from_ref(&ahead))).unwrap();
+    assert_eq!(store.find("latest").unwrap(), ahead);
+    assert_eq!(store.find("latest~1").unwrap(), second);
+}
