@@ -1,9 +1,10 @@
 //! Figure of a run of the program: its elapsed time, or a number in its output.
 
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::{Failure, Unit};
+use nodegauge_measure::{Failure, Unit, printed};
 use nodegauge_toolchain::program::ProgramOutput;
 use regex::{Regex, RegexBuilder};
+use std::ops::Range;
 use std::str::FromStr;
 
 /// Maximum length of quoted output in a reason, in characters.
@@ -124,12 +125,58 @@ fn number(pattern: &Regex, text: &str) -> Result<f64, String> {
             cut(second.as_str())
         ));
     }
+    let whole = whole_number(text, first.range());
+    if whole != first.as_str() {
+        return Err(format!(
+            "--figure matches {:?} within {:?}: expected a whole number with a decimal point",
+            cut(first.as_str()),
+            cut(whole)
+        ));
+    }
     // Fortran prints exponents with D.
     let word = first.as_str().trim().replace(['D', 'd'], "e");
     match word.parse::<f64>() {
-        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+        Ok(value) if printed::is_figure(value) => Ok(value),
         _ => Err(format!("--figure matches {:?}: expected a number above 0", cut(first.as_str()))),
     }
+}
+
+/// Returns the number around a match: the match with the digits that follow or precede it, also after a separator as in
+/// `1,500`, and with an exponent as in `1.5e9`. A part of a number has another value than the number.
+fn whole_number(text: &str, matched: Range<usize>) -> &str {
+    let is_separator = |byte: &u8| b",.'".contains(byte);
+    let is_exponent = |byte: &u8| b"eEdD".contains(byte);
+    let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+    let bytes = text.as_bytes();
+    let (mut start, mut end) = (matched.start, matched.end);
+    if is_digit(bytes.get(start)) && !matched.is_empty() {
+        loop {
+            start -= digits(bytes[..start].iter().rev());
+            match &bytes[..start] {
+                [.., digit, separator] if is_separator(separator) && is_digit(Some(digit)) => {
+                    start -= 2;
+                }
+                _ => break,
+            }
+        }
+    }
+    if is_digit(bytes[matched].last()) {
+        loop {
+            end += digits(bytes[end..].iter());
+            end += match &bytes[end..] {
+                [separator, digit, ..] if is_separator(separator) && is_digit(Some(digit)) => 2,
+                [mark, digit, ..] if is_exponent(mark) && is_digit(Some(digit)) => 2,
+                [mark, b'+' | b'-', digit, ..] if is_exponent(mark) && is_digit(Some(digit)) => 3,
+                _ => break,
+            };
+        }
+    }
+    &text[start..end]
+}
+
+/// Returns the number of digits at the beginning of a sequence of bytes.
+fn digits<'a>(bytes: impl Iterator<Item = &'a u8>) -> usize {
+    bytes.take_while(|byte| byte.is_ascii_digit()).count()
 }
 
 /// Returns the beginning of a text.
@@ -154,8 +201,44 @@ mod tests {
         assert_eq!(none, "no match of --figure in 3 lines of output; the last is \"two\"");
         let two = of(r"rate (\d+)", "rate 1 rate 2 rate 3").unwrap_err();
         assert_eq!(two, "3 matches of --figure instead of one: \"1\", \"2\"");
-        for text in ["rate nan", "rate -1", "rate 0", "rate fast"] {
+        for text in ["rate nan", "rate -1", "rate 0", "rate fast", "rate 1e308", "rate 5e-324"] {
             assert!(of(r"rate (\S+)", text).unwrap_err().contains("expected a number"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_number_is_no_figure() {
+        for (pattern, text, part, whole) in [
+            ("x=([0-9.]+)", "x=1,500", "1", "1,500"),
+            ("x=([0-9.]+)", "x=1,500,000.5 s", "1", "1,500,000.5"),
+            ("x=([0-9.]+)", "x=1'500", "1", "1'500"),
+            ("x=([0-9.]+)", "x=1.5e9", "1.5", "1.5e9"),
+            ("x=([0-9.]+)", "x=1.5D-03", "1.5", "1.5D-03"),
+            (r"x=(\d+)", "x=1.5", "1", "1.5"),
+            ("([0-9.]+) GB/s", "1,500 GB/s", "500", "1,500"),
+            (r"x=.*(\d+)", "x= 15", "5", "15"),
+            (r"x=(\S+)", "x=1,500", "1,500", "1,500"),
+        ] {
+            let error = of(pattern, text).unwrap_err();
+            let expected = if part == whole {
+                format!("--figure matches {part:?}: expected a number above 0")
+            } else {
+                format!(
+                    "--figure matches {part:?} within {whole:?}: expected a whole number with a \
+                     decimal point"
+                )
+            };
+            assert_eq!(error, expected, "{text}");
+        }
+        for (pattern, text, value) in [
+            ("x=([0-9.]+)", "x=1, y=2", 1.0),
+            (r"x=(\d+\.\d+)", "x=1.5.", 1.5),
+            ("x=([0-9.]+)", "x=1.5e", 1.5),
+            ("x=([0-9.]+)", "x=1.5GB/s, 3 runs", 1.5),
+            ("time ([0-9.]+)s", "time 2.5s", 2.5),
+            (": ([0-9.]+)", "t4: 2.5", 2.5),
+        ] {
+            assert_eq!(of(pattern, text), Ok(value), "{text}");
         }
     }
 

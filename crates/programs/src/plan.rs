@@ -10,6 +10,7 @@ use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::quantity::counted;
+use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Budget, Limits, Schedule, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
@@ -64,7 +65,12 @@ enum ProgramRun {
     Failed(String),
     /// The user ended the sweep.
     Interrupted,
+    /// The budget of the sweep ended the run.
+    OutOfTime,
 }
+
+/// Reason why the rounds ended early: the budget ended a run of the program.
+struct OutOfTime;
 
 impl ProgramSweep {
     /// Default time for a sweep of a short program.
@@ -119,19 +125,29 @@ impl ProgramSweep {
         }
     }
 
-    /// Runs the program once.
+    /// Runs the program once. A budget that the user set ends the run.
     fn run_once(
         &self,
         job: &ProgramJob<'_>,
+        limits: &Limits,
         interrupted: &dyn Fn() -> bool,
     ) -> (ProgramRun, String) {
-        let output = match program::run(job, interrupted) {
+        let left = (limits.budget + limits.grace()).saturating_sub(limits.elapsed());
+        let ends_with_budget = limits.asked && limits.samples.is_none() && left < job.limit;
+        if ends_with_budget && left.is_zero() {
+            return (ProgramRun::OutOfTime, String::new());
+        }
+        let limit = if ends_with_budget { left } else { job.limit };
+        let output = match program::run(&ProgramJob { limit, ..job.clone() }, interrupted) {
             Ok(output) => output,
             Err(error) => {
                 return (ProgramRun::Failed(error.to_string().replace('\n', " ")), String::new());
             }
         };
         let command = output.command();
+        if ends_with_budget && output.end == ChildEnd::Killed(KillReason::TimedOut) {
+            return (ProgramRun::OutOfTime, command);
+        }
         (self.judged(&output), command)
     }
 
@@ -191,16 +207,18 @@ impl Planned for ProgramSweep {
         let count = counted(jobs.len(), "combination");
         (&mut &shared).phase(&format!("warm-up of {count}"));
         for (number, job) in jobs.iter().enumerate() {
-            let (ended, command) = self.run_once(job, &interrupted);
+            let (ended, command) = self.run_once(job, &limits, &interrupted);
             runs[number].command = command;
             match ended {
                 ProgramRun::Measured { .. } => {}
                 ProgramRun::Failed(reason) => runs[number].failure = Some(reason),
                 ProgramRun::Interrupted => return Ok(Outcome::interrupted()),
+                ProgramRun::OutOfTime => return Err(self.too_short(&limits)),
             }
             (&mut &shared).progress((number + 1) as f64 / jobs.len() as f64, "");
         }
         let warm_up = limits.elapsed();
+        limits.beforehand(2 * warm_up, "a shorter run of the program")?;
         if self.limits.budget.is_none() {
             limits.budget = limits.budget.max(warm_up * (ROUNDS + 1));
         }
@@ -211,8 +229,8 @@ impl Planned for ProgramSweep {
             }
         }
         (&mut &shared).phase(&format!("{count}, interleaved"));
-        let ended: Result<_, Failure> = schedule.run(&mut &shared, None, |turn| {
-            let (ended, _) = self.run_once(&jobs[turn.cell], &interrupted);
+        let ended: Result<_, OutOfTime> = schedule.run(&mut &shared, None, |turn| {
+            let (ended, _) = self.run_once(&jobs[turn.cell], &limits, &interrupted);
             let cell = &mut runs[turn.cell];
             Ok(match ended {
                 ProgramRun::Measured { seconds, figure } => {
@@ -225,14 +243,19 @@ impl Planned for ProgramSweep {
                     Vec::new()
                 }
                 ProgramRun::Interrupted => Vec::new(),
+                ProgramRun::OutOfTime => return Err(OutOfTime),
             })
         });
-        let stop = if interrupted() {
-            Some(nodegauge_measure::repeat::Stop::Interrupted)
-        } else {
-            Some(ended?)
+        let stop = match ended {
+            _ if interrupted() => Some(Stop::Interrupted),
+            Ok(stop) => Some(stop),
+            Err(OutOfTime) => Some(Stop::Budget),
         };
         drop(jobs);
+        let is_unmeasured = |cell: &CellRuns| cell.figures.is_empty() && cell.failure.is_none();
+        if stop == Some(Stop::Budget) && runs.iter().all(is_unmeasured) {
+            return Err(self.too_short(&limits));
+        }
         let mut outcome = Outcome { stop, notices: self.notices.clone(), ..Outcome::default() };
         let swept =
             SweptProgram { program: &self.program, figure: &self.figure, cells: &self.cells };
@@ -243,6 +266,20 @@ impl Planned for ProgramSweep {
 }
 
 impl ProgramSweep {
+    /// Returns the failure of a sweep whose budget ended before a round was measured.
+    fn too_short(&self, limits: &Limits) -> Failure {
+        let runs = counted(2 * self.cells.len(), "run");
+        let message = format!(
+            "--budget {} is too short: the budget ended the program before anything was measured",
+            limits.budget.as_secs_f64()
+        );
+        let hint = format!(
+            "use a --budget in which {runs} of the program end, a shorter run of it, or fewer \
+             combinations"
+        );
+        Failure::usage(message).hint(hint)
+    }
+
     /// Returns a notice if there are too few rounds for a verdict.
     fn too_few(&self, runs: &[CellRuns], warm_up: Duration) -> Option<Notice> {
         let measured = runs.iter().filter(|cell| cell.failure.is_none());

@@ -64,6 +64,9 @@ pub(crate) fn figures(
         }
         let pairs = costs(sweep, &runs[base]).into_iter().zip(costs(sweep, of));
         let ratios: Vec<f64> = pairs.map(|(first, own)| first / own).collect();
+        if ratios.is_empty() {
+            continue;
+        }
         let compared = speed::compared(&ratios, others);
         config.against = Some(sweep.cells[base].in_words());
         config.verdict =
