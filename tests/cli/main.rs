@@ -28,6 +28,7 @@ mod harness;
 mod history;
 mod hpl;
 mod hpl_blas;
+mod imports;
 mod io;
 mod io_folders;
 mod machine;

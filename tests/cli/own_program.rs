@@ -97,6 +97,19 @@ fn what_fails_at_one_value_says_so_and_the_others_go_on() {
 }
 
 #[test]
+fn a_program_that_is_longer_than_the_budget_is_ended() {
+    let harness = Harness::new();
+    let started = std::time::Instant::now();
+    harness
+        .run(&["sweep", "env:A=1,2", "--budget", "1", "--", "sleep", "600"])
+        .exits(2)
+        .prints_nothing()
+        .complains("--budget 1 is too short: the budget ended the program before anything")
+        .complains("hint: use a --budget in which 4 runs of the program end");
+    assert!(started.elapsed().as_secs() < 500, "the program was not ended");
+}
+
+#[test]
 fn a_program_is_where_it_was_placed() {
     let harness = Harness::new();
     let cpu = harness.first_cpu();

@@ -341,7 +341,7 @@ fn of_hpl(bytes: &[u8]) -> Result<(), String> {
             again.rows.len()
         ));
     }
-    shown(nodegauge_compute::reference::measurements(&output.rows, "xhpl", None, None))
+    shown(nodegauge_compute::reference::of_saved(&output))
 }
 
 fn of_hpcg(bytes: &[u8]) -> Result<(), String> {

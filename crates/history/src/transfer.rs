@@ -209,7 +209,7 @@ fn check_plausible(record: &Record) -> Result<(), HistoryError> {
     if record::time_of(&record.started).and_then(record::rfc3339).as_ref() != Some(&record.started)
     {
         let cause =
-            format!("it starts at {started:?}, which is not a time such as 2026-11-21T20:00:00Z");
+            format!("it starts at \"{started}\", which is not a time such as 2026-11-21T20:00:00Z");
         return refused(cause, "import a file from history export");
     }
     if record.started > order::horizon() {

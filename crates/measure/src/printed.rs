@@ -1,6 +1,8 @@
 //! Texts that other programs printed and users saved: their encoding, cut last lines, several runs in one file, and
 //! the range of their figures. Every parser of such a text uses these functions.
 
+/// Byte order mark of UTF-8.
+const MARK: &str = "\u{feff}";
 /// Byte order marks of UTF-16, little-endian and big-endian.
 const UTF16_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 /// Longest line of a text that is not JSON, in bytes. The longest lines of the programs that are read have some
@@ -17,21 +19,23 @@ pub const CUT: &str = "the output may be cut";
 ///
 /// # Errors
 /// Fails if the file is UTF-16 text.
-pub fn decoded(bytes: Vec<u8>) -> Result<String, &'static str> {
+pub fn decoded(mut bytes: Vec<u8>) -> Result<String, &'static str> {
     let is_marked = UTF16_MARKS.iter().any(|mark| bytes.starts_with(mark));
     // The outputs that are read begin with ASCII characters, of which UTF-16 has a zero byte each.
     let is_unmarked = matches!(bytes.as_slice(), [a, b, ..] if (*a == 0) != (*b == 0));
     if is_marked || is_unmarked {
         return Err("the file is UTF-16 text");
     }
-    let text = String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-    Ok(without_mark(&text).to_owned())
+    if bytes.starts_with(MARK.as_bytes()) {
+        bytes.drain(..MARK.len());
+    }
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 /// Returns the text without the byte order mark that editors of some systems write.
 pub fn without_mark(text: &str) -> &str {
-    text.strip_prefix('\u{feff}').unwrap_or(text)
+    text.strip_prefix(MARK).unwrap_or(text)
 }
 
 /// Returns the length of the first line that is longer than a line of any program that is read; `None` if there is

@@ -273,6 +273,8 @@ fn outputs_of_babelstream_and_nvbandwidth_are_imported() {
     for (file, says) in [
         ("babelstream-text-2t.txt", "49.29 GB/s"),
         ("babelstream-csv-2t.txt", "50.85 GB/s"),
+        ("babelstream-4.0-text.txt", "172.3 GB/s"),
+        ("babelstream-4.0-csv.txt", "214.0 GB/s"),
         ("nvbandwidth-0.8.txt", "55.64 GB/s"),
     ] {
         let imported = harness.run(&["history", "import", &format!("{outputs}/{file}")]).exits(0);

@@ -7,7 +7,8 @@ use crate::operation::{Direction, Operation, Way};
 use crate::pattern::AccessPattern;
 use crate::task::Task;
 use crate::workers::{FileWorkers, WorkerKind};
-use nodegauge_measure::{Seconds, printed};
+use nodegauge_measure::quantity::significant;
+use nodegauge_measure::{BytesPerSec, Seconds, printed};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -134,21 +135,26 @@ impl Half {
         let time = self.runtime * 1e-3;
         if !(printed::is_figure(rate) && printed::is_figure(bytes) && printed::is_figure(time)) {
             return Err(format!(
-                "fio printed no positive rate and time: {rate} B/s in {} ms",
-                self.runtime
+                "fio printed no positive rate and time: {} in {} ms",
+                BytesPerSec(rate),
+                significant(self.runtime)
             ));
         }
         let iops = self.operations as f64 / time;
-        let slack = ROUNDED + KIB / rate;
+        let slack = ROUNDED + KIB / rate + KIB / bytes;
         let agrees = (rate * time / bytes - 1.0).abs() <= slack;
         let counts = (self.iops / iops - 1.0).abs() <= ROUNDED;
         if agrees && counts {
             return Ok(rate);
         }
         Err(format!(
-            "fio's figures contradict each other: {rate} B/s and {} operations/s for {bytes} B and {} \
-             operations in {} ms",
-            self.iops, self.operations, self.runtime
+            "fio's figures contradict each other: {} and {} operations/s for {} B and {} operations \
+             in {} ms",
+            BytesPerSec(rate),
+            significant(self.iops),
+            significant(bytes),
+            self.operations,
+            significant(self.runtime)
         ))
     }
 

@@ -183,7 +183,7 @@ impl Columns {
         const NAMES: [&str; 4] = ["Size", "Messages/s", "Iterations", "Validation"];
         let mut columns = Self {
             has_transmit_size: header.contains("Transmit Size"),
-            has_spread: header.contains("Min Latency"),
+            has_spread: header.contains("Min Lat"),
             ..Self::default()
         };
         for word in header.split(['#', ' ', '\t']) {

@@ -1,0 +1,133 @@
+//! `history import` of outputs of other programs: files with several runs, encodings, and times of files.
+
+use crate::harness::{Harness, measurements, texts};
+use std::time::{Duration, SystemTime};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Returns a recorded output of another program.
+fn recorded(path: &str) -> String {
+    std::fs::read_to_string(format!("{ROOT}/../{path}")).unwrap()
+}
+
+/// Returns the number of saved runs.
+fn saved(harness: &Harness) -> usize {
+    harness.run(&["history", "list", "-q"]).exits(0).stdout.lines().count()
+}
+
+#[test]
+fn a_file_with_several_runs_is_refused_and_nothing_of_it_is_saved() {
+    let harness = Harness::new();
+    let stream = recorded("stream/tests/data/stream-gcc-2t.txt");
+    let osu = recorded("messages/tests/data/osu72-ompi-osu_bw.txt");
+    let hpl = recorded("compute/tests/outputs/three-nb.txt");
+    let fio = recorded("files/tests/outputs/fio-seqread.json");
+    let iozone = recorded("files/tests/outputs/iozone-a.txt");
+    let babelstream = recorded("devices/tests/outputs/babelstream-text-2t.txt");
+    let one = harness.write("one.txt", &stream);
+    for (text, runs) in [
+        (stream.repeat(3), "3 runs (3 of STREAM)"),
+        (osu.repeat(2), "2 runs (2 of OSU micro-benchmarks)"),
+        (hpl.repeat(2), "2 runs (2 of HPL)"),
+        (fio.repeat(2), "2 runs (2 of fio)"),
+        (iozone.repeat(2), "2 runs (2 of iozone)"),
+        (babelstream.repeat(2), "2 runs (2 of BabelStream)"),
+        (format!("{osu}{stream}"), "2 runs (1 of STREAM, 1 of OSU micro-benchmarks)"),
+    ] {
+        let several = harness.write("several.txt", text);
+        harness
+            .run(&["history", "import", &one, &several])
+            .exits(2)
+            .prints_nothing()
+            .complains(&format!("several.txt contains {runs}, and an import reads one\nhint: "));
+    }
+    assert_eq!(saved(&harness), 0);
+    // Several tests, sizes and tables of one run are one run.
+    for text in [hpl, iozone, recorded("messages/tests/data/osu72-ompi-osu_mbw_mr.txt")] {
+        let single = harness.write("single.txt", text);
+        harness.run(&["history", "import", &single]).exits(0);
+    }
+    assert_eq!(saved(&harness), 3);
+}
+
+#[test]
+fn marks_of_encodings_are_skipped_or_named() {
+    let harness = Harness::new();
+    for path in [
+        "stream/tests/data/stream-gcc-2t.txt",
+        "messages/tests/data/osu72-ompi-osu_bw.txt",
+        "compute/tests/outputs/three-nb.txt",
+        "apps/tests/outputs/hpcg-3.1-two-ranks.txt",
+        "files/tests/outputs/fio-seqread.json",
+        "files/tests/outputs/iozone-a.txt",
+        "devices/tests/outputs/babelstream-text-2t.txt",
+        "devices/tests/outputs/babelstream-csv-2t.txt",
+        "devices/tests/outputs/nvbandwidth-0.8.txt",
+    ] {
+        let text = recorded(path);
+        let plain = harness.write("plain.txt", &text);
+        let marked = harness.write("marked.txt", format!("\u{feff}{text}").replace('\n', "\r\n"));
+        harness.run(&["history", "import", &plain]).exits(0);
+        let figures = measurements(&harness.latest()).clone();
+        harness.run(&["history", "import", &marked]).exits(0);
+        assert_eq!(measurements(&harness.latest()).len(), figures.len(), "{path}");
+        let utf16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let wide = harness.write("wide.txt", utf16);
+        harness
+            .run(&["history", "import", &wide])
+            .exits(2)
+            .prints_nothing()
+            .complains("the file is UTF-16 text\nhint: convert it to UTF-8");
+    }
+    let endless = harness.write("endless.txt", format!("STREAM {}", "7".repeat(100 << 20)));
+    harness
+        .run(&["history", "import", &endless])
+        .exits(2)
+        .prints_nothing()
+        .complains("endless.txt has a line of 104857607 bytes");
+}
+
+#[test]
+fn an_impossible_rate_ends_with_its_reason() {
+    let harness = Harness::new();
+    let stream = recorded("stream/tests/data/stream-gcc-2t.txt").replace("22189.7", "1e308");
+    let stream = harness.write("stream.txt", stream);
+    harness
+        .run(&["history", "import", &stream])
+        .exits(2)
+        .complains("the table has an invalid line: \"Triad:          1e308 ");
+    let fio = recorded("files/tests/outputs/fio-seqread.json").replace("1104672658", "1e308");
+    let fio = harness.write("fio.json", fio);
+    harness
+        .run(&["history", "import", &fio])
+        .exits(1)
+        .complains("saved without a result: fio printed no positive rate and time: 1.000e308 B/s");
+}
+
+#[test]
+fn a_file_dated_in_the_future_is_imported_as_of_now() {
+    let harness = Harness::new();
+    let stream = harness.write("stream.txt", recorded("stream/tests/data/stream-gcc-2t.txt"));
+    let year = Duration::from_secs(366 * 24 * 3600);
+    let file = std::fs::File::options().write(true).open(&stream).unwrap();
+    file.set_modified(SystemTime::now() + year).unwrap();
+    harness.run(&["history", "import", &stream]).exits(0);
+    let record = harness.latest();
+    assert!(texts(&record["notices"])[0].contains("no modification time in the past"));
+    let later = nodegauge_measure::record::rfc3339(SystemTime::now() + year / 366).unwrap();
+    assert!(record["started"].as_str().unwrap() < later.as_str());
+}
+
+#[test]
+fn a_record_from_the_future_is_not_imported() {
+    let harness = Harness::new();
+    let text = std::fs::read_to_string(crate::report::golden("stream")).unwrap();
+    let future = text.replacen("\"started\": \"20", "\"started\": \"90", 1);
+    let file = harness.write("future.json", future);
+    harness
+        .run(&["history", "import", &file])
+        .exits(2)
+        .prints_nothing()
+        .complains("which is in the future\nhint: check the clocks");
+    assert_eq!(saved(&harness), 0);
+}
