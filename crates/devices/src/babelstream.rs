@@ -152,7 +152,7 @@ impl BabelStreamOutput {
                     (_, numbers) => numbers.try_into().ok(),
                 }
                 .ok_or_else(|| format!("expected a line with four figures: {line:?}"))?;
-                if found.lines.iter().any(|line| line.kernel == kernel) {
+                if found.lines.iter().any(|known| known.kernel == kernel) {
                     return Err(format!("the table has several lines for {}", name_of(kernel)));
                 }
                 found.lines.push(BabelstreamLine {

@@ -128,7 +128,7 @@ impl NvbandwidthOutput {
             }
         }
         let last = case.filter(|case| !case.rows.is_empty());
-        found.cases.extend(last.map(|case| TestCase { is_cut: true, ..case }));
+        found.cases.extend(last.map(|unended| TestCase { is_cut: true, ..unended }));
         found
     }
 

@@ -216,7 +216,7 @@ fn check_plausible(record: &Record) -> Result<(), HistoryError> {
         let cause = format!("it starts at {started}, which is in the future");
         return refused(cause, "check the clocks, and leave this run out of the export");
     }
-    if !(record.seconds.0 >= 0.0) {
+    if record.seconds.0 < 0.0 {
         let cause = format!("it lasts {} s", record.seconds.0);
         return refused(cause, "import a file from history export");
     }

@@ -112,12 +112,10 @@ pub fn parse(text: &str) -> Result<Record, String> {
     struct Head {
         schema: Option<String>,
     }
-    let direct = serde_json::from_str::<Record>(text);
-    if let Ok(record) = &direct
-        && record.schema == SCHEMA
-    {
-        return direct.map_err(|error| error.to_string());
-    }
+    let refusal = match serde_json::from_str::<Record>(text) {
+        Ok(record) if record.schema == SCHEMA => return Ok(record),
+        direct => direct.err(),
+    };
     // Messages contain text of the record, which must not begin a line.
     let message = |error: serde_json::Error| escaped(&error.to_string()).into_owned();
     let head: Head = serde_json::from_str(text).map_err(message)?;
@@ -126,8 +124,9 @@ pub fn parse(text: &str) -> Result<Record, String> {
         // generated text.
         Some(SCHEMA) => {
             let from_value = serde_json::from_str(text).and_then(serde_json::from_value::<Record>);
-            // A JSON value does not know that a key occurred twice.
-            Err(message(from_value.err().or(direct.err()).ok_or("the record cannot be read")?))
+            // In a JSON value, a key that occurs twice has its last value, so that the first error is not lost here.
+            let error = from_value.err().or(refusal).map(message);
+            Err(error.unwrap_or_else(|| "the record cannot be read".to_owned()))
         }
         Some(other) => Err(format!("found schema {}, required is {SCHEMA}", escaped(other))),
         None => Err(format!("found no schema, required is {SCHEMA}")),

@@ -93,10 +93,10 @@ mod tests {
 
     #[test]
     fn results_of_a_cut_output_are_suspect() {
-        let text = include_str!("../../tests/outputs/three-nb.txt");
+        let whole = include_str!("../../tests/outputs/three-nb.txt");
         let status = |text: &str| of_saved(&output::read(text))[0].validity.status;
-        assert_eq!(status(text), Status::Valid);
-        assert_eq!(status(text.split("Finished").next().unwrap()), Status::Suspect);
+        assert_eq!(status(whole), Status::Valid);
+        assert_eq!(status(whole.split("Finished").next().unwrap()), Status::Suspect);
     }
 
     #[test]

@@ -231,18 +231,18 @@ mod tests {
     #[test]
     fn jobs_of_fio_2_and_contradictions_have_no_false_figure() {
         let path = format!("{}/tests/outputs/fio-seqread.json", env!("CARGO_MANIFEST_DIR"));
-        let text = std::fs::read_to_string(path).unwrap();
+        let whole = std::fs::read_to_string(path).unwrap();
         let of = |text: &str| read(text).unwrap().unwrap().measurements.remove(0);
         let without_bytes =
-            text.lines().filter(|line| !line.contains("bw_bytes")).collect::<Vec<_>>().join("\n");
+            whole.lines().filter(|line| !line.contains("bw_bytes")).collect::<Vec<_>>().join("\n");
         let old = without_bytes.replace("fio-3.33", "fio-2.16").replace("268435456", "262144");
         let rate = of(&old).value.unwrap();
         assert!((rate / 1_104_672_658.0 - 1.0).abs() < 1e-5, "{rate}");
         for wrong in ["-1", "0", "1e308", "1104672658000"] {
-            let m = of(&text.replace("1104672658", wrong));
+            let m = of(&whole.replace("1104672658", wrong));
             assert_eq!((m.value, m.validity.status), (None, Status::Invalid), "{wrong}");
         }
-        let [fio, iozone] = count_runs(&text.repeat(3));
+        let [fio, iozone] = count_runs(&whole.repeat(3));
         assert_eq!((fio, iozone), (("fio", 3), ("iozone", 0)));
     }
 

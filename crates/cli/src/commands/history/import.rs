@@ -181,14 +181,14 @@ fn count_runs(text: &str) -> Vec<(&'static str, usize)> {
 /// Refuses a file with several runs, of which all but one would be lost.
 fn refuse_several_runs(file: &Path, text: &str) -> Result<(), Failure> {
     let programs = count_runs(text);
-    let runs: usize = programs.iter().map(|(_, runs)| runs).sum();
-    if runs <= 1 {
+    let all: usize = programs.iter().map(|(_, runs)| runs).sum();
+    if all <= 1 {
         return Ok(());
     }
     let each: Vec<String> =
         programs.iter().map(|(name, runs)| format!("{runs} of {name}")).collect();
     let message = format!(
-        "{} contains {runs} runs ({}), and an import reads one",
+        "{} contains {all} runs ({}), and an import reads one",
         file.display(),
         each.join(", ")
     );
