@@ -112,13 +112,13 @@ impl CurveRun<'_> {
     ) -> Result<OneRegime, ArenaError> {
         self.observer.phase(phase);
         self.setting_up = self.limits.elapsed();
-        self.refuse_if_late(Duration::ZERO)?;
+        if warm_up.iter().all(Vec::is_empty) {
+            self.refuse_if_late(Duration::ZERO)?;
+        }
+        self.whole = self.whole.delivering();
         let mut schedule = Schedule::new(policy, self.limits, warm_up.len());
         schedule.samples = warm_up;
-        let stop = schedule.run(self.observer, None, |of| {
-            self.whole.refuse_far_exceeded(SMALLER)?;
-            turn(of.cell).map(|one| vec![one])
-        })?;
+        let stop = schedule.run(self.observer, None, |of| turn(of.cell).map(|one| vec![one]))?;
         self.outcome.stop = Some(stop);
         let judged = OneRegime::new(schedule.samples, &self.known_trips());
         self.outcome.findings.extend(several_regimes(&judged.trips, self.setup.guest()));
@@ -150,7 +150,7 @@ impl CurveRun<'_> {
     }
 
     /// Fails if the user set the budget, and the run takes longer: the time so far and at least `more`. Called during
-    /// the setup, so that the refusal does not wait for the end of the setup.
+    /// the setup, so that the refusal does not wait for the end of the setup. A run that has a sample is not refused.
     pub(crate) fn refuse_if_late(&self, more: Duration) -> Result<(), Failure> {
         self.whole.beforehand(self.whole.elapsed() + more, SMALLER)?;
         Ok(())

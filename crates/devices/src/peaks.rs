@@ -131,7 +131,7 @@ impl Planned for PeakPlan {
                 cells.extend(product.map(|product| PeakCell::new(device, Work::Product(product))));
             }
         }
-        limits.beforehand(limits.elapsed(), "one precision (--element)")?;
+        let setting_up = limits.elapsed();
         observer.phase("measuring peaks alternately");
         let mut schedule = Schedule::new(policy::DEVICES, limits, cells.len());
         let (stop, failure) = turns::run(&mut schedule, observer, None, |turn| {
@@ -147,7 +147,7 @@ impl Planned for PeakPlan {
             let checked = failure.is_none().then(|| cell.check()).transpose()?.flatten();
             measurements.extend(cell.figure(number, site, &judged, checked, stopped.as_ref()));
         }
-        notices.extend(limits.overrun(GAUGE, Duration::ZERO));
+        notices.extend(limits.overrun(GAUGE, setting_up));
         Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })
     }
 }

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 pub struct Budget {
     /// Time for the whole run.
     pub time: Duration,
-    /// True if the user set the budget. A run that cannot keep such a budget is refused.
+    /// True if the user set the budget. A run that certainly cannot keep such a budget is refused before it measures.
     pub asked: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct Limits {
     pub samples: Option<usize>,
     /// Expected time for checks and cleanup at the end.
     pub reserve: Duration,
-    /// True if the user set the budget. A run that cannot keep such a budget is refused.
+    /// True if the user set the budget. A run that certainly cannot keep such a budget is refused before it measures.
     pub asked: bool,
 }
 
@@ -85,7 +85,8 @@ impl Limits {
         self.budget.div_f64(10.0).max(Duration::from_secs(1))
     }
 
-    /// True if the user set the budget and the run exceeds it, so that it is refused.
+    /// True if the user set the budget and the run exceeds it. A run that has measured nothing yet is then refused; a run
+    /// that has measured something ends and delivers it.
     pub fn is_exceeded(&self) -> bool {
         self.asked && self.samples.is_none() && self.elapsed() > self.budget + self.grace()
     }
@@ -97,8 +98,13 @@ impl Limits {
         if self.samples.is_some() || elapsed <= self.budget + self.grace() {
             return None;
         }
+        let why = if setting_up > elapsed.saturating_sub(setting_up) {
+            ""
+        } else {
+            ", and measuring took longer than foreseen, as beside other load"
+        };
         let text = format!(
-            "budget exceeded: {:.1} s instead of {:.1} s ({:.1} s for setup)",
+            "budget exceeded: {:.1} s instead of {:.1} s ({:.1} s for setup{why})",
             elapsed.as_secs_f64(),
             self.budget.as_secs_f64(),
             setting_up.as_secs_f64(),
@@ -129,18 +135,17 @@ impl Limits {
             .hint(format!("use --budget {enough:.0}, {smaller}, or fewer configurations")))
     }
 
-    /// Fails like [`Self::beforehand`] if the run has already taken more than twice the budget and the grace time, and at
-    /// least ten seconds, as on CPUs that a hypervisor rarely provides. A run that exceeds its budget by less, e.g. in a
-    /// busy second, ends with a notice.
-    ///
-    /// # Errors
-    /// Fails if the user set the budget and the run has exceeded it by far.
-    pub fn refuse_far_exceeded(&self, smaller: &str) -> Result<(), Failure> {
+    /// Returns the limits of a run that has measured something: it delivers what it has, however late, and is not refused
+    /// any more.
+    pub fn delivering(self) -> Self {
+        Self { asked: false, ..self }
+    }
+
+    /// True if the user set the budget and the run has taken more than twice the budget and the grace time, and at least
+    /// ten seconds, as on CPUs that a hypervisor rarely provides.
+    fn is_far_exceeded(&self) -> bool {
         let far = (2 * self.budget + self.grace()).max(Duration::from_secs(10));
-        if self.elapsed() > far {
-            self.beforehand(self.elapsed(), smaller)?;
-        }
-        Ok(())
+        self.is_exceeded() && self.elapsed() > far
     }
 
     /// Returns the point in time at which `share` (0 to 1) of the budget is used up.
@@ -251,9 +256,10 @@ impl Schedule {
                 let late = self.policy.ends_within_round
                     && elapsed() >= rule.at_most
                     && passes >= self.policy.fewest;
-                // Each cell gets at least one sample. The minimum number of rounds is not enforced if it would exceed
-                // the time.
-                if !self.exactly() && (late || (passes >= 1 && elapsed() > end)) {
+                // Each cell gets at least one sample, unless the run is so late that it ends with what it has. The
+                // minimum number of rounds is not enforced if it would exceed the time.
+                let has_figure = self.has_counted() && self.limits.is_far_exceeded();
+                if !self.exactly() && (late || has_figure || (passes >= 1 && elapsed() > end)) {
                     return Ok(Stop::Budget);
                 }
                 if !self.active.contains(&cell) {
@@ -371,6 +377,11 @@ impl Schedule {
     /// Returns the minimum of [`Self::taken_of`] over the active cells.
     fn taken(&self) -> usize {
         self.active.iter().map(|cell| self.taken_of(*cell)).min().unwrap_or(0)
+    }
+
+    /// True if a cell has a sample after its warm-up.
+    fn has_counted(&self) -> bool {
+        self.samples.iter().any(|samples| samples.len() > self.warm_up())
     }
 
     fn due(&self, cell: usize) -> Option<usize> {

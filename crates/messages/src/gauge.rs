@@ -109,7 +109,7 @@ fn run(
     let mpis = choice.mpis.iter().zip(&probes);
     let mpis: Vec<Starter<'_>> = mpis
         .map(|(mpi, probe)| (MessageTransport::Mpi(mpi, probe), Pattern::ALL))
-        .map(|(transport, own)| Starter { transport, plays: own, topology, options })
+        .map(|(transport, plays)| Starter { transport, plays, topology, options, limits })
         .collect();
     if !plan.osu.is_empty() {
         for (mpi, programs) in mpis.iter().zip(&plan.osu) {
@@ -124,7 +124,7 @@ fn run(
         }
     } else {
         let own = plan.own.iter().map(|fabric| MessageTransport::Own(*fabric));
-        let own = own.map(|transport| Starter { transport, plays, topology, options });
+        let own = own.map(|transport| Starter { transport, plays, topology, options, limits });
         let all: Vec<Starter<'_>> = mpis.iter().copied().chain(own).collect();
         outcome.extend(run_starts(&all, &plan.launches, limits, observer)?);
     }
@@ -239,10 +239,17 @@ fn run_starts(
         let deadline = limits.map(|limits| limits.at(up_to_this));
         let (reports, errors) = by_turns(starters, launch, &words, deadline, observer);
         outcome.notices.extend(left_out_starts(&reports, launch, deadline));
-        if let (Some(limits), false) = (limits, observer.interrupted()) {
-            // The remaining sizes take at least as long as the sizes so far.
-            let least = limits.elapsed().div_f64(up_to_this.0);
-            limits.beforehand(least, "fewer --sizes or --patterns")?;
+        let unstarted = |starter: &&Starter<'_>| {
+            let own = launch.part(starter.plays).is_some();
+            let reported = reports.iter().any(|(known, _)| std::ptr::eq(*known, *starter));
+            own && !reported && !errors.iter().any(|(known, ..)| std::ptr::eq(*known, *starter))
+        };
+        if !observer.interrupted() {
+            outcome.notices.extend(starters.iter().filter(unstarted).map(|starter| {
+                let name = starter.transport.name();
+                let text = format!("{}: no time is left for {name}", in_words(launch));
+                Notice::new(NoticeId::Budget, GAUGE, text)
+            }));
         }
         for (starter, tried, error) in errors {
             if matches!(error, MessagesError::Interrupted) {
@@ -263,12 +270,23 @@ fn run_starts(
             outcome.stop = Some(Stop::Interrupted);
             break;
         }
+        let left = &launches[number + 1..];
+        if starters.iter().any(Starter::is_late) && has_figure(&outcome) && !left.is_empty() {
+            let words: Vec<String> = left.iter().map(in_words).collect();
+            let text = format!("no time is left for {}", words.join(", "));
+            outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
+            break;
+        }
     }
-    let nothing = outcome.measurements.iter().all(|m| m.summary.is_none());
     match first_error {
-        Some(error) if nothing && !outcome.is_interrupted() => Err(error),
+        Some(error) if !has_figure(&outcome) && !outcome.is_interrupted() => Err(error),
         _ => Ok(outcome),
     }
+}
+
+/// True if a figure has samples.
+fn has_figure(outcome: &Outcome) -> bool {
+    outcome.measurements.iter().any(|m| m.summary.is_some())
 }
 
 /// Reports of all transports for one launch; and the transports without a result, with the error.
@@ -311,10 +329,12 @@ fn by_turns<'a, 'b>(
         for starter in starters {
             let Some(launch) = launch.part(starter.plays) else { continue };
             let same = |known: &Starter<'b>| std::ptr::eq(known, starter);
+            let has_report = !reports.is_empty();
             let known = reports.iter_mut().find(|(known, _)| same(known)).map(|(_, report)| report);
             let over = known.as_ref().is_some_and(|report| report.broken.is_some())
                 || errors.iter().any(|(known_error, ..)| same(known_error));
-            if over || round >= starter.starts(&launch) || observer.interrupted() {
+            let late = has_report && starter.is_late();
+            if over || late || round >= starter.starts(&launch) || observer.interrupted() {
                 continue;
             }
             observer.phase(&format!("{} {words}", starter.transport.name()));
@@ -502,6 +522,10 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
         }
         _ => None,
     };
+    if report.broken == Some(Broken::Late) {
+        let text = format!("stopped {place}, because no time is left; {kept}");
+        notices.push(notice(NoticeId::Budget, text));
+    }
     let silent =
         nodes::silent(report).map(|hosts| format!("no result from the pairs {}", hosts.join(", ")));
     let unreadable = report.output.unreadable.map(|errno| {

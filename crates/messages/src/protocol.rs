@@ -133,6 +133,11 @@ pub struct ProbeOutput {
 const MOST_FOREIGN: usize = 200;
 
 impl ProbeOutput {
+    /// True if batches of a size have been timed.
+    pub fn has_measured(&self) -> bool {
+        self.sizes.iter().any(|size| !size.groups.is_empty())
+    }
+
     /// Parses more lines. Returns true if at least one is from the probe.
     pub fn read(&mut self, lines: &str) -> bool {
         let mut any = false;

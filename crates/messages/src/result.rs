@@ -343,12 +343,13 @@ impl SizeEvidence<'_> {
                     format!("killed after {} without output", Seconds(limit.as_secs_f64()))
                 }
                 Some(Broken::Died(how)) => format!("a rank or the launcher ended: {how}"),
+                Some(Broken::Late) => "stopped, because the run exceeded --budget".to_owned(),
                 Some(Broken::Interrupted) => "interrupted".to_owned(),
                 None => "the probe did not finish this size".to_owned(),
             };
-            // After an interrupt, complete batches still give a result.
+            // After an interrupt or at the end of the budget, complete batches still give a result.
             let status = match report.broken {
-                Some(Broken::Interrupted) if !run.groups.is_empty() => Status::Suspect,
+                Some(Broken::Interrupted | Broken::Late) if !run.groups.is_empty() => Status::Suspect,
                 _ => Status::Invalid,
             };
             validity.add(status, reason);

@@ -9,6 +9,7 @@ use crate::probe::Probe;
 use crate::protocol::{ProbeOutput, SizeRun};
 use crate::transport::{self, Fabric, RankJob};
 use nodegauge_machine::Topology;
+use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{Bytes, Failure, Observer, Seconds, stats};
 use nodegauge_os::describe;
 use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
@@ -25,6 +26,8 @@ pub(crate) enum Broken {
     Hung(Duration),
     /// The launcher or a rank ended. The text contains its exit status and the end of the error output.
     Died(String),
+    /// The run exceeded its budget.
+    Late,
     /// The user interrupted the run.
     Interrupted,
 }
@@ -142,6 +145,8 @@ pub(crate) struct Starter<'a> {
     pub plays: &'a [Pattern],
     pub topology: &'a Topology,
     pub options: &'a MessageOptions,
+    /// Limits of the run; `None` if it has no budget.
+    pub limits: Option<Limits>,
 }
 
 /// Time for which a program has printed nothing, measured by frequent checks. If this process was stopped, as in a
@@ -197,6 +202,7 @@ impl Starter<'_> {
         let expected = launch.count(self.options).max(1) as f64;
         let mut output = ProbeOutput::default();
         let (mut silence, mut timeout) = (Silence::new(), START + START_A_HOST * hosts);
+        let mut late = false;
         let finished = program::listen(&run, &mut |lines| {
             if output.read(lines) {
                 silence = Silence::new();
@@ -209,19 +215,24 @@ impl Starter<'_> {
                 timeout =
                     launch.timeout(self.options) * if self.is_own() { OWN_SILENCE } else { 1 };
             }
+            late = output.has_measured() && self.is_late();
+            if late {
+                return Some(KillReason::TimedOut);
+            }
             silence.reason_to_kill(observer, timeout)
         })?;
         let text = format!("{}\n{}", finished.stderr, output.foreign.join("\n"));
         let mut broken = match finished.end {
             ChildEnd::Exited(status) if status.success() && output.end => None,
             ChildEnd::Exited(status) => Some(Broken::Died(describe(status))),
+            ChildEnd::Killed(KillReason::TimedOut) if late => Some(Broken::Late),
             ChildEnd::Killed(KillReason::TimedOut) => Some(Broken::Hung(timeout)),
             ChildEnd::Killed(KillReason::Interrupted) => Some(Broken::Interrupted),
             ChildEnd::Killed(KillReason::TooMuchOutput) => {
                 Some(Broken::Died(format!("more than {} of output", Bytes(run.output_limit))))
             }
         };
-        let measured = output.sizes.iter().any(|size| !size.groups.is_empty());
+        let measured = output.has_measured();
         let answered = broken.is_none() && !output.refused.is_empty();
         let alone = output.world.is_some_and(|world| world as usize != launch.ranks());
         if alone || !(measured || answered) {
@@ -259,6 +270,11 @@ impl Starter<'_> {
             MessageTransport::Mpi(_, probe) => Some(&probe.path),
             MessageTransport::Own(_) => None,
         }
+    }
+
+    /// True if the run has exceeded the budget of the user, so that it ends with what it has measured.
+    pub(crate) fn is_late(&self) -> bool {
+        self.limits.is_some_and(|limits| limits.is_exceeded())
     }
 
     /// True for the built-in transport.
@@ -349,6 +365,7 @@ impl Starter<'_> {
                 return MessagesError::silent(launcher, limit.as_secs_f64(), &words);
             }
             Some(Broken::Interrupted) => return MessagesError::Interrupted,
+            Some(Broken::Late) => "the budget exceeded".to_owned(),
             Some(Broken::Died(how)) => how,
             None => "success".to_owned(),
         };

@@ -9,7 +9,7 @@ use nodegauge_gauge::roofline::{
 use nodegauge_gauge::{Foreseen, Gauge, Planned, Site, attempted};
 use nodegauge_measure::record::Record;
 use nodegauge_measure::schedule::{Budget, Limits};
-use nodegauge_measure::{Bytes, Failure, Notice, Observer, Outcome, figure_names};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, figure_names};
 use nodegauge_placement::{PlacementOptions, PlacementRequest};
 use nodegauge_toolchain::CommandLine;
 use std::collections::BTreeSet;
@@ -134,18 +134,29 @@ impl Planned for RooflinePlan {
         let mut found = Outcome { notices: self.notices, ..Outcome::default() };
         let limits = Limits::of(self.budget, self.samples);
         let count = self.parts.len() as u32;
+        let mut left_out = Vec::new();
         for (done, GaugeCeilings { gauge, planned }) in self.parts.into_iter().enumerate() {
             if found.is_interrupted() {
                 break;
+            }
+            if limits.is_exceeded() && !found.measurements.is_empty() {
+                left_out.push(gauge.name());
+                continue;
             }
             let before = limits.elapsed();
             found.extend(attempted(gauge, Ok(Some(planned)), site, observer));
             let elapsed = limits.elapsed();
             let left = limits.budget * (count - 1 - done as u32) / count;
-            if elapsed + left > limits.budget + limits.grace() {
+            let is_late = elapsed + left > limits.budget + limits.grace();
+            if is_late && found.measurements.is_empty() {
                 // All parts have the same time, which must suffice for this part.
                 limits.beforehand(count * (elapsed - before), "smaller working sets (--size)")?;
             }
+        }
+        found.notices.extend(limits.overrun(GAUGE, Duration::ZERO));
+        if !left_out.is_empty() {
+            let text = format!("no time is left for the ceilings of {}", left_out.join(", "));
+            found.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
         }
         if let Some(program) = self.program.filter(|_| !found.is_interrupted()) {
             observer.phase(&format!("running {program}"));

@@ -11,7 +11,7 @@ use crate::mixes::{self, SavedMixes};
 use crate::ranks::{SharedStreamCoordinator, StreamCoordinator};
 use crate::result::{self, StreamEvidence};
 use crate::target::Target;
-use crate::{GAUGE, SMALLER_ARRAYS};
+use crate::GAUGE;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
 use nodegauge_gauge::{Foreseen, Planned, Site};
@@ -85,7 +85,6 @@ pub(crate) fn measure(
 ) -> Result<Outcome, Failure> {
     let mut set_up = SettingUp { make: set_up, target: |it| &mut **it, count: 1, may_grow: true };
     let mut ready = set_up.run(&arrangement, &limits, observer)?;
-    limits.refuse_far_exceeded(SMALLER_ARRAYS)?;
     let until = limits.at(policy::STREAM.choose);
     let chosen = arrangement.choose(&mut *ready.target, until, observer)?;
     let ready = arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
@@ -99,11 +98,8 @@ pub(crate) fn measure(
     let mut schedule = Schedule::new(policy::STREAM, limits, 1);
     let bytes = result::counted(&*target, shown);
     let latest = |samples: &[Vec<Sample>]| latest(&samples[0], shown, kernel, bytes);
-    let pass = |_| {
-        limits.refuse_far_exceeded(SMALLER_ARRAYS)?;
-        target.pass().map(|pass| vec![pass])
-    };
-    let stop = schedule.run(observer, Some(&latest), pass)?;
+    let stop =
+        schedule.run(observer, Some(&latest), |_| target.pass().map(|pass| vec![pass]))?;
     let traffic = if stop == Stop::Interrupted { None } else { target.traffic()? };
     target.check()?;
     let seen = target.seen()?;

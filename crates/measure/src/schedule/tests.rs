@@ -270,14 +270,48 @@ fn an_exceeded_budget_is_reported_and_a_sufficient_one_is_given_beforehand() {
         Limits { samples: Some(3), ..asked }.beforehand(least, "smaller arrays (--size)").unwrap(),
         ""
     );
-    // A run that takes longer than expected ends with a notice, up to twice its budget.
+    // A run that has measured something is not refused.
     clock::run_ahead(Duration::from_secs_f64(20.9));
     assert!(asked.is_exceeded());
     assert!(!ten_seconds.is_exceeded());
     assert!(!Limits { samples: Some(3), ..asked }.is_exceeded());
-    asked.refuse_far_exceeded("smaller arrays (--size)").unwrap();
-    clock::run_ahead(Duration::from_secs_f64(0.2));
-    asked.refuse_far_exceeded("smaller arrays (--size)").unwrap_err();
-    ten_seconds.refuse_far_exceeded("smaller arrays (--size)").unwrap();
-    Limits { samples: Some(3), ..asked }.refuse_far_exceeded("smaller arrays (--size)").unwrap();
+    let smaller = "smaller arrays (--size)";
+    asked.beforehand(asked.elapsed(), smaller).unwrap_err();
+    asked.delivering().beforehand(asked.elapsed(), smaller).unwrap();
+    assert!(asked.delivering().overrun("memory", Duration::ZERO).is_some());
+}
+
+/// Runs a schedule of four cells, each turn of which takes `turn`. Returns the number of samples of each cell.
+fn late(limits: Limits, turn: Duration) -> (Vec<usize>, Stop) {
+    let mut schedule = Schedule::new(policy::NODES, limits, 4);
+    let stop = schedule.run(&mut Silent, None, |_| {
+        clock::run_ahead(turn);
+        Ok::<_, Infallible>(vec![Sample::of_times(vec![1.0])])
+    });
+    (schedule.samples.iter().map(Vec::len).collect(), stop.unwrap())
+}
+
+#[test]
+fn a_run_that_is_far_too_late_ends_with_what_it_has() {
+    let asked = |seconds| Limits::of(Budget::of(Some(Duration::from_secs(seconds)), FOREVER), None);
+    // The first rounds of four cells would take much longer than twice the budget.
+    let warm_up = usize::from(policy::NODES.warm_up == WarmUp::Round);
+    let (samples, stop) = late(asked(10), Duration::from_secs(9));
+    assert_eq!(stop, Stop::Budget);
+    let counted: usize = samples.iter().map(|n| n.saturating_sub(warm_up)).sum();
+    assert!((1..4).contains(&counted), "{samples:?}");
+    // A default budget and a number of samples leave no cell out.
+    for limits in [asked(10).delivering(), Limits { samples: Some(1), ..asked(10) }] {
+        let (whole, _) = late(limits, Duration::from_secs(9));
+        assert!(whole.iter().all(|n| *n > warm_up), "{whole:?}");
+    }
+}
+
+#[test]
+fn the_notice_of_a_late_run_says_why() {
+    let limits = Limits::new(Duration::from_secs(10), None);
+    clock::run_ahead(Duration::from_secs_f64(20.0));
+    let reported = limits.overrun("memory", Duration::from_secs(3)).unwrap().message;
+    assert!(reported.starts_with("budget exceeded: 20.0 s instead of 10.0 s (3.0 s for setup, "));
+    assert!(reported.ends_with("and measuring took longer than foreseen, as beside other load)"));
 }

@@ -170,7 +170,8 @@ fn round(
     let output = osu(mpi, launch, program, observer)?;
     let between = work();
     let options = MessageOptions { timing: output.timing(), ..mpi.options.clone() };
-    let mpi = Starter { options: &options, ..*mpi };
+    // A part of a round cannot be compared with the program's run.
+    let mpi = Starter { options: &options, limits: None, ..*mpi };
     let report = mpi.run(launch, observer)?;
     let end = work();
     if report.broken == Some(Broken::Interrupted) {
