@@ -30,13 +30,13 @@ pub(crate) use compare::CompareArgs;
 pub(crate) use history::{HistoryCommand, ImportedNode};
 pub(crate) use watch::{WatchArgs, WhenBusy};
 
-use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{ArgMatches, Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use nodegauge_analysis::expect::Expectation;
 use nodegauge_fleet::reference::Reference;
 use nodegauge_kernels::{Element, Kernel};
 use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::Bytes;
-use nodegauge_measure::schedule::Budget;
+use nodegauge_measure::schedule::{Budget, Limits};
 use nodegauge_placement::{
     Bind, Environment, NumaSpec, PlacementOptions, PlacesSpec, Started, ThreadList,
 };
@@ -44,7 +44,7 @@ use nodegauge_published::Against;
 use nodegauge_stream::compiled::self_test;
 use ranks::{Emit, RankArgs};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 mod mpi;
 
@@ -321,6 +321,27 @@ impl Common {
     }
 }
 
+/// Time that helper processes such as compilers have at least, also with a short budget: on a busy node, a compilation
+/// or the listing of devices may take some seconds.
+const LEAST_HELPER_TIME: Duration = Duration::from_secs(10);
+
+/// Returns the end of the time of helper processes: the end of the budget of the user with its grace time; `None`
+/// without a budget that must be kept.
+pub(crate) fn end_of_helpers(matches: &ArgMatches) -> Option<Instant> {
+    let mut own = matches;
+    while let Some((_, of_subcommand)) = own.subcommand() {
+        own = of_subcommand;
+    }
+    let budget = *own.try_get_one::<Duration>("budget").ok()??;
+    let has_samples = own.try_get_one::<u32>("samples").is_ok_and(|samples| samples.is_some());
+    let exceeds = own.try_get_one::<bool>("exceed_budget").is_ok_and(|flag| flag == Some(&true));
+    if has_samples || exceeds {
+        return None;
+    }
+    let limits = Limits::new(budget, None);
+    Some(limits.started + (budget + limits.grace()).max(LEAST_HELPER_TIME))
+}
+
 /// Option for runs on several hosts.
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct HostsArgs {
@@ -560,6 +581,23 @@ fn label(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn helpers_end_with_a_budget_that_must_be_kept() {
+        let left = |words: &str| {
+            let words = ["nodegauge"].into_iter().chain(words.split_whitespace());
+            let matches = command().try_get_matches_from(words).unwrap();
+            end_of_helpers(&matches).map(|end| (end - Instant::now()).as_secs_f64().round())
+        };
+        for words in ["stream --budget 60", "device stream --budget 60", "--budget 60"] {
+            assert_eq!(left(words), Some(66.0), "{words}");
+        }
+        assert_eq!(left("mpi --budget 4"), Some(10.0));
+        for words in ["stream", "machine", "stream --budget 9 --samples 3"] {
+            assert_eq!(left(words), None, "{words}");
+        }
+        assert_eq!(left("stream --budget 9 --exceed-budget"), None);
+    }
 
     #[test]
     fn the_definition_is_sound() {

@@ -33,6 +33,7 @@ pub fn run() -> ! {
     let matches = args::command().try_get_matches().unwrap_or_else(|error| refuse(error));
     let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| refuse(error));
     parsed.color.write_global();
+    args::end_of_helpers(&matches).into_iter().for_each(nodegauge_os::end_helpers_at);
     let exit = commands::dispatch(&parsed).unwrap_or_else(|failure| {
         output::failure(&failure);
         exit_of(&failure)

@@ -30,7 +30,12 @@ pub(crate) const SMALLEST: u64 = 4096;
 pub(crate) fn sizes(largest: u64, cap: bool) -> Vec<u64> {
     let mut sizes = Vec::new();
     for i in 0.. {
-        let size = (if i % 2 == 0 { SMALLEST } else { SMALLEST / 2 * 3 }) << (i / 2);
+        let first = if i % 2 == 0 { SMALLEST } else { SMALLEST / 2 * 3 };
+        // No larger size can be represented.
+        if i / 2 > first.leading_zeros() {
+            break;
+        }
+        let size = first << (i / 2);
         if size > largest && (cap || sizes.last().is_some_and(|last| *last >= largest)) {
             break;
         }
@@ -81,8 +86,8 @@ pub(crate) fn sets(
     let asked = setup.options.largest.is_some();
     let mut sets = sizes(largest.0.div_ceil(threads), asked);
     let usable = Bytes((setup.usable().as_f64() * share) as u64);
-    let needed = Bytes(sets[sets.len() - 1] * threads);
-    let few = sets.iter().filter(|set| *set * threads <= usable.0).count();
+    let needed = Bytes(sets[sets.len() - 1]) * threads;
+    let few = sets.iter().filter(|set| Bytes(**set) * threads <= usable).count();
     if few < sets.len() {
         if asked || few == 0 {
             return Err(too_large("the largest working set", needed, usable));

@@ -74,7 +74,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<L
 
 impl Mode for Latency {
     fn memory(&self) -> Bytes {
-        Bytes(slots(&self.sets).1 * self.kinds.len() as u64)
+        Bytes(slots(&self.sets).1) * self.kinds.len() as u64
     }
 
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {

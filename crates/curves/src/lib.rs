@@ -289,7 +289,7 @@ impl CurveSetup<'_> {
         let options = self.options;
         let available = available(&self.site.machine, options.pages, &options.policy);
         let usable = |bytes: Bytes| Bytes((bytes.as_f64() * options.memory_fraction.0) as u64);
-        available.map_or(Bytes(u64::MAX), usable)
+        available.map_or(LARGEST_MAPPING, usable)
     }
 
     /// Returns the kind of pages to use.
@@ -303,6 +303,9 @@ impl CurveSetup<'_> {
         self.site.topology.allowed().map(|thread| thread.cpu).find(|cpu| !used.contains(cpu))
     }
 }
+
+/// Largest memory that a program can use as one slice; the limit if the available memory is unknown.
+const LARGEST_MAPPING: Bytes = Bytes(isize::MAX as u64);
 
 fn notice(id: NoticeId, text: impl Into<String>) -> Notice {
     Notice::new(id, GAUGE, text)
@@ -326,6 +329,41 @@ fn too_large(what: &str, needed: Bytes, usable: Bytes) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_machine::{SysRoot, Topology, TopologySource};
+    use nodegauge_measure::record::Machine;
+    use nodegauge_placement::PlacementRequest;
+
+    /// Plans a measurement with a working set of `size`, on a machine with this much available memory.
+    fn planned(curve: Curve, size: Bytes, available: Option<u64>) -> Result<CurvePlan, Failure> {
+        let source =
+            TopologySource::Synthetic("Package:2 L3Cache:1(size=2MB) Core:2 PU:1".to_owned());
+        let topology = Topology::load(&source).unwrap();
+        let mut machine = Machine::default();
+        machine.memory.available = available;
+        let site = Site::new(topology, machine, SysRoot::live());
+        let threads = if curve == Curve::Latency { 1 } else { 4 };
+        let request = PlacementRequest { threads: Some(threads), ..PlacementRequest::default() };
+        let placement = nodegauge_placement::plan(&site.topology, &request).unwrap();
+        let options = CurveOptions { largest: Some(size), ..CurveOptions::default() };
+        CurvePlan::new(curve, &site, placement, options, Vec::new())
+    }
+
+    #[test]
+    fn a_set_beyond_every_memory_is_refused() {
+        for curve in [Curve::Ladder, Curve::Latency, Curve::Matrix, Curve::Loaded, Curve::Mix] {
+            planned(curve, Bytes::mib(64), Some(1 << 34)).unwrap();
+            for size in [1 << 50, 1 << 62, 1 << 63, u64::MAX] {
+                for available in [Some(1 << 34), Some(1 << 46)] {
+                    let refused = planned(curve, Bytes(size), available).err().unwrap();
+                    assert!(refused.to_string().contains("of memory may be used"), "{refused}");
+                }
+            }
+            let unlimited = planned(curve, Bytes(u64::MAX), None).err().unwrap();
+            assert!(unlimited.to_string().contains("of memory may be used"), "{unlimited}");
+        }
+        assert_eq!(ladder::sizes(u64::MAX, true).last(), Some(&(3 << 62)));
+        assert_eq!(ladder::sizes(u64::MAX, false).last(), Some(&(3 << 62)));
+    }
 
     #[test]
     fn the_largest_set_is_beyond_the_caches_that_a_hypervisor_may_hide() {

@@ -76,7 +76,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
     };
     refuse_below(least, size)?;
     matrix.bytes = size.0;
-    let for_reading = Bytes(size.0 * matrix.memories.len() as u64);
+    let for_reading = size * matrix.memories.len() as u64;
     let for_chases = Bytes(usable.0.saturating_sub(for_reading.0) / matrix.memories.len() as u64);
     matrix.chased = SetRange::of(setup, size, for_chases);
     let needed = matrix.memory();
@@ -126,7 +126,7 @@ fn nodes(topology: &Topology) -> Matrix {
 
 impl Mode for Matrix {
     fn memory(&self) -> Bytes {
-        Bytes((self.bytes + self.chased.first.0) * self.memories.len() as u64)
+        (Bytes(self.bytes) + self.chased.first) * self.memories.len() as u64
     }
 
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {

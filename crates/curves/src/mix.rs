@@ -95,7 +95,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
 
 impl Mode for Mixes {
     fn memory(&self) -> Bytes {
-        Bytes(self.array * MOST_ARRAYS * self.threads)
+        Bytes(self.array) * MOST_ARRAYS * self.threads
     }
 
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {

@@ -8,8 +8,8 @@ use crate::hip::Hip;
 use crate::info::DeviceInfo;
 use crate::opencl::OpenCl;
 use nodegauge_measure::{Failure, FailureKind, Notice, NoticeId, UnknownName};
-use nodegauge_os::{ChildEnd, KillReason, describe, last_lines};
-use nodegauge_toolchain::{CommandLine, Job, run};
+use nodegauge_os::{ChildEnd, KillReason, describe};
+use nodegauge_toolchain::{CommandLine, Job, last_line, no_response, run};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::rc::Rc;
@@ -74,9 +74,8 @@ pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
         let job = Job::new(CommandLine::new(program.clone(), words), LIMIT);
         let output = run(&job, interrupted)?;
         let died = |how: String| {
-            let lines = last_lines(&output.stderr);
-            let last_line = lines.lines().last().map(|line| format!(": {line}"));
-            let last_line = last_line.unwrap_or_default();
+            let line = last_line(&output.stderr);
+            let last_line = if line.is_empty() { line } else { format!(": {line}") };
             DeviceError::new(FailureClass::Other, name, "listed in a child process", 0)
                 .with_detail(format!("the child process ended with {how}{last_line}"))
         };
@@ -89,7 +88,7 @@ pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
                 answer.map_or_else(|| Err(died(describe(status))), |listing| listing.devices)
             }
             ChildEnd::Killed(KillReason::TooMuchOutput) => Err(died("too much output".to_owned())),
-            ChildEnd::Killed(_) => Err(died(format!("no response within {} s", LIMIT.as_secs()))),
+            ChildEnd::Killed(_) => Err(died(no_response(output.limit))),
         };
         Ok(Listing { driver: (*name).to_owned(), devices })
     };

@@ -6,7 +6,7 @@
 
 use crate::Element;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_measure::quantity::read_bytes;
+use nodegauge_measure::quantity::{MOST_BYTES, read_bytes};
 use nodegauge_measure::stream_rule::GUEST_LEAST;
 pub use nodegauge_measure::stream_rule::{RULE_ELEMENTS, RULE_FACTOR};
 use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId, SyntaxError};
@@ -52,8 +52,8 @@ impl fmt::Display for SizeSpec {
     }
 }
 
-/// Maximum accepted number of elements or bytes; 2^50 is far above the memory of any node.
-const MOST: u64 = 1 << 50;
+/// Maximum accepted number of elements or bytes.
+const MOST: u64 = MOST_BYTES.0;
 /// Maximum accepted factor before `xLLC`.
 const MOST_TIMES: f64 = 1e6;
 

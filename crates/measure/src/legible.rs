@@ -8,6 +8,8 @@ use std::borrow::Cow;
 const LINES: usize = 6;
 /// Maximum number of characters of a line; a screen shows about as many.
 const LINE: usize = 1000;
+/// Maximum number of characters of a line that another program printed.
+const QUOTED: usize = 500;
 /// Maximum number of characters of a word; most paths are shorter.
 const WORD: usize = 200;
 /// Characters that are invisible or change the direction of writing, so that the display misrepresents the text.
@@ -61,10 +63,28 @@ fn elided(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{start}...({} characters)...{end}", count - head - tail))
 }
 
+/// Returns a line with each long word shortened, e.g. the arguments of a command.
+pub fn shortened(line: &str) -> String {
+    let words: Vec<_> = line.split(' ').map(|word| elided(word, WORD)).collect();
+    words.join(" ")
+}
+
+/// Returns a line of another program as messages and records quote it: its first and last characters if it is long.
+pub fn quoted(line: &str) -> String {
+    elided(line, QUOTED).into_owned()
+}
+
+/// Returns a text with each line shortened like those of a message.
+pub fn bounded(text: &str) -> Cow<'_, str> {
+    if text.len() <= LINE {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.split('\n').map(|line| elided(line, LINE)).collect::<Vec<_>>().join("\n"))
+}
+
 /// Returns a line with control characters escaped. The middle of a long line and of each long word is omitted.
 fn line(line: &str) -> String {
-    let words: Vec<_> = line.split(' ').map(|word| elided(word, WORD)).collect();
-    elided(&escaped(&words.join(" ")), LINE).into_owned()
+    elided(&escaped(&shortened(line)), LINE).into_owned()
 }
 
 /// Returns at most `most` lines of a text. If the text has more lines, the last line gives the number of omitted lines.
@@ -170,6 +190,12 @@ mod tests {
         let shown = message(&format!("invalid value '{}' for N", "9".repeat(10_000)));
         assert!(shown.len() < 2 * WORD && shown.contains("...(98") && shown.ends_with("' for N"));
         assert!(message(&"word ".repeat(10_000)).len() < 2 * LINE);
+        let quote = quoted(&"y".repeat(1 << 20));
+        assert!(quote.len() < QUOTED && quote.contains("y...(1048201 characters)...y"), "{quote}");
+        assert_eq!(quoted("a short line"), "a short line");
+        let command = shortened(&format!("/proc/self/exe ranks '{}'", "{}".repeat(1000)));
+        assert!(command.starts_with("/proc/self/exe ranks '{}") && command.len() < 2 * WORD);
+        assert!(bounded(&format!("{0}\n{0}", "y".repeat(5000))).len() < 2 * LINE);
         let text = format!("{}!{}", "a".repeat(1000), "b".repeat(1000));
         let (line, column) = around(&text, 1000);
         assert!(line.len() < WORD && line.starts_with("...a") && line.ends_with("b..."), "{line}");

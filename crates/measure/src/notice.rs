@@ -3,6 +3,7 @@
 //! Programs distinguish notices by [`NoticeId`], never by the text.
 
 use crate::hint::HintLine;
+use crate::legible;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -71,7 +72,9 @@ pub struct Notice {
 impl Notice {
     /// Returns a notice of a gauge, without a hint.
     pub fn new(id: NoticeId, gauge: &str, message: impl Into<String>) -> Self {
-        Self { id, gauge: gauge.to_owned(), message: message.into(), hint: None }
+        // A notice may quote another program.
+        let message = legible::bounded(&message.into()).into_owned();
+        Self { id, gauge: gauge.to_owned(), message, hint: None }
     }
 
     /// Sets the remedy, which is shown as a hint.

@@ -148,14 +148,15 @@ impl Bytes {
 impl Add for Bytes {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        Self(self.0 + other.0)
+        Self(self.0.saturating_add(other.0))
     }
 }
 
+/// Multiple of a size. A size beyond 64 bits is the largest, which exceeds every memory.
 impl Mul<u64> for Bytes {
     type Output = Self;
     fn mul(self, n: u64) -> Self {
-        Self(self.0 * n)
+        Self(self.0.saturating_mul(n))
     }
 }
 
@@ -385,10 +386,13 @@ const SIZE_UNITS: [(&str, u64); 13] = [
     ("G", 1_000_000_000),
 ];
 
+/// Maximum accepted size; 2^50 bytes are far above the memory of any node.
+pub const MOST_BYTES: Bytes = Bytes(1 << 50);
+
 /// Reads a size such as `2GiB`, `500MB`, `1.5GiB` or `4096` (bytes) at the cursor.
 ///
 /// # Errors
-/// Fails if there is no number, the unit is unknown, or the size does not fit in 64 bits.
+/// Fails if there is no number, the unit is unknown, or the size exceeds [`MOST_BYTES`].
 pub fn read_bytes(cursor: &mut Cursor<'_>) -> Result<Bytes, SyntaxError> {
     let start = cursor.position();
     let digits = cursor.take_while(|c| c.is_ascii_digit() || c == '.');
@@ -408,10 +412,11 @@ pub fn read_bytes(cursor: &mut Cursor<'_>) -> Result<Bytes, SyntaxError> {
                     .error_at(unit_at, "expected a unit of B, kB, MB, GB, TB, KiB, MiB, GiB or TiB")
             })?,
     };
-    let too_large = || cursor.error_at(start, "the size does not fit in 64 bits");
+    let too_large = || cursor.error_at(start, "the size exceeds the memory of any machine");
     // Whole numbers are computed exactly; only a number with a fraction is computed in floating point.
     if let Ok(whole) = digits.parse::<u64>() {
-        return whole.checked_mul(factor).map(Bytes).ok_or_else(too_large);
+        let bytes = whole.checked_mul(factor).map(Bytes).filter(|bytes| *bytes <= MOST_BYTES);
+        return bytes.ok_or_else(too_large);
     }
     if digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(too_large());
@@ -420,7 +425,7 @@ pub fn read_bytes(cursor: &mut Cursor<'_>) -> Result<Bytes, SyntaxError> {
         .parse()
         .map_err(|_| cursor.error_at(start, "expected a number with at most one decimal point"))?;
     let bytes = value * factor as f64;
-    if bytes < u64::MAX as f64 { Ok(Bytes(bytes.round() as u64)) } else { Err(too_large()) }
+    if bytes <= MOST_BYTES.as_f64() { Ok(Bytes(bytes.round() as u64)) } else { Err(too_large()) }
 }
 
 impl std::str::FromStr for FlopsPerSec {
@@ -483,6 +488,18 @@ mod tests {
         assert_eq!(FlopsPerSec(7.3728e12).to_string(), "7.373 TFLOP/s");
         assert_eq!(Seconds(115e-9).to_string(), "115.0 ns");
         assert_eq!(Hertz(2.4e9).to_string(), "2.400 GHz");
+    }
+
+    #[test]
+    fn sizes_beyond_every_memory_are_refused_and_do_not_overflow() {
+        assert_eq!("1024TiB".parse(), Ok(MOST_BYTES));
+        let (half, whole) = (u64::MAX / 2 + 1, u64::MAX);
+        for text in [half.to_string(), whole.to_string(), "1025TiB".into(), "4194304.5GiB".into()] {
+            let refused = text.parse::<Bytes>().unwrap_err().to_string();
+            assert!(refused.contains("the size exceeds the memory of any machine"), "{refused}");
+        }
+        assert_eq!(Bytes(whole) * 2, Bytes(whole));
+        assert_eq!(Bytes(half) + Bytes(half), Bytes(whole));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Line-by-line parser of the probe's output, so that the results of a killed run are kept.
 
 use crate::pattern::Pattern;
-use nodegauge_measure::{names, stats};
+use nodegauge_measure::{legible, names, stats};
 use std::str::FromStr;
 
 /// Maximum share of a valid batch's time that other programs may use; the probe uses the same limit.
@@ -129,6 +129,8 @@ pub struct ProbeOutput {
     pub foreign: Vec<String>,
 }
 
+/// Maximum length of a line of the probe in bytes; a line with all batches of a group is shorter.
+const LONGEST_LINE: usize = 1 << 16;
 /// Maximum number of foreign lines that are kept.
 const MOST_FOREIGN: usize = 200;
 
@@ -142,10 +144,10 @@ impl ProbeOutput {
     pub fn read(&mut self, lines: &str) -> bool {
         let mut any = false;
         for line in lines.lines() {
-            if self.line(line).is_some() {
+            if line.len() <= LONGEST_LINE && self.line(line).is_some() {
                 any = true;
             } else if !line.trim().is_empty() && self.foreign.len() < MOST_FOREIGN {
-                self.foreign.push(line.to_owned());
+                self.foreign.push(legible::bounded(line).into_owned());
             }
         }
         any

@@ -10,7 +10,7 @@ use crate::protocol::{ProbeOutput, SizeRun};
 use crate::transport::{self, Fabric, RankJob};
 use nodegauge_machine::Topology;
 use nodegauge_measure::schedule::Limits;
-use nodegauge_measure::{Bytes, Failure, Observer, Seconds, stats};
+use nodegauge_measure::{Bytes, Failure, Observer, Seconds, legible, stats};
 use nodegauge_os::describe;
 use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
 use nodegauge_toolchain::program::{self, ProgramJob};
@@ -201,7 +201,7 @@ impl Starter<'_> {
         let hosts = launch.hosts().map_or(0, <[String]>::len) as u32;
         let expected = launch.count(self.options).max(1) as f64;
         let mut output = ProbeOutput::default();
-        let (mut silence, mut timeout) = (Silence::new(), START + START_A_HOST * hosts);
+        let (mut silence, mut timeout) = (Silence::new(), start_time(hosts));
         let mut late = false;
         let finished = program::listen(&run, &mut |lines| {
             if output.read(lines) {
@@ -354,7 +354,7 @@ impl Starter<'_> {
             return Failure::missing(format!(
                 "{launcher} has too few slots for {} ranks: {}",
                 launch.ranks(),
-                line.trim(),
+                legible::quoted(line.trim()),
             ))
             .hint(format!("use fewer --ranks, or request more tasks for the job{more}"))
             .into();
@@ -375,6 +375,13 @@ impl Starter<'_> {
     }
 }
 
+/// Returns the time in which a launcher starts ranks on this number of other hosts. A budget of the user that is nearly
+/// spent leaves a launcher at least a part of it.
+fn start_time(hosts: u32) -> Duration {
+    let usual = START + START_A_HOST * hosts;
+    nodegauge_os::helper_time(usual).max(usual / 4)
+}
+
 /// Returns the error for a launch that the built-in transport does not support; plans exclude it.
 fn only_mpi() -> MessagesError {
     transport::needs_mpi("this start of ranks", None)
@@ -388,7 +395,8 @@ pub(crate) fn error_tail(text: &str) -> String {
         rule || asked.iter().any(|words| line.contains(words))
     };
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !chatter(line)).collect();
-    lines[lines.len().saturating_sub(LINES)..].join("\n")
+    let last = &lines[lines.len().saturating_sub(LINES)..];
+    last.iter().map(|line| legible::quoted(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the transport of the messages, as the library prints it when it is initialized. For Open MPI these are the
@@ -409,7 +417,7 @@ fn transport(text: &str) -> Option<String> {
         ways.extend(way.filter(|way| !ways.contains(way)));
     }
     let parts: Vec<String> = layer.into_iter().chain(ways).collect();
-    (!parts.is_empty()).then(|| parts.join(", "))
+    (!parts.is_empty()).then(|| legible::quoted(&parts.join(", ")))
 }
 
 #[cfg(test)]
@@ -446,5 +454,6 @@ mod tests {
         let text =
             "-----\nmpirun has exited\n[vm:1] mca: bml: Using vader\n\n  rank 1 died  \n----\n";
         assert_eq!(error_tail(text), "mpirun has exited\nrank 1 died");
+        assert!(error_tail(&"y".repeat(1 << 20)).len() < 1000);
     }
 }

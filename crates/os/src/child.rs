@@ -57,11 +57,6 @@ const WAITING_LIMIT: u64 = LONGEST_TEXT;
 /// Timeout for reading the remaining output of an ended child, because a process that left the group may keep the pipe
 /// open.
 const OUTPUT_TIMEOUT: Duration = Duration::from_millis(500);
-/// Words of compilers and linkers that report an error.
-const ERRORS: [&str; 3] = ["error", "undefined reference", "cannot find"];
-/// Number of lines of error output in an error message.
-const LINES: usize = 6;
-
 /// Reason for killing a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KillReason {
@@ -466,21 +461,6 @@ impl Collector {
     }
 }
 
-/// Returns the last lines that are not blank.
-pub fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(LINES)..].join("\n")
-}
-
-/// Returns the first lines of compilers and linkers that report an error, or the first lines of the text if there are
-/// none.
-pub fn first_errors(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let is_error = |line: &&str| ERRORS.iter().any(|words| line.contains(words));
-    let errors: Vec<&str> = lines.iter().copied().filter(is_error).take(LINES).collect();
-    if errors.is_empty() { lines[..lines.len().min(LINES)].join("\n") } else { errors.join("\n") }
-}
-
 /// Child process that is killed and reaped when this value is dropped.
 #[derive(Debug)]
 pub struct KillOnDrop(Child);
@@ -704,14 +684,5 @@ mod tests {
         let mut exited = KillOnDrop::spawn(shell("exit 4")).unwrap();
         let status = exited.wait_within(Duration::from_secs(30));
         assert_eq!(status.and_then(|status| status.code()), Some(4));
-    }
-
-    #[test]
-    fn messages_show_the_lines_that_matter() {
-        assert_eq!(last_lines("1\n2\n\n3\n4\n5\n6\n7\n"), "2\n3\n4\n5\n6\n7");
-        assert_eq!(first_errors("a.c: In main\na.c:1: error: x\nnote"), "a.c:1: error: x");
-        let link = "ld: cannot find -lomp\nclang: error: linker command failed";
-        assert_eq!(first_errors(link), link);
-        assert_eq!(first_errors("one\n\ntwo\n"), "one\ntwo");
     }
 }

@@ -1,6 +1,7 @@
 //! Workers that are forked processes, each with a pipe to the parent process.
 
 use crate::call::{SysError, check};
+use crate::helpers::helper_time;
 use crate::system::die_with_parent;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -124,7 +125,7 @@ pub enum ChildAnswer {
 /// Limits of a child process of [`ask_child`].
 #[derive(Debug, Clone, Copy)]
 pub struct AnswerLimits {
-    /// Maximum elapsed time.
+    /// Maximum elapsed time. A budget of the user may end the child earlier; see [`helper_time`].
     pub elapsed: Duration,
     /// Maximum CPU time, whole seconds; `None` for no limit. Other load on the machine does not use it up.
     pub cpu_seconds: Option<u64>,
@@ -143,6 +144,7 @@ pub unsafe fn ask_child(
     body: impl FnOnce() -> Vec<u8>,
 ) -> Result<ChildAnswer, SysError> {
     let started = Instant::now();
+    let elapsed = helper_time(limits.elapsed);
     // SAFETY: the caller guarantees the requirements; opening and duplicating descriptors are system calls.
     let child = unsafe {
         fork(|mut pipe| {
@@ -160,7 +162,7 @@ pub unsafe fn ask_child(
     }?;
     let mut children = [child];
     while children[0].open {
-        if started.elapsed() > limits.elapsed {
+        if started.elapsed() > elapsed {
             return Ok(ChildAnswer::TimedOut);
         }
         receive(&mut children, Duration::from_millis(100));

@@ -13,6 +13,9 @@ use std::path::Path;
 /// Maximum length of a text in bytes. It exceeds what programs print, users write, or runs record.
 pub const LONGEST_TEXT: u64 = 64 << 20;
 
+/// Maximum length of a program or library in bytes. It exceeds what compilers make of the sources of a benchmark.
+pub const LONGEST_PROGRAM: u64 = 256 << 20;
+
 /// Reads a regular file of at most `longest` bytes.
 ///
 /// # Errors
@@ -73,9 +76,12 @@ fn read_regular(file: File, longest: u64) -> io::Result<Vec<u8>> {
     if !about.is_file() {
         return Err(not_regular());
     }
+    // A sparse file of any length takes no space, but a long time to read.
+    if about.len() > longest {
+        return Err(too_long(longest));
+    }
     // One byte more, so that the end is found without more memory.
-    let expected = about.len().min(longest) as usize + 1;
-    read_at_most(file, longest, expected)
+    read_at_most(file, longest, about.len() as usize + 1)
 }
 
 /// Reads at most `longest` bytes into memory for `expected` bytes, which grows as needed.
@@ -84,9 +90,13 @@ fn read_at_most(from: impl Read, longest: u64, expected: usize) -> io::Result<Ve
     content.try_reserve(expected).map_err(io::Error::other)?;
     from.take(longest.saturating_add(1)).read_to_end(&mut content)?;
     if content.len() as u64 > longest {
-        return Err(io::Error::other(format!("it is longer than {} MiB", longest >> 20)));
+        return Err(too_long(longest));
     }
     Ok(content)
+}
+
+fn too_long(longest: u64) -> io::Error {
+    io::Error::other(format!("it is longer than {} MiB", longest >> 20))
 }
 
 #[cfg(test)]
@@ -108,6 +118,9 @@ mod tests {
         let refused = |path: &Path, longest| read_file(path, longest).unwrap_err().to_string();
         assert_eq!(read_file(&file, 2 << 20).unwrap().len(), 2 << 20);
         assert_eq!(refused(&file, 1 << 20), "it is longer than 1 MiB");
+        let sparse = folder.path().join("sparse");
+        File::create(&sparse).unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(refused(&sparse, 1 << 20), "it is longer than 1 MiB");
         for path in [pipe.as_path(), Path::new("/dev/zero"), Path::new("/dev/null")] {
             assert_eq!(refused(path, 1 << 20), "it is not a regular file", "{path:?}");
         }

@@ -15,6 +15,7 @@ mod child;
 mod child_place;
 mod end_request;
 mod fork;
+mod helpers;
 mod input;
 mod library;
 mod mapping;
@@ -37,13 +38,14 @@ pub use barrier::{Barrier, CacheLine, Gate, Poisoned, ProcessBarrier};
 pub use bus_error::BusErrorGuard;
 pub use call::{SysError, check};
 pub use child::{
-    ChildEnd, ChildError, ChildLimits, ChildOutput, KillOnDrop, KillReason, first_errors,
-    kill_marked_by, last_lines, run_child,
+    ChildEnd, ChildError, ChildLimits, ChildOutput, KillOnDrop, KillReason, kill_marked_by,
+    run_child,
 };
 pub use child_place::{ChildPlace, disable_huge_pages};
 pub use end_request::{end_request, is_end_requested};
 pub use fork::{AnswerLimits, ChildAnswer, ForkedChild, ask_child, check_alone, fork, receive};
-pub use input::{LONGEST_TEXT, read_file, read_input, read_part};
+pub use helpers::{end_helpers_at, helper_time};
+pub use input::{LONGEST_PROGRAM, LONGEST_TEXT, read_file, read_input, read_part};
 pub use library::{LoadError, SharedLibrary};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
 pub use memory_program::MemoryProgram;

@@ -331,9 +331,10 @@ impl Running {
             let ready = set_up.run(first, &limits, observer)?;
             let left = (cells.len() - candidates.len()) as u32;
             // The estimate includes the check of every element after the passes, which takes about half as long as
-            // filling the arrays.
+            // filling the arrays. The time of compilers and launchers, which could not be foreseen, is no reason to
+            // refuse the run afterwards.
             let reported = limits.beforehand(
-                limits.elapsed() + ready.setting_up * (3 * left - 2) / 2,
+                limits.elapsed() - begun + ready.setting_up * (3 * left - 2) / 2,
                 SMALLER_ARRAYS,
             )?;
             observer.phase(&format!("preparing {} configurations{reported}", cells.len()));

@@ -6,7 +6,8 @@
 //! contain symbolic links ([`TrustedFolder`]). For each program, the cache also has a file with the program's SHA-256, which was written when the program
 //! was compiled. The program that runs is a copy of the verified bytes, in a private folder of the run.
 
-use nodegauge_os::{FolderTrustError, TrustedFolder, effective_user};
+use nodegauge_measure::Bytes;
+use nodegauge_os::{FolderTrustError, LONGEST_PROGRAM, TrustedFolder, effective_user};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
@@ -90,7 +91,12 @@ impl ProgramCache {
         };
         let stat = fstat(&file).map_err(|cause| error(cause.to_string()))?;
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        let why = (!is_file).then(|| "is not a regular file".to_owned());
+        let is_long = stat.st_size > LONGEST_PROGRAM as i64;
+        let why = match (is_file, is_long) {
+            (false, _) => Some("is not a regular file".to_owned()),
+            (true, true) => Some(format!("is longer than {}", Bytes(LONGEST_PROGRAM))),
+            (true, false) => None,
+        };
         if let Some(why) = why.or_else(|| why_not_ours(&stat)) {
             return Err(error(why));
         }

@@ -1,7 +1,10 @@
 //! Compilers of this system: detection, version, and compilation with a time limit.
 
 use crate::{CommandLine, Job, Scratch, ToolchainError, run};
-use nodegauge_os::{describe, first_errors};
+use crate::quote::first_errors;
+use nodegauge_measure::{Bytes, legible};
+use nodegauge_os::{LONGEST_PROGRAM, describe};
+use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -71,7 +74,7 @@ impl Compiler {
         // error.
         let succeeds = job.status(&output)?.success();
         let mut lines = output.stdout.lines().map(str::trim);
-        let version = lines.find(|line| succeeds && !line.is_empty()).map(str::to_owned);
+        let version = lines.find(|line| succeeds && !line.is_empty()).map(legible::quoted);
         Ok(Self { command, version })
     }
 
@@ -102,12 +105,18 @@ impl Compiler {
         job.environment.push(("TMPDIR".to_owned(), Some(folder)));
         let output = run(&job, interrupted)?;
         let status = job.status(&output)?;
-        if status.success() && path.is_file() {
-            return Ok(CompiledProgram { path: scratch.executable(path)?, command });
-        }
+        let length = path.metadata().ok().filter(Metadata::is_file).map(|file| file.len());
+        let status = match length {
+            _ if !status.success() => describe(status),
+            Some(0..=LONGEST_PROGRAM) => {
+                return Ok(CompiledProgram { path: scratch.executable(path)?, command });
+            }
+            Some(length) => format!("its output file of {} is too long", Bytes(length)),
+            None => "no output file".to_owned(),
+        };
         Err(ToolchainError::Compile {
             command: command.to_string(),
-            status: if status.success() { "no output file".to_owned() } else { describe(status) },
+            status,
             errors: first_errors(&output.stderr),
         })
     }

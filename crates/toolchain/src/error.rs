@@ -1,5 +1,6 @@
 //! Errors of compilers and programs, with the full command and the last lines of the error output.
 
+use crate::quote::{quoted_lines, too_long};
 use nodegauge_measure::{Bytes, Failure};
 use std::io;
 use std::time::Duration;
@@ -34,11 +35,11 @@ pub enum ToolchainError {
         errors: String,
     },
     /// The program exceeded its time limit and was killed.
-    #[error("{command} took longer than {} s and was killed{}", limit.as_secs_f64(), quoted_lines(last_words))]
+    #[error("{command} {}{}", too_long(*limit), quoted_lines(last_words))]
     TooLong {
         /// Full command.
         command: String,
-        /// Time limit.
+        /// Time limit; zero if no time was left to start the program.
         limit: Duration,
         /// Last lines of the program's error output.
         last_words: String,
@@ -87,11 +88,6 @@ pub enum ToolchainError {
     /// The user interrupted the run, and the program was killed.
     #[error("interrupted")]
     Interrupted,
-}
-
-/// Formats the last lines of error output after a colon and a line break; empty if there are no lines.
-pub fn quoted_lines(last_words: &str) -> String {
-    if last_words.is_empty() { String::new() } else { format!(":\n{last_words}") }
 }
 
 impl ToolchainError {

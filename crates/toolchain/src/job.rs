@@ -1,12 +1,12 @@
 //! Child processes with a time limit: a compiler, a version query, or this program itself.
 //! [`crate::program`] uses jobs to run the programs that the user wants to measure.
 
-use crate::error::quoted_lines;
+use crate::quote::{last_lines, quoted_lines};
 use crate::{CommandLine, ToolchainError, scratch, search};
-use nodegauge_measure::Seconds;
+use nodegauge_measure::{Seconds, legible};
 use nodegauge_os::{
     ChildEnd, ChildError, ChildLimits, ChildOutput, ChildPlace, KillReason, LONGEST_TEXT, describe,
-    last_lines,
+    helper_time,
 };
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -44,24 +44,39 @@ pub struct JobOutput {
     pub stderr: String,
     /// Elapsed time of the process.
     pub seconds: Seconds,
+    /// Time limit that the process had; zero if no time was left, so that it was not started.
+    pub limit: Duration,
 }
 
-/// Runs `job` to its end and then kills all its descendants. `interrupted` is called repeatedly while the job runs.
+/// Runs `job` to its end and then kills all its descendants. `interrupted` is called repeatedly while the job runs. A
+/// budget of the user ends the job earlier than its own limit; see [`helper_time`].
 ///
 /// # Errors
 /// Fails when the program cannot be started or monitored. An unsuccessful status is not an error of this function.
 pub fn run(job: &Job, interrupted: &dyn Fn() -> bool) -> Result<JobOutput, ToolchainError> {
+    let limit = helper_time(job.limit);
+    if limit.is_zero() {
+        return Ok(JobOutput {
+            end: ChildEnd::Killed(KillReason::TimedOut),
+            stdout: String::new(),
+            stderr: String::new(),
+            seconds: Seconds(0.0),
+            limit,
+        });
+    }
+    let limited = Job { limit, ..job.clone() };
     let mut stdout = String::new();
     let mut collect = |lines: &str| {
         stdout.push_str(lines);
         interrupted().then_some(KillReason::Interrupted)
     };
-    let output = listen(job, Duration::ZERO, &mut collect)?;
+    let output = listen(&limited, Duration::ZERO, &mut collect)?;
     Ok(JobOutput {
         end: output.end,
         stdout,
         stderr: output.stderr,
         seconds: Seconds(output.seconds),
+        limit,
     })
 }
 
@@ -111,8 +126,13 @@ impl Job {
         command
     }
 
+    /// Returns the command for a message. An argument may be a description of a thousand characters.
+    fn shown(&self) -> String {
+        legible::shortened(&self.command.to_string())
+    }
+
     fn error(&self, error: ChildError) -> ToolchainError {
-        let command = self.command.to_string();
+        let command = self.shown();
         match error {
             ChildError::Start(cause) => {
                 let hint = if scratch::is_own_program(Path::new(self.command.program())) {
@@ -133,7 +153,8 @@ impl Job {
     /// # Errors
     /// Fails when the job was killed; the error contains the last lines of the error output.
     pub fn status(&self, output: &JobOutput) -> Result<ExitStatus, ToolchainError> {
-        self.exit_status(output.end, &output.stderr)
+        let limited = Self { limit: output.limit, ..self.clone() };
+        limited.exit_status(output.end, &output.stderr)
     }
 
     pub(crate) fn exit_status(
@@ -145,12 +166,12 @@ impl Job {
             ChildEnd::Exited(status) => Ok(status),
             ChildEnd::Killed(KillReason::Interrupted) => Err(ToolchainError::Interrupted),
             ChildEnd::Killed(KillReason::TimedOut) => Err(ToolchainError::TooLong {
-                command: self.command.to_string(),
+                command: self.shown(),
                 limit: self.limit,
                 last_words: last_lines(stderr),
             }),
             ChildEnd::Killed(KillReason::TooMuchOutput) => Err(ToolchainError::TooMuchOutput {
-                command: self.command.to_string(),
+                command: self.shown(),
                 limit: self.output_limit,
             }),
         }
@@ -165,7 +186,7 @@ impl Job {
         if status.success() {
             return Ok(output.stdout);
         }
-        let command = &self.command;
+        let command = self.shown();
         let status = describe(status);
         let lines = quoted_lines(&last_lines(&output.stderr));
         Err(ToolchainError::Failed(format!("{command} ended with {status}{lines}")))

@@ -7,11 +7,12 @@
 
 use crate::job::{self, Job, OUTPUT_LIMIT};
 use crate::mpi::{MpiLaunch, without_explanations};
+use crate::quote::last_lines;
 use crate::scratch::SHARED_MEMORY;
 use crate::{ChildEnd, CommandLine, KillReason, Scratch, ToolchainError};
-use nodegauge_measure::{Failure, Seconds};
+use nodegauge_measure::{Failure, Seconds, legible};
 use nodegauge_os::{
-    ChildPlace, LONGEST_TEXT, SignalDelay, describe, describe_launched, last_lines, read_file,
+    ChildPlace, LONGEST_TEXT, SignalDelay, describe, describe_launched, read_file,
 };
 use std::path::Path;
 use std::process::ExitStatus;
@@ -326,10 +327,11 @@ impl ProgramOutput {
     pub fn no_result(&self, reason: Option<&str>, hint: &'static str) -> ToolchainError {
         let has_word = |line: &&str| line.contains(char::is_alphanumeric);
         let reason = reason.or_else(|| self.stderr.lines().rev().find(has_word));
+        let last_words = reason.map(legible::quoted).unwrap_or_default();
         ToolchainError::NoResult {
             command: self.command(),
             status: self.status_text(),
-            last_words: reason.unwrap_or_default().to_owned(),
+            last_words,
             hint,
         }
     }

@@ -8,7 +8,7 @@
 use crate::ToolchainError;
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_os::{
-    FolderTrustError, Mapping, MemoryProgram, OtherUsers, TrustedFolder, effective_user, read_file,
+    FolderTrustError, LONGEST_PROGRAM, Mapping, MemoryProgram, OtherUsers, TrustedFolder, effective_user, read_file,
 };
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use std::collections::BTreeSet;
@@ -24,8 +24,6 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
 /// Permissions of private folders, and of programs in them.
 const PRIVATE: u32 = 0o700;
-/// Maximum length of a program or library in bytes, as for texts of other programs.
-const LONGEST_PROGRAM: u64 = nodegauge_os::LONGEST_TEXT;
 
 /// Reasons why this process did not use a folder for temporary files.
 static PASSED_OVER: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());

@@ -3,6 +3,7 @@
 use crate::Fraction;
 use crate::interference::Cause;
 use crate::keys::{self, shared};
+use crate::legible;
 use crate::quantity::Bytes;
 use crate::samples::{CellSamples, RegimeGroup, Sample, Sorted};
 use crate::stats::{self, Better, Summary};
@@ -94,11 +95,13 @@ impl Validity {
     /// Adds a reason, and lowers the status to `status` if the current status is better. The reason that last lowered
     /// the status is the first in the list.
     pub fn add(&mut self, status: Status, reason: impl Into<String>) {
+        // A reason may quote another program.
+        let reason = legible::bounded(&reason.into()).into_owned();
         if status > self.status {
             self.status = status;
-            self.reasons.insert(0, reason.into());
+            self.reasons.insert(0, reason);
         } else {
-            self.reasons.push(reason.into());
+            self.reasons.push(reason);
         }
     }
 

@@ -11,7 +11,7 @@ use nodegauge_measure::record::Measurement;
 use nodegauge_toolchain::code::SharedObject;
 use nodegauge_toolchain::{
     ChildEnd, CommandLine, CompileLimits, Compiler, Job, JobOutput, KillReason, Reach, Scratch,
-    ToolchainError, run,
+    ToolchainError, exceeded, last_line, run,
 };
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
@@ -85,6 +85,15 @@ pub struct KernelBuilder<'a> {
     kernels: &'a [Kernel],
     element: Element,
     made: usize,
+    /// Compilers with a kernel that hung. Kernels of their other builds are not tested, because each test may take
+    /// its whole limit.
+    hung: Vec<HungKernel>,
+}
+
+/// Kernel that hung in its self-test.
+struct HungKernel {
+    compiler: String,
+    kernel: Kernel,
 }
 
 impl<'a> KernelBuilder<'a> {
@@ -105,6 +114,7 @@ impl<'a> KernelBuilder<'a> {
             kernels,
             element,
             made: 0,
+            hung: Vec::new(),
         })
     }
 
@@ -168,7 +178,7 @@ impl<'a> KernelBuilder<'a> {
                 format!("the compiler failed ({status}){colon}{errors}")
             }
             ToolchainError::TooLong { limit, .. } => {
-                format!("the compiler exceeded {} s and was killed", limit.as_secs_f64())
+                format!("the compiler {}", exceeded(limit))
             }
             other => return Err(other),
         };
@@ -177,20 +187,21 @@ impl<'a> KernelBuilder<'a> {
     }
 
     fn kernels_of(
-        &self,
+        &mut self,
         library: &Path,
         compiler: &Arc<Compiler>,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<Made>, ToolchainError> {
         let mut tried = Vec::new();
-        let mut hung = None;
+        let program = compiler.command.program();
         for kernel in self.kernels {
-            let outcome = match &hung {
+            let hung = self.hung.iter().find(|hung| hung.compiler == program);
+            let outcome = match hung {
                 None => self.try_out(library, *kernel, interrupted)?,
-                Some(first) => SelfTest::Failed(format!("not tested: {first} hangs")),
+                Some(hung) => SelfTest::Failed(format!("not tested: {} hangs", hung.kernel)),
             };
             if let SelfTest::Hung(_) = outcome {
-                hung.get_or_insert(*kernel);
+                self.hung.push(HungKernel { compiler: program.to_owned(), kernel: *kernel });
             }
             tried.push((*kernel, outcome));
         }
@@ -245,7 +256,7 @@ impl<'a> KernelBuilder<'a> {
                 SelfTest::Passed
             }
             ChildEnd::Exited(status) if status.code() == Some(1) => {
-                SelfTest::Failed(format!("{kernel} gives wrong results: {}", last_line(&output)))
+                SelfTest::Failed(format!("{kernel} gives wrong results: {}", last_words(&output)))
             }
             ChildEnd::Exited(status) if status.success() => {
                 SelfTest::Failed(format!("{kernel} terminates the program"))
@@ -258,10 +269,12 @@ impl<'a> KernelBuilder<'a> {
             ChildEnd::Exited(status) => {
                 SelfTest::Failed(format!("{kernel} crashes: {}", nodegauge_os::describe(status)))
             }
-            ChildEnd::Killed(KillReason::TimedOut) => SelfTest::Hung(format!(
-                "{kernel} hangs: it exceeded {} s and was killed",
-                job.limit.as_secs_f64()
-            )),
+            ChildEnd::Killed(KillReason::TimedOut) if output.limit.is_zero() => {
+                SelfTest::Failed("not tested: no time is left".to_owned())
+            }
+            ChildEnd::Killed(KillReason::TimedOut) => {
+                SelfTest::Hung(format!("{kernel} hangs: it {}", exceeded(output.limit)))
+            }
             ChildEnd::Killed(KillReason::TooMuchOutput) => {
                 SelfTest::Failed(format!("{kernel} prints too much output"))
             }
@@ -278,8 +291,9 @@ enum SelfTest {
 }
 
 /// Returns the last non-empty line of the error output.
-fn last_line(output: &JobOutput) -> &str {
-    output.stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no error message")
+fn last_words(output: &JobOutput) -> String {
+    let line = last_line(&output.stderr);
+    if line.is_empty() { "no error message".to_owned() } else { line }
 }
 
 #[cfg(test)]

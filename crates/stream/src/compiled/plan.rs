@@ -164,6 +164,7 @@ impl Planned for CompiledPlan {
         arrangement.notices.extend(made.notices);
         let variants: Vec<CompiledKernels> =
             made.variants.into_iter().map(|(_, variant)| variant).collect();
-        comparison::run(site, arrangement, &variants, limits, observer)
+        let compiling = limits.elapsed();
+        comparison::run(site, arrangement, &variants, limits, compiling, observer)
     }
 }

@@ -10,6 +10,7 @@ use super::find::BlasCandidate;
 use super::info::{BlasInfo, ProbedBlas, Vendor};
 use super::kernels;
 use super::library::{self, BlasLibrary};
+use crate::quote::{last_line, no_response, quoted_lines};
 use crate::{ChildEnd, CommandLine, Job, KillReason, ToolchainError, run};
 use nodegauge_measure::{Failure, FlopsPerSec};
 use nodegauge_os::describe;
@@ -105,8 +106,7 @@ impl BlasProber {
         let output = run(&job, interrupted)?;
         let path = path.display();
         let crashed = |how: String| {
-            let last = output.stderr.lines().rfind(|line| !line.trim().is_empty());
-            let reason = last.map(|line| format!(":\n{line}")).unwrap_or_default();
+            let reason = quoted_lines(&last_line(&output.stderr));
             ToolchainError::Unusable(
                 Failure::missing(format!(
                     "{path} cannot be used: the process that tested it ended with {how}{reason}"
@@ -118,7 +118,7 @@ impl BlasProber {
             ChildEnd::Exited(status) => status,
             ChildEnd::Killed(KillReason::Interrupted) => return Err(ToolchainError::Interrupted),
             ChildEnd::Killed(KillReason::TimedOut) => {
-                return Err(crashed(format!("no response within {} s", LIMIT.as_secs())));
+                return Err(crashed(no_response(output.limit)));
             }
             ChildEnd::Killed(KillReason::TooMuchOutput) => {
                 return Err(crashed("endless output".to_owned()));

@@ -1,6 +1,7 @@
 //! MPI library of a compiled program, detected from the shared libraries that the program requires.
 
 use super::{LauncherKind, MpiAbi, MpiLibrary};
+use nodegauge_os::{LONGEST_PROGRAM, read_file};
 use object::read::elf::{Dyn, FileHeader};
 use object::{Endianness, elf};
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::path::Path;
 /// Returns the MPI library that `program` requires. Returns `None` if it requires no MPI library (because it is linked
 /// statically or is a script), or if it cannot be read.
 pub fn library_of_program(program: &Path) -> Option<MpiLibrary> {
-    let data = std::fs::read(program).ok()?;
+    let data = read_file(program, LONGEST_PROGRAM).ok()?;
     needed(&data)?.iter().find_map(|name| library_by_file(name))
 }
 

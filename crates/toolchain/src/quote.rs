@@ -1,0 +1,100 @@
+//! Output of other programs, as errors, pages and records quote it: a few lines, each of some hundred characters. A
+//! program may print lines of any length.
+
+use nodegauge_measure::legible;
+use std::time::Duration;
+
+/// Words of compilers and linkers that report an error.
+const ERRORS: [&str; 3] = ["error", "undefined reference", "cannot find"];
+/// Number of quoted lines.
+const LINES: usize = 6;
+
+/// Returns the last lines that are not blank.
+pub fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    join(&lines[lines.len().saturating_sub(LINES)..])
+}
+
+/// Returns the last line that is not blank; empty if there is none.
+pub fn last_line(text: &str) -> String {
+    text.lines().rfind(|line| !line.trim().is_empty()).map(legible::quoted).unwrap_or_default()
+}
+
+/// Returns the first lines of compilers and linkers that report an error, or the first lines of the text if there are
+/// none.
+pub fn first_errors(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let is_error = |line: &&str| ERRORS.iter().any(|words| line.contains(words));
+    let errors: Vec<&str> = lines.iter().copied().filter(is_error).take(LINES).collect();
+    if errors.is_empty() { join(&lines[..lines.len().min(LINES)]) } else { join(&errors) }
+}
+
+fn join(lines: &[&str]) -> String {
+    lines.iter().map(|line| legible::quoted(line)).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the last lines of a program's output as the end of a message; empty if there are none.
+pub fn quoted_lines(last_words: &str) -> String {
+    if last_words.is_empty() { String::new() } else { format!(":\n{last_words}") }
+}
+
+/// Returns the end of a message about a program that reached its time limit.
+pub fn too_long(limit: Duration) -> String {
+    killed("took longer than", limit)
+}
+
+/// Returns the end of a reason why a program that reached its time limit gave nothing.
+pub fn exceeded(limit: Duration) -> String {
+    killed("exceeded", limit)
+}
+
+fn killed(what: &str, limit: Duration) -> String {
+    if limit.is_zero() {
+        return "was not started, because no time is left".to_owned();
+    }
+    format!("{what} {} s and was killed", in_tenths(limit))
+}
+
+/// Returns the words for a program that did not answer within its time limit.
+pub fn no_response(limit: Duration) -> String {
+    if limit.is_zero() {
+        return "no response, because no time is left".to_owned();
+    }
+    format!("no response within {} s", in_tenths(limit))
+}
+
+fn in_tenths(limit: Duration) -> f64 {
+    (limit.as_secs_f64() * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lines_that_say_most_are_quoted() {
+        assert_eq!(last_lines("1\n2\n\n3\n4\n5\n6\n7\n"), "2\n3\n4\n5\n6\n7");
+        assert_eq!(last_line("1\n2\n \n"), "2");
+        assert_eq!(first_errors("a.c: In main\na.c:1: error: x\nnote"), "a.c:1: error: x");
+        let link = "ld: cannot find -lomp\nclang: error: linker command failed";
+        assert_eq!(first_errors(link), link);
+        assert_eq!(first_errors("one\n\ntwo\n"), "one\ntwo");
+    }
+
+    #[test]
+    fn an_endless_line_is_quoted_in_some_hundred_characters() {
+        let endless = format!("error: {}", "y".repeat(1 << 20));
+        for quoted in [last_lines(&endless), last_line(&endless), first_errors(&endless)] {
+            assert!(quoted.starts_with("error: yyy") && quoted.len() < 600, "{}", quoted.len());
+            assert!(quoted.contains(" characters)..."), "{quoted}");
+        }
+    }
+
+    #[test]
+    fn a_limit_is_given_in_tenths_of_a_second() {
+        let said = |seconds| too_long(Duration::from_secs_f64(seconds));
+        assert_eq!(said(60.0), "took longer than 60 s and was killed");
+        assert_eq!(exceeded(Duration::from_millis(7324)), "exceeded 7.3 s and was killed");
+        assert_eq!(said(0.0), "was not started, because no time is left");
+    }
+}
