@@ -5,6 +5,7 @@ use crate::harness::{
     Harness, Outcome, Part, has_keys, lives, make_program, measurements, names, skip, texts,
     wait_for,
 };
+use crate::thorough::io_faults::faults;
 use nodegauge_kernels::KERNELS;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -384,6 +385,56 @@ mod thorough {
         let why = of_triad("*(volatile int *)0 = 0");
         assert_eq!(why, "triad crashes: signal 11 (segmentation fault)");
         assert_eq!(of_triad("__builtin_trap()"), "triad crashes: signal 4 (illegal instruction)");
+    }
+
+    #[test]
+    fn a_library_that_hangs_when_it_is_loaded_is_tried_once_and_ends_with_the_budget() {
+        let place = Place::new();
+        let library = faults(&place.0);
+        let source = place.0.write(
+            "hang.c",
+            "#include <unistd.h>\n__attribute__((constructor)) static void hang(void) { sleep(987); }",
+        );
+        let hangs =
+            place.script(&format!("[ \"$1\" = --version ] && exit 0\nexec gcc \"$@\" '{source}'"));
+        let temporary = place.0.arg("tmp");
+        // Ten seconds take one.
+        let variables = [
+            ("TMPDIR", temporary.as_str()),
+            ("LD_PRELOAD", library.to_str().unwrap()),
+            ("FAULT", "fast=10"),
+        ];
+        let own = ["stream", "--size", "8MiB", "--threads", "1", "--budget", "4", "--no-save"];
+        let more = ["--dimms", "1024x20000", "--compiler", &hangs, "--json", "-"];
+        let record = place.0.run_with(&variables, &[&own[..], &more].concat()).exits(1).json();
+        assert!(native(&record).iter().all(|m| m["value"].is_number()), "{record:#}");
+        let made = compiled(&record);
+        assert!(!made.is_empty());
+        // On a busy node, the time may end during the compilation.
+        let is_known = |why: &str| {
+            why.contains(" s and was killed")
+                || why.contains("no time is left")
+                || why.starts_with("not tested: ")
+        };
+        assert!(made.iter().all(|m| is_known(reason(m))), "{record:#}");
+        place.leaves_nothing();
+    }
+
+    #[test]
+    fn an_endless_output_file_is_not_read() {
+        let place = Place::new();
+        let long = place.script(
+            r#"[ "$1" = --version ] && exit 0
+            gcc "$@" || exit 1
+            while [ "$1" != -o ]; do shift; done
+            truncate -s 20G "$2""#,
+        );
+        let record = place.record(1, &[], &["--compiler", &long]);
+        assert!(native(&record).iter().all(|m| m["value"].is_number()));
+        assert_eq!(
+            reason(compiled(&record)[0]),
+            "the compiler failed (its output file of 20 GiB is too long)"
+        );
     }
 
     #[test]

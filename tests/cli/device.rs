@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// True if OpenCL has a device here.
-fn has_opencl(harness: &Harness) -> bool {
+pub fn has_opencl(harness: &Harness) -> bool {
     let there = harness.run(&["list-devices", "opencl"]).stdout.contains("\"Ok\"");
     if !there {
         skip(Part::Opencl, "OpenCL has no device: install pocl-opencl-icd");

@@ -31,6 +31,29 @@ fn ranks(program: u32) -> Vec<u32> {
 }
 
 #[test]
+fn a_run_that_is_late_delivers_what_it_has_measured() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    // The start of the ranks takes longer than the budget.
+    let library = faults(&harness);
+    let empty = harness.path("no-programs");
+    std::fs::create_dir_all(&empty).unwrap();
+    let variables = [
+        ("PATH", empty.to_str().unwrap()),
+        ("LD_PRELOAD", library.to_str().unwrap()),
+        ("FAULT", "fast=1000"),
+    ];
+    let args = ["mpi", "--patterns", "latency,bw", "-m", "8,64", "--budget", "2"];
+    harness.run_with(&variables, &args).exits(0).says("budget exceeded: ");
+    let record = harness.latest();
+    assert!(measurements(&record).iter().any(|m| m["value"].is_number()), "{record:#}");
+    let notices = record["notices"].to_string();
+    assert!(notices.contains("because no time is left") || notices.contains("no time is left for"));
+}
+
+#[test]
 fn a_node_without_mpi_measures_messages_over_its_own_transport() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {

@@ -2,7 +2,7 @@
 //! [`Array`] when all threads read it.
 
 use nodegauge_measure::{Bytes, Failure};
-use nodegauge_os::{Mapping, PageSize};
+use nodegauge_os::{Mapping, PageSize, is_end_requested};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
 
@@ -22,6 +22,8 @@ unsafe impl Number for u8 {}
 
 /// Smallest size of a page, bytes.
 const SMALLEST_PAGE: usize = 4096;
+/// Number of pages that a thread touches between two checks if the user ends the run; they take milliseconds.
+const PAGES_UNCHECKED: usize = 2048;
 /// Number of readable bytes after the last number, so that loops can read a whole vector at the end.
 const READABLE_BEHIND: usize = 64;
 
@@ -146,7 +148,7 @@ impl<T: Number> SharedArray<T> {
     }
 
     /// Writes zero to each page of a part of the numbers, which have not been written yet, so that the kernel provides
-    /// the memory.
+    /// the memory. If the user ends the run, some pages are left out; the caller must check this.
     ///
     /// # Safety
     /// No other code reads or writes these numbers during the call.
@@ -157,7 +159,11 @@ impl<T: Number> SharedArray<T> {
         // SAFETY: the caller meets the requirements of this function.
         let part: *mut [T] = unsafe { self.part_mut(range) };
         let (start, bytes) = (part.cast::<u8>(), part.len() * size_of::<T>());
-        for offset in (0..bytes).step_by(SMALLEST_PAGE).chain(bytes.checked_sub(1)) {
+        let offsets = (0..bytes).step_by(SMALLEST_PAGE).chain(bytes.checked_sub(1));
+        for (page, offset) in offsets.enumerate() {
+            if page.is_multiple_of(PAGES_UNCHECKED) && is_end_requested() {
+                return;
+            }
             // SAFETY: the byte is within the part, and zero bytes are valid numbers.
             unsafe { start.add(offset).write_volatile(0) };
         }

@@ -3,7 +3,7 @@
 
 use crate::context::{ThreadContext, Threads};
 use nodegauge_measure::Failure;
-use nodegauge_os::monotonic_nanos;
+use nodegauge_os::{is_end_requested, monotonic_nanos};
 
 /// Clock of a setup.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl SetupClock {
     /// time.
     ///
     /// # Errors
-    /// Fails if a thread fails.
+    /// Fails if a thread fails, or if the user ends the run.
     pub fn provide(
         &mut self,
         threads: &mut impl Threads,
@@ -31,7 +31,7 @@ impl SetupClock {
         let begun = monotonic_nanos();
         threads.map(touch)?;
         self.provided_nanos += monotonic_nanos() - begun;
-        Ok(())
+        if is_end_requested() { Err(Failure::missing("interrupted")) } else { Ok(()) }
     }
 
     /// Returns the seconds since the start that count.

@@ -34,7 +34,7 @@ impl Matrix {
     /// Returns the slices of `blocks`, created by the threads that own them.
     ///
     /// # Errors
-    /// Fails if memory cannot be mapped.
+    /// Fails if memory cannot be mapped, or if the user ends the run.
     pub fn sliced(
         threads: &mut impl Threads,
         blocks: &Blocks,
@@ -46,6 +46,9 @@ impl Matrix {
             let part = &parts[context.thread];
             let code = Code::widest(false);
             for slice in 0..part.count() {
+                if slice.is_multiple_of(SLICES_UNCHECKED) && is_end_requested() {
+                    return;
+                }
                 let mut of_lanes = [BlockRow::default(); LANES];
                 for (of_lane, row) in of_lanes.iter_mut().zip(part.rows_of(slice)) {
                     let (columns, blocks) = blocks.row(row);
@@ -56,6 +59,7 @@ impl Matrix {
             }
             fence_streams();
         })?;
+        check_end_request()?;
         Ok(Self::of_slices(parts))
     }
 
@@ -186,6 +190,7 @@ impl System {
                 *length = subdomain.neighbour_count(subdomain.node(*local as usize)) as u32;
             }
         })?;
+        check_end_request()?;
         let kinds = kinds.into_array();
         let lengths = lengths.into_array();
         let blocks = SharedBlocks::map(threads, &rows, &lengths, clock)?;

@@ -3,6 +3,7 @@
 
 use crate::signals::Signals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use nodegauge_gauge::cpus::CpuWatch;
 use nodegauge_gauge::view::wrap;
 use nodegauge_measure::Observer;
 use std::cell::Cell;
@@ -19,6 +20,8 @@ pub(crate) struct Progress {
     latest: String,
     started: Instant,
     signals: Signals,
+    /// CPUs of this process, which are read from time to time.
+    cpus: Option<CpuWatch>,
 }
 
 /// Number of steps of the progress bar.
@@ -55,7 +58,18 @@ impl Progress {
             latest: String::new(),
             started: Instant::now(),
             signals,
+            cpus: None,
         }
+    }
+
+    /// Reads the CPUs of this process from time to time until [`Self::watched`] is called.
+    pub(crate) fn watch(&mut self, cpus: CpuWatch) {
+        self.cpus = Some(cpus);
+    }
+
+    /// Returns the CPUs that have been read since [`Self::watch`] was called.
+    pub(crate) fn watched(&mut self) -> Option<CpuWatch> {
+        self.cpus.take()
     }
 
     /// Sets the predicted time of the run.
@@ -117,6 +131,7 @@ impl Observer for Progress {
     /// This function is called frequently, also while reference programs run; therefore it shows the time.
     fn interrupted(&self) -> bool {
         self.show();
+        self.cpus.iter().for_each(CpuWatch::look);
         self.signals.received().is_some()
     }
 }

@@ -11,6 +11,7 @@ use crate::signals::Signals;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_fleet::figures::FigureSelection;
 use nodegauge_fleet::reference::Reference;
+use nodegauge_gauge::cpus::CpuWatch;
 use nodegauge_gauge::hosts::{HostRanking, HostReport, merged};
 use nodegauge_gauge::ledger::LedgerWatch;
 use nodegauge_gauge::time::TimeWatch;
@@ -297,7 +298,7 @@ pub(crate) fn conduct_on(
     Err(last)
 }
 
-/// Measures this host, and reads its counters of hardware errors and its sources of time before and after the
+/// Measures this host, and reads its counters of hardware errors, its sources of time and its CPUs before and after the
 /// measurement.
 fn watched(
     node: &Site,
@@ -306,9 +307,12 @@ fn watched(
 ) -> Result<(Outcome, Ledger), Failure> {
     let watch = LedgerWatch::begin(&node.root);
     let time = TimeWatch::begin();
+    progress.watch(CpuWatch::begin(&node.root));
     let measured = gauge(node, progress);
+    let cpus = progress.watched();
     let mut found = Outcome::of_run(measured, progress)?;
     time.end(&mut found, &node.machine);
+    cpus.into_iter().for_each(|cpus| cpus.end(&mut found));
     let ledger = watch.end(&mut found, &gauges::GAUGES);
     Ok((found, ledger))
 }

@@ -4,6 +4,7 @@
 
 use nodegauge_arena::ArenaError;
 use nodegauge_machine::CpuId;
+use nodegauge_measure::Failure;
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule;
@@ -31,6 +32,12 @@ pub(crate) struct Timed<T> {
 
 /// Maximum number of attempts to run a job undisturbed.
 const TRIES: usize = 3;
+
+/// Returns an error if the user requested the end of the run, before a job begins: under load, the jobs of a sample or
+/// of a setup together may take many seconds.
+fn check_end_request() -> Result<(), Failure> {
+    if nodegauge_os::is_end_requested() { Err(Failure::missing("interrupted")) } else { Ok(()) }
+}
 
 impl WorkerPool {
     /// Starts a worker for each place; a worker with an empty place is not bound. If there is only a single worker and
@@ -79,11 +86,12 @@ impl WorkerPool {
     /// Runs `job` on every worker without timing. The argument of the job is the number of the worker.
     ///
     /// # Errors
-    /// Fails if a thread of the pool fails.
+    /// Fails if a thread of the pool fails, or if the user ends the run.
     pub(crate) fn work<T: Send>(
         &mut self,
         job: impl Fn(usize) -> T + Sync,
     ) -> Result<Vec<T>, ArenaError> {
+        check_end_request()?;
         let workers = self.workers;
         let made = self.team.map(|member| (member.index < workers).then(|| job(member.index)))?;
         Ok(made.into_iter().flatten().collect())
@@ -107,11 +115,12 @@ impl WorkerPool {
     /// Runs `job` on all workers simultaneously, and times it.
     ///
     /// # Errors
-    /// Fails if a thread of the pool fails.
+    /// Fails if a thread of the pool fails, or if the user ends the run.
     pub(crate) fn timed<T: Send>(
         &mut self,
         job: impl Fn(usize) -> T + Sync,
     ) -> Result<Timed<T>, ArenaError> {
+        check_end_request()?;
         let workers = self.workers;
         // The witness must also reach the barrier, which waits for all threads of the team.
         let together = self.team.timed(|member, laps| {

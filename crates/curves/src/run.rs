@@ -19,6 +19,7 @@ use nodegauge_gauge::roofline;
 use nodegauge_kernels::{self as kernels, Kernel, Resident, Stores};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
 use nodegauge_measure::{BytesPerSec, Failure, Fraction, NoticeId, Observer, Outcome, Unit, clock};
@@ -118,7 +119,12 @@ impl CurveRun<'_> {
         self.whole = self.whole.delivering();
         let mut schedule = Schedule::new(policy, self.limits, warm_up.len());
         schedule.samples = warm_up;
-        let stop = schedule.run(self.observer, None, |of| turn(of.cell).map(|one| vec![one]))?;
+        let ended = schedule.run(self.observer, None, |of| turn(of.cell).map(|one| vec![one]));
+        let stop = match ended {
+            // A sample that is interrupted does not count.
+            Err(_) if self.observer.interrupted() => Stop::Interrupted,
+            ended => ended?,
+        };
         self.outcome.stop = Some(stop);
         let judged = OneRegime::new(schedule.samples, &self.known_trips());
         self.outcome.findings.extend(several_regimes(&judged.trips, self.setup.guest()));

@@ -11,6 +11,7 @@ pub mod driver;
 pub mod drivers;
 mod gauge;
 pub mod hip;
+mod host_memory;
 pub mod info;
 pub mod kernels;
 pub mod keys;

@@ -9,7 +9,7 @@ use crate::driver::{DeviceError, OpenDevice};
 use crate::info::DeviceInfo;
 use crate::reference::{self, BEHIND, UsersProgram};
 use crate::state::Watched;
-use crate::{GAUGE, drivers, nvbandwidth, turns};
+use crate::{GAUGE, drivers, host_memory, nvbandwidth, turns};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::{CpuId, NodeId};
@@ -107,9 +107,9 @@ impl LinkPlan {
             let free = device.free_memory()?.unwrap_or(info.memory).as_f64() * SHARE;
             most = most.min(info.largest_allocation.0).min(free as u64 / 2);
         }
-        if let Some(available) = site.machine.memory.available {
+        if let Some(available) = host_memory::left(site) {
             let buffers = (3 * nodes * devices.len() + shared) as u64;
-            most = most.min((available as f64 * SHARE) as u64 / buffers);
+            most = most.min((available.as_f64() * SHARE) as u64 / buffers);
         }
         let mut sizes = self.options.sizes.clone();
         sizes.sort_unstable();

@@ -8,7 +8,7 @@ use crate::config::DevicePeakConfig;
 use crate::driver::{DeviceError, OpenDevice};
 use crate::info::{Class, DeviceInfo};
 use crate::state::Watched;
-use crate::{GAUGE, drivers, turns};
+use crate::{GAUGE, drivers, host_memory, turns};
 use chains::{Chains, Loop};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
@@ -110,6 +110,10 @@ impl Planned for PeakPlan {
         let limits = Limits::of(self.budget, self.samples);
         let mut notices = self.notices;
         let devices = drivers::open(&self.devices)?;
+        let host = host_memory::left(site);
+        for device in devices.iter().filter(|device| device.info().shares_host_memory) {
+            host_memory::for_arrays(device.info(), host)?;
+        }
         let mut cells: Vec<PeakCell> = Vec::new();
         let all =
             devices.iter().flat_map(|device| self.elements.iter().map(move |of| (device, *of)));

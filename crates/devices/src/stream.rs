@@ -4,17 +4,16 @@
 use crate::bench::{Bench, LoopShape};
 use crate::config::DeviceStreamConfig;
 use crate::driver::{DeviceError, OpenDevice};
-use crate::drivers;
 use crate::info::{Class, DeviceInfo};
 use crate::reference::{self, BEHIND, UsersProgram};
 use crate::state::Watched;
 use crate::{GAUGE, tuner, turns};
+use crate::{drivers, host_memory};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::size::{self, SizeConditions, SizeSpec};
 use nodegauge_kernels::{Element, KERNELS, Kernel, STREAM_ARRAYS, arrays_of};
 use nodegauge_machine::devices::catalog;
-use nodegauge_machine::process_limits;
 use nodegauge_measure::interference::{Cause, stolen_ticks};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
@@ -149,10 +148,11 @@ impl DeviceStreamPlan {
     }
 
     /// Returns the number of elements per array of a cell, and the ratio of the array size to the size of the
-    /// last-level cache.
+    /// last-level cache. `host` is the memory of the host that this process can still use.
     fn size(
         &self,
         site: &Site,
+        host: Option<Bytes>,
         device: &dyn OpenDevice,
         element: Element,
         notices: &mut Vec<Notice>,
@@ -161,10 +161,8 @@ impl DeviceStreamPlan {
         let available = match device.free_memory()? {
             Some(free) => free,
             None if info.shares_host_memory => {
-                // The driver has mapped memory since the node was described.
-                let left = process_limits::limits(&site.root).memory_left;
-                let available = site.machine.memory.available.into_iter().chain(left).min();
-                available.map_or(info.memory, |bytes| info.memory.min(Bytes(bytes)))
+                let available = host_memory::for_arrays(info, host)?;
+                available.map_or(info.memory, |bytes| info.memory.min(bytes))
             }
             None => info.memory,
         };
@@ -231,12 +229,13 @@ impl Planned for DeviceStreamPlan {
         let limits = Limits::of(self.options.budget, self.options.samples);
         let mut notices = self.notices.clone();
         let opened = drivers::open(&self.devices)?;
+        let host = host_memory::left(site);
         let mut cells: Vec<StreamCell> = Vec::new();
         let choose =
             limits.budget.mul_f64(policy::DEVICES.choose.0 / self.cells.len().max(1) as f64);
         for (at, element) in &self.cells {
             let device = &opened[*at];
-            let (elements, times_llc) = self.size(site, &**device, *element, &mut notices)?;
+            let (elements, times_llc) = self.size(site, host, &**device, *element, &mut notices)?;
             let array = Bytes(elements * element.bytes());
             let id = device.info().id();
             observer.phase(&format!("{id}: {} arrays of {array}, trying loops", self.arrays()));

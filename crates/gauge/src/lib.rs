@@ -7,6 +7,7 @@
 //! measures processors; a gauge can also measure a device with its own memory and queues.
 #![forbid(unsafe_code)]
 
+pub mod cpus;
 pub mod hosts;
 pub mod ledger;
 pub mod roofline;

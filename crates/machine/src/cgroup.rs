@@ -2,7 +2,7 @@
 //! A limit applies to all groups below its group. Therefore all groups from the process's group up to the root are
 //! read, and the smallest limit is returned. Format: Linux' cgroup-v1 and cgroup-v2 documents.
 
-use crate::root::{SysRoot, keyed};
+use crate::root::{SysRoot, keyed, list};
 use nodegauge_measure::Fraction;
 use std::collections::BTreeSet;
 
@@ -44,6 +44,20 @@ pub fn limits(root: &SysRoot) -> CgroupLimits {
         }
     }
     limits
+}
+
+/// Returns the CPUs of the cpuset of the calling process; `None` if it has none, or it cannot be read.
+pub(crate) fn cpuset(root: &SysRoot) -> Option<BTreeSet<u32>> {
+    let groups = root.text("proc/self/cgroup")?;
+    let mounts = root.text("proc/self/mountinfo").unwrap_or_default();
+    let (version, folders) = hierarchy(root, &groups, &mounts, "cpuset")?;
+    let file = match version {
+        CgroupVersion::One => "cpuset.effective_cpus",
+        CgroupVersion::Two => "cpuset.cpus.effective",
+    };
+    let of_group = |folder: &String| list(&root.text(&format!("{folder}/{file}"))?);
+    // The CPUs of a group are among those of the groups above it.
+    folders.iter().find_map(of_group).map(|cpus| cpus.into_iter().collect())
 }
 
 /// Returns the folders of this process's groups for `controller`, from the innermost group to the root.

@@ -234,10 +234,7 @@ fn memory_of(
     let total = info.total.map(|total| total.saturating_sub(of_devices));
     Memory {
         bytes: if live { total } else { described().filter(|bytes| *bytes > 0) },
-        available: [info.available, limits.memory_left, own.memory_left]
-            .into_iter()
-            .flatten()
-            .min(),
+        available: if live { memory::left(root) } else { None },
         cgroup_limit: limits.memory,
         process_limit: own.memory,
         swap_used: info.swap_used,

@@ -30,6 +30,7 @@ mod synthetic;
 pub mod timekeeping;
 pub mod topology;
 mod unavailable;
+mod usable_cpus;
 
 pub use describe::{DescribeOptions, describe};
 pub use dimms::{DimmSpec, bandwidth_of};
@@ -39,3 +40,4 @@ pub use ids::{CpuId, NodeId};
 pub use root::{SysRoot, number_ranges};
 pub use topology::{Topology, TopologySource};
 pub use unavailable::Unavailable;
+pub use usable_cpus::usable as usable_cpus;

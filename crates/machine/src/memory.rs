@@ -3,6 +3,7 @@
 
 use crate::ids::NodeId;
 use crate::root::{SysRoot, keyed, list};
+use crate::{cgroup, process_limits};
 use nodegauge_measure::record::{HugePages, Pages};
 use nodegauge_measure::{Bytes, Fraction};
 
@@ -22,9 +23,12 @@ pub struct MemInfo {
     pub dirty: Option<u64>,
 }
 
-/// Reads `/proc/meminfo`.
+/// Reads `/proc/meminfo`. On a live machine without it, e.g. in a container without `/proc`, the system call reports
+/// the total and the free memory.
 pub fn info(root: &SysRoot) -> MemInfo {
-    let Some(text) = root.text("proc/meminfo") else { return MemInfo::default() };
+    let Some(text) = root.text("proc/meminfo") else {
+        return if root.is_live() { from_system_call() } else { MemInfo::default() };
+    };
     let get = |key| keyed(&text, key);
     MemInfo {
         total: get("MemTotal"),
@@ -34,6 +38,23 @@ pub fn info(root: &SysRoot) -> MemInfo {
             .map(|(total, free)| total - free.min(total)),
         dirty: get("Dirty").zip(get("Writeback")).map(|(dirty, writeback)| dirty + writeback),
     }
+}
+
+fn from_system_call() -> MemInfo {
+    let memory = nodegauge_os::system_memory();
+    MemInfo {
+        total: memory.map(|memory| memory.total),
+        available: memory.map(|memory| memory.free),
+        ..MemInfo::default()
+    }
+}
+
+/// Returns the memory that this process can still use now, within the limits of its control groups and its own limits,
+/// bytes; `None` if it is unknown.
+pub fn left(root: &SysRoot) -> Option<u64> {
+    let of_groups = cgroup::limits(root).memory_left;
+    let of_process = process_limits::limits(root).memory_left;
+    [info(root).available, of_groups, of_process].into_iter().flatten().min()
 }
 
 /// Returns the total, the free and the available memory of a NUMA node in bytes. Available memory can be used without
@@ -165,6 +186,12 @@ mod tests {
     fn the_live_machine_has_memory() {
         let info = info(&SysRoot::live());
         assert!(info.total > info.available && info.available > Some(0));
+        assert!(left(&SysRoot::live()) > Some(0));
+        // Without /proc, the system call reports the same memory, and no more of it is available.
+        let called = from_system_call();
+        let total = |info: MemInfo| info.total.unwrap() as f64;
+        assert!((total(called) / total(info) - 1.0).abs() < 0.1, "{called:?} {info:?}");
+        assert!(called.available > Some(0) && called.available < called.total);
         assert!(pages(&SysRoot::live()).base.is_power_of_two());
     }
 

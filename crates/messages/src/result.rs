@@ -349,7 +349,9 @@ impl SizeEvidence<'_> {
             };
             // After an interrupt or at the end of the budget, complete batches still give a result.
             let status = match report.broken {
-                Some(Broken::Interrupted | Broken::Late) if !run.groups.is_empty() => Status::Suspect,
+                Some(Broken::Interrupted | Broken::Late) if !run.groups.is_empty() => {
+                    Status::Suspect
+                }
                 _ => Status::Invalid,
             };
             validity.add(status, reason);

@@ -159,6 +159,7 @@ impl Supervised {
             .process_group(0);
         let started = Instant::now();
         let mut child = command.spawn().map_err(ChildError::Start)?;
+        prefer_for_oom(child.id());
         let stdout = Collector::new(child.stdout.take(), output_limit);
         let stderr = Collector::new(child.stderr.take(), output_limit);
         match (stdout, stderr) {
@@ -232,6 +233,13 @@ impl Supervised {
         let stderr = self.stderr.take();
         (stdout, ChildOutput { end, stderr, seconds })
     }
+}
+
+/// Makes the kernel choose a child and its descendants before this process if the memory of the machine or of a control
+/// group is used up, so that this process can report it (proc_pid_oom_score_adj(5)).
+fn prefer_for_oom(child: u32) {
+    // Without permission or without /proc, the kernel chooses by itself.
+    let _ = std::fs::write(format!("/proc/{child}/oom_score_adj"), "1000");
 }
 
 /// Waits for the end of the process of this descriptor, at most for `timeout`; without a descriptor, for
@@ -529,6 +537,13 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         command
+    }
+
+    #[test]
+    fn the_kernel_chooses_a_child_first_if_memory_is_used_up() {
+        let script =
+            "until grep -qx 1000 /proc/self/oom_score_adj; do sleep 0.01; done; echo first";
+        assert_eq!(run(script, LIMITS).0, "first\n");
     }
 
     const LIMITS: ChildLimits =

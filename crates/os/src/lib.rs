@@ -59,8 +59,8 @@ pub use signal_delay::SignalDelay;
 pub use spin::Spin;
 pub use status::{describe, describe_launched};
 pub use system::{
-    die_with_parent, effective_user, hangup_is_ignored, huge_page_bytes, ignore_interrupts,
-    interrupt_this_process, is_root, keep_interrupts, leave, may_read_and_write, monotonic_nanos,
-    page_bytes, process_and_thread, variable, yield_to_others,
+    SystemMemory, die_with_parent, effective_user, hangup_is_ignored, huge_page_bytes,
+    ignore_interrupts, interrupt_this_process, is_root, keep_interrupts, leave, may_read_and_write,
+    monotonic_nanos, page_bytes, process_and_thread, system_memory, variable, yield_to_others,
 };
 pub use trusted_folder::{FolderTrustError, OtherUsers, TrustedFolder, check_rights};

@@ -1,7 +1,9 @@
 //! Small queries of the system, and settings of signals.
 
+use crate::call::check;
 use std::ffi::OsString;
 use std::io::Write;
+use std::mem::MaybeUninit;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -22,6 +24,26 @@ pub fn huge_page_bytes() -> usize {
         // A huge page replaces one page table. A page table is a base page with entries of 8 bytes.
         reported.unwrap_or_else(|| page_bytes() * (page_bytes() / 8))
     })
+}
+
+/// Memory of the machine as the system call reports it, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SystemMemory {
+    /// Usable memory.
+    pub total: u64,
+    /// Memory that is free or holds blocks of devices; without the page cache, which the kernel can drop as well.
+    pub free: u64,
+}
+
+/// Returns the memory of the machine without `/proc`; `None` if the kernel does not report it.
+pub fn system_memory() -> Option<SystemMemory> {
+    let mut info = MaybeUninit::<libc::sysinfo>::zeroed();
+    // SAFETY: the kernel writes at most the structure.
+    check("sysinfo", unsafe { libc::sysinfo(info.as_mut_ptr()) }).ok()?;
+    // SAFETY: all-zero bytes are a valid structure, which the kernel has filled.
+    let info = unsafe { info.assume_init() };
+    let bytes = |units: u64| units.saturating_mul(u64::from(info.mem_unit).max(1));
+    Some(SystemMemory { total: bytes(info.totalram), free: bytes(info.freeram + info.bufferram) })
 }
 
 /// Returns the IDs of the calling process and of the calling thread.

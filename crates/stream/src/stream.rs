@@ -4,6 +4,7 @@
 //! kernels, in STREAM's order, are then repeated until the figures are stable or the time is used up. The arrays are
 //! checked before any result is returned. This module prints nothing.
 
+use crate::GAUGE;
 use crate::arrangement::{self, Ready, SettingUp};
 pub use crate::arrangement::{Arrangement, StreamOptions, plan};
 use crate::kernels::Kernel;
@@ -11,7 +12,6 @@ use crate::mixes::{self, SavedMixes};
 use crate::ranks::{SharedStreamCoordinator, StreamCoordinator};
 use crate::result::{self, StreamEvidence};
 use crate::target::Target;
-use crate::GAUGE;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
 use nodegauge_gauge::{Foreseen, Planned, Site};
@@ -98,8 +98,7 @@ pub(crate) fn measure(
     let mut schedule = Schedule::new(policy::STREAM, limits, 1);
     let bytes = result::counted(&*target, shown);
     let latest = |samples: &[Vec<Sample>]| latest(&samples[0], shown, kernel, bytes);
-    let stop =
-        schedule.run(observer, Some(&latest), |_| target.pass().map(|pass| vec![pass]))?;
+    let stop = schedule.run(observer, Some(&latest), |_| target.pass().map(|pass| vec![pass]))?;
     let traffic = if stop == Stop::Interrupted { None } else { target.traffic()? };
     target.check()?;
     let seen = target.seen()?;

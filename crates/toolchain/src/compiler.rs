@@ -1,7 +1,7 @@
 //! Compilers of this system: detection, version, and compilation with a time limit.
 
-use crate::{CommandLine, Job, Scratch, ToolchainError, run};
 use crate::quote::first_errors;
+use crate::{CommandLine, Job, Scratch, ToolchainError, run};
 use nodegauge_measure::{Bytes, legible};
 use nodegauge_os::{LONGEST_PROGRAM, describe};
 use std::fs::Metadata;

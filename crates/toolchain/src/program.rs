@@ -11,9 +11,7 @@ use crate::quote::last_lines;
 use crate::scratch::SHARED_MEMORY;
 use crate::{ChildEnd, CommandLine, KillReason, Scratch, ToolchainError};
 use nodegauge_measure::{Failure, Seconds, legible};
-use nodegauge_os::{
-    ChildPlace, LONGEST_TEXT, SignalDelay, describe, describe_launched, read_file,
-};
+use nodegauge_os::{ChildPlace, LONGEST_TEXT, SignalDelay, describe, describe_launched, read_file};
 use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Faults of `docs/adversarial.md` that no other test provokes: what would make a figure wrong is prevented, or is
 //! reported with the figure.
 
+use crate::device::has_opencl;
 use crate::harness::{
     Harness, Outcome, Part, make_program, measurements, names, skip, texts, wait_for,
 };
@@ -86,6 +87,22 @@ fn a_real_limit_of_memory_reduces_the_arrays_and_refuses_a_size() {
     // The kernel rounds the limit to whole pages.
     let known = record["machine"]["memory"]["cgroup_limit"].as_u64().unwrap();
     assert!(known <= limit && known > limit - (1 << 16), "{known}");
+}
+
+#[test]
+fn a_device_of_the_host_is_refused_in_a_group_without_memory_for_its_driver() {
+    let harness = Harness::new();
+    if !has_opencl(&harness) {
+        return;
+    }
+    let Some(group) = ControlGroup::with_memory("device", 64 << 20) else { return };
+    let starter = group.starter();
+    let under: Vec<&str> = starter.iter().map(String::as_str).collect();
+    for part in ["stream", "peaks"] {
+        let args = ["device", part, "--device", "opencl:0", "--samples", "1", "--no-save"];
+        let refused = harness.run_under(&under, &args).unwrap().exits(3).prints_nothing();
+        refused.complains("the driver of opencl:0 needs up to 256 MiB of this process");
+    }
 }
 
 /// Other programs on all CPUs, which end with this value.

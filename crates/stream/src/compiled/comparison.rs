@@ -22,6 +22,7 @@ use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, Schedule, Turn, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_toolchain::memcpy_streams_from;
+use std::time::Duration;
 
 /// Number of passes per turn that are kept.
 const KEPT: usize = 2;

@@ -1,0 +1,51 @@
+//! Memory of the host for devices that have none of their own, such as the CPU as an OpenCL device. A control group or a
+//! limit of this process may permit less than the machine has.
+
+use crate::info::DeviceInfo;
+use nodegauge_gauge::Site;
+use nodegauge_machine::memory;
+use nodegauge_measure::{Bytes, Failure};
+
+/// Memory that the driver of such a device needs in this process while it compiles loops. A driver such as PoCL contains
+/// the compiler LLVM, and needs about 150 MB for the loops of this crate.
+const DRIVER: Bytes = Bytes::mib(256);
+
+/// Returns the memory that this process can still use; `None` if it is unknown. Less may be left than when the node was
+/// described, because drivers have been loaded since.
+pub(crate) fn left(site: &Site) -> Option<Bytes> {
+    let now = memory::left(&site.root).filter(|_| !site.machine.is_described());
+    site.machine.memory.available.into_iter().chain(now).min().map(Bytes)
+}
+
+/// Returns the memory that arrays of a device without own memory may use, of the memory that is `left`; `None` if it is
+/// unknown.
+///
+/// # Errors
+/// Fails if not even the driver has enough memory to compile loops.
+pub(crate) fn for_arrays(info: &DeviceInfo, left: Option<Bytes>) -> Result<Option<Bytes>, Failure> {
+    left.map(|left| beside_driver(&info.id(), left)).transpose()
+}
+
+fn beside_driver(device: &str, left: Bytes) -> Result<Bytes, Failure> {
+    if left < DRIVER {
+        return Err(Failure::missing(format!(
+            "the driver of {device} needs up to {DRIVER} of this process to compile loops, but only {left} of memory is available"
+        ))
+        .hint("raise the memory limit of the control group or job, or leave the device out with --device"));
+    }
+    Ok(Bytes(left.0 - DRIVER.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_of_the_host_leave_memory_to_the_driver_and_too_little_is_refused() {
+        let gib = Bytes::gib(1);
+        assert_eq!(beside_driver("opencl:0", gib).unwrap(), Bytes::mib(1024 - 256));
+        let refused = beside_driver("opencl:0", Bytes::mib(60)).unwrap_err().to_string();
+        assert!(refused.starts_with("the driver of opencl:0 needs up to 256 MiB"), "{refused}");
+        assert!(refused.contains("only 60 MiB of memory is available\nhint: "), "{refused}");
+    }
+}

@@ -1,0 +1,98 @@
+//! CPUs around measurements: figures are suspect if a CPU of this process was taken away while they were measured.
+
+use nodegauge_machine::{CpuId, SysRoot, number_ranges, usable_cpus};
+use nodegauge_measure::Outcome;
+use nodegauge_measure::record::Status;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// Interval between two readings during a measurement. A reading takes about a tenth of a millisecond.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// CPUs before a measurement, and those that were missing since.
+pub struct CpuWatch {
+    root: SysRoot,
+    before: BTreeSet<CpuId>,
+    missing: RefCell<BTreeSet<CpuId>>,
+    looked: Cell<Instant>,
+}
+
+impl CpuWatch {
+    /// Reads the CPUs before a measurement.
+    pub fn begin(root: &SysRoot) -> Self {
+        Self {
+            root: root.clone(),
+            before: usable_cpus(root).unwrap_or_default(),
+            missing: RefCell::default(),
+            looked: Cell::new(Instant::now()),
+        }
+    }
+
+    /// Reads the CPUs during a measurement, at most once a second. It is called frequently between samples.
+    pub fn look(&self) {
+        if self.looked.get().elapsed() >= INTERVAL {
+            self.read();
+        }
+    }
+
+    fn read(&self) {
+        self.looked.set(Instant::now());
+        // A reading that fails gives no CPUs.
+        let Some(now) = usable_cpus(&self.root) else { return };
+        self.missing.borrow_mut().extend(self.before.difference(&now));
+    }
+
+    /// Reads the CPUs after the measurement, and adds the CPUs that were missing to the reasons for doubt of all figures
+    /// that were measured meanwhile.
+    pub fn end(self, found: &mut Outcome) {
+        self.read();
+        let missing = self.missing.into_inner();
+        if missing.is_empty() {
+            return;
+        }
+        let cpus = number_ranges(missing.iter().map(|cpu| cpu.0));
+        let noun = if missing.len() == 1 { "cpu" } else { "cpus" };
+        let doubt = format!(
+            "{noun} {cpus} went offline or left the cpuset of this process during the run, and the kernel moved its threads"
+        );
+        let own = found.measurements.iter_mut().filter(|figure| !figure.is_published());
+        own.for_each(|figure| figure.doubt(Status::Suspect, doubt.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::Unit;
+    use nodegauge_measure::record::{Measurement, Quoted};
+
+    /// Returns the reasons of a figure that is measured while the CPUs that are online change.
+    fn doubts(online: [&str; 3]) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("sys/devices/system/cpu/online");
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        let write = |text: &str| std::fs::write(&file, text).unwrap();
+        write(online[0]);
+        let watch = CpuWatch::begin(&SysRoot::recorded(folder.path()));
+        write(online[1]);
+        watch.read();
+        write(online[2]);
+        let figure = Measurement::new("stream", "stream", "triad", Unit::BytesPerSecond);
+        let measurements = vec![figure.value(Quoted::Best, 1e9)];
+        let mut found = Outcome { measurements, ..Outcome::default() };
+        watch.end(&mut found);
+        found.measurements.remove(0).validity.reasons
+    }
+
+    #[test]
+    fn a_cpu_that_is_taken_away_is_named() {
+        assert!(doubts(["0-3", "0-3", "0-3"]).is_empty());
+        assert!(doubts(["0-1", "0-3", "0-3"]).is_empty());
+        let after = doubts(["0-3", "0-3", "0-1"]);
+        assert!(after[0].starts_with("cpus 2-3 went offline or left the cpuset"), "{after:?}");
+        // A CPU that has come back is named, too.
+        let meanwhile = doubts(["0-3", "0,2-3", "0-3"]);
+        assert!(meanwhile[0].starts_with("cpu 1 went offline"), "{meanwhile:?}");
+    }
+}
