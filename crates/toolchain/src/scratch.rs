@@ -8,7 +8,8 @@
 use crate::ToolchainError;
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_os::{
-    FolderTrustError, LONGEST_PROGRAM, Mapping, MemoryProgram, OtherUsers, TrustedFolder, effective_user, read_file,
+    FolderTrustError, LONGEST_PROGRAM, Mapping, MemoryProgram, OtherUsers, TrustedFolder,
+    effective_user, read_file,
 };
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use std::collections::BTreeSet;
