@@ -326,8 +326,11 @@ impl Common {
 const LEAST_HELPER_TIME: Duration = Duration::from_secs(10);
 
 /// Returns the end of the time of helper processes: the end of the budget of the user with its grace time; `None`
-/// without a budget that must be kept.
+/// without a budget that must be kept, and for `run`, whose gauges have shares of the budget like default budgets.
 pub(crate) fn end_of_helpers(matches: &ArgMatches) -> Option<Instant> {
+    if matches.subcommand_name().is_none_or(|name| name == "run") {
+        return None;
+    }
     let mut own = matches;
     while let Some((_, of_subcommand)) = own.subcommand() {
         own = of_subcommand;
@@ -589,11 +592,13 @@ mod tests {
             let matches = command().try_get_matches_from(words).unwrap();
             end_of_helpers(&matches).map(|end| (end - Instant::now()).as_secs_f64().round())
         };
-        for words in ["stream --budget 60", "device stream --budget 60", "--budget 60"] {
+        for words in ["stream --budget 60", "device stream --budget 60"] {
             assert_eq!(left(words), Some(66.0), "{words}");
         }
         assert_eq!(left("mpi --budget 4"), Some(10.0));
-        for words in ["stream", "machine", "stream --budget 9 --samples 3"] {
+        for words in
+            ["stream", "machine", "stream --budget 9 --samples 3", "run --budget 9", "--budget 9"]
+        {
             assert_eq!(left(words), None, "{words}");
         }
         assert_eq!(left("stream --budget 9 --exceed-budget"), None);
