@@ -9,6 +9,7 @@ use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Record, Status};
 use nodegauge_measure::{Seconds, Unit, legible};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 /// Exporter of the format `openmetrics`.
 pub(super) struct OpenMetrics;
@@ -33,6 +34,51 @@ impl Exporter for OpenMetrics {
 
 /// Labels of a sample, as pairs of name and value.
 type Labels = Vec<(String, String)>;
+
+/// Name of the label of the node; in a run on several hosts, a figure has a host of its own.
+const HOST: &str = "host";
+
+/// Labels that all samples of a run share. A record can have any number of labels, so that they are formatted once.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct NodeLabels {
+    host: String,
+    /// Labels of the record, formatted and separated by commas.
+    others: String,
+}
+
+/// Labels of the samples for a test of a run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct TestLabels {
+    node: Rc<NodeLabels>,
+    gauge: String,
+    test: String,
+}
+
+impl TestLabels {
+    /// Returns the labels of the test of a figure.
+    fn of(node: &Rc<NodeLabels>, figure: &RecordFigure<'_>) -> Self {
+        Self { node: node.clone(), gauge: figure.m.gauge.clone(), test: figure.m.test.clone() }
+    }
+
+    /// Formats these and further labels, e.g. `{host="n01",gauge="memory"}`; labels without a value are left out. A
+    /// further label replaces one of the same name.
+    fn with(&self, further: &Labels) -> String {
+        let test = [("gauge", &self.gauge), ("test", &self.test)];
+        let test = test.map(|(name, value)| (name.to_owned(), value.clone()));
+        let own: Labels = test.into_iter().chain(further.iter().cloned()).collect();
+        let is_replaced = |at: usize| own[at + 1..].iter().any(|(name, _)| *name == own[at].0);
+        let has_host = further.iter().any(|(name, _)| name == HOST);
+        let host = if has_host { String::new() } else { formatted(HOST, &self.node.host) };
+        let shown = own.iter().enumerate().filter(|(at, _)| !is_replaced(*at));
+        let shown = shown.map(|(_, (name, value))| formatted(name, value));
+        let all: Vec<String> = [host, self.node.others.clone()]
+            .into_iter()
+            .chain(shown)
+            .filter(|label| !label.is_empty())
+            .collect();
+        if all.is_empty() { String::new() } else { format!("{{{}}}", all.join(",")) }
+    }
+}
 
 /// Name, unit and help text of a metric.
 #[derive(Debug, Clone, Copy)]
@@ -104,13 +150,13 @@ fn text(records: &[Record], registry: &Registry) -> String {
     let mut newest: Vec<&Record> = records.iter().collect();
     let age = |record: &Record| (record.started_s().unwrap_or(Seconds(0.0)), record.id.clone());
     newest.sort_by(|a, b| age(b).partial_cmp(&age(a)).unwrap_or(std::cmp::Ordering::Equal));
-    let mut written: BTreeSet<Labels> = BTreeSet::new();
+    let mut written: BTreeSet<TestLabels> = BTreeSet::new();
     for record in newest {
-        let node = node(record);
+        let node = Rc::new(node(record));
         let figures = figures::own(record, registry);
-        let test = |figure: &RecordFigure<'_>| tested(&node, figure);
-        let tests: BTreeSet<Labels> = figures.iter().map(test).collect();
-        let new: BTreeSet<Labels> = tests.difference(&written).cloned().collect();
+        let test = |figure: &RecordFigure<'_>| TestLabels::of(&node, figure);
+        let tests: BTreeSet<TestLabels> = figures.iter().map(test).collect();
+        let new: BTreeSet<TestLabels> = tests.difference(&written).cloned().collect();
         for labels in &new {
             metrics.run(record, labels);
         }
@@ -127,7 +173,7 @@ fn text(records: &[Record], registry: &Registry) -> String {
 struct Metrics(Vec<Metric>);
 
 impl Metrics {
-    fn add(&mut self, family: Family, labels: &Labels, value: f64) {
+    fn add(&mut self, family: Family, labels: &str, value: f64) {
         if !value.is_finite() {
             return;
         }
@@ -136,33 +182,35 @@ impl Metrics {
             self.0.push(Metric { family, samples: Vec::new() });
             self.0.len() - 1
         });
-        self.0[at].samples.push(format!("{}{} {value}", family.name, braced(labels)));
+        self.0[at].samples.push(format!("{}{labels} {value}", family.name));
     }
 
-    fn run(&mut self, record: &Record, test: &Labels) {
+    fn run(&mut self, record: &Record, test: &TestLabels) {
+        let labels = test.with(&Vec::new());
         if let Some(started) = record.started_s() {
-            self.add(TIMESTAMP, test, started.0);
+            self.add(TIMESTAMP, &labels, started.0);
         }
-        self.add(DURATION, test, record.seconds.0);
-        self.add(COMPLETE, test, f64::from(u8::from(record.complete)));
+        self.add(DURATION, &labels, record.seconds.0);
+        self.add(COMPLETE, &labels, f64::from(u8::from(record.complete)));
         let more = [("id", &record.id), ("version", &record.tool.version)];
         let more = more.map(|(name, value)| (name.to_owned(), value.clone()));
-        self.add(INFO, &[test.as_slice(), &more].concat(), 1.0);
+        self.add(INFO, &test.with(&more.to_vec()), 1.0);
     }
 
-    fn figure(&mut self, figure: &RecordFigure<'_>, test: &Labels) {
+    fn figure(&mut self, figure: &RecordFigure<'_>, test: &TestLabels) {
         let m = figure.m;
         let category = serde_json::to_value(m.category).ok();
         let category = category.and_then(|name| Some(name.as_str()?.to_owned()));
         let name = [("name", Some(m.name.clone())), ("category", category)];
         let name = name.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        let mut labels: Labels = test.iter().cloned().chain(name).collect();
-        labels.extend(figure.identity.at.iter().cloned());
+        let mut own: Labels = name.collect();
+        own.extend(figure.identity.at.iter().cloned());
         if let Some(value) = m.value {
-            self.add(of_unit(m.unit), &labels, value);
+            self.add(of_unit(m.unit), &test.with(&own), value);
         }
         // The unit is a label here, because two figures may differ only in their units.
-        labels.push(("unit".to_owned(), m.unit.symbol().to_owned()));
+        own.push(("unit".to_owned(), m.unit.symbol().to_owned()));
+        let labels = test.with(&own);
         if let Some(limit) = &m.limit {
             self.add(LIMIT, &labels, limit.fraction.0);
         }
@@ -189,9 +237,8 @@ impl Metrics {
 
 /// Returns the labels of all samples of a run: the host, and the labels of the record as `label_KEY`. Characters of a
 /// key other than letters, digits and underscores are replaced by underscores. Keys that become equal get a number.
-fn node(record: &Record) -> Labels {
-    let host = record.machine.host.iter().map(|host| ("host".to_owned(), host.clone()));
-    let mut labels: Labels = host.collect();
+fn node(record: &Record) -> NodeLabels {
+    let mut others: Vec<String> = Vec::new();
     let mut names: BTreeSet<String> = BTreeSet::new();
     // Next number of each name that several keys share.
     let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
@@ -204,30 +251,58 @@ fn node(record: &Record) -> Labels {
             name = format!("{first}_{number}");
             *number += 1;
         }
-        labels.push((name, value.clone()));
+        others.push(formatted(&name, value));
     }
-    labels
+    others.retain(|label| !label.is_empty());
+    let host = record.machine.host.clone().unwrap_or_default();
+    NodeLabels { host, others: others.join(",") }
 }
 
-/// Returns the labels of the samples for a test of a run.
-fn tested(node: &Labels, figure: &RecordFigure<'_>) -> Labels {
-    let test = [("gauge", &figure.m.gauge), ("test", &figure.m.test)];
-    let test = test.map(|(name, value)| (name.to_owned(), value.clone()));
-    [node.as_slice(), &test].concat()
+/// Formats a label, e.g. `host="n01"`; empty if it has no value.
+fn formatted(name: &str, value: &str) -> String {
+    if value.is_empty() {
+        return String::new();
+    }
+    let value = legible::escaped(value).replace('\\', "\\\\").replace('"', "\\\"");
+    format!("{name}=\"{value}\"")
 }
 
-/// Formats labels, e.g. `{host="n01",gauge="memory"}`; labels without a value are left out.
-fn braced(labels: &Labels) -> String {
-    let quoted = |(name, value): &(String, String)| {
-        let value = legible::escaped(value).replace('\\', "\\\\").replace('"', "\\\"");
-        format!("{name}=\"{value}\"")
-    };
-    // In a run on several hosts, the host of a figure replaces that of the run.
-    let is_replaced = |at: usize| labels[at + 1..].iter().any(|(name, _)| *name == labels[at].0);
-    let shown = labels.iter().enumerate().filter(|(at, _)| !is_replaced(*at));
-    let all = shown.filter(|(_, (_, value))| !value.is_empty()).map(|(_, label)| quoted(label));
-    match all.collect::<Vec<_>>().join(",") {
-        all if all.is_empty() => all,
-        all => format!("{{{all}}}"),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Record {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/stream/record.json");
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    }
+
+    /// Labels are formatted once per run: with a comparison of all pairs in each sample, this test takes minutes.
+    #[test]
+    fn every_sample_has_all_of_many_labels() {
+        let mut record = record();
+        record.labels = (0..50_000).map(|i| (format!("k{i}"), "v".to_owned())).collect();
+        record.labels.insert("a.b".to_owned(), "1".to_owned());
+        record.labels.insert("a-b".to_owned(), "2".to_owned());
+        let text = text(&[record], &Registry::new(Vec::new()));
+        let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert!(samples.len() > 10, "{}", samples.len());
+        for sample in samples {
+            assert_eq!(sample.matches("label_k").count(), 50_000);
+            assert!(sample.contains("label_a_b=\"2\",label_a_b_2=\"1\""));
+        }
+    }
+
+    #[test]
+    fn label_of_a_figure_replaces_that_of_the_run() {
+        let node = NodeLabels { host: "n1".to_owned(), others: "label_a=\"1\"".to_owned() };
+        let (gauge, test) = ("memory".to_owned(), "stream".to_owned());
+        let test = TestLabels { node: Rc::new(node), gauge, test };
+        let with = |name: &str, value: &str| test.with(&vec![(name.to_owned(), value.to_owned())]);
+        assert_eq!(
+            with("name", "a\"\n"),
+            r#"{host="n1",label_a="1",gauge="memory",test="stream",name="a\"\\n"}"#
+        );
+        assert_eq!(with("host", "n2"), r#"{label_a="1",gauge="memory",test="stream",host="n2"}"#);
+        assert_eq!(with("test", "x"), r#"{host="n1",label_a="1",gauge="memory",test="x"}"#);
     }
 }
