@@ -49,11 +49,11 @@ bench:
 gallery: build
 	@./scripts/gallery target/release/nodegauge
 
-# The built program with man pages and completions; needs no compiler, so root needs no cargo.
+# The built program with man pages, completions and units of systemd; needs no compiler, so root needs no cargo.
 PREFIX ?= /usr/local
 PROGRAM ?= target/release/nodegauge
 install:
-	@./scripts/install $(PROGRAM) $(DESTDIR)$(PREFIX)
+	@./scripts/install $(PROGRAM) $(DESTDIR)$(PREFIX) $(PREFIX)
 
 # One file for every Linux with glibc 2.28, its packages, and their checks; with the same file the tests of `make test`:
 # NODEGAUGE_BIN=target/release-files/nodegauge-VERSION-x86_64-linux make test

@@ -1,6 +1,6 @@
 //! `fleet`: the same verdict from whatever carried the records of the nodes.
 
-use crate::harness::{Harness, Part};
+use crate::harness::{Harness, Part, make_program};
 use serde_json::{Value, json};
 
 /// Number of nodes; a group of eight judges itself.
@@ -315,4 +315,167 @@ fn nodes_get_a_command_that_makes_a_record_or_none() {
     let run = ["fleet", "run", "night", "--slurm", "--", "machine", "--quiet"];
     harness.run(&run).exits(2).complains("nodes cannot run");
     assert!(!harness.path("night").exists());
+}
+
+/// Names of hosts that forge a line, a cell, a command of the terminal or markup.
+const HOSTILE: [&str; 12] = [
+    "=HYPERLINK(\"http://e.vil\",\"y\")",
+    "@SUM(A1)",
+    "+1+1",
+    "\t=1+1",
+    "\u{ff1d}1+1",
+    "n1\nFORGED error: line",
+    "n1\r\nFORGED",
+    "n1\u{b}FORGED\u{c}FORGED\u{85}FORGED",
+    "n1\u{2028}FORGED\u{2029}FORGED",
+    "\u{1b}[2Jn1\u{7}",
+    "n1\u{202e}gpj\u{2066}",
+    "<script>alert(1)</script>|x|![i](http://e.vil/x)",
+];
+
+/// Fails if a text has a line that a hostile name forged, or a character that commands a terminal.
+#[track_caller]
+fn is_plain(what: &str, text: &str) {
+    let ends = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
+    let forged = text.split(ends).find(|line| line.trim_start().starts_with("FORGED"));
+    assert_eq!(forged, None, "{what}: {text}");
+    let commands = ['\u{1b}', '\u{7}', '\u{202e}', '\u{2066}'];
+    assert!(!text.contains(commands), "{what}: {text:?}");
+}
+
+#[test]
+fn hostile_names_pass_every_writer_of_a_fleet() {
+    let harness = Harness::new();
+    let fleet = written(&harness);
+    let slow = &fleet[6].1;
+    // Most nodes are good, so that those with hostile names are slow.
+    for i in 0..2 * HOSTILE.len() {
+        let mut good = fleet[i % 3].1.clone();
+        good["id"] = json!(format!("01KAAAAAAAAAAAAAAAAAAAAD{i:02}"));
+        good["machine"]["host"] = json!(format!("m{i:02}"));
+        harness.write(&format!("fleet/m{i:02}.json"), good.to_string());
+    }
+    for (i, name) in HOSTILE.iter().enumerate() {
+        let mut one = slow.clone();
+        one["id"] = json!(format!("01KAAAAAAAAAAAAAAAAAAAAC{i:02}"));
+        one["machine"]["host"] = json!(name);
+        one["machine"]["kernel"] = json!(name);
+        harness.write(&format!("fleet/x{i}.json"), one.to_string());
+    }
+    harness.write("fleet/a\nFORGED: bad.json", "junk \u{1b}[2J");
+    harness.write("fleet/b\u{2028}FORGED.json", "");
+    for format in ["text", "html", "md", "csv", "json", "exclude", "reframe", "nhc"] {
+        let made = harness.run(&["fleet", "rank", "fleet", "--all", "--format", format]).exits(1);
+        is_plain(format, &made.stderr);
+        // JSON and HTML have names within strings and elements.
+        match format {
+            "json" => assert!(made.json()["groups"].is_array()),
+            "html" => assert!(!made.stdout.contains("<script>alert"), "{}", made.stdout),
+            "csv" => {
+                let begin = |line: &&str| {
+                    line.trim_start_matches('"').starts_with(['=', '+', '@', '\t', '\u{ff1d}'])
+                };
+                assert_eq!(made.stdout.lines().find(begin), None, "{}", made.stdout);
+                assert!(made.stdout.contains("'=HYPERLINK"), "{}", made.stdout);
+            }
+            _ => is_plain(format, &made.stdout),
+        }
+        if format == "md" {
+            let text = &made.stdout;
+            assert!(!text.contains("<script>") && !text.contains("![i](http"), "{text}");
+        }
+    }
+    for format in ["json", "reframe"] {
+        let made = harness.run(&["fleet", "baseline", "fleet", "--format", format]).exits(0);
+        is_plain(format, &made.stderr);
+        assert!(made.stderr.contains("not read: "), "{}", made.stderr);
+    }
+    // On a wide terminal, no cell is wrapped.
+    let wide = [("COLUMNS", "400")];
+    let shown = harness.run_with(&wide, &["fleet", "diff", "fleet"]).exits(1);
+    is_plain("diff", &shown.stdout);
+    is_plain("diff", &shown.stderr);
+}
+
+#[test]
+fn pipe_in_a_folder_is_not_read_and_a_named_one_needs_a_writer() {
+    let harness = Harness::new();
+    written(&harness);
+    let make = harness.run_other(&["mkfifo", "fleet/pipe.json", "named"], &[]);
+    make.exits(0);
+    ranks(&harness, "fleet");
+    let shown = harness.run(&["fleet", "rank", "fleet"]).exits(1);
+    shown.says("pipe.json: it is not a regular file");
+    harness.run(&["fleet", "baseline", "fleet"]).exits(0).complains("pipe.json");
+    harness.run(&["fleet", "diff", "fleet"]).exits(0);
+    let reason = "no program has written to this pipe within 10 s";
+    harness.run(&["fleet", "rank", "named"]).exits(2).complains(reason);
+    harness.run(&["report", "./named"]).exits(2).complains(reason);
+    let piped = "cat fleet/n01.json > named & exec \"$1\" report ./named -f csv";
+    let piped = harness.run_other(&["sh", "-c", piped, "sh", crate::program::path()], &[]);
+    piped.exits(0).says("triad");
+}
+
+#[test]
+fn lists_for_other_programs_have_the_names_that_were_asked_for() {
+    let harness = Harness::new();
+    let mut lines = String::new();
+    for (host, mut record) in fleet() {
+        record["machine"]["host"] = json!(format!("{host}.cluster.example.org"));
+        lines.push_str(&format!("{record}\n"));
+    }
+    harness.write("all.jsonl", lines);
+    let rank = ["fleet", "rank", "all.jsonl", "--format"];
+    let own = harness.run(&[&rank[..], &["exclude"]].concat()).exits(1);
+    assert_eq!(own.stdout, "n07.cluster.example.org\n");
+    let asked = ["--nodes", "n[01-13]"];
+    let listed = harness.run(&[&rank[..], &["exclude"], &asked].concat()).exits(1);
+    assert_eq!(listed.stdout, "n07\n");
+    harness.run(&[&rank[..], &["nhc"], &asked].concat()).exits(1).says("{n07} || die 1");
+    let json = harness.run(&[&rank[..], &["json"], &asked].concat()).exits(1).json();
+    assert_eq!(json["missing"].as_array().unwrap().len(), 1, "{json}");
+}
+
+#[test]
+fn ranking_fits_eighty_columns() {
+    let harness = Harness::new();
+    written(&harness);
+    for (variable, most) in [("80", 80), ("60", 60), ("200", 200)] {
+        let shown =
+            harness.run_with(&[("COLUMNS", variable)], &["fleet", "rank", "fleet", "--all"]);
+        let shown = shown.exits(1);
+        let widest = shown.stdout.lines().map(|line| line.chars().count()).max();
+        assert!(widest.unwrap() <= most, "{variable}: {}", shown.stdout);
+        let row = shown.stdout.lines().find(|line| line.trim_start().starts_with("n07 ")).unwrap();
+        assert!(row.contains("mem 69% of med"), "{row}");
+    }
+}
+
+#[test]
+fn no_job_switches_a_node_on_unless_it_may() {
+    let harness = Harness::new();
+    let program = |name: &str, text: &str| {
+        let path = harness.write(&format!("bin/{name}"), format!("#!/bin/sh\n{text}\n"));
+        make_program(&path);
+    };
+    let states = "n1|idle~|all*\nn2|idle%|all*\nn3|idle#|all*\nn4|idle!|all*\nn5|down|all*\n";
+    program("sinfo", &format!("cat <<'END'\n{states}END"));
+    program("squeue", ":");
+    let calls = harness.arg("calls");
+    program("sbatch", &format!("echo \"$@\" >>'{calls}'\necho 'sbatch: error: no' >&2\nexit 1"));
+    let path = format!("{}:{}", harness.arg("bin"), std::env::var("PATH").unwrap());
+    let run = |more: &[&str]| {
+        harness
+            .run_with(&[("PATH", &path)], &[&["fleet", "run", "night", "--slurm"], more].concat())
+    };
+    let kept = run(&[]).exits(0);
+    assert!(!harness.path("calls").exists(), "{}", kept.stderr);
+    kept.complains("n1: not measured: idle, powered off; --power-up switches such nodes on")
+        .complains("n3: not measured: idle, being powered on")
+        .complains("n5: the node is not available: down")
+        .tells("n2: not measured: idle, being powered off");
+    run(&["--power-up"]).complains("n4: sbatch: no");
+    let calls = std::fs::read_to_string(harness.path("calls")).unwrap();
+    assert_eq!(calls.lines().count(), 4, "{calls}");
+    assert!(!calls.contains("--nodelist=n5"), "{calls}");
 }

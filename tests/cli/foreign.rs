@@ -55,6 +55,13 @@ fn text_of_records_and_names_of_files_command_no_terminal() {
         vec!["history", "show", "latest", "--json"],
         vec!["history", "export"],
         vec!["history", "label", "latest", "x=\u{1b}[8mz"],
+        vec!["fleet", "rank", name],
+        vec!["fleet", "rank", name, "--format", "csv"],
+        vec!["fleet", "rank", name, "--format", "json"],
+        vec!["fleet", "rank", name, "--format", "md"],
+        vec!["fleet", "rank", name, "--format", "html"],
+        vec!["fleet", "baseline", name],
+        vec!["fleet", "diff", name],
     ];
     for exporter in nodegauge_report::export::EXPORTERS {
         let format = exporter.name();
@@ -92,6 +99,56 @@ fn errors_about_records_have_no_line_of_the_record() {
             let reported = harness.run(args).exits(2).prints_nothing().stderr;
             assert!(reported.contains("fake") && !reported.contains("\nfake"), "{reported}");
             assert!(!reported.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{reported:?}");
+        }
+    }
+}
+
+/// Splits a document of CSV into cells (RFC 4180).
+fn cells(text: &str) -> Vec<String> {
+    let mut found = vec![String::new()];
+    let mut is_quoted = false;
+    for c in text.chars() {
+        match c {
+            // A doubled quote ends and begins the quotation; the quote itself does not matter here.
+            '"' => is_quoted = !is_quoted,
+            ',' | '\n' if !is_quoted => found.push(String::new()),
+            c => found.last_mut().unwrap().push(c),
+        }
+    }
+    found
+}
+
+#[test]
+fn no_table_of_any_command_has_a_formula() {
+    let harness = Harness::new();
+    let formulas =
+        ["=1+1", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\u{ff1d}1+1", "\u{ff0b}1+1"];
+    for (i, formula) in formulas.into_iter().enumerate() {
+        let mut record = hostile();
+        record["id"] = json!(format!("01KAAAAAAAAAAAAAAAAAAAAA{i:02}"));
+        record["machine"]["host"] = json!(formula);
+        record["command"] = json!([formula, formula]);
+        record["labels"] = json!({"a": formula, formula: formula});
+        for measurement in record["measurements"].as_array_mut().unwrap() {
+            measurement["validity"]["reasons"] = json!([formula]);
+        }
+        harness.write("x.json", record.to_string());
+        harness.run(&["history", "import", "x.json"]).exits(0);
+        for args in [
+            &["history", "list", "--csv", "-"][..],
+            &["history", "show", "x.json", "--csv", "-"],
+            &["report", "x.json", "-f", "csv"],
+            &["compare", "x.json", "x.json", "--csv", "-"],
+            &["fleet", "rank", "x.json", "--nodes", "n1", "--format", "csv"],
+        ] {
+            let made = harness.run(args).exits(0).stdout;
+            let is_formula = |cell: &String| {
+                cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\u{ff1d}', '\u{ff0b}'])
+                    && cell.len() > 1
+                    && cell.parse::<f64>().is_err()
+            };
+            let found = cells(&made).into_iter().find(is_formula);
+            assert_eq!(found, None, "{args:?}: {formula:?}: {made}");
         }
     }
 }

@@ -470,3 +470,33 @@ mod thorough {
         assert!(exported.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
     }
 }
+
+/// The commands of the chapter on the acceptance of a node, on a history that has other runs.
+#[test]
+fn acceptance_carries_the_runs_of_the_new_node_only() {
+    let chapter = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tasks/accept.md");
+    let chapter = std::fs::read_to_string(chapter).unwrap();
+    let commands: Vec<Vec<&str>> = chapter
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("nodegauge history "))
+        .map(|line| line.split('#').next().unwrap().split_whitespace().collect())
+        .collect();
+    let [export, import] = &commands[..] else { panic!("{commands:?}") };
+    let harness = Harness::new();
+    for name in ["stream", "io", "mpi"] {
+        let file = crate::report::golden(name);
+        harness.run(&["history", "import", file.to_str().unwrap()]).exits(0);
+    }
+    let ids = harness.run(&["history", "list", "-q"]).exits(0).stdout;
+    let id = ids.lines().next().unwrap();
+    harness.run(&["history", "label", id, "node=n17"]).exits(0);
+    harness.run(&[&["history"], &export[..]].concat()).exits(0);
+    let carried = std::fs::read_to_string(harness.path("n17.jsonl")).unwrap();
+    assert_eq!(carried.lines().count(), 1, "{carried}");
+    // The node that is known to be good has a history of its own.
+    let other = ["--db", "n16.db"];
+    harness.run(&[&["history"], &import[..], &other].concat()).exits(0);
+    let listed = ["history", "list", "-q", "--label", "node=n17"];
+    let listed = harness.run(&[&listed[..], &other].concat()).exits(0).stdout;
+    assert_eq!(listed.trim(), id);
+}

@@ -107,13 +107,13 @@ fn trends_and_fleets_are_sound_and_begin_with_their_conclusion() {
     let rate = browser.evaluate(shown).as_f64().unwrap();
     assert!((rate / (triad * 0.5) - 1.0).abs() < 1e-9, "{rate}");
     assert!(slow.iter().any(|cell| cell == "50.0 %"), "{slow:?}");
-    // The picture has a dot for each node, and that of the slow one is hollow, left of the limit.
+    // The picture has a dot for each node, and that of the slow one is large, named, and left of the limit.
     let drawn = "(() => {
         const row = [...document.querySelectorAll('.row')].find((row) => row.querySelector('b').textContent.toLowerCase() === 'triad');
         const at = (name) => parseFloat(row.querySelector(name).getAttribute(name === 'line.limit' ? 'x1' : 'cx'));
-        return [row.querySelectorAll('circle').length, row.querySelectorAll('circle.disturbed').length, at('circle.disturbed') < at('line.limit')];
+        return [row.querySelectorAll('circle').length, row.querySelectorAll('circle.beyond').length, at('circle.beyond') < at('line.limit'), row.querySelector('text.named').textContent];
     })()";
-    assert_eq!(browser.evaluate(drawn), json!([9, 1, true]));
+    assert_eq!(browser.evaluate(drawn), json!([9, 1, true, "n04"]));
     let bars = "[...document.querySelectorAll('.bars tbody tr')].map((row) => [Number(row.cells[1].textContent), row.querySelectorAll('.bar').length])";
     let bins = browser.evaluate(bars);
     for bin in bins.as_array().unwrap() {

@@ -4,6 +4,7 @@
 //! empty. New columns are added at the end; the order of the existing columns does not change.
 
 use nodegauge_measure::keys::{Registry, scalar};
+use nodegauge_measure::legible;
 use nodegauge_measure::record::{Measurement, Record};
 use serde_json::Value;
 
@@ -64,10 +65,18 @@ pub fn written(rows: &[Vec<String>]) -> String {
     String::from_utf8(bytes).expect("cells and separators are UTF-8")
 }
 
+/// Characters with which spreadsheets begin a formula, as OWASP lists them ("CSV Injection"), and their full-width forms,
+/// which editions for East Asia read like them.
+const FORMULAS: [char; 11] =
+    ['=', '+', '-', '@', '\t', '\r', '\n', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
+
 /// Returns a cell that spreadsheets do not interpret as a formula. If the cell is not a number and begins with a
-/// character that begins a formula, an apostrophe is put before it, as OWASP recommends.
+/// character that begins a formula, an apostrophe is put before it, as OWASP recommends. Spreadsheets ignore spaces and
+/// invisible characters before it.
 fn no_formula(cell: &str) -> String {
-    let begins = cell.len() > 1 && cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let is_ignored = |c: char| c == ' ' || c == '\u{3000}' || legible::is_deceiving(c);
+    let begins =
+        cell.chars().count() > 1 && cell.trim_start_matches(is_ignored).starts_with(FORMULAS);
     if begins && cell.parse::<f64>().is_err() {
         return format!("'{cell}");
     }
@@ -129,6 +138,17 @@ mod tests {
         let row = ["=cmd|' /C calc'!A0", "@SUM(A1)", "-5.5", "+1e9", "-", "-x", "\t=1"];
         let text = written(&[row.map(str::to_owned).to_vec()]);
         assert_eq!(text, "'=cmd|' /C calc'!A0,'@SUM(A1),-5.5,+1e9,-,'-x,'\t=1\n");
+        let row = [
+            "\u{ff1d}1+1",
+            "\u{ff0b}1",
+            "\u{ff0d}1",
+            "\u{ff20}SUM(A1)",
+            " =1+1",
+            "\u{200b}=1",
+            "\u{feff}=1",
+        ];
+        let text = written(&[row.map(str::to_owned).to_vec()]);
+        assert!(text.split(',').all(|cell| cell.starts_with('\'')), "{text}");
     }
 
     fn registry() -> Registry {

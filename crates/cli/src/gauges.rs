@@ -337,6 +337,55 @@ mod tests {
         }
     }
 
+    /// Returns the paths of all texts in a value; elements of a list share the path of the first.
+    fn texts(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+        match value {
+            Value::String(_) => {
+                found.insert(path.to_owned());
+            }
+            Value::Array(all) => {
+                for (i, one) in all.iter().enumerate().take(2) {
+                    texts(one, &format!("{path}/{i}"), found);
+                }
+            }
+            Value::Object(map) => {
+                for (key, one) in map {
+                    let key = key.replace('~', "~0").replace('/', "~1");
+                    texts(one, &format!("{path}/{key}"), found);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Records come from other nodes: a line break in any of their texts must not forge a line of a page.
+    #[test]
+    fn no_text_of_a_record_begins_a_line_of_its_page() {
+        let style = nodegauge_report::Style::default();
+        let named = ["run", "stream-hosts", "mpi", "io", "memory-latency", "stream-sweep-threads"];
+        let mut tried = 0;
+        for (name, record) in golden().into_iter().filter(|(name, _)| named.contains(&&**name)) {
+            let whole = serde_json::to_value(&record).unwrap();
+            let mut paths = BTreeSet::new();
+            texts(&whole, "", &mut paths);
+            for path in paths {
+                let mut changed = whole.clone();
+                let text = changed.pointer_mut(&path).unwrap();
+                *text =
+                    json!(format!("{}\nFORGED line\rFORGED\u{2028}FORGED", text.as_str().unwrap()));
+                // Words of a fixed set make no record.
+                let Ok(forged) = serde_json::from_value::<Record>(changed) else { continue };
+                tried += 1;
+                let page = nodegauge_report::run::page(&forged, &GAUGES, true);
+                let shown = nodegauge_report::text::page(&page, style);
+                let is_end = |c: char| matches!(c, '\n' | '\r' | '\u{2028}');
+                let line = shown.split(is_end).find(|line| line.trim_start().starts_with("FORGED"));
+                assert_eq!(line, None, "{name}: {path}: {shown}");
+            }
+        }
+        assert!(tried > 300, "{tried}");
+    }
+
     #[test]
     fn no_two_lines_of_a_record_are_of_the_same_figure() {
         let registry = registry();

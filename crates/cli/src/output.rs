@@ -145,13 +145,13 @@ pub(crate) fn suspects<'a>(
     let why = first.validity.reasons.first().map_or("", String::as_str);
     let refusal = format!("--strict: {side}{} is suspect{more}: {why}", first.name);
     let hint = "--accept-suspect accepts suspect figures as results";
-    failure(&Failure::unmet(refusal).hint(hint));
+    failure(&Failure::unmet(legible::escaped(&refusal)).hint(hint));
     true
 }
 
-/// Prints a remark to standard error.
+/// Prints a remark to standard error, in one line: it may contain names of files and hosts that others chose.
 pub(crate) fn note(message: &str) {
-    print_to_stderr(&format!("{}\n", legible::message(message)));
+    print_to_stderr(&format!("{}\n", legible::line(message)));
 }
 
 /// Returns the width and the use of colour for text on standard output.

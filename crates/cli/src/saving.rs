@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::output::{self, Sink};
 use crate::signals::Signals;
 use nodegauge_history::{HistoryError, Store};
+use nodegauge_measure::legible;
 use nodegauge_measure::record::Record;
 use nodegauge_toolchain::CommandLine;
 use std::path::{Path, PathBuf};
@@ -69,13 +70,13 @@ impl Saving<'_> {
 
     fn announce(&self, store: &Store, copy: Option<&PathBuf>) {
         let until = match copy {
-            Some(file) => format!("; until then the record is in {}", file.display()),
+            Some(file) => format!("; until then the record is in {}", legible::path(file)),
             None => String::new(),
         };
         output::note(&format!(
             "waiting for at most {} s: another program is writing to history database {}{until}",
             self.wait().as_secs(),
-            store.path().display(),
+            legible::path(store.path()),
         ));
     }
 
@@ -91,7 +92,7 @@ impl Saving<'_> {
         match copy {
             Ok(file) => Failure::missing(format!(
                 "run {id} is not saved: {problem}; the record is in {}",
-                file.display(),
+                legible::path(&file),
             ))
             .hint(import_command(&file, self.db).to_string()),
             Err(failure) => Failure::missing(format!(

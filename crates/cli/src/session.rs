@@ -20,7 +20,7 @@ use nodegauge_history::Store;
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{self, Ledger, Machine, Record, Status, Tool};
-use nodegauge_measure::{Notice, NoticeId, Observer, Outcome, Seconds};
+use nodegauge_measure::{Notice, NoticeId, Observer, Outcome, Seconds, legible};
 use nodegauge_published::Against;
 use nodegauge_report::{Style, run, text};
 use nodegauge_team::hosts::Hosts;
@@ -39,10 +39,14 @@ fn location(db: &Database) -> Result<PathBuf, Failure> {
     match &db.db {
         Some(path) => match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             // The folder is not created, because a mistyped path would then create a second history.
-            Some(folder) if matches!(folder.try_exists(), Ok(false)) => Err(Failure::usage(
-                format!("--db {}: folder {} does not exist", path.display(), folder.display()),
-            )
-            .hint(format!("create it, e.g. mkdir -p {}", folder.display()))),
+            Some(folder) if matches!(folder.try_exists(), Ok(false)) => {
+                Err(Failure::usage(format!(
+                    "--db {}: folder {} does not exist",
+                    legible::path(path),
+                    legible::path(folder)
+                ))
+                .hint(format!("create it, e.g. mkdir -p {}", legible::path(folder))))
+            }
             _ => Ok(path.clone()),
         },
         None => nodegauge_history::default_path(nodegauge_os::variable).ok_or_else(|| {
@@ -446,7 +450,7 @@ impl Session {
                 Err(failure) => failures.push(failure),
             }
             if is_saved && is_page {
-                let path = store.path().display();
+                let path = legible::path(store.path());
                 let line = format!("{:11}{} in {path}\n", "saved", record.id);
                 failures.extend(output::try_print(&line).err());
             }
@@ -518,7 +522,7 @@ pub(crate) fn unmet(conditions: &Conditions, record: &Record, run: &str, verbose
         let words = || format!("{run}{}", verdict.in_words(expectation));
         if !verdict.is_met() {
             any = true;
-            output::error(&words());
+            output::error(&legible::escaped(&words()));
         } else if verbose {
             output::note(&words());
         }
@@ -544,7 +548,7 @@ pub(crate) fn is_below(reference: &Reference, record: &Record, run: &str, verbos
         let words = format!("{run}{}", figure.words);
         if !figure.is_met {
             any = true;
-            output::error(&words);
+            output::error(&legible::escaped(&words));
         } else if verbose {
             output::note(&words);
         }

@@ -38,6 +38,8 @@ pub struct HplOptions {
     /// Order at which LU reaches half of the DGEMM rate, from a saved rating with the same number of threads
     /// ([`size::half`](crate::size::half)).
     pub half: Option<f64>,
+    /// True if an option gives the memory to plan for.
+    pub is_memory_given: bool,
     /// Ranks of the reference program.
     pub ranks: RankOptions,
     /// Reference program to run in addition.
@@ -88,6 +90,7 @@ impl Default for HplOptions {
             dgemm: None,
             rate: None,
             half: None,
+            is_memory_given: false,
             ranks: RankOptions::default(),
             reference: None,
         }
@@ -116,6 +119,7 @@ impl HplOptions {
             dgemm,
             threads,
             half: self.half,
+            is_given: self.is_memory_given,
             seconds: Seconds::from(self.budget) * SOLUTION / self.samples.max(1) as f64,
             overhead: Seconds(0.0),
             multiple,

@@ -23,6 +23,8 @@ pub struct HplRequest<'a> {
     pub order: Option<usize>,
     /// True if the matrix fills the memory.
     pub full: bool,
+    /// True if an option gives the memory to plan for.
+    pub is_memory_given: bool,
     /// Share of the available memory for the matrix if `full` is set.
     pub fraction: Fraction,
     /// Candidates for the panel width NB; if empty, a search chooses NB.
@@ -101,6 +103,7 @@ impl HplRequest<'_> {
             dgemm: dgemm.map(|saved| (FlopsPerSec(saved.value), saved.source)),
             rate: self.rate,
             half,
+            is_memory_given: self.is_memory_given,
             ranks: RankOptions {
                 ranks: self.ranks,
                 threads: self.placement.single_count().map(|count| count as usize),
@@ -186,6 +189,7 @@ mod tests {
 
     fn request(newest: &dyn Fn(&str, &str) -> Option<Record>) -> HplRequest<'_> {
         HplRequest {
+            is_memory_given: false,
             order: None,
             full: false,
             fraction: Fraction(0.8),

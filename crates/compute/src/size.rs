@@ -21,6 +21,8 @@ pub enum OrderSpec {
 pub struct SizeConstraints {
     /// Memory that is available now.
     pub available: Bytes,
+    /// True if the available memory is that of a plan, given by an option.
+    pub is_given: bool,
     /// Memory limit of the control group, if the limit determines the available memory.
     pub cgroup_limit: Option<Bytes>,
     /// Limit of the memory of the process (`ulimit`), if there is one.
@@ -125,6 +127,13 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
     let down = |order: usize| order / multiple * multiple;
     let most = largest_order(available, threads);
     if most < multiple.max(16) {
+        let least = needed(multiple.max(16), threads);
+        if constraints.is_given {
+            return Err(Failure::usage(format!(
+                "{available} of memory is too little for any useful N"
+            ))
+            .hint(format!("give more than {least}, with a unit, e.g. --memory 768GiB")));
+        }
         return Err(Failure::missing(format!(
             "only {available} of memory is available{limit}, too little for any useful N"
         ))
@@ -216,6 +225,7 @@ mod tests {
     fn constraints() -> SizeConstraints {
         SizeConstraints {
             available: Bytes::gib(64),
+            is_given: false,
             cgroup_limit: None,
             process_limit: None,
             fraction: Fraction(0.8),
@@ -283,6 +293,11 @@ mod tests {
         );
         let error = error.to_string();
         assert!(error.starts_with("N = 20000 needs 3.0 GiB, but only 1 GiB of memory is available (the cgroup's limit is 1 GiB)"), "{error}");
+        let typed = SizeConstraints { available: Bytes(3), is_given: true, ..constraints() };
+        let error = choose(OrderSpec::Quick, &typed).unwrap_err();
+        assert_eq!(error.message, "3 B of memory is too little for any useful N");
+        let hint = error.hint.unwrap();
+        assert!(hint.contains("e.g. --memory 768GiB") && !hint.contains("free"), "{hint}");
         let tiny = SizeConstraints { available: Bytes::mib(8), ..constraints() };
         let tiny_error = choose(OrderSpec::Full, &tiny).unwrap_err().to_string();
         assert!(tiny_error.contains("too little for any useful N"), "{tiny_error}");

@@ -10,8 +10,9 @@ use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{joined, quoted};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, Drawing, Note, Picture, Scale, Section, Step, Steps, Table,
-    TableCell, distinct, grouped, plain_table, summary,
+    TableCell, distinct, grouped, plain_table, summary_of,
 };
+use nodegauge_measure::legible::in_lines;
 use nodegauge_measure::quantity::change_in_words;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Unit};
@@ -72,9 +73,8 @@ pub fn plan(plan: &HplPlan) -> Section {
             let share_of_peak = options.rate.map(|given_rate| Fraction(given_rate.0 / peak.value));
             let share = share_of_peak.map(|share| format!("; the given rate is {share} of it"));
             let share = share.unwrap_or_default();
-            let others = plan.other_peaks.as_ref().map(|others| format!("\n{others}"));
-            let others = others.unwrap_or_default();
-            format!("{} = {}{share}{others}", FlopsPerSec(peak.value), peak.basis)
+            let own = format!("{} = {}{share}", FlopsPerSec(peak.value), peak.basis);
+            in_lines([own].into_iter().chain(plan.other_peaks.clone()))
         }
         None => "unknown: this processor is not in the table; give --processor".to_owned(),
     };
@@ -86,7 +86,7 @@ pub fn plan(plan: &HplPlan) -> Section {
         .note("P x Q", grid)
         .note("memory", memory)
         .note("traffic", moved)
-        .note("Rpeak", rpeak)
+        .lines("Rpeak", rpeak)
         .note("time", time);
     section
 }
@@ -177,7 +177,7 @@ pub(crate) fn closing(record: &Record) -> Option<Section> {
         closing::of_several(&all, does, Quoted::Best)
     });
     let sentences: Vec<String> = sentences.collect();
-    (!sentences.is_empty()).then(|| summary(sentences.join("\n")))
+    (!sentences.is_empty()).then(|| summary_of(sentences))
 }
 
 /// Returns the sentence that the page begins with: the rating of each library or program, or else the peak.

@@ -6,7 +6,7 @@
 //! with these names, are ever removed.
 
 use crate::error;
-use nodegauge_measure::{Bytes, Failure};
+use nodegauge_measure::{Bytes, Failure, legible};
 use nodegauge_os::effective_user;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
 use std::fs::{DirBuilder, File, Metadata};
@@ -88,7 +88,7 @@ pub fn remove_leftovers(path: &Path) -> Result<Vec<Leftover>, Failure> {
     let left = leftovers(path);
     for Leftover { folder, .. } in &left {
         remove(folder).map_err(|cause| {
-            let folder = folder.display();
+            let folder = legible::path(folder);
             Failure::missing(format!("cannot remove {folder}, which a killed run left"))
                 .cause(cause)
                 .hint("check the contents of the folder and remove it manually")

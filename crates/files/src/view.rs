@@ -80,7 +80,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         Detail::Brief => vec![brief(record, &rates)],
         Detail::Full => of_folders(&rates, record.machine.memory.bytes),
     };
-    let closing = closing(&rates).map(view::summary).filter(|_| detail == Detail::Full);
+    let closing = closing(&rates).filter(|_| detail == Detail::Full);
     if !others.is_empty() {
         let mut plain = Section::new("files-others");
         plain.push(view::plain_table(&measurements(&others)));
@@ -95,7 +95,7 @@ const MOST_COMPARED: usize = 2;
 
 /// Returns a sentence for each other program that compares its rate with the gauge's in the largest cell that both
 /// measured.
-fn closing(rows: &[&Row<'_>]) -> Option<String> {
+fn closing(rows: &[&Row<'_>]) -> Option<Section> {
     let is_own = |row: &&&Row<'_>| row.m.category == Category::Variant;
     let (own, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) = rows.iter().partition(is_own);
     let mut sentences = Vec::new();
@@ -119,7 +119,7 @@ fn closing(rows: &[&Row<'_>]) -> Option<String> {
             sentences.extend(of_one_run(a, b, &format!("does {name} of {what}"), row.m.quoted));
         }
     }
-    (!sentences.is_empty()).then(|| sentences.join("\n"))
+    (!sentences.is_empty()).then(|| view::summary_of(sentences))
 }
 
 /// Returns one section per folder. `memory` is the memory of the node in bytes.

@@ -2,6 +2,7 @@
 
 use nodegauge_analysis::identity;
 use nodegauge_gauge::Gauge;
+use nodegauge_gauge::view::words;
 use nodegauge_measure::figure_names::{hpl, io, stream};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Category, Measurement, Record, Status};
@@ -115,6 +116,11 @@ impl FigureKey {
     /// Returns the smallest shortfall that matters in practice, as a share of the peers' median.
     pub fn practical_limit(&self) -> Fraction {
         Fraction(self.test_row().map_or(OTHER_TEST.1, |row| row.2))
+    }
+
+    /// Returns the name for a page, with acronyms in capitals: `MPI latency`.
+    pub fn title(&self) -> String {
+        words::with_acronyms(&self.to_string())
     }
 
     fn test_row(&self) -> Option<&'static (&'static str, &'static str, f64)> {

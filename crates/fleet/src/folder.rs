@@ -7,7 +7,7 @@
 
 use crate::intake::STATE_FOLDER;
 use crate::rank::RankingOptions;
-use nodegauge_measure::Failure;
+use nodegauge_measure::{Failure, legible};
 use nodegauge_os::OutputFile;
 use nodegauge_toolchain::mpi::HostList;
 use serde::Deserialize;
@@ -51,7 +51,7 @@ impl FleetFolder {
     /// Fails if the folders cannot be created.
     pub fn create(path: &Path) -> Result<Self, Failure> {
         let failed = |cause| {
-            Failure::missing(format!("cannot create {}", path.display()))
+            Failure::missing(format!("cannot create {}", legible::path(path)))
                 .cause(cause)
                 .hint("give a folder that all nodes share and that you may write")
         };
@@ -108,7 +108,8 @@ impl FleetFolder {
             file.finish()
         };
         write().map_err(|why| {
-            Failure::missing(format!("cannot write {}: {why}", path.display())).hint(why.hint())
+            Failure::missing(format!("cannot write {}: {why}", legible::path(&path)))
+                .hint(why.hint())
         })
     }
 

@@ -4,55 +4,61 @@
 //! another program; the others are named in the page only.
 
 use crate::rank::{RankVerdict, RankedNode, Ranking};
+use nodegauge_analysis::csv;
 use nodegauge_gauge::view::grouped;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::HostList;
 use serde_json::{Value, json};
 
+/// Columns of the table in CSV; new columns are added at the end.
+const COLUMNS: [&str; 13] = [
+    "host",
+    "verdict",
+    "reason",
+    "group",
+    "gauge",
+    "test",
+    "name",
+    "unit",
+    "value",
+    "of_median",
+    "z",
+    "of_reference",
+    "runs",
+];
+
 /// Returns one line per node and figure.
 pub fn csv(ranking: &Ranking) -> String {
-    let mut text =
-        "host,verdict,reason,group,gauge,test,name,unit,value,of_median,z,of_reference,runs\n"
-            .to_owned();
+    let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
     for (number, group) in ranking.groups.iter().enumerate() {
         for node in &group.nodes {
             for (figure, of) in node.figures.iter().zip(&group.figures) {
                 let Some(figure) = figure else { continue };
-                let number_or_none =
-                    |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
-                let cells = [
-                    quoted(&node.host),
+                rows.push(vec![
+                    node.host.clone(),
                     node.verdict.name().to_owned(),
-                    quoted(&node.reason),
+                    node.reason.clone(),
                     (number + 1).to_string(),
-                    quoted(&of.key.gauge),
-                    quoted(&of.key.test),
-                    quoted(&of.key.name),
+                    of.key.gauge.clone(),
+                    of.key.test.clone(),
+                    of.key.name.clone(),
                     of.key.unit.symbol().to_owned(),
-                    figure.value.to_string(),
-                    figure.share.to_string(),
-                    number_or_none(figure.z),
-                    number_or_none(figure.of_reference),
+                    csv::number(Some(figure.value)),
+                    csv::number(Some(figure.share)),
+                    csv::number(figure.z),
+                    csv::number(figure.of_reference),
                     node.runs.to_string(),
-                ];
-                text.push_str(&cells.join(","));
-                text.push('\n');
+                ]);
             }
         }
     }
     for (host, why) in &ranking.missing {
-        text.push_str(&format!("{},missing,{},,,,,,,,,,0\n", quoted(host), quoted(why)));
+        let mut row = vec![host.clone(), "missing".to_owned(), why.clone()];
+        row.resize(COLUMNS.len() - 1, String::new());
+        row.push("0".to_owned());
+        rows.push(row);
     }
-    text
-}
-
-/// Quotes a cell if necessary (RFC 4180).
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
+    csv::written(&rows)
 }
 
 /// Returns the ranking as JSON.

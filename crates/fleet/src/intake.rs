@@ -98,7 +98,7 @@ impl Intake {
             walk(path, 0, &mut files)?;
             // A folder of `fleet run` may have reasons only.
             if files.len() == before && !path.join(STATE_FOLDER).is_dir() {
-                let shown = path.display();
+                let shown = legible::path(path);
                 return Err(Failure::usage(format!("no file in {shown}"))
                     .hint("give the folder into which the nodes wrote"));
             }
@@ -141,7 +141,7 @@ impl Intake {
         selection: &FigureSelection<'_>,
     ) -> Result<Self, Failure> {
         let path = &input.path;
-        let source = path.display().to_string();
+        let source = legible::path(path);
         let mut part = Self::default();
         match input.content() {
             Ok(bytes) => {
@@ -187,7 +187,7 @@ impl Intake {
             match part.failure {
                 Some(reason) => {
                     let evidence = Evidence::Message;
-                    self.rejected.push(Rejected { source, node, reason, evidence });
+                    self.reject_for(source, node, reason, evidence);
                 }
                 None => {
                     // A line without a record may begin with any word and a colon.
@@ -295,17 +295,26 @@ impl Intake {
 
     /// Rejects a text that is a record, or of which a carrier says that it is that of the node.
     fn reject(&mut self, source: String, node: Option<String>, reason: String) {
-        self.rejected.push(Rejected { source, node, reason, evidence: Evidence::Record });
+        self.reject_for(source, node, reason, Evidence::Record);
+    }
+
+    /// Rejects a text. Its name, its node and the reason come from files of other nodes: they stay in one line.
+    fn reject_for(
+        &mut self,
+        source: String,
+        node: Option<String>,
+        reason: String,
+        evidence: Evidence,
+    ) {
+        let plain = |text: String| legible::escaped(&text).into_owned();
+        let node = node.map(plain);
+        let [source, reason] = [source, reason].map(plain);
+        self.rejected.push(Rejected { source, node, reason, evidence });
     }
 
     /// Rejects a text that is no record.
     fn reject_text(&mut self, text: &Text, reason: String) {
-        self.rejected.push(Rejected {
-            source: text.source.clone(),
-            node: text.node.clone(),
-            reason,
-            evidence: text.evidence,
-        });
+        self.reject_for(text.source.clone(), text.node.clone(), reason, text.evidence);
     }
 
     /// Removes records that were given more than once: a file of a node and a file of all nodes in one folder.
@@ -339,7 +348,8 @@ impl Carrier {
 
 /// Adds the regular files of a folder, sorted by name. Hidden files and folders are left out.
 fn walk(folder: &Path, depth: usize, files: &mut Vec<Input>) -> Result<(), Failure> {
-    let failed = |cause| Failure::usage(format!("cannot read {}", folder.display())).cause(cause);
+    let failed =
+        |cause| Failure::usage(format!("cannot read {}", legible::path(folder))).cause(cause);
     let entries: Result<Vec<_>, _> = std::fs::read_dir(folder).map_err(failed)?.collect();
     let mut entries = entries.map_err(failed)?;
     entries.sort_by_key(std::fs::DirEntry::file_name);

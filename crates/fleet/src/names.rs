@@ -1,16 +1,19 @@
-//! Names of nodes: host names in records, or the names by which a carrier knows the nodes.
+//! Names of nodes: host names in records, or the names by which the user and the carrier know the nodes.
 
 use crate::node::NodeRun;
 use nodegauge_toolchain::mpi::HostList;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Names of the nodes of some runs.
 ///
 /// A node has its host name, unless its carrier's name is expected, or the host name is that of several nodes: nodes
-/// from one image may all be called `localhost`.
+/// from one image may all be called `localhost`. A node that is expected has the expected name, with or without the
+/// domain that it has in its record: schedulers know `n05` and not `n05.cluster.example.org`.
 #[derive(Debug, Default)]
 pub struct Names<'a> {
     expected: HashSet<&'a str>,
+    /// Expected name of each host name that differs from it in the domain.
+    asked: HashMap<&'a str, &'a str>,
     /// Labels of the nodes of each host name that several nodes have.
     shared: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
@@ -29,6 +32,7 @@ impl<'a> Names<'a> {
                 hosts.entry(label).or_default().insert(&run.host);
             }
         }
+        let asked = asked(hosts_of(runs), &expected);
         let is_of_node = |host: &str, label: &str| {
             !are_one(host, label) && hosts.get(label).is_none_or(|of_label| of_label.len() == 1)
         };
@@ -41,14 +45,16 @@ impl<'a> Names<'a> {
                 shared.insert(host, known);
             }
         }
-        Self { expected, shared }
+        Self { expected, asked, shared }
     }
 
     /// Returns the name of the node of a run.
     pub fn of_run(&self, run: &'a NodeRun) -> &'a str {
         let is_name =
             |label: &&str| self.expected.contains(label) || self.shared.contains_key(&*run.host);
-        run.label.as_deref().filter(is_name).unwrap_or(&run.host)
+        let host: &'a str = &run.host;
+        let asked = || self.asked.get(host).copied().unwrap_or(host);
+        run.label.as_deref().filter(is_name).unwrap_or_else(asked)
     }
 
     /// Returns a remark on each host name that several nodes have.
@@ -68,8 +74,36 @@ impl<'a> Names<'a> {
     }
 }
 
+/// Returns the different host names of runs.
+fn hosts_of(runs: &[NodeRun]) -> BTreeSet<&str> {
+    runs.iter().map(|run| run.host.as_str()).collect()
+}
+
+/// Returns the expected name of each host name that differs from it in the domain only. A name that several hosts or
+/// several expected nodes share without their domains is nobody's.
+fn asked<'a>(hosts: BTreeSet<&'a str>, expected: &HashSet<&'a str>) -> HashMap<&'a str, &'a str> {
+    let mut by_short: HashMap<String, (Vec<&str>, Vec<&str>)> = HashMap::new();
+    for name in expected.iter().copied() {
+        by_short.entry(short(name)).or_default().0.push(name);
+    }
+    for host in hosts.into_iter().filter(|host| !expected.contains(host)) {
+        if let Some((_, of_name)) = by_short.get_mut(&short(host)) {
+            of_name.push(host);
+        }
+    }
+    let only = |(names, hosts): (Vec<&'a str>, Vec<&'a str>)| match (&names[..], &hosts[..]) {
+        ([name], [host]) if name.contains('.') != host.contains('.') => Some((*host, *name)),
+        _ => None,
+    };
+    by_short.into_values().filter_map(only).collect()
+}
+
+/// Returns a name without the domain.
+fn short(name: &str) -> String {
+    name.split('.').next().unwrap_or_default().to_ascii_lowercase()
+}
+
 /// True if both are names of one host, with or without its domain.
 fn are_one(one: &str, other: &str) -> bool {
-    let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
     short(one) == short(other)
 }

@@ -4,6 +4,7 @@
 use crate::facts::Facts;
 use crate::figures::{FigureSelection, NodeFigure};
 use crate::inventory::{Inventory, NodeKind};
+use nodegauge_measure::legible;
 use nodegauge_measure::record::{Machine, Record, Severity};
 use std::collections::BTreeMap;
 
@@ -50,9 +51,11 @@ impl NodeRun {
         let critical = record.findings.iter().filter(|one| one.severity == Severity::Critical);
         let load = record.findings.iter().find(|one| one.id == OTHER_LOAD);
         let busy = load.filter(|one| one.severity >= Severity::Warning);
+        // Names come from other nodes, and lists, pages and messages have them: they stay in one line.
+        let plain = |name: &str| legible::escaped(name).into_owned();
         Self {
-            host: machine.host.as_deref().or(label).unwrap_or_default().to_owned(),
-            label: label.map(str::to_owned),
+            host: plain(machine.host.as_deref().or(label).unwrap_or_default()),
+            label: label.map(plain),
             id: record.id.clone(),
             started: record.started.clone(),
             kind: NodeKind::of(machine),

@@ -138,7 +138,7 @@ fn of_group(group: &RankedGroup, all: bool) -> Section {
     }
     let has_reference = group.figures.iter().any(|figure| figure.reference.is_some());
     let mut titles = vec!["host".to_owned(), "reason".to_owned(), "verdict".to_owned()];
-    titles.extend(group.figures.iter().map(|figure| format!(">{}", figure.key)));
+    titles.extend(group.figures.iter().map(|figure| format!(">{}", figure.key.title())));
     titles.push(">of median".to_owned());
     titles.push(">z".to_owned());
     if has_reference {
@@ -147,6 +147,7 @@ fn of_group(group: &RankedGroup, all: bool) -> Section {
     titles.push(">runs".to_owned());
     let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
     let mut table = Table::new(&titles);
+    table.optional = optional_columns(group);
     let good = if all { usize::MAX } else { GOOD_ROWS };
     let mut shown_good = 0;
     for node in &group.nodes {
@@ -178,6 +179,18 @@ fn of_group(group: &RankedGroup, all: bool) -> Section {
     section
 }
 
+/// Returns the titles of the columns without which the table is understood, the least important first: the share of the
+/// deciding figure and the reason say more about a node than the values of the other figures.
+fn optional_columns(group: &RankedGroup) -> Vec<String> {
+    let mut figures = group.figures.iter().map(|figure| figure.key.title());
+    let first = figures.next();
+    let mut titles: Vec<String> = figures.rev().collect();
+    titles.extend(["runs", "z"].map(str::to_owned));
+    titles.extend(first);
+    titles.extend(["of ref", "of median", "verdict"].map(str::to_owned));
+    titles
+}
+
 /// Returns the picture of a group: each figure with the values of all nodes, those beyond the limit marked. `None`
 /// without figures.
 fn picture(group: &RankedGroup) -> Option<Picture> {
@@ -191,9 +204,11 @@ fn picture(group: &RankedGroup) -> Option<Picture> {
 /// Returns the row of a figure in the picture of its group.
 fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> Bar {
     let unit = of.key.unit;
-    let all = group.nodes.iter().filter_map(|node| node.figures[at].as_ref());
-    let (beyond, within): (Vec<_>, Vec<_>) = all.partition(|figure| figure.is_beyond);
-    let values = |figures: Vec<&RankedFigure>| figures.iter().map(|figure| figure.value).collect();
+    let all = group.nodes.iter().filter_map(|node| Some((node, node.figures[at].as_ref()?)));
+    let (beyond, within): (Vec<_>, Vec<_>) = all.partition(|(_, figure)| figure.is_beyond);
+    let values = |nodes: &[(&RankedNode, &RankedFigure)]| {
+        nodes.iter().map(|(_, figure)| figure.value).collect()
+    };
     // The loss is one of performance.
     let loss = of.loss_limit();
     let rest = 1.0 - loss;
@@ -201,19 +216,26 @@ fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> Bar {
     let limit = if is_time { of.median / rest } else { of.median * rest };
     let basis = format!("{} worse than the median", Fraction(loss));
     Bar {
-        title: of.key.to_string(),
+        title: of.key.title(),
         what: format!("spread {}", Fraction(of.spread)),
         words: unit.in_words(of.median),
         value: of.median,
         unit,
-        samples: values(within),
-        disturbed: values(beyond),
+        samples: values(&within),
+        disturbed: values(&beyond),
+        names: beyond.iter().map(|(node, _)| node.host.clone()).collect(),
         other_regimes: 0,
         limit: of.limit.map(|_| Reach { value: limit, basis }),
         remark: String::new(),
         doubt: None,
         beside: None,
     }
+}
+
+/// Formats a share of performance. All shares of nodes are rounded down, as in the reason, so that none below a bound is
+/// shown as the bound.
+fn tenths(share: f64) -> String {
+    Fraction(share).floored_to_tenths().in_tenths()
 }
 
 fn row(node: &RankedNode, group: &RankedGroup, has_reference: bool) -> Vec<TableCell> {
@@ -233,10 +255,8 @@ fn row(node: &RankedNode, group: &RankedGroup, has_reference: bool) -> Vec<Table
         });
     }
     let deciding = node.deciding.and_then(|at| node.figures[at].as_ref());
-    let percent = |share: Option<f64>| match share {
-        // Rounded down as in the reason of the node, which never shows a share below a bound as the bound.
-        Some(share) => TableCell::text(Fraction(share).floored_to_tenths().in_tenths()),
-        None => "-".into(),
+    let percent = |share: Option<f64>| {
+        share.map_or_else(|| "-".into(), |share| TableCell::text(tenths(share)))
     };
     let z = deciding.and_then(|figure| figure.z);
     cells.push(percent(deciding.map(|figure| figure.share)));
@@ -303,7 +323,7 @@ fn statistics(group: &RankedGroup) -> Section {
     for of in &group.figures {
         let unit = of.key.unit;
         table.row([
-            of.key.to_string().into(),
+            of.key.title().into(),
             TableCell::figure(of.median, unit, unit.in_words(of.median)),
             share((of.nodes > 1).then_some(of.spread)),
             share(of.components.nodes),
@@ -340,7 +360,7 @@ fn judge(of: &FigureStatistics) -> String {
 fn histogram(of: &FigureStatistics, shares: &[f64]) -> Table {
     let least = shares.iter().copied().fold(1.0, f64::min);
     let most = shares.iter().copied().fold(1.0, f64::max);
-    let mut table = Table::new(&[&format!("{}, % of median", of.key), ">nodes", ""]);
+    let mut table = Table::new(&[&format!("{}, % of median", of.key.title()), ">nodes", ""]);
     let width = ((most - least) / BINS as f64).max(0.005);
     let bins = (((most - least) / width).ceil() as usize).max(1);
     let mut counts = vec![0usize; bins];
@@ -350,9 +370,12 @@ fn histogram(of: &FigureStatistics, shares: &[f64]) -> Table {
     }
     let highest = counts.iter().copied().max().unwrap_or(1).max(1);
     for (bin, count) in counts.iter().enumerate() {
-        let from = 100.0 * (least + width * bin as f64);
+        let edge = |bin: usize| {
+            let text = tenths(least + width * bin as f64);
+            text.trim_end_matches(" %").to_owned()
+        };
         table.row([
-            format!("{from:.1} - {:.1}", from + 100.0 * width).into(),
+            format!("{} - {}", edge(bin), edge(bin + 1)).into(),
             count.to_string().into(),
             TableCell::bar(Fraction(*count as f64 / highest as f64)),
         ]);

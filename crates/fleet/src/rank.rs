@@ -478,10 +478,10 @@ fn remarks(ranking: &Ranking, options: &RankingOptions) -> Vec<String> {
             let Some(reference) = &figure.reference else { continue };
             let share = reference.share(figure.median);
             if !reference.is_met(figure.median) {
-                let share = Fraction(share);
+                let share = Fraction(share).floored().in_whole_percent();
                 remarks.push(format!(
                     "the median of {} is {share} of the reference: the whole group has changed",
-                    figure.key
+                    figure.key.title()
                 ));
             }
         }

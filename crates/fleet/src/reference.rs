@@ -7,7 +7,7 @@
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::{Inventory, NodeKind};
 use nodegauge_measure::record::{Machine, Tool};
-use nodegauge_measure::{Failure, Fraction};
+use nodegauge_measure::{Failure, Fraction, legible};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -180,7 +180,7 @@ impl Reference {
     /// # Errors
     /// Fails if the file cannot be read, or under the conditions of [`Self::parse`].
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        let shown = path.display();
+        let shown = legible::path(path);
         let bytes = nodegauge_os::read_input(path, nodegauge_os::LONGEST_TEXT)
             .map_err(|cause| Failure::usage(format!("cannot read {shown}")).cause(cause))?;
         Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|failure| failure.of(shown))

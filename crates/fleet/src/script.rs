@@ -1,6 +1,7 @@
 //! The lines with which a site's engine measures all its nodes, and with which the records are ranked. Host names come
 //! from the grammar of [`HostList`]; the words of the command are quoted for a shell.
 
+use nodegauge_measure::legible;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::HostList;
 
@@ -129,7 +130,7 @@ pub fn of(carrier: Carrier, nodes: &[String], folder: &str, command: &[String]) 
             let job = format!("bsub -m \"$host\" -x -o {}\"$host.out\" {measure}", within(""));
             format!("{UNTESTED}{make}for host in {list}; do\n    {job}\ndone\n")
         }
-        Carrier::K8s => return kubernetes(nodes, &measure, &quoted),
+        Carrier::K8s => return kubernetes(nodes, &measure, &legible::escaped(&quoted)),
     };
     let report = if carrier == Carrier::Reframe { within("report.json") } else { quoted };
     format!("{lines}nodegauge fleet rank {report} --nodes {folded}\n")
@@ -140,9 +141,18 @@ fn arguments(command: &CommandLine) -> String {
     words.map(|word| word.to_string()).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the manifests of a job per node. JSON strings are strings of YAML.
+/// Returns a text as a string of YAML: one of JSON, without the characters that end a line in YAML and not in JSON.
+fn yaml(text: &str) -> String {
+    let json = serde_json::Value::from(text).to_string();
+    let ends_line = |c: char| matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{feff}');
+    let escaped = |c: char| {
+        if ends_line(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() }
+    };
+    json.chars().map(escaped).collect()
+}
+
+/// Returns the manifests of a job per node. `folder` is one line: it is named in a comment.
 fn kubernetes(nodes: &[String], measure: &CommandLine, folder: &str) -> String {
-    let yaml = |text: &str| serde_json::Value::from(text).to_string();
     let words: Vec<String> = measure.words().iter().map(|word| yaml(word)).collect();
     let mut text = format!(
         "{UNTESTED}# kubectl apply -f THIS; then, when the jobs have ended:\n\
@@ -176,6 +186,20 @@ mod tests {
             "my fleet",
             &["stream".to_owned(), "--label".to_owned(), "a=b c".to_owned()],
         )
+    }
+
+    #[test]
+    fn comment_stays_in_its_line_whatever_folder_and_command_are() {
+        let nodes = ["n01".to_owned()];
+        for end in ["\n", "\r", "\u{b}", "\u{c}", "\u{85}", "\u{2028}", "\u{2029}"] {
+            let folder = format!("o{end}kind: Secret");
+            let command = ["stream".to_owned(), format!("--label=a=b{end}kind: Secret")];
+            let text = of(Carrier::K8s, &nodes, &folder, &command);
+            let is_end = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+            let forged = text.split(is_end).find(|line| line.starts_with("kind: Secret"));
+            assert_eq!(forged, None, "{end:?}: {text}");
+            assert_eq!(text.matches("kind: Job").count(), 1);
+        }
     }
 
     #[test]

@@ -70,8 +70,10 @@ impl Until {
 pub enum NodeState {
     /// A job would start immediately.
     Idle,
-    /// A job must wait for others.
+    /// A job must wait for others, or until the node is back.
     Busy,
+    /// A job would switch the node on, at the site's cost; the state in words.
+    PoweredDown(String),
     /// A job would not start in this state, given in words.
     Unavailable(String),
 }
@@ -177,18 +179,34 @@ fn node_states(text: &str, is_partition: bool) -> BTreeMap<String, NodeState> {
         .collect()
 }
 
-/// Returns the state for Slurm's word, which may end with a mark.
+/// Returns the state for Slurm's word, which may end with a mark (manual of sinfo, NODE STATE CODES).
 fn node_state(word: &str) -> NodeState {
-    // A node that does not respond is marked with `*`.
-    if let Some(name) = word.strip_suffix('*') {
-        return NodeState::Unavailable(format!("{name}, does not respond"));
-    }
     let name = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
-    match name {
+    let by_word = match name {
         "idle" => NodeState::Idle,
         // A job starts in a reservation for maintenance when its options or the end of the reservation permit it.
-        "allocated" | "mixed" | "completing" | "reserved" | "planned" | "maint" => NodeState::Busy,
+        "allocated" | "mixed" | "completing" | "reserved" | "planned" | "maint" | "blocked"
+        | "reboot" => NodeState::Busy,
+        "powered_down" | "power_down" | "powering_down" | "powering_up" | "power_up" => {
+            NodeState::PoweredDown(name.replace('_', " "))
+        }
         _ => NodeState::Unavailable(name.to_owned()),
+    };
+    let starts_jobs = !matches!(by_word, NodeState::Unavailable(_));
+    let powered = |state: &str| NodeState::PoweredDown(format!("{name}, {state}"));
+    match word[name.len()..].chars().next() {
+        Some('*') => NodeState::Unavailable(format!("{name}, does not respond")),
+        // A node that is drained for a reboot comes back by itself.
+        Some('@' | '^') => NodeState::Busy,
+        // Planned by the backfill scheduler for another job.
+        Some('-') => NodeState::Busy,
+        // In a reservation for maintenance; a node that is also down or drained takes no job when that has ended.
+        Some('$') if starts_jobs => NodeState::Busy,
+        Some('~') if starts_jobs => powered("powered off"),
+        Some('%') if starts_jobs => powered("being powered off"),
+        Some('!') if starts_jobs => powered("about to be powered off"),
+        Some('#') if starts_jobs => powered("being powered on"),
+        _ => by_word,
     }
 }
 
@@ -290,8 +308,8 @@ pub fn cancel(id: &str, until: Until) {
     let _ = ask("scancel", vec![id.to_owned()], until);
 }
 
-/// Returns the nodes for which a job is submitted next, in this order: idle nodes, then busy nodes as far as they do not
-/// fill more than half of the places.
+/// Returns the nodes for which a job is submitted next, in this order: idle nodes, nodes that a job switches on, then
+/// busy nodes as far as they do not fill more than half of the places.
 pub fn next<'a>(
     waiting: &[&'a str],
     states: &BTreeMap<String, NodeState>,
@@ -300,13 +318,15 @@ pub fn next<'a>(
     most: usize,
 ) -> Vec<&'a str> {
     let free = most.saturating_sub(active);
-    let of = |wanted: NodeState| {
-        waiting.iter().copied().filter(move |host| states.get(*host) == Some(&wanted))
+    let of = |is_wanted: fn(&NodeState) -> bool| {
+        waiting.iter().copied().filter(move |host| states.get(*host).is_some_and(is_wanted))
     };
-    let mut chosen: Vec<&str> = of(NodeState::Idle).take(free).collect();
+    let idle = of(|state| *state == NodeState::Idle);
+    let off = of(|state| matches!(state, NodeState::PoweredDown(_)));
+    let mut chosen: Vec<&str> = idle.chain(off).take(free).collect();
     let places = (most / 2).max(1).saturating_sub(waiting_for_busy);
     let left = (free - chosen.len()).min(places);
-    chosen.extend(of(NodeState::Busy).take(left));
+    chosen.extend(of(|state| *state == NodeState::Busy).take(left));
     chosen
 }
 
@@ -317,7 +337,7 @@ mod tests {
 
     #[test]
     fn states_of_nodes_are_those_of_the_default_partition() {
-        let text = "n1|idle|all*\nn2|mixed|all*\nn3|down*|all*\nn4|drained|all*\nn5|idle~|all*\nn6|idle|gpu\n\
+        let text = "n1|idle|all*\nn2|mixed|all*\nn3|down*|all*\nn4|drained|all*\nn6|idle|gpu\n\
                     n7|idle*|all*\nn8|maint|all*\n";
         let states = node_states(text, false);
         let of = |node: &str| states.get(node).cloned();
@@ -326,11 +346,41 @@ mod tests {
         assert_eq!(of("n2"), Some(NodeState::Busy));
         assert_eq!(of("n3"), unavailable("down, does not respond"));
         assert_eq!(of("n4"), unavailable("drained"));
-        assert_eq!(of("n5"), Some(NodeState::Idle));
         assert_eq!(of("n6"), None);
         assert_eq!(of("n7"), unavailable("idle, does not respond"));
         assert_eq!(of("n8"), Some(NodeState::Busy));
         assert_eq!(node_states("n6|idle|gpu\n", true).len(), 1);
+    }
+
+    #[test]
+    fn powered_down_node_needs_permission_and_other_marks_are_busy() {
+        let off = |words: &str| NodeState::PoweredDown(words.to_owned());
+        let unavailable = |word: &str| NodeState::Unavailable(word.to_owned());
+        for (word, state) in [
+            ("idle~", off("idle, powered off")),
+            ("idle%", off("idle, being powered off")),
+            ("idle!", off("idle, about to be powered off")),
+            ("idle#", off("idle, being powered on")),
+            ("mixed#", off("mixed, being powered on")),
+            ("allocated~", off("allocated, powered off")),
+            ("powered_down", off("powered down")),
+            ("down~", unavailable("down")),
+            ("drained%", unavailable("drained")),
+            ("idle@", NodeState::Busy),
+            ("idle^", NodeState::Busy),
+            ("idle$", NodeState::Busy),
+            ("idle-", NodeState::Busy),
+            ("mixed-", NodeState::Busy),
+            ("mixed@", NodeState::Busy),
+            ("allocated$", NodeState::Busy),
+            ("reboot^", NodeState::Busy),
+            ("drained@", NodeState::Busy),
+            ("drained$", unavailable("drained")),
+            ("down$", unavailable("down")),
+            ("allocated*", unavailable("allocated, does not respond")),
+        ] {
+            assert_eq!(node_state(word), state, "{word}");
+        }
     }
 
     #[test]
@@ -341,6 +391,7 @@ mod tests {
                 ("b", NodeState::Busy),
                 ("c", NodeState::Idle),
                 ("d", NodeState::Busy),
+                ("e", NodeState::PoweredDown("idle, powered off".to_owned())),
             ]
             .map(|(name, state)| (name.to_owned(), state)),
         );
@@ -349,6 +400,7 @@ mod tests {
         assert_eq!(next(&waiting, &states, 2, 2, 4), ["c"]);
         assert_eq!(next(&waiting, &states, 4, 2, 4), Vec::<&str>::new());
         assert_eq!(next(&["a"], &states, 0, 0, 1), ["a"]);
+        assert_eq!(next(&["a", "e", "c"], &states, 0, 0, 2), ["c", "e"]);
     }
 
     #[test]

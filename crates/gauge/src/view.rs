@@ -80,6 +80,11 @@ impl Section {
         self.push(Note::new(label, text))
     }
 
+    /// Adds a labelled paragraph that keeps the line breaks of its text; names from records must be escaped in it.
+    pub fn lines(&mut self, label: &str, text: impl Into<String>) -> &mut Self {
+        self.push(Note { has_lines: true, ..Note::new(label, text) })
+    }
+
     /// Adds a labelled paragraph if there is a text.
     pub fn note_if(&mut self, label: &str, text: Option<String>) -> &mut Self {
         match text {
@@ -127,10 +132,17 @@ impl Section {
 /// Identifier of the sections that end a page.
 const SUMMARY: &str = "summary";
 
-/// Creates the last section of a page, which summarizes the figures in one line each.
+/// Creates the last section of a page, which summarizes the figures in one sentence.
 pub fn summary(text: impl Into<String>) -> Section {
     let mut section = Section::new(SUMMARY);
     section.note("summary", text);
+    section
+}
+
+/// Creates the last section of a page from several sentences, each on a line of its own.
+pub fn summary_of(sentences: impl IntoIterator<Item = String>) -> Section {
+    let mut section = Section::new(SUMMARY);
+    section.lines("summary", legible::in_lines(sentences));
     section
 }
 
@@ -192,7 +204,7 @@ pub enum Tone {
 pub struct Note {
     /// Label: `how`, `regime`, `suspect`, ...; empty if the note continues the previous note.
     pub label: String,
-    /// Text of the paragraph; its line breaks are kept.
+    /// Text of the paragraph.
     pub text: String,
     /// Emphasis of the label.
     pub tone: Tone,
@@ -200,6 +212,10 @@ pub struct Note {
     pub faint: bool,
     /// True if the note belongs to the previous note.
     pub nested: bool,
+    /// True if line breaks in the text are intended. In other notes they are escaped, because they may come from a
+    /// foreign record.
+    #[serde(skip)]
+    pub has_lines: bool,
 }
 
 impl Note {
@@ -253,7 +269,7 @@ pub struct Table {
     /// Maximum length of a bar in text output, in characters; `None` for the renderer's default.
     pub longest_bar: Option<usize>,
     /// Titles of columns that text output leaves out, in this order, while the table is wider than the terminal.
-    pub optional: Vec<&'static str>,
+    pub optional: Vec<String>,
 }
 
 impl Table {

@@ -1,6 +1,6 @@
 //! Errors of the history: messages for errors of SQLite and of the file system.
 
-use nodegauge_measure::Failure;
+use nodegauge_measure::{Failure, legible};
 use nodegauge_os::OutputError;
 use std::fmt::{self, Display};
 use std::io;
@@ -58,7 +58,7 @@ impl HistoryError {
     /// Returns the error for a file that is not a database, for a damaged database, or for a database of another
     /// program.
     pub(crate) fn unreadable(path: &Path, cause: impl Display) -> Self {
-        let path = path.display();
+        let path = legible::path(path);
         Failure::usage(format!("cannot read history database {path}"))
             .cause(cause.to_string())
             .hint("move the file away, or use --db FILE")
@@ -71,7 +71,7 @@ impl HistoryError {
             Access::Read => "use --db FILE with a file that you can read",
             Access::Write => "use --no-save, or --db FILE in a folder that you can write",
         };
-        let path = path.display();
+        let path = legible::path(path);
         Failure::missing(format!("cannot {access} history database {path}"))
             .cause(cause.to_string())
             .hint(hint)
@@ -83,7 +83,7 @@ impl HistoryError {
         Self::Busy(
             Failure::missing(format!(
                 "cannot {access} history database {}: another program has been writing to it for {} s",
-                path.display(),
+                legible::path(path),
                 waited.as_secs()
             ))
             .hint("try again when that program has ended, or use --db FILE"),
@@ -92,13 +92,13 @@ impl HistoryError {
 
     /// Returns the error for a path with a link that another user may have created.
     pub(crate) fn untrusted(path: &Path, access: Access, why: &OutputError) -> Self {
-        let problem = format!("cannot {access} history database {}: {why}", path.display());
+        let problem = format!("cannot {access} history database {}: {why}", legible::path(path));
         Failure::missing(problem).hint(why.hint()).into()
     }
 
     /// Returns the error for a file that cannot be read.
     pub(crate) fn of_file(path: &Path, cause: &io::Error) -> Self {
-        let problem = format!("cannot read {}: {cause}", path.display());
+        let problem = format!("cannot read {}: {cause}", legible::path(path));
         match cause.kind() {
             io::ErrorKind::PermissionDenied => Failure::missing(problem).into(),
             _ => Failure::usage(problem).into(),
@@ -118,7 +118,7 @@ impl HistoryError {
             }
             Some(Code::DiskFull) => Failure::missing(format!(
                 "cannot {access} history database {}: {}",
-                path.display(),
+                legible::path(path),
                 plain(error),
             ))
             .hint("free some space on that file system, or use --db FILE on another file system")

@@ -2,9 +2,9 @@
 //! or its value, or a file. This module also reads records from files. It does not use the database.
 
 use crate::error::HistoryError;
-use nodegauge_measure::Failure;
 use nodegauge_measure::printed::without_mark;
 use nodegauge_measure::record::{Record, parse};
+use nodegauge_measure::{Failure, legible};
 use std::path::Path;
 
 /// Parsed selector.
@@ -44,7 +44,7 @@ pub fn means_a_file(text: &str) -> bool {
 /// # Errors
 /// Fails if the file cannot be read, or is not a record of a supported schema.
 pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
-    let shown = path.display();
+    let shown = legible::path(path);
     let bytes = nodegauge_os::read_input(path, nodegauge_os::LONGEST_TEXT)
         .map_err(|cause| HistoryError::of_file(path, &cause))?;
     String::from_utf8(bytes)

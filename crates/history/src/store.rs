@@ -3,8 +3,8 @@
 
 use crate::error::{Access, BUSY_TIMEOUT, HistoryError};
 use crate::schema::{self, DatabaseKind};
-use nodegauge_measure::Failure;
 use nodegauge_measure::record::{self, Measurement, Record};
+use nodegauge_measure::{Failure, legible};
 use nodegauge_os::OutputError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
@@ -107,7 +107,7 @@ impl Store {
             DatabaseKind::History(found) if found > schema::KNOWN => Err(Failure::usage(format!(
                 "cannot read history database {}: found version {found}, required is at \
                          most {}",
-                path.display(),
+                legible::path(path),
                 schema::KNOWN,
             ))
             .hint("use a newer nodegauge, or --db FILE")
@@ -170,7 +170,7 @@ impl Store {
 
     /// Inserts a record within a transaction. `own` is true if the run was measured on this node.
     pub(crate) fn insert(&self, record: &Record, own: bool) -> Result<(), HistoryError> {
-        let id = &record.id;
+        let id = legible::escaped(&record.id);
         let unfit = |cause: String| {
             HistoryError::from(Failure::missing(format!("cannot save run {id}: {cause}")))
         };
@@ -187,7 +187,7 @@ impl Store {
             match error.sqlite_error_code() {
                 Some(ErrorCode::ConstraintViolation) => Failure::usage(format!(
                     "run {id} is already in history database {}",
-                    self.path.display(),
+                    legible::path(&self.path),
                 ))
                 .hint(format!("nodegauge history remove {id}, then save the run again"))
                 .into(),

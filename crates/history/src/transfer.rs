@@ -3,10 +3,9 @@
 use crate::error::{Access, HistoryError};
 use crate::order;
 use crate::store::Store;
-use nodegauge_measure::legible::escaped;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Measurement, Record};
-use nodegauge_measure::{Failure, printed};
+use nodegauge_measure::{Failure, legible, printed};
 use rusqlite::OptionalExtension;
 use serde::de::IgnoredAny;
 use std::collections::{BTreeMap, HashMap};
@@ -45,7 +44,7 @@ pub fn records<'a>(
         let begins = from + text[from..].len() - text[from..].trim_start().len();
         line += text[from..begins].matches('\n').count();
         let refusal = |cause| -> HistoryError {
-            let shown = path.display();
+            let shown = legible::path(path);
             Failure::usage(format!("{shown}, record at line {line}"))
                 .cause(cause)
                 .hint("give a complete file from history export or --json")
@@ -158,7 +157,8 @@ impl Store {
     }
 
     fn other_content(&self, id: &str) -> HistoryError {
-        let path = self.path().display();
+        let path = legible::path(self.path());
+        let id = legible::escaped(id);
         Failure::usage(format!("run {id} is in history database {path} with different content"))
             .hint(format!("nodegauge history remove {id}, or import into another --db FILE"))
             .into()
@@ -202,10 +202,10 @@ impl HistoryError {
 /// their start as text, so that only the form in which nodegauge writes it is accepted.
 fn check_plausible(record: &Record) -> Result<(), HistoryError> {
     let refused = |cause: String, hint: &str| {
-        let id = escaped(&record.id);
+        let id = legible::escaped(&record.id);
         Err(Failure::usage(format!("cannot import run {id}: {cause}")).hint(hint).into())
     };
-    let started = escaped(&record.started);
+    let started = legible::escaped(&record.started);
     if record::time_of(&record.started).and_then(record::rfc3339).as_ref() != Some(&record.started)
     {
         let cause =
@@ -225,7 +225,7 @@ fn check_plausible(record: &Record) -> Result<(), HistoryError> {
     };
     if let Some(m) = record.measurements.iter().find(is_negative) {
         let name = format!("{} {}", m.test, m.name);
-        let cause = format!("its figure {} is negative", escaped(&name));
+        let cause = format!("its figure {} is negative", legible::escaped(&name));
         return refused(cause, "import a file from history export");
     }
     Ok(())

@@ -3,6 +3,7 @@
 
 use crate::failure::Failure;
 use std::borrow::Cow;
+use std::path::Path;
 
 /// Maximum number of lines of a message.
 const LINES: usize = 6;
@@ -13,19 +14,29 @@ const QUOTED: usize = 500;
 /// Maximum number of characters of a word; most paths are shorter.
 const WORD: usize = 200;
 /// Characters that are invisible or change the direction of writing, so that the display misrepresents the text.
-const DECEIVING: [std::ops::RangeInclusive<char>; 5] = [
+const DECEIVING: [std::ops::RangeInclusive<char>; 9] = [
+    '\u{ad}'..='\u{ad}',
+    '\u{61c}'..='\u{61c}',
+    '\u{180e}'..='\u{180e}',
     '\u{200b}'..='\u{200f}',
     '\u{2028}'..='\u{202e}',
     '\u{2060}'..='\u{2069}',
     '\u{feff}'..='\u{feff}',
+    '\u{fff9}'..='\u{fffb}',
     '\u{e0000}'..='\u{e007f}',
 ];
 
-fn is_plain(c: char) -> bool {
-    !c.is_control() && !DECEIVING.iter().any(|range| range.contains(&c))
+/// True for a character that is invisible or changes the direction of writing.
+pub fn is_deceiving(c: char) -> bool {
+    DECEIVING.iter().any(|range| range.contains(&c))
 }
 
-/// Returns the text with control and invisible characters escaped: `\u{1b}`, `\t`.
+fn is_plain(c: char) -> bool {
+    !c.is_control() && !is_deceiving(c)
+}
+
+/// Returns the text with control and invisible characters escaped: `\u{1b}`, `\t`. All characters that end a line are
+/// among them, so that the text stays in its line.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_plain) {
         return Cow::Borrowed(text);
@@ -41,12 +52,23 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Returns a path for a message or a page. Another user may have named the file.
+pub fn path(path: impl AsRef<Path>) -> String {
+    escaped(&path.as_ref().to_string_lossy()).into_owned()
+}
+
 /// Returns the text with the characters of [`escaped`] escaped in each line; line breaks stay.
 pub fn escaped_lines(text: &str) -> Cow<'_, str> {
     if text.chars().all(|c| is_plain(c) || c == '\n') {
         return Cow::Borrowed(text);
     }
     Cow::Owned(text.split('\n').map(escaped).collect::<Vec<_>>().join("\n"))
+}
+
+/// Joins lines for a paragraph of several lines; text of a foreign record in them does not begin a line.
+pub fn in_lines(lines: impl IntoIterator<Item = String>) -> String {
+    let plain = lines.into_iter().map(|line| escaped(&line).into_owned());
+    plain.collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the text. If the text has more than `most` characters, its middle is replaced with a note of the number of
@@ -82,8 +104,9 @@ pub fn bounded(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.split('\n').map(|line| elided(line, LINE)).collect::<Vec<_>>().join("\n"))
 }
 
-/// Returns a line with control characters escaped. The middle of a long line and of each long word is omitted.
-fn line(line: &str) -> String {
+/// Returns a text as one line: control characters are escaped, line breaks included. The middle of a long line and of each
+/// long word is omitted.
+pub fn line(line: &str) -> String {
     elided(&escaped(&shortened(line)), LINE).into_owned()
 }
 
@@ -182,6 +205,11 @@ mod tests {
             "\x1b[1;31mbad\x1b[0m\n\\u{1b}[2J\\u{9b}2J"
         );
         assert_eq!(escaped_lines("a\nb"), "a\nb");
+        let ends = "a\nb\rc\u{b}d\u{c}e\u{85}f\u{2028}g\u{2029}h";
+        for shown in [escaped(ends).into_owned(), path(ends), line(ends)] {
+            assert_eq!(shown, r"a\nb\rc\u{b}d\u{c}e\u{85}f\u{2028}g\u{2029}h");
+        }
+        assert_eq!(escaped("a\u{61c}\u{ad}b"), r"a\u{61c}\u{ad}b");
         assert_eq!(escaped_lines("a\tb\n\n\x1b[1mc"), "a\\tb\n\n\\u{1b}[1mc");
     }
 

@@ -99,14 +99,14 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         }
         curves::add_unknown(&mut section, &all);
     }
-    let closing = closing(&all).map(view::summary);
+    let closing = closing(&all);
     [section].into_iter().chain(closing).filter(|section| !section.blocks.is_empty()).collect()
 }
 
 /// Compares several MPIs between the same ranks, or the probe with OSU's programs on one MPI. The text states which
 /// library has the lower latency of small messages and which has the higher bandwidth of large messages. If neither was
 /// measured, the first measured pattern is compared.
-fn closing(all: &[&ShownFigure<'_>]) -> Option<String> {
+fn closing(all: &[&ShownFigure<'_>]) -> Option<Section> {
     let is_osu = |figure: &ShownFigure<'_>| figure.m.category == Category::Reference;
     let osu = all.iter().any(|figure| is_osu(figure));
     let shown = |figure: &&&ShownFigure<'_>| !figure.is_own() && figure.config.ranks.is_none();
@@ -163,7 +163,7 @@ fn closing(all: &[&ShownFigure<'_>]) -> Option<String> {
             sentences.extend(closing::of_several(&named, &what, figures[0].m.quoted));
         }
     }
-    (!sentences.is_empty()).then(|| sentences.join("\n"))
+    (!sentences.is_empty()).then(|| view::summary_of(sentences))
 }
 
 /// Returns a table with one row per library and distance.

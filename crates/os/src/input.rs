@@ -1,7 +1,11 @@
 //! Input files of the user, which are read completely. The type and the length of the open file are checked, so that
 //! endless devices, pipes without a writer and very large files are refused instead of read.
+//!
+//! One rule for pipes: a file that the user did not name is a regular file ([`read_file`]). A pipe that the user named is
+//! read if a program has opened it for writing, or does so within [`WRITER`] ([`read_input`]).
 
-use rustix::event::{PollFd, PollFlags, poll};
+use crate::end_request::is_end_requested;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::retry_on_intr;
 use std::fs::File;
@@ -9,9 +13,14 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Maximum length of a text in bytes. It exceeds what programs print, users write, or runs record.
 pub const LONGEST_TEXT: u64 = 64 << 20;
+/// Maximum wait for a program that opens a pipe for writing; outputs wait as long for a reader.
+const WRITER: Duration = Duration::from_secs(10);
+/// Interval between two looks at a pipe, in nanoseconds.
+const LOOK_EVERY: i64 = 50_000_000;
 
 /// Maximum length of a program or library in bytes. It exceeds what compilers make of the sources of a benchmark.
 pub const LONGEST_PROGRAM: u64 = 256 << 20;
@@ -24,10 +33,10 @@ pub fn read_file(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     read_regular(open(path)?, longest)
 }
 
-/// Reads at most `longest` bytes from a regular file, a pipe, or standard input (`-`).
+/// Reads at most `longest` bytes from a file that the user named: a regular file, a pipe, or standard input (`-`).
 ///
 /// # Errors
-/// Fails as [`read_file`] does; devices are refused.
+/// Fails as [`read_file`] does; devices are refused, and pipes to which no program writes.
 pub fn read_input(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     if path == Path::new("-") {
         return read_at_most(io::stdin().lock(), longest, 0);
@@ -36,10 +45,40 @@ pub fn read_input(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     if !file.metadata()?.file_type().is_fifo() {
         return read_regular(file, longest);
     }
+    read_pipe(file, longest, WRITER)
+}
+
+/// Reads at most `longest` bytes from a pipe that was opened without waiting. A program must open the pipe for writing
+/// within `wait`; then the time that it needs is not limited.
+fn read_pipe(file: File, longest: u64, wait: Duration) -> io::Result<Vec<u8>> {
+    let start = Instant::now();
+    let look_every = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY };
+    let mut first = Vec::new();
     // The wait ends when a writer writes to the pipe, or when a writer has closed the pipe.
-    retry_on_intr(|| poll(&mut [PollFd::new(&file, PollFlags::IN)], None))?;
+    while retry_on_intr(|| poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&look_every)))? == 0
+    {
+        if is_end_requested() {
+            return Err(io::Error::other("the end of the run was requested"));
+        }
+        // A pipe without a writer is at its end; one with a writer that has written nothing would block.
+        let mut byte = [0];
+        match (&file).read(&mut byte) {
+            Ok(0) if start.elapsed() >= wait => {
+                let seconds = wait.as_secs_f64();
+                let text = format!("no program has written to this pipe within {seconds} s");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+            Ok(0) => {}
+            Ok(_) => {
+                first.extend(byte);
+                break;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
-    read_at_most(file, longest, 0)
+    read_at_most(first.as_slice().chain(file), longest, 0)
 }
 
 /// Reads a part of a regular file.
@@ -140,5 +179,30 @@ mod tests {
         assert_eq!(read_input(&pipe, 100).unwrap(), b"Triad: 1");
         writer.join().unwrap().unwrap();
         assert!(read_input(Path::new("/dev/zero"), 100).is_err());
+    }
+
+    #[test]
+    fn writer_that_has_opened_a_pipe_may_be_slow() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        make_pipe(&pipe);
+        let reader = open(&pipe).unwrap();
+        let mut writer =
+            File::options().write(true).custom_flags(libc::O_NONBLOCK).open(&pipe).unwrap();
+        let written = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(200));
+            writer.write_all(b"Triad: 2")
+        });
+        assert_eq!(read_pipe(reader, 100, Duration::ZERO).unwrap(), b"Triad: 2");
+        written.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn pipe_without_a_writer_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        make_pipe(&pipe);
+        let refused = read_pipe(open(&pipe).unwrap(), 100, Duration::from_millis(100)).unwrap_err();
+        assert_eq!(refused.to_string(), "no program has written to this pipe within 0.1 s");
     }
 }

@@ -894,7 +894,7 @@
       let text = value === null || value === undefined ? '' : String(value);
       // An apostrophe keeps spreadsheets from reading the text as a formula.
       const number = text !== '' && Number.isFinite(Number(text));
-      if (/^[=+\-@\t\r]./.test(text) && !number) text = `'${text}`;
+      if (/^[\s\p{Cf}]*[=+\-@\uff1d\uff0b\uff0d\uff20\t\r\n]./u.test(text) && !number) text = `'${text}`;
       return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
     };
     return rows.map((row) => `${row.map(cell).join(',')}\r\n`).join('');

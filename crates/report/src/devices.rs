@@ -3,6 +3,7 @@
 
 use nodegauge_gauge::view::{Section, Table, TableCell};
 use nodegauge_machine::number_ranges;
+use nodegauge_measure::legible::in_lines;
 use nodegauge_measure::record::{Device, DeviceKind, DeviceState, Machine};
 use nodegauge_measure::{Bytes, BytesPerSec, Hertz};
 
@@ -21,7 +22,7 @@ pub(crate) fn notes(section: &mut Section, machine: &Machine) {
     alike.sort_by_key(|(device, ..)| device.kind);
     for (device, words, count) in alike {
         let text = if count > 1 { format!("{count} x {words}") } else { words };
-        section.note(label(device.kind), text);
+        section.lines(label(device.kind), text);
     }
 }
 
@@ -70,7 +71,7 @@ fn in_words(device: &Device) -> String {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     lines.extend((!parts.is_empty()).then(|| parts.join("; ")));
     lines.extend(device.state.as_ref().map(state).filter(|state| !state.is_empty()));
-    lines.join("\n")
+    in_lines(lines)
 }
 
 fn memory(device: &Device) -> String {

@@ -11,7 +11,7 @@ mod strip;
 use crate::markup::{self, Markup, element, fixed, script, text};
 use nodegauge_gauge::view::{
     Block, Drawing, Grid, Head, HeatMaps, Note, Page, Picture, Scale, Section, Table, TableCell,
-    Tone,
+    Tone, words,
 };
 use nodegauge_measure::Fraction;
 use std::collections::BTreeMap;
@@ -180,10 +180,7 @@ fn folded(summary: &str, tone: &str, inside: impl IntoIterator<Item = Markup>) -
 
 /// Returns the heading of a section: acronyms in capitals, and words without underscores.
 fn heading(id: &str) -> String {
-    match id {
-        "hpl" | "hpcg" | "iccg" | "mpi" => id.to_uppercase(),
-        _ => id.replace(['_', '-'], " "),
-    }
+    words::with_acronyms(&id.replace(['_', '-'], " "))
 }
 
 fn section(section: &Section, anchor: &str) -> Markup {

@@ -3,6 +3,7 @@
 use crate::devices;
 use nodegauge_gauge::view::{Block, Column, Note, Page, Section, Table, TableCell, Tone};
 use nodegauge_machine::number_ranges;
+use nodegauge_measure::legible::in_lines;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{
     Cache, Circumstances, ClockBasis, Dimm, Disk, Figure, Finding, Firmware, Inherited, Machine,
@@ -25,11 +26,11 @@ pub fn page(machine: &Machine) -> Page {
     section.note("processor", processor(machine));
     let isa = &machine.processor.isa;
     section.note_if("isa", (!isa.is_empty()).then(|| isa.join(" ")));
-    section.note("peak", peak(machine));
+    section.lines("peak", peak(machine));
     for cache in &machine.caches {
         section.note("cache", cache_in_words(cache));
     }
-    section.note("memory", memory(machine));
+    section.lines("memory", memory(machine));
     for dimm in &machine.memory.dimms {
         let technology = dimm.technology.as_ref().map(|t| format!(" {t}")).unwrap_or_default();
         let rate = dimm.transfers_per_s.map(|rate| format!(" at {rate}"));
@@ -55,8 +56,10 @@ pub fn page(machine: &Machine) -> Page {
         section.note("state", state(known));
         section.note_if("inherited", known.inherited.as_ref().map(inherited));
         let variables = known.environment.iter().map(|(name, value)| format!("{name}={value}"));
-        let variables = variables.collect::<Vec<_>>().join("\n");
-        section.note_if("variables", (!variables.is_empty()).then_some(variables));
+        let variables = in_lines(variables);
+        if !variables.is_empty() {
+            section.lines("variables", variables);
+        }
     }
     let devices = table_section("devices", devices::table(machine));
     let distances = table_section("distances", distances_of(machine));
@@ -124,7 +127,7 @@ fn peak(machine: &Machine) -> String {
                 peak.basis
             );
             if let Some(others) = p.other_peaks(peak) {
-                text += &format!("\n{others}");
+                text = in_lines([text, others]);
             }
             text
         }
@@ -162,7 +165,8 @@ fn memory(machine: &Machine) -> String {
         parts.push(format!("{} of swap in use", Bytes(swap)));
     }
     parts.push(theoretical(machine));
-    parts.join("\n")
+    parts.extend(shares(machine));
+    in_lines(parts)
 }
 
 fn at_most(figure: &Figure) -> &'static str {
@@ -186,17 +190,15 @@ fn theoretical(machine: &Machine) -> String {
     };
     let basis = figure.detail.as_ref().unwrap_or(&figure.basis);
     let rate = BytesPerSec(figure.value);
-    let parts = shares(machine, figure);
-    format!("{}{rate} theoretical{factors} ({basis}){parts}", at_most(figure))
+    format!("{}{rate} theoretical{factors} ({basis})", at_most(figure))
 }
 
 /// Describes the theoretical bandwidth of a channel, a NUMA node, a socket and a core. A guest has only a part of the
 /// cores and sees NUMA nodes of the hypervisor, so that only the channel is known.
-fn shares(machine: &Machine, figure: &Figure) -> String {
+fn shares(machine: &Machine) -> Option<String> {
+    let figure = machine.memory.theoretical.as_ref()?;
     let rate = |count: u32| BytesPerSec(figure.value / f64::from(count));
-    let Some(channels) = machine.memory.channels.filter(|count| *count > 0) else {
-        return String::new();
-    };
+    let channels = machine.memory.channels.filter(|count| *count > 0)?;
     let mut parts = vec![format!("{} per channel", rate(channels))];
     let own_nodes = machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty());
     let nodes = own_nodes.count() as u32;
@@ -212,7 +214,7 @@ fn shares(machine: &Machine, figure: &Figure) -> String {
             parts.push(format!("{} per core", rate(machine.processor.cores)));
         }
     }
-    format!("\n{}", parts.join(", "))
+    Some(parts.join(", "))
 }
 
 /// Describes the width of a module's bus and its error correction.

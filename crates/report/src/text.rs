@@ -5,7 +5,9 @@ mod chart;
 use crate::head;
 use crate::machine::MACHINE;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width, presets};
-use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone, wrap};
+use nodegauge_gauge::view::{
+    Block, Chart, HeatMaps, Note, Page, Section, Table, TableCell, Tone, wrap,
+};
 use nodegauge_measure::legible::{escaped, escaped_lines};
 
 /// Width of the column of labels.
@@ -124,8 +126,8 @@ fn block(block: &Block, style: Style) -> String {
         Block::Text(text) => self::text(&escaped(text), style),
         Block::Note(note) => self::note(note, style),
         Block::Table(table) => self::table(&legible(table), style),
-        Block::Chart(chart) => chart::chart(chart, style),
-        Block::HeatMaps(maps) => chart::heat_maps(maps, style),
+        Block::Chart(chart) => chart::chart(&legible_chart(chart), style),
+        Block::HeatMaps(maps) => chart::heat_maps(&legible_maps(maps), style),
         Block::Card(card) => self::table(&legible(&card.table()), style),
         // Tables on the page contain the same data.
         Block::Picture(_) => String::new(),
@@ -138,16 +140,17 @@ fn block(block: &Block, style: Style) -> String {
 fn note(note: &Note, style: Style) -> String {
     let indent = if note.nested { LABEL } else { 0 };
     let width = (usize::from(style.width).min(PROSE) - indent).max(40) - LABEL;
-    let text = escaped_lines(&note.text);
+    let text = if note.has_lines { escaped_lines(&note.text) } else { escaped(&note.text) };
+    let own_label = escaped(&note.label);
     let text = if note.faint { style.toned(Tone::Faint, &text) } else { text.into_owned() };
     let tone = if note.tone == Tone::Plain { Tone::Strong } else { note.tone };
     let mut out = String::new();
     let mut lines: Vec<String> = text.lines().flat_map(|line| wrap(line, width)).collect();
-    if note.label.chars().count() >= LABEL {
+    if own_label.chars().count() >= LABEL {
         lines.insert(0, String::new());
     }
     for (i, line) in lines.into_iter().enumerate() {
-        let label = if i == 0 { note.label.as_str() } else { "" };
+        let label = if i == 0 { &*own_label } else { "" };
         let head = if label.is_empty() { String::new() } else { style.toned(tone, label) };
         let blanks = LABEL - label.chars().count().min(LABEL);
         out.push_str(&format!("{:indent$}{head}{:blanks$}{line}\n", "", ""));
@@ -165,8 +168,28 @@ fn legible(table: &Table) -> Table {
         let shown = if cell.has_lines { escaped_lines(&cell.text) } else { escaped(&cell.text) };
         cell.text = shown.into_owned();
     }
-    for column in &mut legible.columns {
-        column.title = escaped(&column.title).into_owned();
+    let titles = legible.columns.iter_mut().map(|column| &mut column.title);
+    for title in titles.chain(&mut legible.optional) {
+        *title = escaped(title).into_owned();
+    }
+    legible
+}
+
+/// Returns the chart with control characters in the names of its series escaped.
+fn legible_chart(chart: &Chart) -> Chart {
+    let mut legible = chart.clone();
+    for series in &mut legible.series {
+        series.name = escaped(&series.name).into_owned();
+    }
+    legible
+}
+
+/// Returns the heat maps with control characters in their names escaped.
+fn legible_maps(maps: &HeatMaps) -> HeatMaps {
+    let mut legible = maps.clone();
+    let titles = legible.maps.iter_mut().map(|map| &mut map.title);
+    for name in legible.rows.iter_mut().chain(&mut legible.columns).chain(titles) {
+        *name = escaped(name).into_owned();
     }
     legible
 }
@@ -200,7 +223,7 @@ fn natural_width(table: &Table) -> usize {
 
 /// Returns the table without the optional columns for which the terminal is too narrow, and the titles of these columns.
 /// If all optional columns are not enough, bars are left out too: they repeat a figure.
-fn fitted(table: &Table, style: Style) -> (Table, Vec<&'static str>) {
+fn fitted(table: &Table, style: Style) -> (Table, Vec<String>) {
     let mut fitted = table.clone();
     let mut left_out = Vec::new();
     let is_too_wide = |shown: &Table| natural_width(shown) > usize::from(style.width);
@@ -212,7 +235,7 @@ fn fitted(table: &Table, style: Style) -> (Table, Vec<&'static str>) {
             continue;
         };
         remove_column(&mut fitted, at);
-        left_out.push(*title);
+        left_out.push(title.clone());
     }
     let bars = (0..fitted.columns.len()).rev().find(|at| consists_of_bars(&fitted, *at));
     if let Some(at) = bars.filter(|_| is_too_wide(&fitted)) {
@@ -241,7 +264,9 @@ fn table(table: &Table, style: Style) -> String {
     let mut out = whole_table(&fitted, style);
     if !left_out.is_empty() {
         let text = format!("not shown at this width: {}", left_out.join(", "));
-        out.push_str(&format!("{}\n", style.toned(Tone::Faint, &text)));
+        for line in wrap(&text, usize::from(style.width)) {
+            out.push_str(&format!("{}\n", style.toned(Tone::Faint, &line)));
+        }
     }
     out
 }
@@ -306,7 +331,10 @@ fn laid_out(table: &Table, rows: &[Vec<String>], style: Style) -> String {
     let last = grid.column_count().saturating_sub(1);
     let of_last = table.rows.iter().filter_map(|row| row.get(last));
     let words = of_last.flat_map(|cell| cell.text.split(' ')).map(|word| word.chars().count());
-    let word = words.max().unwrap_or(0).min(WORD) as u16;
+    // A heading is never broken within a word.
+    let title = table.columns.get(last).map_or("", |column| &column.title);
+    let title = title.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
+    let word = words.max().unwrap_or(0).min(WORD).max(title) as u16;
     for (i, column) in grid.column_iter_mut().enumerate() {
         if table.columns.get(i).is_some_and(|described| described.right) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -361,6 +389,19 @@ mod tests {
         assert_eq!(heading(text, 80), [text]);
         assert_eq!(heading("two words", 5), ["two", "words"]);
         assert!(heading("", 80).is_empty());
+    }
+
+    #[test]
+    fn heading_is_not_broken_within_a_word_and_columns_without_room_are_named() {
+        let mut one = Table::new(&["host", ">triad bandwidth", ">runs"]);
+        one.row(["n01".into(), "380.0 GB/s".into(), "1".into()]);
+        let style = Style { width: 24, colour: false };
+        let whole = super::table(&one, style);
+        assert!(whole.contains("runs"), "{whole}");
+        one.optional = ["runs", "triad bandwidth"].map(str::to_owned).to_vec();
+        let fitted = super::table(&one, style);
+        assert!(fitted.starts_with("host  triad bandwidth\n"), "{fitted}");
+        assert!(fitted.contains("not shown at this\nwidth: runs\n"), "{fitted}");
     }
 
     #[test]

@@ -202,7 +202,7 @@ impl TrendRuns {
         of_first.truncate(IN_CONCLUSION);
         let conclusion = (!of_first.is_empty()).then(|| sentence(&of_first.join("; ")));
         // A single sentence is the conclusion.
-        sections.extend((sentences.len() > 1).then(|| view::summary(sentences.join("\n"))));
+        sections.extend((sentences.len() > 1).then(|| view::summary_of(sentences)));
         let head = Some(self.head(label, &runs, [&from, &to]));
         let mut page = Page { heading, conclusion, head, sections };
         terms::explain(&mut page);

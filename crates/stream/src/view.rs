@@ -21,7 +21,7 @@ use figures::{StreamFigure, comparable};
 use nodegauge_analysis::ratio::closing::of_several;
 use nodegauge_arena::names::{CURVES, STREAM, TUNE};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{Section, plain_table, summary};
+use nodegauge_gauge::view::{Section, plain_table, summary, summary_of};
 use nodegauge_measure::record::{Category, Finding, Measurement, Quoted, Record};
 use nodegauge_published as published;
 
@@ -39,13 +39,14 @@ pub(crate) fn sections(record: &Record, detail: Detail, show: &[Statistic]) -> V
     sections.extend(ablation::section(record));
     published::add(&mut sections, record, GAUGE, detail);
     sections.extend(unknown(record));
-    let last = if has_sweep(record) { sweep::closing(record) } else { closing(record) };
-    sections.extend(last.map(summary));
+    let last =
+        if has_sweep(record) { sweep::closing(record).map(summary) } else { closing(record) };
+    sections.extend(last);
     sections
 }
 
 /// Returns a sentence that compares native loops, compiled loops and stream.c in the last kernel.
-fn closing(record: &Record) -> Option<String> {
+fn closing(record: &Record) -> Option<Section> {
     let all = figures::all(record);
     let (last, _) = all.iter().rfind(|(m, _)| !m.is_published())?;
     let own = all.iter().filter(|(m, _)| m.name == last.name && !m.is_published());
@@ -60,7 +61,7 @@ fn closing(record: &Record) -> Option<String> {
     let others = others.iter().map(|(m, config)| (standard::program(config), *m));
     let named: Vec<(String, &Measurement)> = native.chain(others).collect();
     let sentences = of_several(&named, &format!("runs {}", last.name), Quoted::Best);
-    (!sentences.is_empty()).then(|| sentences.join("\n"))
+    (!sentences.is_empty()).then(|| summary_of(sentences))
 }
 
 /// Returns the sections of `stream` in all its modes except sweeps.

@@ -313,6 +313,27 @@ fn the_units_of_systemd_are_valid_and_run_the_check() {
 }
 
 #[test]
+fn installed_unit_starts_the_program_at_its_prefix() {
+    let harness = Harness::new();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/install");
+    let install = |prefix: &[&str]| {
+        let words = [&[script, program::path(), "root"][..], prefix].concat();
+        harness.run_other(&words, &[]).exits(0);
+        let unit = harness.path("root/lib/systemd/system/nodegauge-check.service");
+        std::fs::read_to_string(unit).unwrap()
+    };
+    let unit = install(&["/opt/site"]);
+    assert!(
+        unit.contains("\nExecStart=/opt/site/bin/nodegauge check --level 1 --reference "),
+        "{unit}"
+    );
+    let here = install(&[]);
+    let program = format!("\nExecStart={}/bin/nodegauge check", harness.arg("root"));
+    assert!(here.contains(&program), "{here}");
+    assert!(harness.path("root/lib/systemd/system/nodegauge-check.timer").is_file());
+}
+
+#[test]
 fn the_line_of_scrontab_runs_the_check() {
     let harness = Harness::new();
     let table = std::fs::read_to_string(example("nodegauge.scrontab")).unwrap();
@@ -324,11 +345,18 @@ fn the_line_of_scrontab_runs_the_check() {
     let stand_in = |name: &str, text: &str| {
         make_program(&harness.write(&format!("bin/{name}"), format!("#!/bin/sh\n{text}\n")));
     };
-    stand_in("sleep", r#"[ "$1" -lt 900 ]"#);
+    let delays = harness.path("delays");
+    stand_in("sleep", &format!(r#"[ "$1" -lt 900 ] && echo "$1" >>'{}'"#, delays.display()));
     stand_in("srun", "shift; exec \"$@\"");
     stand_in("nodegauge", "echo \"$@\"");
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    let said = harness.run_other(&["bash", "-c", fields[5]], &[("PATH", &path)]).exits(0).stdout;
+    // /bin/sh has no $RANDOM on every system.
+    let run = || harness.run_other(&["sh", "-c", fields[5]], &[("PATH", &path)]).exits(0).stdout;
+    let said = run();
+    (1..5).for_each(|_| drop(run()));
+    let delays = std::fs::read_to_string(delays).unwrap();
+    let different: std::collections::BTreeSet<&str> = delays.lines().collect();
+    assert!(delays.lines().count() == 5 && different.len() > 1, "{delays}");
     let words: Vec<&str> = said.split_whitespace().collect();
     assert_eq!(words[..3], ["check", "--level", "2"]);
     harness.run(&[&words[..], &["--help"]].concat()).exits(0);

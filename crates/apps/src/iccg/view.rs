@@ -280,7 +280,7 @@ fn times_table(groups: &[&[IccgFigure<'_>]]) -> Table {
     titles.extend(PARTS.map(|part| format!(">{part}")));
     titles.extend([format!(">{REST}"), ">GB/s read".to_owned(), ">Triad".to_owned()]);
     let mut table = Table::new(&titles.iter().map(String::as_str).collect::<Vec<_>>());
-    table.optional = vec![REST, "axpy", "dots"];
+    table.optional = [REST, "axpy", "dots"].map(str::to_owned).to_vec();
     for group in groups {
         let time = |part: &str| {
             let seconds = part_time(named(group, part)?)?;

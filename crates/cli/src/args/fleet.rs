@@ -213,6 +213,9 @@ pub(crate) struct RunArgs {
     /// Any other option of sbatch (repeatable), e.g. --sbatch=--account=ops
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true, help_heading = "Where")]
     pub(crate) sbatch: Vec<String>,
+    /// Also measure nodes that Slurm has powered off, which switches them on
+    #[arg(long, help_heading = "Where")]
+    pub(crate) power_up: bool,
     /// Maximum number of jobs in the queue
     #[arg(long, value_name = "K", default_value = "16", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "How")]
     pub(crate) outstanding: u32,

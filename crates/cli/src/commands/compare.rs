@@ -9,6 +9,7 @@ use crate::output;
 use crate::session;
 use nodegauge_analysis::compare::{Comparison, Design, Side, Unpaired, compare};
 use nodegauge_history::{HistoryError, Store};
+use nodegauge_measure::legible;
 use std::path::Path;
 
 pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
@@ -65,7 +66,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
         match finding.in_words(threshold) {
             Some(text) if finding.fails() => {
                 exit = Exit::Unmet;
-                output::error(&text);
+                output::error(&legible::escaped(&text));
             }
             Some(text) => output::note(&text),
             None => {}

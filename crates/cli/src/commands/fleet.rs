@@ -25,6 +25,8 @@ mod run;
 
 /// Maximum number of words of a command in the head of a page.
 const WORDS: usize = 16;
+/// Maximum number of remarks of one kind on standard error; the others are counted.
+const REMARKS: usize = 10;
 
 pub(crate) fn execute(command: &FleetCommand) -> Result<Exit, Failure> {
     match command {
@@ -115,9 +117,7 @@ fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<
         RankFormat::Nhc => formats::nhc(ranking),
     };
     if matches!(format, RankFormat::Exclude | RankFormat::Nhc) {
-        for host in formats::left_out(ranking) {
-            output::note(&format!("slow, but left out because it is no host name: {host}"));
-        }
+        note_each("slow, but left out because it is no host name", &formats::left_out(ranking));
     }
     match (Sink::from(file), format) {
         (Sink::Stdout, RankFormat::Text) => {
@@ -128,11 +128,20 @@ fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<
     }
 }
 
+/// Prints a remark of one kind on each item, a line each; those beyond [`REMARKS`] are counted.
+fn note_each(what: &str, items: &[String]) {
+    for item in items.iter().take(REMARKS) {
+        output::note(&format!("{what}: {item}"));
+    }
+    if items.len() > REMARKS {
+        output::note(&format!("{what}: {} more", items.len() - REMARKS));
+    }
+}
+
 fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
     let intake = read(&args.input, false)?;
-    for rejected in &intake.rejected {
-        output::note(&format!("not read: {}: {}", rejected.source, rejected.reason));
-    }
+    let rejected = intake.rejected.iter().map(|one| format!("{}: {}", one.source, one.reason));
+    note_each("not read", &rejected.collect::<Vec<_>>());
     let mut options = RankingOptions::default();
     add_folders(&args.input, &mut options);
     let names = Names::of(&intake.runs, &options.expected);

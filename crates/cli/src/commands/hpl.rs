@@ -87,6 +87,7 @@ fn plan(args: &HplArgs, site: &Site) -> Result<HplPlan, Failure> {
     let request = HplRequest {
         order: args.order.map(|order| order as usize),
         full: args.full,
+        is_memory_given: args.memory.is_some(),
         fraction: Fraction(args.memory_fraction),
         nb: args.nb.iter().map(|nb| *nb as usize).collect(),
         grid_multiple: args.grid_multiple,

@@ -7,6 +7,7 @@ use crate::session::{self, Shown};
 use nodegauge_files::reference::ReferenceProgram;
 use nodegauge_files::{FileWorkers, FilesOptions, TaskSetup, WorkerKind, export, in_order};
 use nodegauge_gauge::Planned;
+use nodegauge_measure::legible;
 use nodegauge_measure::record::Record;
 use nodegauge_report::{run, text};
 use std::path::PathBuf;
@@ -45,7 +46,11 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
         |site, progress| {
             for path in paths.iter().filter(|_| args.remove_leftovers) {
                 for left in nodegauge_files::remove_leftovers(path)? {
-                    output::note(&format!("removed {} ({})", left.folder.display(), left.bytes));
+                    output::note(&format!(
+                        "removed {} ({})",
+                        legible::path(&left.folder),
+                        left.bytes
+                    ));
                 }
             }
             session::measure(plan, site, progress)

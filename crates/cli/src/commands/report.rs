@@ -8,6 +8,7 @@ use crate::gauges::{self, GAUGES};
 use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_history::RunFilter;
+use nodegauge_measure::legible;
 use nodegauge_measure::record::Record;
 use nodegauge_report::export::{Document, Export, Exporter, RelatedRuns, file_stem};
 use nodegauge_report::{Conditions, run, trend};
@@ -103,7 +104,7 @@ fn put(path: &str, text: &str) -> Result<(), Failure> {
     let sink = Sink::from(path);
     sink.write(text)?;
     if sink != Sink::Stdout {
-        output::print(&format!("{:11}{path}\n", "report"));
+        output::print(&format!("{:11}{}\n", "report", legible::path(path)));
     }
     Ok(())
 }

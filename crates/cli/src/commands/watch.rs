@@ -16,6 +16,7 @@ use humantime::format_duration;
 use nodegauge_gauge::Site;
 use nodegauge_gauge::view::{Page, sentence};
 use nodegauge_machine::{DescribeOptions, OTHER_LOAD, SysRoot};
+use nodegauge_measure::legible;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Measurement, Record, Severity, Status};
 use nodegauge_report::conclusion;
@@ -328,7 +329,7 @@ impl<'a> Watch<'a> {
                 "{}; {} are in {}",
                 failure.in_a_line(),
                 counted(self.unsaved.len(), "run"),
-                file.display(),
+                legible::path(&file),
             ))
             .hint(saving::import_command(&file, &self.args.db).to_string()));
         }

@@ -98,5 +98,8 @@ fn is(found: &Metadata, stream: impl AsFd) -> bool {
 }
 
 fn refusal(path: &Path, why: &OutputError) -> Failure {
-    Failure::missing(format!("cannot write {}: {why}", path.display())).hint(why.hint())
+    let why_in_words = why.to_string();
+    let why_in_words = legible::escaped(&why_in_words);
+    Failure::missing(format!("cannot write {}: {why_in_words}", legible::path(path)))
+        .hint(why.hint())
 }

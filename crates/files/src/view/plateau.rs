@@ -2,8 +2,8 @@
 
 use super::{Row, cells, only, size};
 use nodegauge_gauge::view::{Section, distinct};
-use nodegauge_measure::BytesPerSec;
-use nodegauge_measure::stats;
+use nodegauge_measure::legible::in_lines;
+use nodegauge_measure::{BytesPerSec, stats};
 
 /// Maximum relative difference between the rates of a plateau and their median.
 const EVEN: f64 = 0.1;
@@ -63,7 +63,9 @@ pub(super) fn notes(rows: &[&Row<'_>], memory: Option<u64>, section: &mut Sectio
             BytesPerSec(before)
         ));
     }
-    section.note_if("settles", (!settled.is_empty()).then(|| settled.join("\n")));
+    if !settled.is_empty() {
+        section.lines("settles", in_lines(settled));
+    }
 }
 
 #[cfg(test)]

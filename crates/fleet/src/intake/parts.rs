@@ -27,7 +27,9 @@ impl Input {
     pub(super) fn content(&self) -> io::Result<Vec<u8>> {
         match &self.range {
             Some(range) => nodegauge_os::read_part(&self.path, range.clone()),
-            None => nodegauge_os::read_input(&self.path, LONGEST),
+            None if self.is_named => nodegauge_os::read_input(&self.path, LONGEST),
+            // Anybody can leave a pipe or a device in a folder.
+            None => nodegauge_os::read_file(&self.path, LONGEST),
         }
     }
 }

@@ -125,7 +125,7 @@ pub(crate) fn of(
     if let Some(load) = load {
         causes.insert(0, Cause { word: "busy".to_owned(), words: load });
     }
-    let mut long = format!("{} {value}: {compared}", of.key);
+    let mut long = format!("{} {value}: {compared}", of.key.title());
     for cause in &causes {
         long.push_str(&format!("; {}", cause.words));
     }

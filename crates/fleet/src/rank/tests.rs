@@ -285,3 +285,23 @@ fn a_reference_of_other_nodes_is_named_for_a_group_of_any_size() {
         ["the reference has no such nodes (2 x A); judged by the group only"]
     );
 }
+
+#[test]
+fn node_has_the_name_that_was_asked_for() {
+    let hosts = |names: &[&str], expected: &[&str]| -> Vec<String> {
+        let runs: Vec<NodeRun> = names.iter().map(|name| run(name, 1e9)).collect();
+        let expected: Vec<String> = expected.iter().map(|name| (*name).to_owned()).collect();
+        let names = Names::of(&runs, &expected);
+        runs.iter().map(|one| names.of_run(one).to_owned()).collect()
+    };
+    assert_eq!(hosts(&["n05.cluster.example.org"], &["n04", "n05"]), ["n05"]);
+    assert_eq!(hosts(&["n05"], &["n05.cluster.example.org"]), ["n05.cluster.example.org"]);
+    assert_eq!(hosts(&["n05", "n05.site"], &["n05"]), ["n05", "n05"]);
+    assert_eq!(hosts(&["n05.site"], &[]), ["n05.site"]);
+    // Two hosts, or two nodes, that share the name without the domain keep their names.
+    assert_eq!(hosts(&["n05.a", "n05.b"], &["n05"]), ["n05.a", "n05.b"]);
+    assert_eq!(hosts(&["n05"], &["n05.a", "n05.b"]), ["n05"]);
+    let runs = vec![run("n05.site", 1e9)];
+    let options = RankingOptions { expected: vec!["n05".to_owned()], ..RankingOptions::default() };
+    assert!(rank(runs, &options).missing.is_empty());
+}

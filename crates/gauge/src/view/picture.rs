@@ -338,6 +338,8 @@ pub struct Bar {
     pub samples: Vec<f64>,
     /// Samples with interference, without the warm-up.
     pub disturbed: Vec<f64>,
+    /// Names of the disturbed samples, e.g. of nodes; empty if they have none.
+    pub names: Vec<String>,
     /// Number of samples in regimes that the figure does not describe.
     pub other_regimes: usize,
     /// Best limit known for these cores; `None` if none is known.
@@ -394,6 +396,7 @@ impl Bar {
             unit: m.unit,
             samples: m.undisturbed().map(|(_, sample)| sample).collect(),
             disturbed: m.interfered().map(|sample| sample.value).collect(),
+            names: Vec::new(),
             other_regimes: m.in_other_regimes(),
             limit: reach.or(sure).filter(|limit| limit.value > 0.0),
             remark,

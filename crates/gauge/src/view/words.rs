@@ -7,6 +7,17 @@ use nodegauge_measure::record::{Limit, Measurement};
 use nodegauge_measure::{BytesPerSec, Unit};
 use nodegauge_placement::cpus::number_ranges;
 
+/// Names of tests and gauges that are acronyms.
+const ACRONYMS: [&str; 5] = ["hpl", "hpcg", "iccg", "mpi", "io"];
+
+/// Returns a name with its acronyms in capitals: `MPI latency`.
+pub fn with_acronyms(name: &str) -> String {
+    let shown = |word: &str| {
+        if ACRONYMS.contains(&word) { word.to_uppercase() } else { word.to_owned() }
+    };
+    name.split(' ').map(shown).collect::<Vec<_>>().join(" ")
+}
+
 /// Formats a rate in gigabytes per second with four digits, without the unit.
 pub fn gb(rate: f64) -> String {
     significant(rate / 1e9)
@@ -74,4 +85,16 @@ pub fn native_loop(
     };
     let pages = side_by_side.map_or_else(String::new, |pages| format!(" p{pages}"));
     format!("{stores}{} u{}{pages}", isa.unwrap_or("?"), unroll.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acronyms_are_in_capitals() {
+        assert_eq!(with_acronyms("mpi latency"), "MPI latency");
+        assert_eq!(with_acronyms("io read"), "IO read");
+        assert_eq!(with_acronyms("ratio of hplx"), "ratio of hplx");
+    }
 }

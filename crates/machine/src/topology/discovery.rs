@@ -13,8 +13,8 @@ use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::ObjectAttributes;
 use hwlocality::object::types::{CacheType, ObjectType};
 use hwlocality::topology::builder::{BuildFlags, TypeFilter};
-use nodegauge_measure::Failure;
 use nodegauge_measure::record::{Cache, CacheKind};
+use nodegauge_measure::{Failure, legible};
 use nodegauge_os::{AnswerLimits, ChildAnswer};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -51,7 +51,7 @@ pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
                 Failure::missing(format!("hwloc cannot read this machine's topology: {cause}"))
             }),
         TopologySource::Xml(path) => {
-            let shown = path.display();
+            let shown = legible::path(path);
             let text = read(path).map_err(|cause| {
                 Failure::usage(format!("cannot read topology file {shown}: {cause}"))
             })?;

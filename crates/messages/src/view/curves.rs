@@ -299,7 +299,7 @@ fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
     titles.extend(floor.titles());
     let more = |size: u64| [spread(size), floor.cells(size)].concat();
     let table = over_sizes(own, SIZE, &there, Unit::Seconds, &titles, &more)?;
-    Some(Table { optional: OPTIONAL.to_vec(), ..table })
+    Some(Table { optional: OPTIONAL.map(str::to_owned).to_vec(), ..table })
 }
 
 /// Columns with the lower bound (floor), for the first pattern that has one.
@@ -353,7 +353,7 @@ fn rates(own: &[&ShownFigure<'_>]) -> Option<Table> {
     let mut titles: Vec<String> = counted.into_iter().chain(floor.titles()).collect();
     titles.push(String::new());
     let table = over_sizes(own, SIZE, &there, Unit::BytesPerSecond, &titles, &more)?;
-    Some(Table { longest_bar: Some(BAR), optional: OPTIONAL.to_vec(), ..table })
+    Some(Table { longest_bar: Some(BAR), optional: OPTIONAL.map(str::to_owned).to_vec(), ..table })
 }
 
 fn collectives(own: &[&ShownFigure<'_>]) -> Option<Table> {

@@ -2,7 +2,6 @@
 
 use crate::markup::{Markup, element, text};
 use nodegauge_gauge::view::{Bar, BarValues, Card};
-use nodegauge_measure::Fraction;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::stats::Better;
 
@@ -13,6 +12,15 @@ const HEIGHT: f64 = 32.0;
 const THICK: f64 = 14.0;
 /// Number of different heights of the samples, which would otherwise cover each other.
 const LANES: usize = 5;
+/// Height of the names above the drawing, pixels.
+const NAMES: f64 = 14.0;
+/// Maximum number of characters of a name above the drawing, and the width that such a name takes of a narrow drawing.
+const NAME: usize = 12;
+const NAME_SHARE: f64 = 0.28;
+/// Maximum number of names below the drawing.
+const MOST_NAMES: usize = 8;
+/// Room on both sides of the values of nodes, as a share of their range.
+const ROOM: f64 = 0.04;
 
 /// Words for the values on the bars.
 struct Words {
@@ -20,6 +28,9 @@ struct Words {
     limit: &'static str,
     value: &'static str,
     disturbed: &'static str,
+    /// Class and mark of the disturbed values.
+    class: &'static str,
+    mark: &'static str,
     /// Description of the disturbed values: `3 of them disturbed`.
     which: &'static str,
 }
@@ -32,6 +43,8 @@ impl Words {
                 limit: "best known for these cores",
                 value: "sample",
                 disturbed: "disturbed sample",
+                class: "disturbed",
+                mark: "\u{25cb}",
                 which: "disturbed",
             },
             BarValues::Nodes => Self {
@@ -39,6 +52,8 @@ impl Words {
                 limit: "limit beyond which a node is slow",
                 value: "node",
                 disturbed: "node beyond the limit",
+                class: "beyond",
+                mark: "\u{25cf}",
                 which: "beyond the limit",
             },
         }
@@ -64,7 +79,7 @@ fn key(card: &Card) -> Markup {
         (true, "quoted", "|", words.quoted),
         (any(|bar| bar.limit.is_some()), "limit", "|", words.limit),
         (any(|bar| !bar.samples.is_empty()), "sample", "\u{25cf}", words.value),
-        (any(|bar| !bar.disturbed.is_empty()), "disturbed", "\u{25cb}", words.disturbed),
+        (any(|bar| !bar.disturbed.is_empty()), words.class, words.mark, words.disturbed),
         (any(|bar| bar.doubt.is_some()), "disturbed", "\u{25ad}", "suspect"),
     ];
     let entries =
@@ -121,52 +136,138 @@ fn values_in_words(bar: &Bar, values: BarValues) -> String {
     format!("{all}{disturbed}{others}")
 }
 
+/// Horizontal axis of a drawing.
+struct Axis {
+    from: f64,
+    to: f64,
+}
+
+impl Axis {
+    /// Returns the axis of a bar. Samples are on a bar that begins at 0; disturbed samples beyond its end are drawn at the
+    /// end. Nodes differ by a few percent, so that their axis begins near the lowest one.
+    fn of(bar: &Bar, values: BarValues) -> Self {
+        let limit = bar.limit.as_ref().map(|limit| limit.value);
+        let known = || bar.samples.iter().copied().chain([bar.value]).chain(limit);
+        if values == BarValues::Samples {
+            return Self { from: 0.0, to: known().fold(0.0, f64::max) * 1.01 };
+        }
+        let all = || known().chain(bar.disturbed.iter().copied());
+        let least = all().fold(f64::INFINITY, f64::min);
+        let most = all().fold(0.0, f64::max);
+        let range = if most > least { most - least } else { most };
+        Self { from: (least - ROOM * range).max(0.0), to: most + ROOM * range }
+    }
+
+    /// Returns the place of a value, 0 to 1.
+    fn share(&self, value: f64) -> f64 {
+        ((value - self.from) / (self.to - self.from)).clamp(0.0, 1.0)
+    }
+
+    /// Returns the place of a value for an attribute.
+    fn at(&self, value: f64) -> String {
+        format!("{:.2}%", self.share(value) * 100.0)
+    }
+}
+
+/// Returns the names above the drawing, each at the first of the values that are near each other.
+fn names(bar: &Bar, axis: &Axis) -> Vec<Markup> {
+    let mut named: Vec<(f64, &str)> = bar
+        .disturbed
+        .iter()
+        .map(|value| axis.share(*value))
+        .zip(bar.names.iter().map(|n| &**n))
+        .collect();
+    named.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut groups: Vec<(f64, Vec<&str>)> = Vec::new();
+    for (at, name) in named {
+        match groups.last_mut() {
+            Some((first, names)) if at - *first < NAME_SHARE => names.push(name),
+            _ => groups.push((at, vec![name])),
+        }
+    }
+    let label = |(at, names): (f64, Vec<&str>)| {
+        let more = if names.len() > 1 { format!(" +{}", names.len() - 1) } else { String::new() };
+        let room = NAME - more.len().min(NAME - 1);
+        let first = names.first().copied().unwrap_or_default();
+        let is_long = first.chars().count() > room;
+        let shown: String = first.chars().take(if is_long { room - 1 } else { room }).collect();
+        let cut = if is_long { "\u{2026}" } else { "" };
+        // A name at the right end would leave the drawing.
+        let anchor = if at > 1.0 - NAME_SHARE { "end" } else { "start" };
+        let place = format!("{:.2}%", at * 100.0);
+        let attributes = [("class", "named"), ("x", &*place), ("y", "10"), ("text-anchor", anchor)];
+        element("text", &attributes, [text(&format!("{shown}{cut}{more}"))])
+    };
+    groups.into_iter().map(label).collect()
+}
+
+/// Names the values beyond the limit: `n07 266.0 GB/s, n12 270.1 GB/s, 3 more`.
+fn named_in_words(bar: &Bar) -> Option<String> {
+    let is_time = bar.unit.direction() == Some(Better::Lower);
+    let mut named: Vec<(f64, &String)> = bar.disturbed.iter().copied().zip(&bar.names).collect();
+    named.sort_by(|a, b| a.0.total_cmp(&b.0));
+    if is_time {
+        named.reverse();
+    }
+    let more = named.len().saturating_sub(MOST_NAMES);
+    let shown = named.iter().take(MOST_NAMES);
+    let mut words: Vec<String> =
+        shown.map(|(value, name)| format!("{name} {}", bar.unit.in_words(*value))).collect();
+    words.extend((more > 0).then(|| format!("{more} more")));
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
 /// Returns the drawing and the words below it.
 fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
     let end_of_bar = bar.limit.as_ref().map(|limit| limit.value);
-    // Disturbed samples beyond the end of the bar are drawn at the end.
-    let known = bar.samples.iter().copied().chain([bar.value]).chain(end_of_bar);
-    let most = known.fold(0.0, f64::max);
-    let end = most * 1.01;
-    let at = |value: f64| format!("{:.2}%", (value / end).clamp(0.0, 1.0) * 100.0);
-    let middle = HEIGHT / 2.0;
+    let axis = Axis::of(bar, values);
+    let at = |value: f64| axis.at(value);
+    let are_nodes = values == BarValues::Nodes;
+    let above = if bar.names.is_empty() { 0.0 } else { NAMES };
+    let whole_height = above + HEIGHT;
+    let middle = above + HEIGHT / 2.0;
     let [top, thick] = [middle - THICK / 2.0, THICK].map(|size| size.to_string());
-    let rect = |class: &str, width: &str| {
+    let rect = |class: &str, from: &str, width: &str| {
         let place =
-            [("class", class), ("x", "0"), ("y", &top), ("width", width), ("height", &thick)];
+            [("class", class), ("x", from), ("y", &top), ("width", width), ("height", &thick)];
         element("rect", &[&place[..], &[("rx", "3")]].concat(), [])
     };
     let line = |class: &str, value: f64| {
         let place = at(value);
         let ends = [("class", class), ("x1", &*place), ("x2", &*place)];
-        let height = HEIGHT.to_string();
-        element("line", &[&ends[..], &[("y1", "0"), ("y2", &height)]].concat(), [])
+        let [top, bottom] = [above, whole_height].map(|y| y.to_string());
+        element("line", &[&ends[..], &[("y1", &*top), ("y2", &*bottom)]].concat(), [])
     };
-    let mut inside = vec![rect("track", "100%")];
+    let mut inside = vec![rect("track", "0", "100%")];
     // Of a time without a limit there are only the samples and the value.
     let is_time = bar.unit.direction() == Some(Better::Lower);
-    let has_bar = bar.limit.is_some() || !is_time;
+    let has_bar = !are_nodes && (bar.limit.is_some() || !is_time);
     let reached = if bar.doubt.is_some() { "reached doubted" } else { "reached" };
-    inside.extend(has_bar.then(|| rect(reached, &at(bar.value))));
-    for (class, samples) in [("", &bar.samples), ("disturbed", &bar.disturbed)] {
+    inside.extend(has_bar.then(|| rect(reached, "0", &at(bar.value))));
+    let class_of_disturbed = Words::of(values).class;
+    for (class, samples) in [("", &bar.samples), (class_of_disturbed, &bar.disturbed)] {
+        let radius = if class == "beyond" { "4.5" } else { "2.2" };
         let step = samples.len().div_ceil(MOST).max(1);
         for (i, sample) in samples.iter().enumerate().step_by(step) {
             let lane = (i / step * 2 % LANES) as f64 - (LANES / 2) as f64;
             let y = (middle + lane * 2.2).to_string();
-            let place = [("class", class), ("cx", &*at(*sample)), ("cy", &*y), ("r", "2.2")];
-            inside.push(element("circle", &place, []));
+            let place = [("class", class), ("cx", &*at(*sample)), ("cy", &*y), ("r", radius)];
+            let name = bar.names.get(i).filter(|_| !class.is_empty());
+            let title = name.map(|name| element("title", &[], [text(name)]));
+            inside.push(element("circle", &place, title));
         }
     }
     inside.push(line("quoted", bar.value));
     inside.extend(end_of_bar.map(|value| line("limit", value)));
+    inside.extend(names(bar, &axis));
     let label = format!("{}: {}, {}", bar.title, bar.words, values_in_words(bar, values));
-    let height = HEIGHT.to_string();
+    let height = whole_height.to_string();
     let attributes =
         [("role", "img"), ("aria-label", &*label), ("width", "100%"), ("height", &*height)];
     let mut parts = vec![element("svg", &attributes, inside)];
     if let Some(limit) = &bar.limit {
         let words = format!("{}, {}", bar.unit.in_words(limit.value), limit.basis);
-        let is_right = Fraction(limit.value / end).0 > 0.5;
+        let is_right = axis.share(limit.value) > 0.5;
         let class = if is_right { "limit right" } else { "limit" };
         parts.push(element("small", &[("class", class)], [text(&words)]));
     }
@@ -177,6 +278,13 @@ fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
             _ => "no limit is known",
         };
         parts.push(element("small", &[], [text(words)]));
+    }
+    if are_nodes {
+        let ends = [axis.from, axis.to].map(|value| bar.unit.in_words(value));
+        parts.push(element("small", &[], [text(&format!("axis from {}", ends.join(" to ")))]));
+    }
+    if let Some(words) = named_in_words(bar) {
+        parts.push(element("small", &[("class", "beyond")], [text(&words)]));
     }
     if !bar.remark.is_empty() {
         parts.push(element("small", &[], [text(&bar.remark)]));
@@ -199,6 +307,7 @@ mod tests {
             unit: Unit::BytesPerSecond,
             samples: vec![1e9; 33],
             disturbed: vec![5e8; 39],
+            names: Vec::new(),
             other_regimes: 0,
             limit: None,
             remark: String::new(),
@@ -213,5 +322,57 @@ mod tests {
         assert_eq!(samples_in_words(&bar), "33 samples");
         let bar = Bar { other_regimes: 7, ..bar };
         assert_eq!(samples_in_words(&bar), "33 samples; 7 more in other regimes");
+    }
+
+    /// Returns the figure of many nodes that differ by little, and of slow ones.
+    fn of_nodes(slow: &[(&str, f64)]) -> Bar {
+        Bar {
+            title: "triad".to_owned(),
+            what: String::new(),
+            words: "380.0 GB/s".to_owned(),
+            value: 380e9,
+            unit: Unit::BytesPerSecond,
+            samples: (0..20).map(|i| 378e9 + 2e8 * f64::from(i)).collect(),
+            disturbed: slow.iter().map(|(_, value)| *value).collect(),
+            names: slow.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            other_regimes: 0,
+            limit: None,
+            remark: String::new(),
+            doubt: None,
+            beside: None,
+        }
+    }
+
+    #[test]
+    fn axis_of_nodes_begins_near_the_lowest_and_that_of_samples_at_zero() {
+        let nodes = of_nodes(&[]);
+        let axis = Axis::of(&nodes, BarValues::Nodes);
+        assert!(axis.from > 377e9 && axis.to < 383e9, "{} to {}", axis.from, axis.to);
+        assert!(axis.share(378e9) < 0.05 && axis.share(381.8e9) > 0.95);
+        assert_eq!(Axis::of(&nodes, BarValues::Samples).from, 0.0);
+        let with_slow = Axis::of(&of_nodes(&[("n07", 266e9)]), BarValues::Nodes);
+        assert!(with_slow.from > 250e9 && with_slow.from < 266e9, "{}", with_slow.from);
+        let one = Bar { samples: vec![380e9], ..nodes };
+        let axis = Axis::of(&one, BarValues::Nodes);
+        assert!(axis.from < 380e9 && axis.to > 380e9);
+    }
+
+    #[test]
+    fn slow_nodes_are_named_in_the_picture_and_below_it() {
+        let slow = [("n07", 266e9), ("n12", 270e9), ("n<b>", 310e9)];
+        let drawn = row(&of_nodes(&slow), BarValues::Nodes, false, false).to_string();
+        assert_eq!(drawn.matches("class=\"beyond\"").count(), 4, "{drawn}");
+        assert!(
+            drawn.contains(">n07 +1</text>") && drawn.contains(">n&lt;b&gt;</text>"),
+            "{drawn}"
+        );
+        assert!(drawn.contains("n07 266.0 GB/s, n12 270.0 GB/s, n&lt;b&gt; 310.0 GB/s"), "{drawn}");
+        assert!(drawn.contains("<title>n12</title>") && drawn.contains("axis from "), "{drawn}");
+        let many: Vec<(String, f64)> =
+            (0..20).map(|i| (format!("n{i}.cluster.example.org"), 266e9)).collect();
+        let many: Vec<(&str, f64)> = many.iter().map(|(name, value)| (&**name, *value)).collect();
+        let crowded = row(&of_nodes(&many), BarValues::Nodes, false, false).to_string();
+        assert!(crowded.contains("n0.clus\u{2026} +19</text>"), "{crowded}");
+        assert!(crowded.contains(", 12 more<"), "{crowded}");
     }
 }

@@ -5,6 +5,7 @@ use super::figures::{self, StreamFigure, comparable, is_compiled};
 use super::words;
 use crate::config::StreamConfig;
 use nodegauge_gauge::view::{Picture, Section, Step, Table, TableCell};
+use nodegauge_measure::legible::in_lines;
 use nodegauge_measure::record::{Measurement, Record};
 
 /// Returns a block for each compiler, and explanations of the code columns; empty without compilers.
@@ -51,11 +52,9 @@ fn command(config: &StreamConfig) -> &str {
 
 fn block(section: &mut Section, made: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) {
     let config = &made[0].1;
-    let mut head = command(config).to_owned();
-    if let Some(version) = config.compiler.as_ref().and_then(|compiler| compiler.version.as_ref()) {
-        head.push_str(&format!("\n{version}"));
-    }
-    section.note("compiled", head);
+    let mut head = vec![command(config).to_owned()];
+    head.extend(config.compiler.as_ref().and_then(|compiler| compiler.version.clone()));
+    section.lines("compiled", in_lines(head));
     if made.iter().any(|(m, _)| m.value.is_some()) {
         let titles =
             ["GB/s", ">best", ">median", ">of native", ">vectors", "stores", "fma", "calls"];

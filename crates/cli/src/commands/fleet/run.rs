@@ -84,6 +84,8 @@ struct FleetRun<'a> {
     /// Name of the jobs of this folder.
     name: String,
     jobs: JobOptions,
+    /// True if jobs may switch nodes on.
+    power_up: bool,
     /// Maximum number of jobs in the queue; lower than requested if Slurm has a lower limit.
     most: usize,
     options: RankingOptions,
@@ -95,6 +97,19 @@ struct FleetRun<'a> {
     failed: HashMap<String, ()>,
     /// Last line of progress.
     printed: String,
+}
+
+/// Returns the reason why a node in this state gets no job; `None` if it gets one.
+fn why_not(state: Option<&NodeState>, power_up: bool) -> Option<String> {
+    match state {
+        Some(NodeState::Idle | NodeState::Busy) => None,
+        Some(NodeState::PoweredDown(_)) if power_up => None,
+        Some(NodeState::PoweredDown(state)) => {
+            Some(format!("not measured: {state}; --power-up switches such nodes on"))
+        }
+        Some(NodeState::Unavailable(state)) => Some(format!("the node is not available: {state}")),
+        None => Some("Slurm does not know the node, or it is not in the partition".to_owned()),
+    }
 }
 
 /// Fails if Slurm's configuration is absent, which Slurm's programs would look for during a minute.
@@ -160,6 +175,7 @@ impl<'a> FleetRun<'a> {
                 program: program.display().to_string(),
                 command: args.command.clone(),
             },
+            power_up: args.power_up,
             most: args.outstanding as usize,
             options: RankingOptions {
                 reference: args.reference.clone(),
@@ -269,10 +285,17 @@ impl<'a> FleetRun<'a> {
 
     /// Ends the attempts for a node in this run of the command; the next run tries again.
     fn fail(&mut self, host: &str, why: &str) -> Result<(), Failure> {
-        self.folder.write_state(&failure_file(host), why)?;
-        self.folder.remove_state(&job_file(host));
-        self.failed.insert(host.to_owned(), ());
-        output::note(&format!("{host}: {why}"));
+        self.fail_all(&[host.to_owned()], why)
+    }
+
+    /// Ends the attempts for nodes with one reason, which is printed once.
+    fn fail_all(&mut self, hosts: &[String], why: &str) -> Result<(), Failure> {
+        for host in hosts {
+            self.folder.write_state(&failure_file(host), why)?;
+            self.folder.remove_state(&job_file(host));
+            self.failed.insert(host.clone(), ());
+        }
+        output::note(&format!("{}: {why}", HostList::folded(hosts)));
         Ok(())
     }
 
@@ -316,24 +339,21 @@ impl<'a> FleetRun<'a> {
         Ok(())
     }
 
-    /// Gives up the waiting nodes on which no job would start.
+    /// Gives up the waiting nodes on which no job would start, or which a job would switch on without permission.
     fn give_up_unavailable(
         &mut self,
         waiting: &mut Vec<String>,
         states: &BTreeMap<String, NodeState>,
     ) -> Result<(), Failure> {
-        for host in waiting.clone() {
-            let why = match states.get(&host) {
-                Some(NodeState::Idle | NodeState::Busy) => continue,
-                Some(NodeState::Unavailable(state)) => {
-                    format!("the node is not available: {state}")
-                }
-                None => "Slurm does not know the node, or it is not in the partition".to_owned(),
-            };
-            self.fail(&host, &why)?;
-            waiting.retain(|other| *other != host);
-        }
-        Ok(())
+        let mut given_up: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        waiting.retain(|host| match why_not(states.get(host), self.power_up) {
+            Some(why) => {
+                given_up.entry(why).or_default().push(host.clone());
+                false
+            }
+            None => true,
+        });
+        given_up.iter().try_for_each(|(why, hosts)| self.fail_all(hosts, why))
     }
 
     /// Requests further runs of nodes that are slow in fewer runs than required; returns true if there are none.
@@ -376,5 +396,21 @@ impl<'a> FleetRun<'a> {
             output::note(&line);
             self.printed = line;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powered_down_node_is_left_out_with_the_option_that_includes_it() {
+        let off = NodeState::PoweredDown("idle, powered off".to_owned());
+        let why = why_not(Some(&off), false).unwrap();
+        assert_eq!(why, "not measured: idle, powered off; --power-up switches such nodes on");
+        assert_eq!(why_not(Some(&off), true), None);
+        assert_eq!(why_not(Some(&NodeState::Busy), false), None);
+        let down = NodeState::Unavailable("down".to_owned());
+        assert!(why_not(Some(&down), true).unwrap().contains("not available: down"));
     }
 }

@@ -76,9 +76,9 @@ pub(super) fn execute(
     let mut exports: Vec<(&Path, String)> = Vec::new();
     for file in files {
         let bytes = nodegauge_os::read_input(file, LONGEST_EXPORT)
-            .map_err(|cause| Failure::usage(format!("cannot read {}: {cause}", file.display())))?;
+            .map_err(|cause| Failure::usage(format!("cannot read {}: {cause}", shown(file))))?;
         let text = printed::decoded(bytes).map_err(|cause| {
-            Failure::usage(format!("cannot read {}: {cause}", file.display()))
+            Failure::usage(format!("cannot read {}: {cause}", shown(file)))
                 .hint("convert it to UTF-8, e.g. with iconv -f UTF-16 -t UTF-8")
         })?;
         let exported = records(file, &text).is_some();
@@ -89,7 +89,7 @@ pub(super) fn execute(
         }
     }
     if let (Some(option), Some((file, _))) = (described.option(), exports.first()) {
-        let file = file.display();
+        let file = shown(file);
         let what = option.trim_start_matches("--");
         return Err(Failure::usage(format!(
             "{option}: the runs in {file} already contain their {what}"
@@ -115,7 +115,7 @@ pub(super) fn execute(
         output::print(&format!("{} {}\n", record.id, shown(file)));
         let invalid = record.measurements.iter().find(|m| m.validity.status == Status::Invalid);
         if let Some(reason) = invalid.and_then(|m| m.validity.reasons.first()) {
-            output::error(&format!("{}: saved without a result: {reason}", file.display()));
+            output::error(&format!("{}: saved without a result: {reason}", shown(file)));
             exit = Exit::Unmet;
         }
     }
@@ -143,7 +143,7 @@ fn imported(
     labels: &[(String, String)],
     machine: &Machine,
 ) -> Result<Record, Failure> {
-    let shown = file.display();
+    let shown = shown(file);
     refuse_several_runs(file, text)?;
     let overlong = printed::overlong_line(text).filter(|_| !text.trim_start().starts_with('{'));
     if let Some(length) = overlong {
@@ -189,7 +189,7 @@ fn refuse_several_runs(file: &Path, text: &str) -> Result<(), Failure> {
         programs.iter().map(|(name, runs)| format!("{runs} of {name}")).collect();
     let message = format!(
         "{} contains {all} runs ({}), and an import reads one",
-        file.display(),
+        shown(file),
         each.join(", ")
     );
     Err(Failure::usage(message).hint("give one file for each run; nothing of this file was saved"))
@@ -197,7 +197,7 @@ fn refuse_several_runs(file: &Path, text: &str) -> Result<(), Failure> {
 
 /// Parses the output of the program that the text shows.
 fn figures_of(file: &Path, text: &str, machine: &Machine) -> Result<PrintedFigures, Failure> {
-    let shown = file.display();
+    let shown = shown(file);
     let incomplete = |message: String, cause: String| {
         Failure::usage(message).cause(cause).hint("give a file with the complete output of one run")
     };
@@ -246,7 +246,7 @@ fn imported_record(
     machine: &Machine,
     figures: PrintedFigures,
 ) -> Record {
-    let shown = file.display();
+    let shown = shown(file);
     let written = std::fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
     // A run that starts in the future would be the newest run for a long time.
     let written = written.filter(|written| *written <= SystemTime::now());
@@ -269,7 +269,7 @@ fn imported_record(
 
 /// Returns a path for the terminal, because another user may have named the file.
 fn shown(file: &Path) -> String {
-    legible::escaped(&file.to_string_lossy()).into_owned()
+    legible::path(file)
 }
 
 #[cfg(test)]

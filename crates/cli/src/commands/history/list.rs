@@ -7,6 +7,7 @@ use crate::output;
 use nodegauge_analysis::csv;
 use nodegauge_history::{ListedFigures, RunFilter, RunLine};
 use nodegauge_measure::keys::Registry;
+use nodegauge_measure::legible;
 use nodegauge_report::history::{self, ListLine};
 use std::path::Path;
 
@@ -25,7 +26,9 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
     let store = super::open_to_read(&args.db)?;
     if args.quiet {
         let ids = store.map_or(Ok(Vec::new()), |store| store.ids(&filter))?;
-        output::print(&ids.iter().map(|id| format!("{id}\n")).collect::<String>());
+        // Identifiers come from imported records, too: each is one line.
+        let line = |id: &String| format!("{}\n", legible::escaped(id));
+        output::print(&ids.iter().map(line).collect::<String>());
         return Ok(());
     }
     let (lines, every, telling) = match &store {
