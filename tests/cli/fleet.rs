@@ -475,7 +475,7 @@ fn no_job_switches_a_node_on_unless_it_may() {
         .complains("n5: the node is not available: down")
         .tells("n2: not measured: idle, being powered off");
     run(&["--power-up"]).complains("n4: sbatch: no");
-    let calls = std::fs::read_to_string(harness.path("calls")).unwrap();
-    assert_eq!(calls.lines().count(), 4, "{calls}");
-    assert!(!calls.contains("--nodelist=n5"), "{calls}");
+    let submitted = std::fs::read_to_string(harness.path("calls")).unwrap();
+    assert_eq!(submitted.lines().count(), 4, "{submitted}");
+    assert!(!submitted.contains("--nodelist=n5"), "{submitted}");
 }

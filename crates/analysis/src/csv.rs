@@ -138,7 +138,7 @@ mod tests {
         let row = ["=cmd|' /C calc'!A0", "@SUM(A1)", "-5.5", "+1e9", "-", "-x", "\t=1"];
         let text = written(&[row.map(str::to_owned).to_vec()]);
         assert_eq!(text, "'=cmd|' /C calc'!A0,'@SUM(A1),-5.5,+1e9,-,'-x,'\t=1\n");
-        let row = [
+        let hidden = [
             "\u{ff1d}1+1",
             "\u{ff0b}1",
             "\u{ff0d}1",
@@ -147,8 +147,8 @@ mod tests {
             "\u{200b}=1",
             "\u{feff}=1",
         ];
-        let text = written(&[row.map(str::to_owned).to_vec()]);
-        assert!(text.split(',').all(|cell| cell.starts_with('\'')), "{text}");
+        let guarded = written(&[hidden.map(str::to_owned).to_vec()]);
+        assert!(guarded.split(',').all(|cell| cell.starts_with('\'')), "{guarded}");
     }
 
     fn registry() -> Registry {

@@ -91,7 +91,7 @@ fn asked<'a>(hosts: BTreeSet<&'a str>, expected: &HashSet<&'a str>) -> HashMap<&
             of_name.push(host);
         }
     }
-    let only = |(names, hosts): (Vec<&'a str>, Vec<&'a str>)| match (&names[..], &hosts[..]) {
+    let only = |(names, of_name): (Vec<&'a str>, Vec<&'a str>)| match (&names[..], &of_name[..]) {
         ([name], [host]) if name.contains('.') != host.contains('.') => Some((*host, *name)),
         _ => None,
     };

@@ -370,8 +370,8 @@ fn histogram(of: &FigureStatistics, shares: &[f64]) -> Table {
     }
     let highest = counts.iter().copied().max().unwrap_or(1).max(1);
     for (bin, count) in counts.iter().enumerate() {
-        let edge = |bin: usize| {
-            let text = tenths(least + width * bin as f64);
+        let edge = |number: usize| {
+            let text = tenths(least + width * number as f64);
             text.trim_end_matches(" %").to_owned()
         };
         table.row([

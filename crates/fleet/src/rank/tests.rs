@@ -288,9 +288,9 @@ fn a_reference_of_other_nodes_is_named_for_a_group_of_any_size() {
 
 #[test]
 fn node_has_the_name_that_was_asked_for() {
-    let hosts = |names: &[&str], expected: &[&str]| -> Vec<String> {
-        let runs: Vec<NodeRun> = names.iter().map(|name| run(name, 1e9)).collect();
-        let expected: Vec<String> = expected.iter().map(|name| (*name).to_owned()).collect();
+    let hosts = |of_runs: &[&str], asked: &[&str]| -> Vec<String> {
+        let runs: Vec<NodeRun> = of_runs.iter().map(|name| run(name, 1e9)).collect();
+        let expected: Vec<String> = asked.iter().map(|name| (*name).to_owned()).collect();
         let names = Names::of(&runs, &expected);
         runs.iter().map(|one| names.of_run(one).to_owned()).collect()
     };

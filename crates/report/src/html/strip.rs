@@ -235,8 +235,8 @@ fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
     let line = |class: &str, value: f64| {
         let place = at(value);
         let ends = [("class", class), ("x1", &*place), ("x2", &*place)];
-        let [top, bottom] = [above, whole_height].map(|y| y.to_string());
-        element("line", &[&ends[..], &[("y1", &*top), ("y2", &*bottom)]].concat(), [])
+        let [upper, lower] = [above, whole_height].map(|y| y.to_string());
+        element("line", &[&ends[..], &[("y1", &*upper), ("y2", &*lower)]].concat(), [])
     };
     let mut inside = vec![rect("track", "0", "100%")];
     // Of a time without a limit there are only the samples and the value.
@@ -352,9 +352,8 @@ mod tests {
         assert_eq!(Axis::of(&nodes, BarValues::Samples).from, 0.0);
         let with_slow = Axis::of(&of_nodes(&[("n07", 266e9)]), BarValues::Nodes);
         assert!(with_slow.from > 250e9 && with_slow.from < 266e9, "{}", with_slow.from);
-        let one = Bar { samples: vec![380e9], ..nodes };
-        let axis = Axis::of(&one, BarValues::Nodes);
-        assert!(axis.from < 380e9 && axis.to > 380e9);
+        let of_one = Axis::of(&Bar { samples: vec![380e9], ..nodes }, BarValues::Nodes);
+        assert!(of_one.from < 380e9 && of_one.to > 380e9);
     }
 
     #[test]
@@ -370,8 +369,8 @@ mod tests {
         assert!(drawn.contains("<title>n12</title>") && drawn.contains("axis from "), "{drawn}");
         let many: Vec<(String, f64)> =
             (0..20).map(|i| (format!("n{i}.cluster.example.org"), 266e9)).collect();
-        let many: Vec<(&str, f64)> = many.iter().map(|(name, value)| (&**name, *value)).collect();
-        let crowded = row(&of_nodes(&many), BarValues::Nodes, false, false).to_string();
+        let shown: Vec<(&str, f64)> = many.iter().map(|(name, value)| (&**name, *value)).collect();
+        let crowded = row(&of_nodes(&shown), BarValues::Nodes, false, false).to_string();
         assert!(crowded.contains("n0.clus\u{2026} +19</text>"), "{crowded}");
         assert!(crowded.contains(", 12 more<"), "{crowded}");
     }

@@ -201,7 +201,7 @@ fn figures_of(file: &Path, text: &str, machine: &Machine) -> Result<PrintedFigur
     let incomplete = |message: String, cause: String| {
         Failure::usage(message).cause(cause).hint("give a file with the complete output of one run")
     };
-    let unread = |cause: String| incomplete(shown.to_string(), cause);
+    let unread = |cause: String| incomplete(shown.clone(), cause);
     if let Some(read) = nodegauge_files::reference::read(text) {
         return Ok(read.map_err(unread)?.measurements.into());
     }
@@ -259,7 +259,7 @@ fn imported_record(
     all.extend(figures.notice.map(str::to_owned));
     Record {
         started: started.unwrap_or_else(record::now_rfc3339),
-        command: vec!["history".to_owned(), "import".to_owned(), shown.to_string()],
+        command: vec!["history".to_owned(), "import".to_owned(), shown.clone()],
         labels: labels.iter().cloned().collect(),
         notices: all.into_iter().map(|text| Notice::new(NoticeId::Imported, "", text)).collect(),
         measurements: figures.measurements,
