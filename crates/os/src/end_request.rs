@@ -15,3 +15,8 @@ pub fn end_request() -> &'static Arc<AtomicBool> {
 pub fn is_end_requested() -> bool {
     REQUESTED.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
+
+/// True if signals request the end of the run instead of ending this process.
+pub(crate) fn is_end_handled() -> bool {
+    REQUESTED.get().is_some()
+}

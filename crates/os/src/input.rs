@@ -41,7 +41,11 @@ pub fn read_input(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     if path == Path::new("-") {
         return read_at_most(io::stdin().lock(), longest, 0);
     }
-    let file = open(path)?;
+    read_open(open(path)?, longest)
+}
+
+/// Reads at most `longest` bytes from a regular file or a pipe that has been opened without waiting.
+pub(crate) fn read_open(file: File, longest: u64) -> io::Result<Vec<u8>> {
     if !file.metadata()?.file_type().is_fifo() {
         return read_regular(file, longest);
     }
@@ -110,7 +114,8 @@ fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-fn read_regular(file: File, longest: u64) -> io::Result<Vec<u8>> {
+/// Reads an open regular file of at most `longest` bytes.
+pub(crate) fn read_regular(file: File, longest: u64) -> io::Result<Vec<u8>> {
     let about = file.metadata()?;
     if !about.is_file() {
         return Err(not_regular());

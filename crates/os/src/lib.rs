@@ -9,6 +9,7 @@
 mod affinity;
 mod allocator;
 mod barrier;
+mod blocked_write;
 mod bus_error;
 mod call;
 mod child;
@@ -23,6 +24,7 @@ mod memory_program;
 pub mod mpi_abi;
 mod numa;
 mod output;
+mod own_program;
 mod process_memory;
 mod ring;
 mod signal_delay;
@@ -30,11 +32,13 @@ mod smaps;
 mod spin;
 mod status;
 mod system;
+mod trusted;
 mod trusted_folder;
 
 pub use affinity::{affinity, set_affinity, set_affinity_to_all};
 pub use allocator::{ExitingAllocator, share_arena_if_limited};
 pub use barrier::{Barrier, CacheLine, Gate, Poisoned, ProcessBarrier};
+pub use blocked_write::{write_all, write_within};
 pub use bus_error::BusErrorGuard;
 pub use call::{SysError, check};
 pub use child::{
@@ -52,7 +56,8 @@ pub use memory_program::MemoryProgram;
 pub use numa::{
     PolicyMode, mbind, nodes_of_pages, policy_at, policy_of_thread, set_policy_of_thread,
 };
-pub use output::{OutputError, OutputFile, without_links};
+pub use output::{OutputError, OutputFile, are_one_file, without_links};
+pub use own_program::{own_path, own_program};
 pub use process_memory::{let_others_read, read_process_memory};
 pub use ring::{Arrival, Ring, RingReader, RingWriter, WrongLength};
 pub use signal_delay::SignalDelay;
@@ -61,6 +66,8 @@ pub use status::{describe, describe_launched};
 pub use system::{
     SystemMemory, die_with_parent, effective_user, hangup_is_ignored, huge_page_bytes,
     ignore_interrupts, interrupt_this_process, is_root, keep_interrupts, leave, may_read_and_write,
-    monotonic_nanos, page_bytes, process_and_thread, system_memory, variable, yield_to_others,
+    monotonic_nanos, page_bytes, process_and_thread, system_memory, variable, withhold_new_files,
+    yield_to_others,
 };
+pub use trusted::{TrustError, check_trusted, read_trusted_file, read_trusted_input};
 pub use trusted_folder::{FolderTrustError, OtherUsers, TrustedFolder, check_rights};

@@ -8,6 +8,7 @@
 //! links of other users are not followed, and files of other users are refused. The new file gets the mode of an old
 //! file only if the old file belongs to the caller. The setuid, setgid and sticky bits are not copied.
 
+use crate::blocked_write::write_all;
 use crate::end_request::is_end_requested;
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fchmod, fcntl_getfl, fcntl_setfl,
@@ -129,6 +130,15 @@ impl OutputFile {
         }
     }
 
+    /// Checks only that the output is not one of `inputs`.
+    ///
+    /// # Errors
+    /// Returns [`OutputError::IsInput`].
+    pub fn refuse_inputs(path: &Path, inputs: &[PathBuf]) -> Result<(), OutputError> {
+        // A path that cannot be followed is no input that can be read.
+        Location::resolve(path).map_or(Ok(()), |location| location.refuse_inputs(inputs))
+    }
+
     /// Completes the output. A regular file is flushed to disk and replaces the old file.
     ///
     /// # Errors
@@ -151,10 +161,17 @@ pub fn without_links(path: &Path) -> Result<PathBuf, OutputError> {
     Ok(std::path::absolute(location.target)?)
 }
 
+/// True if both paths denote one regular file, or one name where no file exists yet. Devices and pipes can take several
+/// outputs.
+pub fn are_one_file(one: &Path, other: &Path) -> bool {
+    let locations = (Location::resolve(one), Location::resolve(other));
+    matches!(locations, (Ok(one), Ok(other)) if one.is_same_as(&other))
+}
+
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.0 {
-            Destination::InPlace(file) => file.write(bytes),
+            Destination::InPlace(file) => write_all(file, bytes).map(|()| bytes.len()),
             Destination::Staged(staged) => staged.file.write(bytes),
         }
     }
@@ -165,17 +182,17 @@ impl Write for OutputFile {
     }
 }
 
-/// Location of an output after all links have been followed: an open folder and a name in this folder.
+/// Location of a file after all links have been followed: an open folder and a name in this folder.
 #[derive(Debug)]
-struct Location {
-    folder: OwnedFd,
-    name: OsString,
+pub(crate) struct Location {
+    pub(crate) folder: OwnedFd,
+    pub(crate) name: OsString,
     /// Path of the folder and the name, without the links that were followed.
     target: PathBuf,
     /// Properties of the file that currently has the name; `None` if there is no such file.
-    found: Option<Stat>,
+    pub(crate) found: Option<Stat>,
     /// True if the name is a link of procfs to an open descriptor, such as `/proc/self/fd/2`.
-    is_descriptor: bool,
+    pub(crate) is_descriptor: bool,
 }
 
 /// Method by which a location is written.
@@ -187,7 +204,7 @@ enum LocationKind {
 
 impl Location {
     /// Follows `path` folder by folder, so that each link is checked against the folder that contains it.
-    fn resolve(path: &Path) -> Result<Self, OutputError> {
+    pub(crate) fn resolve(path: &Path) -> Result<Self, OutputError> {
         if path.as_os_str().is_empty() {
             let cause = io::Error::new(io::ErrorKind::InvalidInput, "the file has no name");
             return Err(cause.into());
@@ -289,7 +306,7 @@ impl Location {
                 return Err(OutputError::IsInput);
             }
         }
-        let Some(found) = &self.found else { return Ok(()) };
+        let Some(found) = &self.found else { return self.refuse_planned(inputs) };
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
             return Ok(());
         }
@@ -300,6 +317,31 @@ impl Location {
             }
         }
         Ok(())
+    }
+
+    /// Refuses the place of an input that does not exist yet, such as a new history.
+    fn refuse_planned(&self, inputs: &[PathBuf]) -> Result<(), OutputError> {
+        for input in inputs.iter().filter(|input| !input.exists()) {
+            if Self::resolve(input).is_ok_and(|input| self.is_same_as(&input)) {
+                return Err(OutputError::IsInput);
+            }
+        }
+        Ok(())
+    }
+
+    /// True if both locations are one regular file, or one name in a folder without such a file.
+    fn is_same_as(&self, other: &Self) -> bool {
+        match (&self.found, &other.found) {
+            (Some(one), Some(two)) => {
+                FileType::from_raw_mode(one.st_mode) == FileType::RegularFile
+                    && is_same_file(one, two)
+            }
+            (None, None) if self.name == other.name => {
+                let folders = (fstat(&self.folder), fstat(&other.folder));
+                matches!(folders, (Ok(one), Ok(two)) if is_same_file(&one, &two))
+            }
+            _ => false,
+        }
     }
 
     /// True if the location has the name of a file that SQLite creates next to the database `input`.
@@ -428,7 +470,7 @@ fn can_be_changed_by_others(folder: &OwnedFd) -> Result<bool, Errno> {
 }
 
 /// True if the user is the caller or root.
-fn is_trusted(user: u32) -> bool {
+pub(crate) fn is_trusted(user: u32) -> bool {
     user == 0 || user == geteuid().as_raw()
 }
 
@@ -559,6 +601,29 @@ mod tests {
         for other in ["other", "input-log", "inputs-wal"] {
             OutputFile::check(&folder.path().join(other), &inputs).unwrap();
         }
+        // The history may be created during the run.
+        let planned = folder.path().join("./none");
+        assert!(matches!(OutputFile::check(&planned, &inputs), Err(OutputError::IsInput)));
+        assert!(matches!(OutputFile::refuse_inputs(&planned, &inputs), Err(OutputError::IsInput)));
+    }
+
+    #[test]
+    fn two_names_of_one_file_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("one"), "").unwrap();
+        fs::write(at("two"), "").unwrap();
+        fs::hard_link(at("one"), at("hard")).unwrap();
+        symlink("one", at("soft")).unwrap();
+        symlink("new", at("to-new")).unwrap();
+        for (a, b) in [("one", "./one"), ("one", "hard"), ("soft", "hard"), ("new", "to-new")] {
+            assert!(are_one_file(&at(a), &at(b)), "{a} {b}");
+        }
+        for (a, b) in [("one", "two"), ("new", "newer"), ("one", "new"), ("none/x", "none/x")] {
+            assert!(!are_one_file(&at(a), &at(b)), "{a} {b}");
+        }
+        let null = Path::new("/dev/null");
+        assert!(!are_one_file(null, null), "a device takes several outputs");
     }
 
     #[test]

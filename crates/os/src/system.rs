@@ -135,16 +135,30 @@ pub fn keep_interrupts<T>(f: impl FnOnce() -> T) -> T {
     made
 }
 
-/// Returns the value of an environment variable. `HOME` is returned only if it is the absolute path of an existing
-/// folder. For services and users without a home folder, `HOME` is a folder that must not be created, e.g. Debian's
-/// /nonexistent.
+/// Returns the value of an environment variable. A folder of `HOME` or `XDG_*` that must not be created counts as not set:
+/// see [`may_hold_files`].
 pub fn variable(name: &str) -> Option<OsString> {
     let value = std::env::var_os(name)?;
-    let is_folder = || {
-        let path = Path::new(&value);
-        path.is_absolute() && path.is_dir()
-    };
-    (name != "HOME" || is_folder()).then_some(value)
+    may_hold_files(name, Path::new(&value), is_root()).then_some(value)
+}
+
+/// True unless the variable names a folder in which nothing of this user is to be kept. `HOME` must be an existing folder:
+/// services and users without a home folder have one that must not be created, e.g. Debian's /nonexistent, or `/`. Root can
+/// create every folder; therefore those of `XDG_*` must exist, too.
+fn may_hold_files(name: &str, folder: &Path, is_root: bool) -> bool {
+    let is_folder = || folder.is_absolute() && folder.is_dir();
+    match name {
+        "HOME" => is_folder() && folder != Path::new("/"),
+        _ if name.starts_with("XDG_") && is_root => is_folder(),
+        _ => true,
+    }
+}
+
+/// Removes the permission for all users to write from the files that this process creates later, whatever its umask.
+pub fn withhold_new_files() {
+    use rustix::fs::Mode;
+    let before = rustix::process::umask(Mode::WOTH);
+    rustix::process::umask(before | Mode::WOTH);
 }
 
 /// True if SIGHUP is ignored, as in programs that `nohup` starts.
@@ -169,6 +183,21 @@ pub fn leave(code: u8) -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_that_are_not_there_are_not_created_by_root() {
+        let folder = tempfile::tempdir().unwrap();
+        let (there, absent) = (folder.path(), folder.path().join("absent"));
+        for is_root in [false, true] {
+            assert!(may_hold_files("HOME", there, is_root));
+            assert!(!may_hold_files("HOME", &absent, is_root));
+            assert!(!may_hold_files("HOME", Path::new("/"), is_root), "of a daemon");
+            assert!(!may_hold_files("HOME", Path::new("relative"), is_root));
+            assert!(may_hold_files("XDG_DATA_HOME", there, is_root));
+            assert_eq!(may_hold_files("XDG_DATA_HOME", &absent, is_root), !is_root);
+            assert!(may_hold_files("NODEGAUGE_DB", &absent, is_root));
+        }
+    }
 
     #[test]
     fn what_catches_interrupts_meanwhile_does_so_no_longer() {

@@ -1,0 +1,144 @@
+//! Writes that may block for ever: to a pipe that nobody reads, to a stopped terminal, or to a file system that hangs.
+//!
+//! The handlers of signals only set a flag (see [`crate::end_request`]), and the kernel then continues an interrupted write.
+//! Therefore the write is done by another thread, and this thread stops to wait for it.
+
+use crate::end_request::{is_end_handled, is_end_requested};
+use rustix::io::{Errno, retry_on_intr};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// Time without progress after which a write ends if the user requested the end of the run.
+const STALLED: Duration = Duration::from_secs(1);
+/// Interval at which the progress is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// Number of bytes of one call. Less than the capacity of a pipe, so that a slow reader is progress.
+const PART: usize = 4096;
+/// Stack of the thread that writes.
+const STACK: usize = 128 << 10;
+
+/// Writes all bytes. If signals are handled, a write that makes no progress ends some time after the request to end the
+/// run; otherwise, a signal ends the process.
+///
+/// # Errors
+/// Fails as the write does; with [`io::ErrorKind::TimedOut`] if it was ended.
+pub fn write_all(to: impl AsFd, bytes: &[u8]) -> io::Result<()> {
+    if !is_end_handled() {
+        return write_directly(to.as_fd(), bytes);
+    }
+    write_unless(to, bytes, &|stalled| is_end_requested() && stalled >= STALLED)
+}
+
+/// Writes all bytes, for at most this time.
+///
+/// # Errors
+/// Fails as the write does; with [`io::ErrorKind::TimedOut`] if it was ended.
+pub fn write_within(to: impl AsFd, bytes: &[u8], time: Duration) -> io::Result<()> {
+    let until = Instant::now() + time;
+    write_unless(to, bytes, &|_| Instant::now() >= until)
+}
+
+/// Writes all bytes unless `is_over`, which is given the time since the last progress. The thread of an ended write stays
+/// blocked until the process ends.
+fn write_unless(to: impl AsFd, bytes: &[u8], is_over: &dyn Fn(Duration) -> bool) -> io::Result<()> {
+    let to = to.as_fd();
+    let Ok(copy) = to.try_clone_to_owned() else { return write_directly(to, bytes) };
+    let content = bytes.to_vec();
+    let parts = Arc::new(AtomicUsize::new(0));
+    let written = Arc::clone(&parts);
+    let (done, end) = mpsc::channel();
+    let write = move || {
+        let each = |part| {
+            write_directly(copy.as_fd(), part)?;
+            written.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        };
+        // An error means that nobody waits any more.
+        let _ = done.send(content.chunks(PART).try_for_each(each));
+    };
+    let started = std::thread::Builder::new().stack_size(STACK).spawn(write);
+    if started.is_err() {
+        return write_directly(to, bytes);
+    }
+    let mut known = 0;
+    let mut progress = Instant::now();
+    loop {
+        match end.recv_timeout(LOOK) {
+            Ok(result) => return result,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::other("the thread that writes has ended"));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let now = parts.load(Ordering::Relaxed);
+        if now != known {
+            (known, progress) = (now, Instant::now());
+        }
+        if is_over(progress.elapsed()) {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody reads it"));
+        }
+    }
+}
+
+fn write_directly(to: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match retry_on_intr(|| rustix::io::write(to, bytes)) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::AGAIN) => wait_until_writable(to),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Waits until a descriptor can be written that another program has set to non-blocking.
+fn wait_until_writable(to: BorrowedFd<'_>) {
+    use rustix::event::{PollFd, PollFlags, poll};
+    // After an error, the next write reports it.
+    let _ = poll(&mut [PollFd::new(&to, PollFlags::OUT)], None);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn a_write_to_a_pipe_that_nobody_reads_ends() {
+        let (reader, writer) = io::pipe().unwrap();
+        let more_than_a_pipe = vec![b'x'; 4 << 20];
+        let ended = write_within(&writer, &more_than_a_pipe, Duration::from_millis(50));
+        assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        drop(reader);
+    }
+
+    #[test]
+    fn everything_is_written_to_a_slow_reader() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let text: Vec<u8> = (0..1_000_000_u32).map(|at| at as u8).collect();
+        let expected = text.clone();
+        let reads = std::thread::spawn(move || {
+            let mut read = Vec::new();
+            reader.read_to_end(&mut read).map(|_| read)
+        });
+        write_unless(&writer, &text, &|_| false).unwrap();
+        drop(writer);
+        assert!(reads.join().unwrap().unwrap() == expected);
+    }
+
+    #[test]
+    fn a_closed_pipe_is_an_error() {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        for result in
+            [write_directly(writer.as_fd(), b"x"), write_unless(&writer, b"x", &|_| false)]
+        {
+            assert_eq!(result.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        }
+    }
+}

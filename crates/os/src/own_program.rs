@@ -1,0 +1,73 @@
+//! Path of the running program.
+
+use std::ffi::{CStr, OsStr};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Link of procfs to the running program. It is valid if the file has been replaced or removed since the start, and its own
+/// name is plain if that of the file is not UTF-8.
+const LINK: &str = "/proc/self/exe";
+
+/// Returns the path by which this process starts its own program as a child process: a link of procfs, or without procfs
+/// the path of the running program. Launchers and other hosts need [`own_path`].
+///
+/// # Errors
+/// Fails if there is neither.
+pub fn own_program() -> io::Result<String> {
+    if Path::new(LINK).exists() {
+        return Ok(LINK.to_owned());
+    }
+    in_utf8(started_path()?)
+}
+
+/// Returns the path of the file of the running program, for programs that start it: launchers, also on other hosts.
+///
+/// # Errors
+/// Fails if the path is unknown or, because words of commands are texts, not UTF-8.
+pub fn own_path() -> io::Result<String> {
+    in_utf8(std::env::current_exe().or_else(|_| started_path())?)
+}
+
+/// Returns the path by which this program was started, which the kernel has passed to it.
+fn started_path() -> io::Result<PathBuf> {
+    // SAFETY: the call has no preconditions.
+    let address = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const libc::c_char;
+    if address.is_null() {
+        return Err(io::Error::other("the kernel does not name the running program"));
+    }
+    // SAFETY: the kernel has written a text with a terminating zero there, which lives as long as the process.
+    let path = unsafe { CStr::from_ptr(address) };
+    let path = std::path::absolute(OsStr::from_bytes(path.to_bytes()))?;
+    // The current folder may have changed, or the file may have been removed.
+    if path.is_file() { Ok(path) } else { Err(io::ErrorKind::NotFound.into()) }
+}
+
+fn in_utf8(path: PathBuf) -> io::Result<String> {
+    path.into_os_string()
+        .into_string()
+        .map_err(|path| io::Error::other(format!("{} is not UTF-8", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn the_running_program_is_found_with_and_without_procfs() {
+        let identity = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
+        let own = identity(&std::env::current_exe().unwrap()).unwrap();
+        for path in [own_program().unwrap(), own_path().unwrap()] {
+            assert_eq!(identity(Path::new(&path)).unwrap(), own, "{path}");
+        }
+        assert_eq!(identity(&started_path().unwrap()).unwrap(), own);
+    }
+
+    #[test]
+    fn a_path_that_is_no_text_is_named() {
+        let path = PathBuf::from(OsStr::from_bytes(b"/opt/n\xff/nodegauge"));
+        let refused = in_utf8(path).unwrap_err().to_string();
+        assert_eq!(refused, "/opt/n\u{fffd}/nodegauge is not UTF-8");
+    }
+}
