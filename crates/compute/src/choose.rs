@@ -166,11 +166,11 @@ pub(crate) fn find(
     trial: &Trial<'_>,
     notices: &mut Vec<Notice>,
 ) -> Result<Option<Vec<Tried>>, Failure> {
-    let program = std::env::current_exe().map_err(|cause| {
+    let program = nodegauge_os::own_program().map_err(|cause| {
         Failure::missing(format!("cannot determine the path of this executable: {cause}"))
     })?;
     let on = format!("--on={}", trial.places);
-    let command = CommandLine::new(program.display().to_string(), [TRY_BLAS.to_owned(), on]);
+    let command = CommandLine::new(program, [TRY_BLAS.to_owned(), on]);
     let prober = BlasProber { command };
     let groups = groups(requests, &prober, trial, notices);
     if (trial.interrupted)() {

@@ -421,7 +421,10 @@ impl HplRun<'_> {
         let ticks = interference::stolen_ticks();
         let start = Instant::now();
         let solved = std::thread::scope(|scope| {
-            let worker = scope.spawn(|| lu::solve(team, matrix, nb, multiplier, &progress));
+            let solve = || lu::solve(team, matrix, nb, multiplier, &progress);
+            let worker = std::thread::Builder::new()
+                .spawn_scoped(scope, solve)
+                .map_err(|cause| TeamError::Start(format!("cannot start a thread: {cause}")))?;
             while !worker.is_finished() {
                 std::thread::park_timeout(if shown { LOOK } else { LOOK / 20 });
                 if observer.interrupted() {

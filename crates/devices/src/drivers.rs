@@ -63,12 +63,11 @@ fn load(name: &str) -> Result<Box<dyn Driver>, DeviceError> {
 /// # Errors
 /// Fails if this program cannot start itself, or if the user interrupts the run.
 pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
-    let program = std::env::current_exe().map_err(|cause| {
+    let program = nodegauge_os::own_program().map_err(|cause| {
         Failure::missing(format!(
             "the path of this program's executable cannot be determined: {cause}"
         ))
     })?;
-    let program = program.display().to_string();
     let ask = |(name, _): &(&str, Load)| {
         let words = [LIST_DEVICES.to_owned(), (*name).to_owned()];
         let job = Job::new(CommandLine::new(program.clone(), words), LIMIT);

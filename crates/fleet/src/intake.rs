@@ -67,6 +67,8 @@ pub struct Intake {
     pub rejected: Vec<Rejected>,
     /// Number of records that were given more than once and count once.
     pub duplicates: usize,
+    /// Files with records, which no output may replace.
+    pub files: Vec<PathBuf>,
 }
 
 /// Input as the user named it.
@@ -107,19 +109,22 @@ impl Intake {
         let next = AtomicUsize::new(0);
         let parts: Mutex<Vec<(usize, Result<Self, Failure>)>> = Mutex::new(Vec::new());
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(files.len());
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    loop {
-                        let position = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(file) = files.get(position) else { break };
-                        let is_log = logs.contains(&file.path);
-                        let part = Self::read_file(file, is_log, selection);
-                        let mut all = parts.lock().unwrap_or_else(PoisonError::into_inner);
-                        all.push((position, part));
-                    }
-                });
+        let read = || {
+            loop {
+                let position = next.fetch_add(1, Ordering::Relaxed);
+                let Some(file) = files.get(position) else { break };
+                let is_log = logs.contains(&file.path);
+                let part = Self::read_file(file, is_log, selection);
+                let mut all = parts.lock().unwrap_or_else(PoisonError::into_inner);
+                all.push((position, part));
             }
+        };
+        std::thread::scope(|scope| {
+            // This thread reads, too, so that other threads are not necessary.
+            for _ in 1..threads {
+                let _ = std::thread::Builder::new().spawn_scoped(scope, read);
+            }
+            read();
         });
         let mut parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
         parts.sort_by_key(|(position, _)| *position);
@@ -127,6 +132,7 @@ impl Intake {
         for (_, part) in parts {
             let part = part?;
             all.runs.extend(part.runs);
+            all.files.extend(part.files);
             all.rejected.extend(part.rejected);
         }
         logs::settle(&mut all);
@@ -163,6 +169,9 @@ impl Intake {
                 return Err(Failure::usage(format!("cannot read {source}")).cause(cause));
             }
             Err(cause) => part.reject(source, node_of_file(path), cause.to_string()),
+        }
+        if !part.runs.is_empty() {
+            part.files.push(path.clone());
         }
         Ok(part)
     }

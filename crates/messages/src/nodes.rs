@@ -107,8 +107,16 @@ pub(crate) fn ask(
     for some in hosts.chunks(AT_ONCE) {
         let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                some.iter().map(|host| (host, scope.spawn(|| one(mpi, host, &ended)))).collect();
+            let mut threads = Vec::new();
+            for host in some {
+                let ask = || one(mpi, host, &ended);
+                match std::thread::Builder::new().spawn_scoped(scope, ask) {
+                    Ok(thread) => threads.push((host, thread)),
+                    Err(cause) => {
+                        silent.push((host.clone(), format!("cannot start a thread: {cause}")));
+                    }
+                }
+            }
             // Only this thread can check whether the user has interrupted the run.
             while !threads.iter().all(|(_, thread)| thread.is_finished()) {
                 ended.fetch_or(interrupted(), Ordering::Relaxed);

@@ -295,7 +295,8 @@ impl Starter<'_> {
             }
             MessageTransport::Own(fabric) => {
                 let order = RankJob::of(launch, fabric, self.options).ok_or_else(only_mpi)?;
-                let command = CommandLine::new("/proc/self/exe", []).with(order.arguments());
+                let own = nodegauge_os::own_program().map_err(Failure::missing)?;
+                let command = CommandLine::new(own, []).with(order.arguments());
                 ProgramJob::new(command, FOREVER)
             }
         };

@@ -20,7 +20,7 @@ use nodegauge_toolchain::program::{self, ProgramJob, ProgramOutput};
 use nodegauge_toolchain::watchdog::Watchdog;
 use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason, Scratch};
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Rounds that are measured by default, even if they exceed the default budget. Five ratios give an interval that is
@@ -52,7 +52,7 @@ pub struct ProgramSweep {
     pub(crate) cells: Vec<Arrangement>,
     pub(crate) launcher: Option<MpiProgram>,
     /// Path of this program, which ranks start to place themselves.
-    own: PathBuf,
+    own: String,
     limits: SweepLimits,
     notices: Vec<Notice>,
 }
@@ -92,7 +92,12 @@ impl ProgramSweep {
         let (cells, notices) = options.arrangements(&site.topology, &site.root)?;
         let has_ranks = cells.iter().any(|cell| cell.ranks().is_some());
         let launcher = if has_ranks { launcher()? } else { None };
-        let own = std::env::current_exe().map_err(|cause| {
+        // A launcher cannot start a link to the program of its parent process.
+        let own = match launcher {
+            Some(_) => nodegauge_os::own_path(),
+            None => nodegauge_os::own_program(),
+        };
+        let own = own.map_err(|cause| {
             Failure::missing("cannot find the executable of nodegauge").cause(cause)
         })?;
         Ok(Self { program, figure, cells, launcher, own, limits, notices })
@@ -107,10 +112,11 @@ impl ProgramSweep {
     ) -> ProgramJob<'a> {
         let path = |path: &PathBuf| path.display().to_string();
         let program = match places {
-            Some(file) => {
-                CommandLine::new(path(&self.own), [COMMAND.to_owned(), path(file), "--".to_owned()])
-                    .with(self.program.words().iter().cloned())
-            }
+            Some(file) => CommandLine::new(
+                self.own.clone(),
+                [COMMAND.to_owned(), path(file), "--".to_owned()],
+            )
+            .with(self.program.words().iter().cloned()),
             None => self.program.clone(),
         };
         let mut job =
@@ -188,7 +194,7 @@ impl Planned for ProgramSweep {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let _watchdog = Watchdog::start(&self.own);
+        let _watchdog = Watchdog::start(Path::new(&self.own));
         let scratch = Scratch::new()?;
         let mut jobs = Vec::new();
         for (number, cell) in self.cells.iter().enumerate() {

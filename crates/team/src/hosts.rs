@@ -63,7 +63,7 @@ pub struct SlurmNodes {
 impl SlurmNodes {
     /// Returns the command that starts this program with the same arguments on all nodes but the first.
     fn command(&self) -> Result<Command, Failure> {
-        let program = std::env::current_exe().map_err(Failure::missing)?;
+        let program = nodegauge_os::own_path().map_err(Failure::missing)?;
         let others = self.names.iter().zip(&self.tasks).skip(1);
         let list: Vec<&str> =
             others.flat_map(|(name, n)| std::iter::repeat_n(name.as_str(), *n as usize)).collect();
@@ -235,7 +235,7 @@ impl Hosts {
             Failure::usage(format!("{OF_RANK_0} is set, but srun has not started this process"))
         })?;
         let link = match started.rank {
-            0 => Link::Leader(SrunLeader::new(&name)),
+            0 => Link::Leader(SrunLeader::new(&name)?),
             _ => Link::Nothing,
         };
         // The first host is that of rank 0, whose name does not matter here.

@@ -97,8 +97,8 @@ pub fn make(
     limits: CompileLimits,
     observer: &mut dyn Observer,
 ) -> Result<Option<Made>, Failure> {
-    // This path refers to the running program, even if its file has been replaced since the start.
-    let self_test = CommandLine::new("/proc/self/exe", [self_test::COMMAND]);
+    let program = nodegauge_os::own_program().map_err(Failure::missing)?;
+    let self_test = CommandLine::new(program, [self_test::COMMAND.to_owned()]);
     let mut builder = KernelBuilder::open(self_test, limits, &options.kernels, options.element)?;
     let mut made = Made { variants: Vec::new(), notices: builder.notice().into_iter().collect() };
     for ChosenCompiler { choice, preset } in chosen {

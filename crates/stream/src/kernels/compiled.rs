@@ -78,9 +78,10 @@ pub fn symbol(kernel: Kernel) -> String {
 /// The initialisers of the shared object must not harm this process.
 pub(crate) unsafe fn load(path: &Path) -> Result<Arc<Library>, String> {
     std::thread::scope(|scope| {
-        scope
+        std::thread::Builder::new()
             // SAFETY: the caller guarantees that the initialisers are harmless.
-            .spawn(|| unsafe { Library::new(path) })
+            .spawn_scoped(scope, || unsafe { Library::new(path) })
+            .map_err(|cause| format!("cannot start a thread: {cause}"))?
             .join()
             .map_err(|_| "the dynamic linker failed".to_owned())?
             .map(Arc::new)

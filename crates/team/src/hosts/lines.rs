@@ -59,9 +59,9 @@ impl Parts {
 }
 
 /// Reads messages in a thread, until the stream ends. A message that interrupts does so while this process measures.
-fn listen(from: impl Read + Send + 'static) -> Receiver<(String, String)> {
+fn listen(from: impl Read + Send + 'static) -> Result<Receiver<(String, String)>, Failure> {
     let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
+    let listen = move || {
         let mut parts = Parts::default();
         for line in BufReader::new(from).lines().map_while(Result::ok) {
             let Some((host, message)) = parts.take(&line) else { continue };
@@ -71,8 +71,10 @@ fn listen(from: impl Read + Send + 'static) -> Receiver<(String, String)> {
                 return;
             }
         }
-    });
-    receiver
+    };
+    std::thread::Builder::new().spawn(listen).map(|_| receiver).map_err(|cause| {
+        Failure::missing(format!("cannot start the thread for other hosts: {cause}"))
+    })
 }
 
 /// The leaders of the other hosts, as rank 0 sees them.
@@ -100,7 +102,7 @@ impl SrunStep {
         let output = output.ok_or_else(|| cannot(&"no standard output"))?;
         Ok(Self {
             input: RefCell::new(input),
-            inbox: listen(output),
+            inbox: listen(output)?,
             child: RefCell::new(child),
             waiting: RefCell::default(),
         })
@@ -160,8 +162,11 @@ pub(super) struct SrunLeader {
 
 impl SrunLeader {
     /// Listens on standard input.
-    pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), inbox: listen(io::stdin()) }
+    ///
+    /// # Errors
+    /// Fails if no thread can be started.
+    pub fn new(name: &str) -> Result<Self, Failure> {
+        Ok(Self { name: name.to_owned(), inbox: listen(io::stdin())? })
     }
 
     /// Sends a message to rank 0.

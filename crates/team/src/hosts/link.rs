@@ -84,7 +84,8 @@ impl Link {
     pub fn leave(&self, code: u8) {
         match self {
             Self::Mpi { world, .. } => {
-                std::thread::spawn(move || {
+                // Without the thread, this process waits for the others.
+                let _ = std::thread::Builder::new().spawn(move || {
                     std::thread::sleep(LEAVING);
                     nodegauge_os::leave(code)
                 });
@@ -118,11 +119,14 @@ pub(super) fn world(
         timeout.as_secs(),
     ))
     .hint("start a program on each host, e.g. mpirun hostname, to find the host that does not respond");
-    std::thread::spawn(move || {
+    let wait = move || {
         if is_done.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout) {
             give_up(refusal);
         }
-    });
+    };
+    std::thread::Builder::new().spawn(wait).map_err(|cause| {
+        Failure::missing(format!("cannot start the thread for the time limit of MPI: {cause}"))
+    })?;
     let world = World::join(started.launcher, started.ranks as usize);
     // The thread may have ended.
     let _ = done.send(());

@@ -254,7 +254,8 @@ impl<P: Protocol> Drop for Coordinator<P> {
 
 /// Starts the running program as a rank, even if the program's file has been replaced since the start.
 fn spawn(command_name: &str, name: &str, rank: u32, ranks: u32) -> Result<KillOnDrop, Failure> {
-    let mut command = Command::new("/proc/self/exe");
+    let program = nodegauge_os::own_program().map_err(|cause| cannot("start a rank", cause))?;
+    let mut command = Command::new(program);
     command.args([command_name, name, &rank.to_string(), &ranks.to_string()]);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     KillOnDrop::spawn(command).map_err(|cause| cannot("start a rank", cause))

@@ -81,7 +81,7 @@ pub fn serve<S: Service>(name: &str, rank: u32, ranks: u32, mut service: S) -> R
     let mut responses = stream.try_clone().map_err(talk)?;
     let first: FromRank<<S::Protocol as Protocol>::Response> = FromRank::Handshake(handshake);
     protocol::send(&mut responses, &first).map_err(talk)?;
-    let requests = listen(stream);
+    let requests = listen(stream)?;
     let mut barrier = None;
     // The channel is closed only when the process ends; see `listen`.
     for request in requests {
@@ -104,9 +104,11 @@ pub fn serve<S: Service>(name: &str, rank: u32, ranks: u32, mut service: S) -> R
 
 /// Reads requests in a separate thread. This process thus ends when the coordinator ends, even while its team waits at
 /// the barrier.
-fn listen<Q: DeserializeOwned + Send + 'static>(stream: UnixStream) -> Receiver<ToRank<Q>> {
+fn listen<Q: DeserializeOwned + Send + 'static>(
+    stream: UnixStream,
+) -> Result<Receiver<ToRank<Q>>, Failure> {
     let (sender, requests) = mpsc::channel();
-    std::thread::spawn(move || {
+    let listen = move || {
         let mut reader = BufReader::new(stream);
         let mut code = ABANDONED;
         while let Some(request) = protocol::receive(&mut reader) {
@@ -123,6 +125,9 @@ fn listen<Q: DeserializeOwned + Send + 'static>(stream: UnixStream) -> Receiver<
             }
         }
         std::process::exit(code.into());
-    });
-    requests
+    };
+    std::thread::Builder::new()
+        .spawn(listen)
+        .map(|_| requests)
+        .map_err(|cause| cannot("start the thread for requests", cause))
 }

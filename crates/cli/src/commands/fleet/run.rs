@@ -158,7 +158,7 @@ impl<'a> FleetRun<'a> {
             }
         };
         slurm::prepare(folder)?;
-        let program = std::env::current_exe().map_err(|cause| {
+        let program = nodegauge_os::own_path().map_err(|cause| {
             Failure::missing("cannot find the executable of nodegauge").cause(cause)
         })?;
         Ok(Self {
@@ -172,7 +172,7 @@ impl<'a> FleetRun<'a> {
                 qos: args.qos.clone(),
                 more: args.sbatch.clone(),
                 minutes: args.minutes,
-                program: program.display().to_string(),
+                program,
                 command: args.command.clone(),
             },
             power_up: args.power_up,
