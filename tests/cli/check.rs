@@ -1,9 +1,10 @@
 //! `check`: verdicts, exit codes, the reference, and the state between two checks.
 
-use crate::harness::Harness;
+use crate::harness::{Harness, Part, skip};
 use serde_json::{Value, json};
 use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::Path;
 
 /// Returns a reference for nodes like this one, with changes of the group.
 pub fn reference(harness: &Harness, name: &str, change: impl Fn(&mut Value)) -> String {
@@ -142,8 +143,186 @@ fn the_state_has_the_counters_and_the_last_measured_verdict() {
     saved["measured"]["at"] = json!("2199-01-01T00:00:00Z");
     harness.write("state.json", saved.to_string());
     harness.run(&args).says("at level 2, at an unknown time");
-    harness.write("state.json", "{");
+    // An empty file may be all that a crash has left.
+    harness.write("state.json", "");
     harness.run(&args).says("never measured");
+    assert!(std::fs::read_to_string(&state).unwrap().contains("nodegauge-check-state/1"));
+}
+
+#[test]
+fn a_file_that_is_no_state_is_left_alone() {
+    let harness = Harness::new();
+    for content in ["my thesis", "{", r#"{"schema": "nodegauge-check-state/2"}"#] {
+        let state = harness.write("state.json", content);
+        let code = harness.run(&["check", "--deadline", "60", "--no-save"]).code.unwrap();
+        let said = harness.run(&["check", "--deadline", "60", "--state", &state]).exits(code);
+        said.says("state not saved: ").says(" is no state of check (nodegauge-check-state/1)");
+        assert_eq!(std::fs::read_to_string(&state).unwrap(), content);
+    }
+}
+
+/// Returns a state with the measured verdict *bad*.
+fn bad_state(harness: &Harness, name: &str) -> String {
+    let state = harness.arg(name);
+    harness.run(&["check", "--state", &state, "--deadline", "60"]);
+    let mut saved: Value = serde_json::from_str(&std::fs::read_to_string(&state).unwrap()).unwrap();
+    let boot = saved["ledger"]["boot"].clone();
+    saved["measured"] = json!({
+        "at": "2026-11-25T01:00:00Z", "level": 2, "verdict": "bad", "reason": "forged", "boot": boot,
+    });
+    harness.write(name, saved.to_string())
+}
+
+/// Gives a file to another user; skips the part if that is not permitted.
+fn give_away(path: impl AsRef<Path>) -> bool {
+    let given = chown(path, Some(65_534), None);
+    if let Err(cause) = &given {
+        skip(Part::Root, &format!("files cannot be given to another user: {cause}"));
+    }
+    given.is_ok()
+}
+
+#[test]
+fn a_state_that_another_user_may_have_written_decides_nothing() {
+    let harness = Harness::new();
+    std::fs::create_dir(harness.path("folder")).unwrap();
+    let state = bad_state(&harness, "folder/state.json");
+    let content = std::fs::read_to_string(&state).unwrap();
+    let check = |path: &str| harness.run(&["check", "--deadline", "60", "--state", path]);
+    check(&state).says("measured bad (forged)");
+    let is_ignored = |path: &str, why: &str| {
+        harness.write("folder/state.json", &content);
+        let said = check(path).says("never measured");
+        assert!(!said.stdout.contains("measured bad"), "{}", said.stdout);
+        said.says("state not read, state not saved: ").says(why);
+        assert_eq!(std::fs::read_to_string(&state).unwrap(), content);
+    };
+    std::fs::set_permissions(&state, Permissions::from_mode(0o666)).unwrap();
+    is_ignored(&state, "all users can write the file");
+    std::fs::set_permissions(&state, Permissions::from_mode(0o644)).unwrap();
+    std::fs::create_dir(harness.path("shared")).unwrap();
+    symlink(&state, harness.path("shared/link")).unwrap();
+    std::fs::set_permissions(harness.path("shared"), Permissions::from_mode(0o1777)).unwrap();
+    is_ignored(&harness.arg("shared/link"), "is a symbolic link in a folder that other users can");
+    if give_away(&state) {
+        is_ignored(&state, "the file belongs to another user (uid 65534)");
+    }
+}
+
+#[test]
+fn a_reference_that_another_user_may_have_written_decides_nothing() {
+    let harness = Harness::new();
+    let lost = reference(&harness, "lost.json", |group| {
+        let cores = group["inventory"]["cores"].as_u64().unwrap();
+        group["inventory"]["cores"] = json!(cores + 1);
+    });
+    let check =
+        || harness.run(&["check", "--reference", &lost, "--deadline", "60", "--json"]).json();
+    let remarks = |document: &Value| document["remarks"].to_string();
+    assert!(remarks(&check()).contains("expected"), "the reference counts");
+    let is_ignored = |why: &str| {
+        let said = remarks(&check());
+        assert!(said.contains(r#""reason":"no reference""#) && said.contains(why), "{said}");
+        assert!(!said.contains("expected"), "{said}");
+    };
+    std::fs::set_permissions(&lost, Permissions::from_mode(0o666)).unwrap();
+    is_ignored("all users can write the file");
+    std::fs::set_permissions(&lost, Permissions::from_mode(0o644)).unwrap();
+    if give_away(&lost) {
+        is_ignored("the file belongs to another user (uid 65534)");
+    }
+}
+
+#[test]
+fn no_output_of_a_check_replaces_another_of_its_files() {
+    let harness = Harness::new();
+    let reference = reference(&harness, "reference.json", |_| {});
+    let state = bad_state(&harness, "state.json");
+    let default = harness.arg("default.json");
+    std::fs::create_dir(harness.path("data")).unwrap();
+    // The default state is next to the history.
+    harness.run_with(&[("NODEGAUGE_DB", "data/h.db")], &["check", "--deadline", "60"]);
+    let entries = std::fs::read_dir(harness.path("data")).unwrap();
+    let own = entries
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.file_name().unwrap().to_str().unwrap().starts_with("check-"));
+    let own = own.unwrap().to_str().unwrap().to_owned();
+    let files = [&reference, &state, &own];
+    let kept = files.map(|file| std::fs::read(file).unwrap());
+    for options in [
+        ["--reference", &reference, "--json", &reference],
+        ["--reference", &reference, "--state", &reference],
+        ["--state", &state, "--json", &state],
+        ["--state", &default, "--json", &default],
+        ["--db", "data/h.db", "--state", "data/h.db"],
+        ["--db", "data/h.db", "--json", "data/h.db"],
+        ["--db", "data/h.db", "--json", &own],
+        ["--db", "new.db", "--json", "new.db"],
+    ] {
+        harness.run(&[&["check"], &options[..]].concat()).exits(2).complains("hint: give ");
+        harness.run(&[&["check", "--nagios"], &options[..]].concat()).exits(3);
+    }
+    let ranks = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "2")];
+    let vet = ["check", "--vet", "1", "--exclude-file", "list", "--node-file", "list"];
+    harness.run_with(&ranks, &vet).exits(2).complains(" cannot both be written to list");
+    let now = files.map(|file| std::fs::read(file).unwrap());
+    assert!(kept == now, "all files stay as they were");
+    assert!(!Path::new(&default).exists() && !harness.path("new.db").exists());
+}
+
+#[test]
+fn an_output_that_nobody_reads_delays_neither_verdict_nor_end() {
+    let harness = Harness::new();
+    let pipe = harness.arg("pipe");
+    assert_eq!(harness.run_other(&["mkfifo", &pipe], &[]).code, Some(0));
+    let check = ["check", "--no-save", "--deadline", "2"];
+    let said = harness.run(&[&check[..], &["--json", &pipe]].concat());
+    let line = said.stdout.lines().next().unwrap_or_default();
+    assert!(line.contains("; ") || line.contains(" good"), "{line}");
+    assert!(matches!(said.code, Some(0 | 1)), "{:?}", said.code);
+    // The usual wait for a reader is longer than the time of the check.
+    assert!(!said.stderr.contains("no program has read this pipe"), "{}", said.stderr);
+    // A full pipe that stays open.
+    let script = r#"exec 3<>"$0"; dd if=/dev/zero bs=65536 count=1 >&3 2>dd.err; exec "$@" >&3"#;
+    let words = [&["sh", "-c", script, &pipe, crate::program::path()][..], &check].concat();
+    let said = harness.run_other(&words, &[]);
+    assert!(matches!(said.code, Some(0 | 1)), "{:?}: {}", said.code, said.stderr);
+}
+
+#[test]
+fn a_check_without_a_home_goes_on_with_a_note() {
+    let harness = Harness::new();
+    let was_there = Path::new("/.local").exists();
+    for home in ["/", "/nonexistent"] {
+        let said = harness.run_with(&[("HOME", home)], &["check", "--deadline", "60"]);
+        assert!(matches!(said.code, Some(0 | 1)), "{:?}", said.code);
+        said.says("state not saved: no home folder").says("give --state FILE, --db FILE");
+    }
+    assert_eq!(Path::new("/.local").exists(), was_there);
+    let state = harness.arg("state.json");
+    harness.run_with(&[("HOME", "/")], &["check", "--deadline", "60", "--state", &state]);
+    assert!(Path::new(&state).exists());
+}
+
+#[test]
+fn a_program_whose_path_is_no_text_starts_itself() {
+    use std::os::unix::ffi::OsStrExt;
+    let harness = Harness::new();
+    let folder = harness.path("").join(std::ffi::OsStr::from_bytes(b"n\xff"));
+    if let Err(cause) = std::fs::create_dir(&folder) {
+        return skip(Part::Device, &format!("names must be UTF-8 here: {cause}"));
+    }
+    let program = folder.join("nodegauge");
+    std::fs::copy(crate::program::path(), &program).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = harness.command("sh");
+        command.args(["-c", r#""$@""#, "sh"]).arg(&program).args(args).output().unwrap()
+    };
+    let check = run(&["check", "--no-save", "--deadline", "60"]);
+    let said = String::from_utf8_lossy(&check.stdout).into_owned();
+    assert!(said.contains("never measured"), "{said}");
+    let stream = run(&[&["stream"], &crate::harness::FAST[..], &["--no-save"]].concat());
+    assert!(stream.status.success(), "{}", String::from_utf8_lossy(&stream.stderr));
 }
 
 #[test]

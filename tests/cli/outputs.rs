@@ -67,12 +67,12 @@ fn help(harness: &Harness, command: &[String]) -> String {
     harness.run(&words).exits(0).stdout
 }
 
-/// Returns the options of a command whose value is a file or folder.
-fn file_options(harness: &Harness, command: &[String]) -> Vec<String> {
+/// Returns the options of a command whose value has one of these names.
+fn file_options(harness: &Harness, command: &[String], values: &[&str]) -> Vec<String> {
     let mut options = Vec::new();
     for line in help(harness, command).lines() {
         let line = line.trim();
-        let names_a_file = ["<FILE>", "<DIR>"].iter().any(|value| line.contains(value));
+        let names_a_file = values.iter().any(|value| line.contains(value));
         if line.starts_with('-') && names_a_file {
             options.extend(line.split(' ').find(|word| word.starts_with("--")).map(str::to_owned));
         }
@@ -105,7 +105,7 @@ fn every_option_of_every_command_that_names_an_output_refuses_a_foreign_link() {
         if !runs_here {
             continue;
         }
-        for option in file_options(&harness, &command) {
+        for option in file_options(&harness, &command, &["<FILE>", "<DIR>"]) {
             if NO_OUTPUTS.contains(&option.as_str()) {
                 continue;
             }
@@ -293,18 +293,83 @@ fn an_output_is_neither_the_history_nor_an_input() {
         &["stream", "--db", "new.db", "--csv", "new.db"],
     ];
     for args in commands {
-        harness.run(args).exits(3).complains(
+        harness.run(args).exits(2).complains(
             ": it is the history, or an input of this command\nhint: give another file\n",
         );
     }
     // The default history is no output either, of a command that does not read it.
     for command in ["machine", "doctor", "places"] {
         let refused = harness.run_with(&[("NODEGAUGE_DB", "h.db")], &[command, "--json", "h.db"]);
-        refused.exits(3).complains(": it is the history, or an input of this command\n");
+        refused.exits(2).complains(": it is the history, or an input of this command\n");
     }
     let now = ["h.db", "run.json"].map(|name| fs::read(harness.path(name)).unwrap());
     assert!(kept == now, "the history and the record stay as they were");
     harness.run(&["history", "show", "latest", "--db", "h.db", "--json", "other.json"]).exits(0);
+}
+
+#[test]
+fn no_option_of_a_command_replaces_the_file_of_another() {
+    let harness = with_a_run();
+    let content = crate::check::reference(&harness, "reference.json", |_| {});
+    let content = fs::read_to_string(content).unwrap();
+    let (mut pairs, mut refused) = (0, 0);
+    for command in commands(&harness, &[]) {
+        let name = command.join(" ");
+        let options = file_options(&harness, &command, &["<FILE>"]);
+        for (at, one) in options.iter().enumerate() {
+            for other in &options[at + 1..] {
+                let file = harness.write("one", &content);
+                let mut args: Vec<&str> = command.iter().map(String::as_str).collect();
+                let required = REQUIRED.iter().find(|(known, _)| *known == name);
+                args.extend(required.map(|(_, words)| *words).unwrap_or_default());
+                args.extend([one, &file, other, "./one"]);
+                args.extend(
+                    BEHIND.iter().filter(|(known, _)| *known == name).flat_map(|(_, of)| *of),
+                );
+                let outcome = harness.run(&args);
+                // The exit code of `check` is that of the verdict.
+                assert!(outcome.code != Some(0) || name == "check", "{args:?}");
+                assert!(fs::read_to_string(&file).unwrap() == content, "{args:?}");
+                pairs += 1;
+                refused += usize::from(outcome.stderr.contains(" cannot both be written to "));
+            }
+        }
+    }
+    assert!(pairs > 60 && refused > 15, "{pairs}, {refused}");
+}
+
+#[test]
+fn two_outputs_in_one_file_are_wrong_usage() {
+    let harness = Harness::new();
+    harness.write("soft", "OLD CONTENT");
+    symlink("soft", harness.path("link")).unwrap();
+    for [json, csv] in [["new", "./new"], ["soft", "link"]] {
+        let args = ["stream", "--json", json, "--csv", csv];
+        harness.run(&args).exits(2).complains(&format!(
+            "error: --json and --csv cannot both be written to {json}\nhint: give two files\n"
+        ));
+    }
+    assert_eq!(fs::read_to_string(harness.path("soft")).unwrap(), "OLD CONTENT");
+    assert!(!harness.path("new").exists());
+    // A device takes both.
+    harness.stream(&["-q", "--no-save", "--json", "/dev/null", "--csv", "/dev/null"]).exits(0);
+}
+
+#[test]
+fn an_output_replaces_no_record_of_a_folder_that_is_read() {
+    let harness = with_a_run();
+    let record = harness.latest().to_string();
+    let file = harness.write("fleet/n1.json", &record);
+    harness.write("fleet/page.html", "OLD PAGE");
+    for command in ["rank", "baseline"] {
+        let refused = harness.run(&["fleet", command, "fleet", "-o", &file]);
+        refused.exits(2).complains("it is the history, or an input of this command");
+        assert_eq!(fs::read_to_string(&file).unwrap(), record, "{command}");
+    }
+    // A page of an earlier ranking is no record.
+    let page = ["fleet", "rank", "fleet", "--format", "html", "-o", "fleet/page.html"];
+    harness.run(&page).exits(0);
+    assert_ne!(fs::read_to_string(harness.path("fleet/page.html")).unwrap(), "OLD PAGE");
 }
 
 #[test]

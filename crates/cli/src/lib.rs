@@ -7,6 +7,7 @@
 mod args;
 mod commands;
 mod failure;
+mod files;
 mod gauges;
 mod launched;
 mod output;
@@ -34,11 +35,12 @@ pub fn run() -> ! {
     let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| refuse(error));
     parsed.color.write_global();
     args::end_of_helpers(&matches).into_iter().for_each(nodegauge_os::end_helpers_at);
-    let exit = commands::dispatch(&parsed).unwrap_or_else(|failure| {
+    let exit = files::protect(&args::definition(), &matches);
+    let exit = exit.and_then(|()| commands::dispatch(&parsed)).unwrap_or_else(|failure| {
         output::failure(&failure);
         exit_of(&failure)
     });
-    nodegauge_os::leave(exit.number())
+    nodegauge_os::leave(output::ended_by_signal().unwrap_or(exit).number())
 }
 
 /// Returns the exit status for a failure of the command of this process's arguments.

@@ -2,15 +2,20 @@
 
 use crate::args::Documents;
 use crate::failure::{Exit, Failure};
+use crate::signals::exit_of_signal;
+use anstream::stream::RawStream;
 use nodegauge_gauge::view::{Page, Section};
 use nodegauge_measure::legible;
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_report::{Style, text};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 mod sink;
 pub(crate) use sink::{Sink, protect};
@@ -64,8 +69,13 @@ pub(crate) fn both_to_stdout() -> Failure {
 pub(crate) fn print(text: &str) {
     if let Err(failure) = try_print(text) {
         error(&failure.to_string());
-        std::process::exit(Exit::from(&failure).number().into());
+        nodegauge_os::leave(ended_by_signal().unwrap_or_else(|| Exit::from(&failure)).number());
     }
+}
+
+/// Returns the exit status of a process whose standard output nobody reads, and which was ended for that by a signal.
+pub(crate) fn ended_by_signal() -> Option<Exit> {
+    if UNREAD.load(Ordering::Relaxed) { exit_of_signal() } else { None }
 }
 
 /// Prints a result like [`print()`], but returns the failure.
@@ -73,15 +83,33 @@ pub(crate) fn try_print(text: &str) -> Result<(), Failure> {
     write(&legible::page(text))
 }
 
-/// Writes to standard output without changes.
+/// True if a write to standard output was ended because nobody reads it.
+static UNREAD: AtomicBool = AtomicBool::new(false);
+/// The same for standard error.
+static UNREAD_ERRORS: AtomicBool = AtomicBool::new(false);
+
+/// Writes to standard output without changes. The standard library's buffer and lock are not used, because a write that
+/// nobody reads would keep the lock.
 fn write(text: &str) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    if UNREAD.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let out = io::stdout();
+    match nodegauge_os::write_all(&out, for_stream(&out, text).as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe && !is_hung_up(&error) => {
+            UNREAD.store(error.kind() == io::ErrorKind::TimedOut, Ordering::Relaxed);
             Err(Failure::missing(format!("cannot write to standard output: {error}")))
         }
         _ => Ok(()),
     }
+}
+
+/// Returns the text with colour if the stream takes colour.
+fn for_stream<'a>(stream: &impl RawStream, text: &'a str) -> Cow<'a, str> {
+    if anstream::AutoStream::choice(stream) == anstream::ColorChoice::Never {
+        return anstream::adapter::strip_str(text).to_string().into();
+    }
+    text.into()
 }
 
 /// True if writing failed because the terminal was closed.
@@ -118,15 +146,14 @@ fn print_error(shown: &str) {
 /// Prints text to standard error, with colour if it takes colour. One write, because several ranks, their launcher and
 /// this process can share standard error, and their lines must not be mixed.
 fn print_to_stderr(coloured: &str) {
-    let mut err = io::stderr();
-    let plain = anstream::AutoStream::choice(&err) == anstream::ColorChoice::Never;
-    let text = if plain {
-        anstream::adapter::strip_str(coloured).to_string()
-    } else {
-        coloured.to_owned()
-    };
+    if UNREAD_ERRORS.load(Ordering::Relaxed) {
+        return;
+    }
+    let err = io::stderr();
     // A failure to write to standard error cannot be reported.
-    let _ = err.write_all(text.as_bytes());
+    if let Err(error) = nodegauge_os::write_all(&err, for_stream(&err, coloured).as_bytes()) {
+        UNREAD_ERRORS.store(error.kind() == io::ErrorKind::TimedOut, Ordering::Relaxed);
+    }
 }
 
 /// Reports the first suspect figure and the number of further suspect figures; returns true if any figure is suspect.
@@ -147,6 +174,21 @@ pub(crate) fn suspects<'a>(
     let hint = "--accept-suspect accepts suspect figures as results";
     failure(&Failure::unmet(legible::escaped(&refusal)).hint(hint));
     true
+}
+
+/// Prints a result for at most this time. Another thread may be writing to standard output meanwhile.
+pub(crate) fn print_within(text: &str, time: Duration) {
+    let out = io::stdout();
+    let shown = legible::page(text);
+    // This process ends in any case.
+    let _ = nodegauge_os::write_within(&out, for_stream(&out, &shown).as_bytes(), time);
+}
+
+/// Prints a remark to standard error for at most this time, in one line.
+pub(crate) fn note_within(message: &str, time: Duration) {
+    let err = io::stderr();
+    let shown = format!("{}\n", legible::line(message));
+    let _ = nodegauge_os::write_within(&err, for_stream(&err, &shown).as_bytes(), time);
 }
 
 /// Prints a remark to standard error, in one line: it may contain names of files and hosts that others chose.

@@ -36,18 +36,24 @@ pub(crate) fn store_path(db: &Database) -> Result<PathBuf, Failure> {
 }
 
 fn location(db: &Database) -> Result<PathBuf, Failure> {
-    match &db.db {
+    // An empty variable counts as not set.
+    let variable = || nodegauge_os::variable("NODEGAUGE_DB").filter(|path| !path.is_empty());
+    let (name, given) = match &db.db {
+        Some(path) => ("--db", Some(path.clone())),
+        None => ("NODEGAUGE_DB", variable().map(PathBuf::from)),
+    };
+    match given {
         Some(path) => match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             // The folder is not created, because a mistyped path would then create a second history.
             Some(folder) if matches!(folder.try_exists(), Ok(false)) => {
                 Err(Failure::usage(format!(
-                    "--db {}: folder {} does not exist",
-                    legible::path(path),
+                    "{name} {}: folder {} does not exist",
+                    legible::path(&path),
                     legible::path(folder)
                 ))
                 .hint(format!("create it, e.g. mkdir -p {}", legible::path(folder))))
             }
-            _ => Ok(path.clone()),
+            _ => Ok(path),
         },
         None => nodegauge_history::default_path(nodegauge_os::variable).ok_or_else(|| {
             Failure::missing("no home folder for the history").hint("give --db FILE, or --no-save")
@@ -262,9 +268,10 @@ pub(crate) fn conduct_on(
     let exclude = hosts.and_then(|run| run.exclude_file).map(Sink::from);
     exclude.as_ref().map_or(Ok(()), Sink::check)?;
     let mut findings = nodegauge_machine::examine(&node.topology, &SysRoot::live(), &node.machine);
-    let command = std::env::args().nth(1).filter(|word| !word.starts_with('-'));
-    let command = command.as_deref().unwrap_or("run");
-    let mut progress = Progress::new(common.quiet, session.signals.clone(), command, common.budget);
+    let command = command_words().into_iter().next().filter(|word| !word.starts_with('-'));
+    let command = command.unwrap_or_else(|| "run".to_owned());
+    let signals = session.signals.clone();
+    let mut progress = Progress::new(common.quiet, signals, &command, common.budget);
     let (mut found, ledger) = match hosts {
         Some(run) => on_all_hosts(run, &node, &mut progress, gauge)?,
         None => watched(&node, &mut progress, gauge)?,

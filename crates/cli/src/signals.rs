@@ -1,12 +1,14 @@
 //! Ctrl-C, SIGTERM and SIGHUP: the first signal ends the measurement, and the results until then are saved; a second
-//! Ctrl-C or SIGTERM ends the program immediately.
+//! Ctrl-C or SIGTERM ends the program immediately. A write that nobody reads ends some time after the first signal
+//! (`nodegauge_os::write_all`).
 
+use crate::failure::Exit;
 use nodegauge_measure::Failure;
 use nodegauge_os::{end_request, hangup_is_ignored};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Makes a write beyond the limit of file sizes (`ulimit -f`) fail with an error, like a write to a full disk, instead
 /// of ending the program. A handler is used because child processes would inherit an ignored signal, but do not inherit
@@ -14,6 +16,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(crate) fn survive_file_size_limit() {
     // Without the handler, such a write ends the program; nothing else changes.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
+}
+
+/// Number of the latest signal that this process has handled.
+static NUMBER: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+
+/// Returns the exit code for the signal that this process has handled, if any.
+pub(crate) fn exit_of_signal() -> Option<Exit> {
+    let number = NUMBER.get()?;
+    Signals(Arc::clone(number)).received().map(Exit::Signal)
 }
 
 /// Signal received, if any.
@@ -28,7 +39,7 @@ impl Signals {
 
     /// Registers the handlers of all signals.
     fn register() -> io::Result<Self> {
-        let number = Arc::new(AtomicUsize::new(0));
+        let number = Arc::clone(NUMBER.get_or_init(Arc::default));
         let again = Arc::new(AtomicBool::new(false));
         let listen = |signal| {
             signal_hook::flag::register(signal, Arc::clone(end_request()))?;

@@ -36,10 +36,9 @@ pub(crate) fn program_of(
     });
     let program = if own {
         rest.next_if(|word| *word == definition.get_name());
-        let this = std::env::current_exe().map_err(|cause| {
+        nodegauge_os::own_program().map_err(|cause| {
             Failure::missing(format!("cannot find the executable of nodegauge: {cause}"))
-        })?;
-        this.to_string_lossy().into_owned()
+        })?
     } else {
         rest.next().cloned().unwrap_or_default()
     };

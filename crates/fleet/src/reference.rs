@@ -8,6 +8,7 @@ use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::{Inventory, NodeKind};
 use nodegauge_measure::record::{Machine, Tool};
 use nodegauge_measure::{Failure, Fraction, legible};
+use nodegauge_os::TrustError;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -183,6 +184,22 @@ impl Reference {
         let shown = legible::path(path);
         let bytes = nodegauge_os::read_input(path, nodegauge_os::LONGEST_TEXT)
             .map_err(|cause| Failure::usage(format!("cannot read {shown}")).cause(cause))?;
+        Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|failure| failure.of(shown))
+    }
+
+    /// Reads a reference that may drain a node: it must be a file of the caller or of root.
+    ///
+    /// # Errors
+    /// Fails as [`Self::read`] does, and if another user may have written the file.
+    pub fn read_trusted(path: &Path) -> Result<Self, Failure> {
+        let shown = path.display();
+        let refused = |why: TrustError| match why {
+            TrustError::Io(cause) => Failure::usage(format!("cannot read {shown}")).cause(cause),
+            why => Failure::usage(format!("{shown}: {why}"))
+                .hint("give a copy that belongs to root or to you"),
+        };
+        let bytes =
+            nodegauge_os::read_trusted_input(path, nodegauge_os::LONGEST_TEXT).map_err(refused)?;
         Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|failure| failure.of(shown))
     }
 }

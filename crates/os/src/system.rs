@@ -135,7 +135,7 @@ pub fn keep_interrupts<T>(f: impl FnOnce() -> T) -> T {
     made
 }
 
-/// Returns the value of an environment variable. A folder of `HOME` or `XDG_*` that must not be created counts as not set:
+/// Returns the value of an environment variable. A folder of `HOME` or of XDG that must not be created counts as not set:
 /// see [`may_hold_files`].
 pub fn variable(name: &str) -> Option<OsString> {
     let value = std::env::var_os(name)?;
@@ -144,12 +144,12 @@ pub fn variable(name: &str) -> Option<OsString> {
 
 /// True unless the variable names a folder in which nothing of this user is to be kept. `HOME` must be an existing folder:
 /// services and users without a home folder have one that must not be created, e.g. Debian's /nonexistent, or `/`. Root can
-/// create every folder; therefore those of `XDG_*` must exist, too.
+/// create every folder; therefore those of XDG must exist, too.
 fn may_hold_files(name: &str, folder: &Path, is_root: bool) -> bool {
     let is_folder = || folder.is_absolute() && folder.is_dir();
     match name {
         "HOME" => is_folder() && folder != Path::new("/"),
-        _ if name.starts_with("XDG_") && is_root => is_folder(),
+        "XDG_DATA_HOME" | "XDG_CACHE_HOME" if is_root => is_folder(),
         _ => true,
     }
 }

@@ -361,3 +361,23 @@ fn the_line_of_scrontab_runs_the_check() {
     assert_eq!(words[..3], ["check", "--level", "2"]);
     harness.run(&[&words[..], &["--help"]].concat()).exits(0);
 }
+
+#[test]
+fn a_check_that_may_start_nothing_has_a_verdict() {
+    let harness = Harness::new();
+    // Root has no limit of processes.
+    let as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let limited = [&["prlimit", "--nproc=1"], &as_nobody[..], &[program::path()]].concat();
+    let words = |more: &[&'static str]| [&limited[..], more].concat();
+    let tried = harness.run_other(&words(&["--version"]), &[]);
+    if tried.code != Some(0) {
+        return skip(Part::Root, &format!("no program of another user: {}", tried.stderr.trim()));
+    }
+    let said = harness.run_other(&words(&["check", "--no-save"]), &[]).exits(0);
+    let line = said.stdout.lines().next().unwrap_or_default().to_owned();
+    assert!(line.contains("; unknown: "), "{line}");
+    for command in ["machine", "doctor"] {
+        let refused = harness.run_other(&words(&[command]), &[]).exits(3);
+        refused.complains("Resource temporarily unavailable");
+    }
+}

@@ -36,6 +36,27 @@ fn what_was_measured_until_ctrl_c_is_saved() {
 }
 
 #[test]
+fn a_signal_ends_a_write_that_nobody_reads() {
+    let harness = Harness::new();
+    assert_eq!(harness.run_other(&["mkfifo", &harness.arg("pipe")], &[]).code, Some(0));
+    // The pipe is full, and stays open. The program replaces the shell.
+    let full = "exec 3<>pipe; dd if=/dev/zero bs=65536 count=1 >&3 2>dd.err; exec";
+    let to_output = format!("{full} \"$@\" >&3");
+    let to_file = format!("{full} \"$@\"");
+    let nobody_reads = "nobody reads it";
+    for (script, json, code) in
+        [(&to_output, "out.json", 143), (&to_output, "-", 143), (&to_file, "pipe", 3)]
+    {
+        let args = [&["stream", "--json", json], &ENDLESS[..]].concat();
+        let words = ["sh", "-c", script, "sh"];
+        let running = harness.start_under(&words, &[], &args).shows_times(10, MEASURED);
+        running.signal("TERM");
+        running.end().exits(code).complains(nobody_reads);
+        assert_eq!(harness.latest()["complete"], false, "the run is saved");
+    }
+}
+
+#[test]
 fn what_is_not_saved_is_not_said_to_be() {
     let harness = Harness::new();
     let args = [&["stream", "--no-save"], &ENDLESS[..]].concat();

@@ -112,7 +112,7 @@ fn an_output_that_cannot_be_written_does_not_keep_the_run_from_the_history() {
 #[test]
 fn a_home_that_is_not_there_is_not_created() {
     let harness = Harness::new();
-    for home in [harness.path("absent").to_str().unwrap(), "relative"] {
+    for home in [harness.path("absent").to_str().unwrap(), "relative", "/"] {
         let variables = [("HOME", home), ("XDG_DATA_HOME", ""), ("NODEGAUGE_DB", "")];
         let refused = harness.run_with(&variables, &STREAM).exits(3);
         refused.complains("no home folder for the history").complains("--no-save");

@@ -8,9 +8,10 @@ mod measuring;
 mod state;
 mod vetting;
 
-use crate::args::WhenBusy;
 use crate::args::check::CheckArgs;
+use crate::args::{Database, WhenBusy};
 use crate::failure::{Exit, Failure};
+use crate::files::refuse_one_file;
 use crate::output::{self, Sink};
 use crate::session;
 use crate::signals::Signals;
@@ -24,13 +25,16 @@ use nodegauge_measure::record::{self, EventCount, Finding, Severity, SourceState
 use nodegauge_measure::{Fraction, Unit};
 use nodegauge_report::text;
 use serde::Serialize;
-use state::{CheckState, MeasuredVerdict, State};
+use state::{CheckState, MeasuredVerdict, SavedState, State};
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Time before the deadline at which everything must have ended, so that the verdict is printed in time.
 const MARGIN: Duration = Duration::from_millis(100);
+/// Time after the deadline at which the process ends, whatever is still to be written.
+const LATE: Duration = Duration::from_millis(500);
 /// Maximum number of findings in the text.
 const FINDINGS: usize = 4;
 
@@ -101,18 +105,23 @@ struct Check<'a> {
     /// Findings of the measuring commands that the examination does not have.
     findings: Vec<Finding>,
     measured: bool,
+    /// History whose own runs are bounds.
+    own_runs: Option<PathBuf>,
 }
 
 pub(crate) fn execute(args: &CheckArgs) -> Result<Exit, Failure> {
     let started = Instant::now();
     let deadline = Deadline(started + args.time());
+    nodegauge_os::withhold_new_files();
     let vetting = args.vet.map(|keep| vetting::Vetting::new(args, keep)).transpose()?;
-    let signals = Signals::listen()?;
     let host = vetting.as_ref().map_or_else(host, |vetting| vetting.host().to_owned());
-    let ended = Arc::new(Mutex::new(false));
+    let state = State::of(args, &host);
+    protect_files(args, &state)?;
+    let signals = Signals::listen()?;
+    let ending = Arc::new(Ending::default());
     // A vetting has another end: the rank that collects waits for all ranks.
     if vetting.is_none() {
-        end_at_deadline(args, deadline, &host, &ended);
+        end_at_deadline(args, deadline, &host, &ending);
     }
     let mut check = Check {
         args,
@@ -126,24 +135,62 @@ pub(crate) fn execute(args: &CheckArgs) -> Result<Exit, Failure> {
         clock: None,
         findings: Vec::new(),
         measured: false,
+        own_runs: None,
     };
-    check.run(&host);
+    let next = check.run(&state);
     if let Some(signal) = check.signals.received() {
         return Ok(Exit::Signal(signal));
     }
-    let report = check.report(&host, started);
+    let mut report = check.report(&host, started);
+    let code = args.exit_code(report.verdict);
     // From here on, the verdict is printed by this thread only.
-    *ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    ending.decide(code);
     if let Some(vetting) = vetting {
-        return vetting.end(&report, deadline, &check.signals);
+        let exit = vetting.end(&report, deadline, &check.signals);
+        report.save(next);
+        return exit;
     }
-    show(args, &report);
-    Ok(Exit::Checked(args.exit_code(report.verdict)))
+    show(args, report, next);
+    Ok(Exit::Checked(code))
 }
 
-/// Prints the verdict *unknown* at the deadline if the check has not ended until then, e.g. because the kernel does not
-/// return from a call. Child processes end with this process.
-fn end_at_deadline(args: &CheckArgs, deadline: Deadline, host: &str, ended: &Arc<Mutex<bool>>) {
+/// Prevents outputs from replacing an input, the history, or each other.
+fn protect_files(args: &CheckArgs, state: &Result<State, Failure>) -> Result<(), Failure> {
+    // Without a place for the history, there is none to protect.
+    let _ = session::store_path(&args.db);
+    let state = state.as_ref().ok().map(|state| state.path().to_owned());
+    let json = args.json.as_deref().filter(|file| *file != "-").map(PathBuf::from);
+    let files = [
+        ("--state", state.clone()),
+        ("--json", json),
+        ("--exclude-file", args.exclude_file.clone()),
+        ("--node-file", args.node_file.clone()),
+    ];
+    for (name, file) in files {
+        let Some(file) = file else { continue };
+        Sink::File(file.clone()).refuse_inputs()?;
+        if let Some(state) = state.as_ref().filter(|_| name != "--state") {
+            refuse_one_file(name, &file, "the state", state)?;
+        }
+    }
+    Ok(())
+}
+
+/// Verdict of this process, which decides its exit code when it is ended at the deadline.
+#[derive(Debug, Default)]
+struct Ending(Mutex<Option<u8>>);
+
+impl Ending {
+    /// Sets the exit code. While the deadline ends this process, this function does not return.
+    fn decide(&self, code: u8) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(code);
+    }
+}
+
+/// Ends this process at the deadline. If there is no verdict then, e.g. because the kernel does not return from a call,
+/// the verdict is *unknown*. If there is one, what is still to be written gets a little more time. Child processes end with
+/// this process.
+fn end_at_deadline(args: &CheckArgs, deadline: Deadline, host: &str, ending: &Arc<Ending>) {
     let code = args.exit_code(NodeVerdict::Unknown);
     let remark = Remark::new(
         NodeVerdict::Unknown,
@@ -151,15 +198,22 @@ fn end_at_deadline(args: &CheckArgs, deadline: Deadline, host: &str, ended: &Arc
         format!("no verdict within {:.1} s", args.time().as_secs_f64()),
     );
     let line = check::line(host, NodeVerdict::Unknown, Some(&remark), "");
-    let ended = Arc::clone(ended);
-    std::thread::spawn(move || {
-        std::thread::sleep(deadline.0.saturating_duration_since(Instant::now()));
-        let has_ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*has_ended {
-            note_failure(output::try_print(&format!("{line}\n")));
+    let ending = Arc::clone(ending);
+    let wait = move || {
+        let until = |time: Instant| time.saturating_duration_since(Instant::now());
+        std::thread::sleep(until(deadline.0));
+        let decided = ending.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(verdict) = *decided else {
+            output::print_within(&format!("{line}\n"), LATE);
             nodegauge_os::leave(code);
-        }
-    });
+        };
+        drop(decided);
+        std::thread::sleep(until(deadline.0 + LATE));
+        output::note_within("an output was not written within the deadline", LATE);
+        nodegauge_os::leave(verdict);
+    };
+    // Without another thread (`ulimit -u`), no child process can be started either, so that nothing is measured.
+    let _ = std::thread::Builder::new().spawn(wait);
 }
 
 /// Returns the name of this host.
@@ -169,15 +223,25 @@ fn host() -> String {
     if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
 }
 
-/// Writes the requested documents and prints the verdict. An output that cannot be written is a note, because the exit
-/// code must be that of the node.
-fn show(args: &CheckArgs, report: &CheckReport) {
+/// Prints the verdict, and then saves the state and writes the requested document: neither may delay the verdict. An
+/// output that cannot be written is a note, because the exit code must be that of the node.
+fn show(args: &CheckArgs, mut report: CheckReport, next: Option<NextState>) {
     let sink = args.json.as_deref().map(Sink::from);
-    if let Some(sink) = &sink {
+    let write = |sink: &Sink, report: &CheckReport| {
         note_failure(output::json(report).and_then(|text| sink.write(&text)));
+    };
+    if sink == Some(Sink::Stdout) {
+        write(&Sink::Stdout, &report);
+        if let Some(failure) = report.save(next) {
+            output::note(&failure);
+        }
+        return;
     }
-    if sink != Some(Sink::Stdout) {
-        note_failure(output::try_print(&in_words(args, report)));
+    note_failure(output::try_print(&format!("{}\n", report.line)));
+    report.save(next);
+    note_failure(output::try_print(&reasons(args, &report)));
+    if let Some(sink) = &sink {
+        write(sink, &report);
     }
 }
 
@@ -188,11 +252,10 @@ fn note_failure(written: Result<(), Failure>) {
     }
 }
 
-/// Returns the line with the verdict, with its reasons below unless only the line is requested.
-fn in_words(args: &CheckArgs, report: &CheckReport) -> String {
-    let line = format!("{}\n", report.line);
+/// Returns the lines below the verdict: its reasons, unless only the verdict is requested.
+fn reasons(args: &CheckArgs, report: &CheckReport) -> String {
     if args.quiet || args.npd {
-        return line;
+        return String::new();
     }
     let figures = report.figures.iter().map(|figure| Note::new("figure", figure.in_words()));
     let remarks =
@@ -201,11 +264,10 @@ fn in_words(args: &CheckArgs, report: &CheckReport) -> String {
     let rows: Vec<Note> = figures.chain(remarks).chain(notes).collect();
     if std::io::stdout().is_terminal() {
         let section = Section { id: "check", blocks: rows.into_iter().map(Block::Note).collect() };
-        return line + &text::section(&section, output::style());
+        return text::section(&section, output::style());
     }
     // Programs read one row per line.
-    let lines = rows.iter().map(|row| format!("{:11}{}\n", row.label, row.text));
-    line + &lines.collect::<String>()
+    rows.iter().map(|row| format!("{:11}{}\n", row.label, row.text)).collect()
 }
 
 impl ReportedFigure {
@@ -243,14 +305,17 @@ impl ReportedFigure {
 }
 
 impl Check<'_> {
-    /// Examines and, from level 2 on, measures the node.
-    fn run(&mut self, host: &str) {
-        let state = State::of(self.args, host);
-        let previous = state.as_ref().ok().and_then(State::read);
-        let since = previous.as_ref().and_then(|last| record::time_of(&last.checked));
+    /// Examines and, from level 2 on, measures the node. Returns what is to be saved.
+    fn run(&mut self, state: &Result<State, Failure>) -> Option<NextState> {
+        let saved = state.as_ref().map_or(SavedState::Absent, State::read);
+        let previous = saved.known();
+        let since = previous.and_then(|last| record::time_of(&last.checked));
         let mut examination = match Examination::take(self.deadline, since, &self.signals) {
             Ok(examination) => examination,
-            Err(remark) => return self.remarks.push(remark),
+            Err(remark) => {
+                self.remarks.push(remark);
+                return None;
+            }
         };
         self.find_group(&examination);
         if let Some(group) = &self.group {
@@ -259,7 +324,7 @@ impl Check<'_> {
                 self.notes.push("memory modules: not readable, not compared".to_owned());
             }
         }
-        self.judge_errors(&examination, previous.as_ref());
+        self.judge_errors(&examination, previous);
         let is_other_load = |remark: &Remark| remark.reason == BUSY;
         let conditions = check::conditions(&examination.findings, OTHER_LOAD);
         let is_busy = conditions.iter().any(is_other_load);
@@ -275,13 +340,10 @@ impl Check<'_> {
                 _ => self.measure(&examination),
             }
         } else {
-            self.judge_last(&examination, previous.as_ref());
+            self.judge_last(&examination, previous);
         }
         self.note_findings(&examination);
-        let is_ended = self.signals.received().is_some();
-        if !self.args.no_save && !is_ended {
-            self.save(state, &examination, previous);
-        }
+        self.next_state(state, saved, &examination)
     }
 
     /// Examines the node again while other programs use it, for a part of the time: a job may just have ended.
@@ -309,7 +371,7 @@ impl Check<'_> {
         let Some(path) = &self.args.reference else { return };
         let unknown = |reason, text| Remark::new(NodeVerdict::Unknown, reason, text);
         // An unreadable reference, e.g. on a file system that is not mounted, must not drain all nodes.
-        match Reference::read(path) {
+        match Reference::read_trusted(path) {
             Err(failure) => self.remarks.push(unknown("no reference", failure.in_a_line())),
             Ok(reference) => match reference.group_of(&examination.machine) {
                 Some(group) => self.group = Some(group.clone()),
@@ -398,13 +460,31 @@ impl Check<'_> {
         self.notes.extend(texts);
     }
 
-    /// Saves the state for the next check. A failure is a note: the verdict does not depend on it.
-    fn save(
+    /// Returns the state for the next check, unless nothing is to be saved.
+    fn next_state(
         &mut self,
-        state: Result<State, Failure>,
+        state: &Result<State, Failure>,
+        saved: SavedState,
         examination: &Examination,
-        previous: Option<CheckState>,
-    ) {
+    ) -> Option<NextState> {
+        let is_saved = !self.args.no_save;
+        let words = if is_saved { "state not read, state not saved" } else { "state not read" };
+        let previous = match saved {
+            SavedState::Absent => None,
+            SavedState::Known(state) => Some(state),
+            SavedState::Refused(why) => {
+                self.notes.push(format!("{words}: {}", why.in_a_line()));
+                return None;
+            }
+        };
+        let file = match state {
+            Ok(file) if is_saved => file.clone(),
+            Ok(_) => return None,
+            Err(why) => {
+                self.notes.push(format!("{words}: {}", why.in_a_line()));
+                return None;
+            }
+        };
         let (verdict, reason) = check::verdict(&self.remarks);
         let now = record::now_rfc3339();
         // An unknown verdict says nothing about the node and leaves the last one.
@@ -423,14 +503,8 @@ impl Check<'_> {
             measured: measured.or_else(|| previous.and_then(|last| last.measured)),
         };
         // The folder of the history is created with the history.
-        if self.args.state.is_none()
-            && let Err(failure) = session::open_store(&self.args.db)
-        {
-            return self.notes.push(format!("state not saved: {}", failure.in_a_line()));
-        }
-        if let Err(failure) = state.and_then(|file| file.write(&content)) {
-            self.notes.push(format!("state not saved: {}", failure.in_a_line()));
-        }
+        let history = self.args.state.is_none().then(|| self.args.db.clone());
+        Some(NextState { file, content, history })
     }
 
     /// Returns the report of the check.
@@ -461,6 +535,33 @@ impl Check<'_> {
             events: self.events.clone(),
             seconds: started.elapsed().as_secs_f64(),
         }
+    }
+}
+
+/// State to be saved for the next check.
+struct NextState {
+    file: State,
+    content: CheckState,
+    /// History next to which the file is, and which is created with its folder.
+    history: Option<Database>,
+}
+
+impl NextState {
+    fn save(&self) -> Result<(), Failure> {
+        if let Some(history) = &self.history {
+            session::open_store(history)?;
+        }
+        self.file.write(&self.content)
+    }
+}
+
+impl CheckReport {
+    /// Saves the state. A failure is a note, which is also returned: the verdict does not depend on it.
+    fn save(&mut self, next: Option<NextState>) -> Option<String> {
+        let failure = next?.save().err()?;
+        let note = format!("state not saved: {}", failure.in_a_line());
+        self.notes.push(note.clone());
+        Some(note)
     }
 }
 

@@ -45,7 +45,10 @@ fn read(args: &InputArgs, facts: bool) -> Result<Intake, Failure> {
         FigureSelection { gauges: &GAUGES, registry: &registry, all: args.all_figures, facts };
     if !args.inputs.is_empty() {
         args.inputs.iter().for_each(|path| output::protect(path));
-        return Intake::read(&args.inputs, &selection);
+        let intake = Intake::read(&args.inputs, &selection)?;
+        // An output in a folder of records must not replace one of them.
+        intake.files.iter().for_each(|path| output::protect(path));
+        return Ok(intake);
     }
     let mut intake = Intake::default();
     let Some(store) = open_to_read(&args.db)? else {

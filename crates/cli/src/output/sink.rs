@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use nodegauge_measure::legible;
 use nodegauge_os::{OutputError, OutputFile};
+use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -11,18 +12,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// Input files and history of this command; outputs must not replace them.
-static INPUTS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static INPUTS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Prevents outputs of this command from replacing a file.
 pub(crate) fn protect(input: &Path) {
-    let mut inputs = INPUTS.lock().unwrap_or_else(PoisonError::into_inner);
-    if !inputs.iter().any(|known| known == input) {
-        inputs.push(input.to_owned());
-    }
+    INPUTS.lock().unwrap_or_else(PoisonError::into_inner).insert(input.to_owned());
 }
 
 fn inputs() -> Vec<PathBuf> {
-    INPUTS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    INPUTS.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
 }
 
 /// Destination of `--json` or `--csv`.
@@ -79,6 +77,12 @@ impl Sink {
         }
     }
 
+    /// Returns an error if the file is the history or an input of this command.
+    pub(crate) fn refuse_inputs(&self) -> Result<(), Failure> {
+        let Self::File(path) = self else { return Ok(()) };
+        OutputFile::refuse_inputs(path, &inputs()).map_err(|why| refusal(path, &why))
+    }
+
     /// Returns an error if the file cannot be written; called before anything is measured.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self {
@@ -100,6 +104,10 @@ fn is(found: &Metadata, stream: impl AsFd) -> bool {
 fn refusal(path: &Path, why: &OutputError) -> Failure {
     let why_in_words = why.to_string();
     let why_in_words = legible::escaped(&why_in_words);
-    Failure::missing(format!("cannot write {}: {why_in_words}", legible::path(path)))
-        .hint(why.hint())
+    let message = format!("cannot write {}: {why_in_words}", legible::path(path));
+    let failure = match why {
+        OutputError::IsInput => Failure::usage(message),
+        _ => Failure::missing(message),
+    };
+    failure.hint(why.hint())
 }

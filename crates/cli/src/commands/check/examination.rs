@@ -77,12 +77,12 @@ impl Examination {
     ) -> Result<Self, Remark> {
         let unknown = |reason, text: String| Remark::new(NodeVerdict::Unknown, reason, text);
         let not_examined = |text: String| unknown("not examined", text);
-        let this = std::env::current_exe()
+        let this = nodegauge_os::own_program()
             .map_err(|cause| not_examined(format!("cannot find nodegauge: {cause}")))?;
         let since = since.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let since = since.map_or(0, |since| since.as_secs()).to_string();
         let words = [EXAMINE_NODE.to_owned(), since];
-        let command = CommandLine::new(this.to_string_lossy().into_owned(), words);
+        let command = CommandLine::new(this, words);
         let limit = deadline.left();
         let ended =
             nodegauge_toolchain::run(&Job::new(command, limit), &|| signals.received().is_some())

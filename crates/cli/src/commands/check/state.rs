@@ -9,7 +9,7 @@ use nodegauge_fleet::check::NodeVerdict;
 use nodegauge_machine::ledger::LedgerReading;
 use nodegauge_measure::record;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Schema of the state.
@@ -54,7 +54,28 @@ impl MeasuredVerdict {
 }
 
 /// File of the state.
+#[derive(Debug, Clone)]
 pub(super) struct State(PathBuf);
+
+/// Content of the file before this check.
+pub(super) enum SavedState {
+    /// There is no file, or an empty one.
+    Absent,
+    /// State of the last check.
+    Known(CheckState),
+    /// The file does not count, and is left alone.
+    Refused(Failure),
+}
+
+impl SavedState {
+    /// Returns the state of the last check.
+    pub(super) fn known(&self) -> Option<&CheckState> {
+        match self {
+            Self::Known(state) => Some(state),
+            Self::Absent | Self::Refused(_) => None,
+        }
+    }
+}
 
 impl State {
     /// Returns the file: as given, or next to the history.
@@ -62,17 +83,39 @@ impl State {
         if let Some(path) = &args.state {
             return Ok(Self(path.clone()));
         }
-        let history = session::store_path(&args.db)?;
+        let history = session::store_path(&args.db)
+            .map_err(|failure| failure.hint("give --state FILE, --db FILE, or --no-save"))?;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
         let name: String =
             host.chars().map(|c| if is_plain(c) { c } else { '-' }).take(128).collect();
         Ok(Self(history.with_file_name(format!("check-{name}.json"))))
     }
 
-    /// Reads the state of the last check; `None` if there is none, or one that this version cannot read.
-    pub(super) fn read(&self) -> Option<CheckState> {
-        let bytes = nodegauge_os::read_file(&self.0, nodegauge_os::LONGEST_TEXT).ok()?;
-        serde_json::from_slice(&bytes).ok().filter(|state: &CheckState| state.schema == SCHEMA)
+    /// Reads the state of the last check. It decides the verdict, so that it must be a file of the caller or of root; a file
+    /// that is no state of this version belongs to something else.
+    pub(super) fn read(&self) -> SavedState {
+        let shown = self.0.display();
+        let bytes = match nodegauge_os::read_trusted_file(&self.0, nodegauge_os::LONGEST_TEXT) {
+            Ok(bytes) => bytes,
+            Err(why) if why.is_absent() => return SavedState::Absent,
+            Err(why) => return SavedState::Refused(Failure::missing(format!("{shown}: {why}"))),
+        };
+        if bytes.is_empty() {
+            return SavedState::Absent;
+        }
+        let state = serde_json::from_slice(&bytes).ok();
+        match state.filter(|state: &CheckState| state.schema == SCHEMA) {
+            Some(state) => SavedState::Known(state),
+            None => SavedState::Refused(
+                Failure::usage(format!("{shown} is no state of check ({SCHEMA})"))
+                    .hint("give another file"),
+            ),
+        }
+    }
+
+    /// Returns the path of the file.
+    pub(super) fn path(&self) -> &Path {
+        &self.0
     }
 
     /// Replaces the state.

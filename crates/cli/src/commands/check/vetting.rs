@@ -10,10 +10,12 @@ use crate::output::{self, Sink};
 use crate::signals::Signals;
 use nodegauge_fleet::check::NodeVerdict;
 use nodegauge_measure::quantity::counted;
+use nodegauge_os::TrustError;
 use nodegauge_placement::Started;
 use nodegauge_toolchain::mpi::HostList;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Time after the deadline for which rank 0 waits for the others: their processes start later, and a shared file system
@@ -127,6 +129,7 @@ impl Vetting {
             return self.pass(&own, until, signals);
         }
         let mut verdicts = vec![own];
+        let mut refused = BTreeSet::new();
         while verdicts.len() < self.job.ranks as usize
             && Instant::now() < until
             && signals.received().is_none()
@@ -134,7 +137,7 @@ impl Vetting {
             std::thread::sleep(LOOK);
             for rank in 1..self.job.ranks {
                 if verdicts.iter().all(|known| known.rank != rank) {
-                    verdicts.extend(self.take(rank));
+                    verdicts.extend(self.take(rank, &mut refused));
                 }
             }
         }
@@ -156,14 +159,20 @@ impl Vetting {
         Ok(Exit::Success)
     }
 
-    /// Takes the verdict of a rank, if it has been written.
-    fn take(&self, rank: u32) -> Option<RankVerdict> {
+    /// Takes the verdict of a rank, if it has been written. A file or link of another user is no verdict; it is named once,
+    /// and its rank put into `refused`.
+    fn take(&self, rank: u32, refused: &mut BTreeSet<u32>) -> Option<RankVerdict> {
         let path = self.path_of(rank);
-        let bytes = nodegauge_os::read_file(&path, LONGEST).ok()?;
-        let found: RankVerdict = serde_json::from_slice(&bytes).ok()?;
-        let is_valid = found.rank == rank && found.host.parse::<HostList>().is_ok();
-        let _ = std::fs::remove_file(path);
-        is_valid.then_some(found)
+        match taken(&path, rank) {
+            Ok(found) => found,
+            Err(why) => {
+                if !why.is_absent() && refused.insert(rank) {
+                    let shown = path.display();
+                    output::note(&format!("not the verdict of rank {rank}: {shown}: {why}"));
+                }
+                None
+            }
+        }
     }
 
     /// Writes both lists and returns the exit code.
@@ -205,6 +214,16 @@ impl Vetting {
         }
         Ok(Exit::Success)
     }
+}
+
+/// Takes the verdict of a rank out of its file and removes the file; `None` if it is not that of the rank. Ranks belong to
+/// the same user as this process, which accepts no other files.
+fn taken(path: &Path, rank: u32) -> Result<Option<RankVerdict>, TrustError> {
+    let bytes = nodegauge_os::read_trusted_file(path, LONGEST)?;
+    let Ok(found) = serde_json::from_slice::<RankVerdict>(&bytes) else { return Ok(None) };
+    let is_valid = found.rank == rank && found.host.parse::<HostList>().is_ok();
+    let _ = std::fs::remove_file(path);
+    Ok(is_valid.then_some(found))
 }
 
 /// Divides the nodes into the best that are not bad, best first, and the others. A node with several ranks has the worst
@@ -258,6 +277,34 @@ mod tests {
         assert_eq!((hosts(&best), hosts(&others)), (vec!["n4"], vec!["n1", "n3", "n2"]));
         // A bad node is never kept.
         assert_eq!(chosen(all, 4).0.len(), 3);
+    }
+
+    #[test]
+    fn only_files_of_the_same_user_are_verdicts() {
+        use std::os::unix::fs::{PermissionsExt, chown, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let text = serde_json::to_string(&verdict(1, "n1", NodeVerdict::Good, Some(9.0))).unwrap();
+        let write = |name: &str| {
+            std::fs::write(at(name), &text).unwrap();
+            at(name)
+        };
+        assert_eq!(taken(&write("own"), 1).unwrap().unwrap().host, "n1");
+        assert!(!at("own").exists());
+        assert!(taken(&write("own"), 2).unwrap().is_none(), "of another rank");
+        assert!(taken(&at("own"), 1).unwrap_err().is_absent());
+        let open = write("open");
+        std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o666)).unwrap();
+        let theirs = write("theirs");
+        // Only root can give a file away.
+        let is_given = chown(&theirs, Some(65_534), None).is_ok();
+        write("target");
+        symlink("target", at("link")).unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+        for path in [&open, &at("link")].into_iter().chain(is_given.then_some(&theirs)) {
+            let refused = taken(path, 1).unwrap_err();
+            assert!(!refused.is_absent(), "{path:?}: {refused}");
+        }
     }
 
     #[test]

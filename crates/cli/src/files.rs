@@ -1,0 +1,67 @@
+//! Options that name files: what a command reads is protected from what it writes, and no two outputs are one file.
+
+use crate::failure::Failure;
+use crate::output::{self, Sink};
+use clap::{ArgMatches, Command};
+use std::path::{Path, PathBuf};
+
+/// Name of the value of options that name a file.
+const FILE: &str = "FILE";
+/// Options of these that name a file to read, or the history; all others are outputs.
+const INPUTS: [&str; 2] = ["db", "reference"];
+
+/// Option of the command line that names a file.
+struct FileOption {
+    name: String,
+    path: PathBuf,
+}
+
+/// Prevents outputs of this command from replacing an input, and refuses two outputs in one file, of which the second would
+/// replace the first.
+pub(crate) fn protect(definition: &Command, matches: &ArgMatches) -> Result<(), Failure> {
+    let mut outputs = Vec::new();
+    collect(definition, matches, &mut outputs);
+    for (at, one) in outputs.iter().enumerate() {
+        Sink::File(one.path.clone()).refuse_inputs()?;
+        for other in &outputs[at + 1..] {
+            refuse_one_file(&one.name, &one.path, &other.name, &other.path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses two outputs in one file.
+pub(crate) fn refuse_one_file(
+    one_name: &str,
+    one: &Path,
+    other_name: &str,
+    other: &Path,
+) -> Result<(), Failure> {
+    if !nodegauge_os::are_one_file(one, other) {
+        return Ok(());
+    }
+    let shown = one.display();
+    Err(Failure::usage(format!("{one_name} and {other_name} cannot both be written to {shown}"))
+        .hint("give two files"))
+}
+
+/// Collects the outputs of a command and its subcommand, and protects their inputs.
+fn collect(definition: &Command, matches: &ArgMatches, outputs: &mut Vec<FileOption>) {
+    for option in definition.get_arguments() {
+        let is_file = option.get_value_names().is_some_and(|names| names == [FILE]);
+        let Some(name) = option.get_long().filter(|_| is_file) else { continue };
+        let values = matches.try_get_raw(option.get_id().as_str()).ok().flatten();
+        for value in values.into_iter().flatten().filter(|value| *value != "-") {
+            let path = PathBuf::from(value);
+            if INPUTS.contains(&name) {
+                output::protect(&path);
+            } else {
+                outputs.push(FileOption { name: format!("--{name}"), path });
+            }
+        }
+    }
+    let Some((name, below)) = matches.subcommand() else { return };
+    if let Some(command) = definition.find_subcommand(name) {
+        collect(command, below, outputs);
+    }
+}
