@@ -285,8 +285,8 @@ fn an_output_that_nobody_reads_delays_neither_verdict_nor_end() {
     // A full pipe that stays open.
     let script = r#"exec 3<>"$0"; dd if=/dev/zero bs=65536 count=1 >&3 2>dd.err; exec "$@" >&3"#;
     let words = [&["sh", "-c", script, &pipe, crate::program::path()][..], &check].concat();
-    let said = harness.run_other(&words, &[]);
-    assert!(matches!(said.code, Some(0 | 1)), "{:?}: {}", said.code, said.stderr);
+    let ended = harness.run_other(&words, &[]);
+    assert!(matches!(ended.code, Some(0 | 1)), "{:?}: {}", ended.code, ended.stderr);
 }
 
 #[test]

@@ -29,6 +29,7 @@ pub const EXIT_MISSING: u8 = Exit::Missing.number();
 pub fn run() -> ! {
     // This call sets time zero of all samples.
     nodegauge_measure::clock::since_start();
+    nodegauge_os::take_name(c"nodegauge");
     nodegauge_os::share_arena_if_limited();
     signals::survive_file_size_limit();
     let matches = args::command().try_get_matches().unwrap_or_else(|error| refuse(error));

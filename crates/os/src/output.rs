@@ -165,7 +165,7 @@ pub fn without_links(path: &Path) -> Result<PathBuf, OutputError> {
 /// outputs.
 pub fn are_one_file(one: &Path, other: &Path) -> bool {
     let locations = (Location::resolve(one), Location::resolve(other));
-    matches!(locations, (Ok(one), Ok(other)) if one.is_same_as(&other))
+    matches!(locations, (Ok(place), Ok(other_place)) if place.is_same_as(&other_place))
 }
 
 impl Write for OutputFile {
@@ -322,7 +322,7 @@ impl Location {
     /// Refuses the place of an input that does not exist yet, such as a new history.
     fn refuse_planned(&self, inputs: &[PathBuf]) -> Result<(), OutputError> {
         for input in inputs.iter().filter(|input| !input.exists()) {
-            if Self::resolve(input).is_ok_and(|input| self.is_same_as(&input)) {
+            if Self::resolve(input).is_ok_and(|place| self.is_same_as(&place)) {
                 return Err(OutputError::IsInput);
             }
         }

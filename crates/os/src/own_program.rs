@@ -21,6 +21,15 @@ pub fn own_program() -> io::Result<String> {
     in_utf8(started_path()?)
 }
 
+/// Gives this process the name of the program if it was started by [`own_program`]: the name of the link is `exe`, which
+/// says nothing to people who look at processes.
+pub fn take_name(name: &CStr) {
+    if std::env::args_os().next().is_some_and(|program| program == LINK) {
+        // SAFETY: the kernel copies the text, of which it uses at most 15 bytes.
+        unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    }
+}
+
 /// Returns the path of the file of the running program, for programs that start it: launchers, also on other hosts.
 ///
 /// # Errors

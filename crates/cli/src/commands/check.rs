@@ -227,11 +227,8 @@ fn host() -> String {
 /// output that cannot be written is a note, because the exit code must be that of the node.
 fn show(args: &CheckArgs, mut report: CheckReport, next: Option<NextState>) {
     let sink = args.json.as_deref().map(Sink::from);
-    let write = |sink: &Sink, report: &CheckReport| {
-        note_failure(output::json(report).and_then(|text| sink.write(&text)));
-    };
     if sink == Some(Sink::Stdout) {
-        write(&Sink::Stdout, &report);
+        write_document(&Sink::Stdout, &report);
         if let Some(failure) = report.save(next) {
             output::note(&failure);
         }
@@ -241,8 +238,13 @@ fn show(args: &CheckArgs, mut report: CheckReport, next: Option<NextState>) {
     report.save(next);
     note_failure(output::try_print(&reasons(args, &report)));
     if let Some(sink) = &sink {
-        write(sink, &report);
+        write_document(sink, &report);
     }
+}
+
+/// Writes the JSON document.
+fn write_document(sink: &Sink, report: &CheckReport) {
+    note_failure(output::json(report).and_then(|text| sink.write(&text)));
 }
 
 /// Notes an output that cannot be written.
@@ -471,7 +473,7 @@ impl Check<'_> {
         let words = if is_saved { "state not read, state not saved" } else { "state not read" };
         let previous = match saved {
             SavedState::Absent => None,
-            SavedState::Known(state) => Some(state),
+            SavedState::Known(last) => Some(last),
             SavedState::Refused(why) => {
                 self.notes.push(format!("{words}: {}", why.in_a_line()));
                 return None;
