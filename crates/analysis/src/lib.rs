@@ -12,3 +12,4 @@ pub mod expect;
 pub mod identity;
 pub mod ratio;
 pub mod series;
+pub mod slow;

@@ -1,9 +1,10 @@
 //! Makes the reference of a site from a ranked fleet, without its slow nodes, and prints it for ReFrame.
 
+use crate::check;
 use crate::figures::FigureKey;
-use crate::rank::{FigureStatistics, RankVerdict, RankedGroup, Ranking};
+use crate::rank::{FigureStatistics, RankVerdict, RankedGroup, RankedNode, Ranking};
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup, SCHEMA};
-use crate::robust::limit;
+use nodegauge_analysis::slow::limit;
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::Tool;
 use nodegauge_measure::stats::Better;
@@ -26,8 +27,10 @@ pub fn of(ranking: &Ranking, tool: Tool, written: String) -> Result<Reference, F
 }
 
 fn group(ranked: &RankedGroup) -> ReferenceGroup {
-    let is_kept = |verdict| matches!(verdict, RankVerdict::Good | RankVerdict::Unknown);
-    let kept = ranked.nodes.iter().filter(|node| is_kept(node.verdict));
+    let is_kept = |node: &&RankedNode| {
+        matches!(node.verdict, RankVerdict::Good | RankVerdict::Unknown) || !node.is_beyond()
+    };
+    let kept = ranked.nodes.iter().filter(is_kept);
     let nodes: Vec<String> = kept.map(|node| node.host.clone()).collect();
     let left_out = ranked.nodes.len() - nodes.len();
     // The clock alone is no reference.
@@ -59,7 +62,7 @@ fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
     } else {
         "practical limit".to_owned()
     };
-    ReferenceFigure {
+    let figure = ReferenceFigure {
         key: of.key.clone(),
         value: of.median,
         bound: of.key.at_share(1.0 - below, of.median),
@@ -68,7 +71,22 @@ fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
         spread_nodes: of.components.nodes.map(Fraction),
         spread_runs: of.components.runs.map(Fraction),
         basis: format!("median of {from}, {runs}, less {} ({why})", Fraction(below)),
+        loss_found: None,
+        needed: None,
+    };
+    let power = figure.power(check::RUNS);
+    ReferenceFigure { loss_found: power.found, needed: power.needed, ..figure }
+}
+
+/// Describes for each figure which loss `check` finds with this reference.
+pub fn powers(reference: &Reference) -> Vec<String> {
+    let mut lines = Vec::new();
+    for group in &reference.groups {
+        for figure in &group.figures {
+            lines.push(format!("{}: {}", figure.key, figure.power(check::RUNS).in_words()));
+        }
     }
+    lines
 }
 
 /// Units as ReFrame's checks print them, with the value of one.

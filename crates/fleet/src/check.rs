@@ -2,15 +2,17 @@
 //! figures. Pure functions.
 //!
 //! A node is bad for a reason that was observed and, for a figure, measured twice. Everything that prevents a judgement
-//! (other load, no reference, a reference of another kind of node) makes it unknown, never bad.
+//! (other load, no reference, a reference of another kind of node) makes it unknown, never bad. It is good only if a loss
+//! worth acting on would have been found (`slow::power`).
 
 use crate::cause::{LONGEST_REASON, first_that_fits, whole_words, with_cause, word_of_finding};
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::Inventory;
 use crate::reference::ReferenceGroup;
+use nodegauge_analysis::slow::power::{Peers, Power, Standing};
+use nodegauge_analysis::slow::{Components, Robust};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::record::{EventCount, Finding, HardwareEvent, Machine, Severity};
-use nodegauge_measure::stats;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -38,6 +40,8 @@ const CORRECTED_IN: Duration = Duration::from_secs(24 * 3600);
 
 /// Number of own runs that replace a reference, at least.
 pub const LEAST_OWN_RUNS: usize = 5;
+/// Number of runs of which the better one decides on a figure.
+pub const RUNS: usize = 2;
 /// Number of standard deviations of own runs within which a figure varies.
 const SIGMAS: f64 = 3.0;
 
@@ -154,6 +158,8 @@ pub struct FigureBound {
     pub base: String,
     /// Origin of the bound, for people.
     pub basis: String,
+    /// Power of a judgement by the bound.
+    pub power: Power,
 }
 
 impl FigureBound {
@@ -165,6 +171,7 @@ impl FigureBound {
             bound: figure.bound,
             base: "ref".to_owned(),
             basis: figure.basis.clone(),
+            power: figure.power(RUNS),
         })
     }
 
@@ -174,11 +181,13 @@ impl FigureBound {
         if values.len() < LEAST_OWN_RUNS {
             return None;
         }
-        let median = stats::median(values);
-        let distances: Vec<f64> = values.iter().map(|value| (value - median).abs()).collect();
-        // 1.4826 times the median of the distances estimates the standard deviation of a normal distribution.
-        let sigma = 1.4826 * stats::median(&distances) / median;
-        let least = key.practical_limit().0.max(SIGMAS * sigma).min(0.5);
+        let runs: Vec<f64> = values.iter().map(|value| key.share(*value, 1.0).ln()).collect();
+        let Robust { median, spread } = Robust::of(&runs)?;
+        let median = key.at_share(median.exp(), 1.0);
+        let practical = key.practical_limit();
+        let least = practical.0.max(1.0 - (-SIGMAS * spread).exp()).min(0.5);
+        let spread = Components { nodes: None, runs: Some(spread) };
+        let peers = Peers { spread, nodes: 1, runs: values.len() };
         Some(Self {
             value: median,
             bound: key.at_share(1.0 - least, median),
@@ -188,6 +197,7 @@ impl FigureBound {
                 values.len(),
                 Fraction(least).in_whole_percent()
             ),
+            power: peers.power(practical, Fraction(least), RUNS),
         })
     }
 }
@@ -223,14 +233,29 @@ impl CheckedFigure {
         self.key.share(best.value, bound.bound) < 1.0
     }
 
+    /// True if the best measurement neither is below the bound nor excludes a loss worth acting on.
+    fn is_undecided(&self) -> bool {
+        let Some((bound, share)) = self.bound.as_ref().zip(self.share()) else { return false };
+        !self.is_below() && bound.power.standing(share.0) == Standing::Undecided
+    }
+
+    /// True if a second measurement may change the judgement: the better one counts.
+    pub fn is_to_repeat(&self) -> bool {
+        self.is_below() || self.is_undecided()
+    }
+
     /// Judges the figure; `None` if it is good or has no bound. `cause` is the likely reason for a bad figure.
     pub fn remark(&self, cause: Option<&str>) -> Option<Remark> {
         let best = self.best()?;
-        if !self.is_below() {
+        let bound = self.bound.as_ref()?;
+        if !bound.power.suffices() && !self.is_below() {
+            let reason = format!("{}: lack of power", self.key.word());
+            let text = format!("{}: {}", self.key, bound.power.in_words());
+            return Some(Remark::new(NodeVerdict::Unknown, reason, text));
+        }
+        if !self.is_to_repeat() {
             return None;
         }
-        let bound = self.bound.as_ref()?;
-        let reason = self.in_short(cause)?;
         let unit = self.key.unit;
         let times = self.measured.len();
         let text = format!(
@@ -246,11 +271,24 @@ impl CheckedFigure {
             let text = format!("{text}; disturbed: {doubt}");
             return Some(Remark::new(NodeVerdict::Unknown, "disturbed", text));
         }
-        if times < 2 {
+        if times < RUNS {
             let text = format!("{text}: no time to measure again");
             return Some(Remark::new(NodeVerdict::Unknown, "not confirmed", text));
         }
-        Some(Remark::new(NodeVerdict::Bad, reason, text))
+        if self.is_undecided() {
+            let share = self.share()?.floored().in_short();
+            let reason = format!("{} {share}: undecided", self.key.word());
+            let sought = bound.power.sought.in_whole_percent();
+            let text = format!("{text}; a loss of {sought} is not excluded");
+            return Some(Remark::new(NodeVerdict::Unknown, reason, text));
+        }
+        Some(Remark::new(NodeVerdict::Bad, self.in_short(cause)?, text))
+    }
+
+    /// Returns the loss that would have been found; `None` if the figure has no bound, or no power.
+    pub fn loss_found(&self) -> Option<Fraction> {
+        let power = self.bound.as_ref()?.power;
+        power.found.filter(|_| power.suffices())
     }
 
     /// Returns the figure in short: `mem 69% of ref: DIMM`.

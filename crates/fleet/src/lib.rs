@@ -20,6 +20,5 @@ pub mod node;
 pub mod page;
 pub mod rank;
 pub mod reference;
-pub mod robust;
 pub mod script;
 pub mod slurm;

@@ -9,7 +9,7 @@ use nodegauge_measure::record::{Machine, Record, Severity};
 use std::collections::BTreeMap;
 
 /// Identifier of the finding that other programs use the node.
-const OTHER_LOAD: &str = "other-load";
+pub(crate) const OTHER_LOAD: &str = "other-load";
 
 /// One run of a node.
 #[derive(Debug, Clone, PartialEq)]

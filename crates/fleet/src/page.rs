@@ -341,14 +341,6 @@ fn statistics(group: &RankedGroup) -> Section {
     section
 }
 
-impl FigureStatistics {
-    /// Returns the loss beyond which a node is slow, as a share of the median.
-    fn loss_limit(&self) -> f64 {
-        let statistical = self.limit.map_or(0.0, |limit| 1.0 - (-limit * self.spread).exp());
-        statistical.max(self.key.practical_limit().0)
-    }
-}
-
 fn judge(of: &FigureStatistics) -> String {
     let peers = of.limit.map(|limit| format!("{} (z {limit:.1})", counted(of.nodes, "node")));
     let reference = of.reference.as_ref().map(|_| "reference".to_owned());

@@ -1,7 +1,7 @@
 //! Ranking of nodes: groups of alike nodes, the distance of each node from its peers, and a verdict with its reason.
 //!
-//! A node is slow when a figure is beyond two limits: the statistical one (`robust::limit`) and the practical one of
-//! [`FigureKey::practical_limit`]. Groups of fewer than eight nodes have no spread worth its name; there, and wherever
+//! A node is slow when a figure is beyond two limits: the statistical one (`slow::limit`) and the practical one of
+//! [`FigureKey::practical_limit`]. It is good only if a loss worth acting on would have been found (`slow::power`). Groups of fewer than eight nodes have no spread worth its name; there, and wherever
 //! one is given, the reference judges. A slow figure of a node that other programs used is not a verdict on the node:
 //! the node is unknown, unless it has a critical finding that its peers do not have. Pure functions.
 
@@ -14,7 +14,8 @@ use crate::inventory::{Inventory, InventoryDifference, NodeKind};
 use crate::names::Names;
 use crate::node::NodeRun;
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup};
-use crate::robust::{Components, LEAST_NODES, Robust, limit};
+use nodegauge_analysis::slow::power::{Peers, Power, Standing};
+use nodegauge_analysis::slow::{Components, LEAST_NODES, Robust, limit};
 use nodegauge_measure::{Fraction, stats};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -23,11 +24,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub enum RankVerdict {
     /// A figure is beyond both limits in enough runs.
     Slow,
-    /// A figure is beyond both limits, in fewer runs than are required to call the node slow.
+    /// A figure is beyond both limits, in fewer runs than are required to call the node slow; or it is within them and
+    /// too low to exclude a loss worth acting on.
     Suspect,
-    /// There is nothing to judge the node by, or other programs used it.
+    /// There is nothing to judge the node by, other programs used it, a loss worth acting on would not have been found,
+    /// or the node has a critical finding that its peers do not have.
     Unknown,
-    /// No figure is beyond its limits.
+    /// A loss worth acting on is excluded for every figure.
     Good,
 }
 
@@ -144,6 +147,10 @@ pub struct RankedFigure {
     pub is_beyond: bool,
     /// Number of runs beyond the limits.
     pub runs_beyond: usize,
+    /// Standing of the value if it is not beyond the limits; `None` if nothing judges the figure.
+    pub standing: Option<Standing>,
+    /// Power of the judgement; of several judges, of the one that finds the smallest loss.
+    pub power: Option<Power>,
     /// Reason why the figure is suspect in its runs.
     pub doubt: Option<String>,
 }
@@ -159,6 +166,13 @@ impl<'a> Node<'a> {
     pub(crate) fn latest(&self) -> &'a NodeRun {
         let newest = self.runs.iter().max_by(|a, b| a.started.cmp(&b.started));
         newest.expect("a node has a run")
+    }
+}
+
+impl RankedNode {
+    /// True if a figure is beyond its limits.
+    pub fn is_beyond(&self) -> bool {
+        self.figures.iter().flatten().any(|figure| figure.is_beyond)
     }
 }
 
@@ -267,13 +281,15 @@ fn ranked(members: &group::Members<'_>, options: &RankingOptions) -> RankedGroup
     let columns = columns(nodes);
     let statistics: Vec<FigureStatistics> =
         columns.iter().map(|column| statistics(column, of_group)).collect();
-    let peers = reason::Peers::of(nodes);
+    let judges: Vec<Judges> =
+        columns.iter().zip(&statistics).map(|(column, of)| Judges::of(column, of)).collect();
+    let peers = reason::NodePeers::of(nodes);
     let mut ranked_nodes: Vec<RankedNode> = (0..nodes.len())
         .map(|at| {
             let figures: Vec<Option<RankedFigure>> = columns
                 .iter()
-                .zip(&statistics)
-                .map(|(column, of)| ranked_figure(column, of, at, options.confirm))
+                .zip(&judges)
+                .map(|(column, judges)| ranked_figure(column, judges, at, options.confirm))
                 .collect();
             judged(&nodes[at], figures, &statistics, members, &peers, options)
         })
@@ -348,6 +364,63 @@ impl FigureStatistics {
     fn is_judged(&self) -> bool {
         self.limit.is_some() || self.reference.is_some()
     }
+
+    /// Returns the loss beyond which a node is slow, as a share of the median.
+    pub(crate) fn loss_limit(&self) -> f64 {
+        let statistical = self.limit.map_or(0.0, |limit| 1.0 - (-limit * self.spread).exp());
+        statistical.max(self.key.practical_limit().0)
+    }
+
+    /// Returns the power of a judgement of a node with this number of runs by its peers; `None` if they do not judge.
+    fn power_of_peers(&self, runs: usize) -> Option<Power> {
+        let peers = Peers { spread: self.components, nodes: self.nodes, runs: self.runs };
+        let slow = Fraction(self.loss_limit());
+        self.limit.map(|_| peers.power(self.key.practical_limit(), slow, runs))
+    }
+}
+
+/// Judges of a figure, with their powers by the number of runs of a node.
+struct Judges<'a> {
+    of: &'a FigureStatistics,
+    powers: BTreeMap<usize, Powers>,
+}
+
+/// Powers of the judges.
+struct Powers {
+    peers: Option<Power>,
+    reference: Option<Power>,
+}
+
+impl<'a> Judges<'a> {
+    fn of(column: &Column, of: &'a FigureStatistics) -> Self {
+        let mut powers = BTreeMap::new();
+        for runs in column.runs.iter().map(Vec::len).filter(|runs| *runs > 0) {
+            powers.entry(runs).or_insert_with(|| Powers {
+                peers: of.power_of_peers(runs),
+                reference: of.reference.as_ref().map(|reference| reference.power(runs)),
+            });
+        }
+        Self { of, powers }
+    }
+
+    /// Returns the standing of a node's value, and the power of the strongest judge. A judge without power has no say
+    /// where another has it.
+    fn standing(&self, runs: usize, value: f64) -> (Option<Standing>, Option<Power>) {
+        let Some(powers) = self.powers.get(&runs) else { return (None, None) };
+        let by_peers = powers
+            .peers
+            .map(|power| (power, power.standing(self.of.key.share(value, self.of.median))));
+        let by_reference = powers.reference.zip(self.of.reference.as_ref());
+        let by_reference =
+            by_reference.map(|(power, reference)| (power, power.standing(reference.share(value))));
+        let judged: Vec<(Power, Standing)> = by_peers.into_iter().chain(by_reference).collect();
+        let has = |standing| judged.iter().any(|(_, one)| *one == standing);
+        let order = [Standing::Undecided, Standing::Good, Standing::Unknown];
+        let standing = order.into_iter().find(|standing| has(*standing));
+        let found = |power: &Power| power.found.map_or(1.0, |found| found.0);
+        let strongest = judged.iter().map(|(power, _)| *power);
+        (standing, strongest.min_by(|a, b| found(a).total_cmp(&found(b))))
+    }
 }
 
 /// Returns the middle value; of an even number of values, the better of the two in the middle: a node that was fast once
@@ -361,10 +434,11 @@ fn better_median(performances: &[f64]) -> Option<f64> {
 /// Returns the figure of the node at this index. `confirm` runs must be beyond the limits if there are as many.
 fn ranked_figure(
     column: &Column,
-    of: &FigureStatistics,
+    judges: &Judges<'_>,
     at: usize,
     confirm: usize,
 ) -> Option<RankedFigure> {
+    let of = judges.of;
     let runs = column.runs.get(at)?;
     let own = better_median(runs)?;
     let value_of = |performance: f64| of.key.at_share(performance.exp(), 1.0);
@@ -372,6 +446,7 @@ fn ranked_figure(
     let value = value_of(own);
     let runs_beyond = runs.iter().filter(|run| is_beyond(**run)).count();
     let is_acquitted = runs.len() >= confirm && runs_beyond < confirm;
+    let (standing, power) = judges.standing(runs.len(), value);
     Some(RankedFigure {
         value,
         share: of.key.share(value, of.median),
@@ -379,6 +454,8 @@ fn ranked_figure(
         z: of.limit.map(|_| of.robust().z(own)),
         is_beyond: is_beyond(own) && !is_acquitted,
         runs_beyond,
+        standing,
+        power,
         doubt: column.doubts[at].clone(),
     })
 }
@@ -389,7 +466,7 @@ fn judged(
     figures: Vec<Option<RankedFigure>>,
     statistics: &[FigureStatistics],
     members: &group::Members<'_>,
-    peers: &reason::Peers,
+    peers: &reason::NodePeers,
     options: &RankingOptions,
 ) -> RankedNode {
     let share = |figure: &RankedFigure| figure.of_reference.unwrap_or(1.0).min(figure.share);
@@ -399,7 +476,9 @@ fn judged(
         those.min_by(|(_, a), (_, b)| share(a).total_cmp(&share(b))).map(|(index, _)| index)
     };
     let beyond = worst(&|figure| figure.is_beyond);
-    let deciding = beyond.or_else(|| worst(&|_| true));
+    let undecided = worst(&|figure| figure.standing == Some(Standing::Undecided));
+    let without_power = worst(&|figure| figure.standing == Some(Standing::Unknown));
+    let deciding = beyond.or(undecided).or(without_power).or_else(|| worst(&|_| true));
     let is_judged = known().any(|(index, _)| statistics[index].is_judged());
     let load = node.runs.iter().find_map(|run| run.other_load.clone());
     let decided = deciding.and_then(|index| figures[index].as_ref());
@@ -417,8 +496,11 @@ fn judged(
         Some(_) if is_busy => RankVerdict::Unknown,
         Some(_) if confirmed => RankVerdict::Slow,
         Some(_) => RankVerdict::Suspect,
-        None if is_judged => RankVerdict::Good,
-        None => RankVerdict::Unknown,
+        None if !is_judged || peers.defect_of(node.latest()).is_some() => RankVerdict::Unknown,
+        None if undecided.is_some() && is_busy => RankVerdict::Unknown,
+        None if undecided.is_some() => RankVerdict::Suspect,
+        None if without_power.is_some() => RankVerdict::Unknown,
+        None => RankVerdict::Good,
     };
     let differences = members.inventory.differences(&node.latest().inventory);
     let mut ranked = RankedNode {

@@ -6,6 +6,8 @@
 
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::{Inventory, NodeKind};
+use nodegauge_analysis::slow::Components;
+use nodegauge_analysis::slow::power::{Measured, Peers, Power};
 use nodegauge_measure::record::{Machine, Tool};
 use nodegauge_measure::{Failure, Fraction, legible};
 use nodegauge_os::TrustError;
@@ -64,9 +66,27 @@ pub struct ReferenceFigure {
     pub spread_runs: Option<Fraction>,
     /// Origin of the bound, for people.
     pub basis: String,
+    /// Smallest loss that `check` finds with this bound in 95 of 100 nodes; absent if it is unknown, and in references of
+    /// earlier versions. For people: readers compute it from the spreads.
+    #[serde(default)]
+    pub loss_found: Option<Fraction>,
+    /// Measurements with which a loss worth acting on would be found; absent if it is found.
+    #[serde(default)]
+    pub needed: Option<Measured>,
 }
 
 impl ReferenceFigure {
+    /// Returns the power of a judgement of a node by its better median of `runs` runs.
+    pub fn power(&self, runs: usize) -> Power {
+        let spread = Components {
+            nodes: self.spread_nodes.map(|spread| spread.0),
+            runs: self.spread_runs.map(|spread| spread.0),
+        };
+        let peers = Peers { spread, nodes: self.nodes, runs: self.runs };
+        let deficit = Fraction(1.0 - self.share(self.bound));
+        peers.power(self.key.practical_limit(), deficit, runs)
+    }
+
     /// Returns the performance of a value as a share of the reference: for a time, less than 1 if it is longer.
     pub fn share(&self, value: f64) -> f64 {
         self.key.share(value, self.value)
@@ -223,6 +243,8 @@ mod tests {
             spread_nodes: Some(Fraction(0.008)),
             spread_runs: Some(Fraction(0.003)),
             basis: "median of 64 nodes less 4 %".to_owned(),
+            loss_found: Some(Fraction(0.055)),
+            needed: None,
         };
         let group = |dimms| ReferenceGroup {
             kind: kind.clone(),

@@ -115,7 +115,7 @@ pub const MISSED: f64 = 0.1;
 
 /// Returns the quantile of the normal distribution above which is the probability `tail` (at most 0.5). The error is
 /// below 0.0005. Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.2.23.
-fn normal_quantile(tail: f64) -> f64 {
+pub fn normal_quantile(tail: f64) -> f64 {
     let t = (-2.0 * tail.ln()).sqrt();
     let above = 2.515_517 + t * (0.802_853 + t * 0.010_328);
     let below = 1.0 + t * (1.432_788 + t * (0.189_269 + t * 0.001_308));

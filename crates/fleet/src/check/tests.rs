@@ -1,4 +1,5 @@
 use super::*;
+use nodegauge_analysis::slow::limit;
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement};
 
@@ -14,13 +15,21 @@ fn measured(value: f64, doubt: Option<&str>) -> NodeFigure {
     NodeFigure { key: triad(), value, doubt: doubt.map(str::to_owned) }
 }
 
-fn checked(values: &[f64]) -> CheckedFigure {
-    let bound = FigureBound {
+/// Returns a bound of a reference of 64 nodes with this spread.
+fn bound_of(spread: f64, bound: f64) -> FigureBound {
+    let spread = Components { nodes: Some(spread), runs: None };
+    let peers = Peers { spread, nodes: 64, runs: 64 };
+    FigureBound {
         value: 335e9,
-        bound: 321.6e9,
+        bound,
         base: "ref".to_owned(),
         basis: "median of 64 nodes less 4 %".to_owned(),
-    };
+        power: peers.power(triad().practical_limit(), Fraction(1.0 - bound / 335e9), RUNS),
+    }
+}
+
+fn checked(values: &[f64]) -> CheckedFigure {
+    let bound = bound_of(0.008, 321.6e9);
     CheckedFigure {
         key: triad(),
         measured: values.iter().map(|value| measured(*value, None)).collect(),
@@ -60,6 +69,92 @@ fn without_a_bound_nothing_is_bad() {
     // Runs that vary widen the bound.
     let noisy = FigureBound::of_own_runs(&triad(), &[280e9, 290e9, 300e9, 310e9, 320e9]).unwrap();
     assert!(noisy.bound < 260e9, "{noisy:?}");
+}
+
+#[test]
+fn bound_without_power_never_makes_a_node_good() {
+    let wide = |values: &[f64]| CheckedFigure {
+        bound: Some(bound_of(0.17, 0.36 * 335e9)),
+        ..checked(values)
+    };
+    for value in [0.78 * 335e9, 335e9, 600e9] {
+        let remark = wide(&[value]).remark(None).unwrap();
+        assert_eq!(remark.verdict, NodeVerdict::Unknown);
+        assert_eq!(remark.reason, "mem: lack of power");
+        assert!(remark.text.starts_with("triad: a loss of 10 % is not found, only one of "));
+        assert!(remark.text.ends_with(" runs of each node would suffice"), "{}", remark.text);
+        assert!(!wide(&[value]).is_to_repeat() && wide(&[value]).loss_found().is_none());
+    }
+    // What is below the bound is bad without power, too.
+    let bad = wide(&[0.2 * 335e9, 0.2 * 335e9]).remark(Some("quota")).unwrap();
+    assert_eq!((bad.verdict, bad.reason.as_str()), (NodeVerdict::Bad, "mem 20% ref: quota"));
+    let found = checked(&[330e9]).loss_found().unwrap();
+    assert!(found.0 > 0.04 && found.0 < 0.07, "{found:?}");
+}
+
+#[test]
+fn value_that_does_not_exclude_the_loss_is_measured_again_and_unknown() {
+    // The bound was edited by hand.
+    let low = |values: &[f64]| CheckedFigure {
+        bound: Some(bound_of(0.008, 0.5 * 335e9)),
+        ..checked(values)
+    };
+    let once = low(&[0.85 * 335e9]);
+    assert!(once.is_to_repeat() && !once.is_below());
+    assert_eq!(once.remark(None).unwrap().reason, "not confirmed");
+    let twice = low(&[0.85 * 335e9, 0.84 * 335e9]).remark(None).unwrap();
+    assert_eq!(twice.verdict, NodeVerdict::Unknown);
+    assert_eq!(twice.reason, "mem 85%: undecided");
+    assert!(twice.text.ends_with("; a loss of 10 % is not excluded"), "{}", twice.text);
+    assert_eq!(low(&[0.85 * 335e9, 0.97 * 335e9]).remark(None), None);
+}
+
+/// Simulated references of 12 nodes, and a check of a node that measures a low figure again.
+#[test]
+fn simulated_checks_find_the_loss_and_call_good_nodes_good() {
+    let mut random = fastrand::Rng::with_seed(23);
+    let mut normal = |spread: f64| {
+        let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
+        spread * radius * (std::f64::consts::TAU * random.f64()).cos()
+    };
+    let mut verdicts = |spread: f64, loss: f64| {
+        let mut counts = [0; 3];
+        for _ in 0..200 {
+            let nodes: Vec<Vec<f64>> =
+                (0..12).map(|_| (0..4).map(|_| normal(spread)).collect()).collect();
+            let medians: Vec<f64> =
+                nodes.iter().map(|runs| nodegauge_measure::stats::median(runs)).collect();
+            let value = 335e9 * Robust::of(&medians).unwrap().median.exp();
+            let components = Components::of(&nodes);
+            let deviation = limit(48) * components.of_a_run().unwrap();
+            let deficit = Fraction((1.0 - (-deviation).exp()).max(0.04));
+            let peers = Peers { spread: components, nodes: 12, runs: 48 };
+            let bound = FigureBound {
+                value,
+                bound: (1.0 - deficit.0) * value,
+                power: peers.power(triad().practical_limit(), deficit, RUNS),
+                ..bound_of(spread, 1.0)
+            };
+            let mut figure = CheckedFigure { bound: Some(bound), ..checked(&[]) };
+            for _ in 0..RUNS {
+                if figure.measured.is_empty() || figure.is_to_repeat() {
+                    let value = (1.0 - loss) * 335e9 * normal(spread).exp();
+                    figure.measured.push(measured(value, None));
+                }
+            }
+            let verdict = figure.remark(None).map_or(NodeVerdict::Good, |one| one.verdict);
+            counts[verdict as usize] += 1;
+        }
+        counts
+    };
+    let [good, _, _] = verdicts(0.02, 0.0);
+    assert!(good >= 190, "{good} of 200 good nodes are good");
+    let [good, ..] = verdicts(0.02, 0.1);
+    assert!(good <= 10, "{good} of 200 nodes with a loss of 10 % are good");
+    for loss in [0.0, 0.1, 0.2] {
+        let [good, ..] = verdicts(0.17, loss);
+        assert_eq!(good, 0, "{loss}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use super::Node;
 use crate::inventory::{Inventory, NodeKind};
-use crate::robust::LEAST_NODES;
+use nodegauge_analysis::slow::LEAST_NODES;
 use nodegauge_gauge::view::grouped;
 
 /// Nodes of a group, with the parts that most of them have.

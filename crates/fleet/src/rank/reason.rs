@@ -1,14 +1,16 @@
 //! Reasons why a node is slow, from its record and the records of its peers.
 
-use super::{FigureStatistics, Node, RankVerdict, RankedNode};
-use crate::cause::{with_cause, word_of_finding};
+use super::{FigureStatistics, Node, RankVerdict, RankedFigure, RankedNode};
+use crate::cause::{whole_words, with_cause, word_of_finding};
 use crate::figures::CLOCK_LIMIT;
+use crate::node::OTHER_LOAD;
+use nodegauge_analysis::slow::power::Standing;
 use nodegauge_measure::record::Finding;
 use nodegauge_measure::{Fraction, stats};
 use std::collections::{BTreeMap, HashMap};
 
 /// Settings, findings and clocks that most nodes of a group have.
-pub(crate) struct Peers {
+pub(crate) struct NodePeers {
     nodes: usize,
     busy: usize,
     settings: BTreeMap<&'static str, String>,
@@ -16,7 +18,7 @@ pub(crate) struct Peers {
     clock_hz: Option<f64>,
 }
 
-impl Peers {
+impl NodePeers {
     /// Collects those of all nodes of a group.
     pub(crate) fn of(nodes: &[Node<'_>]) -> Self {
         let mut counts: BTreeMap<&'static str, HashMap<&str, usize>> = BTreeMap::new();
@@ -64,6 +66,16 @@ impl Peers {
         run.critical.iter().any(|id| self.word_of(id).is_some())
     }
 
+    /// Returns the first critical finding of a run that most nodes do not have. A node without peers has it alone. Other
+    /// load is judged apart.
+    pub(crate) fn defect_of<'r>(&self, run: &'r crate::node::NodeRun) -> Option<&'r str> {
+        let is_own = |id: &&String| {
+            let with = self.findings.get(*id).copied().unwrap_or_default();
+            *id != OTHER_LOAD && (2 * with <= self.nodes || self.nodes == 1)
+        };
+        run.critical.iter().find(is_own).map(String::as_str)
+    }
+
     /// Returns the first finding of a run that explains low figures and that most nodes do not have.
     pub(crate) fn own_finding(&self, run: &crate::node::NodeRun) -> Option<&'static str> {
         run.findings.iter().find_map(|id| self.word_of(id))
@@ -90,7 +102,7 @@ pub(crate) fn of(
     node: &Node<'_>,
     ranked: &RankedNode,
     statistics: &[FigureStatistics],
-    peers: &Peers,
+    peers: &NodePeers,
     load: Option<String>,
 ) -> Reason {
     if ranked.verdict == RankVerdict::Good {
@@ -105,8 +117,7 @@ pub(crate) fn of(
         };
     };
     if !figure.is_beyond {
-        let long = "fewer than eight alike nodes, and no reference of such nodes".to_owned();
-        return Reason { short: "no peers or ref".to_owned(), long };
+        return within_limits(of, figure, peers.defect_of(node.latest()), load);
     }
     let by_reference = of.is_beyond_reference(figure.value);
     let share = figure.of_reference.filter(|_| by_reference).unwrap_or(figure.share);
@@ -134,8 +145,46 @@ pub(crate) fn of(
     Reason { short: with_cause(&head, base, words), long }
 }
 
+/// Returns the reason why a node whose figures are within the limits is not good.
+fn within_limits(
+    of: &FigureStatistics,
+    figure: &RankedFigure,
+    defect: Option<&str>,
+    load: Option<String>,
+) -> Reason {
+    let Some((standing, power)) = figure.standing.zip(figure.power) else {
+        let long = "fewer than eight alike nodes, and no reference of such nodes".to_owned();
+        return Reason { short: "no peers or ref".to_owned(), long };
+    };
+    if let Some(id) = defect {
+        let name = Finding::name_of(id);
+        let word = word_of_finding(id).map_or_else(|| name.clone(), str::to_owned);
+        let long = format!("critical finding that most nodes do not have: {name}");
+        return Reason { short: whole_words(&word), long };
+    }
+    let word = of.key.word();
+    if standing != Standing::Undecided {
+        let long = format!("{}: {}", of.key, power.in_words());
+        return Reason { short: whole_words(&format!("{word}: lack of power")), long };
+    }
+    let share = Fraction(figure.of_reference.map_or(figure.share, |of| of.min(figure.share)));
+    let share = share.floored();
+    let mut long = format!(
+        "{} {}: {}, within the limits, but a loss of {} is not excluded",
+        of.key,
+        of.key.unit.in_words(figure.value),
+        share.in_whole_percent(),
+        power.sought.in_whole_percent(),
+    );
+    if let Some(load) = load {
+        long.push_str(&format!("; {load}"));
+        return Reason { short: whole_words(&format!("{word} {}: busy", share.in_short())), long };
+    }
+    Reason { short: whole_words(&format!("{word} {}: undecided", share.in_short())), long }
+}
+
 /// Returns the differences of a node from its peers, the most likely cause first.
-fn causes(node: &Node<'_>, ranked: &RankedNode, peers: &Peers) -> Vec<Cause> {
+fn causes(node: &Node<'_>, ranked: &RankedNode, peers: &NodePeers) -> Vec<Cause> {
     let run = node.latest();
     let mut causes: Vec<Cause> = Vec::new();
     let less = ranked.differences.iter().filter(|one| one.is_less);

@@ -146,9 +146,11 @@ fn under_eight_alike_nodes_the_reference_judges() {
                 bound: 365e9,
                 nodes: 4,
                 runs: 4,
-                spread_nodes: None,
+                spread_nodes: Some(Fraction(0.005)),
                 spread_runs: None,
                 basis: String::new(),
+                loss_found: None,
+                needed: None,
             }],
         }],
     };
@@ -240,8 +242,11 @@ fn a_fast_second_run_acquits_a_node() {
     // Two of three are slow.
     runs.push(run("n03", 0.68 * 380e9));
     assert_eq!(rank(runs.clone(), &options).hosts(RankVerdict::Slow), ["n03"]);
+    // Fewer runs than required are slow, but the value of the node excludes no loss.
     options.confirm = 3;
-    assert_eq!(rank(runs.clone(), &options).hosts(RankVerdict::Good).len(), 12);
+    let disagreeing = rank(runs.clone(), &options);
+    assert_eq!(disagreeing.hosts(RankVerdict::Good).len(), 11);
+    assert_eq!(disagreeing.groups[0].nodes[0].reason, "mem 68%: undecided");
     options.confirm = 4;
     assert_eq!(rank(runs, &options).hosts(RankVerdict::Suspect), ["n03"]);
 }
@@ -304,4 +309,106 @@ fn node_has_the_name_that_was_asked_for() {
     let runs = vec![run("n05.site", 1e9)];
     let options = RankingOptions { expected: vec!["n05".to_owned()], ..RankingOptions::default() };
     assert!(rank(runs, &options).missing.is_empty());
+}
+
+/// Returns the verdicts on nodes of simulated fleets of twelve nodes with this spread between runs: on the first node,
+/// which has lost `loss`, and on the others.
+fn verdicts(
+    fleets: usize,
+    spread: f64,
+    runs: usize,
+    loss: f64,
+) -> (Vec<RankVerdict>, Vec<RankVerdict>) {
+    let mut random = fastrand::Rng::with_seed(31);
+    let mut first = Vec::new();
+    let mut others = Vec::new();
+    for _ in 0..fleets {
+        let mut all = Vec::new();
+        for i in 0..12 {
+            let lost = if i == 0 { 1.0 - loss } else { 1.0 };
+            for _ in 0..runs {
+                all.push(run(
+                    &format!("n{i:02}"),
+                    380e9 * lost * (spread * normal(&mut random)).exp(),
+                ));
+            }
+        }
+        for node in &rank(all, &RankingOptions::default()).groups[0].nodes {
+            let of = if node.host == "n00" { &mut first } else { &mut others };
+            of.push(node.verdict);
+        }
+    }
+    (first, others)
+}
+
+fn count(verdicts: &[RankVerdict], of: RankVerdict) -> usize {
+    verdicts.iter().filter(|verdict| **verdict == of).count()
+}
+
+#[test]
+fn loss_of_a_tenth_is_found_and_good_nodes_are_good_where_the_spread_permits_it() {
+    for runs in [1, 3] {
+        let (lost, others) = verdicts(100, 0.02, runs, 0.1);
+        assert!(count(&lost, RankVerdict::Good) <= 5, "{runs} runs");
+        let found = count(&lost, RankVerdict::Slow) + count(&lost, RankVerdict::Suspect);
+        let judged = 100 - count(&lost, RankVerdict::Unknown);
+        assert!(judged >= 95 && 100 * found >= 95 * judged, "{runs} runs: {found} of {judged}");
+        let good = count(&others, RankVerdict::Good);
+        assert!(good >= 95 * 11, "{runs} runs: {good} of 1100 good nodes are good");
+        let (_, others) = verdicts(100, 0.02, runs, 0.0);
+        let good = count(&others, RankVerdict::Good);
+        assert!(good >= 95 * 11, "{runs} runs: {good} of 1100 good nodes are good");
+    }
+    // More runs prove it.
+    let (lost, _) = verdicts(100, 0.02, 4, 0.1);
+    let slow = count(&lost, RankVerdict::Slow);
+    assert!(slow >= 95, "{slow} of 100 are slow");
+}
+
+#[test]
+fn wide_spread_makes_nodes_unknown_and_the_named_runs_make_them_good() {
+    for loss in [0.0, 0.1] {
+        let (first, others) = verdicts(100, 0.17, 1, loss);
+        assert_eq!(count(&first, RankVerdict::Good) + count(&others, RankVerdict::Good), 0);
+        let unknown = count(&others, RankVerdict::Unknown);
+        assert!(unknown >= 95 * 11, "{unknown}");
+    }
+    let mut random = fastrand::Rng::with_seed(2);
+    let runs =
+        (0..48).map(|i| run(&format!("n{:02}", i / 4), 380e9 * (0.17 * normal(&mut random)).exp()));
+    let ranking = rank(runs.collect(), &RankingOptions::default());
+    let node = &ranking.groups[0].nodes[0];
+    assert_eq!((node.verdict, node.reason.as_str()), (RankVerdict::Unknown, "mem: lack of power"));
+    let needed = node.figures[0].as_ref().unwrap().power.unwrap().needed.unwrap();
+    let words = format!("{} runs of each node would suffice", needed.runs);
+    assert!(node.explanation.ends_with(&words), "{}", node.explanation);
+    let (_, others) = verdicts(100, 0.17, needed.runs, 0.0);
+    let good = count(&others, RankVerdict::Good);
+    assert!(good >= 95 * 11, "{good} of 1100 good nodes are good");
+}
+
+#[test]
+fn critical_finding_that_the_peers_lack_is_never_good() {
+    let mut runs = fleet(12);
+    runs[5].findings.push("cpu-quota".to_owned());
+    runs[5].critical.push("cpu-quota".to_owned());
+    let verdict = |runs: &[NodeRun], host: &str| {
+        let ranking = rank(runs.to_vec(), &RankingOptions::default());
+        let node = ranking.groups[0].nodes.iter().find(|node| node.host == host).unwrap().clone();
+        (node.verdict, node.reason, node.explanation)
+    };
+    let (limited, reason, explanation) = verdict(&runs, "n05");
+    assert_eq!((limited, reason.as_str()), (RankVerdict::Unknown, "quota"));
+    assert_eq!(explanation, "critical finding that most nodes do not have: cpu quota");
+    assert_eq!(verdict(&runs, "n04").0, RankVerdict::Good);
+    // Load is no defect, and a quota that most nodes have is their environment.
+    let mut busy = fleet(12);
+    busy[5].critical.push("other-load".to_owned());
+    busy[5].findings.push("other-load".to_owned());
+    assert_eq!(verdict(&busy, "n05").0, RankVerdict::Good);
+    for one in &mut runs {
+        one.findings = vec!["cpu-quota".to_owned()];
+        one.critical = vec!["cpu-quota".to_owned()];
+    }
+    assert_eq!(verdict(&runs, "n05").0, RankVerdict::Good);
 }

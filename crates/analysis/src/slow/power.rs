@@ -1,0 +1,325 @@
+//! Power of a judgement: the loss that would have been found in a node that is called good.
+//!
+//! A node is called good if a loss worth acting on ([`SOUGHT`]) is excluded, which is a test of non-inferiority
+//! (Schuirmann, "A Comparison of the Two One-Sided Tests Procedure", Journal of Pharmacokinetics and Biopharmaceutics
+//! 15, 1987): of 100 nodes with this loss, 5 are called good. A judgement has power if, moreover, at least four of five
+//! good nodes are called good; sample sizes are computed from such a condition (Montgomery, "Design and Analysis of
+//! Experiments", operating characteristic; NIST/SEMATECH e-Handbook, 7.2.2.2). Without power, no value makes a node
+//! good, because only luck would.
+//!
+//! The value of a node is that of a prediction interval (Hahn and Meeker, "Statistical Intervals", 1991): it varies as
+//! nodes and runs do, the median of its peers is uncertain, and so is the spread, which is estimated from few values.
+
+use super::{Components, LEAST_NODES, variance_of_median};
+use nodegauge_measure::Fraction;
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::stats::normal_quantile;
+use serde::{Deserialize, Serialize};
+use std::f64::consts::{FRAC_PI_2, TAU};
+
+/// Loss of performance that a good node has not, unless a larger one is the smallest that matters for a figure.
+pub const SOUGHT: Fraction = Fraction(0.10);
+/// Probability with which a node with the sought loss is called good.
+const MISTAKEN: f64 = 0.05;
+/// Probability with which a good node is not called good, at the most; such a node is measured again.
+const DOUBTED: f64 = 0.2;
+/// Number of runs up to which quantiles of a median are exact.
+const EXACT: usize = 40;
+/// Maximum number of runs of a node that is proposed.
+const MOST_RUNS: usize = 10_000;
+
+/// Spread of a figure of alike nodes, with the numbers of values from which it was estimated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Peers {
+    /// Spreads in logarithms.
+    pub spread: Components,
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Number of runs of all nodes.
+    pub runs: usize,
+}
+
+/// Power of a judgement.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Power {
+    /// Loss that a good node has not.
+    pub sought: Fraction,
+    /// Smallest loss that is found in 95 of 100 nodes; `None` if the spread is unknown.
+    pub found: Option<Fraction>,
+    /// Largest deficit of a node that is called good; `None` without power.
+    pub good_within: Option<Fraction>,
+    /// Measurements that would give power; `None` if there is power, or if none would give it, because the nodes differ.
+    pub needed: Option<Measured>,
+}
+
+/// Measurements of alike nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Number of runs of each node.
+    pub runs: usize,
+    /// True if more nodes are required than have been measured.
+    pub more_nodes: bool,
+}
+
+/// Standing of a value among its peers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// The sought loss is excluded.
+    Good,
+    /// The value is neither slow nor far enough from the value of a node with the sought loss.
+    Undecided,
+    /// The judgement has no power.
+    Unknown,
+}
+
+/// Half widths of an interval, in logarithms.
+struct Widths {
+    /// Distance by which the value of a node exceeds its expected value in one of twenty cases.
+    above: f64,
+    /// Distance by which the value of a node is below its expected value in one of five cases.
+    below: f64,
+}
+
+impl Widths {
+    fn sum(&self) -> f64 {
+        self.above + self.below
+    }
+}
+
+impl Peers {
+    /// Returns the power of a judgement of a node by the better median of `runs` runs. `practical` is the smallest loss
+    /// that matters, `slow` the deficit beyond which the node is slow, both as shares.
+    pub fn power(&self, practical: Fraction, slow: Fraction, runs: usize) -> Power {
+        let sought = Fraction(SOUGHT.0.max(practical.0));
+        let Some(widths) = self.widths(runs, self.certainty(runs)) else {
+            return Power { sought, found: None, good_within: None, needed: None };
+        };
+        let [margin, slow] = [sought, slow].map(distance);
+        if widths.sum() > margin {
+            let found = Some(share(widths.sum()));
+            return Power { sought, found, good_within: None, needed: self.needed(margin) };
+        }
+        let within = slow.min(margin - widths.above);
+        Power {
+            sought,
+            found: Some(share(within + widths.above)),
+            good_within: Some(share(within)),
+            needed: None,
+        }
+    }
+
+    /// Returns the half widths of the interval of a node's value. `certainty` is the number of values from which the
+    /// spread is estimated.
+    fn widths(&self, runs: usize, certainty: f64) -> Option<Widths> {
+        let Components { nodes, runs: of_runs } = self.spread;
+        if nodes.is_none() && of_runs.is_none() {
+            return None;
+        }
+        let center = self.variance_of_center();
+        let total = |of_node: f64, of_run: f64, of_center: f64| {
+            let of_nodes = of_node * nodes.unwrap_or_default();
+            let of_runs = of_run * of_runs.unwrap_or_default();
+            (of_nodes.powi(2) + of_runs.powi(2) + of_center.powi(2) * center).sqrt()
+        };
+        let mistaken = normal_quantile(MISTAKEN);
+        let doubted = normal_quantile(DOUBTED);
+        let better = better_median_quantile(runs, MISTAKEN);
+        // A spread that is not divided may be that of nodes, which more runs do not reduce, or that of runs.
+        let of_node = if of_runs.is_none() { mistaken.max(better) } else { mistaken };
+        let widened = widening(certainty, better.max(mistaken));
+        Some(Widths {
+            above: total(of_node, better, mistaken) * widened,
+            below: total(doubted, worse_median_quantile(runs, DOUBTED), doubted),
+        })
+    }
+
+    /// Returns the variance of the median of the peers.
+    fn variance_of_center(&self) -> f64 {
+        let of = |spread: Option<f64>, count: usize| {
+            spread.unwrap_or_default().powi(2) * (FRAC_PI_2 / count.max(1) as f64).min(1.0)
+        };
+        of(self.spread.nodes, self.nodes) + of(self.spread.runs, self.runs)
+    }
+
+    /// Returns the number of values from which the spread of a node's value is estimated: one more than its degrees of
+    /// freedom by the formula of Satterthwaite ("An Approximate Distribution of Estimates of Variance Components",
+    /// Biometrics Bulletin 2, 1946).
+    fn certainty(&self, runs: usize) -> f64 {
+        let squared = |spread: Option<f64>| spread.unwrap_or_default().powi(2);
+        let of_nodes = squared(self.spread.nodes);
+        let of_runs = squared(self.spread.runs) * variance_of_median(runs.max(1) as f64);
+        let freedom_of_nodes = self.nodes.saturating_sub(1).max(1) as f64;
+        let freedom_of_runs = self.runs.saturating_sub(self.nodes).max(1) as f64;
+        let all = of_nodes + of_runs;
+        if all == 0.0 {
+            return freedom_of_nodes.max(freedom_of_runs) + 1.0;
+        }
+        let parts = of_nodes.powi(2) / freedom_of_nodes + of_runs.powi(2) / freedom_of_runs;
+        all.powi(2) / parts + 1.0
+    }
+
+    /// Returns the smallest number of runs of each node with which judgements have this margin. The quantiles are those
+    /// of the values that are known, as in the second stage of Stein's procedure ("A Two-Sample Test for a Linear
+    /// Hypothesis Whose Power is Independent of the Variance", Annals of Mathematical Statistics 16, 1945), and the
+    /// spread of the later runs may be estimated too large.
+    fn needed(&self, margin: f64) -> Option<Measured> {
+        let spread = self.least_of_nodes();
+        let nodes = if self.nodes > 1 { self.nodes.max(LEAST_NODES) } else { 1 };
+        let suffices = |runs: usize| {
+            let later = Self { spread, nodes, runs: nodes * runs };
+            // The values of several nodes show how nodes differ, and are as many as the nodes.
+            let certainty = if nodes > 1 { nodes as f64 } else { later.certainty(runs) };
+            let widths = later.widths(runs, self.certainty(1).min(certainty));
+            widths.is_some_and(|widths| widths.sum() * overestimate(certainty) <= margin)
+        };
+        // More runs never make a judgement worse but for the difference of odd and even numbers.
+        let mut few = 0;
+        let mut enough = MOST_RUNS;
+        if !suffices(enough) {
+            return None;
+        }
+        while enough - few > 1 {
+            let middle = few.midpoint(enough);
+            if suffices(middle) {
+                enough = middle;
+            } else {
+                few = middle;
+            }
+        }
+        Some(Measured { nodes, runs: enough, more_nodes: nodes > self.nodes })
+    }
+
+    /// Returns the components with the smallest spread between nodes that the values permit: the spread between runs
+    /// explains the rest. A spread that is not divided counts as that of runs.
+    fn least_of_nodes(&self) -> Components {
+        let Components { nodes, runs } = self.spread;
+        let Some((nodes, of_runs)) = nodes.zip(runs) else {
+            return Components { nodes: None, runs: runs.or(nodes) };
+        };
+        let each = (self.runs as f64 / self.nodes.max(1) as f64).max(1.0);
+        let added = of_runs.powi(2) * variance_of_median(each);
+        let total = (nodes.powi(2) + added) / overestimate(self.nodes as f64).powi(2);
+        Components { nodes: Some((total - added).max(0.0).sqrt()), runs }
+    }
+}
+
+impl Power {
+    /// True if a good node can be called good.
+    pub fn suffices(&self) -> bool {
+        self.good_within.is_some()
+    }
+
+    /// Returns the standing of a value that is not slow, from its share of the peers' median.
+    pub fn standing(&self, share: f64) -> Standing {
+        match self.good_within {
+            None => Standing::Unknown,
+            Some(within) if share >= 1.0 - within.0 => Standing::Good,
+            Some(_) => Standing::Undecided,
+        }
+    }
+
+    /// Describes the power: `finds a loss of 6 %`, or the loss that is not found, the one that is, and the number of runs
+    /// that would suffice.
+    pub fn in_words(&self) -> String {
+        let sought = self.sought.in_whole_percent();
+        let Some(found) = self.found else {
+            return format!("a loss of {sought} is not found: the spread of good nodes is unknown");
+        };
+        if self.suffices() {
+            return format!("finds a loss of {}", found.in_whole_percent());
+        }
+        let instead = if found.0 < 0.995 {
+            format!("only one of {}", found.in_whole_percent())
+        } else {
+            "nor is any other".to_owned()
+        };
+        let remedy = match self.needed {
+            Some(needed) => format!("{} would suffice", needed.in_words()),
+            None => "no number of runs would suffice, because the nodes differ".to_owned(),
+        };
+        format!("a loss of {sought} is not found, {instead}; {remedy}")
+    }
+}
+
+impl Measured {
+    /// Describes the measurements: `95 runs of each node`.
+    fn in_words(&self) -> String {
+        let runs = counted(self.runs, "run");
+        match self.nodes {
+            1 => runs,
+            nodes if self.more_nodes => format!("{runs} of each of {nodes} nodes"),
+            _ => format!("{runs} of each node"),
+        }
+    }
+}
+
+/// Returns a loss as a distance in logarithms.
+fn distance(loss: Fraction) -> f64 {
+    -(1.0 - loss.0.clamp(0.0, 1.0)).ln()
+}
+
+/// Returns a distance in logarithms as a loss.
+fn share(distance: f64) -> Fraction {
+    Fraction(1.0 - (-distance).exp())
+}
+
+/// Returns the factor by which a quantile of the normal distribution is larger if the spread is estimated by Qn of `n`
+/// values. It fits simulated quantiles (of 0.95: 1.19 for 8, 1.10 for 12, 1.05 for 24, 1.02 for 64 values); others grow
+/// with their square, as those of Student's t do (Abramowitz and Stegun, 26.7.5).
+fn widening(n: f64, quantile: f64) -> f64 {
+    let of_95 = 0.9 / n + 2.0 / n.powi(2) + 45.0 / n.powi(3);
+    1.0 + of_95 * (quantile.powi(2) + 1.0) / (normal_quantile(MISTAKEN).powi(2) + 1.0)
+}
+
+/// Returns the 95 % quantile of Qn of `n` normal values of variance 1, which fits simulated ones (1.61 for 8, 1.47 for
+/// 12, 1.30 for 24, 1.12 for 128).
+fn overestimate(n: f64) -> f64 {
+    1.0 + 1.4 / n.max(1.0).sqrt() + 1.0 / n.max(1.0)
+}
+
+/// Returns the value above which the better median of `runs` normal values is with the probability `tail`.
+fn better_median_quantile(runs: usize, tail: f64) -> f64 {
+    median_quantile(runs, runs / 2 + 1, tail)
+}
+
+/// Returns the value below which, with another sign, the better median of `runs` normal values is with the probability
+/// `tail`.
+fn worse_median_quantile(runs: usize, tail: f64) -> f64 {
+    median_quantile(runs, runs - runs / 2, tail)
+}
+
+/// Returns the value above which value number `rank` (ascending, from 1) of `runs` normal values is with the probability
+/// `tail`.
+fn median_quantile(runs: usize, rank: usize, tail: f64) -> f64 {
+    let runs = runs.max(1);
+    if runs > EXACT {
+        let count = runs as f64;
+        let off_center = rank as f64 - (count + 1.0) / 2.0;
+        let shift = off_center * TAU.sqrt() / count;
+        return shift + normal_quantile(tail) * variance_of_median(count).sqrt();
+    }
+    // The value is above x if fewer than `rank` of the values are below x.
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..60 {
+        let below: f64 = (low + high) / 2.0;
+        if fewer_than(rank, runs, below) > tail { low = below } else { high = below }
+    }
+    let below: f64 = (low + high) / 2.0;
+    if below > 0.5 { normal_quantile(1.0 - below) } else { -normal_quantile(below) }
+}
+
+/// Returns the probability that fewer than `count` of `all` independent events of this probability occur.
+fn fewer_than(count: usize, all: usize, probability: f64) -> f64 {
+    let mut term = (1.0 - probability).powi(all as i32);
+    let mut sum = 0.0;
+    for i in 0..count {
+        sum += term;
+        term *= (all - i) as f64 / (i + 1) as f64 * probability / (1.0 - probability);
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests;

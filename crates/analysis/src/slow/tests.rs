@@ -1,0 +1,86 @@
+use super::*;
+
+/// Returns a sample of the normal distribution.
+pub(super) fn normal(random: &mut fastrand::Rng) -> f64 {
+    let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * random.f64()).cos()
+}
+
+#[test]
+fn the_limit_leaves_fewer_than_one_good_node_of_a_thousand() {
+    let mut random = fastrand::Rng::with_seed(7);
+    for nodes in [8, 16, 64, 500] {
+        let mut beyond = 0;
+        let groups = 60_000 / nodes;
+        for _ in 0..groups {
+            let values: Vec<f64> = (0..nodes).map(|_| normal(&mut random)).collect();
+            let of = Robust::of(&values).unwrap();
+            beyond += values.iter().filter(|x| of.z(**x) < -limit(nodes)).count();
+        }
+        let share = beyond as f64 / (groups * nodes) as f64;
+        assert!(share < 0.0012, "{nodes} nodes: {share}");
+    }
+}
+
+#[test]
+fn spreads_of_nodes_and_of_runs_are_told_apart() {
+    let mut random = fastrand::Rng::with_seed(3);
+    let nodes: Vec<Vec<f64>> = (0..400)
+        .map(|_| {
+            let node = 0.02 * normal(&mut random);
+            (0..3).map(|_| node + 0.005 * normal(&mut random)).collect()
+        })
+        .collect();
+    let found = Components::of(&nodes);
+    assert!((found.nodes.unwrap() / 0.02 - 1.0).abs() < 0.15, "{found:?}");
+    assert!((found.runs.unwrap() / 0.005 - 1.0).abs() < 0.1, "{found:?}");
+    let single: Vec<Vec<f64>> = nodes.iter().map(|runs| vec![runs[0]]).collect();
+    assert_eq!(Components::of(&single).runs, None);
+    assert_eq!(Components::of(&[vec![1.0]]).nodes, None);
+    assert_eq!(Components::of(&[vec![1.0]]).of_a_run(), None);
+    let one = Components::of(&[vec![1.0, 1.1, 0.9, 1.0]]);
+    assert!(one.of_a_run().is_some_and(|spread| spread > 0.02), "{one:?}");
+}
+
+#[test]
+fn repeated_runs_of_one_slow_node_are_not_the_spread_of_runs() {
+    let mut nodes: Vec<Vec<f64>> = (0..12).map(|i| vec![0.002 * f64::from(i % 3)]).collect();
+    nodes[3] = vec![-0.37, 0.0];
+    let found = Components::of(&nodes);
+    assert_eq!(found.runs, None);
+    assert!(found.of_a_run().unwrap() < 0.01, "{found:?}");
+}
+
+#[test]
+fn equal_values_have_no_spread_and_a_finite_z() {
+    let of = Robust::of(&[2.0; 9]).unwrap();
+    assert_eq!(of.spread, 0.0);
+    assert!(of.z(2.0) == 0.0 && of.z(1.0) < -limit(9) && of.z(1.0).is_finite());
+}
+
+#[test]
+fn the_spread_is_the_standard_deviation_and_tolerates_slow_nodes() {
+    let mut random = fastrand::Rng::with_seed(5);
+    for count in [5, 8, 12, 40, 1000] {
+        let groups = 8_000 / count;
+        let mut all: Vec<f64> = Vec::new();
+        let mut slow: Vec<f64> = Vec::new();
+        for _ in 0..groups {
+            let mut values: Vec<f64> = (0..count).map(|_| normal(&mut random)).collect();
+            all.push(spread(&values));
+            values.iter_mut().take(count / 5).for_each(|value| *value -= 50.0);
+            slow.push(spread(&values));
+        }
+        let [mean, with_slow] = [&all, &slow].map(|of| stats::median(of));
+        assert!((mean - 1.0).abs() < 0.1, "{count}: {mean}");
+        assert!(with_slow < 2.2, "{count}: {with_slow}");
+    }
+}
+
+#[test]
+fn variances_of_medians_are_those_of_the_tables() {
+    for (runs, variance) in [(1.0, 1.0), (2.0, 0.5), (3.0, 0.449), (4.0, 0.298), (5.0, 0.287)] {
+        let ratio = variance_of_median(runs) / variance;
+        assert!((ratio - 1.0).abs() < 0.05, "{runs}: {ratio}");
+    }
+}
