@@ -277,7 +277,8 @@ fn slow_nodes_without_a_host_name_are_named_apart() {
 fn a_reference_judges_few_nodes_and_single_records() {
     let harness = Harness::new();
     written(&harness);
-    harness.run(&["fleet", "baseline", "fleet", "--output", "ref.json"]).exits(0);
+    let baseline = ["fleet", "baseline", "fleet", "--output", "ref.json"];
+    harness.run(&baseline).exits(0).complains("triad: finds a loss of ");
     let reframe = ["fleet", "baseline", "fleet", "--format", "reframe", "--system", "a:b"];
     harness.run(&reframe).exits(0).says("'triad': (");
     let few = ["fleet/n06.json", "fleet/n07.json"];
@@ -478,4 +479,26 @@ fn no_job_switches_a_node_on_unless_it_may() {
     let submitted = std::fs::read_to_string(harness.path("calls")).unwrap();
     assert_eq!(submitted.lines().count(), 4, "{submitted}");
     assert!(!submitted.contains("--nodelist=n5"), "{submitted}");
+}
+
+/// Nodes that vary by a sixth are unknown, not good, and the reference made of them says what it does not find.
+#[test]
+fn nodes_that_vary_too_much_are_unknown_for_lack_of_power() {
+    let harness = Harness::new();
+    let factors = [1.0, 0.8, 1.17, 0.9, 1.25, 0.85, 1.05, 1.1, 0.95, 0.75, 1.2, 1.0];
+    for ((host, mut record), factor) in fleet().into_iter().zip(factors) {
+        for m in record["measurements"].as_array_mut().unwrap() {
+            let slow = if host == SLOW { 1.0 / 0.7 } else { 1.0 };
+            let value = m["value"].as_f64().map(|value| value * factor * slow);
+            m["value"] = json!(value);
+        }
+        harness.write(&format!("fleet/{host}.json"), format!("{record}\n"));
+    }
+    let lacking = "triad: a loss of 10 % is not found, only one of ";
+    let ranked = harness.run(&["fleet", "rank", "fleet", "--format", "json"]).exits(0).json();
+    assert_eq!((&ranked["slow"], &ranked["unknown"]), (&json!(""), &json!("n[01-12]")));
+    let baseline = ["fleet", "baseline", "fleet", "--output", "ref.json"];
+    harness.run(&baseline).exits(0).complains(lacking).complains("runs of each node would suffice");
+    let few = ["fleet", "rank", "fleet/n01.json", "--reference", "ref.json"];
+    harness.run(&few).exits(0).says("mem: lack of power").says("would suffice");
 }

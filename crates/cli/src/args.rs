@@ -190,6 +190,12 @@ pub(crate) enum Command {
         /// Time of the last check, seconds since 1970
         since: u64,
     },
+    /// Measure how fast memory is touched, for check (internal)
+    #[command(hide = true, name = check::MEASURE_TOUCH)]
+    MeasureTouch {
+        /// Number of threads
+        threads: u32,
+    },
     /// Measure as one rank (internal, for --ranks)
     #[command(hide = true, name = nodegauge_stream::ranks::COMMAND)]
     MeasureAsRank {

@@ -53,6 +53,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Watch(args)) => watch::execute(args),
         Some(Command::Check(args)) => check::execute(args),
         Some(Command::ExamineNode { since }) => check::print_examination(*since),
+        Some(Command::MeasureTouch { threads }) => check::print_touch_rates(*threads),
         Some(Command::History(history)) => history::execute(history),
         Some(Command::Compare(args)) => compare::execute(args),
         Some(Command::Report(args)) => report::execute(args),

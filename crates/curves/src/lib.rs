@@ -234,7 +234,7 @@ const LEAST_LARGEST: Bytes = Bytes::mib(16);
 
 /// Returns a working set that is larger than last-level caches of the total size `llc`, as reported by the system or by
 /// the hypervisor of a `guest`.
-fn beyond(llc: Option<Bytes>, guest: bool) -> Bytes {
+pub fn beyond(llc: Option<Bytes>, guest: bool) -> Bytes {
     let least = if guest { UNKNOWN_CACHE } else { LEAST_LARGEST };
     llc.map_or(UNKNOWN_CACHE, |llc| Bytes(llc.0 * TIMES_LLC).max(least))
 }

@@ -1,15 +1,17 @@
 //! Makes the reference of a site from a ranked fleet, without its slow nodes, and prints it for ReFrame.
 
 use crate::check;
-use crate::figures::FigureKey;
+use crate::figures::{FigureKey, NodeFigure};
+use crate::node::NodeRun;
 use crate::rank::{FigureStatistics, RankVerdict, RankedGroup, RankedNode, Ranking};
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup, SCHEMA};
 use nodegauge_analysis::slow::limit;
 use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::Tool;
 use nodegauge_measure::stats::Better;
-use nodegauge_measure::{Failure, Fraction, Unit};
+use nodegauge_measure::{Bytes, Failure, Fraction, Unit};
 use nodegauge_toolchain::mpi::HostList;
+use std::collections::BTreeMap;
 
 /// Makes a reference from a ranking. Slow nodes and nodes to confirm are left out of the list of nodes; medians and
 /// spreads are robust against them.
@@ -73,9 +75,58 @@ fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
         basis: format!("median of {from}, {runs}, less {} ({why})", Fraction(below)),
         loss_found: None,
         needed: None,
+        size: of.size,
     };
     let power = figure.power(check::RUNS);
     ReferenceFigure { loss_found: power.found, needed: power.needed, ..figure }
+}
+
+/// Keeps the figures of the size that most runs of a kind of nodes have, because a reference is of one size. Returns a
+/// remark for each figure of which runs are left out.
+pub fn keep_one_size(runs: &mut [NodeRun]) -> Vec<String> {
+    let mut counts: BTreeMap<SizedFigure, BTreeMap<Option<u64>, usize>> = BTreeMap::new();
+    for run in runs.iter() {
+        for figure in &run.figures {
+            let of = counts.entry(SizedFigure::of(run, figure)).or_default();
+            *of.entry(figure.size).or_default() += 1;
+        }
+    }
+    let mut remarks = Vec::new();
+    let mut kept: BTreeMap<SizedFigure, Option<u64>> = BTreeMap::new();
+    for (of, sizes) in counts {
+        let all: usize = sizes.values().sum();
+        // Of sizes that equally many runs have, the largest.
+        let Some((size, most)) = sizes.into_iter().max_by_key(|(size, count)| (*count, *size))
+        else {
+            continue;
+        };
+        if most < all {
+            let words = size.map_or("no size".to_owned(), |size| Bytes(size).to_string());
+            let left_out = counted(all - most, "run");
+            remarks.push(format!("{}: {left_out} of another size than {words} left out", of.key));
+        }
+        kept.insert(of, size);
+    }
+    for run in runs {
+        let own = std::mem::take(&mut run.figures);
+        let is_kept =
+            |figure: &NodeFigure| kept.get(&SizedFigure::of(run, figure)) == Some(&figure.size);
+        run.figures = own.into_iter().filter(is_kept).collect();
+    }
+    remarks
+}
+
+/// Figure of a kind of nodes.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct SizedFigure {
+    kind: String,
+    key: FigureKey,
+}
+
+impl SizedFigure {
+    fn of(run: &NodeRun, figure: &NodeFigure) -> Self {
+        Self { kind: run.kind.in_words(), key: figure.key.clone() }
+    }
 }
 
 /// Describes for each figure which loss `check` finds with this reference.
@@ -137,15 +188,12 @@ fn python(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::NodeFigure;
     use crate::intake::Intake;
     use crate::inventory::{Inventory, NodeKind};
-    use crate::node::NodeRun;
     use crate::rank::RankingOptions;
     use nodegauge_measure::record::Measurement;
-    use std::collections::BTreeMap;
 
-    fn runs(value: impl Fn(usize) -> f64, count: usize) -> Vec<NodeRun> {
+    fn runs(mut value: impl FnMut(usize) -> f64, count: usize) -> Vec<NodeRun> {
         let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
         (0..count)
             .map(|i| NodeRun {
@@ -162,9 +210,8 @@ mod tests {
                 other_load: None,
                 facts: Default::default(),
                 figures: vec![NodeFigure {
-                    key: FigureKey::named(&m, "triad".to_owned()),
-                    value: value(i),
-                    doubt: None,
+                    size: Some(1 << 27),
+                    ..NodeFigure::of(FigureKey::named(&m, "triad".to_owned()), value(i))
                 }],
             })
             .collect()
@@ -199,6 +246,38 @@ mod tests {
         let of_wide = &wide.groups[0].figures[0];
         assert!(of_wide.bound < 0.92 * of_wide.value, "{}", of_wide.basis);
         assert!(of_wide.basis.contains("x spread of a run of"), "{}", of_wide.basis);
+    }
+
+    #[test]
+    fn reference_says_which_loss_it_finds_and_of_which_size() {
+        let precise = made(runs(|i| 380e9 + 1e9 * (i % 3) as f64, 20));
+        let figure = &precise.groups[0].figures[0];
+        assert!(figure.loss_found.is_some_and(|loss| loss.0 < 0.06), "{figure:?}");
+        assert_eq!((figure.needed, figure.size), (None, Some(1 << 27)));
+        assert_eq!(powers(&precise)[0], "triad: finds a loss of 5 %");
+        let mut random = fastrand::Rng::with_seed(9);
+        let wide = made(runs(|_| 380e9 * (0.7 + 0.6 * random.f64()), 12));
+        let varied = &wide.groups[0].figures[0];
+        assert!(varied.loss_found.is_some_and(|loss| loss.0 > 0.3), "{varied:?}");
+        assert!(varied.needed.is_some_and(|needed| needed.runs > 50), "{varied:?}");
+        let line = &powers(&wide)[0];
+        assert!(line.starts_with("triad: a loss of 10 % is not found, only one of "), "{line}");
+        assert!(line.ends_with(" runs of each node would suffice"), "{line}");
+        // A reference of an earlier version has none of these.
+        let text = serde_json::to_string(&precise).unwrap();
+        let old = text.replace("\"size\"", "\"a\"").replace("\"loss_found\"", "\"b\"");
+        let read = Reference::parse(&old.replace("\"needed\"", "\"c\"")).unwrap();
+        assert_eq!(read.groups[0].figures[0].size, None);
+    }
+
+    #[test]
+    fn runs_of_another_size_are_left_out() {
+        let mut all = runs(|_| 380e9, 9);
+        all[2].figures[0].size = Some(1 << 20);
+        assert_eq!(keep_one_size(&mut all), ["triad: 1 run of another size than 128 MiB left out"]);
+        assert_eq!(all.iter().filter(|run| run.figures.is_empty()).count(), 1);
+        assert_eq!(made(all).groups[0].figures[0].nodes, 8);
+        assert!(keep_one_size(&mut runs(|_| 380e9, 9)).is_empty());
     }
 
     #[test]

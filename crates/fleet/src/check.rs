@@ -11,8 +11,8 @@ use crate::inventory::Inventory;
 use crate::reference::ReferenceGroup;
 use nodegauge_analysis::slow::power::{Peers, Power, Standing};
 use nodegauge_analysis::slow::{Components, Robust};
-use nodegauge_measure::Fraction;
 use nodegauge_measure::record::{EventCount, Finding, HardwareEvent, Machine, Severity};
+use nodegauge_measure::{Bytes, Fraction};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -160,6 +160,8 @@ pub struct FigureBound {
     pub basis: String,
     /// Power of a judgement by the bound.
     pub power: Power,
+    /// Size of an array or of the working set of the figures that gave the bound, bytes, if it is known.
+    pub size: Option<u64>,
 }
 
 impl FigureBound {
@@ -172,6 +174,7 @@ impl FigureBound {
             base: "ref".to_owned(),
             basis: figure.basis.clone(),
             power: figure.power(RUNS),
+            size: figure.size,
         })
     }
 
@@ -198,6 +201,7 @@ impl FigureBound {
                 Fraction(least).in_whole_percent()
             ),
             power: peers.power(practical, Fraction(least), RUNS),
+            size: None,
         })
     }
 }
@@ -211,6 +215,8 @@ pub struct CheckedFigure {
     pub measured: Vec<NodeFigure>,
     /// Value that the figure is compared with; `None` if nothing is known.
     pub bound: Option<FigureBound>,
+    /// True if the check measured with a smaller size than the command by itself, so that it ended in time.
+    pub is_reduced: bool,
 }
 
 impl CheckedFigure {
@@ -227,14 +233,45 @@ impl CheckedFigure {
         Some(Fraction(self.key.share(self.best()?.value, self.bound.as_ref()?.value)))
     }
 
+    /// Returns the reason why the measurements cannot be compared with the bound, which is of another size. A bound of
+    /// unknown size is one of arrays by STREAM's rule, as measuring commands use them.
+    fn other_size(&self) -> Option<String> {
+        let bound = self.bound.as_ref()?;
+        let measured = self.measured.iter().find_map(|one| one.size)?;
+        let words = match bound.size {
+            Some(size) if size == measured => return None,
+            Some(size) => Bytes(size).to_string(),
+            None if self.is_by_rule() => return None,
+            None => "unknown".to_owned(),
+        };
+        let of = Bytes(measured);
+        let option = of.to_string().replace(' ', "");
+        Some(format!(
+            "{}: measured with a size of {of}, that of the bound is {words}; make the reference of runs with \
+             --size {option}",
+            self.key
+        ))
+    }
+
+    /// True if no measurement has smaller arrays than STREAM's rule requires.
+    fn is_by_rule(&self) -> bool {
+        !self.is_reduced && self.measured.iter().all(|one| one.below_rule.is_none())
+    }
+
     /// True if the best measurement is worse than the bound, so that the figure must be measured again.
     pub fn is_below(&self) -> bool {
+        if self.other_size().is_some() {
+            return false;
+        }
         let Some((bound, best)) = self.bound.as_ref().zip(self.best()) else { return false };
         self.key.share(best.value, bound.bound) < 1.0
     }
 
     /// True if the best measurement neither is below the bound nor excludes a loss worth acting on.
     fn is_undecided(&self) -> bool {
+        if self.other_size().is_some() {
+            return false;
+        }
         let Some((bound, share)) = self.bound.as_ref().zip(self.share()) else { return false };
         !self.is_below() && bound.power.standing(share.0) == Standing::Undecided
     }
@@ -248,6 +285,9 @@ impl CheckedFigure {
     pub fn remark(&self, cause: Option<&str>) -> Option<Remark> {
         let best = self.best()?;
         let bound = self.bound.as_ref()?;
+        if let Some(text) = self.other_size() {
+            return Some(Remark::new(NodeVerdict::Unknown, "other size", text));
+        }
         if !bound.power.suffices() && !self.is_below() {
             let reason = format!("{}: lack of power", self.key.word());
             let text = format!("{}: {}", self.key, bound.power.in_words());
@@ -288,7 +328,7 @@ impl CheckedFigure {
     /// Returns the loss that would have been found; `None` if the figure has no bound, or no power.
     pub fn loss_found(&self) -> Option<Fraction> {
         let power = self.bound.as_ref()?.power;
-        power.found.filter(|_| power.suffices())
+        power.found.filter(|_| power.suffices() && self.other_size().is_none())
     }
 
     /// Returns the figure in short: `mem 69% of ref: DIMM`.

@@ -4,9 +4,10 @@ use nodegauge_analysis::identity;
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::words;
 use nodegauge_measure::figure_names::{hpl, io, stream};
-use nodegauge_measure::keys::Registry;
+use nodegauge_measure::keys::{Registry, SharedKey, shared};
 use nodegauge_measure::record::{Category, Measurement, Record, Status};
 use nodegauge_measure::stats::Better;
+use nodegauge_measure::stream_rule;
 use nodegauge_measure::{Fraction, Unit};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -79,6 +80,13 @@ const OTHER_TEST: (&str, f64) = ("fig", 0.05);
 
 /// Source of the practical limit of memory bandwidth.
 pub const LIMIT_SOURCE: &str = "memory 4 %: IBM Spectrum LSF, energy aware scheduling";
+
+/// Keys with the size of an array or of the working set.
+const SIZES: [&str; 2] = [ARRAY_BYTES, SET_BYTES];
+/// Key of the arrays of `stream`.
+const ARRAY_BYTES: &str = shared::array_bytes::KEY.name;
+/// Key of the working set of `memory latency`.
+const SET_BYTES: &str = "set_bytes";
 
 impl FigureKey {
     /// Returns the key of a measurement with this name.
@@ -161,8 +169,13 @@ pub struct NodeFigure {
     pub key: FigureKey,
     /// Value in the unit of the key; positive and finite.
     pub value: f64,
-    /// Reason why the figure is suspect, if it is.
+    /// Reason why the figure is suspect, if it is, apart from the size of its arrays.
     pub doubt: Option<String>,
+    /// Reason why the figure is suspect because of the size of its arrays. It does not matter where figures of the same
+    /// size are compared.
+    pub below_rule: Option<String>,
+    /// Size of an array or of the working set, bytes; `None` if the figure has none.
+    pub size: Option<u64>,
 }
 
 /// Figures that are compared.
@@ -181,7 +194,12 @@ pub struct FigureSelection<'a> {
 impl NodeFigure {
     /// Returns the clock with all cores busy.
     pub fn of_clock(hz: f64) -> Self {
-        Self { key: FigureKey::of_clock(), value: hz, doubt: None }
+        Self::of(FigureKey::of_clock(), hz)
+    }
+
+    /// Returns a figure without a reason for doubt, of no size.
+    pub fn of(key: FigureKey, value: f64) -> Self {
+        Self { key, value, doubt: None, below_rule: None, size: None }
     }
 }
 
@@ -221,11 +239,21 @@ fn headline_name(m: &Measurement) -> String {
 
 fn figure(m: &Measurement, name: String) -> Option<NodeFigure> {
     let value = m.value.filter(|value| value.is_finite() && *value > 0.0)?;
-    let doubt = match m.validity.status {
-        Status::Valid => None,
-        Status::Suspect => Some(m.validity.reasons.first().cloned().unwrap_or_default()),
-        Status::Invalid => return None,
+    if m.validity.status == Status::Invalid {
+        return None;
+    }
+    let reasons = &m.validity.reasons;
+    let is_suspect = m.validity.status == Status::Suspect;
+    let is_of_size = |reason: &&String| stream_rule::is_below_rule(reason);
+    let below_rule = reasons.iter().find(is_of_size).filter(|_| is_suspect).cloned();
+    let other = reasons.iter().find(|reason| !is_of_size(reason)).cloned();
+    let doubt = match &below_rule {
+        _ if !is_suspect => None,
+        Some(_) => other,
+        None => Some(other.unwrap_or_default()),
     };
     m.unit.direction()?;
-    Some(NodeFigure { key: FigureKey::named(m, name), value, doubt })
+    let bytes = |size: &str| m.config.get(size).and_then(serde_json::Value::as_u64);
+    let size = SIZES.into_iter().find_map(bytes);
+    Some(NodeFigure { key: FigureKey::named(m, name), value, doubt, below_rule, size })
 }

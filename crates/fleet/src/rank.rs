@@ -17,7 +17,7 @@ use crate::reference::{Reference, ReferenceFigure, ReferenceGroup};
 use nodegauge_analysis::slow::power::{Peers, Power, Standing};
 use nodegauge_analysis::slow::{Components, LEAST_NODES, Robust, limit};
 use nodegauge_measure::{Fraction, stats};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Verdict on a node, worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,7 +97,7 @@ pub struct FigureStatistics {
     pub key: FigureKey,
     /// Median of the nodes, in the unit of the figure.
     pub median: f64,
-    /// Relative standard deviation of the nodes' values, from the MAD.
+    /// Relative standard deviation of the nodes' values.
     pub spread: f64,
     /// The spread between nodes, and that between runs.
     pub components: Components,
@@ -109,6 +109,8 @@ pub struct FigureStatistics {
     pub limit: Option<f64>,
     /// Bound of the reference.
     pub reference: Option<ReferenceFigure>,
+    /// Size of an array or of the working set, if all runs had the same, bytes.
+    pub size: Option<u64>,
 }
 
 /// A node with its verdict.
@@ -244,6 +246,17 @@ struct Column {
     /// Runs of each node, in the order of nodes; empty for a node without the figure.
     runs: Vec<Vec<f64>>,
     doubts: Vec<Option<String>>,
+    /// Sizes of arrays or working sets in the runs.
+    sizes: BTreeSet<Option<u64>>,
+}
+
+impl Column {
+    /// Returns the size of all runs.
+    fn size(&self) -> Option<u64> {
+        let mut sizes = self.sizes.iter();
+        let first = *sizes.next()?;
+        first.filter(|_| sizes.next().is_none())
+    }
 }
 
 /// Returns the logarithm of the performance of a value: larger is better.
@@ -261,12 +274,15 @@ fn columns(nodes: &[Node<'_>]) -> Vec<Column> {
                     key: figure.key.clone(),
                     runs: vec![Vec::new(); nodes.len()],
                     doubts: vec![None; nodes.len()],
+                    sizes: BTreeSet::new(),
                 });
                 found.len() - 1
             });
             found[index].runs[at].push(performance(&figure.key, figure.value));
-            if figure.doubt.is_some() {
-                found[index].doubts[at].clone_from(&figure.doubt);
+            found[index].sizes.insert(figure.size);
+            let doubt = figure.doubt.as_ref().or(figure.below_rule.as_ref());
+            if doubt.is_some() {
+                found[index].doubts[at] = doubt.cloned();
             }
         }
     }
@@ -321,7 +337,7 @@ fn clock(nodes: &[Node<'_>]) -> Option<FigureStatistics> {
     let runs: Vec<Vec<f64>> =
         nodes.iter().map(|node| node.runs.iter().filter_map(of_run).collect()).collect();
     let is_known = runs.iter().any(|of_node| !of_node.is_empty());
-    let column = Column { doubts: vec![None; runs.len()], runs, key };
+    let column = Column { doubts: vec![None; runs.len()], runs, key, sizes: BTreeSet::new() };
     is_known.then(|| statistics(&column, None))
 }
 
@@ -337,6 +353,7 @@ fn statistics(column: &Column, reference: Option<&ReferenceGroup>) -> FigureStat
         runs: with.iter().map(Vec::len).sum(),
         limit: (with.len() >= LEAST_NODES).then(|| limit(with.len())),
         reference: reference.and_then(|group| group.figure(&column.key)).cloned(),
+        size: column.size(),
         key: column.key.clone(),
     }
 }

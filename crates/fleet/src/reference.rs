@@ -73,6 +73,10 @@ pub struct ReferenceFigure {
     /// Measurements with which a loss worth acting on would be found; absent if it is found.
     #[serde(default)]
     pub needed: Option<Measured>,
+    /// Size of an array or of the working set that all runs had, bytes; absent for figures without one, if runs had
+    /// different sizes, and in references of earlier versions. `check` measures with this size.
+    #[serde(default)]
+    pub size: Option<u64>,
 }
 
 impl ReferenceFigure {
@@ -245,6 +249,7 @@ mod tests {
             basis: "median of 64 nodes less 4 %".to_owned(),
             loss_found: Some(Fraction(0.055)),
             needed: None,
+            size: Some(1 << 30),
         };
         let group = |dimms| ReferenceGroup {
             kind: kind.clone(),

@@ -319,6 +319,11 @@ impl Fraction {
         Self((self.0 * 100.0).floor() / 100.0)
     }
 
+    /// Returns the share rounded up to a whole number of percent, for limits that a rounded value must not be below.
+    pub fn ceiled(self) -> Self {
+        Self((self.0 * 100.0).ceil() / 100.0)
+    }
+
     /// Returns the share rounded down to a tenth of a percent.
     pub fn floored_to_tenths(self) -> Self {
         Self((self.0 * 1000.0).floor() / 1000.0)

@@ -7,7 +7,6 @@ use crate::GAUGE;
 use crate::arrangement::Arrangement;
 use crate::config::{CodeConfig, CountersConfig, LeadConfig, StreamConfig};
 use crate::kernels::{Element, Kernel, KernelShape, Loop, STREAM_ARRAYS, Stores};
-use crate::size::RULE_FACTOR;
 use crate::size::check::SizeCheck;
 use crate::target::{Seen, Target};
 use crate::traffic::Counted;
@@ -20,11 +19,10 @@ use nodegauge_gauge::Site;
 use nodegauge_machine::{NodeId, Unavailable};
 use nodegauge_measure::clock::{self, ClockQuality, MIN_TICKS};
 use nodegauge_measure::keys::shared::CompilerConfig;
-use nodegauge_measure::quantity::significant;
 use nodegauge_measure::record::{Finding, Limit, Measurement, Quoted, Severity, Traffic, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{self, CellSamples, Sample, Sorted};
-use nodegauge_measure::{BytesPerSec, Fraction, Outcome, Seconds, Unit};
+use nodegauge_measure::{BytesPerSec, Fraction, Outcome, Seconds, Unit, stream_rule};
 use nodegauge_placement::{Bind, MemoryPolicy, ThreadPlace};
 use nodegauge_toolchain::Compiler;
 
@@ -337,11 +335,7 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
     }
     if evidence.arrangement.size.follows_rule == Some(false) {
         let times = evidence.arrangement.size.times_llc.unwrap_or(0.0);
-        validity.suspect(format!(
-            "arrays are {} times the last-level caches in use; STREAM's rule requires \
-                 at least {RULE_FACTOR:.0} times and a million elements",
-            significant(times)
-        ));
+        validity.suspect(stream_rule::below_rule(times));
     }
     evidence
         .check

@@ -167,6 +167,43 @@ fn a_figure_far_below_the_reference_is_measured_twice() {
 }
 
 #[test]
+fn arrays_have_the_size_of_the_reference_and_wide_spreads_are_no_judgement() {
+    let harness = Harness::new();
+    let seconds = (timeout() / 10).as_secs().to_string();
+    // Every node has this bandwidth.
+    let of = |name: &str, change: &dyn Fn(&mut Value)| {
+        reference(&harness, name, |group| {
+            let mut figures = triad(1.0);
+            change(&mut figures[0]);
+            group["figures"] = figures;
+        })
+    };
+    let check = |file: &str| {
+        let options = ["--level", "2", "--when-busy", "measure", "--deadline", &seconds, "--json"];
+        harness.run(&[&["check", "--reference", file][..], &options].concat()).json()
+    };
+    let remarks = |document: &Value| document["remarks"].to_string();
+    let sized = check(&of("sized.json", &|_| ()));
+    assert!(!remarks(&sized).contains("other size"), "{sized}");
+    assert!(sized["figures"][0]["loss_found"].as_f64() < Some(0.1), "{sized}");
+    let record = harness.run(&["history", "show", "check=yes", "--json"]).exits(0).json();
+    for m in measurements(&record).iter().filter(|m| m["test"] == "stream") {
+        assert_eq!(m["config"]["array_bytes"], 16 << 20, "{m}");
+    }
+    let wide = check(&of("wide.json", &|figure| figure["spread_runs"] = 0.17.into()));
+    assert!(remarks(&wide).contains("mem: lack of power"), "{wide}");
+    assert!(remarks(&wide).contains(" runs of each node would suffice"), "{wide}");
+    assert_ne!(wide["verdict"], "good", "{wide}");
+    assert!(wide["figures"][0]["needed"]["runs"].as_u64() > Some(10), "{wide}");
+    // Arrays of ten times this memory cannot be measured, and smaller ones are not compared.
+    let memory = harness.run(&["machine", "--json"]).json()["machine"]["memory"]["bytes"].as_u64();
+    let huge = 10 * memory.unwrap_or(1 << 40);
+    let other = check(&of("other.json", &|figure| figure["size"] = huge.into()));
+    assert!(remarks(&other).contains("other size"), "{other}");
+    assert_ne!(other["verdict"], "good", "{other}");
+}
+
+#[test]
 fn a_clock_below_the_base_clock_is_the_cause_of_a_low_figure() {
     let harness = Harness::new();
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap();

@@ -13,6 +13,9 @@ use std::time::Duration;
 /// Name of the hidden command that examines the node.
 pub(crate) const EXAMINE_NODE: &str = "examine-node";
 
+/// Name of the hidden command that measures how fast memory is touched.
+pub(crate) const MEASURE_TOUCH: &str = "measure-touch";
+
 /// Name of the command.
 const CHECK: &str = "check";
 /// Option with Nagios' exit codes.

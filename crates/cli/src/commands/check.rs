@@ -5,6 +5,7 @@
 
 mod examination;
 mod measuring;
+mod sizing;
 mod state;
 mod vetting;
 
@@ -17,14 +18,16 @@ use crate::session;
 use crate::signals::Signals;
 pub(crate) use examination::print as print_examination;
 use examination::{Examination, RASDAEMON};
+use nodegauge_analysis::slow::power::Measured;
 use nodegauge_fleet::check::{self, CheckedFigure, NodeVerdict, Remark};
 use nodegauge_fleet::reference::{Reference, ReferenceGroup};
 use nodegauge_gauge::view::{Block, Note, Section};
 use nodegauge_machine::OTHER_LOAD;
 use nodegauge_measure::record::{self, EventCount, Finding, Severity, SourceState};
-use nodegauge_measure::{Fraction, Unit};
+use nodegauge_measure::{Bytes, Fraction, Unit};
 use nodegauge_report::text;
 use serde::Serialize;
+pub(crate) use sizing::print as print_touch_rates;
 use state::{CheckState, MeasuredVerdict, SavedState, State};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -84,6 +87,12 @@ struct ReportedFigure {
     /// Share of the reference that the best measurement reaches.
     share: Option<Fraction>,
     basis: Option<String>,
+    /// Smallest loss that is found in 95 of 100 nodes; `null` if it is unknown.
+    loss_found: Option<Fraction>,
+    /// Loss that a good node has not.
+    loss_sought: Option<Fraction>,
+    /// Measurements with which the sought loss would be found; `null` if it is found, or if none would suffice.
+    needed: Option<Measured>,
 }
 
 /// Schema of the JSON document.
@@ -104,6 +113,8 @@ struct Check<'a> {
     clock: Option<CheckedFigure>,
     /// Findings of the measuring commands that the examination does not have.
     findings: Vec<Finding>,
+    /// Sizes of arrays and working sets that are smaller than usual.
+    sizes: Vec<Bytes>,
     measured: bool,
     /// History whose own runs are bounds.
     own_runs: Option<PathBuf>,
@@ -134,6 +145,7 @@ pub(crate) fn execute(args: &CheckArgs) -> Result<Exit, Failure> {
         events: Vec::new(),
         clock: None,
         findings: Vec::new(),
+        sizes: Vec::new(),
         measured: false,
         own_runs: None,
     };
@@ -284,6 +296,9 @@ impl ReportedFigure {
             bound: bound.map(|bound| bound.bound),
             share: figure.share(),
             basis: bound.map(|bound| bound.basis.clone()).or(origin),
+            loss_found: bound.and_then(|bound| bound.power.found),
+            loss_sought: bound.map(|bound| bound.power.sought),
+            needed: bound.and_then(|bound| bound.power.needed),
         }
     }
 
@@ -517,8 +532,14 @@ impl Check<'_> {
             Some(format!("{} {}", figure.key, share.in_short()))
         });
         let shares: Vec<String> = shares.collect();
+        let found = self.figures.iter().chain(&self.clock).filter_map(CheckedFigure::loss_found);
+        let found = found.map(|loss| loss.0).reduce(f64::max);
+        let found = found.map_or(String::new(), |loss| {
+            format!("; finds a loss of {}", Fraction(loss).ceiled().in_short())
+        });
+        let sizes: String = self.sizes.iter().map(|size| format!(", {size}")).collect();
         let details = match (shares.is_empty(), &self.group) {
-            (false, _) => format!("{} of the reference", shares.join(", ")),
+            (false, _) => format!("{} of the reference{found}{sizes}", shares.join(", ")),
             (true, Some(_)) => "parts as in the reference".to_owned(),
             (true, None) => "no hardware error".to_owned(),
         };

@@ -27,6 +27,8 @@ mod run;
 const WORDS: usize = 16;
 /// Maximum number of remarks of one kind on standard error; the others are counted.
 const REMARKS: usize = 10;
+/// Maximum number of figures whose power is printed.
+const POWERS: usize = 20;
 
 pub(crate) fn execute(command: &FleetCommand) -> Result<Exit, Failure> {
     match command {
@@ -142,9 +144,12 @@ fn note_each(what: &str, items: &[String]) {
 }
 
 fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
-    let intake = read(&args.input, false)?;
+    let mut intake = read(&args.input, false)?;
     let rejected = intake.rejected.iter().map(|one| format!("{}: {}", one.source, one.reason));
     note_each("not read", &rejected.collect::<Vec<_>>());
+    for remark in baseline::keep_one_size(&mut intake.runs) {
+        output::note(&remark);
+    }
     let mut options = RankingOptions::default();
     add_folders(&args.input, &mut options);
     let names = Names::of(&intake.runs, &options.expected);
@@ -153,6 +158,17 @@ fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
     }
     let ranking = Ranking::with_names(&intake, &names, &options);
     let made = baseline::of(&ranking, session::tool(), record::now_rfc3339())?;
+    let powers = baseline::powers(&made);
+    for line in powers.iter().take(POWERS) {
+        output::note(line);
+    }
+    let more = powers.len().saturating_sub(POWERS);
+    if more > 0 {
+        output::note(&format!(
+            "loss_found of {} is in the reference",
+            counted(more, "more figure")
+        ));
+    }
     let document = match args.format {
         BaselineFormat::Json => output::json(&made)?,
         BaselineFormat::Reframe => baseline::as_reframe(&made, &args.system),

@@ -12,7 +12,7 @@ fn triad() -> FigureKey {
 }
 
 fn measured(value: f64, doubt: Option<&str>) -> NodeFigure {
-    NodeFigure { key: triad(), value, doubt: doubt.map(str::to_owned) }
+    NodeFigure { doubt: doubt.map(str::to_owned), ..NodeFigure::of(triad(), value) }
 }
 
 /// Returns a bound of a reference of 64 nodes with this spread.
@@ -25,6 +25,7 @@ fn bound_of(spread: f64, bound: f64) -> FigureBound {
         base: "ref".to_owned(),
         basis: "median of 64 nodes less 4 %".to_owned(),
         power: peers.power(triad().practical_limit(), Fraction(1.0 - bound / 335e9), RUNS),
+        size: None,
     }
 }
 
@@ -34,6 +35,7 @@ fn checked(values: &[f64]) -> CheckedFigure {
         key: triad(),
         measured: values.iter().map(|value| measured(*value, None)).collect(),
         bound: Some(bound),
+        is_reduced: false,
     }
 }
 
@@ -109,6 +111,31 @@ fn value_that_does_not_exclude_the_loss_is_measured_again_and_unknown() {
     assert_eq!(low(&[0.85 * 335e9, 0.97 * 335e9]).remark(None), None);
 }
 
+#[test]
+fn figure_of_another_size_is_not_compared() {
+    let of_size = |measured: Option<u64>, bound: Option<u64>| {
+        let mut figure = checked(&[1e9, 1e9]);
+        figure.measured.iter_mut().for_each(|one| one.size = measured);
+        figure.bound.as_mut().unwrap().size = bound;
+        figure
+    };
+    let small = Some(64 << 20);
+    assert_eq!(of_size(small, small).remark(None).unwrap().verdict, NodeVerdict::Bad);
+    let other = of_size(small, Some(1 << 30));
+    let remark = other.remark(None).unwrap();
+    assert_eq!((remark.verdict, remark.reason.as_str()), (NodeVerdict::Unknown, "other size"));
+    assert_eq!(
+        remark.text,
+        "triad: measured with a size of 64 MiB, that of the bound is 1 GiB; \
+         make the reference of runs with --size 64MiB"
+    );
+    assert!(!other.is_to_repeat() && other.loss_found().is_none());
+    // A reference of an earlier version has no size: its arrays follow the rule.
+    assert_eq!(of_size(small, None).remark(None).unwrap().verdict, NodeVerdict::Bad);
+    let reduced = CheckedFigure { is_reduced: true, ..of_size(small, None) };
+    assert_eq!(reduced.remark(None).unwrap().reason, "other size");
+}
+
 /// Simulated references of 12 nodes, and a check of a node that measures a low figure again.
 #[test]
 fn simulated_checks_find_the_loss_and_call_good_nodes_good() {
@@ -138,8 +165,8 @@ fn simulated_checks_find_the_loss_and_call_good_nodes_good() {
             let mut figure = CheckedFigure { bound: Some(bound), ..checked(&[]) };
             for _ in 0..RUNS {
                 if figure.measured.is_empty() || figure.is_to_repeat() {
-                    let value = (1.0 - loss) * 335e9 * normal(spread).exp();
-                    figure.measured.push(measured(value, None));
+                    let again = (1.0 - loss) * 335e9 * normal(spread).exp();
+                    figure.measured.push(measured(again, None));
                 }
             }
             let verdict = figure.remark(None).map_or(NodeVerdict::Good, |one| one.verdict);
@@ -147,13 +174,13 @@ fn simulated_checks_find_the_loss_and_call_good_nodes_good() {
         }
         counts
     };
-    let [good, _, _] = verdicts(0.02, 0.0);
-    assert!(good >= 190, "{good} of 200 good nodes are good");
-    let [good, ..] = verdicts(0.02, 0.1);
-    assert!(good <= 10, "{good} of 200 nodes with a loss of 10 % are good");
+    let alike = verdicts(0.02, 0.0);
+    assert!(alike[0] >= 190, "{alike:?} of 200 good nodes");
+    let slow = verdicts(0.02, 0.1);
+    assert!(slow[0] <= 10, "{slow:?} of 200 nodes with a loss of 10 %");
     for loss in [0.0, 0.1, 0.2] {
-        let [good, ..] = verdicts(0.17, loss);
-        assert_eq!(good, 0, "{loss}");
+        let varying = verdicts(0.17, loss);
+        assert_eq!(varying[0], 0, "{loss}: {varying:?}");
     }
 }
 

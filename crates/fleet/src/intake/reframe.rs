@@ -141,7 +141,7 @@ fn figure(name: &str, value: &[Value], registry: &Registry) -> Option<NodeFigure
     let m = Measurement::new(gauge, test, name, *unit);
     let key = FigureKey::named(&m, name.to_owned());
     let is_result = converted.is_finite() && converted > 0.0;
-    is_result.then_some(NodeFigure { key, value: converted, doubt: None })
+    is_result.then_some(NodeFigure::of(key, converted))
 }
 
 /// True if the figure is a headline, or belongs to a check of the site's own.

@@ -167,7 +167,7 @@ fn within_limits(
         let long = format!("{}: {}", of.key, power.in_words());
         return Reason { short: whole_words(&format!("{word}: lack of power")), long };
     }
-    let share = Fraction(figure.of_reference.map_or(figure.share, |of| of.min(figure.share)));
+    let share = Fraction(figure.of_reference.map_or(figure.share, |one| one.min(figure.share)));
     let share = share.floored();
     let mut long = format!(
         "{} {}: {}, within the limits, but a loss of {} is not excluded",

@@ -22,7 +22,7 @@ fn run(host: &str, value: f64) -> NodeRun {
         critical: Vec::new(),
         other_load: None,
         facts: Default::default(),
-        figures: vec![NodeFigure { key: triad(), value, doubt: None }],
+        figures: vec![NodeFigure::of(triad(), value)],
     }
 }
 
@@ -151,6 +151,7 @@ fn under_eight_alike_nodes_the_reference_judges() {
                 basis: String::new(),
                 loss_found: None,
                 needed: None,
+                size: None,
             }],
         }],
     };
@@ -353,11 +354,11 @@ fn loss_of_a_tenth_is_found_and_good_nodes_are_good_where_the_spread_permits_it(
         let found = count(&lost, RankVerdict::Slow) + count(&lost, RankVerdict::Suspect);
         let judged = 100 - count(&lost, RankVerdict::Unknown);
         assert!(judged >= 95 && 100 * found >= 95 * judged, "{runs} runs: {found} of {judged}");
-        let good = count(&others, RankVerdict::Good);
-        assert!(good >= 95 * 11, "{runs} runs: {good} of 1100 good nodes are good");
-        let (_, others) = verdicts(100, 0.02, runs, 0.0);
-        let good = count(&others, RankVerdict::Good);
-        assert!(good >= 95 * 11, "{runs} runs: {good} of 1100 good nodes are good");
+        let (_, alike) = verdicts(100, 0.02, runs, 0.0);
+        for of in [others, alike] {
+            let good = count(&of, RankVerdict::Good);
+            assert!(good >= 95 * 11, "{runs} runs: {good} of 1100 good nodes are good");
+        }
     }
     // More runs prove it.
     let (lost, _) = verdicts(100, 0.02, 4, 0.1);
@@ -392,8 +393,8 @@ fn critical_finding_that_the_peers_lack_is_never_good() {
     let mut runs = fleet(12);
     runs[5].findings.push("cpu-quota".to_owned());
     runs[5].critical.push("cpu-quota".to_owned());
-    let verdict = |runs: &[NodeRun], host: &str| {
-        let ranking = rank(runs.to_vec(), &RankingOptions::default());
+    let verdict = |of: &[NodeRun], host: &str| {
+        let ranking = rank(of.to_vec(), &RankingOptions::default());
         let node = ranking.groups[0].nodes.iter().find(|node| node.host == host).unwrap().clone();
         (node.verdict, node.reason, node.explanation)
     };

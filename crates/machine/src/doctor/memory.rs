@@ -4,8 +4,7 @@ use super::{Examined, Found, found};
 use crate::catalog::SocketMemory;
 use crate::{dimms, memory};
 use nodegauge_measure::record::Severity;
-use nodegauge_measure::stream_rule::{GUEST_LEAST, RULE_ELEMENTS, RULE_FACTOR};
-use nodegauge_measure::{Bytes, BytesPerSec};
+use nodegauge_measure::{Bytes, BytesPerSec, stream_rule};
 
 /// Share of free memory in blocks of 2 MiB below which huge pages are scarce. Above this share, the kernel finds enough
 /// such blocks for arrays of half the free memory.
@@ -245,12 +244,7 @@ const ARRAYS: u64 = 3;
 /// Returns the number of pages of this size that the arrays of `stream` need: by STREAM's rule, at most half of the
 /// available memory.
 fn pages_of_arrays(node: &Examined<'_>, page: u64) -> Option<u64> {
-    let data_caches = node.machine.caches.iter().filter(|cache| cache.holds_data());
-    let last = data_caches.max_by_key(|cache| cache.level)?;
-    let caches = Bytes(last.bytes?).as_f64() * f64::from(last.count);
-    let guest = node.machine.virtualisation.is_some();
-    let least = if guest { GUEST_LEAST.0 / ARRAYS } else { 0 };
-    let array = ((RULE_FACTOR * caches) as u64).max(8 * RULE_ELEMENTS).max(least);
+    let array = stream_rule::array_bytes(node.machine)?.0;
     // One more page per array, because each array may begin within a page.
     let pages = (array.div_ceil(page) + 1) * ARRAYS;
     let most = node.machine.memory.available? / 2 / page;

@@ -1,6 +1,7 @@
 //! Measurements of a check: commands of nodegauge as child processes, each repeated when one of its figures is below its
-//! bound.
+//! bound or excludes no loss.
 
+use super::sizing::{PartSize, Sized, TouchRates};
 use super::{Check, Examination};
 use crate::failure::Failure;
 use crate::gauges::{self, GAUGES};
@@ -8,8 +9,9 @@ use crate::session;
 use crate::started::{program_of, record_of};
 use nodegauge_arena::names::LATENCY;
 use nodegauge_fleet::check::{self, CheckedFigure, FigureBound, NodeVerdict, Remark};
-use nodegauge_fleet::figures::{FigureKey, FigureSelection, NodeFigure};
+use nodegauge_fleet::figures::{FigureSelection, NodeFigure};
 use nodegauge_history::Store;
+use nodegauge_machine::OTHER_LOAD;
 use nodegauge_measure::figure_names::stream::TEST as STREAM;
 use nodegauge_measure::record::{Finding, Measurement, Record};
 use nodegauge_placement::rank_variables;
@@ -23,6 +25,17 @@ struct Part {
     /// Test of the figures; `None` if there are several.
     test: Option<&'static str>,
     share: f64,
+}
+
+impl Part {
+    /// Returns the working set whose size the check chooses.
+    fn sized(&self) -> Option<Sized> {
+        match self.test {
+            Some(STREAM) => Some(Sized::Arrays),
+            Some(LATENCY) => Some(Sized::Set),
+            _ => None,
+        }
+    }
 }
 
 /// Commands of level 2. The rest of the time is for the second measurement.
@@ -46,11 +59,14 @@ impl Check<'_> {
     /// Measures the figures of the level, and those below their bounds a second time.
     pub(super) fn measure(&mut self, examination: &Examination) {
         let parts: &[Part] = if self.args.level == 2 { &MEMORY } else { &EVERYTHING };
+        let is_sized = parts.iter().any(|part| part.sized().is_some());
+        let rates = is_sized.then(|| TouchRates::take(&examination.machine, self.deadline));
+        let rates = rates.flatten();
         let whole = self.deadline.left().saturating_sub(GRACE);
         self.own_runs = self.trusted_history();
         let mut failed = Vec::new();
-        let mut measured: Vec<&Part> = Vec::new();
-        for part in parts {
+        let mut measured: Vec<(&Part, PartSize)> = Vec::new();
+        for (at, part) in parts.iter().enumerate() {
             if self.signals.received().is_some() {
                 return;
             }
@@ -62,15 +78,25 @@ impl Check<'_> {
                 continue;
             }
             let budget = whole.mul_f64(part.share).saturating_sub(START).max(LEAST);
-            measured.push(part);
-            match self.record(part, budget) {
-                Ok(record) => self.add(&record, examination),
+            let others: f64 = parts[at + 1..].iter().map(|later| later.share).sum();
+            let most = self.deadline.left().saturating_sub(GRACE + START + whole.mul_f64(others));
+            let size = match (part.sized(), &rates) {
+                (Some(what), Some(rates)) => {
+                    let reference = part.test.and_then(|test| self.size_of_reference(test));
+                    PartSize::of(what, reference, &examination.machine, rates, most)
+                }
+                _ => PartSize::USUAL,
+            };
+            self.note_size(part, size);
+            measured.push((part, size));
+            match self.record(part, size, budget) {
+                Ok(record) => self.add(&record, size, examination),
                 Err(remark) => failed.push(remark),
             }
         }
-        let again: Vec<&Part> =
-            measured.into_iter().filter(|part| self.has_low_figure(part)).collect();
-        for (at, part) in again.iter().enumerate() {
+        let again: Vec<(&Part, PartSize)> =
+            measured.into_iter().filter(|(part, _)| self.has_low_figure(part)).collect();
+        for (at, (part, size)) in again.iter().enumerate() {
             let rest = (again.len() - at) as u32;
             let left = self.deadline.left().saturating_sub(GRACE) / rest;
             // As long as the first measurement, if there is time.
@@ -78,8 +104,8 @@ impl Check<'_> {
             if budget < LEAST || self.signals.received().is_some() {
                 break;
             }
-            if let Ok(record) = self.record(part, budget) {
-                self.add(&record, examination);
+            if let Ok(record) = self.record(part, *size, budget) {
+                self.add(&record, *size, examination);
             }
         }
         let findings = [&examination.findings[..], &self.findings].concat();
@@ -91,6 +117,9 @@ impl Check<'_> {
         let mut judged: Vec<Remark> = remarks.collect();
         judged.extend(self.clock.as_ref().and_then(|clock| clock.remark(None)));
         judged.extend(failed);
+        // Findings of a measurement that the examination does not have; other load is judged by it.
+        let found = check::conditions(&self.findings, OTHER_LOAD);
+        judged.extend(found.into_iter().filter(|remark| remark.verdict == NodeVerdict::Bad));
         let bounded = self.figures.iter().any(|figure| figure.bound.is_some());
         if !bounded && judged.is_empty() {
             let text = "nothing to compare with: give --reference; own runs count from the fifth";
@@ -100,18 +129,28 @@ impl Check<'_> {
         self.remarks.splice(0..0, judged);
     }
 
-    /// True if a figure that the command measures is below its bound. Every command finds the clock; a low one is to be
-    /// confirmed once.
+    /// True if a figure that the command measures is below its bound, or excludes no loss. Every command finds the clock; a
+    /// low one is to be confirmed once.
     fn has_low_figure(&self, part: &Part) -> bool {
         let of_part =
             |figure: &&CheckedFigure| part.test.is_none_or(|test| figure.key.test == test);
-        let is_to_confirm = |clock: &&CheckedFigure| clock.is_below() && clock.measured.len() < 2;
+        let is_to_confirm = |clock: &&CheckedFigure| clock.measured.len() < check::RUNS;
         let clock = self.clock.iter().filter(is_to_confirm);
-        self.figures.iter().filter(of_part).chain(clock).any(CheckedFigure::is_below)
+        self.figures.iter().filter(of_part).chain(clock).any(CheckedFigure::is_to_repeat)
+    }
+
+    /// Notes a size that is smaller than the usual one.
+    fn note_size(&mut self, part: &Part, size: PartSize) {
+        let Some((given, usual)) = size.given.zip(size.usual) else { return };
+        let command = part.words.join(" ");
+        let why = if size.is_reduced { ", which does not end in time" } else { "" };
+        let of = if size.is_reduced { "" } else { ", that of the reference," };
+        self.notes.push(format!("{command}: a size of {given}{of} instead of {usual}{why}"));
+        self.sizes.push(given);
     }
 
     /// Runs a command and returns its record.
-    fn record(&mut self, part: &Part, budget: Duration) -> Result<Record, Remark> {
+    fn record(&mut self, part: &Part, size: PartSize, budget: Duration) -> Result<Record, Remark> {
         let failed = |failure: Failure| {
             Remark::new(NodeVerdict::Unknown, "not measured", failure.in_a_line())
         };
@@ -123,7 +162,8 @@ impl Check<'_> {
         let options = ["--budget".to_owned(), format!("{:.1}", budget.as_secs_f64())];
         let exceed = ["--exceed-budget", "--label", "check=yes"].map(str::to_owned);
         let rest = part.words[1..].iter().map(|word| (*word).to_owned());
-        let rest = rest.chain(options).chain(exceed);
+        let size = size.given.map(|size| ["--size".to_owned(), format!("{}B", size.0)]);
+        let rest = rest.chain(options).chain(exceed).chain(size.into_iter().flatten());
         let command = CommandLine::new(part.words[0].to_owned(), rest);
         let mut job = program_of(&command, &self.args.db, limit).map_err(failed)?;
         // A rank of a vetting measures its node alone, not together with the other ranks.
@@ -149,7 +189,7 @@ impl Check<'_> {
     }
 
     /// Adds the figures of a record.
-    fn add(&mut self, record: &Record, examination: &Examination) {
+    fn add(&mut self, record: &Record, size: PartSize, examination: &Examination) {
         let registry = gauges::registry();
         let selection =
             FigureSelection { gauges: &GAUGES, registry: &registry, all: false, facts: false };
@@ -160,8 +200,14 @@ impl Check<'_> {
                 None => {
                     let key = figure.key.clone();
                     let of_run = |run: &Record| selection.of(run);
-                    let bound = self.bound(&key, &key.test, &record.id, examination, of_run);
-                    self.figures.push(CheckedFigure { key, measured: vec![figure], bound });
+                    let bound = self.bound(&figure, &key.test, &record.id, examination, of_run);
+                    let is_reduced = size.is_reduced;
+                    self.figures.push(CheckedFigure {
+                        key,
+                        measured: vec![figure],
+                        bound,
+                        is_reduced,
+                    });
                 }
             }
         }
@@ -183,8 +229,9 @@ impl Check<'_> {
             run.machine.processor.measured_hz.map(|clock| NodeFigure::of_clock(clock.0))
         };
         let bound =
-            self.bound(&key, STREAM, id, examination, |run| of_run(run).into_iter().collect());
-        self.clock = Some(CheckedFigure { key, measured: vec![figure], bound });
+            self.bound(&figure, STREAM, id, examination, |run| of_run(run).into_iter().collect());
+        let measured = vec![figure];
+        self.clock = Some(CheckedFigure { key, measured, bound, is_reduced: false });
     }
 
     /// Adds the findings of a record that are new, e.g. a low clock, which the examination does not measure.
@@ -221,15 +268,17 @@ impl Check<'_> {
         None
     }
 
-    /// Returns the bound of a figure: that of the reference, or that of own runs with this test if no reference is given.
+    /// Returns the bound of a figure: that of the reference, or that of own runs with this test and of the same size if no
+    /// reference is given.
     fn bound(
         &self,
-        key: &FigureKey,
+        figure: &NodeFigure,
         test: &str,
         id: &str,
         examination: &Examination,
         figures_of: impl Fn(&Record) -> Vec<NodeFigure>,
     ) -> Option<FigureBound> {
+        let NodeFigure { key, size, .. } = figure;
         if self.args.reference.is_some() {
             return FigureBound::of_reference(self.group.as_ref()?, key);
         }
@@ -238,8 +287,10 @@ impl Check<'_> {
         let runs = store.own_runs(host, test, None, OWN_RUNS + 1).ok()?;
         let own = runs.iter().filter(|run| run.id != id);
         let figures = own.flat_map(figures_of);
-        let is_valid = |figure: &NodeFigure| figure.key == *key && figure.doubt.is_none();
-        let values: Vec<f64> = figures.filter(is_valid).map(|figure| figure.value).collect();
-        FigureBound::of_own_runs(key, &values)
+        let is_valid =
+            |one: &NodeFigure| one.key == *key && one.size == *size && one.doubt.is_none();
+        let values: Vec<f64> = figures.filter(is_valid).map(|one| one.value).collect();
+        let bound = FigureBound::of_own_runs(key, &values)?;
+        Some(FigureBound { size: *size, ..bound })
     }
 }

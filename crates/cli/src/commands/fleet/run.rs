@@ -356,7 +356,7 @@ impl<'a> FleetRun<'a> {
         given_up.iter().try_for_each(|(why, hosts)| self.fail_all(hosts, why))
     }
 
-    /// Requests further runs of nodes that are slow in fewer runs than required; returns true if there are none.
+    /// Requests further runs of nodes that are slow in fewer runs than required, or undecided; returns true if there are none.
     fn confirm(&mut self) -> Result<bool, Failure> {
         let ranking = self.ranking()?;
         let mut is_done = true;
@@ -365,7 +365,10 @@ impl<'a> FleetRun<'a> {
             let is_own = self.hosts.contains(&host) && !self.failed.contains_key(&host);
             // A second, faster run acquits the node; a third one would not be the first to disagree.
             if is_own && runs < self.options.confirm {
-                output::note(&format!("{host}: slow in {}, measured again", counted(runs, "run")));
+                output::note(&format!(
+                    "{host}: slow or undecided in {}, measured again",
+                    counted(runs, "run")
+                ));
                 self.needed.insert(host, runs + 1);
                 is_done = false;
             }

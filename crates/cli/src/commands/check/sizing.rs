@@ -1,0 +1,309 @@
+//! Sizes of the arrays and working sets of a check, so that its measurements end within the deadline.
+//!
+//! By themselves, commands use four times the last-level caches that the system reports. A guest often reports the cache
+//! of the whole host, and more than a gibibyte per array takes longer than a check lasts. The rates of first touch and of
+//! later passes are measured at this moment by a child process, and decide whether the size fits. The size of the
+//! reference comes first, because figures of another size are not compared.
+
+use super::{Check, Deadline};
+use crate::args::check::MEASURE_TOUCH;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use nodegauge_curves::beyond;
+use nodegauge_measure::record::Machine;
+use nodegauge_measure::{Bytes, clock, stream_rule};
+use nodegauge_toolchain::{ChildEnd, CommandLine, Job};
+use serde::{Deserialize, Serialize};
+use std::sync::Barrier;
+use std::time::Duration;
+
+/// Memory that each thread of the probe touches. The allocator maps so large a block for itself and returns it at once,
+/// so that its pages are touched for the first time.
+const BLOCK: Bytes = Bytes::mib(64);
+/// Size of a cache line.
+const LINE: u64 = 64;
+/// Number of loads of the probe, a tenth of a second on the slowest memory.
+const LOADS: u32 = 200_000;
+/// Maximum ratio of the rate of a later pass to that of the first touch.
+const LATER: f64 = 10.0;
+/// Maximum share of the available memory that the probe touches.
+const SHARE: u64 = 8;
+/// Maximum duration of the probe.
+const PROBE: Duration = Duration::from_secs(2);
+/// Smallest size that a check chooses: arrays of a million elements.
+const LEAST: Bytes = Bytes::mib(8);
+/// Number of arrays of `stream`.
+const ARRAYS: f64 = 3.0;
+
+/// Speed of memory at this moment.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct TouchRates {
+    /// Rate of the first touch by all CPUs, bytes per second.
+    first: f64,
+    /// Rate of a later pass by all CPUs, bytes per second.
+    later: f64,
+    /// Rate of the first touch by one CPU, bytes per second.
+    of_one: f64,
+    /// Time of a load whose address depends on the load before, seconds.
+    load: f64,
+}
+
+/// Measures the rates with `threads` threads and prints them as JSON: the child process of [`TouchRates::take`].
+pub(crate) fn print(threads: u32) -> Result<Exit, Failure> {
+    let alone = touched(1);
+    let together = touched(threads.max(1));
+    let rates = TouchRates {
+        first: together[0],
+        // The blocks may stay in caches. A later pass of stream is not much faster than a first touch on huge pages.
+        later: together[1].min(LATER * together[0]),
+        of_one: alone[0],
+        load: load_time(),
+    };
+    output::print(&output::json(&rates)?);
+    Ok(Exit::Success)
+}
+
+/// Returns the rates at which this number of threads touches memory for the first time and again.
+fn touched(threads: u32) -> [f64; 2] {
+    let block = BLOCK.0 as usize;
+    let barrier = Barrier::new(threads as usize);
+    let touch = || {
+        barrier.wait();
+        let begun = clock::now();
+        let mut memory = vec![1u8; block];
+        let first = clock::now();
+        barrier.wait();
+        let again = clock::now();
+        memory.fill(2);
+        std::hint::black_box(&memory);
+        [first - begun, clock::now() - again]
+    };
+    let times: Vec<[Duration; 2]> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(touch)).collect();
+        all.into_iter().filter_map(|one| one.join().ok()).collect()
+    });
+    let bytes = BLOCK.as_f64() * times.len() as f64;
+    [0, 1].map(|at| {
+        let slowest = times.iter().map(|of| of[at]).max().unwrap_or_default();
+        bytes / slowest.as_secs_f64().max(1e-6)
+    })
+}
+
+/// Returns the time of a load in a random order of the lines of a block.
+fn load_time() -> f64 {
+    let lines = (BLOCK.0 / LINE) as u32;
+    let words = LINE as usize / size_of::<u32>();
+    let mut memory = vec![0u32; BLOCK.0 as usize / size_of::<u32>()];
+    // A linear congruential generator visits every line once (Hull and Dobell, "Random Number Generators", SIAM Review 4,
+    // 1962); the constants are those of Numerical Recipes.
+    for line in 0..lines {
+        let next = line.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) % lines;
+        memory[line as usize * words] = next;
+    }
+    let mut line = 0;
+    let begun = clock::now();
+    for _ in 0..LOADS {
+        line = memory[line as usize * words];
+    }
+    std::hint::black_box(line);
+    (clock::now() - begun).as_secs_f64() / f64::from(LOADS)
+}
+
+impl TouchRates {
+    /// Measures the rates in a child process; `None` if it fails.
+    pub(super) fn take(machine: &Machine, deadline: Deadline) -> Option<Self> {
+        let this = std::env::current_exe().ok()?;
+        let most = machine.memory.available.unwrap_or(BLOCK.0) / SHARE / BLOCK.0;
+        let threads = u64::from(machine.processor.threads).clamp(1, most.max(1));
+        let words = [MEASURE_TOUCH.to_owned(), threads.to_string()];
+        let command = CommandLine::new(this.to_string_lossy().into_owned(), words);
+        let job = Job::new(command, deadline.left().min(PROBE));
+        let ended = nodegauge_toolchain::run(&job, &|| false).ok()?;
+        match ended.end {
+            ChildEnd::Exited(_) => serde_json::from_str(&ended.stdout).ok(),
+            ChildEnd::Killed(_) => {
+                // Not even the blocks of one thread were touched.
+                let slow = BLOCK.as_f64() / PROBE.as_secs_f64();
+                Some(Self { first: slow, later: slow, of_one: slow, load: LINE as f64 / slow })
+            }
+        }
+    }
+}
+
+/// Working set of a part of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sized {
+    /// Arrays of `stream`.
+    Arrays,
+    /// Largest working set of `memory latency`.
+    Set,
+}
+
+/// Returns the size of a last-level cache; `None` if it is unknown.
+fn last_level(machine: &Machine) -> Option<Bytes> {
+    let data_caches = machine.caches.iter().filter(|cache| cache.holds_data());
+    data_caches.max_by_key(|cache| cache.level)?.bytes.map(Bytes)
+}
+
+impl Sized {
+    /// Returns the size that the command chooses by itself; `None` if it is unknown.
+    fn usual(self, machine: &Machine) -> Option<Bytes> {
+        if self == Self::Arrays {
+            return stream_rule::array_bytes(machine);
+        }
+        Some(beyond(last_level(machine), machine.virtualisation.is_some()))
+    }
+
+    /// Returns the least time of a measurement with this size. `caches` is the size of the last-level caches.
+    fn time(self, size: Bytes, caches: Bytes, rates: &TouchRates) -> Duration {
+        let seconds = match self {
+            // The arrays are filled, and checked at the end in half of that time. Three rounds and a warm-up of Copy,
+            // Scale, Add and Triad move ten arrays each; the choice of loops takes about as long as two rounds.
+            Self::Arrays => {
+                let rounds = 6.0;
+                let pass = 10.0 / rates.later;
+                size.as_f64() * (1.5 * ARRAYS / rates.first + rounds * pass)
+            }
+            // Regions of 1.2 sets on two kinds of pages. The chain through the largest set is written on each, at least
+            // four lines at a time, and warmed up by one to two passes over as many lines as the caches hold. Smaller
+            // sets are left out where there is no time.
+            Self::Set => {
+                let lines = size.as_f64() / LINE as f64;
+                let held = lines.min(caches.as_f64() / LINE as f64);
+                let each =
+                    1.2 * size.as_f64() / rates.of_one + (lines / 4.0 + 1.5 * held) * rates.load;
+                2.0 * each
+            }
+        };
+        Duration::from_secs_f64(seconds.min(1e6))
+    }
+}
+
+/// Size of a part of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PartSize {
+    /// Size that is given to the command; `None` if the command chooses it by itself.
+    pub(super) given: Option<Bytes>,
+    /// Size that the command chooses by itself, if the given one is smaller.
+    pub(super) usual: Option<Bytes>,
+    /// True if the given size is neither the usual one nor that of the reference, which take too long.
+    pub(super) is_reduced: bool,
+}
+
+impl PartSize {
+    /// Size that the command chooses by itself.
+    pub(super) const USUAL: Self = Self { given: None, usual: None, is_reduced: false };
+
+    /// Returns the size of a part that may take at most `most`. The usual size must fit twice, to be measured again, and
+    /// another size that the check chooses four times, because a later check with the same size may be slower. It is a
+    /// power of two, so that alike nodes choose the same.
+    pub(super) fn of(
+        what: Sized,
+        reference: Option<u64>,
+        machine: &Machine,
+        rates: &TouchRates,
+        most: Duration,
+    ) -> Self {
+        let caches = last_level(machine).unwrap_or(Bytes(u64::MAX));
+        let fits = |size: Bytes, within: Duration| what.time(size, caches, rates) <= within;
+        let usual = what.usual(machine);
+        let smaller = |size: Bytes| usual.filter(|usual| size < *usual);
+        let reference = reference.map(Bytes);
+        if let Some(size) = reference.filter(|size| fits(*size, most)) {
+            return Self { given: Some(size), usual: smaller(size), is_reduced: false };
+        }
+        if reference.is_none() && usual.is_none_or(|usual| fits(usual, most / 2)) {
+            return Self::USUAL;
+        }
+        let mut size = LEAST;
+        while fits(Bytes(size.0 * 2), most / 4) && smaller(Bytes(size.0 * 2)).is_some() {
+            size = Bytes(size.0 * 2);
+        }
+        Self { given: Some(size), usual: smaller(size), is_reduced: true }
+    }
+}
+
+impl Check<'_> {
+    /// Returns the size of the figures of a test in the reference.
+    pub(super) fn size_of_reference(&self, test: &str) -> Option<u64> {
+        let mut figures = self.group.iter().flat_map(|group| &group.figures);
+        figures.find(|figure| figure.key.test == test).and_then(|figure| figure.size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::record::{Cache, CacheKind};
+
+    const RATES: TouchRates = TouchRates { first: 4e9, later: 20e9, of_one: 2e9, load: 120e-9 };
+    const MOST: Duration = Duration::from_secs(6);
+
+    fn guest(llc: Bytes) -> Machine {
+        let cache = Cache {
+            level: 3,
+            kind: CacheKind::Unified,
+            bytes: Some(llc.0),
+            count: 1,
+            cores: 2,
+            line: None,
+        };
+        Machine {
+            caches: vec![cache],
+            virtualisation: Some("kvm".to_owned()),
+            ..Machine::default()
+        }
+    }
+
+    #[test]
+    fn reported_cache_of_the_host_gives_a_smaller_size() {
+        let small = guest(Bytes::mib(32));
+        let large = guest(Bytes::mib(300));
+        for what in [Sized::Arrays, Sized::Set] {
+            assert_eq!(PartSize::of(what, None, &small, &RATES, MOST), PartSize::USUAL);
+            let reduced = PartSize::of(what, None, &large, &RATES, MOST);
+            let given = reduced.given.unwrap();
+            assert_eq!(reduced.usual, Some(Bytes::mib(1200)));
+            assert!(reduced.is_reduced && given.0.is_power_of_two(), "{reduced:?}");
+            assert!(given >= Bytes::mib(64), "{what:?}: {given}");
+            let time = what.time(given, Bytes::mib(300), &RATES);
+            assert!(time <= MOST / 4, "{what:?}: {time:?}");
+        }
+    }
+
+    #[test]
+    fn size_of_the_reference_comes_first_if_it_ends_in_time() {
+        let large = guest(Bytes::mib(300));
+        let of =
+            |size: Bytes, rates| PartSize::of(Sized::Arrays, Some(size.0), &large, rates, MOST);
+        let same = of(Bytes::mib(100), &RATES);
+        assert_eq!((same.given, same.is_reduced), (Some(Bytes::mib(100)), false));
+        // More than a new size may take, and less than the time that is left.
+        let longer = of(Bytes::mib(400), &RATES);
+        assert_eq!((longer.given, longer.is_reduced), (Some(Bytes::mib(400)), false));
+        let usual = of(Bytes::mib(1200), &RATES);
+        assert_eq!(
+            (usual.given, usual.usual, usual.is_reduced),
+            (Some(Bytes::mib(1200)), None, false)
+        );
+        let slow = TouchRates { first: 1e9, ..RATES };
+        let reduced = of(Bytes::mib(1200), &slow);
+        assert!(reduced.is_reduced && reduced.given < Some(Bytes::mib(256)), "{reduced:?}");
+    }
+
+    #[test]
+    fn slowest_memory_gives_the_smallest_size() {
+        let stopped = TouchRates { first: 1e6, later: 1e6, of_one: 1e6, load: 1e-4 };
+        for machine in [guest(Bytes::mib(32)), Machine::default()] {
+            let size = PartSize::of(Sized::Set, None, &machine, &stopped, MOST);
+            assert_eq!(size.given, Some(LEAST));
+            assert!(size.is_reduced);
+        }
+    }
+
+    #[test]
+    fn rates_are_positive() {
+        let [first, later] = touched(2);
+        assert!(first > 0.0 && later > 0.0 && load_time() > 0.0);
+    }
+}
