@@ -1,7 +1,9 @@
-//! Ledger of hardware errors around measurements: reads the counters before and after, and judges the figures.
+//! Ledger of hardware errors around measurements: reads the counters before and after, and judges the figures. The
+//! counters of the CPU quotas are read at the same times.
 
-use crate::Gauge;
+use crate::{Gauge, throttle};
 use nodegauge_machine::SysRoot;
+use nodegauge_machine::cgroup::ThrottlingReading;
 use nodegauge_machine::ledger::LedgerReading;
 use nodegauge_measure::record::{EventCount, Ledger, Measurement};
 use nodegauge_measure::{Notice, NoticeId, Outcome};
@@ -13,24 +15,31 @@ const DEVICE: &str = "device";
 pub struct LedgerWatch<'a> {
     root: &'a SysRoot,
     before: LedgerReading,
+    throttling: ThrottlingReading,
 }
 
 impl<'a> LedgerWatch<'a> {
     /// Reads the counters before a measurement.
     pub fn begin(root: &'a SysRoot) -> Self {
-        Self { root, before: LedgerReading::take(root) }
+        let throttling = ThrottlingReading::take(root);
+        Self { root, before: LedgerReading::take(root), throttling }
     }
 
     /// Reads the counters after the measurement, judges the figures of `found`, which are of some of `gauges`, and
     /// returns the ledger. Events for which the figures of one part of the run have been judged do not count again for
     /// the figures of the other parts.
     pub fn end(self, found: &mut Outcome, gauges: &[&dyn Gauge]) -> Ledger {
+        // The parts of a run have been judged each by its own counters.
+        if !std::mem::take(&mut found.has_judged_parts) {
+            self.judge_throttling(found);
+        }
         let after = LedgerReading::take(self.root);
         let ledger = after.ledger(self.root, Some(&self.before));
         let of_parts = std::mem::take(&mut found.judged_events);
         let others: Vec<EventCount> =
             ledger.during.iter().filter_map(|event| beyond(event, &of_parts)).collect();
         found.measurements.iter_mut().for_each(|figure| judge(figure, gauges, &others));
+        found.measurements.iter_mut().for_each(Measurement::doubt_limit);
         found.notices.extend(ledger.vanished.iter().map(|counter| {
             let text = format!("a counter of hardware errors vanished during the run: {counter}");
             Notice::new(NoticeId::Contradicted, "", text)
@@ -44,10 +53,17 @@ impl<'a> LedgerWatch<'a> {
 
     /// Like [`Self::end`], for the part of a run that consists of one gauge.
     pub fn end_part(self, found: &mut Outcome, gauge: &dyn Gauge) {
+        self.judge_throttling(found);
+        found.has_judged_parts = true;
         let after = LedgerReading::take(self.root);
         let during = after.ledger(self.root, Some(&self.before)).during;
         found.measurements.iter_mut().for_each(|figure| judge(figure, &[gauge], &during));
         found.judged_events.extend(during);
+    }
+
+    /// Judges the figures by the CPU quotas since the begin.
+    fn judge_throttling(&self, found: &mut Outcome) {
+        throttle::judge(found, ThrottlingReading::take(self.root).since(&self.throttling));
     }
 }
 
@@ -158,6 +174,50 @@ mod tests {
         on_device.config.insert("device".to_owned(), "gpu".into());
         judge(&mut on_device, &GAUGES, &of_link);
         assert_eq!(on_device.validity.status, Status::Suspect);
+    }
+
+    #[test]
+    fn throttling_is_that_of_each_part() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = SysRoot::recorded(folder.path());
+        let group = folder.path().join("sys/fs/cgroup");
+        std::fs::create_dir_all(folder.path().join("proc/self")).unwrap();
+        std::fs::create_dir_all(&group).unwrap();
+        std::fs::write(folder.path().join("proc/self/cgroup"), "0::/\n").unwrap();
+        let count = |periods: u32, throttled: u32| {
+            let text = format!("nr_periods {periods}\nnr_throttled {throttled}\n");
+            std::fs::write(group.join("cpu.stat"), text).unwrap();
+        };
+        count(10, 0);
+        let whole = LedgerWatch::begin(&root);
+        let mut found = Outcome::default();
+        for throttled in [0, 90] {
+            let part = LedgerWatch::begin(&root);
+            count(10 + throttled, throttled);
+            let measurements = vec![figure(figure_names::stream::GAUGE)];
+            let mut of_part = Outcome { measurements, ..Outcome::default() };
+            part.end_part(&mut of_part, GAUGES[0]);
+            found.extend(of_part);
+        }
+        whole.end(&mut found, &GAUGES);
+        let reasons: Vec<usize> =
+            found.measurements.iter().map(|m| m.validity.reasons.len()).collect();
+        assert_eq!(reasons, [0, 1], "{:?}", found.measurements);
+    }
+
+    #[test]
+    fn a_figure_above_its_limit_is_suspect_in_every_gauge() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = SysRoot::recorded(folder.path());
+        let above = figure("apps").limit(0.93e9, "read by the same workers");
+        let mut found = Outcome { measurements: vec![above], ..Outcome::default() };
+        LedgerWatch::begin(&root).end(&mut found, &GAUGES);
+        let validity = &found.measurements[0].validity;
+        assert_eq!(validity.status, Status::Suspect);
+        assert!(
+            validity.reasons[0].starts_with("8 % above the limit of 930.0 MB/s"),
+            "{validity:?}"
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod hosts;
 pub mod ledger;
 pub mod roofline;
 mod shares;
+mod throttle;
 pub mod time;
 pub mod view;
 

@@ -3,7 +3,7 @@
 //! read, and the smallest limit is returned. Format: Linux' cgroup-v1 and cgroup-v2 documents.
 
 use crate::root::{SysRoot, keyed, list};
-use nodegauge_measure::Fraction;
+use nodegauge_measure::{Fraction, Seconds};
 use std::collections::BTreeSet;
 
 /// Value at or above which version 1 means that there is no limit; it reports the largest number of pages then.
@@ -58,6 +58,80 @@ pub(crate) fn cpuset(root: &SysRoot) -> Option<BTreeSet<u32>> {
     let of_group = |folder: &String| list(&root.text(&format!("{folder}/{file}"))?);
     // The CPUs of a group are among those of the groups above it.
     folders.iter().find_map(of_group).map(|cpus| cpus.into_iter().collect())
+}
+
+/// Scheduling periods in which the CPU quota of a control group applied, and those in which it stopped threads.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Throttling {
+    /// Periods in which threads of the group ran.
+    pub periods: u64,
+    /// Periods in which threads were stopped, because the quota was used up.
+    pub throttled: u64,
+    /// Time for which threads were stopped, summed over CPUs.
+    pub stopped: Seconds,
+}
+
+impl Throttling {
+    /// Returns the share of the periods in which threads were stopped; 0 without periods.
+    pub fn share(&self) -> Fraction {
+        Fraction(self.throttled as f64 / self.periods.max(1) as f64)
+    }
+
+    /// Reads the counters of a group; `None` without a quota.
+    fn of_group(root: &SysRoot, version: CgroupVersion, folder: &str) -> Option<Self> {
+        let stat = root.text(&format!("{folder}/cpu.stat"))?;
+        let stopped = match version {
+            CgroupVersion::One => keyed(&stat, "throttled_time").map(|nanos| nanos as f64 * 1e-9),
+            CgroupVersion::Two => keyed(&stat, "throttled_usec").map(|micros| micros as f64 * 1e-6),
+        };
+        Some(Self {
+            periods: keyed(&stat, "nr_periods")?,
+            throttled: keyed(&stat, "nr_throttled")?,
+            stopped: Seconds(stopped.unwrap_or(0.0)),
+        })
+    }
+
+    /// Returns the difference between these counters and `earlier`.
+    fn since(&self, earlier: &Self) -> Self {
+        Self {
+            periods: self.periods.saturating_sub(earlier.periods),
+            throttled: self.throttled.saturating_sub(earlier.throttled),
+            stopped: Seconds((self.stopped - earlier.stopped).0.max(0.0)),
+        }
+    }
+}
+
+/// Counters of throttling of all control groups of this process at one time: of its own group and of those above.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ThrottlingReading {
+    groups: Vec<(String, Throttling)>,
+}
+
+impl ThrottlingReading {
+    /// Reads the counters of the calling process's groups.
+    pub fn take(root: &SysRoot) -> Self {
+        let Some(groups) = root.text("proc/self/cgroup") else { return Self::default() };
+        let mounts = root.text("proc/self/mountinfo").unwrap_or_default();
+        let Some((version, folders)) = hierarchy(root, &groups, &mounts, "cpu") else {
+            return Self::default();
+        };
+        let counters = |folder: String| {
+            let counters = Throttling::of_group(root, version, &folder)?;
+            Some((folder, counters))
+        };
+        Self { groups: folders.into_iter().filter_map(counters).collect() }
+    }
+
+    /// Returns the throttling since `earlier` of the group that was stopped in most periods; `None` if no group was
+    /// stopped.
+    pub fn since(&self, earlier: &Self) -> Option<Throttling> {
+        let of_group = |(folder, now): &(String, Throttling)| {
+            let (_, before) = earlier.groups.iter().find(|(known, _)| known == folder)?;
+            Some(now.since(before))
+        };
+        let stopped = self.groups.iter().filter_map(of_group).filter(|group| group.throttled > 0);
+        stopped.max_by_key(|group| group.throttled)
+    }
 }
 
 /// Returns the folders of this process's groups for `controller`, from the innermost group to the root.
@@ -261,6 +335,60 @@ mod tests {
                 throttled: None
             }
         );
+    }
+
+    /// Writes the counters of a group.
+    fn count(folder: &tempfile::TempDir, group: &str, [periods, throttled]: [u64; 2], time: &str) {
+        let text = format!("nr_periods {periods}\nnr_throttled {throttled}\n{time}\n");
+        fs::write(folder.path().join(group).join("cpu.stat"), text).unwrap();
+    }
+
+    #[test]
+    fn throttling_of_version_2_is_that_of_the_group_above() {
+        let (folder, root) = tree(&[
+            ("proc/self/cgroup", "0::/job/step\n"),
+            ("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
+            ("sys/fs/cgroup/cpu.stat", "usage_usec 900\n"),
+            ("sys/fs/cgroup/job/cpu.stat", ""),
+            ("sys/fs/cgroup/job/step/cpu.stat", ""),
+        ]);
+        count(&folder, "sys/fs/cgroup/job", [1000, 100], "throttled_usec 5000000");
+        count(&folder, "sys/fs/cgroup/job/step", [1000, 0], "throttled_usec 0");
+        let before = ThrottlingReading::take(&root);
+        assert_eq!(ThrottlingReading::take(&root).since(&before), None);
+        count(&folder, "sys/fs/cgroup/job", [1147, 244], "throttled_usec 15500000");
+        count(&folder, "sys/fs/cgroup/job/step", [1147, 0], "throttled_usec 0");
+        let during = ThrottlingReading::take(&root).since(&before).unwrap();
+        let expected = Throttling { periods: 147, throttled: 144, stopped: Seconds(10.5) };
+        assert_eq!(during, expected);
+        assert!(during.share() > Fraction(0.97));
+    }
+
+    #[test]
+    fn throttling_of_version_1_is_counted_in_nanoseconds() {
+        let (folder, root) = tree(&[
+            ("proc/self/cgroup", "9:memory:/docker/abc\n3:cpuacct,cpu:/docker/abc/inner\n"),
+            (
+                "proc/self/mountinfo",
+                "33 31 0:30 / /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n",
+            ),
+            ("sys/fs/cgroup/cpu,cpuacct/docker/abc/inner/cpu.cfs_quota_us", "80000"),
+            ("sys/fs/cgroup/cpu,cpuacct/docker/abc/inner/cpu.cfs_period_us", "100000"),
+        ]);
+        let group = "sys/fs/cgroup/cpu,cpuacct/docker/abc/inner";
+        count(&folder, group, [10, 9], "throttled_time 2000000000");
+        let before = ThrottlingReading::take(&root);
+        count(&folder, group, [157, 153], "throttled_time 12500000000");
+        let during = ThrottlingReading::take(&root).since(&before).unwrap();
+        let expected = Throttling { periods: 147, throttled: 144, stopped: Seconds(10.5) };
+        assert_eq!(during, expected);
+    }
+
+    #[test]
+    fn without_counters_nothing_was_throttled() {
+        let (_folder, root) = tree(&[("proc/self/cgroup", "0::/\n")]);
+        let reading = ThrottlingReading::take(&root);
+        assert_eq!(reading.since(&ThrottlingReading::default()), None);
     }
 
     #[test]

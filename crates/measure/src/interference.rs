@@ -143,15 +143,31 @@ pub enum Cause {
     },
 }
 
+/// Words for the use of a core by another program.
+const BY_OTHERS: &str = "another program used a core";
+/// Words for a loss of the CPU to another task.
+const PREEMPTED: &str = "preempted";
+/// Words for a loss of the CPU without a context switch.
+const UNKNOWN: &str = "because of stolen time or an interrupt";
+
+/// Returns the text of a cause for a sample of a run in which a CPU quota stopped threads. Lost time looks the same
+/// whether a quota or another program took it, so that the text does not attribute it to another program.
+pub fn under_a_quota(cause: &str) -> String {
+    cause
+        .replace(BY_OTHERS, "the CPU quota or another program stopped a thread")
+        .replace(PREEMPTED, "stopped by the CPU quota or preempted")
+        .replace(UNKNOWN, "because of the CPU quota")
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WarmUp => f.write_str("warm-up"),
             Self::Preempted { switches: 0, lost } => {
-                write!(f, "off its CPU for {lost}, because of stolen time or an interrupt")
+                write!(f, "off its CPU for {lost}, {UNKNOWN}")
             }
             Self::Preempted { switches, lost } => {
-                write!(f, "preempted {} for {lost}", counted(*switches as usize, "time"))
+                write!(f, "{PREEMPTED} {} for {lost}", counted(*switches as usize, "time"))
             }
             Self::Faults(n) => f.write_str(&counted(*n as usize, "page fault")),
             Self::Stolen { ticks } => {
@@ -159,11 +175,7 @@ impl fmt::Display for Cause {
             }
             Self::Moved => f.write_str("core-to-core round trip changed during the sample"),
             Self::OtherProgram { share } => {
-                write!(
-                    f,
-                    "another program used a core for {} of the time",
-                    share.in_whole_percent()
-                )
+                write!(f, "{BY_OTHERS} for {} of the time", share.in_whole_percent())
             }
         }
     }
@@ -182,6 +194,21 @@ mod tests {
         let preempted = |switches| Cause::Preempted { switches, lost: Seconds(1e-3) }.to_string();
         assert!(preempted(1).starts_with("preempted 1 time for 1"), "{}", preempted(1));
         assert!(preempted(2).starts_with("preempted 2 times for 1"), "{}", preempted(2));
+    }
+
+    #[test]
+    fn lost_time_under_a_quota_is_not_attributed_to_other_programs() {
+        let preempted = |switches| Cause::Preempted { switches, lost: Seconds(8e-2) }.to_string();
+        let other = Cause::OtherProgram { share: Fraction(0.4) }.to_string();
+        let cases = [
+            (preempted(2), "stopped by the CPU quota or preempted 2 times for 80.00 ms"),
+            (preempted(0), "off its CPU for 80.00 ms, because of the CPU quota"),
+            (other, "the CPU quota or another program stopped a thread for 40 % of the time"),
+            (Cause::Faults(1).to_string(), "1 page fault"),
+        ];
+        for (cause, expected) in cases {
+            assert_eq!(under_a_quota(&cause), expected);
+        }
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct Outcome {
     pub failure: Option<Failure>,
     /// Hardware events during parts of the run, for which the figures of these parts have been judged.
     pub judged_events: Vec<EventCount>,
+    /// True if the figures of each part of the run have been judged by the CPU quotas during this part.
+    pub has_judged_parts: bool,
 }
 
 impl Outcome {
@@ -62,6 +64,7 @@ impl Outcome {
         self.stop = if interrupted { Some(Stop::Interrupted) } else { self.stop.or(more.stop) };
         self.failure = self.failure.take().or(more.failure);
         self.judged_events.extend(more.judged_events);
+        self.has_judged_parts |= more.has_judged_parts;
     }
 }
 

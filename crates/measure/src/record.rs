@@ -5,6 +5,7 @@
 //! [`Measurement`]s; the command puts them into a [`Record`].
 
 mod device;
+pub mod doubt;
 mod ledger;
 mod machine;
 mod measurement;

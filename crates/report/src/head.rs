@@ -3,9 +3,11 @@
 use crate::conclusion::sentence;
 use crate::machine::{self, MACHINE};
 use nodegauge_gauge::view::{Block, Head, Note, Page, Section, Tone, distinct, grouped, sentence};
+use nodegauge_machine::OTHER_LOAD;
 use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::doubt::Evidence;
 use nodegauge_measure::record::{
-    Machine, Measurement, Processor, Record, Severity, Status, product_name,
+    Finding, Machine, Measurement, Processor, Record, Severity, Status, product_name,
 };
 use nodegauge_measure::samples::SAMPLES;
 
@@ -150,6 +152,49 @@ fn part(part: usize, all: usize) -> String {
     }
 }
 
+/// Returns the cause that explains most of the suspect figures: of the causes that explain half of them or more, the one
+/// with the strongest evidence. If the figures only have consequences of another cause, e.g. too few samples, and other load
+/// was critical when the run began, the load is this cause.
+fn cause<'a>(own: &[&'a Measurement], findings: &'a [Finding]) -> &'a str {
+    let suspect: Vec<&[String]> = own
+        .iter()
+        .filter(|m| m.validity.status == Status::Suspect)
+        .map(|m| m.validity.reasons.as_slice())
+        .collect();
+    let of_kind = |kind: Evidence| -> Vec<&'a str> {
+        let first = |reasons: &&'a [String]| reasons.iter().find(|one| Evidence::of(one) == kind);
+        suspect.iter().filter_map(first).map(String::as_str).collect()
+    };
+    let kinds = [Evidence::Counted, Evidence::Inferred, Evidence::Stated, Evidence::Symptom];
+    let mut by_kind: Vec<(Evidence, Vec<&str>)> =
+        kinds.into_iter().map(|kind| (kind, of_kind(kind))).collect();
+    let explains_most = |(_, reasons): &&(Evidence, Vec<&str>)| 2 * reasons.len() >= suspect.len();
+    let found = match by_kind.iter().find(explains_most) {
+        Some((kind, _)) => *kind,
+        // No kind of reason explains half of the figures.
+        None => {
+            by_kind.sort_by_key(|(_, reasons)| std::cmp::Reverse(reasons.len()));
+            by_kind[0].0
+        }
+    };
+    let is_load = |one: &&Finding| one.id == OTHER_LOAD && one.severity >= Severity::Critical;
+    if found == Evidence::Symptom
+        && let Some(load) = findings.iter().find(is_load)
+    {
+        return &load.text;
+    }
+    most_frequent(&of_kind(found)).unwrap_or("?")
+}
+
+/// Returns the reason that most figures have; reasons that differ only in numbers are the same.
+fn most_frequent<'a>(reasons: &[&'a str]) -> Option<&'a str> {
+    let kind = |reason: &str| reason.replace(|c: char| c.is_ascii_digit(), "");
+    let groups = grouped(reasons.iter().copied(), |reason| kind(reason));
+    // Of equally frequent reasons, the first is returned.
+    let most = groups.iter().map(|(_, same)| same.len()).max()?;
+    groups.iter().find(|(_, same)| same.len() == most)?.1.first().copied()
+}
+
 /// Returns how far the figures of a record can be trusted, in one sentence.
 fn trust(record: &Record) -> (Tone, String) {
     let own: Vec<&Measurement> = record.measurements.iter().filter(|m| !m.is_published()).collect();
@@ -175,7 +220,7 @@ fn trust(record: &Record) -> (Tone, String) {
             ),
         )
     } else if suspect > 0 {
-        let why = first(Status::Suspect);
+        let why = cause(&own, &record.findings);
         (Tone::Warning, format!("Use with care: {} suspect ({why}).", part(suspect, own.len())))
     } else if record.machine.is_imported() {
         let text = "As printed by another program: the state of the node is unknown.";
@@ -199,4 +244,59 @@ fn trust(record: &Record) -> (Tone, String) {
     };
     let tone = if record.complete || tone == Tone::Bad { tone } else { Tone::Warning };
     (tone, format!("{text}{ended}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::Unit;
+    use nodegauge_measure::record::Quoted;
+
+    fn suspect(reasons: &[&str]) -> Measurement {
+        let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
+        let mut m = m.value(Quoted::Best, 1e9);
+        reasons.iter().for_each(|reason| m.validity.suspect(*reason));
+        m
+    }
+
+    fn named(figures: &[Measurement], findings: &[Finding]) -> String {
+        cause(&figures.iter().collect::<Vec<_>>(), findings).to_owned()
+    }
+
+    const FEW: &str = "only 1 pass in the budget: use a larger --budget";
+    const LOAD: &str = "3 of 4 passes were disturbed";
+    const QUOTA: &str = "the CPU quota of the control group throttled 9 of 10 periods";
+
+    fn busy(severity: Severity) -> Finding {
+        let text = "other processes used 100 % of the CPU time".to_owned();
+        let id = OTHER_LOAD.to_owned();
+        Finding { id, severity, text, remedy: String::new(), cost: None }
+    }
+
+    #[test]
+    fn other_load_is_named_before_a_larger_budget() {
+        let few = [suspect(&[FEW]), suspect(&[FEW]), suspect(&[FEW, LOAD])];
+        assert_eq!(named(&few, &[]), FEW);
+        assert_eq!(named(&few, &[busy(Severity::Warning)]), FEW);
+        assert!(named(&few, &[busy(Severity::Critical)]).starts_with("other processes used 100 %"));
+        let disturbed = [suspect(&[FEW]), suspect(&[FEW, LOAD])];
+        assert_eq!(named(&disturbed, &[]), LOAD);
+    }
+
+    #[test]
+    fn a_counted_cause_is_named_before_an_inferred_one() {
+        let both = [suspect(&[LOAD, QUOTA]), suspect(&[LOAD])];
+        assert_eq!(named(&both, &[busy(Severity::Critical)]), QUOTA);
+    }
+
+    #[test]
+    fn a_reason_of_one_figure_does_not_explain_the_others() {
+        let small = "arrays are 2 times the last-level caches in use";
+        let figures = [suspect(&[LOAD]), suspect(&[small]), suspect(&[small]), suspect(&[small])];
+        assert_eq!(named(&figures, &[]), small);
+        let several = ["1 of 3 passes was disturbed", "2 of 3 passes were disturbed"];
+        let same =
+            [suspect(&several[..1]), suspect(&[LOAD]), suspect(&["7 of 9 passes were disturbed"])];
+        assert_eq!(named(&same, &[]), LOAD);
+    }
 }

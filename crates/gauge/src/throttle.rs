@@ -1,0 +1,105 @@
+//! Throttling of a measurement by the CPU quota of a control group: judges the figures.
+
+use nodegauge_machine::cgroup::Throttling;
+use nodegauge_measure::Outcome;
+use nodegauge_measure::interference;
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::{Measurement, Status, Validity, doubt};
+
+/// Share of the throttled periods above which figures are suspect. It is the share of disturbance above which the rating
+/// of `hpl` is suspect.
+const NOTICED: f64 = 0.02;
+
+/// Adds the throttling to the reasons for doubt of the figures that were measured meanwhile. The counter of the kernel
+/// proves this cause, so that reasons that attribute the lost time to other programs are removed.
+pub(crate) fn judge(found: &mut Outcome, during: Option<Throttling>) {
+    let Some(during) = during.filter(|during| during.share().0 > NOTICED) else { return };
+    let reason = in_words(&during);
+    found.measurements.iter_mut().for_each(|figure| mark(figure, &reason));
+}
+
+/// Returns the reason with its remedy.
+fn in_words(during: &Throttling) -> String {
+    format!(
+        "{} {} of {}, for {} of CPU time: raise the quota (cpu.max, `docker run --cpus`, Kubernetes' cpu limit), or use fewer threads",
+        doubt::THROTTLED,
+        during.throttled,
+        counted(during.periods as usize, "period"),
+        during.stopped
+    )
+}
+
+fn mark(figure: &mut Measurement, reason: &str) {
+    if figure.is_published() {
+        return;
+    }
+    for one in &mut figure.disturbed {
+        one.reason = interference::under_a_quota(&one.reason);
+    }
+    let before = std::mem::replace(&mut figure.validity, Validity::valid());
+    // The decisive reason of an invalid figure stays the first.
+    if before.status != Status::Invalid {
+        figure.validity.suspect(reason);
+    }
+    let kept = before.reasons.into_iter().filter(|reason| !doubt::blames_others(reason));
+    figure.validity.reasons.extend(kept);
+    if before.status == Status::Invalid {
+        figure.validity.status = Status::Invalid;
+        figure.validity.reasons.push(reason.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::record::{Disturbed, Quoted};
+    use nodegauge_measure::{Seconds, Unit};
+
+    fn figure(reasons: &[&str]) -> Measurement {
+        let m = Measurement::new("compute", "hpl", "rating", Unit::FlopsPerSecond);
+        let mut m = m.value(Quoted::Best, 36e9);
+        reasons.iter().for_each(|reason| m.validity.suspect(*reason));
+        m
+    }
+
+    fn judged(figures: Vec<Measurement>, throttled: u64) -> Vec<Measurement> {
+        let mut found = Outcome { measurements: figures, ..Outcome::default() };
+        judge(&mut found, Some(Throttling { periods: 147, throttled, stopped: Seconds(10.5) }));
+        found.measurements
+    }
+
+    #[test]
+    fn the_quota_is_named_instead_of_other_load() {
+        let other = "other load took 36 % of the time of a thread during the solution; repeat the run on an idle node";
+        let small = "N = 4000 is too small: panels limit the rating, not matrix products";
+        let m = judged(vec![figure(&[small, other])], 144).remove(0);
+        assert_eq!(m.validity.status, Status::Suspect);
+        let [first, second] = &m.validity.reasons[..] else { panic!("{:?}", m.validity) };
+        assert!(first.starts_with("the CPU quota of the control group throttled 144 of 147 periods, for 10.50 s of CPU time: raise the quota"), "{first}");
+        assert_eq!(second, small);
+        assert_eq!(doubt::Evidence::of(first), doubt::Evidence::Counted);
+    }
+
+    #[test]
+    fn a_valid_figure_of_a_throttled_run_is_suspect() {
+        assert_eq!(judged(vec![figure(&[])], 144)[0].validity.status, Status::Suspect);
+        assert_eq!(judged(vec![figure(&[])], 1)[0].validity.status, Status::Valid);
+    }
+
+    #[test]
+    fn an_invalid_figure_of_a_throttled_run_keeps_its_first_reason() {
+        let invalid = figure(&[]).missing("the residual is too large");
+        let m = judged(vec![invalid], 144).remove(0);
+        assert_eq!((m.validity.status, m.validity.reasons.len()), (Status::Invalid, 2));
+        assert_eq!(m.validity.reasons[0], "the residual is too large");
+    }
+
+    #[test]
+    fn lost_time_of_samples_is_not_attributed_to_others() {
+        let mut disturbed = figure(&[]);
+        let reason = "another program used a core for 40 % of the time".to_owned();
+        disturbed.disturbed = vec![Disturbed { reason, ..Disturbed::default() }];
+        let m = judged(vec![disturbed], 144).remove(0);
+        assert!(m.disturbed[0].reason.starts_with("the CPU quota or another"), "{m:?}");
+    }
+}
