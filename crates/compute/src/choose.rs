@@ -31,18 +31,71 @@ pub(crate) struct Tried {
     pub rate: FlopsPerSec,
     /// Library with the selected kernels; `None` for the built-in kernels.
     pub probed: Option<ProbedBlas>,
+    /// Rank of the library's default kernels in the trial in which these kernels were chosen.
+    pub default: DefaultKernels,
+}
+
+/// Rank of the default kernels of a library in the trial in which other kernels were chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum DefaultKernels {
+    /// The default kernels were not in the trial.
+    #[default]
+    Untried,
+    /// The trial cannot distinguish the default kernels from those that were chosen.
+    Alike,
+    /// The default kernels are significantly slower.
+    Slower,
+}
+
+impl DefaultKernels {
+    /// Returns the rank of the default kernels of the first library. The first `alike` candidates cannot be
+    /// distinguished.
+    fn of(all: &[Tried], alike: usize) -> Self {
+        let path = |tried: &Tried| tried.probed.as_ref().map(|probed| probed.about().path.clone());
+        let is_default = |tried: &Tried| {
+            let own = tried.probed.as_ref().is_some_and(|probed| probed.environment.is_none());
+            own && all.first().is_some_and(|first| path(first) == path(tried))
+        };
+        match all.iter().position(is_default) {
+            None => Self::Untried,
+            Some(at) if at < alike => Self::Alike,
+            Some(_) => Self::Slower,
+        }
+    }
+}
+
+/// Returns the text on kernels that a variable selects. The user is advised to set the variable only if the default
+/// kernels are slower beyond doubt. `disturbance` is the reason why the trial is doubtful.
+pub(crate) fn advice(
+    name: &str,
+    setting: &str,
+    default: DefaultKernels,
+    disturbance: Option<&str>,
+) -> String {
+    let unknown = "cannot tell whether the default kernels of the library are slower on this node";
+    match (default, disturbance) {
+        (DefaultKernels::Untried, _) => format!("{name}: runs with {setting}"),
+        (_, Some(why)) => format!("{name}: chosen with {setting}; {unknown}: {why}"),
+        (DefaultKernels::Alike, None) => {
+            format!("{name}: chosen with {setting}; {unknown}: the trial did not distinguish them")
+        }
+        (DefaultKernels::Slower, None) => format!(
+            "{name}: chosen with {setting}, because the default kernels of the library are slower on this node; set this variable for your own programs too"
+        ),
+    }
 }
 
 impl Tried {
     fn library(probed: ProbedBlas) -> Self {
         let (name, rate) = (probed.about().to_string(), probed.rate);
-        Self { name, rate, probed: Some(probed) }
+        Self { name, rate, probed: Some(probed), default: DefaultKernels::default() }
     }
 
     /// Measures the built-in kernels.
     fn built_in(places: &TrialPlaces) -> Result<Self, Failure> {
         let rate = FlopsPerSec(multiplies(&Multiplier::BuiltIn, places)?);
-        Ok(Self { name: Multiplier::BuiltIn.to_string(), rate, probed: None })
+        let name = Multiplier::BuiltIn.to_string();
+        Ok(Self { name, rate, probed: None, default: DefaultKernels::default() })
     }
 
     /// Returns the environment variable that selects these kernels, for the notice.
@@ -197,7 +250,8 @@ pub(crate) fn find(
         };
         let all: Vec<Tried> = ranked.order.iter().map(tried).collect();
         notices.extend(words(&all, ranked.alike, trial.places.0.len()));
-        chosen.extend(all.into_iter().next());
+        let default = DefaultKernels::of(&all, ranked.alike);
+        chosen.extend(all.into_iter().next().map(|first| Tried { default, ..first }));
     }
     Ok(Some(chosen))
 }
@@ -355,6 +409,23 @@ fn instruction_sets(root: &SysRoot) -> impl Fn(&str) -> bool {
 mod tests {
     use super::*;
     use crate::random::Sequence;
+
+    #[test]
+    fn a_variable_is_recommended_only_if_the_default_kernels_are_slower_beyond_doubt() {
+        let of = |default, disturbance| {
+            advice("OpenBLAS", "OPENBLAS_CORETYPE=Cooperlake", default, disturbance)
+        };
+        assert!(
+            of(DefaultKernels::Slower, None)
+                .ends_with("set this variable for your own programs too")
+        );
+        let busy = of(DefaultKernels::Slower, Some("30 % of the time of a thread was lost"));
+        assert!(busy.contains("; cannot tell whether") && busy.ends_with("was lost"), "{busy}");
+        let alike = of(DefaultKernels::Alike, None);
+        assert!(alike.contains("; cannot tell whether"), "{alike}");
+        let asked = of(DefaultKernels::Untried, None);
+        assert_eq!(asked, "OpenBLAS: runs with OPENBLAS_CORETYPE=Cooperlake");
+    }
 
     /// Runs 200 searches among candidates with these true rates; a measurement is slower than the true rate by up to
     /// `noise`. Returns the chosen candidate of every search, and the number of candidates that are not distinguishable

@@ -10,7 +10,7 @@ use crate::options::HplOptions;
 use crate::peak::{self, Peak, PeakLoop};
 use crate::residual::THRESHOLD;
 use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
-use crate::{dgemm, lu};
+use crate::{choose, dgemm, lu};
 use nodegauge_gauge::Site;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::{BytesPerSec, FlopsPerSec, Fraction, Hertz, Notice, NoticeId, Unit};
@@ -272,6 +272,19 @@ impl RatingEvidence<'_> {
         notices
     }
 
+    /// Returns the reason why lost time makes comparisons of this run doubtful; `None` if little was lost. The libraries
+    /// were compared shortly before the solution.
+    fn disturbance(&self, solution: &SolvedSystem) -> Option<String> {
+        let time = &solution.time;
+        let bursts = self.seen.peak("f64").and_then(|peak| {
+            let bursts = solution.comparison.bursts_of(&peak.kernel);
+            peak::shared(&bursts, &peak.bursts)
+        });
+        let lost = [Some(time.lost), time.stolen, bursts].into_iter().flatten();
+        let most = lost.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|most| most.0 > DISTURBED)?;
+        Some(format!("{} of the time of a thread was lost", most.in_whole_percent()))
+    }
+
     /// Returns the notices about low performance of a library or of LU.
     fn of_library(&self, library: &LibraryRuns, solution: &SolvedSystem) -> Vec<Notice> {
         let mut notices = Vec::new();
@@ -279,14 +292,14 @@ impl RatingEvidence<'_> {
         let name = &library.tried.name;
         let of_dgemm = solution.of_dgemm();
         let time = &solution.time;
+        let disturbance = self.disturbance(solution);
         if let Some(setting) = library.tried.setting() {
-            let text = format!(
-                "{name}: chosen with {setting}, because the default kernels of the library are slower on this node; set this variable for your own programs too"
-            );
+            let default = library.tried.default;
+            let text = choose::advice(name, &setting, default, disturbance.as_deref());
             notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
         }
         // Other load, which makes the rating suspect, is not a problem of the library or of LU.
-        if time.lost.0 > DISTURBED {
+        if disturbance.is_some() {
             return notices;
         }
         let peak = self

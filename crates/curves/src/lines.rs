@@ -9,7 +9,9 @@ use crate::run::{CurveRun, FigureOutline, Value};
 use nodegauge_arena::ArenaError;
 use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
-use nodegauge_measure::record::{Quoted, Validity};
+use nodegauge_measure::Seconds;
+use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_measure::regime::LONGEST;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::policy;
 use nodegauge_measure::schedule::shuffle::Shuffler;
@@ -71,7 +73,11 @@ pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), A
             config,
             validity: Validity::valid(),
         };
-        left_out += usize::from(!run.add(&judged, i, 0, figure));
+        if !run.add(&judged, i, 0, figure) {
+            left_out += 1;
+        } else if let Some(m) = run.outcome.measurements.last_mut() {
+            doubt_long_trip(m);
+        }
     }
     if left_out > 0 {
         run.left_out(format!(
@@ -82,10 +88,36 @@ pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), A
     Ok(())
 }
 
+/// Marks a latency as suspect that is longer than that of any processor.
+fn doubt_long_trip(m: &mut Measurement) {
+    if m.value.is_some_and(|half| 2.0 * half > LONGEST) {
+        let longest = Seconds(LONGEST);
+        let reason = format!(
+            "a round trip of more than {longest} contains a time slice of another task on one of the CPUs: other load"
+        );
+        m.doubt(Status::Suspect, reason);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::GAUGE;
+    use nodegauge_arena::names::MATRIX;
     use nodegauge_machine::TopologySource;
+    use nodegauge_measure::Unit;
+
+    #[test]
+    fn a_latency_longer_than_that_of_any_processor_is_suspect() {
+        let judged = |half: f64| {
+            let m = Measurement::new(GAUGE, MATRIX, "cpu0->cpu1", Unit::Seconds);
+            let mut m = m.value(Quoted::Median, half);
+            doubt_long_trip(&mut m);
+            m.validity.status
+        };
+        assert_eq!(judged(124.5e-6), Status::Suspect);
+        assert_eq!(judged(300e-9), Status::Valid);
+    }
 
     fn topology(text: &str) -> Topology {
         let source: TopologySource = text.parse().unwrap();

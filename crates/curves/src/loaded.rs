@@ -14,8 +14,9 @@ use crate::region::{Buffers, SCALAR};
 use crate::run::{CurveRun, FigureOutline, Value};
 use crate::{CurveSetup, Mode, notice, refuse_below, too_large, traffic};
 use nodegauge_arena::ArenaError;
+use nodegauge_gauge::view::sentence::doubt_among;
 use nodegauge_kernels::{ARRAYS, Args, Resident};
-use nodegauge_measure::record::{Measurement, Quoted};
+use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::policy;
 use nodegauge_measure::{Bytes, BytesPerSec, Failure, Notice, NoticeId, Seconds, Unit, stats};
@@ -232,9 +233,10 @@ impl Mode for Loaded {
         config.isa = Some(load.variant.shape().isa.name().to_owned());
         let idle = SHARES.iter().position(|share| *share == 0).unwrap_or(0);
         let flushed = memory_chase::flushed(&judged, idle, 1);
-        let mut curve = Vec::new();
+        let mut curve: Vec<LoadPoint> = Vec::new();
         for (i, share) in SHARES.into_iter().enumerate() {
             config.loaders = Some(if share > 0 { loaders as u64 } else { 0 });
+            let first = run.outcome.measurements.len();
             let parts = [("latency", Value::Seconds), ("bandwidth", Value::Rate)];
             for (part, (kind, value)) in
                 parts.into_iter().enumerate().take(1 + (share > 0) as usize)
@@ -256,7 +258,10 @@ impl Mode for Loaded {
             let median = |part| stats::median(&judged.seconds(i, part));
             let seconds = median(0);
             if seconds.is_finite() {
-                curve.push((if share > 0 { 1.0 / median(1) } else { 0.0 }, seconds));
+                let figures = &run.outcome.measurements[first..];
+                let rate = if share > 0 { 1.0 / median(1) } else { 0.0 };
+                let doubt = doubt_among(figures).map(str::to_owned);
+                curve.push(LoadPoint { rate, latency: seconds, doubt });
             }
         }
         if run.outcome.is_interrupted() && curve.len() < SHARES.len() {
@@ -264,7 +269,7 @@ impl Mode for Loaded {
         }
         let text = knee_in_words(&curve);
         run.outcome.notices.extend(text.map(|text| notice(NoticeId::Saturation, text)));
-        if let Some(rate) = knee(&curve) {
+        if let Knee::At { rate, doubt } = knee(&curve) {
             // The figure is derived from the points of the curve and has no samples.
             config.engine = Some("native".to_owned());
             config.stopped = run.outcome.stop.map(|stop| stop.to_string());
@@ -272,38 +277,73 @@ impl Mode for Loaded {
             let test = run.curve.test();
             let unit = Unit::BytesPerSecond;
             let m = Measurement::new(GAUGE, test, AT_KNEE, unit);
-            run.outcome.measurements.push(m.value(Quoted::Single, rate).config(&config));
+            let mut m = m.value(Quoted::Single, rate).config(&config);
+            // The figure is at most as valid as the points between which it lies.
+            doubt.into_iter().for_each(|reason| m.doubt(Status::Suspect, reason));
+            run.outcome.measurements.push(m);
         }
         Ok(())
     }
 }
 
-/// Returns the read rate of the loaders at which latency is twice the idle latency, by linear interpolation between the
-/// first two points that enclose this latency. Returns `None` if latency stays below it. The points of the curve are
-/// (rate, latency); the first is the idle point.
-fn knee(curve: &[(f64, f64)]) -> Option<f64> {
-    let target = KNEE * curve.first()?.1;
-    curve.windows(2).find_map(|pair| {
-        let [(low, before), (high, after)] = *pair else { return None };
-        (before < target && after >= target)
-            .then(|| low + (high - low) * (target - before) / (after - before))
-    })
+/// Point of the curve of latency over load.
+#[derive(Debug, Clone, PartialEq)]
+struct LoadPoint {
+    /// Read rate of the loaders, bytes per second; 0 without load.
+    rate: f64,
+    /// Time per load, seconds.
+    latency: f64,
+    /// First reason why a figure of the point is suspect; `None` if they are valid.
+    doubt: Option<String>,
 }
 
-fn knee_in_words(curve: &[(f64, f64)]) -> Option<String> {
-    let idle = curve.first()?.1;
-    let (rate, most) = *curve.last()?;
-    Some(match knee(curve) {
-        Some(plateau_rate) => format!(
-            "latency is twice the idle latency of {} when the loaders read at {}",
-            Seconds(idle),
-            BytesPerSec(plateau_rate)
+/// Load at which latency is twice the idle latency.
+#[derive(Debug, Clone, PartialEq)]
+enum Knee {
+    /// Latency stays below it.
+    Below,
+    /// Latency is twice the idle latency at this read rate. The reason is one why a point is suspect on which the rate
+    /// depends.
+    At { rate: f64, doubt: Option<String> },
+    /// Latency falls again at a higher load, so that there is no such rate.
+    Falls,
+}
+
+/// Returns the read rate of the loaders at which latency is twice the idle latency, by linear interpolation between the
+/// two points that enclose this latency. The first point is the idle point.
+fn knee(curve: &[LoadPoint]) -> Knee {
+    let Some(idle) = curve.first() else { return Knee::Below };
+    let target = KNEE * idle.latency;
+    let enclose = |pair: &[LoadPoint]| pair[0].latency < target && pair[1].latency >= target;
+    let Some(at) = curve.windows(2).position(enclose) else { return Knee::Below };
+    if curve[at + 1..].iter().any(|point| point.latency < target) {
+        return Knee::Falls;
+    }
+    let (low, high) = (&curve[at], &curve[at + 1]);
+    let part = (target - low.latency) / (high.latency - low.latency);
+    let doubt = [idle, low, high].into_iter().find_map(|point| point.doubt.clone());
+    Knee::At { rate: low.rate + (high.rate - low.rate) * part, doubt }
+}
+
+fn knee_in_words(curve: &[LoadPoint]) -> Option<String> {
+    let idle = curve.first()?;
+    let last = curve.last()?;
+    let doubt_of_ends = [idle, last].into_iter().find_map(|point| point.doubt.clone());
+    let unknown = "cannot tell at which load latency is twice the idle latency";
+    let idle_words = Seconds(idle.latency);
+    Some(match (knee(curve), doubt_of_ends) {
+        (Knee::At { rate, doubt: None }, _) => format!(
+            "latency is twice the idle latency of {idle_words} when the loaders read at {}",
+            BytesPerSec(rate)
         ),
-        None => format!(
-            "latency stays below twice the idle latency of {}: at the full load of {} it is {:.2} times as high",
-            Seconds(idle),
-            BytesPerSec(rate),
-            most / idle
+        (Knee::At { doubt: Some(doubt), .. }, _) | (Knee::Below, Some(doubt)) => {
+            format!("{unknown}: {doubt}")
+        }
+        (Knee::Falls, _) => format!("{unknown}: latency falls again at a higher load"),
+        (Knee::Below, None) => format!(
+            "latency stays below twice the idle latency of {idle_words}: at the full load of {} it is {:.2} times as high",
+            BytesPerSec(last.rate),
+            last.latency / idle.latency
         ),
     })
 }
@@ -312,14 +352,51 @@ fn knee_in_words(curve: &[(f64, f64)]) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn curve(points: &[(f64, f64)]) -> Vec<LoadPoint> {
+        let point = |(rate, latency): &(f64, f64)| LoadPoint {
+            rate: *rate,
+            latency: *latency,
+            doubt: None,
+        };
+        points.iter().map(point).collect()
+    }
+
+    const RISING: [(f64, f64); 5] =
+        [(0.0, 100e-9), (10e9, 120e-9), (20e9, 150e-9), (30e9, 250e-9), (32e9, 400e-9)];
+
     #[test]
     fn the_knee_lies_between_the_steps_that_enclose_it() {
-        let curve = [(0.0, 100e-9), (10e9, 120e-9), (20e9, 150e-9), (30e9, 250e-9), (32e9, 400e-9)];
-        assert!((knee(&curve).unwrap() - 25e9).abs() < 1.0);
-        assert_eq!(knee(&curve[..3]), None);
-        assert_eq!(knee(&[]), None);
-        assert!(knee_in_words(&curve).unwrap().contains("25.00 GB/s"));
-        assert!(knee_in_words(&curve[..3]).unwrap().contains("1.50 times"));
+        let rising = curve(&RISING);
+        let Knee::At { rate, doubt: None } = knee(&rising) else { panic!("no knee") };
+        assert!((rate - 25e9).abs() < 1.0);
+        assert_eq!(knee(&rising[..3]), Knee::Below);
+        assert_eq!(knee(&[]), Knee::Below);
+        assert!(knee_in_words(&rising).unwrap().contains("25.00 GB/s"));
+        assert!(knee_in_words(&rising[..3]).unwrap().contains("1.50 times"));
+    }
+
+    #[test]
+    fn suspect_points_give_no_knee() {
+        for suspect in [0, 2, 3] {
+            let mut rising = curve(&RISING);
+            rising[suspect].doubt = Some("disturbed".to_owned());
+            let Knee::At { doubt: Some(_), .. } = knee(&rising) else { panic!("valid knee") };
+            let words = knee_in_words(&rising).unwrap();
+            assert!(
+                words.starts_with("cannot tell at which load") && words.ends_with(": disturbed")
+            );
+        }
+        let mut rising = curve(&RISING);
+        rising[1].doubt = Some("disturbed".to_owned());
+        assert!(matches!(knee(&rising), Knee::At { doubt: None, .. }));
+    }
+
+    #[test]
+    fn a_latency_that_falls_again_has_no_knee() {
+        let mut points = RISING;
+        points[4].1 = 130e-9;
+        assert_eq!(knee(&curve(&points)), Knee::Falls);
+        assert!(knee_in_words(&curve(&points)).unwrap().contains("falls again"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::memory_chase::SAME;
 use crate::traffic::is_short_call;
 use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
 use nodegauge_arena::words::pages as pages_in_words;
-use nodegauge_gauge::view::sentence::joined;
+use nodegauge_gauge::view::sentence::{doubt_among, joined};
 use nodegauge_gauge::view::words::{self, several};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, Guide, Picture, Scale, Section, Step, Table, TableCell, distinct,
@@ -547,8 +547,12 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
     }
     let series = vec![curve];
     let x = Scale::Rate(Unit::BytesPerSecond);
-    // The knee is the rate at which the latency is twice the idle latency.
-    let knee = rate(None).and_then(|(m, _)| m.value);
+    // The knee is the rate at which the latency is twice the idle latency. Older records have a valid knee of suspect
+    // points.
+    let without_load = find(Unit::Seconds, Some(0.0));
+    let of_knee = rate(None).into_iter().chain(without_load).map(|(m, _)| *m);
+    let is_known = doubt_among(of_knee).is_none();
+    let knee = rate(None).and_then(|(m, _)| m.value).filter(|_| is_known);
     let mut guides: Vec<Guide> =
         knee.map(|at| Guide::x(at, "twice the idle latency")).into_iter().collect();
     guides.extend(idle.map(|idle| Guide::y(idle, format!("idle {} ns", ns(idle)))));
@@ -563,7 +567,12 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
         ..Chart::default()
     });
     if let Some(figure) = rate(None) {
-        let text = format!("{} GB/s at twice the idle latency", value(Some(figure)).text);
+        let text = if is_known {
+            format!("{} GB/s at twice the idle latency", value(Some(figure)).text)
+        } else {
+            "cannot tell at which rate latency is twice the idle latency: it depends on suspect figures"
+                .to_owned()
+        };
         section.gap().push(Block::Text(text));
     }
     if let Some(text) = find(Unit::Seconds, Some(0.0)).and_then(memory_latency) {

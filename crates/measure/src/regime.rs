@@ -22,7 +22,7 @@ const APART: f64 = 1.8;
 
 /// Maximum round trip of a cache line, seconds: eight times the slowest published round trip (1.2 us, PowerPC 970, same
 /// source). A longer time contains a time slice of the scheduler, because another task ran on one of the CPUs.
-const LONGEST: f64 = 10e-6;
+pub const LONGEST: f64 = 10e-6;
 
 /// Minimum share of all round trips that forms a regime; a smaller cluster counts as a disturbance.
 const MIN_SHARE: f64 = 0.05;

@@ -165,7 +165,7 @@ fn cause<'a>(own: &[&'a Measurement], findings: &'a [Finding]) -> &'a str {
         let first = |reasons: &&'a [String]| reasons.iter().find(|one| Evidence::of(one) == kind);
         suspect.iter().filter_map(first).map(String::as_str).collect()
     };
-    let kinds = [Evidence::Counted, Evidence::Inferred, Evidence::Stated, Evidence::Symptom];
+    let kinds = [Evidence::Counted, Evidence::Stated, Evidence::Inferred, Evidence::Symptom];
     let mut by_kind: Vec<(Evidence, Vec<&str>)> =
         kinds.into_iter().map(|kind| (kind, of_kind(kind))).collect();
     let explains_most = |(_, reasons): &&(Evidence, Vec<&str>)| 2 * reasons.len() >= suspect.len();
@@ -287,6 +287,13 @@ mod tests {
     fn a_counted_cause_is_named_before_an_inferred_one() {
         let both = [suspect(&[LOAD, QUOTA]), suspect(&[LOAD])];
         assert_eq!(named(&both, &[busy(Severity::Critical)]), QUOTA);
+    }
+
+    #[test]
+    fn a_known_property_is_named_before_an_inferred_cause() {
+        let small = "arrays are 2 times the last-level caches in use";
+        let figures = [suspect(&[LOAD, small]), suspect(&[LOAD, small])];
+        assert_eq!(named(&figures, &[]), small);
     }
 
     #[test]

@@ -392,7 +392,7 @@ impl Running {
             figures.push(cell.located(result::measurements(&evidence)));
         }
         relate(&mut figures, &cells);
-        notices.extend(trends.saturation(&schedule, &candidates));
+        notices.extend(trends.saturation(&schedule, &candidates, &figures));
         notices.extend(limits.overrun(GAUGE, setting_up));
         let (measurements, stop) = (figures.concat(), Some(stop));
         Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })

@@ -9,13 +9,13 @@ use crate::efficiency::{self, WorkersRate};
 use crate::sweep;
 use nodegauge_analysis::ratio::closing::of_several;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::sentence::quoted;
+use nodegauge_gauge::view::sentence::{doubt_among, quoted};
 use nodegauge_gauge::view::{
     BarSeries, Bars, Block, Chart, ChartSeries, Column, Drawing, Picture, Scale, Section, Step,
     Steps, Table, TableCell, summary,
 };
 use nodegauge_measure::quantity::{counted, significant};
-use nodegauge_measure::record::{Measurement, Quoted, Record};
+use nodegauge_measure::record::{Measurement, Quoted, Record, doubt};
 use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
 
 /// Figure and its configuration.
@@ -489,6 +489,13 @@ fn memory(config: &IccgConfig) -> Option<String> {
 /// Returns the closing sentence, which compares the solver with the memory bandwidth.
 fn closing((m, config): &IccgFigure<'_>) -> Option<String> {
     let limit = m.limit.as_ref().filter(|_| m.value.is_some())?;
+    // Records of older versions have valid figures above their limits.
+    let above = doubt::of_limit(m);
+    if let Some(doubt) = doubt_among([*m]).or(above.as_deref()) {
+        return Some(format!(
+            "cannot tell how near the solver is to the rate permitted by the bandwidth of this node: {doubt}"
+        ));
+    }
     Some(format!(
         "the solver runs at {}, {} of the rate permitted by the bandwidth of this node ({} per iteration)",
         m.in_words(),
@@ -500,6 +507,23 @@ fn closing((m, config): &IccgFigure<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_solver_above_its_limit_is_not_near_it() {
+        let rate = |fraction: f64| {
+            let m = Measurement::new(GAUGE, TEST, "rate", Unit::FlopsPerSecond);
+            m.value(Quoted::Median, fraction * 1e9).limit(1e9, "time of the moved bytes")
+        };
+        let closing_of = |m: &Measurement| {
+            let config = IccgConfig { predicted_s: Some(1e-3), ..IccgConfig::default() };
+            closing(&(m, config)).unwrap()
+        };
+        assert!(closing_of(&rate(0.9)).contains("90 % of the rate permitted"));
+        assert!(closing_of(&rate(1.07)).starts_with("cannot tell how near the solver is"));
+        let mut suspect = rate(0.9);
+        suspect.validity.suspect("disturbed");
+        assert!(closing_of(&suspect).ends_with(": disturbed"));
+    }
 
     #[test]
     fn parts_and_rest_add_to_the_iteration() {

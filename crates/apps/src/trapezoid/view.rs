@@ -6,7 +6,7 @@ use crate::GAUGE;
 use crate::config::TrapezoidConfig;
 use crate::efficiency::{self, WorkersRate};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::sentence::{quotable, quoted};
+use nodegauge_gauge::view::sentence::{doubt_among, quotable, quoted};
 use nodegauge_gauge::view::{
     BarSeries, Bars, Column, Drawing, Picture, Section, Table, TableCell, distinct, summary,
 };
@@ -197,6 +197,12 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
     let relative = || all.iter().filter(|(m, _)| m.name == "relative");
     let longest = relative().filter_map(|(_, config)| config.n).max()?;
     let of_longest = relative().filter(|(_, config)| config.n == Some(longest));
+    if let Some(doubt) = doubt_among(of_longest.clone().map(|(m, _)| *m)) {
+        return Some(format!(
+            "cannot tell whether placement affects sums of {} intervals: {doubt}",
+            power(longest)
+        ));
+    }
     let known: Vec<(u64, f64, [f64; 2])> = of_longest
         .clone()
         .filter_map(|(m, config)| {
@@ -255,7 +261,11 @@ mod tests {
             let figure = Measurement::new(GAUGE, TEST, "relative", Unit::Factor);
             figure.sampled(Quoted::Median, ratios(policy as f64))
         };
-        let all: Vec<Measurement> = (1..=5).map(figure).collect();
+        sentence((1..=5).map(figure).collect())
+    }
+
+    /// Returns the sentence on the page for ratios of the policies 1 to 5.
+    fn sentence(all: Vec<Measurement>) -> String {
         let config = |policy| {
             let mut config = TrapezoidConfig { n: Some(1000), ..TrapezoidConfig::default() };
             config.on.policy = Some(policy);
@@ -263,6 +273,18 @@ mod tests {
         };
         let figures: Vec<TrapezoidFigure<'_>> = all.iter().zip((1..=5).map(config)).collect();
         placement(&figures).unwrap()
+    }
+
+    #[test]
+    fn suspect_ratios_show_no_effect_of_placement() {
+        let figure = |_| {
+            let figure = Measurement::new(GAUGE, TEST, "relative", Unit::Factor);
+            let mut figure = figure.sampled(Quoted::Median, vec![0.816; 20]);
+            figure.validity.suspect("disturbed");
+            figure
+        };
+        let text = sentence((1..=5).map(figure).collect());
+        assert_eq!(text, "cannot tell whether placement affects sums of 10^3 intervals: disturbed");
     }
 
     #[test]

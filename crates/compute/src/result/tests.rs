@@ -1,7 +1,7 @@
 //! Tests of figures and notices, derived from given peaks and rates.
 
 use super::*;
-use crate::choose::Tried;
+use crate::choose::{DefaultKernels, Tried};
 use crate::config::ResidualConfig;
 use crate::observed::{ComparisonRates, LoopBurst};
 use crate::peak::{Burst, loops};
@@ -60,7 +60,12 @@ fn timed(
     let seen = Observed {
         peaks: vec![Peak { kernel: loops()[0], bursts: bursts.to_vec() }],
         libraries: vec![LibraryRuns {
-            tried: Tried { name: "a library".to_owned(), rate, probed: None },
+            tried: Tried {
+                name: "a library".to_owned(),
+                rate,
+                probed: None,
+                default: DefaultKernels::default(),
+            },
             dgemm: vec![100e9, 140e9],
             search: Vec::new(),
             order: None,

@@ -88,8 +88,17 @@ fn loaded(of: &[CurvesFigure<'_>]) -> Option<String> {
         let at = rate.map(|rate| format!(" of {rate}")).unwrap_or_default();
         format!(" and {time} under the full load{at}")
     });
-    let knee = find(Unit::BytesPerSecond, None).and_then(quoted);
-    let knee = knee.map(|load| format!("; it doubles at {load}")).unwrap_or_default();
+    // Older records have a valid knee of suspect points.
+    let rates_at_knee = find(Unit::BytesPerSecond, None).filter(|(m, _)| m.value.is_some());
+    let knee = rates_at_knee.map(|(m, _)| {
+        let is_doubted = is_suspect(m) || is_suspect(without_load.0);
+        if is_doubted {
+            "; cannot tell at which load it doubles".to_owned()
+        } else {
+            format!("; it doubles at {}", m.in_words())
+        }
+    });
+    let knee = knee.unwrap_or_default();
     Some(format!("Memory latency is {idle} without load{}{knee}", full.unwrap_or_default()))
 }
 

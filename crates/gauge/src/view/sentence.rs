@@ -25,6 +25,13 @@ pub fn doubted(text: &str, is_suspect: bool) -> String {
     if is_suspect { format!("{text} ({})", Status::Suspect.name()) } else { text.to_owned() }
 }
 
+/// Returns the first reason why one of the figures that a conclusion would rest on is suspect or invalid; `None` if all
+/// are valid.
+pub fn doubt_among<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Option<&'a str> {
+    let mut doubted = figures.into_iter().filter(|m| m.validity.status != Status::Valid);
+    Some(doubted.next()?.validity.reasons.first().map_or("?", String::as_str))
+}
+
 /// Returns the figures that a sentence may quote: the valid ones, or the suspect ones if none is valid.
 pub fn quotable<'a, T>(
     figures: impl IntoIterator<Item = T>,
@@ -137,6 +144,18 @@ mod tests {
         };
         assert_eq!(values(&[&valid, &suspect]), [1e9]);
         assert_eq!(values(&[&suspect]), [9e9]);
+    }
+
+    #[test]
+    fn the_doubt_of_a_conclusion_is_that_of_the_first_doubted_figure() {
+        let figure = |value| {
+            let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
+            m.value(Quoted::Best, value)
+        };
+        let [valid, mut suspect] = [1e9, 9e9].map(figure);
+        suspect.validity.suspect("disturbed");
+        assert_eq!(doubt_among([&valid, &valid]), None);
+        assert_eq!(doubt_among([&valid, &suspect]), Some("disturbed"));
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub struct DoubtRule {
 }
 
 /// Rule for statistics of all samples. With six samples, a 95 % interval of the median exists.
-const TYPICAL: DoubtRule = DoubtRule {
+pub const TYPICAL: DoubtRule = DoubtRule {
     quoted: &[Quoted::Median, Quoted::Mean, Quoted::HarmonicMean],
     least: 6,
     beyond: Fraction(0.1),
@@ -133,17 +133,23 @@ const ABOVE_LIMIT: &str = "above the limit";
 pub enum Evidence {
     /// A counter of the kernel or of the hardware proves the cause.
     Counted,
+    /// The cause is a known property of the measurement, e.g. arrays that are too small.
+    Stated,
     /// The cause is inferred from the times of the samples, e.g. other load.
     Inferred,
-    /// The cause is a property of the measurement, e.g. arrays that are too small.
-    Stated,
     /// The reason is a consequence of another cause, e.g. too few samples in the time.
     Symptom,
 }
 
-/// Words by which reasons with counted causes are recognised: [`THROTTLED`], stolen time, hardware events.
-const COUNTED: [&str; 4] =
-    [THROTTLED, "the hypervisor gave", "stolen by the hypervisor", "during the run"];
+/// Words by which reasons with counted causes are recognised: [`THROTTLED`], stolen time, hardware events, a clock that
+/// other clocks refute.
+const COUNTED: [&str; 5] = [
+    THROTTLED,
+    "the hypervisor gave",
+    "stolen by the hypervisor",
+    "during the run",
+    "the clock of this process",
+];
 /// Words by which reasons are recognised that attribute lost time to other programs.
 const OTHERS: [&str; 4] = ["other load", "other program", "another program", "other processes"];
 /// Words by which other reasons with inferred causes are recognised.

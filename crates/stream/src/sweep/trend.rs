@@ -7,8 +7,10 @@ use crate::axis::StreamSetting;
 use crate::kernels::{Kernel, Loop};
 use crate::result;
 use nodegauge_arena::ArenaError;
+use nodegauge_gauge::view::sentence::doubt_among;
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::record::Measurement;
 use nodegauge_measure::samples;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, Schedule};
@@ -114,11 +116,13 @@ impl Trends<'_> {
         Ok(notices)
     }
 
-    /// Returns a notice with the saturation point along each numeric axis.
+    /// Returns a notice with the saturation point along each numeric axis. `figures` are those of each cell; suspect ones
+    /// have no saturation point.
     pub(super) fn saturation(
         &self,
         schedule: &Schedule,
         candidates: &[MeasuredTarget],
+        figures: &[Vec<Measurement>],
     ) -> Vec<Notice> {
         let of_row = |row: Row| {
             let rate = |i: &usize| typical(&candidates[*i], &schedule.samples[*i]);
@@ -127,7 +131,11 @@ impl Trends<'_> {
             let (_, kernel) = read_from(&candidates[row.cells[first]]);
             let count = row.count(&self.cells[row.cells[first]]);
             let name = &row.name;
-            let text = if first + 1 == row.cells.len() {
+            let of_row = row.cells.iter().flat_map(|i| &figures[*i]);
+            let doubt = doubt_among(of_row.filter(|m| m.name == kernel.name()));
+            let text = if let Some(doubt) = doubt {
+                format!("{name}: cannot tell where {kernel} saturates: {doubt}")
+            } else if first + 1 == row.cells.len() {
                 format!("{name}: {kernel} still grows at {count}")
             } else {
                 format!("{name}: {kernel} saturates at {count} (within 2 % of the best)")

@@ -6,7 +6,7 @@ use crate::config::{RelativeConfig, StreamConfig};
 use crate::sweep::{is_dip, near_best};
 use nodegauge_analysis::ratio::closing::of_several;
 use nodegauge_arena::names::TRIAD;
-use nodegauge_gauge::view::sentence::{capital, doubted, quotable};
+use nodegauge_gauge::view::sentence::{capital, doubt_among, doubted, quotable};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, Column, Note, Picture, Scale, Section, Step, Table, TableCell,
     distinct, grouped,
@@ -146,9 +146,15 @@ fn turning_points(medians: &[SweepMedian<'_>]) -> Vec<String> {
         let place = coordinates(one.config)[axis];
         format!("{} {}", place.0, in_words(place))
     };
+    let is_size = coordinates(first.config)[axis].0 == "size";
+    let has_points = curves.len() > 1 || !is_size;
+    if has_points && doubt_among(medians.iter().map(|one| one.m)).is_some() {
+        return vec![
+            "cannot tell where a curve saturates or leads: medians are suspect".to_owned(),
+        ];
+    }
     if let [(_, curve)] = curves.as_slice() {
         let rates: Vec<f64> = curve.iter().map(|one| one.median).collect();
-        let is_size = coordinates(first.config)[axis].0 == "size";
         let saturated = saturation(&rates).filter(|_| !is_size);
         return saturated
             .map(|i| format!("it is saturated from {}", at(&curve[i])))
@@ -362,12 +368,13 @@ fn picture(
         }
     }
     let mut marks = Vec::new();
-    for ChartSeries { dots, .. } in &mut series {
+    for ChartSeries { dots, doubts, .. } in &mut series {
         dots.sort_by(|a, b| a.0.total_cmp(&b.0));
         let rates: Vec<f64> = dots.iter().map(|dot| dot.1).collect();
         // Over sizes, the first sets are fast because a cache serves them.
         let is_size = places[axis].0 == "size";
-        let saturated = saturation(&rates).filter(|_| !is_size).map(|at| dots[at]);
+        let is_valid = doubts.is_empty();
+        let saturated = saturation(&rates).filter(|_| !is_size && is_valid).map(|at| dots[at]);
         marks.extend(saturated.map(|(x, y)| (x, y, "saturated".to_owned())));
         let dips = dots.windows(3).filter(|dots| is_dip(dots[0].1, dots[1].1, dots[2].1));
         marks.extend(dips.map(|dip| (dip[1].0, dip[1].1, "dip".to_owned())));

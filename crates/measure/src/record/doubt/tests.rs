@@ -100,6 +100,7 @@ fn reasons_have_their_evidence() {
         ("the hypervisor gave 12 % of the CPU time to other guests", Evidence::Counted),
         ("3 corrected memory errors: mc0 during the run", Evidence::Counted),
         ("other load took 36 % of the time of a thread during the solution", Evidence::Inferred),
+        ("the clock of this process ran at 0.100 of the rate of the TSC", Evidence::Counted),
         ("12 of 20 passes were disturbed", Evidence::Inferred),
         ("the only pass was disturbed, so disturbed passes are included", Evidence::Inferred),
         ("too few undisturbed rounds, so disturbed rounds count too", Evidence::Inferred),
