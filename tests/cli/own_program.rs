@@ -27,7 +27,7 @@ fn figure<'r>(record: &'r Value, name: &str, under: &str) -> &'r Value {
 #[test]
 fn a_program_is_compared_by_a_number_in_its_output() {
     let harness = Harness::new();
-    let options = [&["env:A=10,20,10"], &FIGURE[..], &["--samples", "4"]].concat();
+    let options = [&["env:A=10,20,10"], &FIGURE[..], &["--samples", "6"]].concat();
     let record = record(&harness, 0, &options, &ECHO);
     let twice = figure(&record, "relative", "env:A 20");
     assert_eq!(
@@ -39,7 +39,7 @@ fn a_program_is_compared_by_a_number_in_its_output() {
     let first = figure(&record, "figure", "env:A 10");
     assert_eq!(
         (first["value"].as_f64(), first["samples"].as_array().unwrap().len()),
-        (Some(10.0), 4)
+        (Some(10.0), 6)
     );
     assert!(first["config"]["seconds"].as_f64().unwrap() > 0.0);
     assert_eq!(measurements(&record).len(), 3, "the value that is given twice is measured once");
@@ -72,7 +72,7 @@ fn what_fails_at_one_value_says_so_and_the_others_go_on() {
     let harness = Harness::new();
     let script = "case $A in 1) echo rate 1;; 2) echo no input >&2; exit 3;; 3) echo rate;; 4) echo rate 4; echo rate 5;; 5) kill -9 $$;; *) echo rate 6;; esac";
     let words = [
-        &["sweep", "env:A=1,2,3,4,5,6", "--samples", "3"],
+        &["sweep", "env:A=1,2,3,4,5,6", "--samples", "6"],
         &FIGURE[..],
         &["--", "sh", "-c", script],
     ]
@@ -86,7 +86,7 @@ fn what_fails_at_one_value_says_so_and_the_others_go_on() {
         .tells("env:A 5: signal 9")
         .tells("env:A 6 is fastest: 6.000 times as fast as env:A 1");
     let record = harness.latest();
-    assert_eq!(figure(&record, "figure", "env:A 6")["samples"], json!([6.0, 6.0, 6.0]));
+    assert_eq!(figure(&record, "figure", "env:A 6")["samples"], json!(vec![6.0; 6]));
     assert_eq!(figure(&record, "figure", "env:A 2")["validity"]["status"], "invalid");
     crate::history::shown_as_printed(&harness, &outcome);
     harness.run(&["history", "show", "latest", "--csv", "-"]).exits(0).says("program,sweep,figure");
@@ -152,7 +152,7 @@ fn ranks_without_a_launcher_are_copies_and_those_beyond_the_node_are_left_out() 
 fn the_winner_is_printed_as_a_command_line() {
     let harness = Harness::new();
     let words =
-        [&["sweep", "--emit", "--samples", "3", "env:A=1,3,2"], &FIGURE[..], &ECHO].concat();
+        [&["sweep", "--emit", "--samples", "6", "env:A=1,3,2"], &FIGURE[..], &ECHO].concat();
     let outcome = harness.run(&words).exits(0);
     assert_eq!(outcome.stdout, "env A=3 sh -c 'echo rate $A'\n");
     assert_eq!(harness.run_other(&["sh", "-c", &outcome.stdout], &[]).exits(0).stdout, "rate 3\n");
@@ -172,6 +172,26 @@ fn the_winner_is_printed_as_a_command_line() {
     let script = harness.run(&copies).exits(0).stdout;
     harness.write("run.sh", &script);
     assert_eq!(harness.run_other(&["sh", "run.sh"], &[]).exits(0).stdout, "a b\n", "{script}");
+}
+
+#[test]
+fn a_few_runs_do_not_tell_which_combination_is_fastest() {
+    let harness = Harness::new();
+    let few = ["env:A=10,20", "--samples", "5"];
+    let words = [&["sweep"], &few[..], &FIGURE[..], &ECHO].concat();
+    let shown = harness.run(&words).exits(0);
+    shown.tells("Cannot tell whether anything is faster than env:A 10: 5 runs count: too few");
+    let record = harness.latest();
+    for (name, under) in [("figure", "env:A 10"), ("relative", "env:A 20")] {
+        let validity = &figure(&record, name, under)["validity"];
+        assert_eq!(validity["status"], "suspect", "{validity}");
+    }
+    assert_eq!(figure(&record, "relative", "env:A 20")["config"]["verdict"], "cannot tell");
+    let words = [&["sweep", "--emit"], &few[..], &FIGURE[..], &ECHO].concat();
+    let script = harness.run(&words).exits(0).stdout;
+    let (remark, command) = script.split_once('\n').unwrap();
+    assert!(remark.starts_with("# cannot tell which is fastest: 5 runs count"), "{script}");
+    assert_eq!(command, "env A=10 sh -c 'echo rate $A'\n");
 }
 
 #[test]

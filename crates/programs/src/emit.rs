@@ -4,6 +4,7 @@ use crate::arrangement::{Arrangement, Places};
 use crate::plan::ProgramSweep;
 use crate::view;
 use nodegauge_machine::Topology;
+use nodegauge_measure::legible;
 use nodegauge_measure::record::Record;
 use nodegauge_placement::emit::{self, script};
 use nodegauge_toolchain::CommandLine;
@@ -21,10 +22,27 @@ pub struct EmittedCommand {
     text: String,
 }
 
-/// Returns the command line of the fastest combination of a record; `None` if nothing was measured.
-pub fn winner<'c>(record: &Record, commands: &'c [EmittedCommand]) -> Option<&'c str> {
-    let under = view::name_of_fastest(record)?;
-    commands.iter().find(|command| command.under == under).map(|command| command.text.as_str())
+/// Returns the command line of the fastest combination of a record; `None` if nothing was measured. If a figure is
+/// suspect, a comment before the command line says so.
+pub fn winner(record: &Record, commands: &[EmittedCommand]) -> Option<String> {
+    let fastest = view::fastest_of(record)?;
+    let command = commands.iter().find(|command| command.under == fastest.name)?;
+    let remark =
+        fastest.doubt.map(|why| format!("# cannot tell which is fastest: {}\n", one_line(&why)));
+    Some(after_the_shebang(&remark.unwrap_or_default(), &command.text))
+}
+
+/// Returns a text as one line of a comment.
+fn one_line(text: &str) -> String {
+    legible::escaped(text).into_owned()
+}
+
+/// Inserts a remark before a command line, in a script after its first line.
+fn after_the_shebang(remark: &str, text: &str) -> String {
+    match text.split_once('\n') {
+        Some((first, rest)) if first.starts_with("#!") => format!("{first}\n{remark}{rest}"),
+        _ => format!("{remark}{text}"),
+    }
 }
 
 impl ProgramSweep {

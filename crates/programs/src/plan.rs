@@ -10,6 +10,7 @@ use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::doubt::TYPICAL;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Budget, Limits, Schedule, policy};
@@ -23,11 +24,10 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Rounds that are measured by default, even if they exceed the default budget. Five ratios give an interval that is
-/// 1.4 times as wide as that of many.
-const ROUNDS: u32 = 5;
-/// Minimum number of rounds for a verdict.
-pub(crate) const LEAST_ROUNDS: usize = 3;
+/// Minimum number of rounds for a verdict: with fewer, the medians of the combinations are suspect.
+const LEAST_ROUNDS: usize = TYPICAL.least;
+/// Rounds that are measured by default, even if they exceed the default budget.
+const ROUNDS: u32 = LEAST_ROUNDS as u32;
 
 /// Limits of time and samples of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq)]

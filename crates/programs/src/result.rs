@@ -5,11 +5,15 @@ use crate::config::ProgramConfig;
 use crate::figure::FigureSource;
 use crate::{GAUGE, RELATIVE, TEST};
 use nodegauge_analysis::ratio::speed::{self, Speed};
-use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
+use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity, doubt};
 use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::samples::Plural;
 use nodegauge_measure::{Seconds, Unit, stats};
 use nodegauge_placement::RankPlace;
 use nodegauge_toolchain::CommandLine;
+
+/// Noun for samples that are runs of the program.
+const RUNS: Plural = Plural { one: "run", several: "runs" };
 
 /// Program, figure and combinations of a sweep.
 #[derive(Clone, Copy)]
@@ -42,12 +46,12 @@ pub(crate) fn figures(
     let base = runs.iter().position(|cell| cell.failure.is_none());
     let others = runs.iter().filter(|cell| cell.failure.is_none()).count().saturating_sub(1);
     let mut all = Vec::new();
+    let mut of_base = Validity::valid();
     for (number, (cell, of)) in sweep.cells.iter().zip(runs).enumerate() {
         if of.figures.is_empty() && of.failure.is_none() {
             continue;
         }
         let mut config = config(sweep, cell, of, stop);
-        let validity = validity(of);
         let (name, unit) = match sweep.figure.pattern() {
             Some(_) => ("figure", sweep.figure.unit.unit),
             None => ("elapsed", Unit::Seconds),
@@ -55,9 +59,12 @@ pub(crate) fn figures(
         let figure = Measurement::new(GAUGE, TEST, name, unit)
             .category(Category::Reference)
             .sampled(Quoted::Median, of.figures.clone())
-            .config(&config)
-            .judged(validity.clone());
-        all.push(figure);
+            .config(&config);
+        let validity = validity(of, &figure);
+        all.push(figure.judged(validity.clone()));
+        if base == Some(number) {
+            of_base = validity.clone();
+        }
         let Some(base) = base.filter(|base| *base != number) else { continue };
         if of.failure.is_some() {
             continue;
@@ -69,14 +76,16 @@ pub(crate) fn figures(
         }
         let compared = speed::compared(&ratios, others);
         config.against = Some(sweep.cells[base].in_words());
-        config.verdict =
-            Some(compared.map_or(Speed::CannotTell, |found| found.verdict).to_string());
+        // A ratio is at most as valid as the two figures; suspect figures give no verdict.
+        let both = worse(&of_base, validity);
+        let verdict = compared.filter(|_| both.status == Status::Valid).map(|found| found.verdict);
+        config.verdict = Some(verdict.unwrap_or(Speed::CannotTell).to_string());
         config.visible = compared.map(|found| found.visible);
         let mut relative = Measurement::new(GAUGE, TEST, RELATIVE, Unit::Factor)
             .category(Category::Reference)
             .sampled(Quoted::GeometricMean, ratios)
             .config(&config)
-            .judged(validity);
+            .judged(both);
         // The interval of the record is that of the verdict.
         if let (Some(summary), Some(found)) = (&mut relative.summary, compared) {
             summary.ci95 = Some(found.ci95);
@@ -91,12 +100,24 @@ fn costs(sweep: &SweptProgram<'_>, of: &CellRuns) -> Vec<f64> {
     of.figures.iter().map(|value| sweep.figure.cost(*value)).collect()
 }
 
-fn validity(of: &CellRuns) -> Validity {
+/// Returns the validity of the figure of a combination.
+fn validity(of: &CellRuns, figure: &Measurement) -> Validity {
     let mut validity = Validity::valid();
     if let Some(reason) = &of.failure {
         validity.invalid(reason.as_str());
     }
+    doubt::of_samples(figure, RUNS).into_iter().for_each(|reason| validity.suspect(reason));
     validity
+}
+
+/// Returns the validity of a figure that is derived from the baseline and from a combination.
+fn worse(base: &Validity, mut own: Validity) -> Validity {
+    for reason in &base.reasons {
+        if !own.reasons.contains(reason) {
+            own.add(base.status, format!("baseline: {reason}"));
+        }
+    }
+    own
 }
 
 fn config(
@@ -132,5 +153,63 @@ fn config(
         rounds: Some(of.figures.len() as u64),
         stopped: stop.map(|stop| stop.to_string()),
         ..ProgramConfig::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrangement::ProgramOptions;
+    use nodegauge_machine::{SysRoot, Topology, TopologySource};
+
+    /// Returns the figures of two combinations with these elapsed times.
+    fn swept(first: &[f64], second: &[f64]) -> Vec<Measurement> {
+        let machine = TopologySource::Synthetic("Package:1 Core:2 PU:1".to_owned());
+        let topology = Topology::load(&machine).unwrap();
+        let options = ProgramOptions {
+            axes: vec!["env:A=1,2".parse().unwrap()],
+            ..ProgramOptions::default()
+        };
+        let (cells, _) = options.arrangements(&topology, &SysRoot::live()).unwrap();
+        let program = CommandLine::new("true".to_owned(), Vec::new());
+        let sweep =
+            SweptProgram { program: &program, figure: &FigureSource::elapsed(), cells: &cells };
+        let runs = |figures: &[f64]| CellRuns {
+            seconds: figures.to_vec(),
+            figures: figures.to_vec(),
+            ..CellRuns::default()
+        };
+        figures(&sweep, &[runs(first), runs(second)], Some(Stop::Budget))
+    }
+
+    fn verdict(figures: &[Measurement]) -> String {
+        figures[2].read_config::<ProgramConfig>().verdict.unwrap()
+    }
+
+    #[test]
+    fn two_even_combinations_have_a_verdict() {
+        let base = [2.0, 2.01, 2.0, 2.02, 2.0, 2.01];
+        let all = swept(&base, &base.map(|seconds| seconds / 1.86));
+        assert!(all.iter().all(|m| m.validity.status == Status::Valid), "{all:?}");
+        assert_eq!(verdict(&all), "faster");
+    }
+
+    #[test]
+    fn a_ratio_to_a_suspect_baseline_has_no_verdict() {
+        // On a busy node, the runs of one combination scatter; each is slower than the baseline.
+        let busy = [2.0, 2.9, 2.0, 2.4, 3.1, 2.2];
+        let all = swept(&busy, &[4.0, 4.1, 4.0, 4.0, 4.1, 4.0]);
+        let status: Vec<Status> = all.iter().map(|m| m.validity.status).collect();
+        assert_eq!(status, [Status::Suspect, Status::Valid, Status::Suspect]);
+        assert!(all[2].validity.reasons[0].starts_with("baseline: the 95 % interval of the runs"));
+        assert_eq!(verdict(&all), "cannot tell");
+    }
+
+    #[test]
+    fn a_few_rounds_give_no_verdict() {
+        let all = swept(&[2.0; 5], &[1.0; 5]);
+        assert_eq!(all[0].validity.status, Status::Suspect);
+        assert!(all[0].validity.reasons[0].starts_with("5 runs count: too few"));
+        assert_eq!(verdict(&all), "cannot tell");
     }
 }

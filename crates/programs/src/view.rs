@@ -5,7 +5,7 @@ use crate::{GAUGE, RELATIVE, TEST};
 use nodegauge_analysis::ratio::closing::interval_in_words;
 use nodegauge_analysis::ratio::speed::Speed;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::sentence::doubted;
+use nodegauge_gauge::view::sentence::{self, doubted};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, Drawing, Forest, ForestRow, Picture, Scale, Section, Table,
     TableCell, Tone, grouped, summary,
@@ -34,9 +34,17 @@ impl Row<'_> {
         self.config.under.as_deref().unwrap_or("?")
     }
 
+    /// Returns the verdict on the speed relative to the baseline. Suspect figures give none, also in records of versions
+    /// that stored one.
     fn verdict(&self) -> Option<Speed> {
-        self.relative.as_ref()?.1.verdict.as_ref()?.parse().ok()
+        let (ratio, config) = self.relative.as_ref()?;
+        let verdict = config.verdict.as_ref()?.parse().ok()?;
+        Some(if is_valid(ratio) { verdict } else { Speed::CannotTell })
     }
+}
+
+fn is_valid(m: &Measurement) -> bool {
+    m.validity.status == Status::Valid
 }
 
 /// Returns the combinations of the sweep of a record.
@@ -169,7 +177,9 @@ fn interval_kind(rows: &[Row<'_>]) -> &'static str {
     let is_narrower = |row: &Row<'_>| {
         let interval = row.relative.as_ref().and_then(|(ratio, _)| ratio.summary.as_ref()?.ci95);
         let excludes_one = interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0);
-        excludes_one && row.verdict() == Some(Speed::CannotTell)
+        // Suspect figures give no verdict, whatever the interval.
+        let is_valid = row.relative.as_ref().is_some_and(|(ratio, _)| is_valid(ratio));
+        is_valid && excludes_one && row.verdict() == Some(Speed::CannotTell)
     };
     if rows.iter().any(is_narrower) { INTERVAL_OF_ONE } else { INTERVAL }
 }
@@ -187,7 +197,7 @@ fn forest(rows: &[Row<'_>]) -> Option<Picture> {
             interval: ratio.summary.as_ref().and_then(|summary| summary.ci95),
             words: verdict.map_or_else(String::new, |verdict| verdict.name().to_owned()),
             is_clear: matches!(verdict, Some(Speed::Faster | Speed::Slower)),
-            doubt: row.figure.validity.reasons.first().cloned(),
+            doubt: ratio.validity.reasons.first().cloned(),
         });
     }
     let against = rows.iter().find_map(|row| row.relative.as_ref()?.1.against.clone());
@@ -248,7 +258,8 @@ fn chart(rows: &[Row<'_>]) -> Option<Chart> {
     Some(Chart { y, ticks, series, ..Chart::default() })
 }
 
-/// Returns the sentence that the page begins with: the best median, and that of the baseline.
+/// Returns the sentence that the page begins with: the verdict on the combinations, and the best median with that of the
+/// baseline. Without a verdict, no combination is named as the best.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let rows = rows(record);
     let words = |row: &Row<'_>| {
@@ -256,22 +267,20 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         let value = in_words(m, m.value.filter(|_| m.validity.status != Status::Invalid)?);
         Some(doubted(&value, m.validity.status == Status::Suspect))
     };
-    let usable: Vec<&Row<'_>> = rows.iter().filter(|row| words(row).is_some()).collect();
-    let better = |a: &&&Row<'_>, b: &&&Row<'_>| {
-        let order = a.figure.by_value(b.figure);
-        if a.figure.unit.better() == Better::Lower { order.reverse() } else { order }
+    let verdict = closing(&rows);
+    let best = if verdict.is_some() {
+        fastest(&rows)
+    } else {
+        rows.iter().find(|row| words(row).is_some())
     };
-    let best = usable.iter().max_by(better)?;
-    let base = usable.iter().find(|row| row.relative.is_none());
+    let best = best?;
+    let median = format!("the median with {} is {}", best.name(), words(best)?);
+    let base = rows.iter().find(|row| row.relative.is_none() && words(row).is_some());
     let baseline = base.filter(|base| base.name() != best.name()).and_then(|base| {
         Some(format!(", that of the baseline {} is {}", base.name(), words(base)?))
     });
-    Some(format!(
-        "The best median is {}, with {}{}",
-        words(best)?,
-        best.name(),
-        baseline.unwrap_or_default()
-    ))
+    let verdict = verdict.map(|verdict| format!("{verdict}; ")).unwrap_or_default();
+    Some(sentence::capital(&format!("{verdict}{median}{}", baseline.unwrap_or_default())))
 }
 
 /// Returns the sentence about the fastest combination.
@@ -309,8 +318,15 @@ fn closing(rows: &[Row<'_>]) -> Option<String> {
             base.name()
         )
     } else {
-        format!("cannot tell whether anything is faster than {}", base.name())
+        let why = doubt_of(rows).map(|why| format!(": {why}")).unwrap_or_default();
+        format!("cannot tell whether anything is faster than {}{why}", base.name())
     })
+}
+
+/// Returns the first reason why figures are suspect, with the name of the combination; `None` if all are valid.
+fn doubt_of(rows: &[Row<'_>]) -> Option<String> {
+    let doubted = rows.iter().find(|row| row.figure.validity.status == Status::Suspect)?;
+    Some(format!("{} ({})", doubted.figure.validity.reasons.first()?, doubted.name()))
 }
 
 /// Returns the fastest row: among those that are faster than the baseline beyond doubt the fastest, otherwise the
@@ -322,7 +338,18 @@ fn fastest<'a, 'r>(rows: &'a [Row<'r>]) -> Option<&'a Row<'r>> {
     faster.max_by(|a, b| ratio(a).total_cmp(&ratio(b))).or(base)
 }
 
-/// Returns the name of the fastest combination of a record; `None` if nothing was measured.
-pub(crate) fn name_of_fastest(record: &Record) -> Option<String> {
-    Some(fastest(&rows(record))?.name().to_owned())
+/// Fastest combination of a record.
+pub(crate) struct FastestCombination {
+    pub name: String,
+    /// Reason why the choice of this combination is not a result; `None` if it is.
+    pub doubt: Option<String>,
+}
+
+/// Returns the fastest combination of a record; `None` if nothing was measured.
+pub(crate) fn fastest_of(record: &Record) -> Option<FastestCombination> {
+    let rows = rows(record);
+    let name = fastest(&rows)?.name().to_owned();
+    // A single combination is not compared.
+    let doubt = doubt_of(&rows).filter(|_| rows.len() > 1);
+    Some(FastestCombination { name, doubt })
 }

@@ -60,6 +60,6 @@ pub(crate) fn execute(args: &SweepArgs) -> Result<Exit, Failure> {
         return session::conduct(common, site, &figures, measure, Shown::page_of(&Programs));
     }
     session::conduct(common, site, &figures, measure, |record, _| {
-        Shown::Table(winner(record, &commands).unwrap_or_default().to_owned())
+        Shown::Table(winner(record, &commands).unwrap_or_default())
     })
 }
