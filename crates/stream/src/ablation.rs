@@ -26,7 +26,9 @@ use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
 use nodegauge_measure::samples;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, Schedule, policy};
-use nodegauge_measure::{Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Unit};
+use nodegauge_measure::{
+    Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit,
+};
 use nodegauge_placement::Placement;
 use std::time::Duration;
 
@@ -41,8 +43,10 @@ const STEPS: [&str; 7] =
 pub const MEMCPY: &str = "memcpy";
 /// Minimum number of rounds in one regime. With fewer rounds in every regime, all rounds count.
 const FEWEST_ROUNDS: usize = 3;
-/// Number of passes of STREAM by default. The best of fewer rounds depends on chance.
-const ENOUGH_ROUNDS: usize = 10;
+/// Number of passes of STREAM by default. The best of fewer rounds depends on chance, and no conclusion is drawn from it.
+pub(crate) const ENOUGH_ROUNDS: usize = 10;
+/// Factor of predicted times, which may be too low by a tenth.
+const UNCERTAINTY: f64 = 1.1;
 /// Maximum number of different teams and sets of arrays: for the baseline, threads, binding, layout, pages. The later
 /// steps differ only in their loops.
 const MOST_POINTS: u64 = 5;
@@ -84,7 +88,9 @@ impl Planned for AblationPlan {
             SettingUp { make, target: |it| it, count: MOST_POINTS as u32, may_grow: true };
         let mut best = set_up.run(&arrangement, &limits, observer)?;
         let deadline = limits.at(policy::EXPLAIN.choose);
+        let begun_choosing = limits.elapsed();
         let chosen = tuner::choose(&mut best.target, &shapes, deadline, || observer.interrupted())?;
+        let choosing = limits.elapsed() - begun_choosing;
         arrangement.notices.push(arrangement::chosen_notice(&chosen));
         let best = arrangement.check_size(site, best, &mut set_up, limits, observer)?;
         let Ready { target: best, check, setting_up: each } = best;
@@ -122,6 +128,7 @@ impl Planned for AblationPlan {
             points[*point].pass().map(|sample| vec![sample])
         };
         let stop = schedule.run(observer, None, |turn| pass(&cells[turn.cell]))?;
+        let measuring = limits.elapsed() - setting_up;
         observer.phase("measuring the last step alone");
         let mut alone = Schedule::new(policy::EXPLAIN_END, limits, 1);
         alone.run(observer, None, |_| pass(&cells[steps.len() - 1]))?;
@@ -139,7 +146,16 @@ impl Planned for AblationPlan {
         };
         let rounds = schedule.rounds();
         let (counts, settled) = of_one_regime(&rounds, &bound);
+        // The schedule has a warm-up round.
+        let pace = Pace {
+            fixed: setting_up.saturating_sub(choosing) + limits.reserve,
+            round: measuring.div_f64((rounds.len() + 1) as f64),
+            kept: counts.len() as f64 / rounds.len().max(1) as f64,
+        };
+        let is_short = counts.len() < ENOUGH_ROUNDS && limits.samples.is_none();
+        let enough = is_short.then(|| pace.enough());
         let measured = Measured {
+            enough,
             steps: &steps,
             bytes: kernels.iter().map(counted).collect(),
             copy,
@@ -181,6 +197,27 @@ fn of_one_regime<'a>(rounds: &'a [Vec<Sample>], watched: &[bool]) -> (Vec<&'a [S
     }
 }
 
+/// Times of a run, from which the budget for enough rounds is predicted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Pace {
+    /// Time of the setup without the trial of loops, and of the final check.
+    fixed: Duration,
+    /// Time of a round.
+    round: Duration,
+    /// Share of the rounds that count; the others belong to another regime.
+    kept: f64,
+}
+
+impl Pace {
+    /// Returns the budget with which [`ENOUGH_ROUNDS`] rounds count. The trial of loops takes its share of it.
+    fn enough(&self) -> Seconds {
+        let rounds = (ENOUGH_ROUNDS as f64 / self.kept.max(0.1)).ceil() + 1.0;
+        let seconds = self.fixed.as_secs_f64() + rounds * self.round.as_secs_f64();
+        let share = policy::EXPLAIN.measure.0 - policy::EXPLAIN.choose.0;
+        Seconds((UNCERTAINTY * seconds / share).ceil())
+    }
+}
+
 /// Step that adds one choice to the previous step.
 struct Step {
     /// Stable name, e.g. `binding`; `baseline` for the first step.
@@ -207,6 +244,8 @@ struct Measured<'a> {
     rounds: Vec<&'a [Sample]>,
     /// Number of rounds excluded because they belong to another regime.
     left_out: usize,
+    /// Budget with which enough rounds count; `None` if they do, or if the user gave their number.
+    enough: Option<Seconds>,
     /// True if the rounds that count belong to one regime.
     settled: bool,
     /// Consecutive passes of the last step, including the warm-up as the first pass.
@@ -247,7 +286,8 @@ impl Measured<'_> {
 
     /// Returns a note if `memcpy` is significantly faster than the best loop for Copy.
     fn leader(&self) -> Option<String> {
-        let (ratio, ..) = self.memcpy()?;
+        // The best of a few rounds depends on chance.
+        let (ratio, ..) = self.memcpy().filter(|_| self.rounds.len() >= ENOUGH_ROUNDS)?;
         let [low, high] = ratio.interval.filter(|[low, _]| *low > 1.0)?;
         let digits = bests::digits([low, high]);
         Some(format!(
@@ -323,6 +363,7 @@ impl Measured<'_> {
             stream: self.agreement(),
             rounds: Some(self.rounds.len() as u64),
             rounds_left_out: Some(self.left_out as u64),
+            enough_budget_s: self.enough,
             array_bytes: Some(self.array_bytes.0),
             ..ExplainConfig::default()
         };
@@ -361,13 +402,23 @@ impl Measured<'_> {
         }
         let rounds = self.rounds.len();
         if rounds < ENOUGH_ROUNDS {
+            let count = if rounds == 1 { "counts" } else { "count" };
             validity.suspect(format!(
-                "only {} count: the best of fewer than {ENOUGH_ROUNDS} depends on chance; use a \
-                 larger --budget",
-                counted(rounds, "round")
+                "only {} {count}: the best of fewer than {ENOUGH_ROUNDS} depends on chance; {}",
+                counted(rounds, "round"),
+                remedy(self.enough)
             ));
         }
         validity
+    }
+}
+
+/// Returns the advice for enough rounds.
+pub(crate) fn remedy(enough: Option<Seconds>) -> String {
+    match enough {
+        Some(enough) => format!("use --budget {:.0}", enough.0),
+        // The user gave a number of rounds, or the record is of an old version.
+        None => format!("use a larger --budget, or --samples {ENOUGH_ROUNDS}"),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use nodegauge_arena::{ArrayLayout, keys};
 use nodegauge_kernels::STREAM_ARRAYS;
-use nodegauge_measure::Fraction;
 use nodegauge_measure::config;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::Traffic;
+use nodegauge_measure::{Fraction, Seconds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -137,6 +137,8 @@ config! {
         rounds: shared::rounds;
         /// Rounds in which something interfered.
         rounds_left_out: u64 = Observation "rounds left out";
+        /// Budget that suffices for ten rounds, seconds; absent if as many count.
+        enough_budget_s: Seconds = Observation "budget for ten rounds";
         array_bytes: shared::array_bytes;
     }
 }

@@ -42,6 +42,7 @@ fn measured<'a>(steps: &'a [Step], rounds: &'a [Vec<Sample>], alone: &'a [Sample
         bytes: vec![16.0, 24.0],
         copy: Some(0),
         left_out: rounds.len() - counted.len(),
+        enough: (counted.len() < ENOUGH_ROUNDS).then_some(Seconds(87.0)),
         rounds: counted,
         settled,
         alone,
@@ -98,7 +99,20 @@ fn a_busy_minute_keeps_its_rounds_and_says_how_few_they_are() {
     assert_eq!((config.rounds, config.rounds_left_out), (Some(5), Some(0)));
     let reasons = &figures[0].validity.reasons;
     assert!(reasons[0].starts_with("only 5 rounds count"), "{reasons:?}");
+    assert!(reasons[0].ends_with("depends on chance; use --budget 87"), "{reasons:?}");
+    assert_eq!(config.enough_budget_s, Some(Seconds(87.0)));
     assert!(measured(&steps, &rounds, &[]).leader().is_none());
+}
+
+#[test]
+fn the_budget_for_ten_rounds_follows_from_the_time_of_a_round() {
+    let pace =
+        Pace { fixed: Duration::from_secs(9), round: Duration::from_millis(2500), kept: 1.0 };
+    // Eleven rounds with the warm-up take 27.5 s; the shares of the policy are for the rounds and the setup.
+    let share = policy::EXPLAIN.measure.0 - policy::EXPLAIN.choose.0;
+    assert_eq!(pace.enough(), Seconds((1.1f64 * 36.5 / share).ceil()));
+    let moved = Pace { kept: 0.5, ..pace };
+    assert_eq!(moved.enough(), Seconds((1.1f64 * 61.5 / share).ceil()));
 }
 
 #[test]

@@ -2,12 +2,14 @@
 
 use super::words;
 use crate::GAUGE;
-use crate::ablation::{MEMCPY, TEST, WHOLE};
+use crate::ablation::{ENOUGH_ROUNDS, MEMCPY, TEST, WHOLE, remedy};
 use crate::config::{ExplainConfig, StreamAgreement};
 use nodegauge_analysis::bests;
 use nodegauge_gauge::view::sentence::{capital, doubted, quoted};
-use nodegauge_gauge::view::{Drawing, Picture, Section, Step, Steps, Table, TableCell};
-use nodegauge_measure::quantity::{change_in_words, changes_in_words};
+use nodegauge_gauge::view::{
+    Block, Drawing, Picture, Section, Step, Steps, Table, TableCell, Tone,
+};
+use nodegauge_measure::quantity::{change_in_words, changes_in_words, counted};
 use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 use serde_json::Value;
@@ -34,6 +36,13 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     };
     // Records of old versions contain no confidence intervals.
     let known = whole.quoted != Quoted::GeometricMean;
+    let few = too_few(config);
+    // Without an interval, the factor of a few rounds is the ratio of two accidents.
+    let factor_cell = |m: &Measurement, step: &ExplainConfig| match (&few, ends(step)) {
+        (Some(_), None) => TableCell::default(),
+        (Some(_), Some(_)) => factor(m, step).tone(Tone::Faint),
+        (None, _) => factor(m, step),
+    };
     let mut table = Table::new(&[kernel, ">factor", ">95 % interval", ">GB/s", ""]);
     let rate = |rate: BytesPerSec| words::rate(Some(rate.0));
     table.row(["baseline".into(), "".into(), "".into(), rate(from), bar(from)]);
@@ -42,13 +51,13 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
         let reached = step.to.unwrap_or_default();
         table.row([
             TableCell::text(&m.name),
-            factor(m, step),
+            factor_cell(m, step),
             interval(step),
             rate(reached),
             bar(reached),
         ]);
     }
-    table.row([WHOLE.into(), factor(whole, config), interval(config), rate(to), "".into()]);
+    table.row([WHOLE.into(), factor_cell(whole, config), interval(config), rate(to), "".into()]);
     let mut section = Section::new("explain");
     let mut at = 0.0;
     let plain = config.baseline.clone().unwrap_or_default();
@@ -57,13 +66,13 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     at += from.0;
     for (m, step) in steps() {
         let reached = step.to.map(|best| best.0);
-        let significant = !known || is_significant(step);
+        let significant = few.is_none() && (!known || is_significant(step));
         bars.push(Step {
             name: named(m, step),
             from: at,
             to: reached,
             words: step.what.clone().unwrap_or_default(),
-            label: factor(m, step).text,
+            label: if few.is_some() { CANNOT_TELL.to_owned() } else { factor(m, step).text },
             interval: ends(step).map(|ends| ends.map(|end| end * at)),
             is_open: !significant,
             doubt: m.validity.reasons.first().cloned(),
@@ -72,14 +81,22 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     }
     let waterfall = Steps { unit: Unit::BytesPerSecond, steps: bars };
     let drawing = Drawing::Steps(waterfall);
-    section
-        .push(table)
-        .push(Picture { title: format!("effect of each choice: {kernel}"), drawing })
-        .gap();
+    let title = match &few {
+        Some(few) => format!("{CANNOT_TELL} the effect of each choice on {kernel}: {few}"),
+        None => format!("effect of each choice: {kernel}"),
+    };
+    section.push(table);
+    if few.is_some() {
+        // Renderers without graphics do not show the title of a picture.
+        section.push(Block::Text(title.clone()));
+    }
+    section.push(Picture { title, drawing }).gap();
     section.note("baseline", config.baseline.as_deref().unwrap_or("plain run"));
     for (m, step) in steps() {
         let what = step.what.as_deref().unwrap_or("");
-        let reported = if !known || is_significant(step) {
+        let reported = if few.is_some() {
+            "; too few rounds"
+        } else if !known || is_significant(step) {
             ""
         } else {
             "; not significantly different from 1"
@@ -87,7 +104,15 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
         section.note(&m.name, format!("{what}{reported}{}", other_factors(step, kernel)));
     }
     if let Some((m, copy_config)) = figures.iter().find(|(m, _)| m.name == MEMCPY) {
-        section.note_if(MEMCPY, memcpy(m, copy_config));
+        let text = match &few {
+            Some(_) => copy_config.to.map(|rate| {
+                format!(
+                    "function of the C library, interleaved with the steps: {rate}; too few rounds"
+                )
+            }),
+            None => memcpy(m, copy_config),
+        };
+        section.note_if(MEMCPY, text);
     }
     section.note_if("stream", config.stream.as_ref().map(stream));
     let (rounds, left_out) = (config.rounds.unwrap_or(0), config.rounds_left_out.unwrap_or(0));
@@ -114,6 +139,12 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     let kernel = capital(config.kernel.as_deref().unwrap_or("triad"));
     let from = config.from?;
     let to = config.to?;
+    if let Some(few) = too_few(config) {
+        return Some(format!(
+            "Cannot tell what the choices are worth for {kernel}: {few}; {}",
+            remedy(config.enough_budget_s)
+        ));
+    }
     if ends(config).is_some() && !is_significant(config) {
         return Some(format!(
             "Cannot tell whether the choices affect {kernel}: {to} with all of them, {from} without"
@@ -139,6 +170,17 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
         "All choices together make {kernel} {faster}, {to} instead of {from}{unsure}{}",
         most.unwrap_or_default()
     ))
+}
+
+/// Words for a conclusion that is not drawn.
+const CANNOT_TELL: &str = "cannot tell";
+
+/// Returns the reason why no conclusion is drawn: too few rounds count; `None` if enough count.
+fn too_few(config: &ExplainConfig) -> Option<String> {
+    let rounds = config.rounds.filter(|rounds| *rounds < ENOUGH_ROUNDS as u64)?;
+    let count = if rounds == 1 { "counts" } else { "count" };
+    let rounds = counted(rounds as usize, "round");
+    Some(format!("{rounds} {count}, at least {ENOUGH_ROUNDS} are needed"))
 }
 
 /// Returns the name of a step with its options: `pages: 4k \u{2192} thp`.
@@ -234,7 +276,6 @@ fn other_factors(config: &ExplainConfig, explained: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_gauge::view::Block;
 
     #[test]
     fn all_bars_of_suspect_steps_have_the_doubt_also_the_baseline() {
@@ -248,6 +289,50 @@ mod tests {
         let steps = waterfalls.next().unwrap();
         assert_eq!(steps[0].name, "baseline");
         assert!(steps.iter().all(|step| step.doubt.is_some()), "{steps:?}");
+    }
+
+    /// Returns the golden record with this number of rounds, and a budget for ten.
+    fn of_rounds(rounds: u64) -> Record {
+        let text = include_str!("../../../../tests/golden/explain/record.json");
+        let mut record: Record = serde_json::from_str(text).unwrap();
+        for m in &mut record.measurements {
+            let mut config: ExplainConfig = m.read_config();
+            config.interval = Some(vec![1.5, 9.0]);
+            config.rounds = config.rounds.and(Some(rounds));
+            config.enough_budget_s = Some(nodegauge_measure::Seconds(87.0));
+            m.quoted = Quoted::Single;
+            m.config = nodegauge_measure::keys::Config::to_map(&config);
+        }
+        record
+    }
+
+    fn title(record: &Record) -> String {
+        let blocks = section(record).unwrap().blocks;
+        let titles = blocks.into_iter().filter_map(|block| match block {
+            Block::Picture(Picture { title, .. }) => Some(title),
+            _ => None,
+        });
+        titles.last().unwrap()
+    }
+
+    #[test]
+    fn a_few_rounds_give_no_conclusion() {
+        for (rounds, few) in [(1, "1 round counts"), (9, "9 rounds count")] {
+            let record = of_rounds(rounds);
+            let expected = format!(
+                "Cannot tell what the choices are worth for Triad: {few}, at least 10 are needed; use --budget 87"
+            );
+            assert_eq!(conclusion(&record).unwrap(), expected);
+            let expected = format!(
+                "cannot tell the effect of each choice on triad: {few}, at least 10 are needed"
+            );
+            assert_eq!(title(&record), expected);
+            let text = serde_json::to_string(&section(&record).unwrap()).unwrap();
+            assert!(!text.contains("\"label\":\"x "), "{text}");
+        }
+        let record = of_rounds(10);
+        assert!(conclusion(&record).unwrap().starts_with("All choices together make Triad"));
+        assert_eq!(title(&record), "effect of each choice: triad");
     }
 
     #[test]
