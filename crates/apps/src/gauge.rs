@@ -3,7 +3,7 @@
 use crate::config::{HpcgConfig, TrapezoidConfig};
 use crate::iccg::config::IccgConfig;
 use crate::{GAUGE, hpcg, iccg, points, trapezoid};
-use nodegauge_gauge::roofline::RooflinePoint;
+use nodegauge_gauge::roofline::{NoPoint, RooflinePoint};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::Failure;
@@ -38,7 +38,10 @@ impl Gauge for Apps {
     }
 
     /// Returns the roofline points of the newest saved runs of the applications.
-    fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<RooflinePoint> {
+    fn points(
+        &self,
+        newest: &dyn Fn(&str, &str) -> Option<Record>,
+    ) -> Vec<Result<RooflinePoint, NoPoint>> {
         points::points(newest)
     }
 

@@ -5,15 +5,19 @@ use crate::config::{HpcgConfig, TrapezoidConfig};
 use crate::hpcg::problem::{DomainLayout, ITERATIONS, Operations};
 use crate::iccg::config::IccgConfig;
 use crate::{GAUGE, TIMES_LLC, hpcg, iccg, trapezoid};
-use nodegauge_gauge::roofline::RooflinePoint;
+use nodegauge_gauge::roofline::{NoPoint, RooflinePoint};
+use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{Measurement, Record, Status};
+
+/// A point, or the reason why the run gives none.
+type Point = Result<RooflinePoint, NoPoint>;
 
 /// Number of bytes of the partial sum that a worker of the trapezoid rule writes.
 const SUM: f64 = 8.0;
 
 /// Returns the points of the newest run of each application.
-pub(crate) fn points(newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<RooflinePoint> {
-    let of = |test: &str, name: &str, points: fn(&Record) -> Vec<RooflinePoint>| {
+pub(crate) fn points(newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point> {
+    let of = |test: &str, name: &str, points: fn(&Record) -> Vec<Point>| {
         newest(test, name).map(|record| points(&record)).unwrap_or_default()
     };
     let solver = of(iccg::TEST, "rate", of_iccg);
@@ -28,17 +32,21 @@ fn own<'r>(record: &'r Record, test: &'static str) -> impl Iterator<Item = &'r M
     all.filter(|m| m.value.is_some() && m.validity.status != Status::Invalid)
 }
 
-/// Returns points for the solver and its parts, for the workers with the fastest iterations. Returns no points if
-/// caches hold part of the matrix.
-fn of_iccg(record: &Record) -> Vec<RooflinePoint> {
+/// Returns points for the solver and its parts, for the workers with the fastest iterations. Returns the reason why there
+/// are none if caches hold part of the matrix.
+fn of_iccg(record: &Record) -> Vec<Point> {
     let all: Vec<(&Measurement, IccgConfig)> =
         own(record, iccg::TEST).map(|m| (m, m.read_config())).collect();
     let rates = all.iter().filter(|(m, _)| m.name == "rate");
     let Some((_, best)) = rates.max_by(|(a, _), (b, _)| a.by_value(b)) else {
         return Vec::new();
     };
-    if best.times_llc.is_some_and(|times| times < TIMES_LLC) {
-        return Vec::new();
+    if let Some(times) = best.times_llc.filter(|times| *times < TIMES_LLC) {
+        let reason = format!(
+            "iccg: no point of memory, because the matrix is only {times:.2} times as large as the last-level caches (apps iccg of {})",
+            record.started
+        );
+        return vec![Err(NoPoint(reason))];
     }
     let point = |(m, config): &(&Measurement, IccgConfig)| {
         let (flops, bytes) = (config.flops? as f64, config.moved_bytes? as f64);
@@ -54,14 +62,15 @@ fn of_iccg(record: &Record) -> Vec<RooflinePoint> {
             "apps iccg of {}, {n} unknowns, threads {threads}, bytes from the storage format, {storage}",
             record.started
         );
-        (flops > 0.0).then(|| RooflinePoint::in_memory(&name, rate, flops / bytes, basis))
+        let point = || RooflinePoint::in_memory(&name, rate, flops / bytes, basis).judged_as(m);
+        (flops > 0.0).then(|| Ok(point()))
     };
     let same = all.iter().filter(|(_, config)| config.on == best.on && config.sweep == best.sweep);
     same.filter_map(point).collect()
 }
 
 /// Returns a point for the HPCG rating, with operations as counted by HPCG.
-fn of_hpcg(record: &Record) -> Vec<RooflinePoint> {
+fn of_hpcg(record: &Record) -> Vec<Point> {
     let point = |m: &Measurement| {
         let config: HpcgConfig = m.read_config();
         let local = config.grid.clone()?.try_into().ok()?;
@@ -72,15 +81,18 @@ fn of_hpcg(record: &Record) -> Vec<RooflinePoint> {
             "apps hpcg of {}, {n} equations, threads {threads}, operations as counted by HPCG, bytes from the storage format",
             record.started
         );
-        Some(RooflinePoint::in_memory("hpcg", m.value?, flops / config.moved_bytes? as f64, basis))
+        let (value, intensity) = (m.value?, flops / config.moved_bytes? as f64);
+        let point = RooflinePoint::in_memory("hpcg", value, intensity, basis).judged_as(m);
+        let set = config.matrix_bytes.map(Bytes);
+        Some((value, point.beyond_caches(&record.machine, set, TIMES_LLC)))
     };
     let ratings = own(record, hpcg::TEST).filter(|m| m.name == "rating");
-    let best = ratings.filter_map(point).max_by(|a, b| a.rate.total_cmp(&b.rate));
-    best.into_iter().collect()
+    let best = ratings.filter_map(point).max_by(|(a, _), (b, _)| a.total_cmp(b));
+    best.into_iter().map(|(_, point)| point).collect()
 }
 
 /// Returns a point for the longest sum, computed by the fastest workers.
-fn of_trapezoid(record: &Record) -> Vec<RooflinePoint> {
+fn of_trapezoid(record: &Record) -> Vec<Point> {
     let rates = own(record, trapezoid::TEST).filter(|m| m.name == "rate");
     let rates = rates.map(|m| (m, m.read_config::<TrapezoidConfig>()));
     let best = rates.max_by(|(a, of_a), (b, of_b)| of_a.n.cmp(&of_b.n).then_with(|| a.by_value(b)));
@@ -91,7 +103,7 @@ fn of_trapezoid(record: &Record) -> Vec<RooflinePoint> {
             record.started
         );
         let intensity = n as f64 * trapezoid::rule::FLOPS / (SUM * threads as f64);
-        Some(RooflinePoint::in_memory("trapezoid", m.value?, intensity, basis))
+        Some(Ok(RooflinePoint::in_memory("trapezoid", m.value?, intensity, basis).judged_as(m)))
     };
     best.and_then(point).into_iter().collect()
 }
@@ -115,7 +127,7 @@ mod tests {
         };
         let place =
             |point: RooflinePoint| (point.name, point.rate, point.config.flops_per_byte.unwrap());
-        points(&newest).into_iter().map(place).collect()
+        points(&newest).into_iter().filter_map(Result::ok).map(place).collect()
     }
 
     #[test]
@@ -177,8 +189,40 @@ mod tests {
     }
 
     #[test]
+    fn a_point_of_a_suspect_run_is_suspect() {
+        let mut sums = record("apps-trapezoid");
+        sums.measurements.iter_mut().for_each(|m| m.validity.suspect("disturbed"));
+        let newest = |test: &str, _: &str| (test == trapezoid::TEST).then(|| sums.clone());
+        let point = points(&newest).remove(0).unwrap().measurement();
+        assert_eq!(point.validity.status, Status::Suspect);
+        assert!(point.validity.reasons.iter().any(|reason| reason == "disturbed"));
+    }
+
+    #[test]
+    fn a_set_in_the_caches_gives_no_point_of_memory() {
+        let mut solved = record("apps-hpcg");
+        let set = Bytes::mib(22);
+        for m in &mut solved.measurements {
+            let config = HpcgConfig { matrix_bytes: Some(set.0), ..m.read_config() };
+            *m = m.clone().config(&config);
+        }
+        let newest = |test: &str, _: &str| (test == hpcg::TEST).then(|| solved.clone());
+        let NoPoint(reason) = points(&newest).remove(0).unwrap_err();
+        assert!(
+            reason.starts_with("hpcg: no point of memory, because last-level caches of"),
+            "{reason}"
+        );
+    }
+
+    #[test]
     fn multigrid_and_sums_have_their_counts() {
-        let hpcg = reported(&record("apps-hpcg"));
+        let mut solved = record("apps-hpcg");
+        // The golden run was small; its counts are those of a set beyond the caches.
+        for m in &mut solved.measurements {
+            let config = HpcgConfig { matrix_bytes: Some(Bytes::gib(2).0), ..m.read_config() };
+            *m = m.clone().config(&config);
+        }
+        let hpcg = reported(&solved);
         let [(name, _, intensity)] = &hpcg[..] else { panic!("{hpcg:?}") };
         // A product has 2 operations per more than 8 bytes; the multigrid cycle saves some of the bytes.
         assert!(name == "hpcg" && (0.15..0.5).contains(intensity), "{hpcg:?}");

@@ -5,13 +5,13 @@ use crate::config::{DgemmConfig, PeakConfig, RatingConfig};
 use crate::options::HplOptions;
 use crate::plan::HplPlan;
 use crate::{GAUGE, RATING, TEST, lu, view};
-use nodegauge_gauge::roofline::{self, CeilingsAsk, RooflinePoint};
+use nodegauge_gauge::roofline::{self, CeilingsAsk, NoPoint, RooflinePoint};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Depth, Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
-use nodegauge_measure::{BytesPerSec, Failure};
+use nodegauge_measure::{Bytes, BytesPerSec, Failure};
 use nodegauge_placement::PlacementRequest;
 use std::time::Duration;
 
@@ -73,7 +73,10 @@ impl Gauge for ComputeGauge {
     }
 
     /// Returns the newest saved HPL rating as a point of the roofline.
-    fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<RooflinePoint> {
+    fn points(
+        &self,
+        newest: &dyn Fn(&str, &str) -> Option<Record>,
+    ) -> Vec<Result<RooflinePoint, NoPoint>> {
         let point = |record: &Record, m: &Measurement| {
             let config: RatingConfig = m.read_config();
             let n = config.n?;
@@ -83,14 +86,19 @@ impl Gauge for ComputeGauge {
                 "rating of {}, N = {n}, threads {threads}, bytes: at least those of products at NB = {nb}",
                 record.started
             );
-            Some(RooflinePoint::in_memory("hpl", m.value?, lu::flops_per_byte(nb as usize), basis))
+            let intensity = lu::flops_per_byte(nb as usize);
+            let point = RooflinePoint::in_memory("hpl", m.value?, intensity, basis).judged_as(m);
+            Some((
+                m.value?,
+                point.beyond_caches(&record.machine, config.matrix_bytes.map(Bytes), 1.0),
+            ))
         };
         let found = newest(TEST, RATING).and_then(|record| {
             let own = |m: &&Measurement| m.gauge == GAUGE && m.name == RATING && !m.is_published();
             let ratings = record.measurements.iter().filter(own);
-            ratings.filter_map(|m| point(&record, m)).max_by(|a, b| a.rate.total_cmp(&b.rate))
+            ratings.filter_map(|m| point(&record, m)).max_by(|(a, _), (b, _)| a.total_cmp(b))
         });
-        found.into_iter().collect()
+        found.into_iter().map(|(_, point)| point).collect()
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {

@@ -26,7 +26,7 @@ use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{Machine, Measurement, Record};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::Environment;
-use roofline::{CeilingsAsk, RooflinePoint};
+use roofline::{CeilingsAsk, NoPoint, RooflinePoint};
 use std::time::Duration;
 use view::{Reach, Section};
 
@@ -257,8 +257,12 @@ pub trait Gauge: Sync {
     }
 
     /// Returns the points that the gauge can add to a roofline from its saved figures. `newest` returns the newest
-    /// saved run of this node that measured a figure with the given test and name itself.
-    fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<RooflinePoint> {
+    /// saved run of this node that measured a figure with the given test and name itself. A point is as valid as its
+    /// figure. A run whose set of data fits the caches gives a reason instead of a point of main memory.
+    fn points(
+        &self,
+        newest: &dyn Fn(&str, &str) -> Option<Record>,
+    ) -> Vec<Result<RooflinePoint, NoPoint>> {
         let _ = newest;
         Vec::new()
     }

@@ -14,7 +14,7 @@ mod tests;
 
 pub use ceiling::{Ceiling, Roofline};
 pub use chart::{Dot, chart, intensity};
-pub use point::{RooflinePoint, RooflinePointConfig};
+pub use point::{NoPoint, RooflinePoint, RooflinePointConfig};
 
 use nodegauge_measure::Bytes;
 use nodegauge_measure::schedule::Budget;

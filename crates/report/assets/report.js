@@ -250,7 +250,8 @@
       const shown = of.series.map((one) => one.dots.filter(isShown));
       const dots = shown.flat().filter((dot) => dot[1] !== null);
       const doubtOf = (one, [a, b]) => (one.doubts.find((dot) => dot[0] === a && dot[1] === b) || [])[2];
-      const remark = (one, dot) => [(of.marks.find((m) => m[0] === dot[0] && m[1] === dot[1]) || [])[2], doubtOf(one, dot)].filter(Boolean).join('; ');
+      const beyondOf = (one, [a, b]) => ((one.beyond || []).find((dot) => dot[0] === a && dot[1] === b) || [])[2];
+      const remark = (one, dot) => [(of.marks.find((m) => m[0] === dot[0] && m[1] === dot[1]) || [])[2], beyondOf(one, dot), doubtOf(one, dot)].filter(Boolean).join('; ');
       const named = own.length > 1 || (own.length === 1 && straight);
       const looks = looksOf(own);
       return {
@@ -261,6 +262,7 @@
         key: (t) => [
           ...(named && !straight ? own.map((one, i) => ({ name: one.name, colour: t.data[looks[i].colour], dash: DASHES[looks[i].dash], mark: FILLED[looks[i].symbol] })) : []),
           ...(own.some((one) => one.doubts.length) ? [suspectKey(t, HOLLOW[3])] : []),
+          ...(own.some((one) => (one.beyond || []).length) ? [{ name: 'arrow: beyond the axis', colour: t.faint, dot: '▸', always: true }] : []),
           ...[...new Set(of.marks.map((mark) => mark[2]))].map((name) => ({ name: `ringed: ${name}`, colour: t.ink, dot: RING, always: true })),
         ],
         pick: straight ? (p) => (of.series[p.seriesIndex]?.notes || [])[p.dataIndex] : null,
@@ -338,10 +340,13 @@
               itemStyle: { color: colour(number), ...(apartDots ? { borderColor: t.panel, borderWidth: 1 } : {}) }, lineStyle: { color: colour(number), width: one.is_bound ? 1 : 2, type: DASHES[looks[number].dash] }, connectNulls: false, clip: false, z: 3,
             };
           });
+          // The arrow points to the right, behind its dot.
+          const beyond = own.flatMap((one) => (one.beyond || []).map(([a, b]) => [a, b]));
+          if (beyond.length) series.push({ type: 'scatter', name: 'beyond', data: beyond, symbol: 'arrow', symbolRotate: -90, symbolOffset: [12, 0], symbolSize: 11, silent: true, itemStyle: { color: t.ink }, clip: false, z: 4 });
           if (marks.length) series.push({ type: 'scatter', name: 'marks', data: marks, symbolSize: 16, silent: true, itemStyle: { color: 'transparent', borderColor: t.ink, borderWidth: 1.5 }, z: 4 });
           return {
             grid: { left: plotX, right, top, bottom },
-            tooltip: { formatter: (p) => [p.seriesName, `${words(p.value[0], x)}: ${words(p.value[1], y)}`, (of.series[p.seriesIndex]?.notes || [])[p.dataIndex], of.series[p.seriesIndex] && doubtOf(of.series[p.seriesIndex], p.value)].filter(Boolean).map((part) => broken(part, 320)).join('\n') },
+            tooltip: { formatter: (p) => [p.seriesName, `${words(p.value[0], x)}: ${words(p.value[1], y)}`, (of.series[p.seriesIndex]?.notes || [])[p.dataIndex], of.series[p.seriesIndex] && beyondOf(of.series[p.seriesIndex], p.value), of.series[p.seriesIndex] && doubtOf(of.series[p.seriesIndex], p.value)].filter(Boolean).map((part) => broken(part, 320)).join('\n') },
             xAxis: axisOption(horizontal, x, t, { ...nameBelow(axisName), axisLabel: { ...axisOption(horizontal, x, t).axisLabel } }),
             yAxis: axisOption(vertical, y, t),
             graphic: graphics,

@@ -4,7 +4,7 @@ use crate::counted::{Counters, counted};
 use crate::{GivenPoint, figures, place};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{
-    CeilingsAsk, CeilingsPart, GAUGE, MEMORY, ONE_THREAD, RooflinePoint,
+    CeilingsAsk, CeilingsPart, GAUGE, MEMORY, NoPoint, ONE_THREAD, RooflinePoint,
 };
 use nodegauge_gauge::{Foreseen, Gauge, Planned, Site, attempted};
 use nodegauge_measure::record::Record;
@@ -69,6 +69,7 @@ impl RooflinePlan {
     ) -> Result<Self, Failure> {
         let team = options.placement.team(&site.topology, GAUGE)?;
         let mut points = given_points(site, options.given)?;
+        let mut left_out = Vec::new();
         if options.program.is_some() {
             // Checks that the counters are available before anything is measured.
             Counters::start()?;
@@ -100,11 +101,15 @@ impl RooflinePlan {
         // Saved figures were measured with the default placement. With a different placement, the roof would not apply
         // to them.
         if team.request == PlacementRequest::default() {
-            for gauge in gauges {
-                points.extend(gauge.points(options.newest));
+            for point in gauges.iter().flat_map(|gauge| gauge.points(options.newest)) {
+                match point {
+                    Ok(point) => points.push(point),
+                    Err(NoPoint(why)) => left_out.push(Notice::new(NoticeId::LeftOut, GAUGE, why)),
+                }
             }
         }
-        let notices = team.notices_of(figure_names::stream::GAUGE);
+        let mut notices = team.notices_of(figure_names::stream::GAUGE);
+        notices.extend(left_out);
         let RooflineOptions { program, budget, samples, .. } = options;
         Ok(Self { parts, points, program, budget, samples, notices })
     }

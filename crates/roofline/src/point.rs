@@ -3,7 +3,7 @@
 use nodegauge_gauge::roofline::{MEMORY, RooflinePoint, RooflinePointConfig};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
-use nodegauge_measure::record::Category;
+use nodegauge_measure::record::{Category, Validity};
 use std::str::FromStr;
 
 /// Point of the form `NAME,FLOPS,BYTES,SECONDS`, or `NAME,FLOPS,BYTES,SECONDS,LEVEL` if the bytes are not those of main
@@ -34,7 +34,9 @@ impl GivenPoint {
             seconds: Some(seconds),
             basis: Some(basis.to_owned()),
         };
-        RooflinePoint { name, rate: flops / seconds.0, config, category: Category::Reference }
+        let rate = flops / seconds.0;
+        let validity = Validity::valid();
+        RooflinePoint { name, rate, config, category: Category::Reference, validity }
     }
 }
 

@@ -4,7 +4,7 @@ use crate::place_of;
 use nodegauge_gauge::roofline::{
     BANDWIDTH, Ceiling, Dot, GAUGE, KERNEL, ONE_THREAD, PEAK, POINT, Roofline, chart, intensity,
 };
-use nodegauge_gauge::view::sentence::quoted;
+use nodegauge_gauge::view::sentence::{doubt_among, doubted, quoted};
 use nodegauge_gauge::view::{Block, Section, Table, TableCell, plain_table, summary};
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::quantity::{counted, significant};
@@ -47,7 +47,7 @@ pub(super) fn sections(record: &Record) -> Vec<Section> {
     }
     evidence(&own, &mut section);
     section.doubts(&own);
-    let closing = closing(&all).map(summary);
+    let closing = closing(&all, &own).map(summary);
     std::iter::once(section).chain(closing).collect()
 }
 
@@ -241,6 +241,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     let level = roofline.levels().pop()?;
     let bandwidth = roofline.bandwidth(level)?;
     let ridge = intensity(roofline.ridge(bandwidth)?);
+    // The figures in the sentence are marked, so that the ridge that follows from them needs no mark.
     Some(format!(
         "The cores compute at most {} ({}); below {ridge} FLOP/B {level} with {} is the limit",
         words(peak, PEAK)?,
@@ -250,18 +251,25 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
 }
 
 /// Returns the sentence that states, for every memory level, below which number of operations per byte the level limits
-/// the rate.
-fn closing(roofline: &Roofline) -> Option<String> {
+/// the rate. Ridges of suspect ceilings are marked.
+fn closing(roofline: &Roofline, own: &[&Measurement]) -> Option<String> {
+    let is_suspect = |test: &str, ceiling: &Ceiling| {
+        let of_ceiling = own.iter().filter(|m| m.test == test && m.name == ceiling.name);
+        doubt_among(of_ceiling.copied()).is_some()
+    };
+    let is_peak_suspect = is_suspect(PEAK, roofline.peak()?);
     let ridges: Vec<String> = roofline
         .levels()
         .into_iter()
         .filter_map(|level| {
-            let ridge = roofline.ridge(roofline.bandwidth(level)?)?;
-            Some(format!("{level} is the limit below {} FLOP/B", intensity(ridge)))
+            let bandwidth = roofline.bandwidth(level)?;
+            let ridge = format!("{} FLOP/B", intensity(roofline.ridge(bandwidth)?));
+            let is_doubted = is_peak_suspect || is_suspect(BANDWIDTH, bandwidth);
+            Some(format!("{level} is the limit below {}", doubted(&ridge, is_doubted)))
         })
         .collect();
     let peak = roofline.peak()?;
-    let reached = Unit::FlopsPerSecond.in_words(peak.rate);
+    let reached = doubted(&Unit::FlopsPerSecond.in_words(peak.rate), is_peak_suspect);
     (!ridges.is_empty())
         .then(|| format!("{}; above, {} at {reached}", ridges.join(", "), peak.in_words()))
 }

@@ -4,7 +4,7 @@ use crate::stream::{Arrangement, StreamOptions, StreamPlan};
 use crate::view::{self, Statistic};
 use crate::{GAUGE, ablation, config, mixes, tune};
 use nodegauge_arena::names::{STREAM, TRIAD, TUNE};
-use nodegauge_gauge::roofline::RooflinePoint;
+use nodegauge_gauge::roofline::{NoPoint, RooflinePoint};
 use nodegauge_gauge::view::{Reach, Section};
 use nodegauge_gauge::{Depth, Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::keys::ConfigKind;
@@ -76,8 +76,12 @@ impl Gauge for Stream {
 
     /// Returns the roofline points of the newest run of STREAM: the kernels with arithmetic, with the bytes that they
     /// moved.
-    fn points(&self, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<RooflinePoint> {
-        newest(STREAM, TRIAD).map(|record| view::points(&record)).unwrap_or_default()
+    fn points(
+        &self,
+        newest: &dyn Fn(&str, &str) -> Option<Record>,
+    ) -> Vec<Result<RooflinePoint, NoPoint>> {
+        let points = newest(STREAM, TRIAD).map(|record| view::points(&record));
+        points.unwrap_or_default().into_iter().map(Ok).collect()
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {

@@ -11,7 +11,7 @@ const LEAST: f64 = 1.0 / 64.0;
 /// Right end of the horizontal axis, as a multiple of the rightmost ridge point.
 const BEHIND_RIDGE: f64 = 8.0;
 /// Maximum right end of the horizontal axis, as a multiple of the rightmost ridge point. Points that hardly use memory
-/// are drawn at this edge, under the peaks that limit these points.
+/// are drawn at this edge, with an arrow, under the peaks that limit these points.
 const FAR_BEHIND_RIDGE: f64 = 256.0;
 /// Letter that marks the line of each peak.
 const PEAK_MARKS: [(&str, char); 4] =
@@ -61,12 +61,17 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
     let mut series: Vec<ChartSeries> = Vec::new();
     for point in points {
         let dot = (point.flops_per_byte.min(most), point.rate);
+        let beyond = (point.flops_per_byte > most).then(|| {
+            let at = format!("at {} FLOP/B, beyond the axis", intensity(point.flops_per_byte));
+            (dot.0, dot.1, at)
+        });
         match series.iter_mut().find(|one| one.name == point.name) {
             Some(one) => {
                 one.dots.push(dot);
                 one.notes.push(point.note.clone());
                 one.labels.push(point.label.clone());
                 one.doubts.extend(doubted(dot, point));
+                one.beyond.extend(beyond);
             }
             None => series.push(ChartSeries {
                 mark: point.letter,
@@ -75,6 +80,7 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
                 notes: vec![point.note.clone()],
                 labels: vec![point.label.clone()],
                 doubts: doubted(dot, point).into_iter().collect(),
+                beyond: beyond.into_iter().collect(),
                 joined: DotConnection::Apart,
                 ..ChartSeries::default()
             }),

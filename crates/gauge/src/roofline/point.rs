@@ -1,9 +1,9 @@
 //! Points under a roofline: operations, bytes and time of a program.
 
 use super::{GAUGE, MEMORY, POINT};
-use nodegauge_measure::Unit;
 use nodegauge_measure::keys::shared;
-use nodegauge_measure::record::{Category, Measurement, Quoted};
+use nodegauge_measure::record::{CacheKind, Category, Machine, Measurement, Quoted, Validity};
+use nodegauge_measure::{Bytes, Unit};
 
 nodegauge_measure::config! {
     /// Configuration of a point under a roofline: operations, bytes and time.
@@ -32,7 +32,13 @@ pub struct RooflinePoint {
     pub config: RooflinePointConfig,
     /// Category of the figure in the record.
     pub category: Category,
+    /// Validity of the figure that the point shows.
+    pub validity: Validity,
 }
+
+/// Reason why a run gives no point under the roofs of main memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoPoint(pub String);
 
 impl RooflinePoint {
     /// Creates a point for main memory; `basis` describes the source of the operation and byte counts.
@@ -43,7 +49,36 @@ impl RooflinePoint {
             basis: Some(basis),
             ..RooflinePointConfig::default()
         };
-        Self { name: name.to_owned(), rate, config, category: Category::Variant }
+        let validity = Validity::valid();
+        Self { name: name.to_owned(), rate, config, category: Category::Variant, validity }
+    }
+
+    /// Sets the validity of the point to that of the figure that it shows.
+    pub fn judged_as(mut self, m: &Measurement) -> Self {
+        self.validity = m.validity.clone();
+        self
+    }
+
+    /// Returns the point if its set of data is at least `times` as large as the last-level caches of the machine, or if
+    /// one of the sizes is unknown. A set that these caches hold gives no point under the roof of main memory.
+    ///
+    /// # Errors
+    /// Returns the reason why there is no point.
+    pub fn beyond_caches(
+        self,
+        machine: &Machine,
+        set: Option<Bytes>,
+        times: f64,
+    ) -> Result<Self, NoPoint> {
+        let (Some(set), Some(held)) = (set, last_level_caches(machine)) else { return Ok(self) };
+        if set.as_f64() >= times * held.as_f64() {
+            return Ok(self);
+        }
+        let of = self.config.basis.as_deref().unwrap_or_default();
+        Err(NoPoint(format!(
+            "{}: no point of memory, because last-level caches of {held} hold all or part of its {set} ({of})",
+            self.name
+        )))
     }
 
     /// Converts the point into a figure of the record.
@@ -52,5 +87,13 @@ impl RooflinePoint {
             .value(Quoted::Single, self.rate)
             .category(self.category)
             .config(&self.config)
+            .judged(self.validity)
     }
+}
+
+/// Returns the size of all last-level caches of a machine; `None` if it is unknown.
+fn last_level_caches(machine: &Machine) -> Option<Bytes> {
+    let of_data = machine.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction);
+    let last = of_data.max_by_key(|cache| cache.level)?;
+    Some(Bytes(last.bytes? * u64::from(last.count)))
 }

@@ -178,6 +178,10 @@ pub struct ChartSeries {
     pub notes: Vec<String>,
     /// Dots of figures in doubt: x, y and the first reason. Renderers with graphics mark them.
     pub doubts: Vec<(f64, f64, String)>,
+    /// Dots that stand at the right end of the axis, because they lie beyond it: x and y of the dot, and its position in
+    /// words. Renderers draw an arrow.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub beyond: Vec<(f64, f64, String)>,
     /// Labels of single dots, in the order of the dots; empty if the name of the series is sufficient.
     pub labels: Vec<String>,
     /// Number of the colour; series with the same number have the same colour on all charts of a page. `None` for the

@@ -9,6 +9,8 @@ use nodegauge_measure::{Bytes, Unit};
 
 /// Number of rows of a chart.
 const HEIGHT: usize = 13;
+/// Mark behind a dot that lies beyond the right end of the axis.
+const ARROW: char = '>';
 /// Number of rows of a chart with straight lines, which span many decades.
 const LINES_HEIGHT: usize = 19;
 /// Number of columns for the vertical axis of a chart, including the labels.
@@ -60,11 +62,18 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     let mut grid = vec![vec![None; width]; height];
     for (number, one) in chart.series.iter().enumerate().rev() {
         for (x, y) in places(one, x_axis, y_axis, width) {
-            grid[height - 1 - cell(y, height)][cell(x, width)] = Some(number);
+            grid[height - 1 - cell(y, height)][cell(x, width)] = Some((number, one.mark));
         }
     }
-    let mark = |number: usize| {
-        let mark = chart.series[number].mark;
+    for (number, one) in chart.series.iter().enumerate() {
+        for (_, y, _) in &one.beyond {
+            // The dot stands before its arrow.
+            let line = &mut grid[height - 1 - cell(y_axis.place(*y), height)];
+            line[width - 2] = Some((number, one.mark));
+            line[width - 1] = Some((number, ARROW));
+        }
+    }
+    let coloured = |(number, mark): (usize, char)| {
         if !style.colour {
             return mark.to_string();
         }
@@ -85,7 +94,7 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
         let last = line.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         let marks: String = line[..last]
             .iter()
-            .map(|mark_at| mark_at.map_or_else(|| " ".to_owned(), mark))
+            .map(|mark_at| mark_at.map_or_else(|| " ".to_owned(), coloured))
             .collect();
         out.push_str(&format!("{text:>7} |{marks}\n"));
     }
@@ -124,7 +133,7 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
             length
         };
         free = free.saturating_sub(used);
-        out.push_str(&format!("{before}{} {}", mark(number), series.name));
+        out.push_str(&format!("{before}{} {}", coloured((number, series.mark)), series.name));
     }
     out.push('\n');
     out
@@ -279,6 +288,17 @@ mod tests {
             ..two()
         };
         assert_eq!(super::chart(&one, Style::default()), "");
+    }
+
+    #[test]
+    fn a_dot_beyond_the_axis_has_an_arrow() {
+        let mut chart = two();
+        chart.series[1].dots = vec![(512.0, 5e10)];
+        let text = super::chart(&chart, Style { width: 60, colour: false });
+        assert!(!text.contains('>'), "{text}");
+        chart.series[1].beyond = vec![(512.0, 5e10, "at 9999, beyond the axis".to_owned())];
+        let text = super::chart(&chart, Style { width: 60, colour: false });
+        assert_eq!(text.lines().filter(|line| line.ends_with("w>")).count(), 1, "{text}");
     }
 
     #[test]
