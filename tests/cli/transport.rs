@@ -1,6 +1,6 @@
 //! `mpi` without an MPI, over nodegauge's own transport, and with that transport as the baseline of an MPI.
 
-use crate::harness::{Harness, Outcome, lives, measurements, signal, wait_for};
+use crate::harness::{Harness, Outcome, lives, measurements, signal, texts, wait_for};
 use crate::mpi::{FAST, installed};
 use crate::thorough::io_faults::faults;
 use serde_json::Value;
@@ -71,6 +71,9 @@ fn a_node_without_mpi_measures_messages_over_its_own_transport() {
         assert_eq!((&m["test"], &m["category"]), (&"transport".into(), &"transport".into()), "{m}");
         assert_eq!((&m["config"]["validated"], &m["config"]["mpi"]), (&true.into(), &Value::Null));
         assert!(m["value"].as_f64().unwrap() > 0.0 && m["config"]["distance"].is_string(), "{m}");
+        // Five batches are too few for a mean.
+        let reasons = texts(&m["validity"]["reasons"]).join("\n");
+        assert!(reasons.contains("too few, the mean needs at least 6"), "{m:#}");
     }
     for name in ["latency", "bw", "bibw", "multi_lat", "mbw_mr"] {
         assert_eq!(of(&record, "shm", name, 8)["config"]["route"], "ring");

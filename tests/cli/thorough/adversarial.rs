@@ -70,6 +70,28 @@ fn a_real_quota_of_cpu_time_is_found_and_disturbs_passes() {
     assert!(has_stopped || !is_throttled, "{}", findings(&doctor));
 }
 
+/// Lost time under a quota is not attributed to other programs.
+#[test]
+fn a_throttled_rating_names_the_quota() {
+    let harness = Harness::new();
+    let Some(group) = ControlGroup::with_quota("throttled", 20) else { return };
+    let starter = group.starter();
+    let under: Vec<&str> = starter.iter().map(String::as_str).collect();
+    let args =
+        ["hpl", "-N", "2000", "--blas", "builtin", "--threads", "1", "--no-save", "--json", "-"];
+    let record = harness.run_under(&under, &args).unwrap().json();
+    // On a busy machine, the threads may not get the CPU time of the quota.
+    if !group.is_throttled() {
+        return;
+    }
+    for m in measurements(&record) {
+        let reasons = texts(&m["validity"]["reasons"]).join("\n");
+        assert!(reasons.contains("the CPU quota of the control group throttled"), "{m:#}");
+        assert!(!reasons.contains("other load"), "{m:#}");
+        assert!(!m["disturbed"].to_string().contains("another program used a core"), "{m:#}");
+    }
+}
+
 #[test]
 fn a_real_limit_of_memory_reduces_the_arrays_and_refuses_a_size() {
     let harness = Harness::new();
