@@ -208,6 +208,7 @@ fn nodes_without_a_record_are_missing_with_their_reason() {
             with(Evidence::Message, "vm"),
         ],
         duplicates: 0,
+        files: Vec::new(),
     };
     let options = RankingOptions {
         expected: ["n1", "n2", "n3", "n4"].map(str::to_owned).to_vec(),
