@@ -404,9 +404,11 @@ mod thorough {
             ("LD_PRELOAD", library.to_str().unwrap()),
             ("FAULT", "fast=10"),
         ];
-        let own = ["stream", "--size", "8MiB", "--threads", "1", "--budget", "4", "--no-save"];
+        let own = ["stream", "--size", "1MiB", "--threads", "1", "--budget", "20", "--no-save"];
+        let few = ["--kernels", "triad", "--stores", "regular", "--prefetch", "off"];
         let more = ["--dimms", "1024x20000", "--compiler", &hangs, "--json", "-"];
-        let record = place.0.run_with(&variables, &[&own[..], &more].concat()).exits(1).json();
+        let record =
+            place.0.run_with(&variables, &[&own[..], &few, &more].concat()).exits(1).json();
         assert!(native(&record).iter().all(|m| m["value"].is_number()), "{record:#}");
         let made = compiled(&record);
         assert!(!made.is_empty());
