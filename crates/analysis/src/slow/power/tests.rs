@@ -131,7 +131,7 @@ fn power_is_described_with_the_runs_that_would_suffice() {
     let of = |spread, nodes, runs| Peers { spread, nodes, runs };
     let precise = of(Components { nodes: Some(0.008), runs: Some(0.003) }, 64, 128);
     let power = precise.power(PRACTICAL, Fraction(0.04), 1);
-    assert_eq!(power.in_words(), "finds a loss of 5 %");
+    assert_eq!(power.in_words(), "finds a loss of 6 %");
     assert_eq!(power.standing(0.961), Standing::Good);
     let files = precise.power(Fraction(0.2), Fraction(0.2), 1);
     assert_eq!(files.sought, Fraction(0.2));
