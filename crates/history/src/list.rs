@@ -1,8 +1,8 @@
 //! Lists of saved runs, newest first, with one line per run. Records are not parsed for a list.
 
 use crate::error::{Access, HistoryError};
-use crate::moment::Moment;
-use crate::order::{horizon, newest_first};
+use crate::moment::{Moment, horizon};
+use crate::order::newest_first;
 use crate::store::Store;
 use nodegauge_measure::record::MachineSource;
 use nodegauge_measure::stats::Better;

@@ -1,8 +1,18 @@
 //! Points in time that select runs: a date, a time, or a duration before now.
 
-use nodegauge_measure::record::rfc3339;
+use nodegauge_measure::record::{now_rfc3339, rfc3339};
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
+
+/// Time by which the clock of another node may be ahead of this one. Clocks of nodes agree to seconds where time is
+/// synchronised; a day also covers a clock that was set to local time instead of UTC.
+const CLOCK_SKEW: Duration = Duration::from_secs(24 * 3600);
+
+/// Returns the latest plausible start of a run, RFC 3339. Such texts sort in the order of time.
+pub(crate) fn horizon() -> String {
+    let latest = SystemTime::now().checked_add(CLOCK_SKEW).and_then(rfc3339);
+    latest.unwrap_or_else(now_rfc3339)
+}
 
 /// A day or a second in UTC, stored as the common prefix of all RFC 3339 times within the day or second.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,18 +2,7 @@
 //!
 //! A run that was measured under a wrong clock, e.g. in the year 9999, must not be the newest run for ever.
 
-use nodegauge_measure::record::{now_rfc3339, rfc3339};
-use std::time::{Duration, SystemTime};
-
-/// Time by which the clock of another node may be ahead of this one. Clocks of nodes agree to seconds where time is
-/// synchronised; a day also covers a clock that was set to local time instead of UTC.
-const CLOCK_SKEW: Duration = Duration::from_secs(24 * 3600);
-
-/// Returns the latest plausible start of a run, RFC 3339. Such texts sort in the order of time.
-pub(crate) fn horizon() -> String {
-    let latest = SystemTime::now().checked_add(CLOCK_SKEW).and_then(rfc3339);
-    latest.unwrap_or_else(now_rfc3339)
-}
+use crate::moment::horizon;
 
 /// Collects up to `limit` items, newest first, from two queries: the runs up to now, and then those in the future. `part`
 /// returns the items that a condition on runs selects, newest first, and at most as many as its second argument. Two

@@ -1,7 +1,7 @@
 //! Import of records from other histories.
 
 use crate::error::{Access, HistoryError};
-use crate::order;
+use crate::moment::horizon;
 use crate::store::Store;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Measurement, Record};
@@ -212,7 +212,7 @@ fn check_plausible(record: &Record) -> Result<(), HistoryError> {
             format!("it starts at \"{started}\", which is not a time such as 2026-11-21T20:00:00Z");
         return refused(cause, "import a file from history export");
     }
-    if record.started > order::horizon() {
+    if record.started > horizon() {
         let cause = format!("it starts at {started}, which is in the future");
         return refused(cause, "check the clocks, and leave this run out of the export");
     }

@@ -17,7 +17,6 @@ use nodegauge_messages::osu;
 use nodegauge_stream::standard::figures;
 use nodegauge_stream::standard::output::StreamOutput;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 /// Maximum size of an import file in bytes: about ten thousand runs with all their samples.
 const LONGEST_EXPORT: u64 = 1 << 30;
@@ -248,9 +247,9 @@ fn imported_record(
 ) -> Record {
     let shown = shown(file);
     let written = std::fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
-    // A run that starts in the future would be the newest run for a long time.
-    let written = written.filter(|written| *written <= SystemTime::now());
+    // A run that starts in the future would be the newest run for a long time; the texts sort in the order of time.
     let started = written.and_then(record::rfc3339);
+    let started = started.filter(|started| *started <= record::now_rfc3339());
     let source = match started {
         Some(_) => "the modification time of the file",
         None => "the time of the import, because the file has no modification time in the past",
