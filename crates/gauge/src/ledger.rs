@@ -5,8 +5,10 @@ use crate::{Gauge, throttle};
 use nodegauge_machine::SysRoot;
 use nodegauge_machine::cgroup::ThrottlingReading;
 use nodegauge_machine::ledger::LedgerReading;
+use nodegauge_measure::clock;
 use nodegauge_measure::record::{EventCount, Ledger, Measurement};
 use nodegauge_measure::{Notice, NoticeId, Outcome};
+use std::time::Instant;
 
 /// Key of the configuration of figures of an accelerator.
 const DEVICE: &str = "device";
@@ -16,13 +18,15 @@ pub struct LedgerWatch<'a> {
     root: &'a SysRoot,
     before: LedgerReading,
     throttling: ThrottlingReading,
+    begun: Instant,
 }
 
 impl<'a> LedgerWatch<'a> {
     /// Reads the counters before a measurement.
     pub fn begin(root: &'a SysRoot) -> Self {
         let throttling = ThrottlingReading::take(root);
-        Self { root, before: LedgerReading::take(root), throttling }
+        let begun = clock::now();
+        Self { root, before: LedgerReading::take(root), throttling, begun }
     }
 
     /// Reads the counters after the measurement, judges the figures of `found`, which are of some of `gauges`, and
@@ -63,7 +67,9 @@ impl<'a> LedgerWatch<'a> {
 
     /// Judges the figures by the CPU quotas since the begin.
     fn judge_throttling(&self, found: &mut Outcome) {
-        throttle::judge(found, ThrottlingReading::take(self.root).since(&self.throttling));
+        let during = ThrottlingReading::take(self.root).since(&self.throttling);
+        let elapsed = clock::now().saturating_duration_since(self.begun);
+        throttle::judge(found, during, elapsed);
     }
 }
 

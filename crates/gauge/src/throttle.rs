@@ -5,17 +5,29 @@ use nodegauge_measure::Outcome;
 use nodegauge_measure::interference;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Status, Validity, doubt};
+use nodegauge_measure::samples::DISTURBED_TOO_MANY;
+use std::time::Duration;
 
-/// Share of the throttled periods above which figures are suspect. It is the share of disturbance above which the rating
-/// of `hpl` is suspect.
+/// Share of the throttled periods, and of the time for which threads were stopped, above which figures are suspect. It is
+/// the share of disturbance above which the rating of `hpl` is suspect.
 const NOTICED: f64 = 0.02;
 
-/// Adds the throttling to the reasons for doubt of the figures that were measured meanwhile. The counter of the kernel
-/// proves this cause, so that reasons that attribute the lost time to other programs are removed.
-pub(crate) fn judge(found: &mut Outcome, during: Option<Throttling>) {
-    let Some(during) = during.filter(|during| during.share().0 > NOTICED) else { return };
+/// Adds the throttling to the reasons for doubt of the figures that were measured meanwhile, for `elapsed`. If most periods
+/// were throttled, the counter of the kernel proves the cause of lost time, so that reasons that attribute it to other
+/// programs are removed. On a busy node whose other programs use the CPUs, the quota may stop threads only for a short
+/// time, and it is not the cause.
+pub(crate) fn judge(found: &mut Outcome, during: Option<Throttling>, elapsed: Duration) {
+    let Some(during) = during.filter(|during| is_noticed(during, elapsed)) else { return };
+    let is_main_cause = during.share().0 > DISTURBED_TOO_MANY;
     let reason = in_words(&during);
-    found.measurements.iter_mut().for_each(|figure| mark(figure, &reason));
+    found.measurements.iter_mut().for_each(|figure| mark(figure, &reason, is_main_cause));
+}
+
+/// True if the quota stopped threads in enough periods and for long enough. An old kernel does not count the time.
+fn is_noticed(during: &Throttling, elapsed: Duration) -> bool {
+    let stopped = during.stopped.0;
+    let is_long = stopped <= 0.0 || stopped > NOTICED * elapsed.as_secs_f64();
+    is_long && during.share().0 > NOTICED
 }
 
 /// Returns the reason with its remedy.
@@ -29,8 +41,12 @@ fn in_words(during: &Throttling) -> String {
     )
 }
 
-fn mark(figure: &mut Measurement, reason: &str) {
+fn mark(figure: &mut Measurement, reason: &str, is_main_cause: bool) {
     if figure.is_published() {
+        return;
+    }
+    if !is_main_cause {
+        figure.doubt(Status::Suspect, reason);
         return;
     }
     for one in &mut figure.disturbed {
@@ -64,8 +80,25 @@ mod tests {
 
     fn judged(figures: Vec<Measurement>, throttled: u64) -> Vec<Measurement> {
         let mut found = Outcome { measurements: figures, ..Outcome::default() };
-        judge(&mut found, Some(Throttling { periods: 147, throttled, stopped: Seconds(10.5) }));
+        let stopped = Seconds(10.5 * throttled as f64 / 144.0);
+        let during = Throttling { periods: 147, throttled, stopped };
+        judge(&mut found, Some(during), Duration::from_secs(15));
         found.measurements
+    }
+
+    #[test]
+    fn a_short_stop_on_a_busy_node_is_not_the_cause() {
+        let other = "other load took 36 % of the time of a thread during the solution";
+        let of = |stopped: f64| {
+            let mut found = Outcome { measurements: vec![figure(&[other])], ..Outcome::default() };
+            let during = Throttling { periods: 187, throttled: 45, stopped: Seconds(stopped) };
+            judge(&mut found, Some(during), Duration::from_secs(18));
+            found.measurements.remove(0).validity.reasons
+        };
+        assert_eq!(of(0.113), [other]);
+        // A longer stop is a second cause; most of the lost time may still be that of other programs.
+        let both = of(4.0);
+        assert!(both.len() == 2 && both[0] == other, "{both:?}");
     }
 
     #[test]
@@ -77,7 +110,7 @@ mod tests {
         let [first, second] = &m.validity.reasons[..] else { panic!("{:?}", m.validity) };
         assert!(first.starts_with("the CPU quota of the control group throttled 144 of 147 periods, for 10.50 s of CPU time: raise the quota"), "{first}");
         assert_eq!(second, small);
-        assert_eq!(doubt::Evidence::of(first), doubt::Evidence::Counted);
+        assert_eq!(doubt::CauseEvidence::of(first), doubt::CauseEvidence::Counted);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::machine::{self, MACHINE};
 use nodegauge_gauge::view::{Block, Head, Note, Page, Section, Tone, distinct, grouped, sentence};
 use nodegauge_machine::OTHER_LOAD;
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::doubt::Evidence;
+use nodegauge_measure::record::doubt::CauseEvidence;
 use nodegauge_measure::record::{
     Finding, Machine, Measurement, Processor, Record, Severity, Status, product_name,
 };
@@ -161,14 +161,21 @@ fn cause<'a>(own: &[&'a Measurement], findings: &'a [Finding]) -> &'a str {
         .filter(|m| m.validity.status == Status::Suspect)
         .map(|m| m.validity.reasons.as_slice())
         .collect();
-    let of_kind = |kind: Evidence| -> Vec<&'a str> {
-        let first = |reasons: &&'a [String]| reasons.iter().find(|one| Evidence::of(one) == kind);
+    let of_kind = |kind: CauseEvidence| -> Vec<&'a str> {
+        let first =
+            |reasons: &&'a [String]| reasons.iter().find(|one| CauseEvidence::of(one) == kind);
         suspect.iter().filter_map(first).map(String::as_str).collect()
     };
-    let kinds = [Evidence::Counted, Evidence::Stated, Evidence::Inferred, Evidence::Symptom];
-    let mut by_kind: Vec<(Evidence, Vec<&str>)> =
+    let kinds = [
+        CauseEvidence::Counted,
+        CauseEvidence::Stated,
+        CauseEvidence::Inferred,
+        CauseEvidence::Symptom,
+    ];
+    let mut by_kind: Vec<(CauseEvidence, Vec<&str>)> =
         kinds.into_iter().map(|kind| (kind, of_kind(kind))).collect();
-    let explains_most = |(_, reasons): &&(Evidence, Vec<&str>)| 2 * reasons.len() >= suspect.len();
+    let explains_most =
+        |(_, reasons): &&(CauseEvidence, Vec<&str>)| 2 * reasons.len() >= suspect.len();
     let found = match by_kind.iter().find(explains_most) {
         Some((kind, _)) => *kind,
         // No kind of reason explains half of the figures.
@@ -178,7 +185,7 @@ fn cause<'a>(own: &[&'a Measurement], findings: &'a [Finding]) -> &'a str {
         }
     };
     let is_load = |one: &&Finding| one.id == OTHER_LOAD && one.severity >= Severity::Critical;
-    if found == Evidence::Symptom
+    if found == CauseEvidence::Symptom
         && let Some(load) = findings.iter().find(is_load)
     {
         return &load.text;

@@ -81,7 +81,7 @@ fn a_throttled_rating_names_the_quota() {
         ["hpl", "-N", "2000", "--blas", "builtin", "--threads", "1", "--no-save", "--json", "-"];
     let record = harness.run_under(&under, &args).unwrap().json();
     // On a busy machine, the threads may not get the CPU time of the quota.
-    if !group.is_throttled() {
+    if group.throttled_share() < 0.6 {
         return;
     }
     for m in measurements(&record) {

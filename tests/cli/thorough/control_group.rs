@@ -63,6 +63,16 @@ impl ControlGroup {
         count.is_some_and(|count| count != "0")
     }
 
+    /// Returns the share of the periods in which the kernel has stopped threads of the group.
+    pub fn throttled_share(&self) -> f64 {
+        let stat = std::fs::read_to_string(self.0.join("cpu.stat")).unwrap();
+        let count = |name: &str| -> f64 {
+            let of = stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+            of.unwrap_or(0.0)
+        };
+        count("nr_throttled ") / count("nr_periods ").max(1.0)
+    }
+
     /// Returns the words that start a program in the group.
     pub fn starter(&self) -> [String; 4] {
         let procs = self.0.join("cgroup.procs");

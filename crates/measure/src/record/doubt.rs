@@ -130,7 +130,7 @@ const ABOVE_LIMIT: &str = "above the limit";
 /// Kind of evidence for a reason of doubt. A page names the cause that explains most figures; of several, the one with
 /// the strongest evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Evidence {
+pub enum CauseEvidence {
     /// A counter of the kernel or of the hardware proves the cause.
     Counted,
     /// The cause is a known property of the measurement, e.g. arrays that are too small.
@@ -176,7 +176,7 @@ pub fn blames_others(reason: &str) -> bool {
     OTHERS.iter().any(|word| reason.contains(word))
 }
 
-impl Evidence {
+impl CauseEvidence {
     /// Returns the kind of evidence for a reason of doubt.
     pub fn of(reason: &str) -> Self {
         let has = |words: &[&str]| words.iter().any(|word| reason.contains(word));

@@ -96,27 +96,30 @@ fn a_rate_above_its_limit_is_suspect() {
 #[test]
 fn reasons_have_their_evidence() {
     let cases = [
-        ("the CPU quota of the control group throttled 144 of 147 periods", Evidence::Counted),
-        ("the hypervisor gave 12 % of the CPU time to other guests", Evidence::Counted),
-        ("3 corrected memory errors: mc0 during the run", Evidence::Counted),
-        ("other load took 36 % of the time of a thread during the solution", Evidence::Inferred),
-        ("the clock of this process ran at 0.100 of the rate of the TSC", Evidence::Counted),
-        ("12 of 20 passes were disturbed", Evidence::Inferred),
-        ("the only pass was disturbed, so disturbed passes are included", Evidence::Inferred),
-        ("too few undisturbed rounds, so disturbed rounds count too", Evidence::Inferred),
-        ("other programs used the cores in every batch", Evidence::Inferred),
-        ("only 1 pass in the budget: use a larger --budget", Evidence::Symptom),
-        ("4 samples count: too few, the median needs at least 6", Evidence::Symptom),
+        ("the CPU quota of the control group throttled 144 of 147 periods", CauseEvidence::Counted),
+        ("the hypervisor gave 12 % of the CPU time to other guests", CauseEvidence::Counted),
+        ("3 corrected memory errors: mc0 during the run", CauseEvidence::Counted),
+        (
+            "other load took 36 % of the time of a thread during the solution",
+            CauseEvidence::Inferred,
+        ),
+        ("the clock of this process ran at 0.100 of the rate of the TSC", CauseEvidence::Counted),
+        ("12 of 20 passes were disturbed", CauseEvidence::Inferred),
+        ("the only pass was disturbed, so disturbed passes are included", CauseEvidence::Inferred),
+        ("too few undisturbed rounds, so disturbed rounds count too", CauseEvidence::Inferred),
+        ("other programs used the cores in every batch", CauseEvidence::Inferred),
+        ("only 1 pass in the budget: use a larger --budget", CauseEvidence::Symptom),
+        ("4 samples count: too few, the median needs at least 6", CauseEvidence::Symptom),
         (
             "the 95 % interval of the samples reaches more than 10 % from the mean",
-            Evidence::Symptom,
+            CauseEvidence::Symptom,
         ),
-        ("the second best of the passes is more than 10 % away", Evidence::Symptom),
-        ("the median of the passes is uncertain by more than 5 %", Evidence::Symptom),
-        ("arrays are 0.5 times the last-level caches in use", Evidence::Stated),
+        ("the second best of the passes is more than 10 % away", CauseEvidence::Symptom),
+        ("the median of the passes is uncertain by more than 5 %", CauseEvidence::Symptom),
+        ("arrays are 0.5 times the last-level caches in use", CauseEvidence::Stated),
     ];
     for (reason, evidence) in cases {
-        assert_eq!(Evidence::of(reason), evidence, "{reason}");
+        assert_eq!(CauseEvidence::of(reason), evidence, "{reason}");
     }
 }
 
