@@ -57,7 +57,7 @@ fn mark(figure: &mut Measurement, reason: &str, is_main_cause: bool) {
     if before.status != Status::Invalid {
         figure.validity.suspect(reason);
     }
-    let kept = before.reasons.into_iter().filter(|reason| !doubt::blames_others(reason));
+    let kept = before.reasons.into_iter().filter(|known| !doubt::blames_others(known));
     figure.validity.reasons.extend(kept);
     if before.status == Status::Invalid {
         figure.validity.status = Status::Invalid;

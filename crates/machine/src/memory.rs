@@ -189,7 +189,7 @@ mod tests {
         assert!(left(&SysRoot::live()) > Some(0));
         // Without /proc, the system call reports the same memory, and no more of it is available.
         let called = from_system_call();
-        let total = |info: MemInfo| info.total.unwrap() as f64;
+        let total = |of: MemInfo| of.total.unwrap() as f64;
         assert!((total(called) / total(info) - 1.0).abs() < 0.1, "{called:?} {info:?}");
         assert!(called.available > Some(0) && called.available < called.total);
         assert!(pages(&SysRoot::live()).base.is_power_of_two());

@@ -225,10 +225,10 @@ mod tests {
         let ranks: Vec<_> = hybrid.threads.iter().map(|thread| thread.efficiency).collect();
         assert_eq!(ranks, [Some(0), Some(0), Some(1), Some(1)]);
         let nearly = described("five-kinds");
-        let ranks: Vec<_> = nearly.threads.iter().map(|thread| thread.efficiency).collect();
+        let classes: Vec<_> = nearly.threads.iter().map(|thread| thread.efficiency).collect();
         // Clusters of five cores each: capacities 718 and 731, 997, 1017 and once 1024.
         let (slow, fast) = (Some(0), Some(1));
-        assert_eq!(ranks, [[slow; 5], [fast; 5], [slow; 5], [fast; 5]].concat());
+        assert_eq!(classes, [[slow; 5], [fast; 5], [slow; 5], [fast; 5]].concat());
         let alike = synthetic("Package:1 Core:4 PU:1");
         assert!(alike.threads.iter().all(|thread| thread.efficiency.is_none()));
     }

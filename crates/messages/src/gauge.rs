@@ -26,7 +26,7 @@ use nodegauge_measure::{
     Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit, notice,
 };
 use nodegauge_placement::emit::OpenMpi;
-use nodegauge_toolchain::Reach;
+use nodegauge_toolchain::ProgramReach;
 use nodegauge_toolchain::mpi::{Mpi, MpiParts};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -84,8 +84,8 @@ fn run(
     let plays = plan.own_plays();
     let mut choice = plan.choice;
     let reach = match plan.between {
-        RankPairs::Hosts(_) => Reach::OtherHosts,
-        _ => Reach::ThisHost,
+        RankPairs::Hosts(_) => ProgramReach::OtherHosts,
+        _ => ProgramReach::ThisHost,
     };
     let probes = probes(&mut choice, reach, !plan.osu.is_empty(), observer)?;
     let setting_up = limits.map_or(Duration::ZERO, |limits| limits.elapsed());
@@ -142,7 +142,7 @@ fn run(
 /// folder of OSU programs belongs to a wrapper.
 fn probes(
     choice: &mut Choice,
-    reach: Reach,
+    reach: ProgramReach,
     paired: bool,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Probe>, MessagesError> {

@@ -4,7 +4,7 @@
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_toolchain::mpi::{Mpi, MpiAbi, MpiLibrary, MpiParts};
-use nodegauge_toolchain::{CompileLimits, Compiler, ProgramCache, Reach, Scratch};
+use nodegauge_toolchain::{CompileLimits, Compiler, ProgramCache, ProgramReach, Scratch};
 use std::borrow::Cow;
 use std::collections::hash_map::DefaultHasher;
 use std::fs::Permissions;
@@ -63,7 +63,7 @@ pub fn cache_folder(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Op
 pub fn build(
     mpi: &Mpi,
     cache: Option<&Path>,
-    reach: Reach,
+    reach: ProgramReach,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Probe, MessagesError> {
     let cache = cache.ok_or_else(|| "there is no home folder".to_owned());

@@ -251,9 +251,8 @@ fn default_places(
     let fastest = fastest(topology, &cores);
     let wanted = threads.map_or(0, |threads| threads as usize);
     if wanted <= fastest.len() && fastest.len() < cores.len() {
-        let first_cpus = |cores: &[Vec<CpuId>]| {
-            cpus::ranges(&cores.iter().map(|core| core[0]).collect::<Vec<_>>())
-        };
+        let first_cpus =
+            |of: &[Vec<CpuId>]| cpus::ranges(&of.iter().map(|core| core[0]).collect::<Vec<_>>());
         let left_out: Vec<Vec<CpuId>> =
             cores.iter().filter(|core| !fastest.contains(core)).cloned().collect();
         notices.push(format!(

@@ -31,5 +31,5 @@ pub use job::{Job, JobOutput, run};
 pub use libc::memcpy_streams_from;
 pub use nodegauge_os::{ChildEnd, KillReason};
 pub use quote::{exceeded, last_line, last_lines, no_response, quoted_lines, too_long};
-pub use scratch::{Reach, Scratch, passed_over as passed_over_folders};
+pub use scratch::{ProgramReach, Scratch, passed_over as passed_over_folders};
 pub use search::{find_program, is_path, links, skipped as skipped_folders, which, with_path_hint};

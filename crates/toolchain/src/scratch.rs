@@ -36,7 +36,7 @@ pub fn passed_over() -> Vec<String> {
 
 /// Hosts on which programs of a private folder are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum ProgramReach {
     /// This host only.
     ThisHost,
     /// Other hosts as well, which find the program by its path.
@@ -47,7 +47,7 @@ pub enum Reach {
 #[derive(Debug)]
 pub struct Scratch {
     folder: PrivateFolder,
-    reach: Reach,
+    reach: ProgramReach,
     /// True if neither the folder nor another one permits execution.
     in_memory: bool,
     /// Open programs, which are executed or loaded by their descriptors.
@@ -95,8 +95,11 @@ impl Scratch {
     ///
     /// # Errors
     /// Fails when programs in memory cannot be executed either, or as [`Self::new`] does.
-    pub fn for_programs(preferred: Option<&Path>, reach: Reach) -> Result<Self, ToolchainError> {
-        if reach == Reach::OtherHosts {
+    pub fn for_programs(
+        preferred: Option<&Path>,
+        reach: ProgramReach,
+    ) -> Result<Self, ToolchainError> {
+        if reach == ProgramReach::OtherHosts {
             return Self::for_other_hosts(preferred);
         }
         if let Some(scratch) = Self::first(preferred.as_slice(), Self::allows_programs)? {
@@ -114,7 +117,7 @@ impl Scratch {
             match Self::new_in(parent) {
                 Err(error) => causes.push(Failure::from(&error).reason()),
                 Ok(scratch) if scratch.allows_programs()? => {
-                    return Ok(Self { reach: Reach::OtherHosts, ..scratch });
+                    return Ok(Self { reach: ProgramReach::OtherHosts, ..scratch });
                 }
                 Ok(_) => causes.push(format!("{parent:?} does not permit execution")),
             }
@@ -193,7 +196,7 @@ impl Scratch {
     }
 
     fn of(folder: PrivateFolder) -> Self {
-        Self { folder, reach: Reach::ThisHost, in_memory: false, programs: Mutex::default() }
+        Self { folder, reach: ProgramReach::ThisHost, in_memory: false, programs: Mutex::default() }
     }
 
     /// True if files of this folder can be executed.
@@ -246,7 +249,7 @@ impl Scratch {
     /// # Errors
     /// Fails when the file is not a regular file of this user, and when it cannot be read or copied.
     pub fn executable(&self, path: PathBuf) -> Result<PathBuf, ToolchainError> {
-        if self.reach == Reach::OtherHosts {
+        if self.reach == ProgramReach::OtherHosts {
             return Ok(path);
         }
         let program = if self.in_memory {
@@ -552,7 +555,7 @@ mod tests {
     #[test]
     fn programs_for_other_hosts_are_executed_by_their_path() {
         let folder = tempfile::tempdir().unwrap();
-        let scratch = Scratch::for_programs(Some(folder.path()), Reach::OtherHosts).unwrap();
+        let scratch = Scratch::for_programs(Some(folder.path()), ProgramReach::OtherHosts).unwrap();
         let path = scratch.write_script("program", "#!/bin/sh\n").unwrap();
         assert!(path.starts_with(folder.path().canonicalize().unwrap()));
     }

@@ -418,12 +418,12 @@ fn programs_are_not_compiled_where_other_users_can_exchange_them() {
     // Where all folders are of this kind, the private folder is used by its descriptor.
     let everywhere = [("tmpfs:exec,mode=777", "/dev/shm")];
     let Some(outcome) = harness.run_where_with(&variables, &everywhere, &compiled) else { return };
-    let record = outcome.exits(0).json();
-    assert!(has_engine(&record, "compiled"), "{record:#}");
-    let notices = on_exposed_folders(&record);
-    assert_eq!(notices.len(), 2, "{notices:?}");
+    let of_descriptor = outcome.exits(0).json();
+    assert!(has_engine(&of_descriptor, "compiled"), "{of_descriptor:#}");
+    let exposed = on_exposed_folders(&of_descriptor);
+    assert_eq!(exposed.len(), 2, "{exposed:?}");
     let by_descriptor = "; private folders are used by their descriptors";
-    assert!(notices.iter().all(|text| text.ends_with(by_descriptor)), "{notices:?}");
+    assert!(exposed.iter().all(|text| text.ends_with(by_descriptor)), "{exposed:?}");
     assert!(std::fs::read_dir(&folder).unwrap().next().is_none());
 }
 

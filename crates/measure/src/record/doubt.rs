@@ -8,6 +8,7 @@ use super::{Counts, Measurement, Quoted, Status};
 use crate::Fraction;
 use crate::samples::Plural;
 use crate::stats::Better;
+use std::cmp::Ordering;
 
 /// Row of the table of doubt: the rule for the figures that quote one of several statistics.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,7 +64,11 @@ pub fn of_samples(m: &Measurement, what: Plural) -> Vec<String> {
     let share = beyond.in_whole_percent();
     let far = |value: f64| {
         let of = m.value.unwrap_or(f64::NAN);
-        !((value - of).abs() <= beyond.0 * of.abs())
+        // An unknown distance is far, too.
+        !matches!(
+            (value - of).abs().partial_cmp(&(beyond.0 * of.abs())),
+            Some(Ordering::Less | Ordering::Equal)
+        )
     };
     if is_best {
         let second = ranked.get(1).copied().unwrap_or(f64::NAN);

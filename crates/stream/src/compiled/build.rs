@@ -10,8 +10,8 @@ use nodegauge_measure::Notice;
 use nodegauge_measure::record::Measurement;
 use nodegauge_toolchain::code::SharedObject;
 use nodegauge_toolchain::{
-    ChildEnd, CommandLine, CompileLimits, Compiler, Job, JobOutput, KillReason, Reach, Scratch,
-    ToolchainError, exceeded, last_line, run,
+    ChildEnd, CommandLine, CompileLimits, Compiler, Job, JobOutput, KillReason, ProgramReach,
+    Scratch, ToolchainError, exceeded, last_line, run,
 };
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
@@ -108,7 +108,7 @@ impl<'a> KernelBuilder<'a> {
         element: Element,
     ) -> Result<Self, ToolchainError> {
         Ok(Self {
-            scratch: Scratch::for_programs(None, Reach::ThisHost)?,
+            scratch: Scratch::for_programs(None, ProgramReach::ThisHost)?,
             self_test,
             limits,
             kernels,

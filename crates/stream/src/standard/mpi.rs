@@ -27,7 +27,7 @@ use nodegauge_placement::emit::script;
 use nodegauge_placement::{Bind, MemoryPolicy, RankPlan};
 use nodegauge_toolchain::mpi::{MpiProgram, RankPlaces};
 use nodegauge_toolchain::program::{self, Folder, ProgramJob};
-use nodegauge_toolchain::{CommandLine, Reach, Scratch, ToolchainError};
+use nodegauge_toolchain::{CommandLine, ProgramReach, Scratch, ToolchainError};
 use std::borrow::Cow;
 use std::path::Path;
 use std::time::Duration;
@@ -239,7 +239,7 @@ impl Planned for MpiStandardPlan {
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let limits = self.arrangement.limits();
-        let scratch = Scratch::for_programs(None, Reach::ThisHost)?;
+        let scratch = Scratch::for_programs(None, ProgramReach::ThisHost)?;
         let shared = SharedObserver::new(observer);
         let interrupted = || (&shared).interrupted();
         (&mut &shared).phase("compiling STREAM's MPI source");

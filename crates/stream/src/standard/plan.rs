@@ -14,7 +14,7 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::schedule::policy;
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::MemoryPolicy;
-use nodegauge_toolchain::{CommandLine, Reach, Scratch, ToolchainError};
+use nodegauge_toolchain::{CommandLine, ProgramReach, Scratch, ToolchainError};
 use std::path::Path;
 use std::time::Duration;
 
@@ -158,7 +158,7 @@ impl Planned for StandardPlan {
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Failure> {
         let limits = self.arrangement.limits();
-        let scratch = Scratch::for_programs(None, Reach::ThisHost)?;
+        let scratch = Scratch::for_programs(None, ProgramReach::ThisHost)?;
         self.arrangement.notices.extend(scratch.notice(GAUGE));
         let Some((mut builds, left_out)) = self.built(&scratch, observer)? else {
             // The outcome without measurements is saved, so that the record shows that nothing was measured.
