@@ -36,21 +36,10 @@ fn a_run_that_is_late_delivers_what_it_has_measured() {
     if !harness.has_cpus(2) {
         return;
     }
-    // The start of the ranks takes longer than the budget.
-    let library = faults(&harness);
-    let empty = harness.path("no-programs");
-    std::fs::create_dir_all(&empty).unwrap();
-    let variables = [
-        ("PATH", empty.to_str().unwrap()),
-        ("LD_PRELOAD", library.to_str().unwrap()),
-        ("FAULT", "fast=1000"),
-    ];
-    let args = ["mpi", "--patterns", "latency,bw", "-m", "8,64", "--budget", "2"];
-    harness.run_with(&variables, &args).exits(0).says("budget exceeded: ");
+    // The starts of the ranks alone take longer than the budget.
+    without_mpi(&harness, &["mpi", "--budget", "0.1"]).exits(0);
     let record = harness.latest();
     assert!(measurements(&record).iter().any(|m| m["value"].is_number()), "{record:#}");
-    let notices = record["notices"].to_string();
-    assert!(notices.contains("because no time is left") || notices.contains("no time is left for"));
 }
 
 #[test]

@@ -238,6 +238,10 @@ impl Starter<'_> {
         if alone || !(measured || answered) {
             return Err(self.nothing(launch, &output, broken, &text));
         }
+        if broken == Some(Broken::Late) {
+            // A size without a batch is left out like those that follow.
+            output.sizes.retain(|size| !size.groups.is_empty());
+        }
         if let Some(Broken::Died(how)) = &mut broken {
             let words = error_tail(&text).replace('\n', " ");
             if !words.is_empty() {

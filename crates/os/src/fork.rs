@@ -125,10 +125,19 @@ pub enum ChildAnswer {
 /// Limits of a child process of [`ask_child`].
 #[derive(Debug, Clone, Copy)]
 pub struct AnswerLimits {
-    /// Maximum elapsed time. A budget of the user may end the child earlier; see [`helper_time`].
+    /// Maximum elapsed time.
     pub elapsed: Duration,
     /// Maximum CPU time, whole seconds; `None` for no limit. Other load on the machine does not use it up.
     pub cpu_seconds: Option<u64>,
+}
+
+impl AnswerLimits {
+    /// Returns the limits of a library or driver that is tried, which also ends with the budget of the user; see
+    /// [`helper_time`].
+    #[must_use]
+    pub fn of_helper(self) -> Self {
+        Self { elapsed: helper_time(self.elapsed), ..self }
+    }
 }
 
 /// Runs `body` in a forked child process and returns the bytes that `body` returns. This is for code that may crash or
@@ -144,7 +153,6 @@ pub unsafe fn ask_child(
     body: impl FnOnce() -> Vec<u8>,
 ) -> Result<ChildAnswer, SysError> {
     let started = Instant::now();
-    let elapsed = helper_time(limits.elapsed);
     // SAFETY: the caller guarantees the requirements; opening and duplicating descriptors are system calls.
     let child = unsafe {
         fork(|mut pipe| {
@@ -162,7 +170,7 @@ pub unsafe fn ask_child(
     }?;
     let mut children = [child];
     while children[0].open {
-        if started.elapsed() > elapsed {
+        if started.elapsed() > limits.elapsed {
             return Ok(ChildAnswer::TimedOut);
         }
         receive(&mut children, Duration::from_millis(100));

@@ -56,7 +56,7 @@ impl VendorBlas {
         let libraries = LIBRARIES[dialect as usize];
         // SAFETY: the child process only loads the library and exits.
         let answer = unsafe {
-            nodegauge_os::ask_child(LIMITS, || {
+            nodegauge_os::ask_child(LIMITS.of_helper(), || {
                 vec![u8::from(SharedLibrary::first_of(libraries).is_ok())]
             })
         };

@@ -167,7 +167,7 @@ impl GpuState {
 pub fn read() -> Result<NvmlReading, NvmlError> {
     // SAFETY: the child process uses only the allocator and the library, which this process has not loaded.
     let answer = unsafe {
-        nodegauge_os::ask_child(LIMITS, || {
+        nodegauge_os::ask_child(LIMITS.of_helper(), || {
             let reading = Nvml::open().and_then(|nvml| nvml.reading());
             serde_json::to_vec(&reading).unwrap_or_default()
         })
