@@ -187,8 +187,8 @@ fn a_few_runs_do_not_tell_which_combination_is_fastest() {
         assert_eq!(validity["status"], "suspect", "{validity}");
     }
     assert_eq!(figure(&record, "relative", "env:A 20")["config"]["verdict"], "cannot tell");
-    let words = [&["sweep", "--emit"], &few[..], &FIGURE[..], &ECHO].concat();
-    let script = harness.run(&words).exits(0).stdout;
+    let emitted = [&["sweep", "--emit"], &few[..], &FIGURE[..], &ECHO].concat();
+    let script = harness.run(&emitted).exits(0).stdout;
     let (remark, command) = script.split_once('\n').unwrap();
     assert!(remark.starts_with("# cannot tell which is fastest: 5 runs count"), "{script}");
     assert_eq!(command, "env A=10 sh -c 'echo rate $A'\n");

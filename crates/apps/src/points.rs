@@ -88,7 +88,7 @@ fn of_hpcg(record: &Record) -> Vec<Point> {
     };
     let ratings = own(record, hpcg::TEST).filter(|m| m.name == "rating");
     let best = ratings.filter_map(point).max_by(|(a, _), (b, _)| a.total_cmp(b));
-    best.into_iter().map(|(_, point)| point).collect()
+    best.into_iter().map(|(_, highest)| highest).collect()
 }
 
 /// Returns a point for the longest sum, computed by the fastest workers.

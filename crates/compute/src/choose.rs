@@ -251,7 +251,7 @@ pub(crate) fn find(
         let all: Vec<Tried> = ranked.order.iter().map(tried).collect();
         notices.extend(words(&all, ranked.alike, trial.places.0.len()));
         let default = DefaultKernels::of(&all, ranked.alike);
-        chosen.extend(all.into_iter().next().map(|first| Tried { default, ..first }));
+        chosen.extend(all.into_iter().next().map(|fastest| Tried { default, ..fastest }));
     }
     Ok(Some(chosen))
 }

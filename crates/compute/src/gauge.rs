@@ -98,7 +98,7 @@ impl Gauge for ComputeGauge {
             let ratings = record.measurements.iter().filter(own);
             ratings.filter_map(|m| point(&record, m)).max_by(|(a, _), (b, _)| a.total_cmp(b))
         });
-        found.into_iter().map(|(_, point)| point).collect()
+        found.into_iter().map(|(_, highest)| highest).collect()
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {

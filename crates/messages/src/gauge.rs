@@ -109,7 +109,7 @@ fn run(
     let mpis = choice.mpis.iter().zip(&probes);
     let mpis: Vec<Starter<'_>> = mpis
         .map(|(mpi, probe)| (MessageTransport::Mpi(mpi, probe), Pattern::ALL))
-        .map(|(transport, plays)| Starter { transport, plays, topology, options, limits })
+        .map(|(transport, own)| Starter { transport, plays: own, topology, options, limits })
         .collect();
     if !plan.osu.is_empty() {
         for (mpi, programs) in mpis.iter().zip(&plan.osu) {
@@ -272,8 +272,8 @@ fn run_starts(
         }
         let left = &launches[number + 1..];
         if starters.iter().any(Starter::is_late) && has_figure(&outcome) && !left.is_empty() {
-            let words: Vec<String> = left.iter().map(in_words).collect();
-            let text = format!("no time is left for {}", words.join(", "));
+            let unmeasured: Vec<String> = left.iter().map(in_words).collect();
+            let text = format!("no time is left for {}", unmeasured.join(", "));
             outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
             break;
         }

@@ -294,8 +294,8 @@ mod tests {
     fn a_dot_beyond_the_axis_has_an_arrow() {
         let mut chart = two();
         chart.series[1].dots = vec![(512.0, 5e10)];
-        let text = super::chart(&chart, Style { width: 60, colour: false });
-        assert!(!text.contains('>'), "{text}");
+        let within = super::chart(&chart, Style { width: 60, colour: false });
+        assert!(!within.contains('>'), "{within}");
         chart.series[1].beyond = vec![(512.0, 5e10, "at 9999, beyond the axis".to_owned())];
         let text = super::chart(&chart, Style { width: 60, colour: false });
         assert_eq!(text.lines().filter(|line| line.ends_with("w>")).count(), 1, "{text}");

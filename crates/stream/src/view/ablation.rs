@@ -105,9 +105,9 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     }
     if let Some((m, copy_config)) = figures.iter().find(|(m, _)| m.name == MEMCPY) {
         let text = match &few {
-            Some(_) => copy_config.to.map(|rate| {
+            Some(_) => copy_config.to.map(|copied| {
                 format!(
-                    "function of the C library, interleaved with the steps: {rate}; too few rounds"
+                    "function of the C library, interleaved with the steps: {copied}; too few rounds"
                 )
             }),
             None => memcpy(m, copy_config),
@@ -308,11 +308,11 @@ mod tests {
 
     fn title(record: &Record) -> String {
         let blocks = section(record).unwrap().blocks;
-        let titles = blocks.into_iter().filter_map(|block| match block {
+        let mut titles = blocks.into_iter().filter_map(|block| match block {
             Block::Picture(Picture { title, .. }) => Some(title),
             _ => None,
         });
-        titles.last().unwrap()
+        titles.next_back().unwrap()
     }
 
     #[test]
@@ -323,10 +323,10 @@ mod tests {
                 "Cannot tell what the choices are worth for Triad: {few}, at least 10 are needed; use --budget 87"
             );
             assert_eq!(conclusion(&record).unwrap(), expected);
-            let expected = format!(
+            let expected_title = format!(
                 "cannot tell the effect of each choice on triad: {few}, at least 10 are needed"
             );
-            assert_eq!(title(&record), expected);
+            assert_eq!(title(&record), expected_title);
             let text = serde_json::to_string(&section(&record).unwrap()).unwrap();
             assert!(!text.contains("\"label\":\"x "), "{text}");
         }
