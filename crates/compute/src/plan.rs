@@ -56,7 +56,7 @@ pub struct HplPlan {
     /// Number of solutions that the user set; it decides instead of the budget.
     samples: Option<usize>,
     /// Notices about the places of the threads.
-    notices: Vec<Notice>,
+    pub(crate) notices: Vec<Notice>,
 }
 
 impl HplPlan {

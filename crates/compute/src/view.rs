@@ -88,6 +88,9 @@ pub fn plan(plan: &HplPlan) -> Section {
         .note("traffic", moved)
         .lines("Rpeak", rpeak)
         .note("time", time);
+    for notice in &plan.notices {
+        section.note("note", notice.to_string());
+    }
     section
 }
 
