@@ -1,6 +1,6 @@
 //! Writes that may block for ever: to a pipe that nobody reads, to a stopped terminal, or to a file system that hangs.
 //!
-//! The handlers of signals only set a flag (see [`crate::end_request`]), and the kernel then continues an interrupted write.
+//! The handlers of signals only set a flag (see [`mod@crate::end_request`]), and the kernel then continues an interrupted write.
 //! Therefore the write is done by another thread, and this thread stops to wait for it.
 
 use crate::end_request::{is_end_handled, is_end_requested};

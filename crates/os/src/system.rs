@@ -136,7 +136,7 @@ pub fn keep_interrupts<T>(f: impl FnOnce() -> T) -> T {
 }
 
 /// Returns the value of an environment variable. A folder of `HOME` or of XDG that must not be created counts as not set:
-/// see [`may_hold_files`].
+/// see `may_hold_files`.
 pub fn variable(name: &str) -> Option<OsString> {
     let value = std::env::var_os(name)?;
     may_hold_files(name, Path::new(&value), is_root()).then_some(value)

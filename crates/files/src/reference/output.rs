@@ -54,7 +54,7 @@ fn by_place(mut rest: &str) -> Option<Vec<(usize, &str)>> {
     let mut figures = Vec::new();
     for (column, (name, ..)) in TESTS[..COLUMNS].iter().enumerate() {
         let width = if wide(name) { 10 } else { 9 };
-        let (field, more) = rest.split_at(rest.len().min(width));
+        let (field, more) = rest.split_at_checked(rest.len().min(width))?;
         rest = more;
         let figure = field.trim_start_matches(' ');
         if figure.is_empty() {
