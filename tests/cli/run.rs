@@ -92,6 +92,8 @@ mod thorough {
         let harness = Harness::new();
         let args = ["run", "--samples", "2", "--budget", "0.5", "--dimms", "1024x20000"];
         let variables = [("OMP_NUM_THREADS", "1"), ("XDG_DATA_HOME", &harness.arg("data"))];
+        // For root, the folder must exist.
+        std::fs::create_dir(harness.path("data")).unwrap();
         harness.run_with(&variables, &args).exits(0).says("1 thread bound");
         assert!(harness.path("data/nodegauge/history.db").exists());
         let record = harness

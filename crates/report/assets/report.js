@@ -21,7 +21,6 @@
   // Number of the symbol of a series: no two of the first sixteen have the same colour and symbol.
   const symbolOf = (i) => (i + Math.floor(i / 4)) % 4;
   const FONT = 12;
-  // Maximum width of a cell of a heat map.
   const CELL = 160;
 
   const node = (name, text = '', attributes = {}) => {
@@ -59,7 +58,6 @@
   };
   const widest = (texts, weight = 400) => texts.reduce((most, text) => Math.max(most, widthOf(text, FONT, weight)), 0);
 
-  // Cuts a text that is wider than the room for it.
   const cut = (text, room) => {
     if (widthOf(text) <= room) return text;
     let shown = text;
@@ -119,7 +117,6 @@
     const step = [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= raw * 0.9999);
     const first = Math.ceil(least / step - 1e-9);
     const length = Math.floor(most / step - first + 1e-9) + 1;
-    // A single tick gives no scale.
     if (length < 2 && count < 8) return ticksOf(least, most, unit, false, count + 1);
     return Array.from({ length }, (_, i) => Number(((first + i) * step).toPrecision(12)));
   };
@@ -163,7 +160,6 @@
     });
   };
 
-  // Label of a tick; zero needs no unit.
   const tickText = (value, unit) => (value === 0 && unit ? '0' : words(value, unit));
 
   const axisOption = ({ least, most, log, ticks }, unit, t, more = {}) => ({
@@ -186,7 +182,6 @@
     return broken(name + ending, room, 2);
   };
 
-  // Place of a value on an axis, 0 to 1.
   const place = ({ least, most, log }, value) => (log ? Math.log(value / least) / Math.log(most / least) : (value - least) / (most - least));
 
   // Heights of labels that must not overlap: moves them apart, and keeps them between the ends.
@@ -250,8 +245,8 @@
       const shown = of.series.map((one) => one.dots.filter(isShown));
       const dots = shown.flat().filter((dot) => dot[1] !== null);
       const doubtOf = (one, [a, b]) => (one.doubts.find((dot) => dot[0] === a && dot[1] === b) || [])[2];
-      const beyondOf = (one, [a, b]) => ((one.beyond || []).find((dot) => dot[0] === a && dot[1] === b) || [])[2];
-      const remark = (one, dot) => [(of.marks.find((m) => m[0] === dot[0] && m[1] === dot[1]) || [])[2], beyondOf(one, dot), doubtOf(one, dot)].filter(Boolean).join('; ');
+      const remarksOf = (one, [a, b]) => one ? [((one.beyond || []).find((dot) => dot[0] === a && dot[1] === b) || [])[2], doubtOf(one, [a, b])] : [];
+      const remark = (one, dot) => [(of.marks.find((m) => m[0] === dot[0] && m[1] === dot[1]) || [])[2], ...remarksOf(one, dot)].filter(Boolean).join('; ');
       const named = own.length > 1 || (own.length === 1 && straight);
       const looks = looksOf(own);
       return {
@@ -298,7 +293,6 @@
           const yPixel = (value) => plotBottom - place(vertical, value) * (plotBottom - top);
           const graphics = [];
           for (const guide of labelled) {
-            // Above the grid, which may have a line at the same place.
             graphics.push({ ...line(guide.pixel, top - 4, guide.pixel, plotBottom, t.faint, { lineDash: [4, 4] }), z: 1 });
             graphics.push(text(t, guide.centre, 2 + guide.row * 18, guide.text, { style: { fill: t.faint, textAlign: 'center' } }));
           }
@@ -340,13 +334,12 @@
               itemStyle: { color: colour(number), ...(apartDots ? { borderColor: t.panel, borderWidth: 1 } : {}) }, lineStyle: { color: colour(number), width: one.is_bound ? 1 : 2, type: DASHES[looks[number].dash] }, connectNulls: false, clip: false, z: 3,
             };
           });
-          // The arrow points to the right, behind its dot.
           const beyond = own.flatMap((one) => (one.beyond || []).map(([a, b]) => [a, b]));
           if (beyond.length) series.push({ type: 'scatter', name: 'beyond', data: beyond, symbol: 'arrow', symbolRotate: -90, symbolOffset: [12, 0], symbolSize: 11, silent: true, itemStyle: { color: t.ink }, clip: false, z: 4 });
           if (marks.length) series.push({ type: 'scatter', name: 'marks', data: marks, symbolSize: 16, silent: true, itemStyle: { color: 'transparent', borderColor: t.ink, borderWidth: 1.5 }, z: 4 });
           return {
             grid: { left: plotX, right, top, bottom },
-            tooltip: { formatter: (p) => [p.seriesName, `${words(p.value[0], x)}: ${words(p.value[1], y)}`, (of.series[p.seriesIndex]?.notes || [])[p.dataIndex], of.series[p.seriesIndex] && beyondOf(of.series[p.seriesIndex], p.value), of.series[p.seriesIndex] && doubtOf(of.series[p.seriesIndex], p.value)].filter(Boolean).map((part) => broken(part, 320)).join('\n') },
+            tooltip: { formatter: (p) => [p.seriesName, `${words(p.value[0], x)}: ${words(p.value[1], y)}`, (of.series[p.seriesIndex]?.notes || [])[p.dataIndex], ...remarksOf(of.series[p.seriesIndex], p.value)].filter(Boolean).map((part) => broken(part, 320)).join('\n') },
             xAxis: axisOption(horizontal, x, t, { ...nameBelow(axisName), axisLabel: { ...axisOption(horizontal, x, t).axisLabel } }),
             yAxis: axisOption(vertical, y, t),
             graphic: graphics,
@@ -372,7 +365,6 @@
           one.samples.map(([at, value, reason]) => [one.name, at, value, reason || '']))],
         key: (t) => [...of.series.map((one, i) => ({ name: one.name, colour: hue(t, i), dot: FILLED[symbolOf(i)] })), ...(all.some((one) => one.disturbed) ? [{ name: 'hollow: disturbed', colour: t.faint, dot: HOLLOW.join('') }] : [])],
         option(width, height, t) {
-          // The variation of the samples fills the height.
           const vertical = axisOf(values, of.unit, { room: 0.08, count: Math.floor(height / 50), from: NaN });
           const cropped = vertical.log ? '; values in log scale' : '; the axis of the values does not begin at zero';
           const horizontal = axisOf(times, '', { room: 0.02, count: Math.max(3, Math.floor(width / 90)), log: false });
@@ -430,7 +422,6 @@
             const [a, b] = [step.from, step.to ?? step.from].map(at);
             const colour = step.is_open ? t.data[3] : falls(step) ? t.data[2] : t.data[0];
             const children = [];
-            // Without a result there is no bar.
             if (step.to !== null) children.push({ type: 'rect', shape: { x: Math.min(a, b), y: y - thick / 2, width: Math.max(2, Math.abs(b - a)), height: thick, r: 2 }, style: step.doubt ? suspectBar(t, colour) : { fill: colour, opacity: step.is_open ? 0.45 : 0.9 } });
             const next = steps[params.dataIndex + 1];
             if (next && next.from > 0 && step.to !== null) children.push(line(at(next.from), y + thick / 2, at(next.from), y + row - thick / 2, t.faint, { lineDash: [2, 3] }));
@@ -490,7 +481,6 @@
       const labelOf = (row) => (row.interval ? `${factor(row.ratio)} (${allDigits(row.interval[0], 3)} to ${allDigits(row.interval[1], 3)})${verdictOf(row)}` : `${factor(row.ratio)}, no interval${row.doubt ? ', suspect' : ''}`);
       return {
         height: 75 + 32 * of.rows.length,
-        // On a phone, a name has up to three lines.
         low: 75 + 48 * of.rows.length,
         rows: [['figure', 'ratio', 'low', 'high', 'verdict', 'doubted'], ...of.rows.map((row) => [row.name, row.ratio, row.interval && row.interval[0], row.interval && row.interval[1], row.words, row.doubt || ''])],
         key: (t) => [
@@ -522,7 +512,6 @@
             const children = [];
             if (row.interval) children.push(line(at(row.interval[0]), y, at(row.interval[1]), y, colour, { lineWidth: 6, lineCap: 'round', opacity: 0.4 }));
             const x = at(row.ratio);
-            // A suspect ratio is a hollow diamond, as on charts.
             if (row.doubt) children.push({ type: 'polygon', shape: { points: [[x, y - 7], [x + 7, y], [x, y + 7], [x - 7, y]] }, style: { fill: t.panel, stroke: colour, lineWidth: 2 } });
             else children.push({ type: 'circle', shape: { cx: x, cy: y, r: 5 }, style: { fill: colour, stroke: colour, lineWidth: 2 } });
             children.push(text(t, width - right + 12, y, labels[params.dataIndex], { style: { textVerticalAlign: 'middle', fill: row.is_clear ? t.ink : t.faint } }));
@@ -581,7 +570,6 @@
           const values = all.map((dot) => dot.value).filter((value) => value !== null);
           const vertical = axisOf(values, of.unit, { room: 0.05, count: Math.floor(height / 60) });
           const left = widest(vertical.ticks.map((tick) => words(tick, of.unit))) + 12;
-          // Room at both ends, so that no dot is on the edge.
           const times = all.map((dot) => dot.at * 1000);
           const [from, to] = [times.reduce((a, b) => Math.min(a, b), Infinity), times.reduce((a, b) => Math.max(a, b), -Infinity)];
           const room = Math.max(to - from, 1000) * 0.02;
@@ -595,7 +583,6 @@
             type: 'line', name: 'as quoted', data: pathOf(one), showSymbol: false, silent: true, connectNulls: false, lineStyle: { width: 1, color: isSingle ? t.data[3] : colour(i, t) }, itemStyle: { color: t.data[3] }, ...(many ? { sampling: 'minmax' } : {}),
           }));
           Object.assign(paths[0], {
-            // Below the lines of the grid.
             markArea: { silent: true, z: -1, data: bands.map(band) },
             markLine: { symbol: 'none', silent: true, lineStyle: { color: t.ink, type: 'dashed' }, label: { formatter: (p) => p.name, color: t.ink, fontSize: FONT, position: 'end' }, data: of.changes.slice(0, 4).map(([at, words]) => ({ xAxis: at * 1000, name: cut(words, width / 5) })) },
           });
@@ -729,7 +716,6 @@
   const roofLabels = ({ roofs, flat, roofText, t, width, narrow, plotX, plotRight, top, plotBottom, horizontal, yPixel, colour, points }) => {
     const made = [];
     const boxes = [];
-    // Lines end at the labels that they would cross.
     const behind = { ...halo(t), backgroundColor: t.panel };
     const xPixel = (value) => plotX + place(horizontal, value) * (plotRight - plotX);
     const lines = roofs.map((one) => one.dots.flatMap(([a, b]) => [xPixel(a), yPixel(b)]));
@@ -739,7 +725,6 @@
     const clear = (box, own) => !lines.some((one, i) => i !== own && crosses(one, box));
     const all = points.flatMap((one, i) => one.dots.map(([a, b], k) => ({
       x: xPixel(a), y: yPixel(b), colour: colour(i), isShown: a > 0 && b > 0,
-      // The axis has the unit.
       name: narrow ? one.labels[k] : `${one.labels[k]}: ${words(b, 'FLOP/s', 3).replace('FLOP/s', '')}`,
     }))).filter((point) => point.isShown);
     const symbols = all.map(({ x, y }) => [x - 7, y - 7, x + 7, y + 7]);

@@ -195,7 +195,7 @@ fn too_few_slots_are_told_with_the_launchers_words() {
     let script = harness.write(
         "mpirun",
         "#!/bin/sh\n[ \"$1\" = --version ] && exec mpirun.openmpi --version\n\
-         for program; do case $program in */messages-*) break ;; esac; done\n\
+         for program; do case $program in */messages-*|/proc/*/fd/*) break ;; esac; done\n\
          exec mpirun.openmpi --allow-run-as-root --host localhost:1 -np 2 \"$program\"\n",
     );
     make_program(&script);
@@ -222,7 +222,7 @@ fn a_launcher_of_another_mpi_is_found_out() {
     let script = harness.write(
         "mpirun",
         "#!/bin/sh\n[ \"$1\" = --version ] && exec mpirun.mpich --version\n\
-         while :; do case $1 in */messages-*) break ;; esac; shift; done\n\
+         while :; do case $1 in */messages-*|/proc/*/fd/*) break ;; esac; shift; done\n\
          exec mpirun.openmpi --allow-run-as-root -np 2 \"$@\"\n",
     );
     make_program(&script);
