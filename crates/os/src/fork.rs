@@ -101,15 +101,15 @@ pub unsafe fn fork(body: impl FnOnce(File)) -> Result<ForkedChild, SysError> {
     unsafe { libc::_exit(i32::from(done.is_err())) }
 }
 
-/// Checks that this process has only one thread. Then the body of a [`fork`] may use everything.
+/// Checks that this process has only one thread. Then the body of a [`fork`] may use everything. Without `/proc`, the number
+/// of threads is unknown, and the caller must not have started any.
 ///
 /// # Errors
 /// Fails if this process has other threads (`EBUSY`).
 pub fn check_alone() -> Result<(), SysError> {
-    let threads = std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
-    match threads {
-        1 => Ok(()),
-        _ => Err(SysError { call: "fork", errno: libc::EBUSY }),
+    match std::fs::read_dir("/proc/self/task").map(Iterator::count) {
+        Ok(1) | Err(_) => Ok(()),
+        Ok(_) => Err(SysError { call: "fork", errno: libc::EBUSY }),
     }
 }
 
