@@ -198,9 +198,10 @@ pub fn check_rights(
     Err(FolderTrustError::Exposed { folder: path.to_owned(), owner, mode: mode & 0o7777, replace })
 }
 
-/// Opens a folder; a symbolic link is refused.
+/// Opens a folder for its properties and for files in it; a symbolic link is refused. Folders that this user may enter but
+/// not list, such as a /home with the mode 711, can be opened.
 fn open_folder(parent: impl AsFd, name: &Path) -> Result<OwnedFd, String> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(parent, name, flags, Mode::empty()).map_err(|cause| match cause {
         Errno::LOOP | Errno::NOTDIR => "is a symbolic link or not a folder".to_owned(),
         cause => format!("cannot be read: {cause}"),
@@ -259,6 +260,17 @@ mod tests {
         assert_eq!(opened.path(), target.canonicalize().unwrap());
         mode(&target, 0o777);
         assert!(refusal(&link, OtherUsers::MayAdd).contains("can replace files"));
+    }
+
+    #[test]
+    fn folder_that_may_be_entered_but_not_listed_is_opened() {
+        let outer = tempfile::tempdir().unwrap();
+        let inner = outer.path().join("inner");
+        std::fs::create_dir(&inner).unwrap();
+        mode(outer.path(), 0o311);
+        let opened = TrustedFolder::open(&inner, OtherUsers::MayAdd);
+        mode(outer.path(), 0o700);
+        assert!(opened.is_ok(), "{opened:?}");
     }
 
     #[test]
