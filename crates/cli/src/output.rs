@@ -85,7 +85,7 @@ pub(crate) fn try_print(text: &str) -> Result<(), Failure> {
 
 /// True if a write to standard output was ended because nobody reads it.
 static UNREAD: AtomicBool = AtomicBool::new(false);
-/// The same for standard error.
+/// True if a write to standard error was ended because nobody reads it.
 static UNREAD_ERRORS: AtomicBool = AtomicBool::new(false);
 
 /// Writes to standard output without changes. The standard library's buffer and lock are not used, because a write that

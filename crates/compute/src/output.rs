@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_output_says_what_is_missing() {
+    fn cut_output_names_what_is_missing() {
         let reason = |text: &str| read(text).incomplete();
         let missing = "HPL's last line \"End of Tests.\" is missing: the output may be cut";
         assert_eq!(reason(THREE), None);

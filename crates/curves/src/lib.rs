@@ -21,12 +21,14 @@ mod pool;
 mod region;
 mod run;
 mod thinned;
+mod touch;
 mod traffic;
 mod view;
 
 pub use chase::{ChaseOrder, Locality};
 pub use gauge::Curves;
 pub use nodegauge_arena::GAUGE;
+pub use touch::TouchRates;
 
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;

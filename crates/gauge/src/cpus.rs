@@ -2,7 +2,6 @@
 
 use nodegauge_machine::{CpuId, SysRoot, number_ranges, usable_cpus};
 use nodegauge_measure::Outcome;
-use nodegauge_measure::record::Status;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -56,8 +55,7 @@ impl CpuWatch {
         let doubt = format!(
             "{noun} {cpus} went offline or left the cpuset of this process during the run, and the kernel moved its threads"
         );
-        let own = found.measurements.iter_mut().filter(|figure| !figure.is_published());
-        own.for_each(|figure| figure.doubt(Status::Suspect, doubt.clone()));
+        found.doubt_own(&doubt);
     }
 }
 

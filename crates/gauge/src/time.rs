@@ -3,7 +3,7 @@
 
 use nodegauge_machine::timekeeping::TimeReading;
 use nodegauge_measure::Outcome;
-use nodegauge_measure::record::{Machine, Status};
+use nodegauge_measure::record::Machine;
 
 /// Sources of time before a measurement.
 pub struct TimeWatch(TimeReading);
@@ -18,8 +18,7 @@ impl TimeWatch {
     /// figures that were measured meanwhile.
     pub fn end(self, found: &mut Outcome, machine: &Machine) {
         for doubt in self.0.doubts(&machine.processor) {
-            let own = found.measurements.iter_mut().filter(|figure| !figure.is_published());
-            own.for_each(|figure| figure.doubt(Status::Suspect, doubt.clone()));
+            found.doubt_own(&doubt);
         }
     }
 }

@@ -132,11 +132,12 @@ fn kernel_time() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Returns the counter of constant frequency.
+/// Returns the counter, which is compared only if it has a constant and known frequency.
 #[cfg(target_arch = "x86_64")]
 fn counter() -> Option<u64> {
-    // SAFETY: every x86-64 processor has the instruction. Where the kernel forbids it, the frequency is not read either.
-    counter_frequency().map(|_| unsafe { core::arch::x86_64::_rdtsc() })
+    // SAFETY: the instruction reads a register and touches no memory. User space may read this register unless
+    // PR_TSC_SIGSEGV is set, which this program never does.
+    Some(unsafe { core::arch::x86_64::_rdtsc() })
 }
 
 /// Returns the frequency of the counter as the processor or the hypervisor reports it; `None` if it is unknown.

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::notice::{self, Notice};
 use crate::progress::Observer;
-use crate::record::{EventCount, Finding, Measurement};
+use crate::record::{EventCount, Finding, Measurement, Status};
 use crate::repeat::Stop;
 
 /// Result of one or several gauges, from which the command makes a record.
@@ -52,6 +52,13 @@ impl Outcome {
     /// True if everything was measured.
     pub fn is_complete(&self) -> bool {
         !self.is_interrupted() && self.failure.is_none()
+    }
+
+    /// Makes all figures that this run measured itself suspect, for one reason.
+    pub fn doubt_own(&mut self, reason: &str) {
+        for figure in self.measurements.iter_mut().filter(|figure| !figure.is_published()) {
+            figure.doubt(Status::Suspect, reason);
+        }
     }
 
     /// Appends the result of another gauge.

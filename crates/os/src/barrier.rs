@@ -1,12 +1,12 @@
 //! Spinning barriers for the threads of a process, and for processes that share anonymous memory.
 
 use crate::mapping::{Mapping, SharedBytes};
+use crate::memory_program::descriptor_path;
 use crate::spin::Spin;
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -181,7 +181,7 @@ impl ProcessBarrier {
 
     /// Returns the path by which other processes of this user open the barrier.
     pub fn path(&self) -> String {
-        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
+        descriptor_path(&self.file).display().to_string()
     }
 
     /// Returns the shared cache line with number `index`; `None` if there are fewer lines.

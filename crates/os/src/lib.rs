@@ -52,7 +52,7 @@ pub use helpers::{end_helpers_at, helper_time};
 pub use input::{LONGEST_PROGRAM, LONGEST_TEXT, read_file, read_input, read_part};
 pub use library::{LoadError, SharedLibrary};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
-pub use memory_program::MemoryProgram;
+pub use memory_program::{MemoryProgram, descriptor_path};
 pub use numa::{
     PolicyMode, mbind, nodes_of_pages, policy_at, policy_of_thread, set_policy_of_thread,
 };

@@ -25,14 +25,14 @@ impl MemoryProgram {
     pub fn new(content: &[u8]) -> io::Result<Self> {
         let mut memory = File::from(create()?);
         memory.write_all(content)?;
-        let file = File::open(path_of(&memory))?;
+        let file = File::open(descriptor_path(&memory))?;
         Mapping::check_executable(&file).map_err(io::Error::from)?;
         Ok(Self { file })
     }
 
     /// Returns the path by which processes of this user execute or load the program.
     pub fn path(&self) -> PathBuf {
-        path_of(&self.file)
+        descriptor_path(&self.file)
     }
 }
 
@@ -45,7 +45,9 @@ fn create() -> Result<OwnedFd, Errno> {
     })
 }
 
-fn path_of(file: &File) -> PathBuf {
+/// Returns the path by which processes of this user open a file or folder that this process has open. No rename changes
+/// what it denotes.
+pub fn descriptor_path(file: &impl AsRawFd) -> PathBuf {
     PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
 }
 

@@ -37,7 +37,7 @@ const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 /// Bits of a mode that are permissions. The other bits are setuid, setgid and sticky.
 const PERMISSIONS: u32 = 0o777;
 /// Permission bits that allow users other than the owner to change a folder.
-const WRITABLE_BY_OTHERS: u32 = 0o022;
+pub(crate) const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// Suffixes of the files that SQLite creates next to a database.
 const SQLITE_SUFFIXES: [&[u8]; 3] = [b"-journal", b"-wal", b"-shm"];
 /// Maximum number of symbolic links in a path, as in the kernel.

@@ -6,15 +6,13 @@
 //! to write it, unless its sticky bit forbids that they rename what is not theirs. The requirements are those of
 //! OpenSSH for the files of a user (`StrictModes`).
 
-use crate::system::effective_user;
+use crate::output::{WRITABLE_BY_OTHERS, is_trusted};
 use rustix::fs::{CWD, Mode, OFlags, Stat, fstat, mkdirat, openat};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-/// Permission bits with which group and others can write.
-const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
 /// Rights of other users that are accepted in the folders of a path.
@@ -187,8 +185,8 @@ pub fn check_rights(
     others: OtherUsers,
     path: &Path,
 ) -> Result<(), FolderTrustError> {
-    let is_owned = [0, effective_user()].contains(&owner);
-    let is_writable = mode & OTHERS_WRITE != 0;
+    let is_owned = is_trusted(owner);
+    let is_writable = mode & WRITABLE_BY_OTHERS != 0;
     let is_sticky = mode & STICKY != 0;
     let is_protected = is_sticky && others == OtherUsers::MayAdd;
     if is_owned && (!is_writable || is_protected) {

@@ -9,14 +9,14 @@ use crate::ToolchainError;
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_os::{
     FolderTrustError, LONGEST_PROGRAM, Mapping, MemoryProgram, OtherUsers, TrustedFolder,
-    effective_user, read_file,
+    descriptor_path, effective_user, read_file,
 };
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs::{File, Permissions};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -67,15 +67,10 @@ impl OpenProgram {
     /// Returns the path by which processes of this user execute or load the program.
     fn path(&self) -> PathBuf {
         match self {
-            Self::File(file) => path_of(file),
+            Self::File(file) => descriptor_path(file),
             Self::Memory(program) => program.path(),
         }
     }
-}
-
-/// Returns the path by which processes of this user open a file or folder that this process has open.
-fn path_of(file: &impl AsRawFd) -> PathBuf {
-    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
 }
 
 impl Scratch {
@@ -342,7 +337,7 @@ impl PrivateFolder {
         let name = Self::create(parent)?.keep();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let descriptor = openat(CWD, &name, flags, Mode::empty())?;
-        let path = path_of(&descriptor);
+        let path = descriptor_path(&descriptor);
         let found = fstat(&descriptor)?;
         let is_own = found.st_uid == effective_user() && found.st_mode & 0o7777 == PRIVATE;
         // A folder that has files is not the new one.

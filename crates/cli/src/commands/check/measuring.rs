@@ -1,7 +1,7 @@
 //! Measurements of a check: commands of nodegauge as child processes, each repeated when one of its figures is below its
 //! bound or excludes no loss.
 
-use super::sizing::{PartSize, Sized, TouchRates};
+use super::sizing::{PartSize, Sized, touch_rates};
 use super::{Check, Examination};
 use crate::failure::Failure;
 use crate::gauges::{self, GAUGES};
@@ -60,7 +60,7 @@ impl Check<'_> {
     pub(super) fn measure(&mut self, examination: &Examination) {
         let parts: &[Part] = if self.args.level == 2 { &MEMORY } else { &EVERYTHING };
         let is_sized = parts.iter().any(|part| part.sized().is_some());
-        let rates = is_sized.then(|| TouchRates::take(&examination.machine, self.deadline));
+        let rates = is_sized.then(|| touch_rates(&examination.machine, self.deadline));
         let rates = rates.flatten();
         let whole = self.deadline.left().saturating_sub(GRACE);
         self.own_runs = self.trusted_history();

@@ -1,7 +1,7 @@
 //! Sizes of the arrays and working sets of a check, so that its measurements end within the deadline.
 //!
-//! By themselves, commands use four times the last-level caches that the system reports. A guest often reports the cache
-//! of the whole host, and more than a gibibyte per array takes longer than a check lasts. The rates of first touch and of
+//! The default of the commands is four times the last-level caches that the system reports. A guest often reports the
+//! cache of the whole host, and more than a gibibyte per array takes longer than a check lasts. The rates of first touch and of
 //! later passes are measured at this moment by a child process, and decide whether the size fits. The size of the
 //! reference comes first, because figures of another size are not compared.
 
@@ -9,23 +9,14 @@ use super::{Check, Deadline};
 use crate::args::check::MEASURE_TOUCH;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use nodegauge_curves::beyond;
+use nodegauge_curves::{TouchRates, beyond};
 use nodegauge_measure::record::Machine;
-use nodegauge_measure::{Bytes, clock, stream_rule};
+use nodegauge_measure::{Bytes, stream_rule};
 use nodegauge_toolchain::{ChildEnd, CommandLine, Job};
-use serde::{Deserialize, Serialize};
-use std::sync::Barrier;
 use std::time::Duration;
 
-/// Memory that each thread of the probe touches. The allocator maps so large a block for itself and returns it at once,
-/// so that its pages are touched for the first time.
-const BLOCK: Bytes = Bytes::mib(64);
 /// Size of a cache line.
 const LINE: u64 = 64;
-/// Number of loads of the probe, a tenth of a second on the slowest memory.
-const LOADS: u32 = 200_000;
-/// Maximum ratio of the rate of a later pass to that of the first touch.
-const LATER: f64 = 10.0;
 /// Maximum share of the available memory that the probe touches.
 const SHARE: u64 = 8;
 /// Maximum duration of the probe.
@@ -35,98 +26,25 @@ const LEAST: Bytes = Bytes::mib(8);
 /// Number of arrays of `stream`.
 const ARRAYS: f64 = 3.0;
 
-/// Speed of memory at this moment.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct TouchRates {
-    /// Rate of the first touch by all CPUs, bytes per second.
-    first: f64,
-    /// Rate of a later pass by all CPUs, bytes per second.
-    later: f64,
-    /// Rate of the first touch by one CPU, bytes per second.
-    of_one: f64,
-    /// Time of a load whose address depends on the load before, seconds.
-    load: f64,
-}
-
-/// Measures the rates with `threads` threads and prints them as JSON: the child process of [`TouchRates::take`].
+/// Measures the rates with `threads` threads and prints them as JSON: the child process of [`touch_rates`].
 pub(crate) fn print(threads: u32) -> Result<Exit, Failure> {
-    let alone = touched(1);
-    let together = touched(threads.max(1));
-    let rates = TouchRates {
-        first: together[0],
-        // The blocks may stay in caches. A later pass of stream is not much faster than a first touch on huge pages.
-        later: together[1].min(LATER * together[0]),
-        of_one: alone[0],
-        load: load_time(),
-    };
-    output::print(&output::json(&rates)?);
+    output::print(&output::json(&TouchRates::measure(threads))?);
     Ok(Exit::Success)
 }
 
-/// Returns the rates at which this number of threads touches memory for the first time and again.
-fn touched(threads: u32) -> [f64; 2] {
-    let block = BLOCK.0 as usize;
-    let barrier = Barrier::new(threads as usize);
-    let touch = || {
-        barrier.wait();
-        let begun = clock::now();
-        let mut memory = vec![1u8; block];
-        let first = clock::now();
-        barrier.wait();
-        let again = clock::now();
-        memory.fill(2);
-        std::hint::black_box(&memory);
-        [first - begun, clock::now() - again]
-    };
-    let times: Vec<[Duration; 2]> = std::thread::scope(|scope| {
-        let all: Vec<_> = (0..threads).map(|_| scope.spawn(touch)).collect();
-        all.into_iter().filter_map(|one| one.join().ok()).collect()
-    });
-    let bytes = BLOCK.as_f64() * times.len() as f64;
-    [0, 1].map(|at| {
-        let slowest = times.iter().map(|of| of[at]).max().unwrap_or_default();
-        bytes / slowest.as_secs_f64().max(1e-6)
-    })
-}
-
-/// Returns the time of a load in a random order of the lines of a block.
-fn load_time() -> f64 {
-    let lines = (BLOCK.0 / LINE) as u32;
-    let words = LINE as usize / size_of::<u32>();
-    let mut memory = vec![0u32; BLOCK.0 as usize / size_of::<u32>()];
-    // A linear congruential generator visits every line once (Hull and Dobell, "Random Number Generators", SIAM Review 4,
-    // 1962); the constants are those of Numerical Recipes.
-    for line in 0..lines {
-        let next = line.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) % lines;
-        memory[line as usize * words] = next;
-    }
-    let mut line = 0;
-    let begun = clock::now();
-    for _ in 0..LOADS {
-        line = memory[line as usize * words];
-    }
-    std::hint::black_box(line);
-    (clock::now() - begun).as_secs_f64() / f64::from(LOADS)
-}
-
-impl TouchRates {
-    /// Measures the rates in a child process; `None` if it fails.
-    pub(super) fn take(machine: &Machine, deadline: Deadline) -> Option<Self> {
-        let this = std::env::current_exe().ok()?;
-        let most = machine.memory.available.unwrap_or(BLOCK.0) / SHARE / BLOCK.0;
-        let threads = u64::from(machine.processor.threads).clamp(1, most.max(1));
-        let words = [MEASURE_TOUCH.to_owned(), threads.to_string()];
-        let command = CommandLine::new(this.to_string_lossy().into_owned(), words);
-        let job = Job::new(command, deadline.left().min(PROBE));
-        let ended = nodegauge_toolchain::run(&job, &|| false).ok()?;
-        match ended.end {
-            ChildEnd::Exited(_) => serde_json::from_str(&ended.stdout).ok(),
-            ChildEnd::Killed(_) => {
-                // Not even the blocks of one thread were touched.
-                let slow = BLOCK.as_f64() / PROBE.as_secs_f64();
-                Some(Self { first: slow, later: slow, of_one: slow, load: LINE as f64 / slow })
-            }
-        }
+/// Measures the rates in a child process; `None` if it fails.
+pub(super) fn touch_rates(machine: &Machine, deadline: Deadline) -> Option<TouchRates> {
+    let program = nodegauge_os::own_program().ok()?;
+    let block = TouchRates::BLOCK;
+    let most = machine.memory.available.unwrap_or(block.0) / SHARE / block.0;
+    let threads = u64::from(machine.processor.threads).clamp(1, most.max(1));
+    let words = [MEASURE_TOUCH.to_owned(), threads.to_string()];
+    let job = Job::new(CommandLine::new(program, words), deadline.left().min(PROBE));
+    let ended = nodegauge_toolchain::run(&job, &|| false).ok()?;
+    match ended.end {
+        ChildEnd::Exited(_) => serde_json::from_str(&ended.stdout).ok(),
+        // Not even the blocks of one thread were touched.
+        ChildEnd::Killed(_) => Some(TouchRates::of_one_block_in(PROBE)),
     }
 }
 
@@ -299,11 +217,5 @@ mod tests {
             assert_eq!(size.given, Some(LEAST));
             assert!(size.is_reduced);
         }
-    }
-
-    #[test]
-    fn rates_are_positive() {
-        let [first, later] = touched(2);
-        assert!(first > 0.0 && later > 0.0 && load_time() > 0.0);
     }
 }
