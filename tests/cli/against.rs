@@ -118,10 +118,21 @@ fn the_catalog_is_listed_and_unknown_names_are_refused() {
 }
 
 #[test]
-fn of_a_published_sweep_the_row_with_as_many_threads_is_shown() {
+fn published_sweep_is_shown_whole_next_to_the_figures_of_the_run() {
     let harness = Harness::new();
-    harness
-        .stream(&["--threads", "1", "--against", "7F52"])
-        .exits(0)
-        .tells("2 x EPYC 7F52, HT off, on 1 34.06 19.29 23.16 23.74");
+    let sweep = ["--sweep", "threads=1", "--against", "7F52 by threads", "--accept-suspect"];
+    let run = harness.stream(&sweep).exits(0);
+    run.tells("published, GB/s: 2 x EPYC 7F52, HT off, by threads")
+        .tells("1 34.06 19.29 23.16 23.74 7 %")
+        .tells("20 199.3 118.7 136.8 140.6 41.2 % - -")
+        .tells("32 295.5 182.6 204.6 194.2 56.9 % - -");
+    let record = harness.latest();
+    let published = published(&record);
+    assert_eq!(published.len(), 17 * 4);
+    assert!(published.iter().all(|m| m["config"]["axis"] == "threads"));
+    // The counts of the run have the ratio to the published ones.
+    harness.run(&["history", "show", "latest", "--json"]).exits(0).tells("\"axis\": \"threads\"");
+    let row = harness.run(&["history", "show", "latest"]).stdout;
+    let row = row.lines().find(|line| line.trim_start().starts_with("1  34.06")).unwrap();
+    assert!(row.ends_with(" x"), "{row}");
 }

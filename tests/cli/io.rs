@@ -195,6 +195,23 @@ fn every_operation_can_be_asked_for() {
         measurements(&apart).iter().map(|m| &m["config"]["stride_blocks"]).collect();
     assert_eq!(strides, [&Value::Null, &5.into()]);
     io(&harness, &["--stride", "0"]).exits(2).complains("--stride");
+    // Bytes are those between two blocks; blocks that do not divide them have no strided operation.
+    let bytes = ["-o", "stride_read,read", "--stride", "128KiB", "--block-sizes", "4KiB,48KiB"];
+    let skipped = io(&harness, &[&["--file-sizes", "1MiB", "--samples", "1"], &bytes[..]].concat());
+    skipped.exits(0).tells("stride_read is left out for blocks of 48 KiB: 128 KiB is not a whole");
+    let strides: Vec<Value> = measurements(&harness.latest())
+        .iter()
+        .filter(|m| m["name"] == "stride_read")
+        .map(|m| m["config"]["stride_blocks"].clone())
+        .collect();
+    assert_eq!(strides, [Value::from(33)]);
+    io(&harness, &["-o", "stride_read", "--stride", "10KiB"])
+        .exits(2)
+        .complains("--stride 10 KiB is not a whole number of blocks of any requested size");
+    io(&harness, &["-o", "aio_read,write"])
+        .exits(2)
+        .complains("aio_read and write need two engines")
+        .complains("hint: measure them in two runs, or all with --engine uring -o read,write");
 }
 
 #[test]

@@ -214,6 +214,23 @@ fn a_compiler_that_is_missing_or_refuses_ends_the_command_with_3() {
 }
 
 #[test]
+fn flags_of_other_compilers_are_named_with_their_compiler() {
+    let place = Place::new("", PASSED);
+    place
+        .stream(&["--compiler", "gcc -O3 -fnt-store"])
+        .exits(3)
+        .complains("hint: -fnt-store is a flag of AMD's AOCC; elsewhere: ");
+    // gcc would take both flags for the name of its output file, and compile without OpenMP.
+    place
+        .stream(&["--compiler", "gcc -mmic -O3 -openmp -opt-prefetch-distance=64,8"])
+        .exits(2)
+        .complains("gcc reads a flag that begins with -o as the name of its output file")
+        .complains("-openmp is a flag of Intel's icc; elsewhere: -fopenmp")
+        .complains("elsewhere: --prefetch with distances in bytes (64,8 lines are 4096,512)");
+    place.leaves_nothing();
+}
+
+#[test]
 fn a_published_line_of_a_compiler_is_used_as_it_is() {
     let place = Place::new("", PASSED);
     let harness = &place.0;

@@ -8,6 +8,7 @@
 
 mod cache;
 mod cell;
+mod choice;
 mod clock;
 mod config;
 mod counters;
@@ -31,9 +32,11 @@ mod view;
 mod volume;
 mod workers;
 
+pub use choice::{OperationChoice, choose};
 pub use engine::{IoEngine, Msync, SyncWrites};
 pub use grid::SizeList;
-pub use operation::{Operation, OperationList, in_order};
+pub use operation::{Operation, OperationList};
+pub use pattern::Stride;
 pub use plan::{FilesOptions, FilesPlan, ShortGrid, plan};
 pub use run::{cost_of_latency, run};
 pub use scratch::{Leftover, remove_leftovers};

@@ -108,15 +108,27 @@ pub(crate) fn named(name: &str) -> Option<&'static Operation> {
     OPERATIONS.iter().find(|operation| operation.name == name)
 }
 
+/// Prefix of the names of operations by POSIX asynchronous I/O, as in IOzone's list of tests: `aio_read`.
+const ASYNCHRONOUS: &str = "aio_";
+
 /// Operations that a user selects: the name of one operation, `usual`, or `all`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OperationList(pub Vec<&'static Operation>);
+pub struct OperationList {
+    pub(crate) operations: Vec<&'static Operation>,
+    /// True if the name was that of POSIX asynchronous I/O, e.g. `aio_read`.
+    pub(crate) is_asynchronous: bool,
+}
 
 impl FromStr for OperationList {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wanted = text.trim().replace('-', "_");
+        if let Some(name) = wanted.strip_prefix(ASYNCHRONOUS)
+            && let Some(operation) = named(name).filter(|operation| operation.way == Plain)
+        {
+            return Ok(Self { operations: vec![operation], is_asynchronous: true });
+        }
         let chosen: Vec<&'static Operation> = match wanted.as_str() {
             "all" => OPERATIONS.iter().collect(),
             "usual" => OPERATIONS.iter().filter(|operation| operation.usual).collect(),
@@ -126,14 +138,8 @@ impl FromStr for OperationList {
             let names: Vec<&str> = OPERATIONS.iter().map(|operation| operation.name).collect();
             return Err(format!("expected usual, all, or some of {}", names.join(", ")));
         }
-        Ok(Self(chosen))
+        Ok(Self { operations: chosen, is_asynchronous: false })
     }
-}
-
-/// Merges several selections into one list in the order of the table, without duplicates.
-pub fn in_order(chosen: &[OperationList]) -> Vec<&'static Operation> {
-    let wanted = |operation: &&Operation| chosen.iter().any(|c| c.0.contains(operation));
-    OPERATIONS.iter().filter(wanted).collect()
 }
 
 #[cfg(test)]
@@ -155,13 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn choices_are_lists_groups_and_names_in_the_tables_order() {
-        let chosen = |text: &str| text.parse::<OperationList>().unwrap();
-        let names =
-            |list: &[OperationList]| in_order(list).iter().map(|o| o.name).collect::<Vec<_>>();
-        assert_eq!(names(&[chosen("read"), chosen("write"), chosen("read")]), ["write", "read"]);
-        assert_eq!(names(&[chosen("random-read")]), ["random_read"]);
-        assert_eq!(in_order(&[chosen("all")]).len(), OPERATIONS.len());
+    fn names_are_read_as_users_type_them() {
+        let one = |text: &str| text.parse::<OperationList>().unwrap();
+        assert_eq!(one("random-read").operations[0].name, "random_read");
+        assert_eq!(one("all").operations.len(), OPERATIONS.len());
         assert!("reed".parse::<OperationList>().unwrap_err().contains("expected usual, all"));
+        // The C library's streams and positional calls have no asynchronous form.
+        for name in ["aio_fread", "aio_pread", "aio_", "aio_all"] {
+            assert!(name.parse::<OperationList>().is_err(), "{name}");
+        }
     }
 }

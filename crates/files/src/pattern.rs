@@ -2,6 +2,11 @@
 //! block exactly once, so that the whole file is read or written. The memory for the order does not depend on the file
 //! size.
 
+use nodegauge_measure::Bytes;
+use nodegauge_measure::grammar::{Cursor, SyntaxError};
+use nodegauge_measure::quantity::read_bytes;
+use std::str::FromStr;
+
 /// Order in which the blocks of a file are visited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessPattern {
@@ -20,6 +25,59 @@ pub enum AccessPattern {
 
 /// Default distance of strided accesses in blocks, as in IOzone.
 pub(crate) const STRIDE: u64 = 17;
+
+/// Distance of strided accesses, as a user gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stride {
+    /// Distance between the beginnings of two blocks, in blocks; at least 1. IOzone's `-j`.
+    Blocks(u64),
+    /// Bytes between the end of a block and the beginning of the next.
+    Skipped(Bytes),
+}
+
+impl Default for Stride {
+    fn default() -> Self {
+        Self::Blocks(STRIDE)
+    }
+}
+
+impl Stride {
+    /// Returns the distance in blocks of `block` bytes; `None` if the skipped bytes are not a whole number of blocks.
+    pub(crate) fn in_blocks(self, block: Bytes) -> Option<u64> {
+        match self {
+            Self::Blocks(blocks) => Some(blocks),
+            Self::Skipped(bytes) => {
+                bytes.0.is_multiple_of(block.0.max(1)).then(|| bytes.0 / block.0.max(1) + 1)
+            }
+        }
+    }
+}
+
+impl FromStr for Stride {
+    type Err = SyntaxError;
+
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let mut cursor = Cursor::new(
+            "stride",
+            "--stride 51 in blocks, as IOzone's -j, or --stride 200KiB skipped",
+            text,
+        );
+        if text.chars().all(|c| c.is_ascii_digit()) {
+            let blocks = cursor.number("expected a number of blocks, or bytes with a unit")?;
+            if blocks == 0 {
+                return Err(cursor.error_at(0, "a distance of 0 blocks is invalid"));
+            }
+            return Ok(Self::Blocks(blocks));
+        }
+        let bytes = read_bytes(&mut cursor)?;
+        cursor.finish("expected the end")?;
+        if bytes.0 == 0 {
+            return Err(cursor
+                .error_at(0, "at least one byte must be skipped; 1 reads every block in order"));
+        }
+        Ok(Self::Skipped(bytes))
+    }
+}
 
 /// Iterator over the numbers of blocks in the order of a pattern.
 #[derive(Debug, Clone)]
@@ -148,6 +206,21 @@ mod tests {
             let mut seen: Vec<u64> = Walk::new(pattern, blocks, seed).collect();
             seen.sort_unstable();
             prop_assert_eq!(seen, (0..blocks).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn skipped_bytes_are_a_distance_in_blocks() {
+        let stride: Stride = "200KiB".parse().unwrap();
+        // The example of IOzone's documentation: 4 KiB are read, 200 KiB are skipped.
+        assert_eq!(stride.in_blocks(Bytes::kib(4)), Some(51));
+        assert_eq!(stride.in_blocks(Bytes::kib(8)), Some(26));
+        assert_eq!(stride.in_blocks(Bytes::kib(16)), None);
+        assert_eq!(stride.in_blocks(Bytes::kib(400)), None);
+        let blocks: Stride = "51".parse().unwrap();
+        assert_eq!(blocks.in_blocks(Bytes::kib(16)), Some(51));
+        for wrong in ["", "0", "0KiB", "-1", "200KiB,", "many", "99999999999999999999"] {
+            assert!(wrong.parse::<Stride>().is_err(), "{wrong:?}");
         }
     }
 }

@@ -4,6 +4,7 @@
 use crate::engine::IoEngine;
 use crate::grid::{self, CellSize};
 use crate::operation::{self, Operation};
+use crate::pattern::{AccessPattern, Stride};
 use crate::reference::ReferenceProgram;
 use crate::task::{CacheMode, Task, TaskSetup};
 use crate::volume::{self, Volume};
@@ -64,8 +65,12 @@ pub struct FilesOptions {
     pub full: bool,
     /// Operations in the order of the table. If empty, the default operations are used.
     pub operations: Vec<&'static Operation>,
-    /// Calls and flags of the operations.
+    /// Calls and flags of the operations. The distance of strided accesses is that of `stride`.
     pub setup: TaskSetup,
+    /// Distance of strided accesses.
+    pub stride: Stride,
+    /// Operations that the user named as POSIX asynchronous I/O, e.g. `aio_read`; another engine measures them.
+    pub asynchronous: Vec<&'static Operation>,
     /// Cache modes. If empty, the default modes are used.
     pub caches: Vec<CacheMode>,
     /// True if the page cache is dropped before each operation that reads.
@@ -144,7 +149,7 @@ pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<Fi
     };
     let volumes = options.paths.iter().map(volume).collect::<Result<Vec<_>, _>>()?;
     options.setup.engine.probe()?;
-    let mut notices = Vec::new();
+    let mut notices: Vec<Notice> = of_asynchronous(&options).into_iter().collect();
     let mut tasks = Vec::new();
     for (number, measured) in volumes.iter().enumerate() {
         let of_path = tasks_of(&options, measured, &root, &mut notices)?;
@@ -154,6 +159,21 @@ pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<Fi
     tasks.sort_by_key(|(i, number, _)| (*i, *number));
     let tasks = tasks.into_iter().map(|(_, number, task)| (number, task)).collect();
     Ok(FilesPlan { options, volumes, tasks, programs, notices })
+}
+
+/// Returns the notice about operations that were named as POSIX asynchronous I/O; `None` without such operations.
+fn of_asynchronous(options: &FilesOptions) -> Option<Notice> {
+    if options.asynchronous.is_empty() {
+        return None;
+    }
+    let names: Vec<&str> = options.asynchronous.iter().map(|operation| operation.name).collect();
+    let names = names.join(", ");
+    let text = format!(
+        "aio_*: {names} by io_uring with {} in flight (--depth); the C library's POSIX aio, threads that call pread \
+         and pwrite, is not measured",
+        options.setup.depth
+    );
+    Some(Notice::new(NoticeId::Method, GAUGE, text))
 }
 
 /// Refuses combinations of options that are impossible on any machine.
@@ -212,29 +232,60 @@ fn tasks_of(
             ))
             .hint("use other --block-sizes"));
         }
-        let task = |cell, read_percent, of_task| Task {
+        let task = |cell: CellSize, read_percent, of_task| Task {
             cell,
             cache,
-            setup: TaskSetup { read_percent, ..setup },
+            setup: TaskSetup {
+                read_percent,
+                stride: options.stride.in_blocks(cell.block).unwrap_or(setup.stride),
+                ..setup
+            },
             drop_before_reads: options.drop_before_reads || cache == CacheMode::Fsync,
             operations: of_task,
         };
         let mut mixes = operations.clone();
         mixes.retain(|operation| operation.name == "random_mix");
         for cell in grid::coarse_to_fine(cells) {
+            let mut here = operations.clone();
+            if options.stride.in_blocks(cell.block).is_none() {
+                here.retain(|operation| operation.pattern != AccessPattern::Stride);
+                if here.len() < operations.len() {
+                    notice::add_new(notices, [not_strided(options.stride, cell.block)]);
+                }
+                if here.is_empty() {
+                    continue;
+                }
+            }
             // The first read percentage applies to all operations. For each further percentage, only the random mix is
             // repeated.
-            tasks.push(task(cell, percents[0], operations.clone()));
+            tasks.push(task(cell, percents[0], here));
             let others = percents[1..].iter().filter(|_| !mixes.is_empty());
             tasks.extend(others.map(|percent| task(cell, *percent, mixes.clone())));
         }
     }
-    if tasks.is_empty() {
-        Err(Failure::usage("there is nothing to measure")
-            .hint("every block is larger than every file, or every file is larger than --max-size"))
-    } else {
-        Ok(tasks)
+    if !tasks.is_empty() {
+        return Ok(tasks);
     }
+    if let Stride::Skipped(bytes) = options.stride {
+        let text =
+            format!("--stride {bytes} is not a whole number of blocks of any requested size");
+        return Err(Failure::usage(text)
+            .hint("use --block-sizes that divide it, or a distance in blocks, e.g. --stride 17"));
+    }
+    Err(Failure::usage("there is nothing to measure")
+        .hint("every block is larger than every file, or every file is larger than --max-size"))
+}
+
+/// Returns the notice that blocks of a size have no strided operation.
+fn not_strided(stride: Stride, block: Bytes) -> Notice {
+    let skipped = match stride {
+        Stride::Skipped(bytes) => bytes,
+        Stride::Blocks(_) => Bytes(0),
+    };
+    let text = format!(
+        "stride_read is left out for blocks of {block}: {skipped} is not a whole number of such blocks"
+    );
+    Notice::new(NoticeId::LeftOut, GAUGE, text)
 }
 
 /// Returns the requested operations that the setup supports. Adds a notice on the unsupported operations.

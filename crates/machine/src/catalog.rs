@@ -40,6 +40,9 @@ pub(crate) struct Throughput {
     /// Operations per cycle of a program without fused multiply-adds, if the core has separate units for additions.
     #[serde(default)]
     without_fma: Option<u32>,
+    /// Operations per cycle in single precision, if they are not twice as many.
+    #[serde(default)]
+    single: Option<u32>,
     /// Explanation of the number of operations.
     pub basis: String,
 }
@@ -52,9 +55,9 @@ impl Throughput {
         self.without_fma.unwrap_or(if fused { self.per_cycle / 2 } else { self.per_cycle })
     }
 
-    /// Returns the operations per cycle in single precision. Vectors have twice as many elements.
+    /// Returns the operations per cycle in single precision. Vectors have twice as many elements, scalar units do not.
     pub(crate) fn single_precision(&self) -> u32 {
-        self.per_cycle * 2
+        self.single.unwrap_or(self.per_cycle * 2)
     }
 }
 

@@ -285,6 +285,8 @@ mod tests {
         assert_eq!(per_cycle("Xeon Platinum 8480+"), [32, 64, 16]);
         assert_eq!(per_cycle("Xeon Phi 7110P"), [16, 32, 8]);
         assert_eq!(per_cycle("Opteron 8356"), [4, 8, 4]);
+        // Units without vectors are as fast in both precisions.
+        assert_eq!(per_cycle("POWER5+"), [4, 4, 2]);
         assert_eq!(described(GENOA, &named("Z80")).processor.flops_per_cycle_single, None);
     }
 
@@ -305,6 +307,9 @@ mod tests {
         assert_eq!(machine.processor.cores, 16);
         let named_machine = described("Package:4 NUMANode:1 Core:4 PU:1", &named("Opteron 8356"));
         assert_eq!(named_machine.peak_flops.map(|peak| peak.value), Some(147.2e9));
+        // A node of SR11000/J2 has the same peak.
+        let node = described("Package:8 L3Cache:1(size=37748736) Core:2 PU:1", &named("POWER5+"));
+        assert_eq!(node.peak_flops.map(|peak| peak.value), Some(147.2e9));
     }
 
     #[test]

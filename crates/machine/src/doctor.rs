@@ -60,7 +60,7 @@ fn found(text: impl Into<String>, remedy: impl Into<String>) -> Found {
 type DoctorCheck = (&'static str, Severity, fn(&Examined<'_>) -> Option<Found>);
 
 /// Checks of the node on which the program runs. Findings of the same severity are reported in this order.
-const LIVE: [DoctorCheck; 33] = {
+const LIVE: [DoctorCheck; 34] = {
     use Severity::{Critical, Info, Warning};
     [
         (OTHER_LOAD, Warning, load::other_load),
@@ -81,6 +81,7 @@ const LIVE: [DoctorCheck; 33] = {
         ("swap-in-use", Info, memory::swap),
         ("numa-balancing", Warning, memory::balancing),
         ("fragmented-memory", Warning, memory::fragmented),
+        ("reboot-helps", Info, memory::aged),
         ("dirty-pages", Warning, memory::dirty),
         ("channels-empty", Warning, memory::channels),
         ("channels-unequal", Warning, memory::unequal),

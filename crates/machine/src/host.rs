@@ -195,6 +195,15 @@ fn uptime(root: &SysRoot) -> Option<u64> {
     (seconds >= 0.0).then_some(seconds as u64)
 }
 
+/// Formats the time since the system was booted: `2 h`.
+pub fn uptime_in_words(seconds: u64) -> String {
+    match seconds {
+        0..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86400),
+    }
+}
+
 /// Returns the settings of the firmware, the kernel and `environment` that affect the speed of the node.
 pub fn circumstances(
     root: &SysRoot,

@@ -35,7 +35,7 @@ mod usable_cpus;
 pub use describe::{DescribeOptions, describe};
 pub use dimms::{DimmSpec, bandwidth_of};
 pub use doctor::{OTHER_LOAD, examine};
-pub use host::inherited;
+pub use host::{inherited, uptime_in_words};
 pub use ids::{CpuId, NodeId};
 pub use root::{SysRoot, number_ranges};
 pub use topology::{Topology, TopologySource};

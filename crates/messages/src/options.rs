@@ -55,9 +55,13 @@ impl std::str::FromStr for SideThreads {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("expected SENDERS:RECEIVERS of 1 to {MOST_THREADS} threads, e.g. 1:2");
-        let (senders, receivers) = text.split_once(':').ok_or_else(wrong)?;
+        let wrong = || {
+            format!(
+                "expected SENDERS:RECEIVERS of 1 to {MOST_THREADS} threads, e.g. 1:2; or RECEIVERS of one sender, e.g. 2"
+            )
+        };
+        // A single number is that of the receivers, as in osu_latency_mt: its default is one sender.
+        let (senders, receivers) = text.split_once(':').unwrap_or(("1", text));
         let read = |word: &str| {
             word.parse().ok().filter(|n| (1..=MOST_THREADS).contains(n)).ok_or_else(wrong)
         };

@@ -18,6 +18,8 @@ use std::sync::OnceLock;
 
 /// Number of bytes of a KB in the output of IOzone.
 const KB: f64 = 1024.0;
+/// Words after the title of a sweep in the catalog.
+pub(crate) const BY_THREADS: &str = "by threads";
 /// Argument of `--against` that shows the catalog itself.
 const LIST: &str = "list";
 
@@ -38,6 +40,8 @@ nodegauge_measure::config! {
         source: shared::source;
         threads: shared::threads;
         processes: shared::processes;
+        /// Axis of a published sweep to which the figure belongs: `threads`.
+        axis: String = Observation "axis";
         /// Placement of the threads or processes.
         placement: String = Setting "placement";
         compiler: shared::compiler;
@@ -227,11 +231,8 @@ pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode
         // A name with a single word, such as Opteron, denotes many processors.
         wanted.len() > 1 && model.windows(wanted.len()).any(|window| window == wanted)
     };
-    all()
-        .iter()
-        .filter(|node| node.test == stream::TEST && node.rows.is_empty())
-        .filter(same)
-        .min_by(|x, y| {
+    all().iter().filter(|node| node.test == stream::TEST && !node.is_sweep()).filter(same).min_by(
+        |x, y| {
             let far = |node: &PublishedNode| {
                 (
                     node.sockets.abs_diff(sockets),
@@ -242,7 +243,8 @@ pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode
             let triad =
                 |node: &PublishedNode| node.rates.get(stream::TRIAD).copied().unwrap_or(0.0);
             far(x).cmp(&far(y)).then(triad(y).total_cmp(&triad(x)))
-        })
+        },
+    )
 }
 
 /// Returns the published STREAM figures with which the measured STREAM figures are compared. They are figures of the
@@ -268,7 +270,8 @@ pub fn nearest_device(name: &str) -> Option<&'static PublishedNode> {
         node.test == stream::TEST && devices::catalog::named(&node.processor) == Some(entry)
     };
     let triad = |node: &PublishedNode| node.rates.get(stream::TRIAD).copied().unwrap_or(0.0);
-    all().iter().filter(of_device).max_by(|x, y| triad(x).total_cmp(&triad(y)))
+    // Of equally fast figures, the first of the catalog is returned.
+    all().iter().filter(of_device).min_by(|x, y| triad(y).total_cmp(&triad(x)))
 }
 
 impl fmt::Display for PublishedNode {
@@ -290,16 +293,23 @@ impl PublishedNode {
 
     /// Returns the words of the node's description, for searches.
     fn words(&self) -> Vec<String> {
-        let text = plain(&format!("{self} {} {}", self.node, self.source()));
+        let by = if self.is_sweep() { BY_THREADS } else { "" };
+        let text = plain(&format!("{self} {by} {} {}", self.node, self.source()));
         words(&text).map(str::to_owned).collect()
     }
 
-    /// Converts the figures of the node to measurements. For a sweep, only the figures for `threads` threads are
-    /// returned; the list is empty if the sweep does not contain that number of threads. `why` is the reason for
-    /// showing the figures: `asked` or `nearest`.
-    pub fn measurements(&self, threads: Option<u32>, why: &str) -> Vec<Measurement> {
+    /// True if the figures are those of a sweep over thread counts.
+    pub fn is_sweep(&self) -> bool {
+        !self.rows.is_empty()
+    }
+
+    /// Converts the figures of the node to measurements; those of a sweep row by row. `why` is the reason for showing
+    /// the figures: `asked` or `nearest`.
+    pub fn measurements(&self, why: &str) -> Vec<Measurement> {
         const RATE: Unit = Unit::BytesPerSecond;
-        let row = || self.rows.iter().filter(|row| threads == Some(row[0] as u32));
+        if self.is_sweep() {
+            return self.rows.iter().flat_map(|row| self.row(row, why)).collect();
+        }
         let figures: Vec<(&str, Unit, f64)> = match self.test {
             hpl::TEST => {
                 self.seconds.iter().map(|time| (hpl::TIME, Unit::Seconds, *time)).collect()
@@ -307,19 +317,23 @@ impl PublishedNode {
             io::TEST => {
                 self.rates.iter().map(|(name, kb)| (name.as_str(), RATE, kb * KB)).collect()
             }
-            _ if self.rows.is_empty() => {
+            _ => {
                 let rate = |name: &&'static str| Some((*name, RATE, *self.rates.get(*name)?));
                 stream::KERNELS.iter().filter_map(rate).collect()
             }
-            _ => {
-                let rates = row().flat_map(|row| stream::KERNELS.iter().zip(&row[1..]));
-                rates.map(|(name, mb)| (*name, RATE, mb * 1e6)).collect()
-            }
         };
-        let threads = if self.rows.is_empty() { self.threads } else { threads };
         let figures = figures.into_iter();
         figures
-            .map(|(name, unit, value)| self.measurement(name, unit, value, threads, why))
+            .map(|(name, unit, value)| self.measurement(name, unit, value, self.threads, why))
+            .collect()
+    }
+
+    /// Converts a row of a sweep to measurements.
+    fn row(&self, row: &[f64; 5], why: &str) -> Vec<Measurement> {
+        let threads = Some(row[0] as u32);
+        let rates = stream::KERNELS.iter().zip(&row[1..]);
+        rates
+            .map(|(name, mb)| self.measurement(name, Unit::BytesPerSecond, mb * 1e6, threads, why))
             .collect()
     }
 
@@ -331,20 +345,19 @@ impl PublishedNode {
         threads: Option<u32>,
         why: &str,
     ) -> Measurement {
-        let of_sweep = threads.filter(|_| !self.rows.is_empty());
-        let title = of_sweep.map(|count| format!("{self}, on {count}"));
         let compiler = self.compiler.clone();
         let compiler =
             compiler.map(|command| CompilerConfig { command, ..CompilerConfig::default() });
         let config = PublishedConfig {
             engine: Some(PUBLISHED.to_owned()),
             shown: Some(why.to_owned()),
-            machine: Some(title.unwrap_or_else(|| self.to_string())),
+            machine: Some(self.to_string()),
             processor: Some(self.processor.clone()),
             node: Some(self.node.clone()),
             source: Some(self.source().to_owned()),
             threads: threads.map(u64::from),
             processes: self.ranks.map(u64::from),
+            axis: self.is_sweep().then(|| "threads".to_owned()),
             placement: self.placement.clone(),
             compiler,
             array_elements: self.elements,
@@ -388,12 +401,12 @@ mod tests {
         for node in all() {
             assert!(!node.source().is_empty(), "{node}");
             assert!(
-                ["Opteron", "POWER5+"].contains(&node.processor.as_str())
+                node.processor == "Opteron"
                     || catalog::named(&node.processor).is_ok()
                     || nodegauge_machine::devices::catalog::named(&node.processor).is_some(),
                 "{node}"
             );
-            let figures = node.measurements(Some(20), "asked");
+            let figures = node.measurements("asked");
             assert!(!figures.is_empty(), "{node}");
             for m in &figures {
                 assert!(m.is_published() && m.value.is_some_and(|value| value > 0.0));
@@ -428,7 +441,7 @@ mod tests {
         assert_eq!(names("SR11000"), ["8 x POWER5+, SR11000/J2"]);
         assert_eq!(names("T2K Opteron"), ["4 x Opteron, T2K, 16 ranks"]);
         assert_eq!(names("T2K").len(), 2, "the lecture has two nodes");
-        assert_eq!(names("Xeon Phi").len(), 4);
+        assert_eq!(names("Xeon Phi").len(), 10);
         let unknown = find("EPYC 7H13").unwrap_err();
         assert_eq!(unknown.near[0], "EPYC 7H12");
         assert_eq!(
@@ -459,24 +472,27 @@ mod tests {
     #[test]
     fn figures_are_those_that_were_published() {
         let node = find("EPYC 9654 NPS1").unwrap()[0];
-        let triad = &node.measurements(None, "asked")[3];
+        let triad = &node.measurements("asked")[3];
         assert_eq!((triad.name.as_str(), triad.value), ("triad", Some(715_650.4e6)));
         assert!((triad.limit.as_ref().unwrap().fraction.0 - 0.7765).abs() < 1e-4);
         assert_eq!(
             triad.config["source"],
             "OCI HPC performance tips: STREAM on BM.Standard.E5.192"
         );
-        // For a sweep, the row with this number of threads is returned.
-        let sweep = all().iter().find(|swept| !swept.rows.is_empty()).unwrap();
-        let row = sweep.measurements(Some(20), "asked");
-        assert_eq!((row.len(), row[3].value), (4, Some(140_583.9e6)));
-        assert_eq!(row[3].config["threads"], 20);
-        assert!(sweep.measurements(Some(3), "asked").is_empty());
+        // A sweep has four figures for each number of threads.
+        let sweep = find("7F52 by threads").unwrap()[0];
+        let rows = sweep.measurements("asked");
+        let on_20: Vec<_> = rows.iter().filter(|m| m.config["threads"] == 20).collect();
+        assert_eq!((rows.len(), on_20.len()), (17 * 4, 4));
+        assert_eq!(
+            (on_20[3].value, &on_20[3].config["axis"]),
+            (Some(140_583.9e6), &"threads".into())
+        );
         let phi = find("5110P").unwrap()[0];
-        assert_eq!(phi.measurements(None, "asked").len(), 1);
-        assert_eq!(phi.measurements(None, "asked")[0].limit, None);
+        assert_eq!(phi.measurements("asked").len(), 1);
+        assert_eq!(phi.measurements("asked")[0].limit, None);
         let io = find("7F52 SSD").unwrap()[0];
-        let read = io.measurements(None, "asked").into_iter().find(|m| m.name == "read").unwrap();
+        let read = io.measurements("asked").into_iter().find(|m| m.name == "read").unwrap();
         assert_eq!((read.value, read.gauge.as_str()), (Some(675_840_000.0), "files"));
     }
 

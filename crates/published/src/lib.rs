@@ -5,8 +5,10 @@
 //! figures are saved in the record as measurements of the category "reference". They never count as results of the run.
 #![forbid(unsafe_code)]
 
+mod by_threads;
 mod catalog;
 mod list;
+mod rows;
 mod selection;
 mod view;
 

@@ -1,6 +1,6 @@
 //! Page with the catalog of published figures.
 
-use crate::catalog::{self, PublishedNode};
+use crate::catalog::{self, BY_THREADS, PublishedNode};
 use nodegauge_gauge::view::{Block, Page, Section, Table, TableCell, Tone};
 use nodegauge_measure::figure_names::{hpl, io, stream};
 
@@ -29,13 +29,13 @@ pub fn list() -> Page {
 
 /// Returns a line of the catalog.
 fn listed(node: &PublishedNode) -> [String; 4] {
-    let figures = node.measurements(None, "asked");
+    let figures = node.measurements("asked");
     let representative = [stream::TRIAD, hpl::TIME, io::READ];
     let shown = figures.iter().find(|m| representative.contains(&m.name.as_str()));
+    let shown = shown.filter(|_| !node.is_sweep());
     let what = match shown {
         Some(m) => format!("{} {}", m.name, m.in_words()),
-        // For a sweep over thread counts, the row with the number of threads of the run is shown.
-        None => "by threads".to_owned(),
+        None => BY_THREADS.to_owned(),
     };
     let share = shown.and_then(|m| m.limit.as_ref());
     let share = share.map(|limit| limit.fraction.in_whole_percent());

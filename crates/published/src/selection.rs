@@ -6,21 +6,22 @@ use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::{Notice, NoticeId, Outcome};
 
 /// Adds published figures to the outcome of a run on `machine`. With `--against`, the figures are those of the selected
-/// nodes, for the tests that the run measured. Otherwise, they are STREAM figures of the most similar node with the
-/// same processor, or of the same device. The gauge that measured the test shows the figures.
+/// nodes, for the tests that the run measured; a published sweep is added with all its rows. Otherwise, they are STREAM
+/// figures of the most similar node with the same processor, or of the same device. The gauge that measured the test
+/// shows the figures.
 pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&Against>) {
-    let threads = threads_of(&found.measurements);
     let (nodes, why) = match against {
         Some(Against::Nodes { nodes, .. }) => (nodes.clone(), "asked"),
-        _ => (
-            catalog::nearest_to(machine, &found.measurements, threads).into_iter().collect(),
-            "nearest",
-        ),
+        _ => {
+            let threads = threads_of(&found.measurements);
+            let nearest = catalog::nearest_to(machine, &found.measurements, threads);
+            (nearest.into_iter().collect(), "nearest")
+        }
     };
     let mut figures: Vec<Measurement> = Vec::new();
     for node in nodes {
         let Some(own) = found.measurements.iter().find(|m| node.is_of(&m.test)) else { continue };
-        for m in node.measurements(threads, why) {
+        for m in node.measurements(why) {
             figures.push(Measurement { gauge: own.gauge.clone(), ..m });
         }
     }

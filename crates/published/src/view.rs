@@ -1,19 +1,17 @@
 //! View of published figures together with the figures of a run.
 
+use crate::by_threads;
 use crate::catalog::PublishedConfig;
+use crate::rows::{PublishedRow, native, origin, share};
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{Picture, Section, Step, Table, TableCell, wrap};
 use nodegauge_measure::Unit;
 use nodegauge_measure::figure_names::stream;
-use nodegauge_measure::keys::shared;
 use nodegauge_measure::quantity::significant;
-use nodegauge_measure::record::{Category, Measurement, Record};
+use nodegauge_measure::record::{Measurement, Record};
 
 /// Maximum width of the column with names, in characters.
 const NAME: usize = 30;
-
-/// Published figure and its configuration.
-type PublishedRow<'a> = (&'a Measurement, PublishedConfig);
 
 /// Adds the published figures of a gauge: as a separate section on the page of `run`, or at the end of the last section
 /// on the page of the gauge.
@@ -39,7 +37,9 @@ pub fn section(record: &Record, gauge: &str) -> Section {
     let own = |m: &&Measurement| m.gauge == gauge && m.is_published();
     let figures: Vec<PublishedRow<'_>> =
         record.measurements.iter().filter(own).map(|m| (m, m.read_config())).collect();
-    let nodes = by_node(&figures);
+    let single: Vec<PublishedRow<'_>> =
+        figures.iter().filter(|figure| !by_threads::is_row(figure)).cloned().collect();
+    let nodes = by_node(&single);
     let (nearest, asked): (Vec<_>, Vec<_>) =
         nodes.iter().partition(|node| node[0].1.shown.as_deref() == Some("nearest"));
     let (streams, others): (Vec<_>, Vec<_>) =
@@ -49,6 +49,13 @@ pub fn section(record: &Record, gauge: &str) -> Section {
         for node in &streams {
             section.note("published", origin(node[0]));
         }
+    }
+    let sweeps = by_threads::groups(&figures);
+    for sweep in &sweeps {
+        section.gap();
+        by_threads::add(&mut section, record, sweep);
+    }
+    if !streams.is_empty() || !sweeps.is_empty() {
         section.note("", "figures of other machines, measured by others; triad is compared with this run and with each machine's theoretical bandwidth");
     }
     for node in others {
@@ -82,24 +89,11 @@ fn by_node<'a, 'b>(figures: &'b [PublishedRow<'a>]) -> Vec<Vec<&'b PublishedRow<
     nodes
 }
 
-/// Returns the native STREAM figures of the run that belong to the same gauge as the published figures (processor or
-/// device).
-fn native<'a>(record: &'a Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Vec<&'a Measurement> {
-    let gauge = nodes.first().map(|node| &node[0].0.gauge);
-    let native = |m: &&Measurement| {
-        let engine = m.read_key::<shared::engine>();
-        stream::is_test(&m.test)
-            && Some(&m.gauge) == gauge
-            && m.category == Category::Variant
-            && engine.as_deref() != Some("compiled")
-    };
-    record.measurements.iter().filter(native).collect()
-}
-
 /// Returns a bar chart of Triad for the run and for every published node.
 fn picture(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Picture {
     let is_triad = |m: &Measurement| m.name == stream::TRIAD;
-    let own = native(record, nodes).into_iter().find(|m| is_triad(m));
+    let gauge = nodes.first().map_or("", |node| node[0].0.gauge.as_str());
+    let own = native(record, gauge).into_iter().find(|m| is_triad(m));
     let own = own.map(|m| Step::bar("this run", m.value, "").judged(m));
     let theirs = nodes.iter().filter_map(|node| node.iter().find(|(m, _)| is_triad(m)));
     let theirs = theirs.map(|figure| {
@@ -112,7 +106,8 @@ fn picture(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Picture {
 
 /// Returns a table with the STREAM figures of the run, followed by the published STREAM figures.
 fn comparison(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
-    let own = native(record, nodes);
+    let gauge = nodes.first().map_or("", |node| node[0].0.gauge.as_str());
+    let own = native(record, gauge);
     fn of<'a>(all: &[&'a Measurement], name: &str) -> Option<&'a Measurement> {
         all.iter().find(|m| m.name == name).copied()
     }
@@ -141,21 +136,6 @@ fn comparison(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
         table.row(row(title, &all, ratio.unwrap_or_else(|| "-".to_owned())));
     }
     table
-}
-
-/// Formats a figure as a share of its limit.
-fn share(m: &Measurement) -> Option<String> {
-    Some(m.limit.as_ref()?.fraction.to_string())
-}
-
-/// Describes the settings and the source of a published figure.
-fn origin((_, config): &PublishedRow<'_>) -> String {
-    let unknown = || "?".to_owned();
-    let compiler = config.compiler.as_ref().map(|compiler| compiler.command.clone());
-    let parts = [config.node.clone(), config.placement.clone(), compiler];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    let machine = config.machine.clone().unwrap_or_else(unknown);
-    format!("{machine}: {}; {}", parts.join(", "), config.source.clone().unwrap_or_else(unknown))
 }
 
 /// Describes a node in one line, with the Triad bandwidth.

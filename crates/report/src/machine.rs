@@ -2,7 +2,7 @@
 
 use crate::devices;
 use nodegauge_gauge::view::{Block, Column, Note, Page, Section, Table, TableCell, Tone};
-use nodegauge_machine::number_ranges;
+use nodegauge_machine::{number_ranges, uptime_in_words};
 use nodegauge_measure::legible::in_lines;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{
@@ -261,15 +261,6 @@ fn pages(machine: &Machine) -> Option<String> {
     Some(parts.join("; "))
 }
 
-/// Describes the time since the system was booted.
-fn uptime(seconds: u64) -> String {
-    match seconds {
-        0..7200 => format!("{} min", seconds / 60),
-        7200..172_800 => format!("{} h", seconds / 3600),
-        _ => format!("{} days", seconds / 86400),
-    }
-}
-
 /// Describes the firmware: `Dell Inc. 2.19.0 of 2024-03-14; board 0H3K7P`.
 fn firmware(known: &Firmware) -> String {
     let date = known.date.as_ref().map(|date| format!("of {date}"));
@@ -294,7 +285,7 @@ fn state(known: &Circumstances) -> String {
         switch("SMT", known.smt),
         switch("NUMA balancing", known.numa_balancing),
         (mitigations > 0).then(|| counted(mitigations, "mitigation") + " in the kernel"),
-        known.uptime_seconds.map(|seconds| format!("up for {}", uptime(seconds))),
+        known.uptime_seconds.map(|seconds| format!("up for {}", uptime_in_words(seconds))),
         (!known.boot_parameters.is_empty())
             .then(|| format!("boot parameters {}", known.boot_parameters.join(" "))),
     ];

@@ -1,7 +1,7 @@
 //! Compilers of this system: detection, version, and compilation with a time limit.
 
 use crate::quote::first_errors;
-use crate::{CommandLine, Job, Scratch, ToolchainError, run};
+use crate::{CommandLine, Job, Scratch, ToolchainError, run, vendor_flags};
 use nodegauge_measure::{Bytes, legible};
 use nodegauge_os::{LONGEST_PROGRAM, describe};
 use std::fs::Metadata;
@@ -91,6 +91,10 @@ impl Compiler {
         name: &str,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<CompiledProgram, ToolchainError> {
+        if let Some(misread) = vendor_flags::misread(&self.command, self.version.as_deref()) {
+            let program = self.command.program().to_owned();
+            return Err(ToolchainError::ForeignFlag { program, flags: misread });
+        }
         let path = scratch.path().join(name);
         // Sources precede the libraries that the flags may link.
         let command = self
@@ -118,6 +122,7 @@ impl Compiler {
             command: command.to_string(),
             status,
             errors: first_errors(&output.stderr),
+            flags: vendor_flags::refused(&self.command, &output.stderr),
         })
     }
 }

@@ -33,6 +33,16 @@ pub enum ToolchainError {
         status: String,
         /// First error messages of the compiler.
         errors: String,
+        /// Flags of other compilers in the command, and their nearest equals.
+        flags: Option<String>,
+    },
+    /// The compiler would read a flag of another compiler as the name of its output file.
+    #[error("{program} reads a flag that begins with -o as the name of its output file")]
+    ForeignFlag {
+        /// Compiler.
+        program: String,
+        /// Flags of other compilers in the command, and their nearest equals.
+        flags: String,
     },
     /// The program exceeded its time limit and was killed.
     #[error("{command} {}{}", too_long(*limit), quoted_lines(last_words))]
@@ -98,6 +108,9 @@ impl ToolchainError {
                 "install it, or specify another compiler, e.g. --compiler 'gcc -O3 -march=native -fopenmp'",
             ),
             Self::Start { hint, .. } => Some(hint),
+            Self::Compile { flags: Some(flags), .. } | Self::ForeignFlag { flags, .. } => {
+                Some(flags)
+            }
             Self::Compile { .. } => Some("run that command to see its full output"),
             Self::TooMuchOutput { .. } => Some("run the program manually to see its output"),
             Self::Ended { hint, .. } | Self::NoResult { hint, .. } => {
@@ -112,6 +125,7 @@ impl From<&ToolchainError> for Failure {
     fn from(error: &ToolchainError) -> Self {
         match error {
             ToolchainError::Unusable(failure) | ToolchainError::Missing(failure) => failure.clone(),
+            ToolchainError::ForeignFlag { flags, .. } => Self::usage(error).hint(flags.clone()),
             error => Self::missing(error).hint_if(error.hint().map(str::to_owned)),
         }
     }
@@ -154,6 +168,7 @@ mod tests {
                 command: command(),
                 status: "exit status 1".to_owned(),
                 errors: "an error".to_owned(),
+                flags: None,
             },
         ] {
             assert!(error.hint().is_some_and(|words| !words.is_empty()), "{error}");

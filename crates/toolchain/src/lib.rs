@@ -21,6 +21,7 @@ pub mod program;
 mod quote;
 mod scratch;
 mod search;
+mod vendor_flags;
 pub mod watchdog;
 
 pub use cache::ProgramCache;

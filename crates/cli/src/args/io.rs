@@ -2,7 +2,7 @@
 
 use super::Common;
 use clap::Args as ClapArgs;
-use nodegauge_files::{CacheMode, IoEngine, Msync, OperationList, SizeList, SyncWrites};
+use nodegauge_files::{CacheMode, IoEngine, Msync, OperationList, SizeList, Stride, SyncWrites};
 use nodegauge_measure::Bytes;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) struct IoArgs {
     /// Remove files that killed runs left under --path, then measure
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) remove_leftovers: bool,
-    /// Operations: usual, all, or names such as write,read,random_read [default: IOzone's 13]
+    /// Operations: usual, all, or names such as write,random_read,aio_read [default: IOzone's 13]
     #[arg(long, short, value_name = "NAMES", value_delimiter = ',', help_heading = "What")]
     pub(crate) operations: Vec<OperationList>,
     /// File sizes: a range in steps of two, or a list [default: 64KiB-512MiB]
@@ -48,15 +48,15 @@ pub(crate) struct IoArgs {
     /// Percentages of reads in random_mix [default: 50]
     #[arg(long, value_name = "PERCENTS", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(0..=100), help_heading = "What")]
     pub(crate) mix: Vec<u8>,
-    /// Distance of the blocks of stride_read, in blocks, as IOzone's -j [default: 17]
-    #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "What")]
-    pub(crate) stride: Option<u64>,
+    /// Distance of the blocks of stride_read in blocks, as IOzone's -j; or skipped bytes, e.g. 200KiB [default: 17]
+    #[arg(long, value_name = "BLOCKS|BYTES", help_heading = "What")]
+    pub(crate) stride: Option<Stride>,
     /// Use of the page cache: cached, fsync, direct, beyond (a file larger than memory)
     #[arg(long, value_name = "MODES", value_delimiter = ',', help_heading = "How")]
     pub(crate) cache: Vec<CacheMode>,
-    /// I/O method of the plain operations: sync, mmap, uring
-    #[arg(long, value_name = "ENGINE", default_value = "sync", help_heading = "How")]
-    pub(crate) engine: IoEngine,
+    /// I/O method of the plain operations: sync, mmap, uring [default: sync, for aio_* uring]
+    #[arg(long, value_name = "ENGINE", help_heading = "How")]
+    pub(crate) engine: Option<IoEngine>,
     /// Operations in flight, for uring
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "How")]
     pub(crate) depth: u32,

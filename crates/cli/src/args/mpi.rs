@@ -66,8 +66,8 @@ pub(crate) struct MpiArgs {
     /// Timed unit: batch of operations (OSU 5 and 6), or each operation (OSU 7)
     #[arg(long, value_name = "KIND", default_value = "batch", help_heading = "Rarely needed")]
     pub(crate) timing: Timing,
-    /// Threads of latency_mt [default: 1:2, on two cores 1:1]
-    #[arg(long, short = 't', value_name = "SENDERS:RECEIVERS", help_heading = "How")]
+    /// Threads of latency_mt; 4 is 1:4, as osu_latency_mt -t 4 [default: 1:2, on two cores 1:1]
+    #[arg(long, short = 't', value_name = "[SENDERS:]RECEIVERS", help_heading = "How")]
     pub(crate) threads: Option<SideThreads>,
     /// Time limit per size in seconds
     #[arg(long, value_name = "SECONDS", value_parser = limit, help_heading = "How long")]

@@ -5,7 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{self, Sink};
 use crate::session::{self, Shown};
 use nodegauge_files::reference::ReferenceProgram;
-use nodegauge_files::{FileWorkers, FilesOptions, TaskSetup, WorkerKind, export, in_order};
+use nodegauge_files::{FileWorkers, FilesOptions, TaskSetup, WorkerKind, export};
 use nodegauge_gauge::Planned;
 use nodegauge_measure::legible;
 use nodegauge_measure::record::Record;
@@ -25,7 +25,7 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
         }
         sink.check()?;
     }
-    let options = options(args);
+    let options = options(args)?;
     let mut programs = Vec::new();
     if let Some(program) = &args.iozone {
         programs.push(ReferenceProgram::iozone(program, options.workers)?);
@@ -90,7 +90,8 @@ fn table(record: &Record) -> String {
     export::iozone(record)
 }
 
-fn options(args: &IoArgs) -> FilesOptions {
+fn options(args: &IoArgs) -> Result<FilesOptions, Failure> {
+    let chosen = nodegauge_files::choose(&args.operations, args.engine)?;
     let stonewall = !args.no_stonewall;
     let workers = |kind| move |count: u32| FileWorkers { kind, count: count as usize, stonewall };
     let threads = args.threads.map(workers(WorkerKind::Threads));
@@ -101,16 +102,17 @@ fn options(args: &IoArgs) -> FilesOptions {
         blocks: args.block_sizes.as_ref().map(|sizes| sizes.0.clone()),
         max_file: args.max_size,
         full: args.full,
-        operations: in_order(&args.operations),
+        operations: chosen.operations,
+        asynchronous: chosen.asynchronous,
+        stride: args.stride.unwrap_or_default(),
         setup: TaskSetup {
-            engine: args.engine,
+            engine: chosen.engine,
             depth: args.depth,
             msync: args.msync,
             sync_writes: args.sync_writes,
             include_close: args.include_close,
             include_fsync: args.include_fsync,
             verify: args.verify,
-            stride: args.stride.unwrap_or(TaskSetup::default().stride),
             ..TaskSetup::default()
         },
         caches: args.cache.clone(),
@@ -121,5 +123,5 @@ fn options(args: &IoArgs) -> FilesOptions {
         samples: args.common.samples.map(|n| n as usize),
         ..FilesOptions::default()
     };
-    options.limited(args.quick, args.common.budget, args.runtime)
+    Ok(options.limited(args.quick, args.common.budget, args.runtime))
 }

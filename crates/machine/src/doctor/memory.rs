@@ -2,7 +2,7 @@
 
 use super::{Examined, Found, found};
 use crate::catalog::SocketMemory;
-use crate::{dimms, memory};
+use crate::{dimms, host, memory};
 use nodegauge_measure::record::Severity;
 use nodegauge_measure::{Bytes, BytesPerSec, stream_rule};
 
@@ -107,6 +107,30 @@ pub(super) fn fragmented(node: &Examined<'_>) -> Option<Found> {
                 share
             ),
             "echo 1 | sudo tee /proc/sys/vm/compact_memory",
+        )
+    })
+}
+
+/// Reports that memory is fragmented or swapped out since the node was booted. A reboot, as some procedures for record
+/// runs begin with, restores both.
+pub(super) fn aged(node: &Examined<'_>) -> Option<Found> {
+    let memory = &node.machine.memory;
+    let all = memory.bytes?;
+    let up = node.machine.circumstances.as_ref()?.uptime_seconds?;
+    let share = memory::share_in_large_blocks(node.root).filter(|share| share.0 < FRAGMENTED);
+    let pieces = share.map(|share| format!("only {share} of the free memory is in large blocks"));
+    let much = |used: &u64| *used as f64 >= all as f64 * SWAPPED;
+    let swapped =
+        memory.swap_used.filter(much).map(|used| format!("{} are swapped out", Bytes(used)));
+    let signs: Vec<String> = [pieces, swapped].into_iter().flatten().collect();
+    (!signs.is_empty()).then(|| {
+        found(
+            format!(
+                "the node has been up for {}, and {}",
+                host::uptime_in_words(up),
+                signs.join(", and ")
+            ),
+            "before a run for the record, reboot: sudo shutdown -r now",
         )
     })
 }
@@ -269,6 +293,42 @@ pub(super) fn theoretical(node: &Examined<'_>) -> Option<Found> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{DescribeOptions, SysRoot, Topology, TopologySource, describe};
+    use nodegauge_measure::record::Circumstances;
+
+    /// Returns the advice to reboot for a recorded system, `days` after it was booted.
+    fn advice(system: &str, days: Option<u64>) -> Option<String> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/systems/");
+        let root = SysRoot::recorded(format!("{folder}{system}"));
+        let source = TopologySource::Synthetic("Package:1 NUMANode:1 Core:2 PU:1".to_owned());
+        let topology = Topology::load(&source).unwrap();
+        let mut machine = describe(&topology, &root, &DescribeOptions::default());
+        let info = memory::info(&root);
+        machine.memory.bytes = info.total;
+        machine.memory.swap_used = info.swap_used;
+        let uptime_seconds = days.map(|days| days * 86_400);
+        machine.circumstances = Some(Circumstances { uptime_seconds, ..Circumstances::default() });
+        aged(&Examined { topology: &topology, root: &root, machine: &machine })
+            .map(|found| found.text)
+    }
+
+    #[test]
+    fn reboot_is_advised_if_memory_is_fragmented_or_swapped_out() {
+        let fragmented = advice("turin-kvm-guest", Some(40)).unwrap();
+        assert!(
+            fragmented.starts_with("the node has been up for 40 days, and only "),
+            "{fragmented}"
+        );
+        assert!(fragmented.ends_with("of the free memory is in large blocks"), "{fragmented}");
+        let swapped = advice("rome-bare-metal", Some(3));
+        assert_eq!(
+            swapped.as_deref(),
+            Some("the node has been up for 3 days, and 4 GiB are swapped out")
+        );
+        // Uptime alone is no sign, and without it nothing is known about a reboot.
+        assert_eq!(advice("milan-channel-empty", Some(400)), None);
+        assert_eq!(advice("turin-kvm-guest", None), None);
+    }
 
     #[test]
     fn page_sizes_are_named_as_the_option_takes_them() {

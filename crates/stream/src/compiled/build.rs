@@ -173,9 +173,10 @@ impl<'a> KernelBuilder<'a> {
     /// Returns the reason why there is no library, as text for the record; an interrupt remains an error.
     fn in_words(&self, error: ToolchainError) -> Result<String, ToolchainError> {
         let why = match error {
-            ToolchainError::Compile { status, errors, .. } => {
+            ToolchainError::Compile { status, errors, flags, .. } => {
                 let colon = if errors.is_empty() { "" } else { ": " };
-                format!("the compiler failed ({status}){colon}{errors}")
+                let flags = flags.map(|flags| format!("; {flags}")).unwrap_or_default();
+                format!("the compiler failed ({status}){colon}{errors}{flags}")
             }
             ToolchainError::TooLong { limit, .. } => {
                 format!("the compiler {}", exceeded(limit))

@@ -1,0 +1,100 @@
+//! Choice of the operations and of the engine that measures them.
+
+use crate::engine::IoEngine;
+use crate::operation::{OPERATIONS, Operation, OperationList};
+use nodegauge_measure::Failure;
+
+/// Selected operations and the engine that measures them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperationChoice {
+    /// Operations in the order of the table, without duplicates; empty for the default operations.
+    pub operations: Vec<&'static Operation>,
+    /// Operations among them that were named as POSIX asynchronous I/O.
+    pub asynchronous: Vec<&'static Operation>,
+    /// Engine of the plain operations.
+    pub engine: IoEngine,
+}
+
+/// Merges several selections. Operations that are named as POSIX asynchronous I/O are measured by io_uring, and so are
+/// all others of the run.
+///
+/// # Errors
+/// Fails if such operations are combined with others or with another engine.
+pub fn choose(
+    chosen: &[OperationList],
+    engine: Option<IoEngine>,
+) -> Result<OperationChoice, Failure> {
+    let selected = |lists: &[&OperationList]| -> Vec<&'static Operation> {
+        let wanted =
+            |operation: &&Operation| lists.iter().any(|list| list.operations.contains(operation));
+        OPERATIONS.iter().filter(wanted).collect()
+    };
+    let (asynchronous, others): (Vec<&OperationList>, Vec<&OperationList>) =
+        chosen.iter().partition(|list| list.is_asynchronous);
+    let all: Vec<&OperationList> = chosen.iter().collect();
+    let operations = selected(&all);
+    let of_aio = selected(&asynchronous);
+    let Some(first) = of_aio.first() else {
+        return Ok(OperationChoice {
+            operations,
+            asynchronous: of_aio,
+            engine: engine.unwrap_or(IoEngine::Sync),
+        });
+    };
+    let name = first.name;
+    match engine {
+        None | Some(IoEngine::Uring) if others.is_empty() => {
+            Ok(OperationChoice { operations, asynchronous: of_aio, engine: IoEngine::Uring })
+        }
+        Some(engine) if engine != IoEngine::Uring => {
+            let text =
+                format!("aio_{name} is measured by io_uring, not with --engine {}", engine.name());
+            Err(Failure::usage(text).hint(format!("leave out --engine, or request {name}")))
+        }
+        _ => {
+            let other = others.iter().find_map(|list| list.operations.first());
+            let other = other.map_or("", |operation| operation.name);
+            let text = format!("aio_{name} and {other} need two engines");
+            Err(Failure::usage(text).hint(format!(
+                "measure them in two runs, or all with --engine uring -o {name},{other}"
+            )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &[&'static Operation]) -> Vec<&'static str> {
+        list.iter().map(|operation| operation.name).collect()
+    }
+
+    fn lists(text: &str) -> Vec<OperationList> {
+        text.split(',').map(|name| name.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn choices_are_merged_in_the_order_of_the_table() {
+        let chosen = |text: &str| choose(&lists(text), None).unwrap().operations;
+        assert_eq!(names(&chosen("read,write,read")), ["write", "read"]);
+    }
+
+    #[test]
+    fn asynchronous_operations_are_measured_by_io_uring_alone() {
+        let choice = choose(&lists("aio_read,aio_write"), None).unwrap();
+        assert_eq!(names(&choice.operations), ["write", "read"]);
+        assert_eq!(
+            (names(&choice.asynchronous), choice.engine),
+            (vec!["write", "read"], IoEngine::Uring)
+        );
+        assert_eq!(
+            choose(&lists("aio_read"), Some(IoEngine::Uring)).unwrap().engine,
+            IoEngine::Uring
+        );
+        let refused = |text: &str, engine| choose(&lists(text), engine).unwrap_err().to_string();
+        assert!(refused("aio_read,write", None).contains("aio_read and write need two engines"));
+        assert!(refused("aio_read", Some(IoEngine::Mmap)).contains("not with --engine mmap"));
+        assert_eq!(choose(&[], None).unwrap().engine, IoEngine::Sync);
+    }
+}

@@ -1,0 +1,167 @@
+//! Flags of one vendor's compiler that published command lines contain, and the nearest equal elsewhere.
+//!
+//! Two traps are covered. A compiler that does not know a flag refuses it, without a word about the compiler that does.
+//! And gcc and clang read every flag that begins with `-o` as the name of the output file: they accept `-openmp` and
+//! `-opt-prefetch-distance=64,8`, and neither enables OpenMP nor prefetches.
+
+use crate::CommandLine;
+
+/// Flag of one vendor's compiler.
+struct VendorFlag {
+    /// Flag, or its beginning up to the value (`-opt-prefetch-distance=`).
+    flag: &'static str,
+    /// Compiler that has the flag.
+    compiler: &'static str,
+    /// Nearest equal of other compilers or of nodegauge.
+    instead: &'static str,
+}
+
+const fn flag(flag: &'static str, compiler: &'static str, instead: &'static str) -> VendorFlag {
+    VendorFlag { flag, compiler, instead }
+}
+
+/// Intel's classic compiler.
+const ICC: &str = "Intel's icc";
+/// The generations of Intel's classic compiler that compile for Knights Corner.
+const ICC_PHI: &str = "Intel's icc up to 2017";
+
+/// Non-temporal stores: what replaces a flag that requests them.
+const NONTEMPORAL: &str = "no equal in gcc and llvm.org's clang; the native loops use non-temporal stores (--stores nontemporal)";
+/// OpenMP: what replaces another vendor's flag.
+const OPENMP: &str = "-fopenmp";
+
+/// Flags of published command lines. A longer flag precedes a flag with which it begins.
+///
+/// Sources: AOCC user guide ("-fnt-store"); Intel C++ Compiler XE 13.1 and Classic 2021 "Developer Guide and Reference"
+/// (`-opt-...` became `-qopt-...` in version 15, `-openmp` became `-qopenmp`); NVIDIA "HPC Compilers Reference Guide".
+const FLAGS: [VendorFlag; 14] = [
+    flag("-fnt-store", "AMD's AOCC", NONTEMPORAL),
+    flag(
+        "-mmic",
+        ICC_PHI,
+        "no equal, because it compiles for the coprocessor Xeon Phi (Knights Corner)",
+    ),
+    flag(
+        "-opt-prefetch-distance=",
+        ICC,
+        "--prefetch with distances in bytes (64,8 lines are 4096,512), or gcc's -fprefetch-loop-arrays",
+    ),
+    flag(
+        "-qopt-prefetch-distance=",
+        ICC,
+        "--prefetch with distances in bytes (64,8 lines are 4096,512), or gcc's -fprefetch-loop-arrays",
+    ),
+    flag(
+        "-opt-streaming-cache-evict",
+        ICC_PHI,
+        "no equal, because it selects instructions of the Xeon Phi",
+    ),
+    flag(
+        "-qopt-streaming-cache-evict",
+        ICC_PHI,
+        "no equal, because it selects instructions of the Xeon Phi",
+    ),
+    flag("-opt-streaming-stores", ICC, NONTEMPORAL),
+    flag("-qopt-streaming-stores", "Intel's icc and icx", NONTEMPORAL),
+    flag("-openmp", ICC, OPENMP),
+    flag("-qopenmp", "Intel's icc and icx", OPENMP),
+    flag("-xHost", "Intel's icc and icx", "-march=native"),
+    flag("-Mmovnt", "NVIDIA's nvc", NONTEMPORAL),
+    flag("-Oss", "Hitachi's optimizing compilers", "-O3"),
+    flag(
+        "-noparallel",
+        "Hitachi's optimizing compilers",
+        "no equal, because other compilers parallelise only with a flag",
+    ),
+];
+
+/// Returns the vendor's flag to which a word of a command line belongs.
+fn known(word: &str) -> Option<&'static VendorFlag> {
+    FLAGS.iter().find(|row| word.strip_prefix(row.flag).is_some_and(|rest| ends(row, rest)))
+}
+
+/// True if the rest of a word after a flag is a value of this flag, and not the rest of another flag's name.
+fn ends(row: &VendorFlag, rest: &str) -> bool {
+    row.flag.ends_with('=') || rest.is_empty() || rest.starts_with('=')
+}
+
+/// Returns a sentence for each flag of `command` that another vendor's compiler has and that `errors`, the output of the
+/// compiler, names. A refused flag is named by its beginning, e.g. `unknown argument: '-fnt-store'`.
+pub(crate) fn refused(command: &CommandLine, errors: &str) -> Option<String> {
+    // gcc names a wrong level of optimisation by the flag without the level.
+    let is_level = errors.contains("argument to") && errors.contains("-O");
+    let of_level = |word: &str| is_level && word.starts_with("-O");
+    let named = |word: &&String| errors.contains(word.as_str()) || of_level(word);
+    in_words(command.arguments().iter().filter(named))
+}
+
+/// Returns a sentence for each flag of another vendor in `command`, if the version line is that of a compiler that would
+/// read one of them as the name of the output file.
+pub(crate) fn misread(command: &CommandLine, version: Option<&str>) -> Option<String> {
+    let is_intel = |line: &str| line.contains("ICC") || line.contains("Intel");
+    if version.is_none_or(is_intel) {
+        return None;
+    }
+    let mut vendors = command.arguments().iter().filter(|word| known(word).is_some());
+    let is_misread = vendors.any(|word| word.starts_with("-o"));
+    is_misread.then(|| in_words(command.arguments().iter())).flatten()
+}
+
+/// Describes the flags among `words` that are in the table; `None` if there is none.
+fn in_words<'a>(words: impl Iterator<Item = &'a String>) -> Option<String> {
+    let mut sentences: Vec<String> = Vec::new();
+    for word in words {
+        let Some(row) = known(word) else { continue };
+        let sentence = format!("{word} is a flag of {}; elsewhere: {}", row.compiler, row.instead);
+        if !sentences.contains(&sentence) {
+            sentences.push(sentence);
+        }
+    }
+    (!sentences.is_empty()).then(|| sentences.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(text: &str) -> CommandLine {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn refused_flag_is_named_with_its_compiler_and_the_nearest_equal() {
+        let line = command("clang -O3 -fnt-store -mcmodel=large");
+        let words = refused(&line, "clang: error: unknown argument: '-fnt-store'").unwrap();
+        assert!(words.starts_with("-fnt-store is a flag of AMD's AOCC; elsewhere: "), "{words}");
+        assert!(words.contains("--stores nontemporal"), "{words}");
+        // An error about something else is not explained by the flag.
+        assert_eq!(refused(&line, "stream.c:5: error: expected ';'"), None);
+        let phi = refused(&command("gcc -mmic -O3"), "error: unrecognized option '-mmic'").unwrap();
+        assert!(phi.contains("Xeon Phi"), "{phi}");
+    }
+
+    #[test]
+    fn flag_that_would_be_an_output_file_is_found_before_compiling() {
+        let line =
+            command("gcc -O3 -openmp -opt-prefetch-distance=64,8 -opt-streaming-cache-evict=0");
+        let words = misread(&line, Some("gcc (Debian 12.2.0) 12.2.0")).unwrap();
+        for word in
+            ["-openmp is", "elsewhere: -fopenmp", "-opt-prefetch-distance=64,8 is", "4096,512"]
+        {
+            assert!(words.contains(word), "{word}: {words}");
+        }
+        assert_eq!(misread(&line, Some("icc (ICC) 13.1.3 20130607")), None);
+        assert_eq!(misread(&line, None), None);
+        // Other output files are the user's own matter.
+        assert_eq!(misread(&command("gcc -ostream -O3"), Some("gcc 12")), None);
+    }
+
+    #[test]
+    fn flag_with_the_same_beginning_is_another_flag() {
+        assert!(known("-openmp-stubs").is_none());
+        assert!(known("-openmp").is_some());
+        assert!(known("-mmicro").is_none());
+        assert!(known("-qopt-streaming-stores=always").is_some());
+        assert!(known("-fopenmp").is_none());
+    }
+}
