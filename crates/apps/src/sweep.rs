@@ -4,7 +4,7 @@ use crate::config::WorkersConfig;
 use crate::{GAUGE, Workers};
 use nodegauge_measure::sweep::{self, AxisSyntax, one, several};
 use nodegauge_measure::{Failure, Notice};
-use nodegauge_placement::{LecturePolicy, Policies, RankMap, ThreadList};
+use nodegauge_placement::{MappedPolicy, Policies, RankMap, ThreadList};
 use serde_json::{Map, Value};
 use std::fmt;
 
@@ -27,8 +27,8 @@ pub enum WorkersSetting {
     Threads(u32),
     /// Number of ranks.
     Ranks(u32),
-    /// Placement policy of the ranks.
-    Policy(LecturePolicy),
+    /// Placement policy of the ranks, and their map if it is given with the policy.
+    Policy(MappedPolicy),
     /// Map of ranks to sockets or cores.
     RankMap(RankMap),
 }
@@ -59,6 +59,13 @@ impl sweep::Setting for WorkersSetting {
             Self::Ranks(_) => "ranks",
             Self::Policy(_) => "policy",
             Self::RankMap(_) => "rank-map",
+        }
+    }
+
+    fn also_sets(&self) -> Option<&'static str> {
+        match self {
+            Self::Policy(MappedPolicy { map: Some(_), .. }) => Some("rank-map"),
+            _ => None,
         }
     }
 
@@ -116,8 +123,9 @@ pub(crate) fn coordinate<'c>(sweep: Coordinates<'c>, axis: &str) -> Option<&'c s
 
 /// Returns the name of workers with all swept values: `2 threads`, `4 ranks, policy 3, cyclic`.
 pub(crate) fn in_words(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
-    let map = coordinate(sweep, "rank-map").map_or_else(String::new, |map| format!(", {map}"));
-    on.in_words() + &map
+    let with_policy = coordinate(sweep, "policy").and_then(|policy| policy.split_once('/'));
+    let map = coordinate(sweep, "rank-map").or(with_policy.map(|(_, map)| map));
+    on.in_words() + &map.map_or_else(String::new, |map| format!(", {map}"))
 }
 
 /// Returns the label of workers in a chart: all swept values, or only policies and maps if these are swept.
@@ -210,7 +218,7 @@ fn reference(settings: &[WorkersSetting], axes: &[WorkersAxis]) -> Vec<WorkersSe
     let Some(axis) = axes.iter().find(|axis| axis.name() == name) else { return Vec::new() };
     let is_base = |value: &&WorkersSetting| {
         *value == &WorkersSetting::Workers(WorkersKind::Threads)
-            || matches!(value, WorkersSetting::Policy(policy) if policy.number() == 0)
+            || matches!(value, WorkersSetting::Policy(of) if of.policy.number() == 0)
             || matches!(value, WorkersSetting::Ranks(1) | WorkersSetting::Threads(1))
     };
     let base = axis.settings().iter().find(is_base).unwrap_or(&axis.settings()[0]);
@@ -250,6 +258,7 @@ mod tests {
         let of = |axes: &[&str]| planned(axes, 0).unwrap().0;
         assert_eq!(of(&["policy=3,0"]), ["3 over 0", "0 over 0"]);
         assert_eq!(of(&["policy=3..5"]), ["3 over 3", "4 over 3", "5 over 3"]);
+        assert_eq!(of(&["policy=4,4/even"]), ["4 over 4", "4/even over 4"]);
         assert_eq!(of(&["ranks=2,1"]), ["2 over 1", "1 over 1"]);
         assert_eq!(of(&["threads=4,2"]), ["4 over 4", "2 over 4"]);
         let both = ["1/0 over 1/0", "1/5 over 1/0", "2/0 over 2/0", "2/5 over 2/0"];

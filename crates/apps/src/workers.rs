@@ -9,8 +9,8 @@ use crate::sweep::{self, Swept, WorkersAxis, WorkersKind, WorkersSetting};
 use nodegauge_machine::Topology;
 use nodegauge_measure::{Failure, FailureKind, Notice, NoticeId, notice, sweep as grid};
 use nodegauge_placement::{
-    Bind, LecturePolicy, MemoryPolicy, Placement, PlacementOptions, PlacementRequest, Policies,
-    RankMap, RankPlacementOptions, Started, ThreadList, plan,
+    Bind, LecturePolicy, MappedPolicy, MemoryPolicy, Placement, PlacementOptions, PlacementRequest,
+    Policies, RankMap, RankPlacementOptions, Started, ThreadList, plan,
 };
 use nodegauge_team::mpi::World;
 use nodegauge_team::{Workers, hosts};
@@ -78,6 +78,7 @@ impl WorkersOptions {
         notices: &mut Vec<Notice>,
     ) -> Result<Vec<Swept>, Failure> {
         self.refuse_numa()?;
+        self.refuse_two_maps()?;
         if let Some(ranks) = joined {
             self.refuse_all(&ranks.started)?;
             return Ok(vec![Swept::alone(ranks.workers(topology, notices)?)]);
@@ -116,6 +117,7 @@ impl WorkersOptions {
         notices: &mut Vec<Notice>,
     ) -> Result<Vec<Workers>, Failure> {
         self.refuse_numa()?;
+        self.refuse_two_maps()?;
         let mut placement = self.placement.clone();
         let counts = doubled(cores(topology)?);
         placement.threads = placement.threads.or_else(|| ThreadList::new(counts));
@@ -126,7 +128,7 @@ impl WorkersOptions {
         workers.sort_by_key(Workers::count);
         let policies = match &self.policies {
             Some(given) => given.0.clone(),
-            None => (0..=5).filter_map(LecturePolicy::new).collect(),
+            None => (0..=5).filter_map(LecturePolicy::new).map(MappedPolicy::from).collect(),
         };
         for policy in policies {
             match self.ranks(Some(policy), topology, notices) {
@@ -148,6 +150,21 @@ impl WorkersOptions {
                 "--numa {spec} is not supported: applications place their memory by first touch"
             ))
             .hint("start nodegauge with numactl, or use --policy for ranks")),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns an error if a policy has its own map of ranks, and another option or axis gives the map too.
+    fn refuse_two_maps(&self) -> Result<(), Failure> {
+        let mapped = self.policies.iter().flat_map(|given| &given.0).find(|of| of.map.is_some());
+        let is_swept = self.axes.iter().any(|axis| grid::Axis::name(axis) == "rank-map");
+        match mapped.filter(|_| is_swept || self.rank_map.is_some()) {
+            Some(policy) => {
+                let problem =
+                    format!("--policy {policy} and the rank map both decide where threads go");
+                Err(Failure::usage(problem)
+                    .hint(format!("give one of them, e.g. --policy {policy}")))
+            }
             None => Ok(()),
         }
     }
@@ -243,7 +260,7 @@ impl WorkersOptions {
     /// Returns ranks with one thread; the default number is one rank per core.
     fn ranks(
         &self,
-        policy: Option<LecturePolicy>,
+        policy: Option<MappedPolicy>,
         topology: &Topology,
         notices: &mut Vec<Notice>,
     ) -> Result<Workers, Failure> {
@@ -256,8 +273,11 @@ impl WorkersOptions {
         let options = RankPlacementOptions {
             ranks: Some(count),
             map: self.rank_map,
-            policy,
             ..RankPlacementOptions::default()
+        };
+        let options = match policy {
+            Some(policy) => options.under(policy),
+            None => options,
         };
         let plan = placement.ranks(&options, topology)?;
         let mut plan = plan.unwrap_or_else(|| unreachable!("their number is given"));
@@ -316,6 +336,30 @@ mod tests {
         let by_policy = WorkersOptions { policies, ..both };
         let under = ["4 threads", "4 ranks, policy 0 block", "4 ranks, policy 3 block"];
         assert_eq!(words(&by_policy), under);
+    }
+
+    #[test]
+    fn policy_may_have_a_map_which_is_not_given_twice() {
+        let with_map = |rank_map: Option<RankMap>, axis: &str| WorkersOptions {
+            ranks: Some(4),
+            policies: Some("4/even".parse().unwrap()),
+            rank_map,
+            axes: axis.split_whitespace().map(|text| text.parse().unwrap()).collect(),
+            ..WorkersOptions::default()
+        };
+        let several =
+            WorkersOptions { policies: Some("5,4,4/even".parse().unwrap()), ..with_map(None, "") };
+        let under =
+            ["4 ranks, policy 5 block", "4 ranks, policy 4 block", "4 ranks, policy 4 even"];
+        assert_eq!(words(&several), under);
+        assert_eq!(words(&with_map(None, "")), ["4 ranks, policy 4 even"]);
+        for options in [with_map(Some(RankMap::Block), ""), with_map(None, "rank-map")] {
+            let refusal = options.swept(&topology(), None, &mut Vec::new()).unwrap_err();
+            let problem = "--policy 4/even and the rank map both decide where threads go";
+            assert_eq!(refusal.reason(), problem);
+            let refused = options.compared(&topology(), &mut Vec::new()).unwrap_err();
+            assert_eq!(refused.reason(), problem);
+        }
     }
 
     #[test]

@@ -27,6 +27,11 @@ pub trait Setting: Clone + PartialEq + fmt::Display + 'static {
     /// Returns the syntax of the values of axis `name`; `None` if there is no such axis.
     fn values(name: &str) -> Option<AxisSyntax<Self>>;
 
+    /// Returns the name of another axis whose option the value sets too: `rank-map` for the policy `4/even`.
+    fn also_sets(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Formats the values of one axis in the syntax of the command line.
     fn list(all: &[Self]) -> String {
         if let Some(list) = Self::listed(all) {
@@ -209,7 +214,8 @@ fn parts(text: &str, separator: char) -> Vec<(usize, &str)> {
 /// to a single value.
 ///
 /// # Errors
-/// Fails if there are too many axes, an axis is given twice, or an option is both fixed and swept.
+/// Fails if there are too many axes, an axis is given twice, an option is both fixed and swept, or a value sets an option
+/// that is given elsewhere too.
 pub fn check<S: Setting>(axes: &[Axis<S>], is_fixed: impl Fn(&str) -> bool) -> Result<(), Failure> {
     for (i, axis) in axes.iter().enumerate() {
         let name = axis.name();
@@ -222,6 +228,18 @@ pub fn check<S: Setting>(axes: &[Axis<S>], is_fixed: impl Fn(&str) -> bool) -> R
         let name = axis.name();
         return Err(Failure::usage(format!("--{name} is both fixed and swept"))
             .hint(format!("leave out --{name}, e.g. --sweep {axis}")));
+    }
+    for value in axes.iter().flat_map(Axis::settings) {
+        let Some(other) = value.also_sets() else { continue };
+        let is_swept = axes.iter().any(|axis| axis.name() == other);
+        if is_swept || is_fixed(other) {
+            let option = if is_swept { format!("--sweep {other}") } else { format!("--{other}") };
+            let name = value.axis();
+            return Err(Failure::usage(format!(
+                "{name} {value} and {option} both give the {other}"
+            ))
+            .hint(format!("leave out {option}, or the part after '/' in the values of {name}")));
+        }
     }
     if axes.len() > S::MOST_AXES {
         let most = if S::MOST_AXES == 2 { "two" } else { "three" };

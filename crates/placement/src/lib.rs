@@ -47,5 +47,7 @@ pub use pairs::{CpuPair, Distance};
 pub use pin::{PinError, pin_current_thread};
 pub use places::{Place, PlacesSpec};
 pub use plan::{Placement, PlacementRequest, ThreadPlace, plan};
-pub use ranks::{LecturePolicy, Policies, RankMap, RankPlace, RankPlan, RankRequest, plan_ranks};
+pub use ranks::{
+    LecturePolicy, MappedPolicy, Policies, RankMap, RankPlace, RankPlan, RankRequest, plan_ranks,
+};
 pub use threads::ThreadList;

@@ -5,8 +5,8 @@
 //! is read from the kernel is the memory policy of this process, and only for this machine.
 
 use crate::{
-    Bind, CpuList, Environment, LecturePolicy, MemoryPolicy, NumaSpec, Placement, PlacementRequest,
-    PlacesSpec, RankMap, RankPlan, RankRequest, ThreadList, plan, plan_ranks,
+    Bind, CpuList, Environment, LecturePolicy, MappedPolicy, MemoryPolicy, NumaSpec, Placement,
+    PlacementRequest, PlacesSpec, RankMap, RankPlan, RankRequest, ThreadList, plan, plan_ranks,
 };
 use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_measure::{Failure, Notice, NoticeId, SyntaxError};
@@ -264,6 +264,35 @@ impl RankPlacementOptions {
         let devices = topology.accelerators().count() as u32;
         let ranks = self.ranks.unwrap_or((devices / each).max(1));
         Self { ranks: Some(ranks), devices: Some(each), ..self }
+    }
+
+    /// Returns the options for each of `nodes` nodes, among which the ranks are divided evenly. `is_counted` is true if the
+    /// number of ranks per node follows from other options.
+    ///
+    /// # Errors
+    /// Fails if the number of ranks is not given, or is not a multiple of the number of nodes.
+    pub fn of_each_node(self, nodes: u32, is_counted: bool) -> Result<Self, Failure> {
+        let Some(ranks) = self.ranks else {
+            if is_counted {
+                return Ok(self);
+            }
+            return Err(Failure::usage("--nodes requires --ranks")
+                .hint(format!("give the number of ranks on all nodes, e.g. --ranks {nodes}")));
+        };
+        if ranks % nodes != 0 {
+            let more = ranks.div_ceil(nodes) * nodes;
+            return Err(Failure::usage(format!(
+                "{ranks} ranks cannot be divided evenly among {nodes} nodes"
+            ))
+            .hint(format!("use a multiple of {nodes}, e.g. --ranks {more}")));
+        }
+        Ok(Self { ranks: Some(ranks / nodes), ..self })
+    }
+
+    /// Returns the options with this policy, and with its map if it has one.
+    #[must_use]
+    pub fn under(self, of: MappedPolicy) -> Self {
+        Self { policy: Some(of.policy), map: of.map.or(self.map), ..self }
     }
 
     /// Returns the name of the first option that was given; `None` if no option was given.

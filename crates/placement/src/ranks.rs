@@ -4,13 +4,14 @@
 //! The module performs no system calls. The map selects the socket of a rank. With `block`, ranks fill the cores of one
 //! socket after another (socket `r / C mod S` for rank `r` with one thread, C cores per socket, and S sockets). With
 //! `cyclic`, ranks are distributed round-robin over the sockets (`r mod S`). With `spread`, consecutive ranks share a
-//! socket, and all sockets get equal numbers of ranks (`r * S / N` for N ranks). With `core`, each thread of each rank
-//! has its own core, in order. A policy then selects the CPUs of the socket that a rank may use, and the memory policy
+//! socket, and all sockets get equal numbers of ranks (`r * S / N` for N ranks). With `even`, the first sockets are used, one
+//! rank on each if there are fewer ranks than sockets; otherwise consecutive ranks share a socket, and the numbers of ranks
+//! of two sockets differ by at most one. With `core`, each thread of each rank has its own core, in order. A policy then selects the CPUs of the socket that a rank may use, and the memory policy
 //! of the rank. Without a policy, every thread has its own CPU, and `--numa` determines the placement of memory.
 
 mod policies;
 
-pub use policies::Policies;
+pub use policies::{MappedPolicy, Policies};
 
 use crate::bind::Bind;
 use crate::cpu_list::CpuList;
@@ -40,6 +41,8 @@ pub enum RankMap {
     Core,
     /// All sockets have equal numbers of ranks, with consecutive ranks on the same socket.
     Spread,
+    /// As [`RankMap::Spread`], but fewer ranks than sockets are on the first sockets.
+    Even,
 }
 nodegauge_measure::names!(
     RankMap,
@@ -47,7 +50,8 @@ nodegauge_measure::names!(
     Block = "block",
     Cyclic = "cyclic",
     Core = "core",
-    Spread = "spread"
+    Spread = "spread",
+    Even = "even"
 );
 
 /// Numactl policy of the ccNUMA lecture, identified by a number from 0 to 5.
@@ -227,6 +231,11 @@ impl RankPlan {
     /// Returns the total number of threads of all ranks.
     pub fn threads(&self) -> usize {
         self.ranks.iter().map(|rank| rank.placement.threads.len()).sum()
+    }
+
+    /// Returns the largest number of threads of any rank.
+    pub fn threads_each(&self) -> usize {
+        self.ranks.iter().map(|rank| rank.placement.threads.len()).max().unwrap_or(1)
     }
 
     /// Returns all threads of all ranks as one placement, e.g. to determine the caches in use.
@@ -456,11 +465,11 @@ fn by_policy(
         own_cpus(topology, map, ranks, threads)
     } else {
         let sockets = Sockets::of(topology);
-        let place = |rank| {
-            let cpus = sockets.cpus[socket_of(&sockets, map, rank, ranks, threads)].clone();
+        let place = |socket: usize| {
+            let cpus = sockets.cpus[socket].clone();
             Placement::new(bind_of(map), words.clone(), vec![cpus; threads as usize])
         };
-        (0..ranks).map(place).collect()
+        sockets.of_ranks(map, ranks, threads).into_iter().map(place).collect()
     };
     let places = policy.places(topology, placements)?;
     Ok(RankPlan {
@@ -477,7 +486,7 @@ fn by_policy(
 fn bind_of(map: RankMap) -> Bind {
     match map {
         RankMap::Block | RankMap::Core => Bind::Close,
-        RankMap::Cyclic | RankMap::Spread => Bind::Spread,
+        RankMap::Cyclic | RankMap::Spread | RankMap::Even => Bind::Spread,
     }
 }
 
@@ -491,30 +500,13 @@ fn own_cpus(topology: &Topology, map: RankMap, ranks: u32, threads: u32) -> Vec<
         // If the socket has no free CPU, the thread gets the next free CPU of the machine.
         (!free.is_empty()).then(|| free.remove(wanted.unwrap_or(0)).1)
     };
-    let place = |rank| {
-        let socket = match map {
-            RankMap::Block | RankMap::Core => None,
-            RankMap::Cyclic | RankMap::Spread => {
-                Some(socket_of(&sockets, map, rank, ranks, threads))
-            }
-        };
+    let in_order = matches!(map, RankMap::Block | RankMap::Core);
+    let place = |socket: usize| {
+        let socket = (!in_order).then_some(socket);
         let cpus = (0..threads).filter_map(|_| take(socket)).map(|cpu| vec![cpu]).collect();
         Placement::new(bind_of(map), map.name(), cpus)
     };
-    (0..ranks).map(place).collect()
-}
-
-/// Returns the index of the socket of a rank.
-fn socket_of(sockets: &Sockets, map: RankMap, rank: u32, ranks: u32, threads: u32) -> usize {
-    let rank = u64::from(rank);
-    let count = sockets.cpus.len() as u64;
-    match map {
-        RankMap::Block | RankMap::Core => {
-            sockets.fill[(rank * u64::from(threads) % sockets.fill.len() as u64) as usize]
-        }
-        RankMap::Cyclic => (rank % count) as usize,
-        RankMap::Spread => (rank * count / u64::from(ranks)) as usize,
-    }
+    sockets.of_ranks(map, ranks, threads).into_iter().map(place).collect()
 }
 
 #[cfg(test)]

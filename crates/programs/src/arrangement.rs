@@ -127,7 +127,7 @@ impl ProgramOptions {
                     ranks.ranks = Some(hybrid.ranks);
                     placement.threads = ThreadList::new(vec![hybrid.threads]);
                 }
-                ProgramSetting::Policy(policy) => ranks.policy = Some(*policy),
+                ProgramSetting::Policy(of) => ranks = ranks.under(*of),
                 ProgramSetting::RankMap(map) => ranks.map = Some(*map),
                 ProgramSetting::Bind(bind) => placement.bind = Some(*bind),
                 ProgramSetting::PerCache(count) => placement.per_cache = Some(*count),
@@ -312,6 +312,19 @@ mod tests {
         let (threads, _) = arranged(&["policy=3", "threads=4"], None).unwrap();
         assert_eq!(value(&threads[0], "OMP_NUM_THREADS"), Some("4"));
         assert_eq!(value(&threads[0], "OMP_PLACES"), None);
+    }
+
+    #[test]
+    fn policy_with_a_map_places_its_ranks_by_the_map() {
+        let (all, _) = arranged(&["policy=4,4/even"], Some(2)).unwrap();
+        let cpus = |at: usize| -> Vec<u32> {
+            all[at].placed().iter().map(|rank| rank.bound_cpus().unwrap()[0].0).collect()
+        };
+        assert_eq!((cpus(0), cpus(1)), (vec![0, 0], vec![0, 4]));
+        assert_eq!(all[1].in_words(), "policy 4/even");
+        let twice = arranged(&["policy=4/even", "rank-map=block"], Some(2)).unwrap_err();
+        let expected = "policy 4/even and --sweep rank-map both give the rank-map";
+        assert!(twice.to_string().starts_with(expected), "{twice}");
     }
 
     #[test]

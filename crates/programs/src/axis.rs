@@ -3,7 +3,7 @@
 use nodegauge_measure::names;
 use nodegauge_measure::sweep::{self, AxisSyntax, Wrong, one, several};
 use nodegauge_placement::{
-    Bind, LecturePolicy, NumaSpec, PlacesSpec, Policies, RankMap, ThreadList,
+    Bind, MappedPolicy, NumaSpec, PlacesSpec, Policies, RankMap, ThreadList,
 };
 use nodegauge_toolchain::CommandLine;
 use std::fmt;
@@ -103,8 +103,8 @@ pub enum ProgramSetting {
     Ranks(u32),
     /// Numbers of ranks and of threads per rank.
     Hybrid(Hybrid),
-    /// Policy for the CPUs and the memory of ranks.
-    Policy(LecturePolicy),
+    /// Policy for the CPUs and the memory of ranks, and their map if it is given with the policy.
+    Policy(MappedPolicy),
     /// Socket or core of each rank.
     RankMap(RankMap),
     /// Binding policy of the threads.
@@ -158,6 +158,13 @@ impl sweep::Setting for ProgramSetting {
             Self::Numa(_) => "numa",
             Self::Pages(_) => "pages",
             Self::Variable(variable) => &variable.axis,
+        }
+    }
+
+    fn also_sets(&self) -> Option<&'static str> {
+        match self {
+            Self::Policy(MappedPolicy { map: Some(_), .. }) => Some("rank-map"),
+            _ => None,
         }
     }
 

@@ -95,16 +95,22 @@ fn texts_of(table: &Table) -> impl Iterator<Item = &str> {
     titles.chain(cells.map(|cell: &TableCell| cell.text.as_str()))
 }
 
+/// Returns the number of a policy, which a map may follow: `4/even`.
+fn number(policy: &str) -> Option<u8> {
+    policy.split('/').next()?.parse().ok()
+}
+
 /// Returns the numbers of the policies in a section: behind the word, and in columns with this title.
 fn policies_of(section: &Section, words: &[String]) -> BTreeSet<u8> {
     let behind = words.windows(2).filter(|pair| pair[0] == POLICY);
-    let mut found: BTreeSet<u8> = behind.filter_map(|pair| pair[1].parse().ok()).collect();
+    let mut found: BTreeSet<u8> = behind.filter_map(|pair| number(&pair[1])).collect();
     for block in &section.blocks {
         let Block::Table(table) = block else { continue };
         let Some(at) = table.columns.iter().position(|column| column.title == POLICY) else {
             continue;
         };
-        found.extend(table.rows.iter().filter_map(|row| row.get(at)?.text.parse::<u8>().ok()));
+        let cells = table.rows.iter().filter_map(|row| row.get(at));
+        found.extend(cells.filter_map(|cell| number(&cell.text)));
     }
     found
 }
@@ -122,7 +128,7 @@ mod tests {
             section
         };
         let sections =
-            ["2 ranks, policy 3", "two regimes", "a regime, policy 3, policy 0"].map(section);
+            ["2 ranks, policy 3", "two regimes", "a regime, policy 3, policy 0/even"].map(section);
         let mut page = Page { sections: sections.to_vec(), ..Page::default() };
         explain(&mut page);
         let last = |at: usize| match page.sections[at].blocks.last() {

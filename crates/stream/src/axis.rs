@@ -1,6 +1,7 @@
 //! Grammar of `--sweep AXIS=VALUES`: the option that a sweep varies, and its values.
 //!
-//! `threads=1,2-32:2` and `per-cache=1,2,4` take counts; `places` takes places separated by `;`; `size`, `stores`,
+//! `threads=1,2-32:2` and `per-cache=1,2,4` take counts; `policy` takes numbers, each with a map of ranks if given
+//! (`5,3,4,4/even`); `places` takes places separated by `;`; `size`, `stores`,
 //! `pages`, `side-by-side` and `prefetch` take lists (a prefetch with two distances is written `4096+512`); `compiler`
 //! takes commands separated by `;` outside of quotes, `native` for nodegauge's own kernels, and `all` for all installed
 //! compilers. `stores`, `pages` and `rank-map` without values select all kinds that require no reservation of huge
@@ -11,7 +12,7 @@ use crate::kernels::{Prefetch, SideBySide, Stores};
 use crate::size::SizeSpec;
 use nodegauge_arena::RequestedPages;
 use nodegauge_measure::sweep::{self, AxisSyntax, Wrong, one, several};
-use nodegauge_placement::{LecturePolicy, PlacesSpec, Policies, RankMap, ThreadList};
+use nodegauge_placement::{MappedPolicy, PlacesSpec, Policies, RankMap, ThreadList};
 use std::fmt;
 
 /// Value of an option that can be swept.
@@ -35,8 +36,8 @@ pub enum StreamSetting {
     SideBySide(SideBySide),
     /// Number of ranks.
     Ranks(u32),
-    /// Policy for the CPUs and the memory of ranks.
-    Policy(LecturePolicy),
+    /// Policy for the CPUs and the memory of ranks, and their map if it is given with the policy.
+    Policy(MappedPolicy),
     /// Socket or core of each rank.
     RankMap(RankMap),
     /// Compiler of the loops.
@@ -101,6 +102,13 @@ impl sweep::Setting for StreamSetting {
             Self::Policy(_) => "policy",
             Self::RankMap(_) => "rank-map",
             Self::Compiler(_) => "compiler",
+        }
+    }
+
+    fn also_sets(&self) -> Option<&'static str> {
+        match self {
+            Self::Policy(MappedPolicy { map: Some(_), .. }) => Some("rank-map"),
+            _ => None,
         }
     }
 
@@ -170,6 +178,7 @@ mod tests {
             "ranks=1,2-8:2",
             "policy=0-3,5",
             "policy=0..5",
+            "policy=5,3,4,4/even",
             "rank-map=block,cyclic",
             "rank-map",
         ] {
@@ -193,6 +202,7 @@ mod tests {
             ("stores;", 6),
             ("policy=0-6", 9),
             ("policy=1,5-2", 11),
+            ("policy=5,4/evn", 11),
             ("ranks=0", 6),
             ("rank-map=block,round", 15),
             ("compiler", 8),

@@ -31,10 +31,12 @@ pub(crate) struct AppRankArgs {
     /// Ranks: processes of one thread each [default: one per core]
     #[arg(long, short = 'r', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
     pub(crate) ranks: Option<u32>,
-    /// Socket or core of each rank: block, cyclic, core, spread [default: block with a policy, else spread]
+    /// Socket or core of each rank: block, cyclic, core, spread, even (see stream --rank-map) [default: block with a
+    /// policy, else spread]
     #[arg(long, value_name = "MAP", help_heading = "Where")]
     pub(crate) rank_map: Option<RankMap>,
-    /// Rank policies to measure in turn, e.g. 0,3 or 0-5 (see stream --policy); none: only threads
+    /// Rank policies to measure in turn, e.g. 0,3 or 0-5 (see stream --policy), each with a map if given: 4,4/even;
+    /// none: only threads
     #[arg(long, value_name = "POLICIES", value_parser = policies, help_heading = "Where")]
     pub(crate) policy: Option<Policies>,
 }
@@ -42,7 +44,7 @@ pub(crate) struct AppRankArgs {
 /// Option for a sweep over kinds and numbers of workers (threads or ranks).
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct AppSweepArgs {
-    /// Measure several values in turn: policy=0-5, ranks=1,2,4, rank-map, threads=1-8, or
+    /// Measure several values in turn: policy=0-5 or policy=4,4/even, ranks=1,2,4, rank-map, threads=1-8, or
     /// workers=threads,ranks (at most two axes)
     ///
     /// Values that this node does not support are left out, with the reason. rank-map and workers without

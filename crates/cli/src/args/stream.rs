@@ -71,7 +71,7 @@ pub(crate) struct SweepArgs {
     /// three axes)
     ///
     /// Values that this node does not support are left out, with the reason. stores, pages and rank-map
-    /// without values mean all kinds.
+    /// without values mean all kinds. A policy may have its own map of ranks: policy=5,3,4,4/even.
     #[arg(long = "sweep", value_name = "AXIS=VALUES", help_heading = "What")]
     pub(crate) axes: Vec<StreamAxis>,
 }

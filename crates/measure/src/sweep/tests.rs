@@ -26,6 +26,10 @@ impl Setting for Typed {
         if matches!(self, Rate(_)) { "rate" } else { "name" }
     }
 
+    fn also_sets(&self) -> Option<&'static str> {
+        matches!(self, Name(name) if name == "fast").then_some("rate")
+    }
+
     fn values(name: &str) -> Option<AxisSyntax<Self>> {
         match name {
             "rate" => Some(AxisSyntax::parted(|text| {
@@ -96,6 +100,16 @@ fn an_option_has_one_value() {
     let fixed = "--rate is both fixed and swept\nhint: leave out --rate, e.g. --sweep rate=1,2";
     assert_eq!(says(&[axis("rate=1,2")], "rate"), Err(fixed.to_owned()));
     assert_eq!(says(&[axis("rate=1"), axis("name")], ""), Ok(()));
+    // The name `fast` gives the rate too.
+    let both = |option: &str| {
+        Err(format!(
+            "name fast and {option} both give the rate\n\
+             hint: leave out {option}, or the part after '/' in the values of name"
+        ))
+    };
+    assert_eq!(says(&[axis("name=slow;fast"), axis("rate=1")], ""), both("--sweep rate"));
+    assert_eq!(says(&[axis("name=fast")], "rate"), both("--rate"));
+    assert_eq!(says(&[axis("name=slow;fast")], ""), Ok(()));
 }
 
 proptest! {

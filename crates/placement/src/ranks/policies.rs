@@ -1,18 +1,43 @@
-//! Grammar of lists of the ccNUMA lecture's numactl policies.
+//! Grammar of lists of the ccNUMA lecture's numactl policies, each with a map of ranks if one is given.
 
-use super::LecturePolicy;
+use super::{LecturePolicy, RankMap};
 use crate::grammar;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
+use std::fmt;
 use std::str::FromStr;
 
-/// List of policies by number, e.g. `0,3`, `0-5` or, as in the lecture, `0..5`.
+/// Policy of ranks, and the map of ranks to sockets if one is given with it: `4` or `4/even`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MappedPolicy {
+    /// Policy for the CPUs and the memory of ranks.
+    pub policy: LecturePolicy,
+    /// Map that belongs to this policy; `None` if the map is given elsewhere, or is the default.
+    pub map: Option<RankMap>,
+}
+
+impl From<LecturePolicy> for MappedPolicy {
+    fn from(policy: LecturePolicy) -> Self {
+        Self { policy, map: None }
+    }
+}
+
+impl fmt::Display for MappedPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.map {
+            Some(map) => write!(f, "{}/{map}", self.policy),
+            None => self.policy.fmt(f),
+        }
+    }
+}
+
+/// List of policies by number, e.g. `0,3`, `0-5` or, as in the lecture, `0..5`. A map may follow: `3/block,4/even`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Policies(pub Vec<LecturePolicy>);
+pub struct Policies(pub Vec<MappedPolicy>);
 
 impl IntoIterator for Policies {
-    type Item = LecturePolicy;
-    type IntoIter = std::vec::IntoIter<LecturePolicy>;
+    type Item = MappedPolicy;
+    type IntoIter = std::vec::IntoIter<MappedPolicy>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
@@ -31,21 +56,35 @@ impl FromStr for Policies {
             let beyond = || format!("policy {number} is out of range: expected 0 to 5");
             policy.ok_or_else(|| input.error_at(at, beyond()))
         };
-        let policies =
-            grammar::list(&mut cursor, None, "expected ',', '-' or the end", |cursor| {
-                let first = policy(cursor)?;
-                if cursor.eat('.') {
-                    cursor.expect('.', "expected '..'")?;
-                } else if !cursor.eat('-') {
-                    return Ok(vec![first]);
-                }
+        let map = |input: &mut Cursor<'_>| {
+            if !input.eat('/') {
+                return Ok(None);
+            }
+            let at = input.position();
+            let name = input.take_while(|c| c.is_ascii_alphabetic());
+            let known = name.parse::<RankMap>();
+            known.map(Some).map_err(|unknown| input.error_at(at, unknown.to_string()))
+        };
+        let end = "expected ',', '-', '/' and a map, or the end";
+        let policies = grammar::list(&mut cursor, None, end, |cursor| {
+            let first = policy(cursor)?;
+            let mut last = first;
+            let mut is_range = cursor.eat('-');
+            if !is_range && cursor.eat('.') {
+                cursor.expect('.', "expected '..'")?;
+                is_range = true;
+            }
+            if is_range {
                 let at = cursor.position();
-                let last = policy(cursor)?;
+                last = policy(cursor)?;
                 if last < first {
                     return Err(cursor.error_at(at, "a range must begin with the smaller number"));
                 }
-                Ok((first.number()..=last.number()).filter_map(LecturePolicy::new).collect())
-            })?;
+            }
+            let map = map(cursor)?;
+            let all = (first.number()..=last.number()).filter_map(LecturePolicy::new);
+            Ok(all.map(|policy| MappedPolicy { policy, map }).collect::<Vec<_>>())
+        })?;
         Ok(Self(policies.concat()))
     }
 }

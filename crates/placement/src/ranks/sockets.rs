@@ -1,5 +1,6 @@
-//! Sockets of a machine, in the order in which ranks fill them.
+//! Sockets of a machine, and the socket of each rank.
 
+use super::RankMap;
 use crate::cpus;
 use nodegauge_machine::{CpuId, Topology};
 
@@ -28,5 +29,40 @@ impl Sockets {
         };
         let turns = (0..most).flat_map(turn).collect();
         Self { fill: cores.iter().map(|(socket, _)| *socket).collect(), turns, cpus }
+    }
+
+    /// Returns the index of the socket of each rank.
+    pub(super) fn of_ranks(&self, map: RankMap, ranks: u32, threads: u32) -> Vec<usize> {
+        if map == RankMap::Even {
+            return self.evenly(ranks, threads);
+        }
+        let count = self.cpus.len() as u64;
+        let socket = |rank: u64| match map {
+            RankMap::Block | RankMap::Core => {
+                self.fill[(rank * u64::from(threads) % self.fill.len() as u64) as usize]
+            }
+            RankMap::Cyclic => (rank % count) as usize,
+            RankMap::Spread | RankMap::Even => (rank * count / u64::from(ranks)) as usize,
+        };
+        (0..u64::from(ranks)).map(socket).collect()
+    }
+
+    /// Distributes the ranks in blocks of consecutive ranks, whose lengths differ by at most one, the longer blocks first.
+    /// A socket with too few usable CPUs for its block has as many ranks as fit, and the other sockets have the rest.
+    fn evenly(&self, ranks: u32, threads: u32) -> Vec<usize> {
+        let fits = |socket: usize| self.cpus[socket].len() / threads.max(1) as usize;
+        let mut blocks = vec![0_usize; self.cpus.len()];
+        for _ in 0..ranks {
+            let all = 0..blocks.len();
+            let free = all.clone().filter(|socket| blocks[*socket] < fits(*socket));
+            // If no socket has CPUs for a whole rank, its threads are on several sockets.
+            let shortest = free.min_by_key(|socket| blocks[*socket]);
+            let Some(next) = shortest.or_else(|| all.min_by_key(|socket| blocks[*socket])) else {
+                break;
+            };
+            blocks[next] += 1;
+        }
+        let block = |(socket, length): (usize, usize)| std::iter::repeat_n(socket, length);
+        blocks.into_iter().enumerate().flat_map(block).collect()
     }
 }

@@ -52,6 +52,56 @@ fn eight_ranks_on_two_sockets_or_two_on_each() {
 }
 
 #[test]
+fn even_map_is_that_of_the_lecture() {
+    let even = |ranks| sockets(lecture(ranks, 4, RankMap::Even));
+    assert_eq!(even(1), [0]);
+    assert_eq!(even(2), [0, 1]);
+    assert_eq!(even(4), [0, 1, 2, 3]);
+    assert_eq!(even(8), [0, 0, 1, 1, 2, 2, 3, 3]);
+    assert_eq!(even(16), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3]);
+    assert_eq!(even(3), [0, 1, 2]);
+    assert_eq!(even(6), [0, 0, 1, 1, 2, 3]);
+    assert_eq!(even(7), [0, 0, 1, 1, 2, 2, 3]);
+    // Without a policy, every rank has its own core of the same socket.
+    let own = RankRequest { ranks: 6, map: Some(RankMap::Even), ..RankRequest::default() };
+    let cores: Vec<Vec<u32>> = rows(own).into_iter().map(|(_, _, cores)| cores).collect();
+    assert_eq!(cores, [[0], [1], [4], [5], [8], [12]]);
+}
+
+#[test]
+fn even_map_counts_usable_cpus_only() {
+    let on = |cpus: &[u32], ranks: u32, threads: u32| -> Vec<u32> {
+        let topology = crate::launchers::limited(&machine(T2K), cpus);
+        let request = RankRequest { threads: Some(threads), ..lecture(ranks, 4, RankMap::Even) };
+        let plan = plan_ranks(&topology, &request).unwrap();
+        let together = |rank: &RankPlace| ThreadPlace { thread: 0, cpus: rank.placement.cpus() };
+        plan.ranks.iter().map(|rank| together(rank).sockets(&topology)[0]).collect()
+    };
+    // A control group leaves one CPU of socket 0, none of socket 1, and all of the others.
+    let cpus = [3, 8, 9, 10, 11, 12, 13, 14, 15];
+    assert_eq!(on(&cpus, 2, 1), [0, 2]);
+    assert_eq!(on(&cpus, 3, 1), [0, 2, 3]);
+    assert_eq!(on(&cpus, 7, 1), [0, 2, 2, 2, 3, 3, 3]);
+    assert_eq!(on(&cpus, 8, 1), [0, 2, 2, 2, 2, 3, 3, 3]);
+    assert_eq!(on(&cpus, 3, 2), [2, 2, 3]);
+    // No socket has CPUs for a whole rank.
+    assert_eq!(on(&[0, 4, 8, 12], 2, 2), [0, 1]);
+}
+
+#[test]
+fn policies_of_a_list_may_have_a_map() {
+    let of = |text: &str| -> Vec<String> {
+        text.parse::<Policies>().unwrap().into_iter().map(|of| of.to_string()).collect()
+    };
+    assert_eq!(of("5,3/block, 4,4/even"), ["5", "3/block", "4", "4/even"]);
+    assert_eq!(of("0..1/cyclic,5"), ["0/cyclic", "1/cyclic", "5"]);
+    let wrong = |text: &str| text.parse::<Policies>().unwrap_err().at;
+    for (text, at) in [("4/", 2), ("4/evn", 2), ("4/even3", 6), ("4//even", 2), ("6/even", 0)] {
+        assert_eq!(wrong(text), at, "{text}");
+    }
+}
+
+#[test]
 fn each_policy_says_its_cpus_and_its_memory() {
     let of_rank_5 = |policy| rows(lecture(16, policy, RankMap::Block)).swap_remove(5);
     let all: Vec<u32> = (0..16).collect();
@@ -234,8 +284,29 @@ fn refusals_name_the_numbers() {
 
 proptest! {
     #[test]
+    fn even_blocks_differ_by_at_most_one_rank(
+        sockets in 1usize..9, cores in 1usize..9, share in 0.0f64..1.0,
+    ) {
+        let all = sockets * cores;
+        let ranks = 1 + (share * (all - 1) as f64) as usize;
+        let topology = machine(&format!("Package:{sockets} NUMANode:1 Core:{cores} PU:1"));
+        let request = lecture(ranks as u32, 4, RankMap::Even);
+        let plan = plan_ranks(&topology, &request).unwrap();
+        let socket = |rank: &RankPlace| rank.placement.cpus()[0].0 as usize / cores;
+        let of_ranks: Vec<usize> = plan.ranks.iter().map(socket).collect();
+        prop_assert!(of_ranks.is_sorted(), "{of_ranks:?}");
+        let used = sockets.min(ranks);
+        let count = |wanted: usize| of_ranks.iter().filter(|one| **one == wanted).count();
+        for one in 0..sockets {
+            let expected = ranks / sockets..=ranks.div_ceil(sockets);
+            prop_assert!(expected.contains(&count(one)), "{of_ranks:?}");
+            prop_assert_eq!(count(one) > 0, one < used);
+        }
+    }
+
+    #[test]
     fn no_two_threads_share_a_cpu_without_a_policy(
-        ranks in 1u32..20, threads in 1u32..6, map in 0usize..4,
+        ranks in 1u32..20, threads in 1u32..6, map in 0usize..RankMap::ALL.len(),
     ) {
         let topology = machine("Package:2 NUMANode:1 L3Cache:2 Core:4 PU:2");
         let map = Some(RankMap::ALL[map]);

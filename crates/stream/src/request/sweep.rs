@@ -61,7 +61,7 @@ impl StreamRequest {
             None => &site.topology,
         };
         let fixed_ranks = request.ranks.ranks.map(StreamSetting::Ranks);
-        let fixed_policy = request.ranks.policy.map(StreamSetting::Policy);
+        let fixed_policy = request.ranks.policy.map(|policy| StreamSetting::Policy(policy.into()));
         let fixed: Vec<StreamSetting> = fixed_ranks.into_iter().chain(fixed_policy).collect();
         let budget = SweepPlan::BUDGET;
         SweepPlan::new(axes, &fixed, joined, |settings, share| {
@@ -89,7 +89,7 @@ impl StreamRequest {
             StreamSetting::Prefetch(prefetch) => self.arrays.prefetch = Some(*prefetch),
             StreamSetting::SideBySide(pages) => self.arrays.side_by_side = Some(*pages),
             StreamSetting::Ranks(count) => self.ranks.ranks = Some(*count),
-            StreamSetting::Policy(policy) => self.ranks.policy = Some(*policy),
+            StreamSetting::Policy(of) => self.ranks = self.ranks.clone().under(*of),
             StreamSetting::RankMap(map) => self.ranks.map = Some(*map),
             // The loops are compiled later, after all combinations have been planned.
             StreamSetting::Compiler(_) => {}

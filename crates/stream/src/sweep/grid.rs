@@ -88,7 +88,7 @@ fn reference(settings: &[StreamSetting]) -> Vec<StreamSetting> {
     let has_policy = settings.iter().any(|value| matches!(value, StreamSetting::Policy(_)));
     let replaced = |value: &StreamSetting| match value {
         StreamSetting::Ranks(_) => StreamSetting::Ranks(1),
-        StreamSetting::Policy(_) => StreamSetting::Policy(LecturePolicy::REFERENCE),
+        StreamSetting::Policy(_) => StreamSetting::Policy(LecturePolicy::REFERENCE.into()),
         // Policy 5 binds nothing, so that all rank maps are equivalent.
         StreamSetting::RankMap(_) if has_policy => StreamSetting::RankMap(RankMap::Block),
         other => other.clone(),
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn ranks_are_held_against_one_of_policy_5() {
-        let policy = |number| StreamSetting::Policy(LecturePolicy::new(number).unwrap());
+        let policy = |number| StreamSetting::Policy(LecturePolicy::new(number).unwrap().into());
         let (all, notices) = combinations(&[axis("ranks=1,2")], &[policy(3)]).unwrap();
         assert_eq!(words(&all), ["1/3 over 2", "2/3 over 2", "1/5 over 2"]);
         assert_eq!(notices.len(), 1);
@@ -130,6 +130,10 @@ mod tests {
         let fixed = [StreamSetting::Ranks(2), policy(3)];
         let (by_map, _) = combinations(&[axis("rank-map=block,core")], &fixed).unwrap();
         assert_eq!(words(&by_map), ["block", "core"]);
+        let (series, _) =
+            combinations(&[axis("ranks=1,2"), axis("policy=5,4,4/even")], &[]).unwrap();
+        let over_first = ["1/5", "1/4", "1/4/even", "2/5", "2/4", "2/4/even"];
+        assert_eq!(words(&series), over_first.map(|one| format!("{one} over 0")));
         let axes = [axis("rank-map=core,spread"), axis("policy=3")];
         let (fixed_map, _) = combinations(&axes, &fixed[..1]).unwrap();
         assert_eq!(words(&fixed_map), ["core/3/2 over 2", "spread/3/2 over 2", "block/5/1 over 2"]);
