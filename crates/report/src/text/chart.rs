@@ -82,7 +82,12 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     let logarithmic =
         if matches!(y_axis, ChartAxis::Logarithmic(..)) { ", logarithmic" } else { "" };
     let over = if chart.x == Scale::Intensity { " over FLOP/B" } else { "" };
-    let mut out = format!("{:>7}{over}{logarithmic}\n", scaled(chart.y, 1.0).1);
+    // Plain numbers have a name, other values a unit.
+    let unit = match scaled(chart.y, 1.0).1 {
+        "" => chart.names[1],
+        unit => unit,
+    };
+    let mut out = format!("{unit:>7}{over}{logarithmic}\n");
     for (row, line) in grid.iter().enumerate() {
         // Every third row has a label; this includes the last row.
         let text = if row % 3 == 0 {

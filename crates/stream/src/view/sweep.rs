@@ -8,8 +8,8 @@ use nodegauge_analysis::ratio::closing::of_several;
 use nodegauge_arena::names::TRIAD;
 use nodegauge_gauge::view::sentence::{capital, doubt_among, doubted, quotable};
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, Column, Note, Picture, Scale, Section, Step, Table, TableCell,
-    distinct, grouped,
+    Block, Chart, ChartSeries, Column, Drawing, Guide, Note, Picture, Scale, Section, Step, Table,
+    TableCell, distinct, grouped,
 };
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
@@ -267,7 +267,16 @@ impl Sweep<'_> {
             )));
             table.row(row);
         }
-        section.push(table).picture(picture(&self.cells, self.charted, &self.values)).gap();
+        section.push(table);
+        let is_relative = reference.as_ref().is_some_and(is_lecture);
+        match picture(&self.cells, self.charted, &self.values, is_relative) {
+            Some(Picture { title, drawing: Drawing::Chart(chart) }) if is_relative => {
+                section.gap().push(Chart { title, ..chart }).gap();
+            }
+            drawn => {
+                section.picture(drawn).gap();
+            }
+        }
         if let Some(reference) = &reference {
             let reference = reference_in_words(reference);
             let text = format!("x: median of {name} divided by that of {reference}");
@@ -319,18 +328,22 @@ fn number(config: &StreamConfig, axis: usize) -> Option<f64> {
 }
 
 /// Returns a chart of the medians of the charted kernel over the first numeric axis. It has a curve for each value of
-/// the other axes, and marks for saturation points and dips. If no axis is numeric, the chart has one bar per cell.
+/// the other axes, and marks for saturation points and dips. With `is_relative`, the medians are divided by that of the
+/// reference. If no axis is numeric, the chart has one bar per cell.
 fn picture(
     cells: &[&[StreamFigure<'_>]],
     charted: usize,
     values: &AxisValues<'_>,
+    is_relative: bool,
 ) -> Option<Picture> {
     let first = cells.first()?;
     let (m, config) = first.get(charted)?;
     let median = |cell: &[StreamFigure<'_>]| {
-        let (charted_m, _) = cell.get(charted)?;
-        charted_m.value.and(charted_m.summary.as_ref()).map(|summary| summary.median)
+        let (charted_m, charted_config) = cell.get(charted)?;
+        let measured = charted_m.value.and(charted_m.summary.as_ref())?.median;
+        if is_relative { charted_config.relative.as_ref()?.median } else { Some(measured) }
     };
+    let unit = if is_relative { Unit::Factor } else { m.unit };
     let places = coordinates(config);
     let words = |cell: &[StreamFigure<'_>], but: Option<usize>| {
         let coordinates_here = coordinates(&cell[0].1).into_iter().enumerate();
@@ -352,7 +365,7 @@ fn picture(
                 None => bar,
             }
         };
-        return Some(Picture::bars(&m.name, m.unit, cells.iter().map(bar)));
+        return Some(Picture::bars(&m.name, unit, cells.iter().map(bar)));
     };
     let mut series: Vec<ChartSeries> = Vec::new();
     for cell in cells {
@@ -384,10 +397,31 @@ fn picture(
     let ticks = series.iter().flat_map(|series| &series.dots).map(|dot| dot.0).collect();
     let titled = if name == "size" { "size of an array" } else { name };
     let title = AXES.into_iter().find(|known| *known == titled).unwrap_or("");
-    let names = [title, ""];
-    let y = Scale::Rate(m.unit);
-    let chart = Chart { names, x, y, ticks, series, marks, ..Chart::default() };
-    Some(Picture::chart(format!("{} over {name}", m.name), chart))
+    let titled_over = format!("{} over {name}", m.name);
+    if !is_relative {
+        let y = Scale::Rate(unit);
+        let names = [title, ""];
+        let chart = Chart { names, x, y, ticks, series, marks, ..Chart::default() };
+        return Some(Picture::chart(titled_over, chart));
+    }
+    for (mark, one) in ('a'..='z').zip(&mut series) {
+        one.mark = mark;
+    }
+    let names = [title, RELATIVE];
+    let guides = vec![Guide::y(1.0, REFERENCE)];
+    let y = Scale::Number;
+    let chart = Chart { names, x, y, ticks, series, marks, guides, ..Chart::default() };
+    Some(Picture::chart(format!("{titled_over}, relative to {REFERENCE}"), chart))
+}
+
+/// Reference of relative rates in the plots of the ccNUMA lecture.
+const REFERENCE: &str = "1 rank of policy 5";
+/// Name of the vertical axis of relative rates.
+const RELATIVE: &str = "relative to 1 rank of policy 5 (= 1.00)";
+
+/// True if rates are relative to the reference of the ccNUMA lecture.
+fn is_lecture(relative: &RelativeConfig) -> bool {
+    reference_in_words(relative) == REFERENCE
 }
 
 /// Describes the reference of relative rates: `1 rank of policy 5`.
@@ -561,7 +595,9 @@ impl<'a> AxisValues<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_measure::keys::Config;
     use nodegauge_measure::stats::Better;
+    use serde_json::Map;
 
     /// Returns a measurement of samples around a rate.
     fn around(rate: f64, spread: f64) -> Measurement {
@@ -588,6 +624,58 @@ mod tests {
         let (_, curve) = curves.iter().find(|(known, _)| known == name)?;
         let index = curve.iter().position(|one| std::ptr::eq(one, from))?;
         Some((name.to_owned(), index))
+    }
+
+    /// Returns the figure of a combination whose rate is `ratio` times that of one rank of policy 5.
+    fn swept(ranks: u32, policy: &str, ratio: f64) -> Measurement {
+        let value = |text: &str| Value::from(text);
+        let at = |ranks: &str, policy: &str| {
+            Map::from_iter(
+                [("ranks", ranks), ("policy", policy)].map(|(k, v)| (k.to_owned(), value(v))),
+            )
+        };
+        let config = StreamConfig {
+            sweep: Some(at(&ranks.to_string(), policy)),
+            relative: Some(RelativeConfig { to: at("1", "5"), median: Some(ratio) }),
+            ..StreamConfig::default()
+        };
+        Measurement { config: config.to_map(), ..around(4e9 * ratio, 0.01) }
+    }
+
+    #[test]
+    fn sweep_over_policies_is_drawn_relative_to_one_rank_of_policy_5() {
+        let series = ["5", "3", "4", "4/even"];
+        let measurements: Vec<Measurement> = [1_u32, 2, 4]
+            .into_iter()
+            .flat_map(|ranks| {
+                let ratio = |policy: &str| match policy {
+                    "4/even" => f64::from(ranks),
+                    _ => f64::from(ranks).sqrt(),
+                };
+                series.map(|policy| swept(ranks, policy, ratio(policy)))
+            })
+            .collect();
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/golden/stream-sweep-ranks-policy/record.json"
+        );
+        let saved: Record = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let record = Record { measurements, ..saved };
+        let shown = section(&record, &[]).unwrap();
+        let chart = shown.blocks.iter().find_map(|block| match block {
+            Block::Chart(chart) => Some(chart),
+            _ => None,
+        });
+        let chart = chart.expect("text output shows the chart too");
+        assert_eq!(chart.names, ["ranks", "relative to 1 rank of policy 5 (= 1.00)"]);
+        let drawn: Vec<(char, &str)> =
+            chart.series.iter().map(|one| (one.mark, one.name.as_str())).collect();
+        let names = series.map(|policy| format!("policy {policy}"));
+        let expected: Vec<(char, &str)> = ('a'..).zip(names.iter().map(String::as_str)).collect();
+        assert_eq!(drawn, expected);
+        assert_eq!(chart.series[0].dots[0], (1.0, 1.0));
+        assert_eq!(chart.series[3].dots, [(1.0, 1.0), (2.0, 2.0), (4.0, 4.0)]);
+        assert_eq!((chart.guides[0].at, chart.guides[0].text.as_str()), (1.0, REFERENCE));
     }
 
     #[test]
