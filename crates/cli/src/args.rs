@@ -493,16 +493,19 @@ pub(crate) struct PlacesArgs {
     /// Give each rank N devices and the cores near them [default: 1]; without --ranks, one rank per N devices
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Where")]
     pub(crate) devices: Option<u32>,
+    /// Place --ranks on this number of nodes, an equal number on each; every node is like the one described
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
+    pub(crate) nodes: Option<u32>,
     /// Print the placement for another program instead: omp prints environment variables, the other formats print a
     /// shell script that runs its arguments as a command, e.g. --emit slurm > run.sh; sh run.sh ./a.out; pbs prints
-    /// a job script, which runs the command in the variable PROGRAM
+    /// a job script, which runs the command in the variable PROGRAM; nqs and pjm print job scripts to be filled in
     #[arg(long, value_name = "FOR", value_enum, conflicts_with_all = ["json", "verbose"], help_heading = "Output")]
     pub(crate) emit: Option<Emit>,
     /// Write the placement as JSON; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
     /// Show the pairs of hardware threads that `nodegauge mpi` measures, one per distance
-    #[arg(long, conflicts_with_all = ["threads", "places", "bind", "per_cache", "numa", "verbose", "devices"], help_heading = "What")]
+    #[arg(long, conflicts_with_all = ["threads", "places", "bind", "per_cache", "numa", "verbose", "devices", "nodes"], help_heading = "What")]
     pub(crate) mpi_pairs: bool,
     /// Bind threads as shown and print the CPUs on which the kernel allows them to run
     #[arg(long, short, help_heading = "Output")]

@@ -21,6 +21,8 @@ use nodegauge_machine::{CpuId, NodeId, Topology};
 
 pub mod script;
 
+pub use script::EmittedRanks;
+
 /// Launcher that starts the ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RankLauncher {
@@ -33,12 +35,13 @@ pub(crate) enum RankLauncher {
 }
 
 impl RankLauncher {
-    /// Returns the name of the variable that contains the rank of a process.
+    /// Returns the name of the variable that contains the rank of a process: on its node for Slurm, which starts ranks on
+    /// several nodes with the same settings, otherwise in the job.
     pub(crate) fn rank_variable(self) -> &'static str {
         match self {
             Self::OpenMpi => "OMPI_COMM_WORLD_RANK",
             Self::Mpich => "PMI_RANK",
-            Self::Slurm => "SLURM_PROCID",
+            Self::Slurm => "SLURM_LOCALID",
         }
     }
 }
@@ -140,16 +143,16 @@ pub fn mpich(plan: &RankPlan) -> Vec<String> {
     ["-np", &plan.ranks.len().to_string(), "-bind-to", &bind].map(str::to_owned).to_vec()
 }
 
-/// Returns the options of Slurm's `srun` on an exclusively allocated node. Slurm accepts CPUs and NUMA nodes by number
-/// only on such a node.
-pub fn slurm(plan: &RankPlan) -> Vec<String> {
-    let threads = plan.ranks.iter().map(|place| place.placement.threads.len()).max().unwrap_or(1);
-    let mut words = vec![
-        "--nodes=1".to_owned(),
-        format!("--ntasks={}", plan.ranks.len()),
-        format!("--cpus-per-task={threads}"),
-        format!("--cpu-bind={}", cpu_bind(plan)),
-    ];
+/// Returns the options of Slurm's `srun` on exclusively allocated nodes. Slurm accepts CPUs and NUMA nodes by number
+/// only on such nodes.
+pub fn slurm(plan: &RankPlan, nodes: usize) -> Vec<String> {
+    let ranks = plan.ranks.len();
+    let mut words = vec![format!("--nodes={nodes}"), format!("--ntasks={}", nodes * ranks)];
+    if nodes > 1 {
+        words.push(format!("--ntasks-per-node={ranks}"));
+    }
+    words.push(format!("--cpus-per-task={}", plan.threads_each()));
+    words.push(format!("--cpu-bind={}", cpu_bind(plan)));
     words.extend(mem_bind(plan).map(|bind| format!("--mem-bind={bind}")));
     words.extend(gpu_bind(plan));
     words

@@ -20,6 +20,9 @@ pub struct PlacesDocument {
     /// Settings that this process inherited; absent for a described machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inherited: Option<Inherited>,
+    /// Number of nodes that are placed alike; absent if it is not given. The other fields describe one of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
     /// One entry per thread, in thread order; with several ranks, rank by rank.
     pub threads: Vec<ThreadEntry>,
 }
@@ -92,6 +95,7 @@ impl PlacesDocument {
         Self {
             schema: SCHEMA,
             inherited: None,
+            nodes: None,
             topology: TopologySummary {
                 source: topology.source.kind(),
                 sockets: topology.sockets.len(),

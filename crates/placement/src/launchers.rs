@@ -80,6 +80,29 @@ const LAUNCHERS: [Launcher; 5] = [
     },
 ];
 
+/// Environment variables in which other MPI launchers pass a process its rank and the number of ranks: MPICH on Myrinet,
+/// and the process management interface PMIx. nodegauge itself does not join ranks of these launchers.
+const OTHER_MPI: [RankVariables; 2] = [("MXMPI_ID", Some("MXMPI_NP")), ("PMIX_RANK", None)];
+/// The same for Flux, which starts tasks as Slurm does.
+const FLUX: RankVariables = ("FLUX_TASK_RANK", Some("FLUX_JOB_SIZE"));
+
+/// Environment variable with the rank of a process in its job, and the one with the number of ranks, if there is one.
+pub(crate) type RankVariables = (&'static str, Option<&'static str>);
+
+/// Returns the variables that MPI launchers set.
+pub(crate) fn of_mpi() -> Vec<RankVariables> {
+    let known = LAUNCHERS.iter().filter(|launcher| launcher.name != SLURM);
+    known.map(|launcher| (launcher.rank, Some(launcher.ranks))).chain(OTHER_MPI).collect()
+}
+
+/// Returns the variables that systems set in the tasks that they start. An MPI launcher may run in such a task.
+pub(crate) fn of_systems() -> Vec<RankVariables> {
+    let slurm = LAUNCHERS.iter().filter(|launcher| launcher.name == SLURM);
+    std::iter::once(FLUX)
+        .chain(slurm.map(|launcher| (launcher.rank, Some(launcher.ranks))))
+        .collect()
+}
+
 /// Returns the environment variables by which a process finds out that it is one of several ranks. A program that is
 /// started without them runs on its own.
 pub fn rank_variables() -> impl Iterator<Item = &'static str> {

@@ -6,7 +6,7 @@ use crate::view;
 use nodegauge_machine::Topology;
 use nodegauge_measure::legible;
 use nodegauge_measure::record::Record;
-use nodegauge_placement::emit::{self, script};
+use nodegauge_placement::emit::{self, EmittedRanks, script};
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::LauncherKind;
 
@@ -63,11 +63,12 @@ impl ProgramSweep {
             let words = [variables(cell), numactl, self.program.words().to_vec()].concat();
             return format!("{remark}{}\n", line(&words));
         };
+        let ranks = EmittedRanks::of_node(plan, topology);
         let text = match self.launcher.as_ref().map(|launcher| launcher.launcher.kind) {
-            Some(LauncherKind::OpenMpi) => script::openmpi(plan, topology),
-            Some(LauncherKind::Hydra) => script::mpich(plan),
-            Some(LauncherKind::Slurm) => script::slurm(plan),
-            None => script::numactl(plan),
+            Some(LauncherKind::OpenMpi) => script::openmpi(&ranks),
+            Some(LauncherKind::Hydra) => script::mpich(&ranks),
+            Some(LauncherKind::Slurm) => script::slurm(&ranks),
+            None => script::numactl(&ranks),
         };
         // The program is part of this script, so that the remark on its arguments does not apply.
         let is_remark = |line: &&str| line.starts_with('#') && !line.contains("FILE PROGRAM");

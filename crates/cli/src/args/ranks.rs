@@ -15,8 +15,9 @@ pub(crate) struct RankArgs {
     /// Processes, each with its own arrays; --threads is then the number per rank [default: 1]
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
     pub(crate) ranks: Option<u32>,
-    /// Socket or core of each rank: block, cyclic, core, spread [default: block with --policy,
-    /// else spread]
+    /// Socket or core of each rank: block fills one socket after another, cyclic goes round the sockets, spread and
+    /// even put equal numbers on all (fewer ranks than sockets: even uses the first ones), core gives each thread a
+    /// core [default: block with --policy, else spread]
     #[arg(long, value_name = "MAP", help_heading = "Where")]
     pub(crate) rank_map: Option<RankMap>,
     /// CPUs and memory of each rank: 0 unrestricted; 1 to 4 CPUs of its socket, memory 1 interleaved over all
@@ -59,4 +60,8 @@ pub(crate) enum Emit {
     Slurm,
     /// A job script of PBS, with the mpirun of Open MPI or MPICH.
     Pbs,
+    /// A job script of NQS, to be filled in.
+    Nqs,
+    /// A job script of Fujitsu's PJM, to be filled in.
+    Pjm,
 }

@@ -7,12 +7,14 @@ use crate::output;
 use crate::session;
 use nodegauge_gauge::view::Page;
 use nodegauge_machine::{SysRoot, Topology, TopologySource, devices};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record;
-use nodegauge_placement::emit::script;
+use nodegauge_placement::emit::{EmittedRanks, script};
 use nodegauge_placement::json::PlacesDocument;
 use nodegauge_placement::pairs;
 use nodegauge_placement::{Bind, Placement, RankPlacementOptions, RankPlan};
 use nodegauge_team::Team;
+use std::num::NonZeroU32;
 
 pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     let source = args.described.topology.clone().unwrap_or_default();
@@ -26,14 +28,16 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         return Err(Failure::usage(message).hint("leave out -v or --topology"));
     }
     let options = args.placement.options();
-    let ranks = ranks(args, &mut topology);
+    let ranks = ranks(args, &mut topology)?;
     let ranked = options.ranks(&ranks, &topology)?;
     if let Some(launcher) = args.emit {
         let plan = match ranked {
             Some(plan) => plan,
             None => options.single(&topology, one_to_emit)?,
         };
-        output::print(&emitted(&plan, &topology, launcher));
+        let nodes = args.nodes.and_then(NonZeroU32::new);
+        let all = EmittedRanks { plan: &plan, topology: &topology, nodes };
+        output::print(&emitted(&all, launcher)?);
         plan.notices.iter().for_each(|notice| output::note(&format!("note: {notice}")));
         return Ok(Exit::Success);
     }
@@ -43,8 +47,10 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
                 Failure::usage("-v requires a single process").hint("leave out -v, or --ranks")
             );
         }
-        if !show(args, &[document(&topology, &plan)])? {
+        let document = PlacesDocument { nodes: args.nodes, ..document(&topology, &plan) };
+        if !show(args, &[document])? {
             output::print(&remarks(&plan));
+            output::print(&of_each_node(args.nodes, plan.ranks.len()));
         }
         return Ok(Exit::Success);
     }
@@ -70,14 +76,27 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Returns the options for the ranks and their devices. On this machine, devices that cannot be used are ignored.
-fn ranks(args: &PlacesArgs, topology: &mut Topology) -> RankPlacementOptions {
-    let ranks = args.ranks.options();
-    let Some(each) = args.devices else { return ranks };
+/// Returns the options for the ranks of one node and their devices. On this machine, devices that cannot be used are
+/// ignored.
+fn ranks(args: &PlacesArgs, topology: &mut Topology) -> Result<RankPlacementOptions, Failure> {
+    let mut ranks = args.ranks.options();
+    if let Some(nodes) = args.nodes {
+        ranks = ranks.of_each_node(nodes, args.devices.is_some())?;
+    }
+    let Some(each) = args.devices else { return Ok(ranks) };
     if topology.source == TopologySource::Live {
         topology.devices = devices::reachable(topology, &SysRoot::live());
     }
-    ranks.near_devices(each, topology)
+    Ok(ranks.near_devices(each, topology))
+}
+
+/// Returns the remark on the table of one node, if it stands for several nodes.
+fn of_each_node(nodes: Option<u32>, ranks: usize) -> String {
+    let Some(nodes) = nodes.filter(|nodes| *nodes > 1) else { return String::new() };
+    format!(
+        "{} on {nodes} nodes; the table shows each node\n",
+        counted(ranks * nodes as usize, "rank")
+    )
 }
 
 /// Returns the error for `--emit` with several placements.
@@ -102,16 +121,22 @@ fn remarks(plan: &RankPlan) -> String {
 }
 
 /// Returns the plan in the format of a launcher.
-fn emitted(plan: &RankPlan, topology: &Topology, launcher: Emit) -> String {
-    match launcher {
-        Emit::Omp => script::omp(plan),
-        Emit::Numactl => script::numactl(plan),
-        Emit::Wrapper => script::wrapper(plan),
-        Emit::Openmpi => script::openmpi(plan, topology),
-        Emit::Mpich => script::mpich(plan),
-        Emit::Slurm => script::slurm(plan),
-        Emit::Pbs => script::pbs(plan, topology),
-    }
+fn emitted(all: &EmittedRanks<'_>, launcher: Emit) -> Result<String, Failure> {
+    Ok(match launcher {
+        Emit::Numactl if all.nodes.is_some_and(|nodes| nodes.get() > 1) => {
+            return Err(Failure::usage("--emit numactl starts the ranks of one node")
+                .hint("with --nodes, use --emit wrapper and the launcher of the nodes"));
+        }
+        Emit::Omp => script::omp(all),
+        Emit::Numactl => script::numactl(all),
+        Emit::Wrapper => script::wrapper(all),
+        Emit::Openmpi => script::openmpi(all),
+        Emit::Mpich => script::mpich(all),
+        Emit::Slurm => script::slurm(all),
+        Emit::Pbs => script::pbs(all),
+        Emit::Nqs => script::nqs(all),
+        Emit::Pjm => script::pjm(all),
+    })
 }
 
 /// Writes the document and prints the tables; returns true if the document was written to standard output.

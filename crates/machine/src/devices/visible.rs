@@ -18,14 +18,17 @@ pub const VISIBLE: [(u16, &[&str], Option<&str>); 3] = [
     (pci::INTEL, &["ZE_AFFINITY_MASK"], Some("ZE_ENABLE_PCI_ID_DEVICE_ORDER=1")),
 ];
 
-/// Environment variables in which launchers pass the local rank to a process.
-pub const LOCAL_RANK: [&str; 6] = [
+/// Environment variables in which launchers pass the local rank to a process. Those of Slurm and Flux are the last,
+/// because an MPI launcher may run in one of their tasks. `PLE_RANK_ON_NODE` is set by Fujitsu's launcher.
+pub const LOCAL_RANK: [&str; 8] = [
     "OMPI_COMM_WORLD_LOCAL_RANK",
     "MV2_COMM_WORLD_LOCAL_RANK",
     "MPI_LOCALRANKID",
     "PALS_LOCAL_RANKID",
-    "SLURM_LOCALID",
+    "PLE_RANK_ON_NODE",
     "PMI_LOCAL_RANK",
+    "FLUX_TASK_LOCAL_ID",
+    "SLURM_LOCALID",
 ];
 
 /// Returns the environment with which this process was started.

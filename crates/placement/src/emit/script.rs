@@ -1,25 +1,76 @@
 //! Conversion of a placement into shell scripts. `sh run.sh PROGRAM [ARGUMENT]...` starts a program as planned.
 //!
 //! The scripts are for a POSIX shell. They contain only numbers and constant words of this crate, so that only the
-//! braces of places need quotes.
+//! braces of places need quotes. [`job`] writes job scripts, [`rank`] the code with which a process finds its rank.
 
 use super::{OpenMpi, OpenMpiVersion, PerRank, RankLauncher, visible};
 use crate::numa::MemoryPolicy;
 use crate::ranks::{RankPlace, RankPlan};
 use nodegauge_machine::Topology;
-use nodegauge_machine::devices::LOCAL_RANK;
 use nodegauge_measure::quantity::counted;
+use std::num::NonZeroU32;
+
+mod job;
+mod rank;
+
+pub use job::{nqs, pbs, pjm};
 
 const RUN: &str = "run: sh FILE PROGRAM [ARGUMENT]...";
 
+/// Ranks to start: the placement on one node, and the number of nodes that are placed alike.
+#[derive(Debug, Clone, Copy)]
+pub struct EmittedRanks<'a> {
+    /// Placement on each node.
+    pub plan: &'a RankPlan,
+    /// Topology of each node.
+    pub topology: &'a Topology,
+    /// Number of nodes; `None` if it is not given. Scripts then start ranks on one node only.
+    pub nodes: Option<NonZeroU32>,
+}
+
+impl<'a> EmittedRanks<'a> {
+    /// Returns the ranks of a single node.
+    pub fn of_node(plan: &'a RankPlan, topology: &'a Topology) -> Self {
+        Self { plan, topology, nodes: None }
+    }
+
+    /// Returns the number of nodes on which a script starts ranks.
+    fn node_count(&self) -> usize {
+        self.nodes.map_or(1, |nodes| nodes.get() as usize)
+    }
+
+    /// Returns the number of ranks per node.
+    fn per_node(&self) -> usize {
+        self.plan.ranks.len().max(1)
+    }
+
+    /// Returns the number of ranks on all nodes.
+    fn total(&self) -> usize {
+        self.node_count() * self.per_node()
+    }
+
+    /// Returns the number of threads per rank.
+    fn threads_each(&self) -> usize {
+        self.plan.threads_each()
+    }
+
+    /// True if the plan has one process that is not a rank.
+    fn is_single(&self) -> bool {
+        matches!(self.plan.ranks.as_slice(), [RankPlace { rank: None, .. }])
+    }
+}
+
 /// Returns the first lines of a script: the interpreter line and comments.
-fn head(plan: &RankPlan, remark: &str) -> String {
-    let ranks = match plan.ranks.as_slice() {
-        [RankPlace { rank: None, .. }] => String::new(),
-        ranks => counted(ranks.len(), "rank") + ", ",
+fn head(job: &EmittedRanks<'_>, remark: &str) -> String {
+    let plan = job.plan;
+    let ranks =
+        if job.is_single() { String::new() } else { counted(plan.ranks.len(), "rank") + ", " };
+    let nodes = match job.node_count() {
+        1 => String::new(),
+        nodes => format!("{nodes} nodes, each with "),
     };
     let threads = counted(plan.threads(), "thread");
-    format!("#!/bin/sh\n# {ranks}{threads} in all: {}\n# {remark}\n", plan.words)
+    format!("#!/bin/sh\n# {nodes}{ranks}{threads} in all: {}\n# {remark}\n", plan.words)
 }
 
 /// Returns one `export A='1'` line per variable.
@@ -28,8 +79,9 @@ fn exports(environment: &[(&'static str, String)]) -> String {
 }
 
 /// Returns a script that sets variables. The shell of each rank sources it (`. ./FILE`).
-pub fn omp(plan: &RankPlan) -> String {
-    let mut text = head(plan, "use: . ./FILE, in the shell that starts the program");
+pub fn omp(job: &EmittedRanks<'_>) -> String {
+    let plan = job.plan;
+    let mut text = head(job, "use: . ./FILE, in the shell that starts the program");
     if plan.ranks.iter().any(|place| place.memory != MemoryPolicy::Default) {
         text.push_str("# memory policy: not available as an OpenMP variable; see --emit numactl\n");
     }
@@ -38,58 +90,71 @@ pub fn omp(plan: &RankPlan) -> String {
     match each.as_slice() {
         [first, rest @ ..] if rest.iter().all(|other| other == first) => text + &exports(first),
         _ => {
-            text.push_str(
-                "case ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${SLURM_PROCID:?no rank is set}}} in\n",
-            );
-            for (rank, environment) in each.iter().enumerate() {
-                text.push_str(&format!("{rank}) export {};;\n", env_words(environment)));
-            }
-            text + "esac\n"
+            let export = |words: &Vec<_>| format!("export {}", env_words(words, QUOTE).trim_end());
+            text + &rank::cases(job, &each.iter().map(export).collect::<Vec<_>>())
         }
     }
 }
 
-/// Returns a script that starts all ranks concurrently with one command per rank. The script fails if a rank fails.
-pub fn numactl(plan: &RankPlan) -> String {
-    let mut text = head(plan, RUN);
+/// Returns a script that starts all ranks of one node concurrently with one command per rank. The script fails if a rank
+/// fails.
+pub fn numactl(job: &EmittedRanks<'_>) -> String {
+    let plan = job.plan;
+    let mut text = head(job, RUN);
     if let [only] = plan.ranks.as_slice() {
-        return text + "exec " + &started(plan, 0, only) + "\n";
+        return text + "exec " + &started(plan, 0, only, QUOTE) + "\n";
     }
     text.push_str("pids=\ntrap 'kill $pids 2>/dev/null' INT TERM\n");
     for (rank, place) in plan.ranks.iter().enumerate() {
-        text.push_str(&format!("{} & pids=\"$pids $!\"\n", started(plan, rank, place)));
+        text.push_str(&format!("{} & pids=\"$pids $!\"\n", started(plan, rank, place, QUOTE)));
     }
     text + "status=0\nfor pid in $pids; do wait \"$pid\" || status=$?; done\nexit $status\n"
 }
 
-/// Returns a script that starts the program of one rank, bound as planned, under any launcher. It works on one node or
-/// on several identical nodes, because it reads the rank's number on its node from the launcher's variable.
-pub fn wrapper(plan: &RankPlan) -> String {
-    let remark =
-        "use: mpirun -np RANKS --bind-to none sh FILE PROGRAM [ARGUMENT]...; srun likewise";
-    let mut text = head(plan, remark);
-    let local_rank =
-        LOCAL_RANK.iter().rev().fold("0".to_owned(), |rest, name| format!("${{{name}:-{rest}}}"));
-    text.push_str(&format!("case $(({local_rank} % {})) in\n", plan.ranks.len().max(1)));
-    for (rank, place) in plan.ranks.iter().enumerate() {
-        let variables = [super::threads_within(place), visible(plan, rank)].concat();
-        let words: String = super::numactl(place).iter().map(|word| format!("{word} ")).collect();
-        text.push_str(&format!("{rank}) exec env {}{words}\"$@\" ;;\n", env_words(&variables)));
-    }
-    text + "esac\n"
+/// Returns a script that starts the program of one rank, bound as planned, under any launcher, on one node or on several
+/// identical nodes. It fails if it finds no rank, and if there are more ranks than planned.
+pub fn wrapper(job: &EmittedRanks<'_>) -> String {
+    let np = match job.nodes {
+        Some(_) => job.total().to_string(),
+        None => "RANKS".to_owned(),
+    };
+    let remark = format!(
+        "use: mpirun -np {np} --bind-to none sh FILE PROGRAM [ARGUMENT]...; srun likewise\n\
+         # RANK_VARIABLE=NAME in the environment names the launcher's variable with the rank, if it is not found"
+    );
+    head(job, &remark) + &by_rank(job, QUOTE)
+}
+
+/// Returns the code that starts the program of the rank that this process is, bound as planned.
+fn by_rank(job: &EmittedRanks<'_>, quote: char) -> String {
+    let command = |(rank, place)| format!("exec {}", started(job.plan, rank, place, quote));
+    rank::cases(job, &job.plan.ranks.iter().enumerate().map(command).collect::<Vec<_>>())
+}
+
+/// Returns the code that puts [`by_rank`] before the program's command, for launchers on several nodes. These start the
+/// ranks unbound, a fixed number per node.
+fn with_rank_code(job: &EmittedRanks<'_>) -> String {
+    format!("set -- sh -c '\n{}' wrapper \"$@\"\n", by_rank(job, INNER_QUOTE))
 }
 
 /// Returns a script for Open MPI that detects the installed version. The variable `MPIRUN` selects another `mpirun`.
-pub fn openmpi(plan: &RankPlan, topology: &Topology) -> String {
-    head(plan, RUN) + &openmpi_commands(plan, topology)
+pub fn openmpi(job: &EmittedRanks<'_>) -> String {
+    head(job, RUN) + &openmpi_commands(job)
 }
 
-fn openmpi_commands(plan: &RankPlan, topology: &Topology) -> String {
+fn openmpi_commands(job: &EmittedRanks<'_>) -> String {
+    let as_root = format!("[ \"$(id -u)\" -ne 0 ] || set -- {} \"$@\"\n", OpenMpi::AS_ROOT);
+    if job.node_count() > 1 {
+        let args =
+            format!("-np {} --map-by ppr:{}:node --bind-to none", job.total(), job.per_node());
+        let code = with_rank_code(job);
+        return format!("{code}{as_root}exec \"${{MPIRUN:-mpirun}}\" {args} \"$@\"\n");
+    }
     let versions = [OpenMpiVersion::V5, OpenMpiVersion::V4];
-    let [v5, v4] = versions.map(|version| super::openmpi(plan, topology, version));
-    let mut text = wrapped(plan, RankLauncher::OpenMpi);
+    let [v5, v4] = versions.map(|version| super::openmpi(job.plan, job.topology, version));
+    let mut text = wrapped(job.plan, RankLauncher::OpenMpi);
     text.push_str("mpirun=${MPIRUN:-mpirun}\n");
-    text.push_str(&format!("[ \"$(id -u)\" -ne 0 ] || set -- {} \"$@\"\n", OpenMpi::AS_ROOT));
+    text.push_str(&as_root);
     if v5.rankfile.is_some() {
         text.push_str("rankfile=$(mktemp) || exit 3\ntrap 'rm -f \"$rankfile\"' EXIT\n");
         text.push_str("trap 'exit 130' INT\ntrap 'exit 143' TERM\n");
@@ -107,82 +172,69 @@ fn openmpi_commands(plan: &RankPlan, topology: &Topology) -> String {
 }
 
 /// Returns a script for MPICH and its derivatives. The variable `MPIRUN` selects another `mpirun`.
-pub fn mpich(plan: &RankPlan) -> String {
-    head(plan, RUN) + &mpich_commands(plan)
+pub fn mpich(job: &EmittedRanks<'_>) -> String {
+    head(job, RUN) + &mpich_commands(job)
 }
 
-fn mpich_commands(plan: &RankPlan) -> String {
-    let args = super::mpich(plan).join(" ");
-    let wrapped = wrapped(plan, RankLauncher::Mpich);
-    format!("{wrapped}exec \"${{MPIRUN:-mpirun}}\" {args} \"$@\"\n")
-}
-
-/// Returns a job script for PBS (OpenPBS, PBS Professional), which gives a job's script no arguments: the program is in
-/// the variable `PROGRAM`. The job has the node to itself. Ranks are started by the `mpirun` of Open MPI or MPICH.
-pub fn pbs(plan: &RankPlan, topology: &Topology) -> String {
-    let ranks = plan.ranks.len();
-    let threads = plan.ranks.iter().map(|place| place.placement.threads.len()).max().unwrap_or(1);
-    let mut text = head(plan, "submit: qsub -v PROGRAM='./a.out ARGUMENT' FILE");
-    text += &format!(
-        "#PBS -l select=1:ncpus={}:mpiprocs={ranks}:ompthreads={threads}\n\
-         #PBS -l place=excl\n\
-         #PBS -j oe\n\
-         cd \"${{PBS_O_WORKDIR:-.}}\" || exit 3\n\
-         set -f\n\
-         set -- ${{PROGRAM:?no program: qsub -v PROGRAM=./a.out FILE}}\n",
-        topology.allowed().count()
-    );
-    if let [place @ RankPlace { rank: None, .. }] = plan.ranks.as_slice() {
-        return text + "exec " + &started(plan, 0, place) + "\n";
-    }
-    // Intel MPI's launcher is derived from Hydra, too.
-    text += "case $(\"${MPIRUN:-mpirun}\" --version) in\n*HYDRA*|*Intel*)\n";
-    text += &mpich_commands(plan);
-    text += ";;\n*)\n";
-    text += &openmpi_commands(plan, topology);
-    text + ";;\nesac\n"
+fn mpich_commands(job: &EmittedRanks<'_>) -> String {
+    let (code, args) = if job.node_count() > 1 {
+        let args = format!("-np {} -ppn {} -bind-to none", job.total(), job.per_node());
+        (with_rank_code(job), args)
+    } else {
+        (wrapped(job.plan, RankLauncher::Mpich), super::mpich(job.plan).join(" "))
+    };
+    format!("{code}exec \"${{MPIRUN:-mpirun}}\" {args} \"$@\"\n")
 }
 
 /// Returns the command of one rank with its variables and its binding.
-fn started(plan: &RankPlan, rank: usize, place: &RankPlace) -> String {
+fn started(plan: &RankPlan, rank: usize, place: &RankPlace, quote: char) -> String {
     let variables = [super::threads_within(place), visible(plan, rank)].concat();
-    let environment = env_words(&variables);
+    let environment = env_words(&variables, quote);
     let words: String = super::numactl(place).iter().map(|word| format!("{word} ")).collect();
     format!("env {environment}{words}\"$@\"")
 }
 
-/// Returns a script for Slurm, which must be run in an allocation of the whole node or outside any allocation.
-pub fn slurm(plan: &RankPlan) -> String {
-    let args = super::slurm(plan).join(" ");
-    let wrapped = wrapped(plan, RankLauncher::Slurm);
-    let remark = "the job must have the node to itself (--exclusive)\n# ".to_owned() + RUN;
-    format!("{}{wrapped}exec srun {args} \"$@\"\n", head(plan, &remark))
+/// Returns a script for Slurm, which must be run in an allocation of whole nodes or outside any allocation. Numbers of
+/// CPUs and NUMA nodes apply to the tasks of every node, in their order.
+pub fn slurm(job: &EmittedRanks<'_>) -> String {
+    let args = super::slurm(job.plan, job.node_count()).join(" ");
+    let wrapped = wrapped(job.plan, RankLauncher::Slurm);
+    let node = if job.node_count() > 1 { "its nodes" } else { "the node" };
+    let remark = format!("the job must have {node} to itself (--exclusive)\n# {RUN}");
+    format!("{}{wrapped}exec srun {args} \"$@\"\n", head(job, &remark))
 }
 
 /// Returns the shell code that puts the settings of each rank before the program's command. Settings that all ranks
-/// share are passed with `env`. If the settings differ, a shell selects them by the number of its rank.
+/// share are passed with `env`. If the settings differ, a shell selects them by the number of its rank on its node.
 fn wrapped(plan: &RankPlan, launcher: RankLauncher) -> String {
     let each = super::per_rank(plan, launcher);
     let Some(first) = each.first() else { return String::new() };
-    let prefix = |rank: &PerRank| rank.prefix.iter().map(|word| format!("{word} ")).collect();
+    let command = |rank: &PerRank, quote| {
+        let prefix: String = rank.prefix.iter().map(|word| format!("{word} ")).collect();
+        format!("env {}{prefix}\"$@\"", env_words(&rank.environment, quote))
+    };
     if each.iter().all(|rank| rank == first) {
-        let prefix: String = prefix(first);
-        let all = env_words(&first.environment);
         // Variables that are part of the command work with every launcher.
-        return format!("set -- env {all}{prefix}\"$@\"\n");
+        return format!("set -- {}\n", command(first, QUOTE));
     }
-    let mut text = "set -- sh -c '\n".to_owned();
-    text.push_str(&format!("case ${} in\n", launcher.rank_variable()));
+    let variable = launcher.rank_variable();
+    let mut text = format!("set -- sh -c '\ncase ${variable} in\n");
     for (number, rank) in each.iter().enumerate() {
-        let prefix: String = prefix(rank);
-        let words: String =
-            rank.environment.iter().map(|(name, value)| format!("{name}=\"{value}\" ")).collect();
-        text.push_str(&format!("{number}) exec env {words}{prefix}\"$@\" ;;\n"));
+        text.push_str(&format!("{number}) exec {} ;;\n", command(rank, INNER_QUOTE)));
     }
+    text.push_str(&format!(
+        "*) echo \"{variable}=${variable}: {} planned\" >&2; exit 1 ;;\n",
+        counted(each.len(), "rank")
+    ));
     text + "esac' sh \"$@\"\n"
 }
 
+/// Quote of values in scripts.
+const QUOTE: char = '\'';
+/// Quote of values in code that is itself in quotes.
+const INNER_QUOTE: char = '"';
+
 /// Returns the variables as words of a shell command: `A='1' B='2' `.
-fn env_words(environment: &[(&'static str, String)]) -> String {
-    environment.iter().map(|(name, value)| format!("{name}='{value}' ")).collect()
+fn env_words(environment: &[(&'static str, String)], quote: char) -> String {
+    environment.iter().map(|(name, value)| format!("{name}={quote}{value}{quote} ")).collect()
 }

@@ -1,6 +1,8 @@
 use super::*;
 use crate::ranks::{LecturePolicy, RankMap, RankRequest, plan_ranks};
 use crate::tests::{T2K, machine};
+use std::num::NonZeroU32;
+use std::sync::LazyLock;
 
 fn planned(description: &str, request: &RankRequest) -> RankPlan {
     plan_ranks(&machine(description), request).unwrap_or_else(|error| panic!("{error}"))
@@ -15,6 +17,12 @@ fn t2k(policy: u8) -> RankPlan {
         ..RankRequest::default()
     };
     planned("Package:2 NUMANode:1 Core:4 PU:1", &request)
+}
+
+/// Returns the ranks of a plan on several nodes of T2K.
+fn on_nodes(plan: &RankPlan, nodes: Option<u32>) -> EmittedRanks<'_> {
+    static TOPOLOGY: LazyLock<Topology> = LazyLock::new(|| machine(T2K));
+    EmittedRanks { plan, topology: &TOPOLOGY, nodes: nodes.and_then(NonZeroU32::new) }
 }
 
 /// Returns the plan of two ranks with two threads each, where each thread has its own CPU.
@@ -101,18 +109,18 @@ fn hydra_joins_the_cpus_of_a_rank() {
 fn srun_gets_numbers_or_masks() {
     let one = "--nodes=1 --ntasks=4 --cpus-per-task=1 --cpu-bind=";
     assert_eq!(
-        slurm(&t2k(3)).join(" "),
+        slurm(&t2k(3), 1).join(" "),
         one.to_owned() + "mask_cpu:0xf,0xf,0xf0,0xf0 --mem-bind=map_mem:0,0,1,1"
     );
-    assert_eq!(slurm(&t2k(5)).join(" "), one.to_owned() + "none");
-    assert_eq!(slurm(&t2k(1)).join(" "), one.to_owned() + "mask_cpu:0xf,0xf,0xf0,0xf0");
+    assert_eq!(slurm(&t2k(5), 1).join(" "), one.to_owned() + "none");
+    assert_eq!(slurm(&t2k(1), 1).join(" "), one.to_owned() + "mask_cpu:0xf,0xf,0xf0,0xf0");
     // Slurm has no options for interleaved and local memory, so that numactl sets these policies.
     assert_eq!(per_rank(&t2k(5), RankLauncher::Slurm)[0].prefix, ["numactl", "--localalloc"]);
     assert_eq!(per_rank(&t2k(1), RankLauncher::Slurm)[0].prefix, ["numactl", "--interleave=0-1"]);
     assert!(per_rank(&t2k(3), RankLauncher::Slurm)[0].prefix.is_empty());
     let own = RankRequest { ranks: 2, ..RankRequest::default() };
     assert_eq!(
-        slurm(&planned(T2K, &own)).join(" "),
+        slurm(&planned(T2K, &own), 1).join(" "),
         "--nodes=1 --ntasks=2 --cpus-per-task=1 --cpu-bind=map_cpu:0,8"
     );
     assert_eq!(hex_mask([0, 5, 64]), "0x10000000000000021");
@@ -122,11 +130,12 @@ fn srun_gets_numbers_or_masks() {
 fn a_script_of_variables_selects_them_by_rank_where_they_differ() {
     let head = "#!/bin/sh\n# 2 ranks, 4 threads in all: cyclic\n\
                 # use: . ./FILE, in the shell that starts the program\n";
-    let expected = "case ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${SLURM_PROCID:?no rank is set}}} in\n\
-                    0) export OMP_NUM_THREADS='2' OMP_PLACES='{0},{1}' OMP_PROC_BIND='close' ;;\n\
-                    1) export OMP_NUM_THREADS='2' OMP_PLACES='{4},{5}' OMP_PROC_BIND='close' ;;\nesac\n";
-    assert_eq!(script::omp(&hybrid(T2K)), head.to_owned() + expected);
-    let free = script::omp(&t2k(5));
+    let expected = "0) export OMP_NUM_THREADS='2' OMP_PLACES='{0},{1}' OMP_PROC_BIND='close' ;;\n\
+                    1) export OMP_NUM_THREADS='2' OMP_PLACES='{4},{5}' OMP_PROC_BIND='close' ;;\n\
+                    *) exit 1 ;;\nesac\n";
+    let differing = script::omp(&on_nodes(&hybrid(T2K), None));
+    assert!(differing.starts_with(head) && differing.ends_with(expected), "{differing}");
+    let free = script::omp(&on_nodes(&t2k(5), None));
     let remark = "# memory policy: not available as an OpenMP variable; see --emit numactl\n";
     let variables = "export OMP_NUM_THREADS='1'\nexport OMP_PROC_BIND='false'\n";
     assert!(free.ends_with(&(remark.to_owned() + variables)), "{free}");
@@ -134,7 +143,7 @@ fn a_script_of_variables_selects_them_by_rank_where_they_differ() {
 
 #[test]
 fn a_wrapper_has_a_command_for_each_rank_of_a_node() {
-    let text = script::wrapper(&t2k(3));
+    let text = script::wrapper(&on_nodes(&t2k(3), None));
     let commands: Vec<&str> = text.lines().filter(|line| line.contains(") exec ")).collect();
     assert_eq!(commands.len(), 4);
     let variables = "OMP_NUM_THREADS='1' OMP_PROC_BIND='false'";
@@ -144,5 +153,53 @@ fn a_wrapper_has_a_command_for_each_rank_of_a_node() {
         text.starts_with("#!/bin/sh\n# 4 ranks, 4 threads in all: policy 3 spread\n"),
         "{text}"
     );
-    assert!(text.contains(" % 4)) in\n") && text.ends_with("esac\n"), "{text}");
+    assert!(text.contains("node_ranks=4 ") && text.contains("job_ranks=4 "), "{text}");
+    assert!(text.ends_with("*) exit 1 ;;\nesac\n"), "{text}");
+}
+
+#[test]
+fn code_that_finds_the_rank_has_no_single_quotes() {
+    let plan = t2k(3);
+    for nodes in [None, Some(3)] {
+        let text = script::wrapper(&on_nodes(&plan, nodes));
+        let (_, rest) = text.split_once("case $(\n").unwrap();
+        let (code, _) = rest.split_once("\n) in\n0) exec ").unwrap();
+        assert!(!code.contains('\''), "{code}");
+        for name in ["MXMPI_ID/MXMPI_NP", "PMIX_RANK", "SLURM_PROCID", "FLUX_TASK_LOCAL_ID"] {
+            assert!(code.contains(name), "{name}: {code}");
+        }
+    }
+}
+
+#[test]
+fn ranks_on_several_nodes_are_started_per_node() {
+    let plan = t2k(3);
+    let of = |script: fn(&EmittedRanks<'_>) -> String| script(&on_nodes(&plan, Some(24)));
+    let last = |text: String| text.lines().last().unwrap_or_default().to_owned();
+    assert!(of(script::wrapper).starts_with(
+        "#!/bin/sh\n# 24 nodes, each with 4 ranks, 4 threads in all: policy 3 spread\n# use: mpirun -np 96 "
+    ));
+    assert!(of(script::wrapper).contains("job_ranks=96 job_plan=\"96 on 24 nodes\""));
+    let open_mpi = "exec \"${MPIRUN:-mpirun}\" -np 96 --map-by ppr:4:node --bind-to none \"$@\"";
+    assert_eq!(last(of(script::openmpi)), open_mpi);
+    let hydra = "exec \"${MPIRUN:-mpirun}\" -np 96 -ppn 4 -bind-to none \"$@\"";
+    assert_eq!(last(of(script::mpich)), hydra);
+    assert_eq!(
+        last(of(script::slurm)),
+        "exec srun --nodes=24 --ntasks=96 --ntasks-per-node=4 --cpus-per-task=1 \
+         --cpu-bind=mask_cpu:0xf,0xf,0xf0,0xf0 --mem-bind=map_mem:0,0,1,1 \"$@\""
+    );
+    let pbs = of(script::pbs);
+    assert!(pbs.contains("#PBS -l select=24:ncpus=16:mpiprocs=4:ompthreads=1\n"), "{pbs}");
+    assert!(pbs.contains("#PBS -l place=scatter:excl\n"), "{pbs}");
+    let nqs = of(script::nqs);
+    assert!(nqs.contains("#@$-N 24\n#@$-J T4\n"), "{nqs}");
+    let pjm = of(script::pjm);
+    let fields = ["\"node=24\"", "--mpi \"proc=96\"", "--mpi \"max-proc-per-node=4\""];
+    assert!(fields.iter().all(|field| pjm.contains(&format!("{field}\n"))), "{pjm}");
+    // A rank that the launcher has started, but that is not planned, does not start the program.
+    for text in [of(script::slurm), script::openmpi(&on_nodes(&hybrid(T2K), None))] {
+        let selects = text.contains(" in\n0) ");
+        assert_eq!(selects, text.contains("; exit 1 ;;\nesac'"), "{text}");
+    }
 }

@@ -23,7 +23,7 @@ use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
-use nodegauge_placement::emit::script;
+use nodegauge_placement::emit::{EmittedRanks, script};
 use nodegauge_placement::{Bind, MemoryPolicy, RankPlan};
 use nodegauge_toolchain::mpi::{MpiProgram, RankPlaces};
 use nodegauge_toolchain::program::{self, Folder, ProgramJob};
@@ -248,7 +248,8 @@ impl Planned for MpiStandardPlan {
             Err(_) if interrupted() => return Ok(Outcome::interrupted()),
             Err(failure) => return Err(failure),
         };
-        let wrapper = scratch.write_script("placed.sh", &script::wrapper(&self.ranks))?;
+        let placed = EmittedRanks::of_node(&self.ranks, &site.topology);
+        let wrapper = scratch.write_script("placed.sh", &script::wrapper(&placed))?;
         let ranks = counted(self.ranks.ranks.len(), "rank");
         (&mut &shared).phase(&format!("running STREAM's MPI source with {ranks}"));
         let asked = limits.samples;

@@ -129,7 +129,7 @@ impl MpiLaunch<'_> {
                     words.extend(["-np".to_owned(), plan.ranks.len().to_string()]);
                 }
                 LauncherKind::Hydra => words.extend(emit::mpich(plan)),
-                LauncherKind::Slurm => words.extend(emit::slurm(plan)),
+                LauncherKind::Slurm => words.extend(emit::slurm(plan, 1)),
             },
         }
         if in_job {
