@@ -1,7 +1,7 @@
 //! `places --emit`: a real launcher starts a real program with the printed text, and the program reports the
 //! CPUs of its threads and its memory policy.
 
-use crate::harness::{Harness, Outcome, Part, T2K, skip};
+use crate::harness::{Harness, Outcome, Part, T2K, make_program, skip};
 use crate::thorough::slurm::Slurm;
 use serde_json::Value;
 
@@ -410,6 +410,311 @@ fn the_wrapper_finds_device_and_cpus_by_the_rank_on_its_node() {
         assert_eq!(reported.clone().map(|line| line[2].clone()).to_vec(), cpus, "{variable}");
         assert_ne!(reported[0][0], reported[1][0], "{variable}");
     }
+}
+
+/// Returns the installed shells in which scripts are run.
+fn shells(harness: &Harness) -> Vec<Vec<&'static str>> {
+    let all: [&[&str]; 4] = [&["sh"], &["dash"], &["bash"], &["busybox", "sh"]];
+    let is_there = |words: &[&str]| harness.command(words[0]).arg("-c").arg(":").output().is_ok();
+    all.into_iter().filter(|words| is_there(words)).map(<[&str]>::to_vec).collect()
+}
+
+/// Script of `places --emit` for the node of the lecture, and a path with a numactl that prints its arguments.
+struct EmittedScript {
+    harness: Harness,
+    path: String,
+    script: String,
+}
+
+impl EmittedScript {
+    fn new(args: &[&str]) -> Self {
+        let harness = Harness::new();
+        let numactl = harness.write("bin/numactl", "#!/bin/sh\necho numactl \"$@\"\n");
+        make_program(&numactl);
+        let path = format!("{}:{}", harness.arg("bin"), std::env::var("PATH").unwrap());
+        let all = [&["places", "--topology", T2K, "--emit"], args].concat();
+        let emitted = harness.run(&all).exits(0).quietly();
+        let script = harness.write("wrapper.sh", &emitted.stdout);
+        Self { harness, path, script }
+    }
+
+    /// Runs the script in a shell with variables.
+    fn run_in(&self, shell: &[&str], variables: &[(&str, &str)]) -> Outcome {
+        let words = [shell, &[&self.script, "./a.out", "b  c"]].concat();
+        let with_path = [&[("PATH", self.path.as_str())], variables].concat();
+        self.harness.run_other(&words, &with_path)
+    }
+
+    /// Expects that the command of a rank on socket `socket` starts in every shell.
+    fn starts_on(&self, socket: usize, variables: &[(&str, &str)]) {
+        for shell in shells(&self.harness) {
+            let outcome = self.run_in(&shell, variables).exits(0);
+            let cpus = format!("{}-{}", 4 * socket, 4 * socket + 3);
+            let expected = format!("numactl --physcpubind={cpus} --localalloc ./a.out b  c\n");
+            if outcome.stdout != expected {
+                outcome.fail(&format!("{shell:?} {variables:?}: not {expected}"));
+            }
+        }
+    }
+
+    /// Expects that every shell fails with one line.
+    fn fails(&self, variables: &[(&str, &str)], why: &str) {
+        for shell in shells(&self.harness) {
+            let outcome = self.run_in(&shell, variables).exits(1).prints_nothing();
+            let outcome = outcome.complains(&format!("wrapper.sh: {why}"));
+            if outcome.stderr.lines().count() != 1 {
+                outcome.fail(&format!("{shell:?} {variables:?}: more than one line"));
+            }
+        }
+    }
+}
+
+#[test]
+fn wrapper_finds_the_rank_of_every_launcher() {
+    let script = EmittedScript::new(&["wrapper", "--ranks", "16", "--policy", "4"]);
+    for name in [
+        "MXMPI_ID",
+        "PMI_RANK",
+        "PMIX_RANK",
+        "OMPI_COMM_WORLD_RANK",
+        "MV2_COMM_WORLD_RANK",
+        "PALS_RANKID",
+        "SLURM_PROCID",
+        "FLUX_TASK_RANK",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "MV2_COMM_WORLD_LOCAL_RANK",
+        "MPI_LOCALRANKID",
+        "PALS_LOCAL_RANKID",
+        "PMI_LOCAL_RANK",
+        "PLE_RANK_ON_NODE",
+        "FLUX_TASK_LOCAL_ID",
+        "SLURM_LOCALID",
+    ] {
+        script.starts_on(3, &[(name, "13")]);
+        script.starts_on(0, &[(name, "0")]);
+    }
+    // The rank on the node has precedence over the rank in the job.
+    script.starts_on(1, &[("PMI_RANK", "13"), ("PMI_SIZE", "16"), ("MPI_LOCALRANKID", "5")]);
+    let several_nodes = [("OMPI_COMM_WORLD_RANK", "29"), ("OMPI_COMM_WORLD_SIZE", "32")];
+    let local = [("OMPI_COMM_WORLD_LOCAL_RANK", "13")];
+    script.starts_on(3, &[&several_nodes[..], &local].concat());
+    // srun sets the variables of PMI too.
+    let srun = [("PMI_RANK", "5"), ("SLURM_PROCID", "5"), ("SLURM_LOCALID", "1")];
+    script.starts_on(
+        0,
+        &[&srun[..], &[("SLURM_JOB_ID", "7"), ("SLURM_STEP_NUM_TASKS", "16")]].concat(),
+    );
+    // A launcher in the task of another one: only the inner one counts.
+    script.starts_on(1, &[("MXMPI_ID", "5"), ("SLURM_PROCID", "0"), ("SLURM_LOCALID", "0")]);
+    script
+        .starts_on(1, &[("PMIX_RANK", "5"), ("FLUX_TASK_RANK", "0"), ("FLUX_TASK_LOCAL_ID", "0")]);
+}
+
+#[test]
+fn wrapper_maps_ranks_of_several_nodes_as_the_lecture_does() {
+    let args = ["wrapper", "--nodes", "24", "--ranks", "384", "--policy", "4"];
+    let script = EmittedScript::new(&args);
+    script.starts_on(0, &[("MXMPI_ID", "16"), ("MXMPI_NP", "384")]);
+    script.starts_on(3, &[("MXMPI_ID", "383"), ("MXMPI_NP", "384")]);
+    script.starts_on(2, &[("PMI_RANK", "25")]);
+    script
+        .fails(&[("MXMPI_ID", "384")], "more ranks than planned (384 on 24 nodes): MXMPI_ID=384\n");
+    // The rank on the node is planned, but there are too many nodes.
+    let local = ("OMPI_COMM_WORLD_LOCAL_RANK", "1");
+    let in_job = [("OMPI_COMM_WORLD_RANK", "17"), ("OMPI_COMM_WORLD_SIZE", "400")];
+    script.fails(
+        &[&in_job[..], &[local]].concat(),
+        "more ranks than planned (384 on 24 nodes): OMPI_COMM_WORLD_RANK=17 of 400\n",
+    );
+}
+
+#[test]
+fn wrapper_without_a_planned_rank_fails_with_one_line() {
+    let script = EmittedScript::new(&["wrapper", "--ranks", "16", "--policy", "4"]);
+    let unknown = "no rank: no variable of a known launcher is set; RANK_VARIABLE=NAME names the one of this launcher\n";
+    script.fails(&[], unknown);
+    script.fails(&[("MYRANK", "13"), ("PMI_RANK", "")], unknown);
+    // The batch script of a job is not a rank, whatever launcher runs in it.
+    let batch = [("SLURM_JOB_ID", "7"), ("SLURM_PROCID", "0"), ("SLURM_LOCALID", "0")];
+    script.fails(&batch, unknown);
+    script.fails(
+        &[("OMPI_COMM_WORLD_LOCAL_RANK", "16")],
+        "more ranks than planned (16 per node): OMPI_COMM_WORLD_LOCAL_RANK=16\n",
+    );
+    let one_node = "more ranks than planned (16 on one node, see places --nodes): ";
+    let sizes = [("PMI_RANK", "3"), ("PMI_SIZE", "32")];
+    script.fails(&sizes, &format!("{one_node}PMI_RANK=3 of 32\n"));
+    script.fails(&[("MXMPI_ID", "16")], &format!("{one_node}MXMPI_ID=16\n"));
+    for wrong in ["x", "-1", "1.5", "0x1", "99999999999999999999", "1\n2"] {
+        script.fails(&[("PMI_RANK", wrong)], "PMI_RANK is not the number of a rank\n");
+    }
+    // Zeros in front do not make an octal number.
+    script.starts_on(2, &[("PMI_RANK", "008")]);
+}
+
+#[test]
+fn variable_of_the_rank_is_named_and_never_executed() {
+    let script = EmittedScript::new(&["wrapper", "--ranks", "16", "--policy", "4"]);
+    script.starts_on(3, &[("RANK_VARIABLE", "MY_RANK"), ("MY_RANK", "13"), ("PMI_RANK", "0")]);
+    script.fails(&[("RANK_VARIABLE", "MY_RANK")], "no rank: MY_RANK is not set (RANK_VARIABLE)\n");
+    let beyond = "more ranks than planned (16 on one node, see places --nodes): MY_RANK=16\n";
+    script.fails(&[("RANK_VARIABLE", "MY_RANK"), ("MY_RANK", "16")], beyond);
+    for name in [
+        "A;touch pwned",
+        "A}$(touch pwned)",
+        "$(touch pwned)",
+        "A/B",
+        "1A",
+        "A B",
+        "A-1",
+        "A[$(touch pwned)]",
+        "\u{e9}",
+        "A\ntouch pwned",
+    ] {
+        let variables = [("RANK_VARIABLE", name), ("A", "1")];
+        script.fails(&variables, "RANK_VARIABLE is not the name of a variable\n");
+    }
+    for value in ["$(touch pwned)", "a[$(touch pwned)]", "1;touch pwned", "`touch pwned`"] {
+        script.fails(&[("RANK_VARIABLE", "A"), ("A", value)], "A is not the number of a rank\n");
+        script.fails(&[("PMI_RANK", value)], "PMI_RANK is not the number of a rank\n");
+    }
+    assert!(!script.harness.path("pwned").exists());
+}
+
+/// A launcher that starts as many ranks as the variable RANKS says, one after the other, and numbers them as Myrinet's
+/// MPICH does. It writes its arguments before the program to the file `launched`.
+const LAUNCHER: &str = r#"#!/bin/sh
+[ "$1" != --version ] || { echo "$VERSION"; exit; }
+echo "$1 $2 $3 $4 $5 $6" >launched
+while :; do
+    case $1 in
+    -np | -n | -ppn | --map-by | --bind-to | -bind-to) shift 2 ;;
+    --allow-run-as-root) shift ;;
+    *) break ;;
+    esac
+done
+rank=0
+while [ $rank -lt "$RANKS" ]; do MXMPI_ID=$rank "$@" || exit; rank=$((rank + 1)); done
+"#;
+
+#[test]
+fn scripts_for_several_nodes_place_every_rank() {
+    let options = ["--nodes", "2", "--ranks", "8", "--policy", "4", "--rank-map", "cyclic"];
+    for (emit, version, launched) in [
+        ("openmpi", "", "-np 8 --map-by ppr:4:node --bind-to none"),
+        ("mpich", "", "-np 8 -ppn 4 -bind-to none"),
+        ("pbs", "HYDRA build details:", "-np 8 -ppn 4 -bind-to none"),
+        ("pbs", "mpirun (Open MPI) 4.1.4", "-np 8 --map-by ppr:4:node --bind-to none"),
+        ("nqs", "", "sh -c"),
+        ("pjm", "", "-n 8 sh -c"),
+    ] {
+        let script = EmittedScript::new(&[&[emit], &options[..]].concat());
+        let launcher = script.harness.write("launcher", LAUNCHER);
+        make_program(&launcher);
+        let text = std::fs::read_to_string(&script.script).unwrap();
+        script.harness.write("wrapper.sh", text.replace("./PROGRAM", "./a.out 'b  c'"));
+        let variables = [
+            ("MPIRUN", launcher.as_str()),
+            ("VERSION", version),
+            ("RANKS", "8"),
+            ("PROGRAM", "./a.out b c"),
+        ];
+        for shell in shells(&script.harness) {
+            let outcome = script.run_in(&shell, &variables).exits(0);
+            let cpus: Vec<&str> =
+                outcome.stdout.lines().filter_map(|line| line.split(' ').nth(1)).collect();
+            let expected: Vec<String> = (0..8)
+                .map(|rank| format!("--physcpubind={}-{}", rank % 4 * 4, rank % 4 * 4 + 3))
+                .collect();
+            if cpus != expected {
+                outcome.fail(&format!("{emit}: not {expected:?}"));
+            }
+            let passed = std::fs::read_to_string(script.harness.path("launched")).unwrap();
+            let passed = passed.replace("--allow-run-as-root ", "");
+            assert!(passed.starts_with(launched), "{emit}: {passed}");
+            // The launcher starts more ranks than planned.
+            let more = [&variables[..], &[("RANKS", "9")]].concat();
+            let refused = script.run_in(&shell, &more).exits(1);
+            refused.complains("more ranks than planned (8 on 2 nodes): MXMPI_ID=8\n");
+        }
+    }
+}
+
+#[test]
+fn headers_of_job_scripts_have_the_fields_of_the_lecture() {
+    let emit = |emit: &str, more: &[&str]| {
+        let args = ["places", "--topology", T2K, "--policy", "3", "--emit", emit];
+        Harness::new().run(&[&args[..], more].concat()).exits(0).quietly().stdout
+    };
+    let lines = |text: &str, start: &str| -> Vec<String> {
+        text.lines().filter(|line| line.starts_with(start)).map(str::to_owned).collect()
+    };
+    let several = ["--nodes", "24", "--ranks", "384"];
+    assert_eq!(
+        lines(&emit("pbs", &several), "#PBS"),
+        [
+            "#PBS -l select=24:ncpus=16:mpiprocs=16:ompthreads=1",
+            "#PBS -l place=scatter:excl",
+            "#PBS -j oe"
+        ]
+    );
+    let nqs = emit("nqs", &several);
+    assert_eq!(
+        lines(&nqs, "#@$"),
+        [
+            "#@$-r NAME",
+            "#@$-q QUEUE",
+            "#@$-N 24",
+            "#@$-J T16",
+            "#@$-e NAME.err",
+            "#@$-o NAME.out",
+            "#@$-lM MEMORY",
+            "#@$-lE HH:MM:SS",
+            "#@$-s /bin/sh",
+            "#@$"
+        ]
+    );
+    assert!(
+        nqs.contains(
+            "\n# replace NAME, QUEUE, MEMORY (per node, e.g. 28GB), HH:MM:SS and ./PROGRAM"
+        )
+    );
+    assert_eq!(lines(&emit("nqs", &["--ranks", "8"]), "#@$-")[2..4], ["#@$-N 1", "#@$-J T8"]);
+    assert_eq!(
+        lines(&emit("pjm", &several), "#PJM"),
+        [
+            "#PJM -N NAME",
+            "#PJM -L \"rscgrp=GROUP\"",
+            "#PJM -L \"node=24\"",
+            "#PJM --mpi \"proc=384\"",
+            "#PJM --mpi \"max-proc-per-node=16\"",
+            "#PJM -L \"elapse=HH:MM:SS\"",
+            "#PJM -e NAME.err",
+            "#PJM -o NAME.out"
+        ]
+    );
+    let slurm = emit("slurm", &several);
+    assert!(slurm.contains("--nodes=24 --ntasks=384 --ntasks-per-node=16 "), "{slurm}");
+}
+
+#[test]
+fn ranks_are_divided_among_nodes() {
+    let run = |args: &[&str]| {
+        Harness::new().run(&[&["places", "--topology", T2K, "--nodes"], args].concat())
+    };
+    run(&["24", "--ranks", "384"])
+        .exits(0)
+        .says("384 ranks on 24 nodes; the table shows each node\n")
+        .tells("15 3 default 15");
+    assert_eq!(run(&["24", "--ranks", "384", "--json"]).exits(0).json()["nodes"], 24);
+    run(&["25", "--ranks", "384"]).exits(2).only_error(
+        "384 ranks cannot be divided evenly among 25 nodes\nhint: use a multiple of 25, e.g. --ranks 400",
+    );
+    run(&["24"]).exits(2).complains("error: --nodes requires --ranks\n");
+    run(&["2", "--ranks", "34"]).complains("cannot place 17 ranks of 1 thread");
+    run(&["2", "--ranks", "4", "--emit", "numactl"])
+        .exits(2)
+        .complains("error: --emit numactl starts the ranks of one node\n");
 }
 
 #[test]

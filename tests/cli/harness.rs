@@ -99,8 +99,16 @@ impl Harness {
                 "HWLOC_",
                 "RUST_",
                 "SLURM_",
+                "FLUX_",
                 "PMI_",
+                "PMIX_",
+                "PALS_",
+                "PLE_",
+                "MPI_",
+                "MV2_",
+                "MXMPI_",
                 "OMPI_",
+                "RANK_VARIABLE",
             ];
             if prefixes.iter().any(|prefix| name.starts_with(prefix)) {
                 command.env_remove(&name);

@@ -69,12 +69,50 @@ fn maps_of_ranks_are_an_axis() {
     }
     let sweep = ["--ranks", "2", "--kernels", "triad", "--sweep", "rank-map"];
     let record = harness.stream_record(&sweep);
-    assert_eq!(measured(&record, "rank-map"), ["block", "cyclic", "core", "spread"]);
+    let maps = ["block", "cyclic", "core", "spread", "even"];
+    assert_eq!(measured(&record, "rank-map"), maps);
     let asked = |m: &Value| m["config"]["places_asked"].as_str().unwrap().to_owned();
     let words: Vec<String> = measurements(&record).iter().map(asked).collect();
-    assert_eq!(words, ["block", "cyclic", "core", "spread"]);
+    assert_eq!(words, maps);
     let none = harness.stream(&["--sweep", "rank-map=block"]).exits(2);
     none.complains("--rank-map requires --ranks");
+}
+
+#[test]
+fn series_of_the_lecture_are_one_sweep_and_one_picture() {
+    let harness = Harness::new();
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let sweep = ["--kernels", "triad", "--sweep", "ranks=1,2", "--sweep", "policy=5,3,4,4/even"];
+    let reported = harness.stream(&sweep).exits(0);
+    let reported = reported
+        .says("relative to 1 rank of policy 5 (= 1.00)\n")
+        .says("a policy 5, b policy 3, c policy 4, d policy 4/even\n")
+        .tells("x: median of triad divided by that of 1 rank of policy 5");
+    let table = rows(&reported.stdout, "ranks");
+    let places: Vec<(&str, &str)> = table[1..].iter().map(|row| (row[0], row[1])).collect();
+    let series = ["5", "3", "4", "4/even"];
+    let expected: Vec<(&str, &str)> =
+        ["1", "2"].iter().flat_map(|ranks| series.map(|policy| (*ranks, policy))).collect();
+    assert_eq!(places, expected, "{}", reported.stdout);
+    // The columns are ranks, policy, memory per task, the median, its spread and the relative rate.
+    assert_eq!(table[1][5], "1.00", "{}", reported.stdout);
+    let record = harness.latest();
+    let all = measurements(&record);
+    let asked = |m: &Value| m["config"]["places_asked"].as_str().unwrap().to_owned();
+    let words: Vec<String> = all.iter().take(4).map(asked).collect();
+    assert_eq!(words, ["policy 5 block", "policy 3 block", "policy 4 block", "policy 4 even"]);
+    for m in &all {
+        assert_eq!(m["config"]["relative"]["to"]["policy"], "5");
+        assert_eq!(m["config"]["relative"]["to"]["ranks"], "1");
+    }
+    let page = harness.run(&["report", "latest", "--output", "-"]).exits(0);
+    page.says("\"triad over ranks, relative to 1 rank of policy 5\"");
+    let both = [&sweep[..], &["--rank-map", "cyclic"]].concat();
+    harness.stream(&both).exits(2).complains(
+        "error: policy 4/even and --rank-map both give the rank-map\nhint: leave out --rank-map, or",
+    );
 }
 
 /// Returns the words of the lines after the table's line of titles, which begins with `title`, up to an empty line.

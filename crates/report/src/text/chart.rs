@@ -107,7 +107,11 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     let mut axis = vec![' '; LABELS + width];
     let mut next_free = 0;
     for tick in chart.ticks.iter().filter(|tick| (0.0..=1.0).contains(&x_axis.place(**tick))) {
-        let (value, unit) = scaled(chart.x, *tick);
+        let (mut value, unit) = scaled(chart.x, *tick);
+        if chart.x == Scale::Number && tick.fract() == 0.0 {
+            // Counts such as ranks.
+            value = tick.to_string();
+        }
         let text = format!("{value} {unit}");
         let text = text.trim_end();
         let centre = LABELS + cell(x_axis.place(*tick), width);
