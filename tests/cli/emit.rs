@@ -705,7 +705,7 @@ fn ranks_are_divided_among_nodes() {
     run(&["24", "--ranks", "384"])
         .exits(0)
         .says("384 ranks on 24 nodes; the table shows each node\n")
-        .tells("15 3 default 15");
+        .tells("15 3 3 15");
     assert_eq!(run(&["24", "--ranks", "384", "--json"]).exits(0).json()["nodes"], 24);
     run(&["25", "--ranks", "384"]).exits(2).only_error(
         "384 ranks cannot be divided evenly among 25 nodes\nhint: use a multiple of 25, e.g. --ranks 400",

@@ -103,7 +103,7 @@ fn series_of_the_lecture_are_one_sweep_and_one_picture() {
     let asked = |m: &Value| m["config"]["places_asked"].as_str().unwrap().to_owned();
     let words: Vec<String> = all.iter().take(4).map(asked).collect();
     assert_eq!(words, ["policy 5 block", "policy 3 block", "policy 4 block", "policy 4 even"]);
-    for m in &all {
+    for m in all {
         assert_eq!(m["config"]["relative"]["to"]["policy"], "5");
         assert_eq!(m["config"]["relative"]["to"]["ranks"], "1");
     }

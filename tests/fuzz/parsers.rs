@@ -124,8 +124,8 @@ pub fn all() -> Vec<Parser> {
         read_only::<Pattern>("pattern", &["latency", "allreduce"]),
         read_only::<Method>("preconditioner", &["domain", "cm-rcm"]),
         read_only::<Storage>("storage", &["bcsr", "sell"]),
-        read_only::<Policies>("policies", &["0,3", "0-5", "1..3,5"]),
-        printed::<RankMap>("map of ranks", &["block", "cyclic", "spread"]),
+        read_only::<Policies>("policies", &["0,3", "0-5", "1..3,5", "3/block,4/even"]),
+        printed::<RankMap>("map of ranks", &["block", "cyclic", "spread", "even"]),
         read_only::<HostList>(
             "hosts",
             &["node[01-16,20]", "a,b,c", "fe80::1", "slurm", "n[1-2]x[3-4]"],

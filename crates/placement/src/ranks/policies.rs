@@ -48,7 +48,8 @@ impl FromStr for Policies {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let mut cursor = Cursor::new("policies", "--policy 0,3 or --policy 0-5", text);
+        let mut cursor =
+            Cursor::new("policies", "--policy 0,3, --policy 0-5 or --policy 4,4/even", text);
         let policy = |input: &mut Cursor<'_>| {
             let at = input.position();
             let number = input.number("expected the number of a policy, 0 to 5")?;
@@ -62,6 +63,9 @@ impl FromStr for Policies {
             }
             let at = input.position();
             let name = input.take_while(|c| c.is_ascii_alphabetic());
+            if name.is_empty() {
+                return Err(input.error_at(at, "expected a map after '/'"));
+            }
             let known = name.parse::<RankMap>();
             known.map(Some).map_err(|unknown| input.error_at(at, unknown.to_string()))
         };
