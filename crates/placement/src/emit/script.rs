@@ -217,13 +217,13 @@ fn wrapped(plan: &RankPlan, launcher: RankLauncher) -> String {
         // Variables that are part of the command work with every launcher.
         return format!("set -- {}\n", command(first, QUOTE));
     }
-    let variable = launcher.rank_variable();
-    let mut text = format!("set -- sh -c '\ncase ${variable} in\n");
+    let own_rank = launcher.rank_variable();
+    let mut text = format!("set -- sh -c '\ncase ${own_rank} in\n");
     for (number, rank) in each.iter().enumerate() {
         text.push_str(&format!("{number}) exec {} ;;\n", command(rank, INNER_QUOTE)));
     }
     text.push_str(&format!(
-        "*) echo \"{variable}=${variable}: {} planned\" >&2; exit 1 ;;\n",
+        "*) echo \"{own_rank}=${own_rank}: {} planned\" >&2; exit 1 ;;\n",
         counted(each.len(), "rank")
     ));
     text + "esac' sh \"$@\"\n"

@@ -2,8 +2,8 @@
 
 use super::{LecturePolicy, RankMap};
 use crate::grammar;
-use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
+use nodegauge_measure::{SyntaxError, UnknownName};
 use std::fmt;
 use std::str::FromStr;
 
@@ -48,30 +48,11 @@ impl FromStr for Policies {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let mut cursor =
-            Cursor::new("policies", "--policy 0,3, --policy 0-5 or --policy 4,4/even", text);
-        let policy = |input: &mut Cursor<'_>| {
-            let at = input.position();
-            let number = input.number("expected the number of a policy, 0 to 5")?;
-            let policy = u8::try_from(number).ok().and_then(LecturePolicy::new);
-            let beyond = || format!("policy {number} is out of range: expected 0 to 5");
-            policy.ok_or_else(|| input.error_at(at, beyond()))
-        };
-        let map = |input: &mut Cursor<'_>| {
-            if !input.eat('/') {
-                return Ok(None);
-            }
-            let at = input.position();
-            let name = input.take_while(|c| c.is_ascii_alphabetic());
-            if name.is_empty() {
-                return Err(input.error_at(at, "expected a map after '/'"));
-            }
-            let known = name.parse::<RankMap>();
-            known.map(Some).map_err(|unknown| input.error_at(at, unknown.to_string()))
-        };
+        let example = "--policy 0,3, --policy 0-5 or --policy 4,4/even";
+        let mut cursor = Cursor::new("policies", example, text);
         let end = "expected ',', '-', '/' and a map, or the end";
         let policies = grammar::list(&mut cursor, None, end, |cursor| {
-            let first = policy(cursor)?;
+            let first = number(cursor)?;
             let mut last = first;
             let mut is_range = cursor.eat('-');
             if !is_range && cursor.eat('.') {
@@ -80,15 +61,37 @@ impl FromStr for Policies {
             }
             if is_range {
                 let at = cursor.position();
-                last = policy(cursor)?;
+                last = number(cursor)?;
                 if last < first {
                     return Err(cursor.error_at(at, "a range must begin with the smaller number"));
                 }
             }
-            let map = map(cursor)?;
+            let map = map_after_slash(cursor)?;
             let all = (first.number()..=last.number()).filter_map(LecturePolicy::new);
             Ok(all.map(|policy| MappedPolicy { policy, map }).collect::<Vec<_>>())
         })?;
         Ok(Self(policies.concat()))
     }
+}
+
+/// Reads the number of a policy.
+fn number(cursor: &mut Cursor<'_>) -> Result<LecturePolicy, SyntaxError> {
+    let at = cursor.position();
+    let number = cursor.number("expected the number of a policy, 0 to 5")?;
+    let policy = u8::try_from(number).ok().and_then(LecturePolicy::new);
+    let beyond = || format!("policy {number} is out of range: expected 0 to 5");
+    policy.ok_or_else(|| cursor.error_at(at, beyond()))
+}
+
+/// Reads a map if there is a slash.
+fn map_after_slash(cursor: &mut Cursor<'_>) -> Result<Option<RankMap>, SyntaxError> {
+    if !cursor.eat('/') {
+        return Ok(None);
+    }
+    let at = cursor.position();
+    let name = cursor.take_while(|c| c.is_ascii_alphabetic());
+    if name.is_empty() {
+        return Err(cursor.error_at(at, "expected a map after '/'"));
+    }
+    name.parse().map(Some).map_err(|unknown: UnknownName| cursor.error_at(at, unknown.to_string()))
 }

@@ -83,11 +83,11 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
         if matches!(y_axis, ChartAxis::Logarithmic(..)) { ", logarithmic" } else { "" };
     let over = if chart.x == Scale::Intensity { " over FLOP/B" } else { "" };
     // Plain numbers have a name, other values a unit.
-    let unit = match scaled(chart.y, 1.0).1 {
+    let values = match scaled(chart.y, 1.0).1 {
         "" => chart.names[1],
-        unit => unit,
+        symbol => symbol,
     };
-    let mut out = format!("{unit:>7}{over}{logarithmic}\n");
+    let mut out = format!("{values:>7}{over}{logarithmic}\n");
     for (row, line) in grid.iter().enumerate() {
         // Every third row has a label; this includes the last row.
         let text = if row % 3 == 0 {

@@ -626,17 +626,17 @@ mod tests {
         Some((name.to_owned(), index))
     }
 
+    /// Returns the values on the axes of a combination.
+    fn combination(ranks: u32, policy: &str) -> Map<String, Value> {
+        let ranks = ("ranks".to_owned(), Value::from(ranks.to_string()));
+        Map::from_iter([ranks, ("policy".to_owned(), Value::from(policy))])
+    }
+
     /// Returns the figure of a combination whose rate is `ratio` times that of one rank of policy 5.
     fn swept(ranks: u32, policy: &str, ratio: f64) -> Measurement {
-        let value = |text: &str| Value::from(text);
-        let at = |ranks: &str, policy: &str| {
-            Map::from_iter(
-                [("ranks", ranks), ("policy", policy)].map(|(k, v)| (k.to_owned(), value(v))),
-            )
-        };
         let config = StreamConfig {
-            sweep: Some(at(&ranks.to_string(), policy)),
-            relative: Some(RelativeConfig { to: at("1", "5"), median: Some(ratio) }),
+            sweep: Some(combination(ranks, policy)),
+            relative: Some(RelativeConfig { to: combination(1, "5"), median: Some(ratio) }),
             ..StreamConfig::default()
         };
         Measurement { config: config.to_map(), ..around(4e9 * ratio, 0.01) }
