@@ -3,7 +3,8 @@
 
 use crate::kernels::Element;
 use crate::standard::output::OutputFormat;
-use nodegauge_measure::Failure;
+use nodegauge_measure::{Bytes, Failure};
+use nodegauge_os::StackLimit;
 use nodegauge_placement::{Bind, Placement, ThreadPlace};
 use nodegauge_toolchain::{
     CommandLine, CompileLimits, CompiledProgram, Compiler, Scratch, ToolchainError,
@@ -114,6 +115,13 @@ impl Source {
         self.dialect
     }
 
+    /// Returns the limit of the stack for the program if it must be raised. With OpenMP, Fortran compilers put the arrays
+    /// of a main program on the stack, whose usual limit is far smaller than they are.
+    pub fn raised_stack(&self) -> Option<StackLimit> {
+        let own = StackLimit::own();
+        Some(own.raised()).filter(|raised| self.dialect == OutputFormat::Fortran && *raised != own)
+    }
+
     /// Returns the compilers to try if the user gives none.
     pub fn usual_compilers(&self) -> &'static [&'static str] {
         match self.dialect {
@@ -189,6 +197,30 @@ pub struct StandardBuild {
     pub source: Source,
     /// Arrays for which the program was built.
     pub wanted: Wanted,
+}
+
+impl StandardBuild {
+    /// Returns the environment variables of the program: [`environment`], and the size of the stacks of threads if the
+    /// limit of the stack is raised. Without it, their size would follow the new limit: the C library takes a fixed
+    /// size of 2 MiB if there is no limit.
+    pub fn environment(&self, placement: &Placement) -> Vec<(String, Option<String>)> {
+        let mut variables = environment(placement);
+        let is_set = STACK_SIZES.iter().any(|name| std::env::var_os(name).is_some());
+        let of_threads = self.source.raised_stack().and_then(|_| StackLimit::own().soft);
+        if let (Some(bytes), false) = (of_threads, is_set) {
+            variables.push((STACK_SIZES[0].to_owned(), Some(format!("{bytes}B"))));
+        }
+        variables
+    }
+}
+
+/// Environment variables that set the size of the stacks of threads, for all OpenMP libraries and for GCC's and
+/// Intel's.
+const STACK_SIZES: [&str; 3] = ["OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZE"];
+
+/// Returns the soft limit of the stack in bytes, or `unlimited`.
+pub(super) fn in_words(limit: StackLimit) -> String {
+    limit.soft.map_or_else(|| "unlimited".to_owned(), |bytes| Bytes(bytes).to_string())
 }
 
 /// Compiles `source` with `command`; to a command without flags, the default flags are added.

@@ -136,7 +136,8 @@ impl MpiStandardPlan {
         let job =
             ProgramJob::new(CommandLine::new(wrapper.display().to_string(), words), self.limit())
                 .launched(build.program.launch(places))
-                .within(Folder::Private(Vec::new()));
+                .within(Folder::Private(Vec::new()))
+            .with_stack(self.source.raised_stack());
         let read = program::run(&job, interrupted)
             .and_then(|output| output.success(""))
             .map(|output| StreamOutput::read(&output.stdout));
@@ -148,7 +149,7 @@ impl MpiStandardPlan {
             }
             Err(ToolchainError::Interrupted) => return Vec::new(),
             Ok(Err(error)) => format!("the output is not that of STREAM: {error}"),
-            Err(error) => Failure::from(error).problem(),
+            Err(error) => Failure::from(error).in_a_line(),
         };
         build.failure = Some(problem.replace(&path.display().to_string(), "the program"));
         Vec::new()
@@ -166,6 +167,7 @@ impl MpiStandardPlan {
                 flags: Some(self.wanted.flags(self.source.dialect(), &compiler.command)),
             }),
             source: Some(self.source.path().display().to_string()),
+            stack_limit: self.source.raised_stack().map(build::in_words),
             runs: Some(build.outputs.len() as u64),
             ..output.map(|output| figures::config(output, None)).unwrap_or_default()
         }
