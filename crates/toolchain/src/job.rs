@@ -5,8 +5,8 @@ use crate::quote::{last_lines, quoted_lines};
 use crate::{CommandLine, ToolchainError, scratch, search};
 use nodegauge_measure::{Seconds, legible};
 use nodegauge_os::{
-    ChildEnd, ChildError, ChildLimits, ChildOutput, ChildPlace, KillReason, LONGEST_TEXT, StackLimit,
-    describe, helper_time,
+    ChildEnd, ChildError, ChildLimits, ChildOutput, ChildPlace, KillReason, LONGEST_TEXT,
+    StackLimit, describe, helper_time,
 };
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

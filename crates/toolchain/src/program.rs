@@ -12,8 +12,8 @@ use crate::scratch::SHARED_MEMORY;
 use crate::{ChildEnd, CommandLine, KillReason, Scratch, ToolchainError};
 use nodegauge_measure::{Bytes, Failure, Seconds, legible};
 use nodegauge_os::{
-    ChildPlace, LONGEST_TEXT, SignalDelay, StackLimit, describe, describe_launched, is_memory_fault,
-    read_file,
+    ChildPlace, LONGEST_TEXT, SignalDelay, StackLimit, describe, describe_launched,
+    is_memory_fault, read_file,
 };
 use std::path::Path;
 use std::process::ExitStatus;

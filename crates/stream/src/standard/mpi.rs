@@ -6,6 +6,7 @@
 
 use super::build::{self, Source, StandardBuild, Wanted};
 use super::figures::{self, BuildRuns, Expected};
+use super::forecast::{Forecast, ProbedRates};
 use super::macros::StreamMacros;
 use super::output::{OutputFormat, StreamOutput};
 use crate::GAUGE;
@@ -114,6 +115,17 @@ impl MpiStandardPlan {
         Ok(builds)
     }
 
+    /// Refuses a run that cannot keep its budget; otherwise returns a remark for the announcement of the run. The length
+    /// of the arrays of the Fortran source is not known.
+    fn forecast(&self, limits: &Limits, observer: &mut dyn Observer) -> Result<String, Failure> {
+        if limits.samples.is_some() || self.source.dialect() == OutputFormat::Fortran {
+            return Ok(String::new());
+        }
+        observer.phase("predicting the time of a run");
+        let rates = ProbedRates::measure(&self.arrangement)?;
+        Forecast::of(rates, &self.wanted, self.commands.len(), false).check(limits)
+    }
+
     /// Returns the time after which a run hangs.
     fn limit(&self) -> Duration {
         let words: u64 = STREAM.iter().map(|kernel| kernel.counted(self.wanted.element)).sum();
@@ -137,7 +149,7 @@ impl MpiStandardPlan {
             ProgramJob::new(CommandLine::new(wrapper.display().to_string(), words), self.limit())
                 .launched(build.program.launch(places))
                 .within(Folder::Private(Vec::new()))
-            .with_stack(self.source.raised_stack());
+                .with_stack(self.source.raised_stack());
         let read = program::run(&job, interrupted)
             .and_then(|output| output.success(""))
             .map(|output| StreamOutput::read(&output.stdout));
@@ -241,10 +253,11 @@ impl Planned for MpiStandardPlan {
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let limits = self.arrangement.limits();
+        let reported = self.forecast(&limits, observer)?;
         let scratch = Scratch::for_programs(None, ProgramReach::ThisHost)?;
         let shared = SharedObserver::new(observer);
         let interrupted = || (&shared).interrupted();
-        (&mut &shared).phase("compiling STREAM's MPI source");
+        (&mut &shared).phase(&format!("compiling STREAM's MPI source{reported}"));
         let mut builds = match self.builds(&scratch, &interrupted) {
             Ok(builds) => builds,
             Err(_) if interrupted() => return Ok(Outcome::interrupted()),
