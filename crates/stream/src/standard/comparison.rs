@@ -306,11 +306,7 @@ fn run_once(
         .with_stack(build.source.raised_stack());
     let because = |error: ToolchainError| match error {
         ToolchainError::Interrupted => Unusable::Interrupted,
-        // The message contains "the program" instead of the path, which is in a private directory.
-        other => {
-            let why = Failure::from(other).in_a_line();
-            Unusable::Because(why.replace(&run.program.to_string(), "the program"))
-        }
+        other => Unusable::Because(build::reason(other, path)),
     };
     let text = program::run(&run, &|| observer.interrupted())
         .and_then(|output| output.success(""))

@@ -161,9 +161,9 @@ impl MpiStandardPlan {
             }
             Err(ToolchainError::Interrupted) => return Vec::new(),
             Ok(Err(error)) => format!("the output is not that of STREAM: {error}"),
-            Err(error) => Failure::from(error).in_a_line(),
+            Err(error) => build::reason(error, path),
         };
-        build.failure = Some(problem.replace(&path.display().to_string(), "the program"));
+        build.failure = Some(problem);
         Vec::new()
     }
 
