@@ -4,7 +4,7 @@
 //! program. [`figures`] checks the output and converts it to measurements, which are labelled as standard results.
 //! `forecast` predicts the time of a run, and refuses one that cannot keep its budget.
 //! `comparison` runs the program and the native kernels alternately, so that both are measured in the same state of the
-//! machine. `mpi` runs STREAM's MPI source with placed ranks.
+//! machine. `stack` is the limit of the stack of stream.f. `mpi` runs STREAM's MPI source with placed ranks.
 
 pub mod build;
 mod comparison;
@@ -14,6 +14,7 @@ pub(crate) mod macros;
 mod mpi;
 pub mod output;
 mod plan;
+mod stack;
 
 pub use mpi::MpiStandardPlan;
 pub use plan::StandardPlan;

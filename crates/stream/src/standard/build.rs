@@ -3,7 +3,8 @@
 
 use crate::kernels::Element;
 use crate::standard::output::OutputFormat;
-use nodegauge_measure::{Bytes, Failure};
+use crate::standard::stack;
+use nodegauge_measure::Failure;
 use nodegauge_os::StackLimit;
 use nodegauge_placement::{Bind, Placement, ThreadPlace};
 use nodegauge_toolchain::{
@@ -134,8 +135,7 @@ impl Source {
     /// Returns the limit of the stack for the program if it must be raised. With OpenMP, Fortran compilers put the arrays
     /// of a main program on the stack, whose usual limit is far smaller than they are.
     pub fn raised_stack(&self) -> Option<StackLimit> {
-        let own = StackLimit::own();
-        Some(own.raised()).filter(|raised| self.dialect == OutputFormat::Fortran && *raised != own)
+        stack::raised().filter(|_| self.dialect == OutputFormat::Fortran)
     }
 
     /// Returns the compilers to try if the user gives none.
@@ -232,26 +232,14 @@ pub struct StandardBuild {
 
 impl StandardBuild {
     /// Returns the environment variables of the program: [`environment`], and the size of the stacks of threads if the
-    /// limit of the stack is raised. Without it, their size would follow the new limit: the C library takes a fixed
-    /// size of 2 MiB if there is no limit.
+    /// limit of the stack is raised.
     pub fn environment(&self, placement: &Placement) -> Vec<(String, Option<String>)> {
         let mut variables = environment(placement);
-        let is_set = STACK_SIZES.iter().any(|name| std::env::var_os(name).is_some());
-        let of_threads = self.source.raised_stack().and_then(|_| StackLimit::own().soft);
-        if let (Some(bytes), false) = (of_threads, is_set) {
-            variables.push((STACK_SIZES[0].to_owned(), Some(format!("{bytes}B"))));
+        if self.source.raised_stack().is_some() {
+            variables.extend(stack::of_threads());
         }
         variables
     }
-}
-
-/// Environment variables that set the size of the stacks of threads, for all OpenMP libraries and for GCC's and
-/// Intel's.
-const STACK_SIZES: [&str; 3] = ["OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZE"];
-
-/// Returns the soft limit of the stack in bytes, or `unlimited`.
-pub(super) fn in_words(limit: StackLimit) -> String {
-    limit.soft.map_or_else(|| "unlimited".to_owned(), |bytes| Bytes(bytes).to_string())
 }
 
 /// Returns the reason why a run of a program has no result, with the remedy if the program ended by itself. `path` is in a

@@ -14,6 +14,7 @@ use crate::size::check::SizeCheck;
 use crate::standard::build::{self, StandardBuild};
 use crate::standard::figures::{self, BuildRuns, Expected};
 use crate::standard::output::StreamOutput;
+use crate::standard::stack;
 use crate::target::Target;
 use crate::tuner::ChosenLoops;
 use nodegauge_arena::ArenaError;
@@ -425,7 +426,7 @@ impl Known<'_> {
             places_asked: Some(build::places(placement)),
             bind: Some(placement.bind.to_string()),
             environment: Some(environment.collect()),
-            stack_limit: build.source.raised_stack().map(build::in_words),
+            stack_limit: build.source.raised_stack().map(stack::in_words),
             runs: Some(runs.len() as u64),
             round_trip_s: Some(trip).filter(|trip| trip.is_finite()),
             ..output.map(|output| figures::config(output, self.llc)).unwrap_or_default()

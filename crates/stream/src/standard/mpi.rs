@@ -9,6 +9,7 @@ use super::figures::{self, BuildRuns, Expected};
 use super::forecast::{Forecast, ProbedRates};
 use super::macros::StreamMacros;
 use super::output::{OutputFormat, StreamOutput};
+use super::stack;
 use crate::GAUGE;
 use crate::arrangement::{self, Arrangement};
 use crate::compiled::CompilerChoice;
@@ -179,7 +180,7 @@ impl MpiStandardPlan {
                 flags: Some(self.wanted.flags(self.source.dialect(), &compiler.command)),
             }),
             source: Some(self.source.path().display().to_string()),
-            stack_limit: self.source.raised_stack().map(build::in_words),
+            stack_limit: self.source.raised_stack().map(stack::in_words),
             runs: Some(build.outputs.len() as u64),
             ..output.map(|output| figures::config(output, None)).unwrap_or_default()
         }
