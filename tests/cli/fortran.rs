@@ -1,7 +1,7 @@
 //! `stream --standard` with a test program in Fortran that has the output of stream.f, built by the real
 //! gfortran together with a clock in C in the same folder.
 
-use crate::harness::{Harness, Part, measurements};
+use crate::harness::{Harness, Part, measurements, skip};
 use crate::mpi::installed;
 use serde_json::Value;
 
@@ -124,6 +124,40 @@ fn a_fortran_program_that_fails_its_check_is_no_result() {
     let record = record(&harness, 1, &[], "Failed Validation on array a()");
     for m in standard(&record) {
         assert_eq!((&m["value"], &m["validity"]["status"]), (&Value::Null, &"invalid".into()));
+    }
+}
+
+#[test]
+fn a_program_with_its_arrays_on_the_stack_runs_under_the_usual_limit() {
+    let harness = Harness::new();
+    let hard = harness.run_other(&["sh", "-c", "ulimit -Hs"], &[]);
+    if hard.stdout.trim().parse().is_ok_and(|kib: u64| kib < 65536) {
+        return skip(Part::Memory, "the hard limit of the stack is too low");
+    }
+    harness.write("mysecond.c", CLOCK);
+    // With OpenMP, the compiler puts this array of 16 MB on the stack.
+    let declared = "      PARAMETER (n = 2000000)\n      DOUBLE PRECISION large(n)\n";
+    let filled = "      threads = 1\n      DO k = 1, n\n        large(k) = k\n      END DO\n      \
+                  IF (large(threads + 1) .LT. 0) STOP 4\n";
+    let text = PROGRAM
+        .replace("      PARAMETER (n = 2000000)\n", declared)
+        .replacen("      threads = 1\n", filled, 1)
+        .replace("CHECK", "'Solution Validates!'");
+    let source = harness.write("stream.f", text);
+    let run = ["stream", "--standard", &source, "--threads", "1", "--samples", "3"];
+    let quick = ["--size", "2000000", "--stores", "regular", "--prefetch", "off"];
+    let out = ["--dimms", "1024x20000", "--no-save", "--json", "-"];
+    let compiler = ["--compiler", "gfortran -O1 -fopenmp"];
+    let words = [&run[..], &quick, &out, &compiler].concat();
+    let limited = ["sh", "-c", "ulimit -S -s 8192 && exec \"$@\"", "sh"];
+    let Some(outcome) = harness.run_under(&limited, &words) else { return };
+    let record = outcome.exits(0).json();
+    for m in standard(&record) {
+        assert_eq!(m["value"], 10e9, "{m:#}");
+        let config = &m["config"];
+        assert!(config["stack_limit"].is_string(), "{config:#}");
+        // The stacks of threads keep their size.
+        assert_eq!(config["environment"]["OMP_STACKSIZE"], "8388608B", "{config:#}");
     }
 }
 

@@ -127,6 +127,47 @@ fn a_described_machine_is_planned_for() {
 }
 
 #[test]
+fn each_candidate_for_nb_is_planned_with_its_own_n() {
+    let harness = Harness::new();
+    let machine = "synthetic:Package:2 NUMANode:1 L3Cache:16(size=16777216) L2Cache:1 Core:1 PU:1";
+    let for_machine = ["--topology", machine, "--processor", "EPYC 7F52", "--memory", "377.81GB"];
+    let plan = |option: &str, nb: &str, more: &[&str]| {
+        let nb = ["hpl", option, "--nb", nb, "--rate", "1.3TFLOP/s"];
+        harness.run(&[&nb[..], &for_machine, more].concat()).exits(0)
+    };
+    let all = "32,64,128,180,192,256";
+    plan("--plan", all, &[])
+        .tells("NB N matrix of memory time")
+        .tells("32 194368 281.5 GiB 80 % 3766 s")
+        .tells("64 194368 ")
+        .tells("128 194304 ")
+        .tells("180 194220 281.1 GiB 79.9 % 3757 s")
+        .tells("192 194304 ")
+        .tells("256 194304 ")
+        .tells("a run solves with all 6 NB at N = ")
+        .tells("with the best 3 again at N = ")
+        .tells("(about 3 x 3766 s)");
+    plan("--plan", "180", &[]).tells("N 194220: N = sqrt(0.8 x ").tells("NB 180 (as requested)");
+    // HPL.dat has a single N for all NB.
+    plan("--hpl-dat-only", all, &[])
+        .says("194368       Ns")
+        .says("32 64 128 180 192 256 NBs")
+        .says("rounded down to a multiple of 32 (the first NB)");
+    let document = plan("--plan", all, &["--json"]).json();
+    let candidates = document["plan"]["candidates"].as_array().unwrap();
+    let n: Vec<u64> = candidates.iter().map(|one| one["n"].as_u64().unwrap()).collect();
+    assert_eq!(n, [194368, 194368, 194304, 194220, 194304, 194304]);
+    assert_eq!((&document["plan"]["p"], &document["plan"]["q"]), (&4.into(), &8.into()));
+    assert_eq!(document["plan"]["search"]["kept"], 3);
+    assert_eq!(document["threads"].as_array().unwrap().len(), 32);
+    // A search that chooses among more candidates says so as before.
+    harness.run(&["hpl", "--plan", "--full"]).exits(0).tells("default; a run searches [32, 64,");
+    let contradicts = harness.run(&["hpl", "--plan", "--csv", "-"]).exits(2);
+    contradicts.complains("--plan cannot be used with --csv").complains("hint: leave out --csv");
+    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+}
+
+#[test]
 fn a_size_that_does_not_fit_is_refused_with_one_that_does() {
     let harness = Harness::new();
     for more in [&[][..], &["--plan"]] {

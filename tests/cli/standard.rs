@@ -385,6 +385,22 @@ fn wrong_usage_is_refused_before_anything_runs() {
     missing.complains("cannot read \"/no/such/stream.c\"");
 }
 
+#[test]
+fn a_budget_that_the_passes_exceed_is_refused_with_the_time_that_they_need() {
+    let place = Place::new("", PASSED);
+    let (source, temporary) = (place.0.arg("stream.c"), place.0.arg("tmp"));
+    // 8 PB cannot be moved in ten seconds.
+    let endless = "gcc -DSTREAM_ARRAY_SIZE=10000000 -DNTIMES=10000000";
+    let run = ["stream", "--threads", "1", "--standard", &source, "--compiler", endless];
+    let asked = [&run[..], &["--budget", "10"]].concat();
+    let refused = place.0.run_with(&[("TMPDIR", &temporary)], &asked).exits(2);
+    refused
+        .complains("--budget 10 is too short: the run takes at least ")
+        .complains("hint: use --budget ")
+        .complains("fewer passes (-DNTIMES), smaller arrays (--size)");
+    place.leaves_nothing();
+}
+
 fn recorded(name: &str) -> String {
     format!("{}/../stream/tests/data/stream-{name}.txt", env!("CARGO_MANIFEST_DIR"))
 }
@@ -426,6 +442,22 @@ fn a_saved_output_without_a_result_is_kept_as_such_and_another_file_is_refused()
 /// Tests of the second tier.
 mod thorough {
     use super::*;
+
+    #[test]
+    fn a_memory_fault_names_the_limit_of_the_stack() {
+        let place = Place::new("int *none = NULL; *(volatile int *)none = 1;", PASSED);
+        let source = place.0.arg("stream.c");
+        let run = ["stream", "--threads", "1", "--size", "1000000", "--samples", "3", "--no-save"];
+        let words = [&run[..], &["--standard", &source, "--compiler", "gcc"]].concat();
+        let limited = ["sh", "-c", "ulimit -S -s 4096 && exec \"$@\"", "sh"];
+        let Some(outcome) = place.0.run_under(&limited, &words) else { return };
+        outcome
+            .exits(1)
+            .tells(
+                "the program ended with signal 11 (segmentation fault); if its local arrays need",
+            )
+            .tells("more than 4 MiB of stack, ");
+    }
 
     #[test]
     fn a_program_that_crashes_or_hangs_leaves_the_rest_as_it_is() {

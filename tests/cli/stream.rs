@@ -1,6 +1,8 @@
 //! `nodegauge stream`: the record, and the effect of options.
 
-use crate::harness::{ELEMENTS, FAST, Harness, Part, has_keys, measurements, names, skip, texts};
+use crate::harness::{
+    ELEMENTS, FAST, GENOA, Harness, Part, ROME, T2K, has_keys, measurements, names, skip, texts,
+};
 use crate::machine::check_machine;
 use nodegauge_kernels::KERNELS;
 use serde_json::{Value, json};
@@ -316,6 +318,109 @@ fn sizes_in_every_unit() {
             [&args[..], &["--dimms", "1024x20000", "--kernels", "copy", "--size", size]].concat();
         let record = harness.run(&args).exits(0).json();
         assert_eq!(measurements(&record)[0]["config"]["array_bytes"], bytes, "{size}");
+    }
+}
+
+/// 2 x EPYC 7F52: a last-level cache for each core.
+const SMALL_ROME: &str =
+    "synthetic:Package:2 NUMANode:1 L3Cache:16(size=16777216) L2Cache:1 L1dCache:1 Core:1 PU:1";
+
+#[test]
+fn arrays_of_a_described_machine_are_planned() {
+    let harness = Harness::new();
+    let plan = |machine: &str, more: &[&str]| {
+        harness.run(&[&["stream", "--plan", "--topology", machine], more].concat())
+    };
+    let every_second = ["--threads", "96", "--places", "0:96:2", "--bind", "spread"];
+    let line = "clang -O3 -mcmodel=large -fopenmp -fnt-store -DNTIMES=10";
+    let genoa = ["--processor", "EPYC 9654", "--size", "430080000", "--compiler", line];
+    plan(GENOA, &[&genoa[..], &every_second].concat())
+        .exits(0)
+        .tells("STREAM's rule 402653184 3 GiB 9 GiB")
+        .tells("given 430080000 3.2 GiB 9.6 GiB")
+        .tells("4 x 768 MiB in 24 last-level caches / 8 B per element, at least 1000000 elements")
+        .tells("96 threads on CPUs 0-190:2")
+        .tells("921.6 GB/s theoretical")
+        .tells("10 passes x 80 B per element")
+        .tells("as published for 2 x EPYC 9654")
+        .says("clang -O3 -mcmodel=large -fopenmp -fnt-store -DNTIMES=10 -DSTREAM_ARRAY_SIZE=430080000 -DOFFSET=0 -o stream stream.c")
+        .says("OMP_NUM_THREADS=96 OMP_PLACES='{0},{2},{4},");
+    plan(ROME, &["--processor", "EPYC 7H12", "--size", "800000000"])
+        .exits(0)
+        .tells("STREAM's rule 268435456 2 GiB 6 GiB")
+        .tells("given 800000000 6.0 GiB 17.9 GiB")
+        .tells("409.6 GB/s theoretical")
+        .says("gcc -O3 -march=znver2 -fopenmp -DSTREAM_ARRAY_SIZE=800000000 -DNTIMES=20 -DOFFSET=0 -mcmodel=medium -o stream stream.c");
+    let memory = ["--processor", "EPYC 7F52", "--memory", "377.81GB", "--size", "10000000000"];
+    plan(SMALL_ROME, &memory)
+        .exits(0)
+        .tells("STREAM's rule 268435456 2 GiB 6 GiB 1.7 %")
+        .tells("60 % of memory 9445250000 70.4 GiB 211.1 GiB 60 %")
+        .tells("given 10000000000 74.5 GiB 223.5 GiB 63.5 %")
+        .tells("as published for 2 x EPYC 7F52");
+    // 20 passes x 80 B x 10^10 / 200 GB/s.
+    plan(SMALL_ROME, &[&memory[..], &["--rate", "200GB/s"]].concat())
+        .exits(0)
+        .tells("63.5 % 149.0 80.00 s")
+        .tells("200.0 GB/s as given");
+    let document = plan(SMALL_ROME, &[&memory[..], &["--json", "-"]].concat()).exits(0).json();
+    let lengths = document["plan"]["lengths"].as_array().unwrap();
+    let elements: Vec<_> = lengths.iter().map(|length| &length["array_elements"]).collect();
+    assert_eq!(elements, [268_435_456, 9_445_250_000_u64, 10_000_000_000]);
+    assert_eq!(document["plan"]["environment"]["OMP_NUM_THREADS"], "32");
+    assert_eq!(document["threads"].as_array().unwrap().len(), 32);
+    // Unknown values are reported.
+    let phi = "synthetic:Package:1 NUMANode:1 L2Cache:61(size=524288) L1dCache:1 Core:1 PU:4";
+    plan(phi, &["--size", "64000000"])
+        .exits(0)
+        .tells("STREAM's rule 15990784 122 MiB 366 MiB")
+        .tells("unknown: give --rate, e.g. --rate 300GB/s, or --processor")
+        .tells("memory unknown");
+    plan(T2K, &["--memory", "32GB"])
+        .exits(0)
+        .tells("60 % of memory 800000000")
+        .tells("rule unknown: the machine has no cache of known size");
+    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+}
+
+#[test]
+fn arrays_of_this_node_are_planned_without_a_measurement() {
+    let harness = Harness::new();
+    let plan = harness.run(&["stream", "--plan", "--threads", "1", "--size", "1000000"]).exits(0);
+    plan.tells("given 1000000 ")
+        .tells("1 thread on CPU")
+        .says("gcc -O3 -march=native -fopenmp -DSTREAM_ARRAY_SIZE=1000000 -DNTIMES=20 -DOFFSET=0 -o stream stream.c")
+        .says("OMP_NUM_THREADS=1 OMP_PLACES=");
+    harness.run(&["history", "list"]).exits(0).says("no saved runs");
+}
+
+#[test]
+fn a_plan_that_contradicts_itself_is_refused_with_the_remedy() {
+    let harness = Harness::new();
+    let cases: [(&[&str], &str, &str); 9] = [
+        (&["--sweep", "threads=1,2"], "--plan cannot be used with --sweep", "leave out --sweep"),
+        (&["--threads", "1,2"], "--plan plans one configuration, not a sweep", "--threads 4"),
+        (&["--tune"], "--plan cannot be used with --tune", "leave out --tune"),
+        (&["--ranks", "2"], "--plan cannot be used with --ranks", "places shows ranks"),
+        (&["--csv", "-"], "--plan cannot be used with --csv", "leave out --csv"),
+        (&["--budget", "5"], "--plan cannot be used with --budget", "a plan measures nothing"),
+        (
+            &["--memory", "8GiB"],
+            "STREAM's rule requires 3 arrays of 402653184 elements, 9 GiB",
+            "--memory",
+        ),
+        (&["--processor", "EPYC 99"], "no processor \"EPYC 99\" in the catalog", "EPYC 9654"),
+        (&["--rate", "5"], "expected a unit of B/s, MB/s, GB/s or TB/s", ""),
+    ];
+    for (more, message, remedy) in cases {
+        let words = [&["stream", "--plan", "--topology", GENOA], more].concat();
+        harness.run(&words).exits(2).complains(message).complains(remedy);
+    }
+    let broken = harness.run(&["stream", "--plan", "--topology", "synthetic:Foo"]).exits(2);
+    broken.complains("expected a level of Package");
+    for option in [["--memory", "1GiB"], ["--rate", "1GB/s"], ["--topology", T2K]] {
+        let refused = harness.run(&[&["stream"], &option[..]].concat()).exits(2);
+        refused.complains(&format!("{} requires --plan", option[0])).complains("hint: add --plan");
     }
 }
 

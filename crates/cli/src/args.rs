@@ -17,6 +17,7 @@ pub(crate) mod history;
 pub(crate) mod hpl;
 pub(crate) mod io;
 pub(crate) mod memory;
+pub(crate) mod plan;
 pub(crate) mod ranks;
 pub(crate) mod report;
 pub(crate) mod roofline;

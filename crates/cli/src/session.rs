@@ -1,6 +1,7 @@
 //! Common steps of all measuring commands, in [`conduct`]: check outputs, measure, make the record, print,
 //! save, compare with expectations, and return the exit code.
 
+use crate::args::plan::PlanForArgs;
 use crate::args::{Common, Conditions, Database};
 use crate::failure::{Exit, Failure};
 use crate::gauges;
@@ -172,6 +173,15 @@ pub(crate) fn described(common: &Common, source: &TopologySource) -> Result<Site
     let topology = load_topology(source)?;
     let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &describe);
     Ok(Site::new(topology, machine, SysRoot::live()))
+}
+
+/// Returns the machine of a plan: this machine or a described one, with the memory to plan for.
+pub(crate) fn planned(common: &Common, plan_for: &PlanForArgs) -> Result<Site, Failure> {
+    let site = match &plan_for.topology {
+        Some(source) => described(common, source)?,
+        None => site(common)?,
+    };
+    Ok(site.planned_with(plan_for.memory))
 }
 
 /// Content for standard output.

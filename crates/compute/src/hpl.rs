@@ -13,7 +13,7 @@ use crate::peak::PeakLoop;
 use crate::random::Sequence;
 use crate::residual;
 use crate::result::RatingEvidence;
-use crate::size::{self, OrderSpec};
+use crate::size::{self, OrderSpec, SizeConstraints};
 use crate::{GAUGE, dgemm, peak};
 use nodegauge_gauge::Site;
 use nodegauge_machine::power::{self, EnergyMeter};
@@ -62,7 +62,7 @@ const SEARCH_MOST: f64 = 1.2;
 /// Minimum time of a solution, as a share of the planned time, if the earlier measurements took longer than planned.
 const LEAST_SOLUTION: f64 = 0.25;
 /// Number of which N is a multiple if several libraries use the same N.
-const COMMON_MULTIPLE: usize = 64;
+pub(crate) const COMMON_MULTIPLE: usize = 64;
 /// Unit of `/proc/stat`: the kernel's USER_HZ, which is 100 on every supported architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
 /// Interval at which progress and interruptions are checked during a solution.
@@ -80,6 +80,50 @@ pub(crate) fn places(placement: &Placement) -> Vec<Vec<CpuId>> {
     let bound = placement.bind != Bind::None;
     let place = |cpus: &[CpuId]| if bound { cpus.to_vec() } else { Vec::new() };
     placement.threads.iter().map(|thread| place(&thread.cpus)).collect()
+}
+
+/// Number of candidates for NB that the second round of the search measures.
+pub(crate) const KEPT: usize = 3;
+
+/// Sizes of the search for NB: a round with all candidates at a small N, and a round with the best at twice that N.
+pub(crate) struct NbSearch {
+    constraints: SizeConstraints,
+    /// Time of a run in the first round.
+    small: Seconds,
+    /// Largest order of the second round.
+    most: usize,
+    /// Largest order that fits into memory.
+    full: usize,
+}
+
+impl NbSearch {
+    /// Returns the search among this number of candidates before a solution by the rule `spec`. `constraints` are those
+    /// of N, which must be a multiple of [`COMMON_MULTIPLE`].
+    pub(crate) fn new(
+        constraints: SizeConstraints,
+        spec: OrderSpec,
+        budget: Duration,
+        candidates: usize,
+    ) -> Self {
+        // Twice the order takes eight times as many operations.
+        let runs = candidates as f64 + KEPT as f64 * 8.0;
+        let small = Seconds::from(budget) * SEARCH / runs;
+        let full = size::choose(OrderSpec::Full, &constraints).map_or(0, |full| full.order);
+        let most = match spec {
+            OrderSpec::Exactly(order) => 2 * order,
+            _ => full,
+        };
+        Self { constraints, small, most, full }
+    }
+
+    /// Returns the order of round 0 or 1. `half` is the order at which LU reaches half of the DGEMM rate, if it is known
+    /// before the round.
+    pub(crate) fn order(&self, round: usize, half: Option<f64>) -> Result<usize, Failure> {
+        let seconds = if round == 0 { self.small } else { self.small * 8.0 };
+        let constraints = SizeConstraints { seconds, half, ..self.constraints.clone() };
+        let quick = size::choose(OrderSpec::Quick, &constraints)?.order;
+        Ok(quick.min(self.most >> (1 - round)).max(4 * COMMON_MULTIPLE).min(self.full.max(1)))
+    }
 }
 
 struct HplRun<'a> {
@@ -312,22 +356,13 @@ impl HplRun<'_> {
         }
         let machine = &self.site.machine;
         let threads = self.team.len();
-        let mut constraints = self.options.constraints(machine, dgemm, threads, COMMON_MULTIPLE);
-        // The second round has three runs with eight times as many operations.
-        let runs = candidates.len() as f64 + 3.0 * 8.0;
-        let small = Seconds::from(budget) * SEARCH / runs;
-        let full = size::choose(OrderSpec::Full, &constraints).map_or(0, |full| full.order);
-        let most = match self.options.order {
-            OrderSpec::Exactly(order) => 2 * order,
-            _ => full,
-        };
+        let constraints = self.options.constraints(machine, dgemm, threads, COMMON_MULTIPLE);
+        let search = NbSearch::new(constraints, self.options.order, budget, candidates.len());
         // If the machine is slower than the DGEMM rate suggests, the search ends at the deadline and uses the results
         // until then.
         let deadline = Instant::now() + budget.mul_f64(SEARCH_MOST * SEARCH);
-        for (round, seconds) in [small, small * 8.0].into_iter().enumerate() {
-            (constraints.seconds, constraints.half) = (seconds, half);
-            let quick = size::choose(OrderSpec::Quick, &constraints)?.order;
-            let order = quick.min(most >> (1 - round)).max(4 * COMMON_MULTIPLE).min(full.max(1));
+        for round in 0..2 {
+            let order = search.order(round, half)?;
             self.observer.phase(&format!("NB search, N = {order}"));
             let mut rated = Vec::new();
             for nb in candidates.iter().copied().filter(|nb| 4 * nb <= order) {
@@ -346,7 +381,7 @@ impl HplRun<'_> {
             rated.sort_by(|a, b| b.0.total_cmp(&a.0));
             if let Some((rate, _)) = rated.first() {
                 half = size::half(order, Fraction(*rate / dgemm));
-                candidates = rated.into_iter().take(3).map(|(_, nb)| nb).collect();
+                candidates = rated.into_iter().take(KEPT).map(|(_, nb)| nb).collect();
             }
         }
         Ok(candidates.first().map(|nb| (*nb, half)))

@@ -21,6 +21,7 @@ pub mod options;
 pub mod output;
 pub mod peak;
 mod plan;
+mod plan_document;
 pub mod random;
 pub mod reference;
 mod request;
@@ -32,7 +33,8 @@ pub mod view;
 pub use engine::Multiplier;
 pub use gauge::ComputeGauge;
 pub use plan::HplPlan;
-pub use request::{HplRequest, plan_for_memory};
+pub use plan_document::HplPlanDocument;
+pub use request::HplRequest;
 
 pub use nodegauge_measure::figure_names::hpl::{DGEMM, GAUGE, RATING, TEST};
 

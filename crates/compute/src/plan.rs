@@ -4,7 +4,7 @@
 use crate::choose::{self, Trial, TrialPlaces, Tried};
 use crate::config::RatingConfig;
 use crate::dat;
-use crate::hpl;
+use crate::hpl::{self, NbSearch};
 use crate::options::HplOptions;
 use crate::reference::{self, PlacedReference, RankLayout, USUAL_NB};
 use crate::request::HplRequest;
@@ -39,9 +39,10 @@ pub struct HplPlan {
     pub(crate) placement: Placement,
     pub(crate) options: HplOptions,
     pub(crate) layout: RankLayout,
-    /// NB on which the prediction is based.
-    pub(crate) nb: usize,
-    pub(crate) order: ChosenOrder,
+    /// Plan for each candidate for NB, in the order of the user; a single one if NB is given or searched.
+    pub(crate) candidates: Vec<PlannedNb>,
+    /// Orders of the two rounds of the search for NB; `None` without a search, or if no rate is known.
+    pub(crate) search: Option<[usize; 2]>,
     /// Description of the rate from which the time is predicted; `None` if no rate is known.
     pub(crate) rate: Option<String>,
     /// Available memory; `None` if unknown.
@@ -59,7 +60,24 @@ pub struct HplPlan {
     pub(crate) notices: Vec<Notice>,
 }
 
+/// Candidate for NB with the N that is aligned to it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PlannedNb {
+    pub nb: usize,
+    pub order: ChosenOrder,
+}
+
 impl HplPlan {
+    /// True if the predicted times are lower bounds, because no solution on this node predicts the rate.
+    pub(crate) fn is_lower_bound(&self) -> bool {
+        self.options.half.is_none() && self.options.rate.is_none()
+    }
+
+    /// Returns the first candidate, on which the prediction of the run is based.
+    pub(crate) fn first(&self) -> &PlannedNb {
+        &self.candidates[0]
+    }
+
     /// Plans the requested run.
     ///
     /// # Errors
@@ -80,7 +98,6 @@ impl HplPlan {
     /// Fails if N does not fit into memory, a library is missing, or the reference program cannot be run.
     pub fn new(site: &Site, placement: Placement, options: HplOptions) -> Result<Self, Failure> {
         let layout = RankLayout::of(&site.topology, &options.ranks, &placement);
-        let nb = options.nb.first().copied().unwrap_or(USUAL_NB);
         let threads = placement.threads.len();
         let machine = &site.machine;
         let (dgemm, rate) = foreseen_rate(machine, &options, threads).unzip();
@@ -97,9 +114,14 @@ impl HplPlan {
             .hint("give --rate, e.g. --rate 2.5TFLOP/s, or --processor"));
         }
         let dgemm = dgemm.unwrap_or(FlopsPerSec(f64::NAN));
-        let multiple = nb * multiple(&options, &layout);
-        let constraints = options.constraints(machine, dgemm, threads, multiple);
-        let order = size::choose(spec, &constraints)?;
+        let nbs = if options.nb.is_empty() { vec![USUAL_NB] } else { options.nb.clone() };
+        let factor = multiple(&options, &layout);
+        let planned = |nb: &usize| -> Result<PlannedNb, Failure> {
+            let constraints = options.constraints(machine, dgemm, threads, nb * factor);
+            Ok(PlannedNb { nb: *nb, order: size::choose(spec, &constraints)? })
+        };
+        let candidates = nbs.iter().map(planned).collect::<Result<Vec<_>, _>>()?;
+        let search = rate.as_ref().and_then(|_| search_orders(machine, &options, dgemm, threads));
         choose::look_for(&options.libraries)?;
         let reference = PlacedReference::find(&site.topology, layout, &options)?;
         let available = machine.memory.available.map(Bytes);
@@ -110,8 +132,8 @@ impl HplPlan {
             placement,
             options,
             layout,
-            nb,
-            order,
+            candidates,
+            search,
             rate,
             available,
             peak,
@@ -130,23 +152,27 @@ impl HplPlan {
     /// Fails if N does not fit into memory.
     pub fn input(&self, site: &Site) -> Result<String, Failure> {
         let mut filled = self.options.clone();
-        let nbs = if filled.nb.is_empty() { vec![self.nb] } else { filled.nb.clone() };
+        let PlannedNb { nb, order } = self.first();
+        let nbs: Vec<usize> = self.candidates.iter().map(|candidate| candidate.nb).collect();
+        // HPL solves every N with every NB, so that there is a single N.
+        let of_first = if nbs.len() > 1 { " (the first NB)" } else { "" };
         let grids = [self.layout.grid()];
         if self.layout.hosts == 1 {
-            return Ok(dat::write(self.order.order, &nbs, &grids, &self.order.formula));
+            let basis = format!("{}{of_first}", order.formula);
+            return Ok(dat::write(order.order, &nbs, &grids, &basis));
         }
         if filled.order == OrderSpec::Quick {
             filled.order = OrderSpec::Full;
         }
         let rate = foreseen_rate(&site.machine, &filled, 1).map_or(f64::NAN, |(rate, _)| rate.0);
-        let chosen = reference::order(site, &filled, rate, &self.layout, 1, self.nb)?;
-        Ok(dat::write(chosen.order, &nbs, &grids, &chosen.formula))
+        let chosen = reference::order(site, &filled, rate, &self.layout, 1, *nb)?;
+        Ok(dat::write(chosen.order, &nbs, &grids, &format!("{}{of_first}", chosen.formula)))
     }
 }
 
 impl Planned for HplPlan {
     fn foreseen(&self) -> Foreseen {
-        let needed = size::needed(self.order.order, self.placement.threads.len());
+        let needed = size::needed(self.first().order.order, self.placement.threads.len());
         Foreseen { time: Some(self.options.budget), memory: Some(needed) }
     }
 
@@ -227,13 +253,31 @@ impl HplPlan {
         if self.options.order == OrderSpec::Quick {
             return Duration::ZERO;
         }
-        let one =
-            |library: &Tried| size::seconds(self.order.order, self.options.half, library.rate);
+        let one = |library: &Tried| {
+            size::seconds(self.first().order.order, self.options.half, library.rate)
+        };
         let all = libraries.iter().map(one).map(|seconds| seconds.0).sum::<f64>();
         let samples = self.options.samples.max(1) as f64;
         Duration::try_from_secs_f64(samples * all * (1.0 + AROUND_SOLUTION))
             .unwrap_or(Duration::MAX)
     }
+}
+
+/// Returns the orders of the two rounds of the search for NB with this DGEMM rate; `None` without a search.
+fn search_orders(
+    machine: &Machine,
+    options: &HplOptions,
+    dgemm: FlopsPerSec,
+    threads: usize,
+) -> Option<[usize; 2]> {
+    let candidates = if options.nb.is_empty() { size::CANDIDATES.len() } else { options.nb.len() };
+    if candidates == 1 {
+        return None;
+    }
+    let constraints = options.constraints(machine, dgemm, threads, hpl::COMMON_MULTIPLE);
+    let search = NbSearch::new(constraints, options.order, options.budget, candidates);
+    let first = search.order(0, options.half).ok()?;
+    Some([first, search.order(1, options.half).ok()?])
 }
 
 /// Returns the factor f for which N must be a multiple of f x NB.
@@ -292,6 +336,9 @@ fn foreseen_rate(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_machine::{SysRoot, Topology, TopologySource};
+    use nodegauge_measure::record::MachineSource;
+    use nodegauge_placement::PlacementRequest;
 
     #[test]
     fn the_rate_is_the_saved_one_else_that_of_the_peak_else_assumed() {
@@ -317,10 +364,42 @@ mod tests {
         options.rate = Some(FlopsPerSec(1e12));
         let (_, given_basis) = foreseen_rate(&machine, &options, 2).unwrap();
         assert_eq!(given_basis, "1.000 TFLOP/s as given");
-        let unknown = Machine {
-            source: nodegauge_measure::record::MachineSource::Synthetic,
-            ..Machine::default()
-        };
+        let unknown = Machine { source: MachineSource::Synthetic, ..Machine::default() };
         assert_eq!(foreseen_rate(&unknown, &HplOptions::default(), 2), None);
+    }
+    /// Returns the plan of two EPYC 7F52 with 377.81 GB for candidates for NB.
+    fn of_published(nb: &[usize], grid_multiple: bool) -> HplPlan {
+        let text = "Package:2 NUMANode:1 L3Cache:16(size=16777216) L2Cache:1 Core:1 PU:1";
+        let source = TopologySource::Synthetic(text.to_owned());
+        let topology = Topology::load(&source).unwrap();
+        let placement = nodegauge_placement::plan(&topology, &PlacementRequest::default()).unwrap();
+        let mut machine = Machine { source: MachineSource::Synthetic, ..Machine::default() };
+        machine.processor.cores = 32;
+        let memory = Some(Bytes(377_810_000_000));
+        let site = Site::new(topology, machine, SysRoot::live()).planned_with(memory);
+        let options = HplOptions {
+            order: OrderSpec::Full,
+            rate: Some(FlopsPerSec(1.3e12)),
+            nb: nb.to_vec(),
+            grid_multiple,
+            ..HplOptions::default()
+        };
+        HplPlan::new(&site, placement, options).unwrap()
+    }
+
+    #[test]
+    fn each_candidate_has_an_order_of_its_own() {
+        let orders = |plan: &HplPlan| -> Vec<usize> {
+            plan.candidates.iter().map(|candidate| candidate.order.order).collect()
+        };
+        let all = of_published(&[32, 64, 128, 180, 192, 256], false);
+        assert_eq!(orders(&all), [194_368, 194_368, 194_304, 194_220, 194_304, 194_304]);
+        assert_eq!(all.candidates[3].order.seconds.0.round(), 3757.0);
+        let [first, second] = all.search.unwrap();
+        assert!(first < second && second < 194_220, "{first} {second}");
+        let single = of_published(&[180], false);
+        assert_eq!((orders(&single), single.search), (vec![194_220], None));
+        // A multiple of 180 x LCM(4, 8).
+        assert_eq!(orders(&of_published(&[180], true)), [192_960]);
     }
 }

@@ -11,7 +11,7 @@ use nodegauge_gauge::Site;
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Measurement, Record, Status};
-use nodegauge_measure::{Bytes, BytesPerSec, Failure, FlopsPerSec, Fraction};
+use nodegauge_measure::{BytesPerSec, Failure, FlopsPerSec, Fraction};
 use nodegauge_placement::{Placement, PlacementOptions};
 use nodegauge_toolchain::blas::BlasRequest;
 use nodegauge_toolchain::mpi::{HostList, job_has_several_hosts, job_hosts};
@@ -152,18 +152,6 @@ impl HplRequest<'_> {
     }
 }
 
-/// Sets the memory available to the plan: the given size, or else all memory of a described machine.
-pub fn plan_for_memory(site: &mut Site, given: Option<Bytes>) {
-    let is_described = site.machine.is_described();
-    let memory = &mut site.machine.memory;
-    let all = memory.bytes.filter(|_| is_described);
-    if let Some(planned) = given.map(|Bytes(bytes)| bytes).or(all) {
-        memory.available = Some(planned);
-        memory.cgroup_limit = None;
-        memory.process_limit = None;
-    }
-}
-
 /// Returns the given hosts, or else the hosts of the Slurm job if the job has several hosts. An empty list means this
 /// node.
 fn hosts(named: &[HostList]) -> Result<Vec<String>, Failure> {
@@ -255,22 +243,13 @@ mod tests {
     }
 
     #[test]
-    fn a_described_machine_has_no_saved_figures_and_all_of_its_memory() {
-        let mut described = site(MachineSource::Synthetic);
+    fn a_described_machine_has_no_saved_figures() {
+        let described = site(MachineSource::Synthetic);
         let saved = |test: &str, name: &str| Some(saved_on(&described.machine, (test, name), 4));
         let options = request(&saved).options(&described, 4).unwrap();
         assert_eq!((options.order, options.triad), (OrderSpec::Full, None));
         let budget = Some(Duration::from_secs(5));
         let in_time = HplRequest { budget, ..request(&saved) };
         assert_eq!(in_time.options(&described, 4).unwrap().order, OrderSpec::Quick);
-        described.machine.memory.bytes = Some(1 << 30);
-        plan_for_memory(&mut described, None);
-        assert_eq!(described.machine.memory.available, Some(1 << 30));
-        plan_for_memory(&mut described, Some(Bytes(1 << 20)));
-        assert_eq!(described.machine.memory.available, Some(1 << 20));
-        let mut live = site(MachineSource::Live);
-        live.machine.memory.bytes = Some(1 << 30);
-        plan_for_memory(&mut live, None);
-        assert_eq!(live.machine.memory.available, None);
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::config::{PeakConfig, PowerConfig, RatingConfig};
 use crate::output::{self, HplRow};
-use crate::plan::HplPlan;
+use crate::plan::{HplPlan, PlannedNb};
+use crate::size::ChosenOrder;
 use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
-use crate::{lu, size};
+use crate::{hpl, lu, size};
 use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{joined, quoted};
@@ -26,47 +27,22 @@ const PEAKS: [&str; 2] = [FMA_PEAK, FMA_PEAK_F32];
 
 /// Returns the section of a plan; the formulas are shown with their numbers.
 pub fn plan(plan: &HplPlan) -> Section {
-    let HplPlan { options, layout, nb, order: chosen, available, rate, peak, .. } = plan;
-    let order = chosen.order;
-    let bytes = chosen.bytes;
-    let formula = &chosen.formula;
+    let HplPlan { options, layout, candidates, available, peak, .. } = plan;
+    let PlannedNb { nb, order: chosen } = plan.first();
+    let is_single = candidates.len() == 1;
     let threads = plan.placement.threads.len();
-    let nb_basis = match options.nb.as_slice() {
-        [] => format!("default; a run searches {:?}", size::CANDIDATES),
-        _ => "as requested".to_owned(),
-    };
-    let group = lu::panel_group_size(order, *nb, threads);
     let (p, q) = layout.grid();
     let ranks = layout.total();
     let per_rank = layout.threads_per_rank;
     let grid = format!(
         "{p} x {q} for {ranks} ranks of {per_rank} threads (P <= Q, as square as possible, P a power of two where possible)"
     );
-    let needed = size::needed(order, threads);
-    let beyond = change_in_words(needed.as_f64() / bytes.as_f64());
     let available = available
         .map_or("available memory unknown".to_owned(), |memory| format!("{memory} available"));
-    let each = Bytes(bytes.0 / ranks as u64);
-    let memory = format!(
-        "8 B x N x (N + 1) = {bytes}, {each} per rank, at most {needed} in total ({beyond}); {available}"
-    );
-    let flops = lu::flops(order);
-    // Products with NB columns read and write every element of C once per 2 NB operations.
-    let traffic = 16.0 * flops / (2.0 * *nb as f64);
-    let mut moved = format!("at least {} by products of NB columns", Bytes(traffic as u64));
-    let time = match rate {
-        Some(rate) => {
-            moved += &format!(", {}", BytesPerSec(traffic / chosen.seconds.0));
-            let is_least = options.half.is_none() && options.rate.is_none();
-            let least = if is_least { "at least " } else { "" };
-            format!(
-                "{least}{} predicted for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations; {rate}",
-                chosen.seconds
-            )
-        }
-        None => format!(
-            "unknown for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations: give --rate, or --processor for the peak of the processor"
-        ),
+    let memory = if is_single {
+        format!("{}; {available}", memory_of(chosen, ranks, threads))
+    } else {
+        available
     };
     let rpeak = match peak {
         Some(peak) => {
@@ -79,19 +55,118 @@ pub fn plan(plan: &HplPlan) -> Section {
         None => "unknown: this processor is not in the table; give --processor".to_owned(),
     };
     let mut section = Section::new("plan");
-    section
-        .note("N", format!("{order}: {formula}"))
-        .note("NB", format!("{nb} ({nb_basis})"))
-        .note("native", format!("{threads} threads; a panel is factored by {group} of the threads"))
-        .note("P x Q", grid)
-        .note("memory", memory)
-        .note("traffic", moved)
-        .lines("Rpeak", rpeak)
-        .note("time", time);
+    if is_single {
+        let nb_basis = match options.nb.as_slice() {
+            [] => format!("default; a run searches {:?}", size::CANDIDATES),
+            _ => "as requested".to_owned(),
+        };
+        let group = lu::panel_group_size(chosen.order, *nb, threads);
+        section
+            .note("N", format!("{}: {}", chosen.order, chosen.formula))
+            .note("NB", format!("{nb} ({nb_basis})"))
+            .note(
+                "native",
+                format!("{threads} threads; a panel is factored by {group} of the threads"),
+            );
+    } else {
+        section.push(candidates_of(plan)).gap();
+        section.note("N", format!("of NB {nb}: {}; the others alike", chosen.formula));
+        section.note("native", format!("{threads} threads"));
+    }
+    section.note_if("search", search_in_words(plan));
+    section.note("P x Q", grid).note("memory", memory);
+    if is_single {
+        section.note("traffic", traffic_of(plan));
+    }
+    section.lines("Rpeak", rpeak).note("time", time_of(plan));
     for notice in &plan.notices {
         section.note("note", notice.to_string());
     }
     section
+}
+
+/// Returns the table of the candidates for NB, each with its N.
+fn candidates_of(plan: &HplPlan) -> Table {
+    let mut table = Table::new(&[">NB", ">N", ">matrix", ">of memory", ">time"]);
+    for PlannedNb { nb, order } in &plan.candidates {
+        let share = plan.available.map(|memory| Fraction(order.bytes.as_f64() / memory.as_f64()));
+        let time = plan.rate.as_ref().map(|_| order.seconds.to_string());
+        table.row([
+            nb.to_string().into(),
+            order.order.to_string().into(),
+            order.bytes.to_string().into(),
+            share.map_or_else(|| "unknown".to_owned(), |share| share.to_string()).into(),
+            time.unwrap_or_else(|| "unknown".to_owned()).into(),
+        ]);
+    }
+    table
+}
+
+/// Describes the search for NB that a run makes before the solution; `None` without a search.
+fn search_in_words(plan: &HplPlan) -> Option<String> {
+    let count = plan.candidates.len();
+    if count == 1 {
+        return None;
+    }
+    let kept = hpl::KEPT.min(count);
+    let at = |round: usize| match plan.search {
+        Some(orders) => format!("N = {}", orders[round]),
+        None => "a small N".to_owned(),
+    };
+    let second = match plan.search {
+        Some(_) => at(1),
+        None => "twice that N".to_owned(),
+    };
+    let whole = &plan.first().order;
+    let time = plan.rate.as_ref().map(|_| format!(" (about {kept} x {})", whole.seconds));
+    Some(format!(
+        "a run solves with all {count} NB at {}, with the best {kept} again at {second}, then with the best at its N. \
+         To compare the best {kept} at full size, run each of them alone, --full --nb NB{}",
+        at(0),
+        time.unwrap_or_default()
+    ))
+}
+
+/// Describes the memory of a solution.
+fn memory_of(chosen: &ChosenOrder, ranks: usize, threads: usize) -> String {
+    let bytes = chosen.bytes;
+    let needed = size::needed(chosen.order, threads);
+    let beyond = change_in_words(needed.as_f64() / bytes.as_f64());
+    let each = Bytes(bytes.0 / ranks as u64);
+    format!("8 B x N x (N + 1) = {bytes}, {each} per rank, at most {needed} in total ({beyond})")
+}
+
+/// Describes the bytes that the products of a solution move.
+fn traffic_of(plan: &HplPlan) -> String {
+    let PlannedNb { nb, order } = plan.first();
+    // Products with NB columns read and write every element of C once per 2 NB operations.
+    let traffic = 16.0 * lu::flops(order.order) / (2.0 * *nb as f64);
+    let moved = format!("at least {} by products of NB columns", Bytes(traffic as u64));
+    match plan.rate {
+        Some(_) => format!("{moved}, {}", BytesPerSec(traffic / order.seconds.0)),
+        None => moved,
+    }
+}
+
+/// Describes the predicted time of a solution, for the first candidate.
+fn time_of(plan: &HplPlan) -> String {
+    let HplPlan { candidates, rate, .. } = plan;
+    let chosen = &plan.first().order;
+    let flops = lu::flops(chosen.order);
+    let of_first =
+        if candidates.len() > 1 { format!(" (NB {})", plan.first().nb) } else { String::new() };
+    match rate {
+        Some(rate) => {
+            let least = if plan.is_lower_bound() { "at least " } else { "" };
+            format!(
+                "{least}{} predicted for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations{of_first}; {rate}",
+                chosen.seconds
+            )
+        }
+        None => format!(
+            "unknown for (2/3 N^3 + 3/2 N^2) = {flops:.4e} operations{of_first}: give --rate, or --processor for the peak of the processor"
+        ),
+    }
 }
 
 /// Returns the section of a record: the table and the evidence. On a page with other gauges, the evidence is brief.

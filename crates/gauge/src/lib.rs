@@ -47,6 +47,20 @@ impl Site {
     pub fn new(topology: Topology, machine: Machine, root: SysRoot) -> Self {
         Self { topology, machine, root, round_trips: SavedTrips::default() }
     }
+
+    /// Sets the memory available to a plan: the given size, or else all memory of a described machine.
+    #[must_use]
+    pub fn planned_with(mut self, given: Option<Bytes>) -> Self {
+        let is_described = self.machine.is_described();
+        let memory = &mut self.machine.memory;
+        let all = memory.bytes.filter(|_| is_described);
+        if let Some(planned) = given.map(|Bytes(bytes)| bytes).or(all) {
+            memory.available = Some(planned);
+            memory.cgroup_limit = None;
+            memory.process_limit = None;
+        }
+        self
+    }
 }
 
 /// Time and memory that a run is expected to need, as far as they are known in advance.
@@ -289,4 +303,29 @@ pub trait Gauge: Sync {
     /// Returns the sections with the gauge's figures for the page of a record; empty if the record has no figures of
     /// the gauge. Figures of unknown kinds are shown in a plain table.
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_machine::TopologySource;
+    use nodegauge_measure::record::MachineSource;
+
+    #[test]
+    fn a_plan_has_the_given_memory_or_all_of_a_described_machine() {
+        let site = |source: MachineSource| {
+            let topology = TopologySource::Synthetic("Core:2 PU:1".to_owned());
+            let mut machine = Machine { source, ..Machine::default() };
+            machine.memory.bytes = Some(1 << 30);
+            Site::new(Topology::load(&topology).unwrap(), machine, SysRoot::live())
+        };
+        let available = |source, given: Option<Bytes>| {
+            site(source).planned_with(given).machine.memory.available
+        };
+        let given = Some(Bytes::mib(1));
+        assert_eq!(available(MachineSource::Synthetic, None), Some(1 << 30));
+        assert_eq!(available(MachineSource::Synthetic, given), Some(1 << 20));
+        assert_eq!(available(MachineSource::Live, None), None);
+        assert_eq!(available(MachineSource::Live, given), Some(1 << 20));
+    }
 }

@@ -160,6 +160,17 @@ fn share(fraction: Fraction) -> String {
     format!(", of which {fraction} may be used")
 }
 
+/// Returns the number of elements of an array by STREAM's rule for last-level caches of this size.
+pub fn by_rule(llc: Bytes, element: Element) -> u64 {
+    let elements = (RULE_FACTOR * llc.as_f64() / element.bytes() as f64).ceil() as u64;
+    elements.max(RULE_ELEMENTS)
+}
+
+/// Returns the number of elements of each of several arrays that fill a share of the memory.
+pub fn by_share(memory: Bytes, share: Fraction, arrays: u64, element: Element) -> u64 {
+    (memory.as_f64() * share.0 / (arrays * element.bytes()) as f64) as u64
+}
+
 /// Chooses the length of each array.
 ///
 /// # Errors
@@ -188,10 +199,10 @@ pub fn choose(
         SizeSpec::TimesLlc(factor) => of_bytes(factor * llc.ok_or_else(unknown_cache)?),
         SizeSpec::Share(share) => {
             let memory = conditions.available.ok_or_else(unknown_memory)?;
-            (memory.as_f64() * share.0 / (arrays * element.bytes()) as f64) as u64
+            by_share(memory, share, arrays, element)
         }
-        SizeSpec::Auto => match llc {
-            Some(llc) => of_bytes(RULE_FACTOR * llc).max(RULE_ELEMENTS),
+        SizeSpec::Auto => match conditions.llc {
+            Some(caches) => by_rule(caches, element),
             None => {
                 let text = format!(
                     "unknown size of the last-level cache: arrays of {UNKNOWN_CACHE_ARRAY}"

@@ -433,27 +433,44 @@ pub fn read_bytes(cursor: &mut Cursor<'_>) -> Result<Bytes, SyntaxError> {
     if bytes <= MOST_BYTES.as_f64() { Ok(Bytes(bytes.round() as u64)) } else { Err(too_large()) }
 }
 
+/// Unit of a rate that a user types, with its factor.
+type RateUnit = (&'static str, f64);
+
+/// Parses a positive rate with one of these units. `example` is shown in errors.
+fn read_rate(text: &str, example: &'static str, units: [RateUnit; 4]) -> Result<f64, SyntaxError> {
+    let mut cursor = Cursor::new("rate", example, text);
+    let number: Option<f64> = cursor.take_while(|c| c.is_ascii_digit() || c == '.').parse().ok();
+    let number = number.filter(|number| *number > 0.0);
+    let number = number.ok_or_else(|| cursor.error_at(0, "expected a number greater than zero"))?;
+    let at = cursor.position();
+    let unit = cursor.take_while(|c| c.is_alphabetic() || c == '/');
+    let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
+        let [first, second, third, last] = units.map(|(name, _)| name);
+        let expected = format!("expected a unit of {first}, {second}, {third} or {last}");
+        return Err(cursor.error_at(at, expected));
+    };
+    cursor.finish("expected nothing after the unit")?;
+    Ok(number * factor)
+}
+
 impl std::str::FromStr for FlopsPerSec {
     type Err = SyntaxError;
 
     /// Parses a positive rate such as `2.5TFLOP/s`.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        const UNITS: [(&str, f64); 4] =
-            [("GFLOP/s", 1e9), ("TFLOP/s", 1e12), ("PFLOP/s", 1e15), ("FLOP/s", 1.0)];
-        let mut cursor = Cursor::new("rate", "2.5TFLOP/s or 800GFLOP/s", text);
-        let number: Option<f64> =
-            cursor.take_while(|c| c.is_ascii_digit() || c == '.').parse().ok();
-        let number = number.filter(|number| *number > 0.0);
-        let number =
-            number.ok_or_else(|| cursor.error_at(0, "expected a number greater than zero"))?;
-        let at = cursor.position();
-        let unit = cursor.take_while(|c| c.is_alphabetic() || c == '/');
-        let known = UNITS.iter().find(|(name, _)| *name == unit);
-        let (_, factor) = known.ok_or_else(|| {
-            cursor.error_at(at, "expected a unit of FLOP/s, GFLOP/s, TFLOP/s or PFLOP/s")
-        })?;
-        cursor.finish("expected nothing after the unit")?;
-        Ok(Self(number * factor))
+        const UNITS: [RateUnit; 4] =
+            [("FLOP/s", 1.0), ("GFLOP/s", 1e9), ("TFLOP/s", 1e12), ("PFLOP/s", 1e15)];
+        read_rate(text, "2.5TFLOP/s or 800GFLOP/s", UNITS).map(Self)
+    }
+}
+
+impl std::str::FromStr for BytesPerSec {
+    type Err = SyntaxError;
+
+    /// Parses a positive rate such as `300GB/s`.
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        const UNITS: [RateUnit; 4] = [("B/s", 1.0), ("MB/s", 1e6), ("GB/s", 1e9), ("TB/s", 1e12)];
+        read_rate(text, "300GB/s or 1.2TB/s", UNITS).map(Self)
     }
 }
 

@@ -119,6 +119,20 @@ impl Limits {
     /// Fails if the budget is too short and the user set it. The hint gives a sufficient budget, and `smaller` as the
     /// way to a shorter run, e.g. `smaller arrays (--size)`.
     pub fn beforehand(&self, least: Duration, smaller: &str) -> Result<String, Failure> {
+        self.beforehand_within(least, least, smaller)
+    }
+
+    /// Returns the remark of [`Self::beforehand`] for a run that takes at least `least` and likely `likely`. The budget in
+    /// the hint suffices for the likely time.
+    ///
+    /// # Errors
+    /// Fails as [`Self::beforehand`].
+    pub fn beforehand_within(
+        &self,
+        least: Duration,
+        likely: Duration,
+        smaller: &str,
+    ) -> Result<String, Failure> {
         if self.samples.is_some() || least <= self.budget + self.grace() {
             return Ok(String::new());
         }
@@ -130,7 +144,7 @@ impl Limits {
         let message =
             format!("--budget {budget} is too short: the run takes at least {least:.1} s");
         // The estimated time may be too low by 10 %.
-        let enough = (1.1 * least).ceil();
+        let enough = (1.1 * likely.as_secs_f64().max(least)).ceil();
         Err(Failure::usage(message)
             .hint(format!("use --budget {enough:.0}, {smaller}, or fewer configurations")))
     }

@@ -30,6 +30,7 @@ mod ring;
 mod signal_delay;
 mod smaps;
 mod spin;
+mod stack_limit;
 mod status;
 mod system;
 mod trusted;
@@ -62,7 +63,8 @@ pub use process_memory::{let_others_read, read_process_memory};
 pub use ring::{Arrival, Ring, RingReader, RingWriter, WrongLength};
 pub use signal_delay::SignalDelay;
 pub use spin::Spin;
-pub use status::{describe, describe_launched};
+pub use stack_limit::StackLimit;
+pub use status::{describe, describe_launched, is_memory_fault};
 pub use system::{
     SystemMemory, die_with_parent, effective_user, hangup_is_ignored, huge_page_bytes,
     ignore_interrupts, interrupt_this_process, is_root, keep_interrupts, leave, may_read_and_write,

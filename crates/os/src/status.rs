@@ -20,6 +20,14 @@ pub fn describe_launched(status: ExitStatus) -> String {
     }
 }
 
+/// True if a program, or a process of a launcher, was killed because it accessed memory that it does not have.
+pub fn is_memory_fault(status: ExitStatus, is_launched: bool) -> bool {
+    match status.code() {
+        Some(code) => is_launched && code == 128 + libc::SIGSEGV,
+        None => status.signal() == Some(libc::SIGSEGV),
+    }
+}
+
 fn signal(number: i32) -> String {
     let name = match number {
         libc::SIGILL => " (illegal instruction)",
@@ -47,5 +55,13 @@ mod tests {
             "exit status 134: signal 6 (abort)"
         );
         assert_eq!(describe_launched(ExitStatus::from_raw(1 << 8)), "exit status 1");
+    }
+    #[test]
+    fn a_memory_fault_is_signal_11_or_the_status_of_a_launcher() {
+        let fault = ExitStatus::from_raw(libc::SIGSEGV);
+        let of_launcher = ExitStatus::from_raw((128 + libc::SIGSEGV) << 8);
+        assert!(is_memory_fault(fault, false) && is_memory_fault(of_launcher, true));
+        assert!(!is_memory_fault(of_launcher, false));
+        assert!(!is_memory_fault(ExitStatus::from_raw(libc::SIGABRT), false));
     }
 }

@@ -221,6 +221,21 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 /// Similarity is judged by sockets, NUMA nodes per socket, and threads; of equally similar nodes, the fastest is
 /// returned. Returns `None` if the processor is not in the catalog.
 pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode> {
+    nearest_among(machine, threads, &|node| !node.is_sweep())
+}
+
+/// Returns the node of [`nearest`]; without one, returns a sweep over threads that contains this number of threads.
+pub fn nearest_with_sweeps(machine: &Machine, threads: u32) -> Option<&'static PublishedNode> {
+    let is_swept = |node: &PublishedNode| node.rows.iter().any(|row| row[0] as u32 == threads);
+    nearest(machine, threads).or_else(|| nearest_among(machine, threads, &is_swept))
+}
+
+/// Returns the nearest of the nodes for which `fits` is true.
+fn nearest_among(
+    machine: &Machine,
+    threads: u32,
+    fits: &dyn Fn(&PublishedNode) -> bool,
+) -> Option<&'static PublishedNode> {
     let model = plain(machine.processor.model.as_deref()?);
     let model: Vec<&str> = model.split(' ').collect();
     let sockets = machine.processor.sockets.max(1);
@@ -231,7 +246,7 @@ pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode
         // A name with a single word, such as Opteron, denotes many processors.
         wanted.len() > 1 && model.windows(wanted.len()).any(|window| window == wanted)
     };
-    all().iter().filter(|node| node.test == stream::TEST && !node.is_sweep()).filter(same).min_by(
+    all().iter().filter(|node| node.test == stream::TEST && fits(node)).filter(same).min_by(
         |x, y| {
             let far = |node: &PublishedNode| {
                 (

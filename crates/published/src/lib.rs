@@ -14,6 +14,7 @@ mod view;
 
 pub use catalog::{
     Against, PublishedConfig, PublishedNode, UnknownNode, all, nearest, nearest_device,
+    nearest_with_sweeps,
 };
 pub use list::list;
 pub use selection::add_to;

@@ -72,6 +72,8 @@ config! {
         ntimes: u64 = Setting "NTIMES";
         /// Variables that stream.c was given.
         environment: BTreeMap<String, String> = Setting "environment";
+        /// Limit of the stack with which stream.f ran, if it was raised for the run: bytes, or `unlimited`.
+        stack_limit: String = Setting "stack limit";
         /// Runs of stream.c.
         runs: u64 = Observation "runs";
         times_s: shared::times_s;

@@ -10,6 +10,7 @@ pub mod compiled;
 pub mod config;
 mod gauge;
 pub mod kernels;
+mod length_plan;
 pub mod mixes;
 pub mod point;
 pub mod ranks;
@@ -29,6 +30,7 @@ pub use nodegauge_kernels::values;
 pub mod view;
 
 pub use gauge::Stream;
+pub use length_plan::{LengthPlan, LengthPlanDocument, LengthRequest};
 pub use nodegauge_arena::GAUGE;
 pub use request::{ArrayOptions, StreamMode, StreamRequest};
 

@@ -214,7 +214,7 @@ impl StreamRequest {
     }
 
     /// Returns the first given option for ranks.
-    fn rank_option(&self) -> Option<&'static str> {
+    pub(crate) fn rank_option(&self) -> Option<&'static str> {
         let ranks = self.ranks.ranks.map(|_| "--ranks");
         ranks.or_else(|| RankPlacementOptions { ranks: None, ..self.ranks.clone() }.given())
     }
@@ -239,7 +239,7 @@ impl StreamRequest {
     }
 
     /// Returns the request with the arrays that macros of stream.c define.
-    fn with_macros(&self, macros: &StreamMacros) -> Result<Self, Failure> {
+    pub(crate) fn with_macros(&self, macros: &StreamMacros) -> Result<Self, Failure> {
         let mut request = self.clone();
         request.arrays.size = macros.size(self.arrays.size)?;
         request.arrays.offset = self.arrays.offset.or(macros.offset);

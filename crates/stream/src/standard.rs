@@ -2,16 +2,19 @@
 //!
 //! [`build`] compiles the source for the sizes and threads of the native run, and [`output`] parses the output of the
 //! program. [`figures`] checks the output and converts it to measurements, which are labelled as standard results.
+//! `forecast` predicts the time of a run, and refuses one that cannot keep its budget.
 //! `comparison` runs the program and the native kernels alternately, so that both are measured in the same state of the
-//! machine. `mpi` runs STREAM's MPI source with placed ranks.
+//! machine. `stack` is the limit of the stack of stream.f. `mpi` runs STREAM's MPI source with placed ranks.
 
 pub mod build;
 mod comparison;
 pub mod figures;
+mod forecast;
 pub(crate) mod macros;
 mod mpi;
 pub mod output;
 mod plan;
+mod stack;
 
 pub use mpi::MpiStandardPlan;
 pub use plan::StandardPlan;

@@ -5,6 +5,7 @@ pub mod classic;
 mod compiled;
 mod conclusion;
 pub(crate) mod figures;
+pub mod length_plan;
 pub mod standard;
 mod statistics;
 pub mod stream;

@@ -72,7 +72,7 @@ pub enum ToolchainError {
         /// Last lines of the program's error output.
         last_words: String,
         /// Hint for the user; empty if the error output is sufficient.
-        hint: &'static str,
+        hint: String,
     },
     /// A program of the user ended without a result.
     #[error("{command} returned no result ({status}){}", quoted_lines(last_words))]
@@ -113,9 +113,8 @@ impl ToolchainError {
             }
             Self::Compile { .. } => Some("run that command to see its full output"),
             Self::TooMuchOutput { .. } => Some("run the program manually to see its output"),
-            Self::Ended { hint, .. } | Self::NoResult { hint, .. } => {
-                Some(*hint).filter(|hint| !hint.is_empty())
-            }
+            Self::Ended { hint, .. } => Some(hint.as_str()).filter(|hint| !hint.is_empty()),
+            Self::NoResult { hint, .. } => Some(*hint).filter(|hint| !hint.is_empty()),
             _ => None,
         }
     }
@@ -151,11 +150,11 @@ mod tests {
             hint: text,
         };
         assert_eq!(hint(start("chmod +x it")).as_deref(), Some("chmod +x it"));
-        let ended = |text| ToolchainError::Ended {
+        let ended = |text: &str| ToolchainError::Ended {
             command: command(),
             status: "exit status 1".to_owned(),
             last_words: "no input".to_owned(),
-            hint: text,
+            hint: text.to_owned(),
         };
         assert_eq!(hint(ended("give an input")).as_deref(), Some("give an input"));
         assert_eq!(hint(ended("")), None);

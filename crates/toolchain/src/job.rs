@@ -5,8 +5,8 @@ use crate::quote::{last_lines, quoted_lines};
 use crate::{CommandLine, ToolchainError, scratch, search};
 use nodegauge_measure::{Seconds, legible};
 use nodegauge_os::{
-    ChildEnd, ChildError, ChildLimits, ChildOutput, ChildPlace, KillReason, LONGEST_TEXT, describe,
-    helper_time,
+    ChildEnd, ChildError, ChildLimits, ChildOutput, ChildPlace, KillReason, LONGEST_TEXT,
+    StackLimit, describe, helper_time,
 };
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,8 @@ pub struct Job {
     pub output_limit: u64,
     /// CPUs, memory policy and pages of the process; `None` for those of this process.
     pub place: Option<ChildPlace>,
+    /// Limit of the stack of the process; `None` for that of this process.
+    pub stack: Option<StackLimit>,
 }
 
 /// Result of a job that has ended.
@@ -93,6 +95,9 @@ pub(crate) fn listen(
         let refused = |cause: nodegauge_os::SysError| ChildError::Start(cause.into());
         place.apply_to(&mut command).map_err(|cause| job.error(refused(cause)))?;
     }
+    if let Some(stack) = job.stack {
+        stack.apply_to(&mut command);
+    }
     nodegauge_os::run_child(command, limits, listen).map_err(|error| job.error(error))
 }
 
@@ -107,6 +112,7 @@ impl Job {
             limit,
             output_limit: OUTPUT_LIMIT,
             place: None,
+            stack: None,
         }
     }
 

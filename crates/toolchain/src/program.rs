@@ -10,8 +10,11 @@ use crate::mpi::{MpiLaunch, without_explanations};
 use crate::quote::last_lines;
 use crate::scratch::SHARED_MEMORY;
 use crate::{ChildEnd, CommandLine, KillReason, Scratch, ToolchainError};
-use nodegauge_measure::{Failure, Seconds, legible};
-use nodegauge_os::{ChildPlace, LONGEST_TEXT, SignalDelay, describe, describe_launched, read_file};
+use nodegauge_measure::{Bytes, Failure, Seconds, legible};
+use nodegauge_os::{
+    ChildPlace, LONGEST_TEXT, SignalDelay, StackLimit, describe, describe_launched,
+    is_memory_fault, read_file,
+};
 use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -73,6 +76,8 @@ pub struct ProgramJob<'a> {
     pub output_limit: u64,
     /// CPUs, memory policy and pages of the process that is started; `None` for those of this process.
     pub place: Option<ChildPlace>,
+    /// Limit of the stack of the process that is started, and of what it starts; `None` for that of this process.
+    pub stack: Option<StackLimit>,
 }
 
 /// Result of a run of a program.
@@ -106,6 +111,7 @@ impl<'a> ProgramJob<'a> {
             limit,
             output_limit: OUTPUT_LIMIT,
             place: None,
+            stack: None,
         }
     }
 
@@ -119,6 +125,12 @@ impl<'a> ProgramJob<'a> {
     #[must_use]
     pub fn within(self, folder: Folder<'a>) -> Self {
         Self { folder, ..self }
+    }
+
+    /// Sets the limit of the stack.
+    #[must_use]
+    pub fn with_stack(self, stack: Option<StackLimit>) -> Self {
+        Self { stack, ..self }
     }
 
     /// Adds variables to set (`Some`) or to remove (`None`).
@@ -201,6 +213,7 @@ impl<'a> Prepared<'a> {
             limit: run.limit,
             output_limit: run.output_limit,
             place: run.place.clone(),
+            stack: run.stack,
         };
         let mut launcher = None;
         let mut shared_memory = None;
@@ -277,6 +290,19 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<(), ToolchainError> {
     })
 }
 
+/// Returns the remedy for a program that may have exceeded this limit of its stack; `None` without a limit.
+fn stack_remedy(StackLimit { soft, hard }: StackLimit) -> Option<String> {
+    let soft_bytes = soft?;
+    let limited = format!("if its local arrays need more than {} of stack", Bytes(soft_bytes));
+    Some(match hard {
+        Some(hard_bytes) if soft_bytes >= hard_bytes => {
+            format!("{limited}, raise the hard limit (ulimit -Hs, limits.conf, the job scheduler)")
+        }
+        Some(hard_bytes) => format!("{limited}, run 'ulimit -s {}' before", hard_bytes >> 10),
+        None => format!("{limited}, run 'ulimit -s unlimited' before"),
+    })
+}
+
 impl ProgramOutput {
     /// Returns the full command line, with shell quotes.
     pub fn command(&self) -> String {
@@ -316,8 +342,15 @@ impl ProgramOutput {
             command: self.command(),
             status: self.status_text(),
             last_words: self.last_words(),
-            hint,
+            hint: self.stack_hint().unwrap_or_else(|| hint.to_owned()),
         })
+    }
+
+    /// Returns the remedy if the program may have exceeded the limit of its stack.
+    fn stack_hint(&self) -> Option<String> {
+        let ChildEnd::Exited(status) = self.end else { return None };
+        let limit = self.job.stack.unwrap_or_else(StackLimit::own);
+        stack_remedy(limit).filter(|_| is_memory_fault(status, self.is_launched))
     }
 
     /// Returns the error for a run that ended without a result. The error contains `reason`, which the program printed.

@@ -3,6 +3,7 @@
 
 use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_measure::Failure;
+use nodegauge_os::StackLimit;
 use nodegauge_placement::{PlacementRequest, RankPlan, RankRequest, plan_ranks};
 use nodegauge_toolchain::mpi::{LauncherKind, MpiLaunch, MpiLauncher, RankPlaces};
 use nodegauge_toolchain::program::{Folder, InputFile, ProgramJob, ProgramOutput, listen, run};
@@ -160,6 +161,26 @@ fn endless_output_ends_a_program_with_one_line() {
         "/bin/sh -c 'exec yes' sh printed more than 1 MiB and was killed\n\
          hint: run the program manually to see its output"
     );
+}
+
+#[test]
+fn a_memory_fault_gets_the_remedy_for_a_limited_stack() {
+    let remedy = |soft: Option<u64>, hard: Option<u64>| {
+        let job = ProgramJob::new(script("kill -SEGV $$"), LONG);
+        let job = job.with_stack(Some(StackLimit { soft, hard }));
+        let output = run(&job, &|| false).unwrap();
+        Failure::from(output.success("").unwrap_err()).hint
+    };
+    let needs = "if its local arrays need more than 4 MiB of stack, ";
+    let below = format!("{needs}run 'ulimit -s 6144' before");
+    assert_eq!(remedy(Some(4 << 20), Some(6 << 20)), Some(below));
+    let at_most =
+        format!("{needs}raise the hard limit (ulimit -Hs, limits.conf, the job scheduler)");
+    assert_eq!(remedy(Some(4 << 20), Some(4 << 20)), Some(at_most));
+    // Another end is no sign of a small stack.
+    let job = ProgramJob::new(script("kill -ABRT $$"), LONG);
+    let aborted = run(&job, &|| false).unwrap().success("").unwrap_err();
+    assert_eq!(Failure::from(aborted).hint, None);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The arguments of `hpl`.
 
+use super::plan::PlanForArgs;
 use super::{Common, HostsArgs, PlacementArgs};
 use clap::Args as ClapArgs;
-use nodegauge_machine::TopologySource;
-use nodegauge_measure::{Bytes, FlopsPerSec};
+use nodegauge_measure::FlopsPerSec;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::blas::BlasRequest;
 use nodegauge_toolchain::mpi::HostList;
@@ -43,12 +43,8 @@ pub(crate) struct HplArgs {
     /// Rate for the predicted time, e.g. 2.5TFLOP/s [default: the saved DGEMM rate, else 0.9 of the peak]
     #[arg(long, value_name = "RATE", help_heading = "What")]
     pub(crate) rate: Option<FlopsPerSec>,
-    /// Plan for another machine: FILE.xml of lstopo, or 'synthetic:Package:2 Core:4 PU:1'
-    #[arg(long, value_name = "MACHINE", help_heading = "Where")]
-    pub(crate) topology: Option<TopologySource>,
-    /// Memory to plan for instead of this node's available memory, e.g. 768GiB
-    #[arg(long, value_name = "BYTES", help_heading = "Where")]
-    pub(crate) memory: Option<Bytes>,
+    #[command(flatten)]
+    pub(crate) plan_for: PlanForArgs,
     /// Print the result as HPL 2.3 prints it
     #[arg(long, help_heading = "Output")]
     pub(crate) hpl_text: bool,

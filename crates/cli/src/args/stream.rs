@@ -4,10 +4,12 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::device::OnDeviceArgs;
+use super::plan::PlanForArgs;
 use super::ranks::{RANKS, RankArgs};
 use super::{ArrayArgs, Common, HostsArgs, PlacementArgs};
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
+use nodegauge_measure::BytesPerSec;
 use nodegauge_stream::StreamRequest;
 use nodegauge_stream::axis::StreamAxis;
 use nodegauge_stream::compiled::CompilerChoice as Compiler;
@@ -38,6 +40,8 @@ pub(crate) struct StreamArgs {
     pub(crate) compilers: CompilerArgs,
     #[command(flatten)]
     pub(crate) table: TableArgs,
+    #[command(flatten)]
+    pub(crate) plan: LengthPlanArgs,
     #[command(flatten)]
     pub(crate) hosts: HostsArgs,
     #[command(flatten)]
@@ -125,6 +129,21 @@ pub(crate) struct TableArgs {
     pub(crate) stream_text: bool,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
+}
+
+/// Options of a plan of the arrays.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct LengthPlanArgs {
+    /// Show the length of the arrays by STREAM's rule, by memory and by --size, with placement, time and the commands
+    /// for stream.c; measure nothing
+    #[arg(long, help_heading = "Output")]
+    pub(crate) plan: bool,
+    /// Rate for the predicted time of --plan, e.g. 300GB/s [default: the saved or the published rate, else the
+    /// theoretical bandwidth]
+    #[arg(long, value_name = "RATE", help_heading = "Rarely needed")]
+    pub(crate) rate: Option<BytesPerSec>,
+    #[command(flatten)]
+    pub(crate) machine: PlanForArgs,
 }
 
 /// Returns the error for `--show` without a sweep.

@@ -1,12 +1,13 @@
 //! Implementation of the command `nodegauge hpl`.
 
 use crate::args::hpl::HplArgs;
+use crate::args::plan::refuse_with_plan;
 use crate::failure::{Exit, Failure};
 use crate::launched;
 use crate::output::{self, Sink};
 use crate::session::{self, HostsRun, Shown};
 use nodegauge_compute::options::ReferenceOptions;
-use nodegauge_compute::{ComputeGauge, HplPlan, HplRequest, plan_for_memory, view};
+use nodegauge_compute::{ComputeGauge, HplPlan, HplPlanDocument, HplRequest, view};
 use nodegauge_gauge::{Planned, Site};
 use nodegauge_measure::Fraction;
 
@@ -29,10 +30,16 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
 }
 
 fn measure(args: &HplArgs, hosts: Option<&HostsRun<'_>>) -> Result<Exit, Failure> {
+    if args.plan {
+        refuse_with_plan(&args.common, &[("--hpl-text", args.hpl_text)])?;
+    }
     let site = site(args)?;
     let plan = plan(args, &site)?;
     if args.plan {
-        output::show_section(&view::plan(&plan));
+        let document = || output::json(&HplPlanDocument::new(&plan, &site));
+        if !output::documents(&[(args.common.json.as_deref(), &document)])? {
+            output::show_section(&view::plan(&plan));
+        }
         return Ok(Exit::Success);
     }
     if let Some(file) = &args.real.hpl_dat_only {
@@ -65,21 +72,10 @@ fn is_planned(args: &HplArgs) -> bool {
 
 /// Returns this node, or the machine to plan for.
 fn site(args: &HplArgs) -> Result<Site, Failure> {
-    let given = [
-        ("--topology", args.topology.is_some()),
-        ("--memory", args.memory.is_some()),
-        ("--rate", args.rate.is_some()),
-    ];
-    if let (Some((option, _)), false) = (given.iter().find(|(_, given)| *given), is_planned(args)) {
-        return Err(Failure::usage(format!("{option} requires --plan or --hpl-dat-only"))
-            .hint("add --plan or --hpl-dat-only"));
+    if !is_planned(args) {
+        args.plan_for.refuse_without_plan(args.rate.is_some(), "--plan or --hpl-dat-only")?;
     }
-    let mut site = match &args.topology {
-        Some(source) => session::described(&args.common, source)?,
-        None => session::site(&args.common)?,
-    };
-    plan_for_memory(&mut site, args.memory);
-    Ok(site)
+    session::planned(&args.common, &args.plan_for)
 }
 
 fn plan(args: &HplArgs, site: &Site) -> Result<HplPlan, Failure> {
@@ -87,7 +83,7 @@ fn plan(args: &HplArgs, site: &Site) -> Result<HplPlan, Failure> {
     let request = HplRequest {
         order: args.order.map(|order| order as usize),
         full: args.full,
-        is_memory_given: args.memory.is_some(),
+        is_memory_given: args.plan_for.memory.is_some(),
         fraction: Fraction(args.memory_fraction),
         nb: args.nb.iter().map(|nb| *nb as usize).collect(),
         grid_multiple: args.grid_multiple,

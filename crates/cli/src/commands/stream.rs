@@ -3,6 +3,7 @@
 mod ranks;
 
 use super::device;
+use crate::args::plan::refuse_with_plan;
 use crate::args::stream::{StreamArgs, no_sweep};
 use crate::failure::{Exit, Failure};
 use crate::launched;
@@ -13,9 +14,13 @@ use nodegauge_measure::record::Record;
 use nodegauge_placement::Started;
 use nodegauge_stream::ranks::LaunchedRanks;
 use nodegauge_stream::view;
-use nodegauge_stream::{Stream, StreamMode};
+use nodegauge_stream::{LengthPlan, LengthPlanDocument, LengthRequest, Stream, StreamMode};
 
 pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
+    if args.plan.plan {
+        return plan_lengths(args);
+    }
+    args.plan.machine.refuse_without_plan(args.plan.rate.is_some(), "--plan")?;
     if !args.on.devices.is_empty() {
         return device::stream(args);
     }
@@ -32,6 +37,35 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
         Some(started) => ranks::join(started, |joined| measure(args, Some(joined), None)),
         None => measure(args, None, None),
     }
+}
+
+/// Shows the plan of the arrays.
+fn plan_lengths(args: &StreamArgs) -> Result<Exit, Failure> {
+    let others = [
+        ("--device", !args.on.devices.is_empty()),
+        ("--sweep", !args.sweep.axes.is_empty()),
+        ("--show", !args.table.show.show.is_empty()),
+        ("--stream-text", args.table.stream_text),
+        ("--exclude-file", args.hosts.exclude_file.is_some()),
+        ("--budget", args.common.budget.is_some()),
+        ("--samples", args.common.samples.is_some()),
+    ];
+    refuse_with_plan(&args.common, &others)?;
+    let options = args.request();
+    options.standard.iter().for_each(|source| output::protect(source));
+    let site = session::planned(&args.common, &args.plan.machine)?;
+    let request = LengthRequest {
+        rate: args.plan.rate,
+        is_memory_given: args.plan.machine.memory.is_some(),
+        newest: &session::newest(&args.common.db, &site),
+    };
+    let plan = LengthPlan::of(&options, &site, &request)?;
+    let document = || output::json(&LengthPlanDocument::new(&plan, &site));
+    if !output::documents(&[(args.common.json.as_deref(), &document)])? {
+        output::show_section(&view::length_plan::section(&plan));
+        output::print(&format!("\n{}", plan.commands()));
+    }
+    Ok(Exit::Success)
 }
 
 fn measure(

@@ -3,7 +3,9 @@
 
 use crate::kernels::Element;
 use crate::standard::output::OutputFormat;
+use crate::standard::stack;
 use nodegauge_measure::Failure;
+use nodegauge_os::StackLimit;
 use nodegauge_placement::{Bind, Placement, ThreadPlace};
 use nodegauge_toolchain::{
     CommandLine, CompileLimits, CompiledProgram, Compiler, Scratch, ToolchainError,
@@ -16,8 +18,24 @@ use std::path::{Path, PathBuf};
 pub const NTIMES: u64 = 20;
 /// Flags for a compiler that the user gave without flags.
 const FLAGS: [&str; 3] = ["-O3", "-march=native", "-fopenmp"];
-/// Maximum size of static data for the small memory model of x86-64: 2 GiB minus a reserve for the program itself.
-const SMALL_MODEL: u64 = 1_900_000_000;
+/// Processor architectures whose compilers need flags for long static arrays: name, maximum size of static data for the
+/// small memory model minus a reserve for the program itself, and flags for more. The limits are 2 GiB on x86-64 and
+/// 4 GiB on AArch64, whose large model requires a program at a fixed address.
+const MEMORY_MODELS: [MemoryModel; 2] = [
+    MemoryModel { architecture: "x86_64", small: 1_900_000_000, flags: &["-mcmodel=medium"] },
+    MemoryModel {
+        architecture: "aarch64",
+        small: 4_000_000_000,
+        flags: &["-mcmodel=large", "-fno-pie", "-no-pie"],
+    },
+];
+
+/// Flags for long static arrays on an architecture.
+struct MemoryModel {
+    architecture: &'static str,
+    small: u64,
+    flags: &'static [&'static str],
+}
 
 /// Maximum size of a source; stream.c has 20,000 bytes.
 const LONGEST_SOURCE: u64 = 1 << 20;
@@ -114,6 +132,12 @@ impl Source {
         self.dialect
     }
 
+    /// Returns the limit of the stack for the program if it must be raised. With OpenMP, Fortran compilers put the arrays
+    /// of a main program on the stack, whose usual limit is far smaller than they are.
+    pub fn raised_stack(&self) -> Option<StackLimit> {
+        stack::raised().filter(|_| self.dialect == OutputFormat::Fortran)
+    }
+
     /// Returns the compilers to try if the user gives none.
     pub fn usual_compilers(&self) -> &'static [&'static str] {
         match self.dialect {
@@ -153,6 +177,16 @@ impl Wanted {
     /// Returns the compiler flags for these arrays that `command` does not have; none for stream.f, whose sizes are fixed
     /// in the source.
     pub fn flags(&self, dialect: OutputFormat, command: &CommandLine) -> Vec<String> {
+        self.flags_on(std::env::consts::ARCH, dialect, command)
+    }
+
+    /// Returns the flags of [`Self::flags`] for a processor of this architecture.
+    pub(crate) fn flags_on(
+        &self,
+        architecture: &str,
+        dialect: OutputFormat,
+        command: &CommandLine,
+    ) -> Vec<String> {
         if dialect == OutputFormat::Fortran {
             return Vec::new();
         }
@@ -171,8 +205,13 @@ impl Wanted {
         let has_model = command.arguments().iter().any(|word| word.starts_with("-mcmodel="));
         // The arrays of the MPI source are not static.
         let is_static = dialect == OutputFormat::C;
-        if cfg!(target_arch = "x86_64") && is_static && data > SMALL_MODEL && !has_model {
-            flags.push("-mcmodel=medium".to_owned());
+        let model = MEMORY_MODELS.iter().find(|model| model.architecture == architecture);
+        if let Some(model) = model
+            && is_static
+            && data > model.small
+            && !has_model
+        {
+            flags.extend(model.flags.iter().map(|flag| (*flag).to_owned()));
         }
         flags
     }
@@ -189,6 +228,32 @@ pub struct StandardBuild {
     pub source: Source,
     /// Arrays for which the program was built.
     pub wanted: Wanted,
+}
+
+impl StandardBuild {
+    /// Returns the environment variables of the program: [`environment`], and the size of the stacks of threads if the
+    /// limit of the stack is raised.
+    pub fn environment(&self, placement: &Placement) -> Vec<(String, Option<String>)> {
+        let mut variables = environment(placement);
+        if self.source.raised_stack().is_some() {
+            variables.extend(stack::of_threads());
+        }
+        variables
+    }
+}
+
+/// Returns the reason why a run of a program has no result, with the remedy if the program ended by itself. `path` is in a
+/// private folder and is replaced.
+pub(super) fn reason(error: ToolchainError, path: &Path) -> String {
+    let has_remedy = matches!(error, ToolchainError::Ended { .. });
+    let failure = Failure::from(error);
+    let problem = failure.problem();
+    let separator = if problem.contains('\n') { "\n" } else { "; " };
+    let why = match failure.hint.filter(|_| has_remedy) {
+        Some(remedy) => format!("{problem}{separator}{remedy}"),
+        None => problem,
+    };
+    why.replace(&path.display().to_string(), "the program")
 }
 
 /// Compiles `source` with `command`; to a command without flags, the default flags are added.
@@ -273,6 +338,12 @@ mod tests {
         let large = Wanted { elements: 80_000_000, ..wanted };
         let is_large = flags_of(&large, OutputFormat::C).contains(&medium);
         assert_eq!(is_large, cfg!(target_arch = "x86_64"));
+        let on_arm = |elements| {
+            let wanted = Wanted { elements, ..wanted };
+            wanted.flags_on("aarch64", OutputFormat::C, &gcc)[3..].to_vec()
+        };
+        assert!(on_arm(160_000_000).is_empty());
+        assert_eq!(on_arm(400_000_000), ["-mcmodel=large", "-fno-pie", "-no-pie"]);
         // What the command defines is not defined again.
         let typed = "clang -DSTREAM_ARRAY_SIZE=80000000 -DSTREAM_TYPE=float -mcmodel=large";
         let typed: CommandLine = typed.parse().unwrap();

@@ -14,6 +14,7 @@ use crate::size::check::SizeCheck;
 use crate::standard::build::{self, StandardBuild};
 use crate::standard::figures::{self, BuildRuns, Expected};
 use crate::standard::output::StreamOutput;
+use crate::standard::stack;
 use crate::target::Target;
 use crate::tuner::ChosenLoops;
 use nodegauge_arena::ArenaError;
@@ -49,6 +50,8 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Build of stream.c, with the state of its measurement.
 struct MeasuredBuild<'a> {
     build: &'a StandardBuild,
+    /// Environment variables of the program; those without a value are removed.
+    environment: Vec<(String, Option<String>)>,
     runs: Vec<BuildRun>,
     failure: Option<String>,
 }
@@ -68,11 +71,11 @@ pub(super) struct NativeLoops {
 
 /// Measures the native kernels and the builds. Unless the user has `named` the compilers, builds may be omitted for
 /// lack of time once one build has run.
-pub(super) fn run(
+pub(super) fn run<'a>(
     site: &Site,
     arrangement: Arrangement,
     prepared: NativeLoops,
-    builds: &[StandardBuild],
+    builds: &'a [StandardBuild],
     named: bool,
     limits: Limits,
     observer: &mut dyn Observer,
@@ -81,11 +84,15 @@ pub(super) fn run(
     let Ready { target: point, setting_up: filling, check } = ready;
     let several = if builds.len() == 1 { "a build" } else { &format!("{} builds", builds.len()) };
     observer.phase(&format!("measuring native kernels and {several} of stream.c interleaved"));
-    let candidate = |build| MeasuredBuild { build, runs: Vec::new(), failure: None };
+    let candidate = |build: &'a StandardBuild| MeasuredBuild {
+        build,
+        environment: build.environment(&arrangement.placement),
+        runs: Vec::new(),
+        failure: None,
+    };
     let mut turns = Turns {
         point,
         candidates: builds.iter().map(candidate).collect(),
-        environment: build::environment(&arrangement.placement),
         samples: limits.samples,
         parts: RUNS * builds.len(),
         part: 0,
@@ -137,7 +144,6 @@ pub(super) fn run(
 struct Turns<'a> {
     point: StreamPoint,
     candidates: Vec<MeasuredBuild<'a>>,
-    environment: Vec<(String, Option<String>)>,
     /// Requested number of native samples.
     samples: Option<usize>,
     /// Number of native parts among which these samples are divided.
@@ -243,7 +249,7 @@ impl Turns<'_> {
         let begun = Instant::now();
         let limit = self.limit();
         let candidate = &mut self.candidates[i];
-        let outcome = run_once(candidate.build, &self.environment, limit, observer);
+        let outcome = run_once(candidate, limit, observer);
         let round_trips = (before, self.point.round_trip()?);
         self.longest = self.longest.max(begun.elapsed());
         self.length = begun.elapsed().clamp(PART.0, PART.1);
@@ -289,8 +295,7 @@ enum Unusable {
 }
 
 fn run_once(
-    build: &StandardBuild,
-    environment: &[(String, Option<String>)],
+    MeasuredBuild { build, environment, .. }: &MeasuredBuild<'_>,
     limit: Duration,
     observer: &dyn Observer,
 ) -> Result<StreamOutput, Unusable> {
@@ -298,14 +303,11 @@ fn run_once(
     let folder = path.parent().unwrap_or(Path::new("."));
     let run = program::ProgramJob::new(CommandLine::new(path.display().to_string(), []), limit)
         .within(Folder::Existing(folder))
-        .with_environment(environment.to_vec());
+        .with_environment(environment.clone())
+        .with_stack(build.source.raised_stack());
     let because = |error: ToolchainError| match error {
         ToolchainError::Interrupted => Unusable::Interrupted,
-        // The message contains "the program" instead of the path, which is in a private directory.
-        other => {
-            let why = Failure::from(other).problem();
-            Unusable::Because(why.replace(&run.program.to_string(), "the program"))
-        }
+        other => Unusable::Because(build::reason(other, path)),
     };
     let text = program::run(&run, &|| observer.interrupted())
         .and_then(|output| output.success(""))
@@ -406,13 +408,13 @@ impl Known<'_> {
 
     fn config(
         &self,
-        MeasuredBuild { build, runs, .. }: &MeasuredBuild<'_>,
+        MeasuredBuild { build, environment, runs, .. }: &MeasuredBuild<'_>,
         output: Option<&StreamOutput>,
         trip: f64,
     ) -> StreamConfig {
         let placement = &self.arrangement.placement;
-        let environment = build::environment(placement);
-        let environment = environment.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let environment =
+            environment.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
         StreamConfig {
             engine: Some(build.source.dialect().engine().to_owned()),
             compiler: Some(CompilerConfig {
@@ -424,6 +426,7 @@ impl Known<'_> {
             places_asked: Some(build::places(placement)),
             bind: Some(placement.bind.to_string()),
             environment: Some(environment.collect()),
+            stack_limit: build.source.raised_stack().map(stack::in_words),
             runs: Some(runs.len() as u64),
             round_trip_s: Some(trip).filter(|trip| trip.is_finite()),
             ..output.map(|output| figures::config(output, self.llc)).unwrap_or_default()

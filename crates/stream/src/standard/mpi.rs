@@ -6,8 +6,10 @@
 
 use super::build::{self, Source, StandardBuild, Wanted};
 use super::figures::{self, BuildRuns, Expected};
+use super::forecast::{Forecast, ProbedRates};
 use super::macros::StreamMacros;
 use super::output::{OutputFormat, StreamOutput};
+use super::stack;
 use crate::GAUGE;
 use crate::arrangement::{self, Arrangement};
 use crate::compiled::CompilerChoice;
@@ -114,6 +116,17 @@ impl MpiStandardPlan {
         Ok(builds)
     }
 
+    /// Refuses a run that cannot keep its budget; otherwise returns a remark for the announcement of the run. The length
+    /// of the arrays of the Fortran source is not known.
+    fn forecast(&self, limits: &Limits, observer: &mut dyn Observer) -> Result<String, Failure> {
+        if limits.samples.is_some() || self.source.dialect() == OutputFormat::Fortran {
+            return Ok(String::new());
+        }
+        observer.phase("predicting the time of a run");
+        let rates = ProbedRates::measure(&self.arrangement)?;
+        Forecast::of(rates, &self.wanted, self.commands.len(), false).check(limits)
+    }
+
     /// Returns the time after which a run hangs.
     fn limit(&self) -> Duration {
         let words: u64 = STREAM.iter().map(|kernel| kernel.counted(self.wanted.element)).sum();
@@ -136,7 +149,8 @@ impl MpiStandardPlan {
         let job =
             ProgramJob::new(CommandLine::new(wrapper.display().to_string(), words), self.limit())
                 .launched(build.program.launch(places))
-                .within(Folder::Private(Vec::new()));
+                .within(Folder::Private(Vec::new()))
+                .with_stack(self.source.raised_stack());
         let read = program::run(&job, interrupted)
             .and_then(|output| output.success(""))
             .map(|output| StreamOutput::read(&output.stdout));
@@ -148,9 +162,9 @@ impl MpiStandardPlan {
             }
             Err(ToolchainError::Interrupted) => return Vec::new(),
             Ok(Err(error)) => format!("the output is not that of STREAM: {error}"),
-            Err(error) => Failure::from(error).problem(),
+            Err(error) => build::reason(error, path),
         };
-        build.failure = Some(problem.replace(&path.display().to_string(), "the program"));
+        build.failure = Some(problem);
         Vec::new()
     }
 
@@ -166,6 +180,7 @@ impl MpiStandardPlan {
                 flags: Some(self.wanted.flags(self.source.dialect(), &compiler.command)),
             }),
             source: Some(self.source.path().display().to_string()),
+            stack_limit: self.source.raised_stack().map(stack::in_words),
             runs: Some(build.outputs.len() as u64),
             ..output.map(|output| figures::config(output, None)).unwrap_or_default()
         }
@@ -239,10 +254,11 @@ impl Planned for MpiStandardPlan {
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let limits = self.arrangement.limits();
+        let reported = self.forecast(&limits, observer)?;
         let scratch = Scratch::for_programs(None, ProgramReach::ThisHost)?;
         let shared = SharedObserver::new(observer);
         let interrupted = || (&shared).interrupted();
-        (&mut &shared).phase("compiling STREAM's MPI source");
+        (&mut &shared).phase(&format!("compiling STREAM's MPI source{reported}"));
         let mut builds = match self.builds(&scratch, &interrupted) {
             Ok(builds) => builds,
             Err(_) if interrupted() => return Ok(Outcome::interrupted()),

@@ -3,6 +3,7 @@
 use super::build::{self, Source, StandardBuild, Wanted};
 use super::comparison;
 use super::comparison::NativeLoops;
+use super::forecast::{Forecast, ProbedRates};
 use super::output::OutputFormat;
 use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, SettingUp};
@@ -11,7 +12,7 @@ use crate::kernels::STREAM;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::schedule::policy;
+use nodegauge_measure::schedule::{Limits, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_toolchain::{CommandLine, ProgramReach, Scratch, ToolchainError};
@@ -62,6 +63,27 @@ impl StandardPlan {
             ntimes,
         };
         Ok(Self { arrangement, source, wanted, choices: choices.to_vec(), presets })
+    }
+
+    /// Predicts the time of one run of each build that cannot be omitted, and refuses a run that cannot keep its budget.
+    /// Returns `None` if the number of samples decides, or if the source has a length of its own.
+    fn forecast(
+        &self,
+        limits: &Limits,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Forecast>, Failure> {
+        if limits.samples.is_some() || self.source.dialect() == OutputFormat::Fortran {
+            return Ok(None);
+        }
+        observer.phase("predicting the time of a run");
+        let named =
+            self.choices.iter().filter(|choice| matches!(choice, CompilerChoice::Command(_)));
+        let builds = (named.count() + self.presets.len()).max(1);
+        let rates = ProbedRates::measure(&self.arrangement)?;
+        let forecast = Forecast::of(rates, &self.wanted, builds, true);
+        let reported = forecast.check(limits)?;
+        observer.phase(&format!("compiling {}{reported}", self.source.engine()));
+        Ok(Some(forecast))
     }
 
     /// Returns the builds, and notices about omitted compilers; `None` if the user interrupts the run.
@@ -158,6 +180,7 @@ impl Planned for StandardPlan {
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Failure> {
         let limits = self.arrangement.limits();
+        let forecast = self.forecast(&limits, observer)?;
         let scratch = Scratch::for_programs(None, ProgramReach::ThisHost)?;
         self.arrangement.notices.extend(scratch.notice(GAUGE));
         let Some((mut builds, left_out)) = self.built(&scratch, observer)? else {
@@ -167,9 +190,13 @@ impl Planned for StandardPlan {
         };
         self.arrangement.notices.extend(left_out);
         let make = &mut |arrangement: &Arrangement| arrangement.point();
-        let mut set_up = SettingUp { make, target: |it| it, count: 1, may_grow: true };
+        // Runs with arrays of twice the length take twice as long.
+        let runs = forecast.map_or(Duration::ZERO, |forecast| forecast.likely);
+        let may_grow = limits.samples.is_some() || limits.elapsed() + 2 * runs <= limits.budget;
+        let mut set_up = SettingUp { make, target: |it| it, count: 1, may_grow };
         let mut ready = set_up.run(&self.arrangement, &limits, observer)?;
-        let until = limits.at(policy::STANDARD.choose);
+        let latest = limits.started + limits.budget.saturating_sub(runs);
+        let until = limits.at(policy::STANDARD.choose).min(latest);
         let chosen = self.arrangement.choose(&mut ready.target, until, observer)?;
         let ready = self.arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
         if self.wanted.elements != self.arrangement.elements() {

@@ -98,6 +98,7 @@ fn evidence((m, config): &StreamFigure<'_>) -> String {
     parts.extend(config.array_bytes.map(|bytes| format!("3 arrays of {}", Bytes(bytes))));
     parts.extend(config.threads.map(|threads| words::several(threads, "thread")));
     parts.extend(config.processes.map(|ranks| format!("{ranks} ranks")));
+    parts.extend(config.stack_limit.as_ref().map(|limit| format!("stack limit {limit}")));
     parts.push(match (&m.summary, config.ntimes) {
         (Some(summary), Some(passes)) if summary.n == 1 => format!("1 run of {passes} passes"),
         (Some(summary), Some(passes)) => {

@@ -1,0 +1,136 @@
+//! Rate from which a plan predicts times: that of the user, that of a saved run of this node, the published share of the
+//! theoretical bandwidth, or the theoretical bandwidth itself.
+
+use super::LengthRequest;
+use crate::kernels::{Kernel, STREAM};
+use crate::standard::build::Wanted;
+use nodegauge_analysis::compare::machine_changes;
+use nodegauge_gauge::Site;
+use nodegauge_measure::figure_names::stream;
+use nodegauge_measure::keys::shared;
+use nodegauge_measure::record::{Figure, Measurement, Record, Status};
+use nodegauge_measure::{BytesPerSec, Fraction, Seconds};
+use nodegauge_placement::Placement;
+use nodegauge_published::PublishedNode;
+
+/// Rate of each kernel, with its basis.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PlannedRate {
+    /// Rate of each of STREAM's kernels, B/s.
+    rates: Vec<(Kernel, f64)>,
+    /// Description of the rate and of its source.
+    pub basis: String,
+    /// True if the rate cannot be reached, so that predicted times are lower bounds.
+    pub is_bound: bool,
+}
+
+impl PlannedRate {
+    fn of_all(rate: f64, basis: String, is_bound: bool) -> Self {
+        Self { rates: STREAM.iter().map(|kernel| (*kernel, rate)).collect(), basis, is_bound }
+    }
+
+    /// Returns the predicted time of all passes.
+    pub(super) fn seconds(&self, wanted: &Wanted) -> Seconds {
+        let of_kernel = |(kernel, rate): &(Kernel, f64)| {
+            (kernel.counted(wanted.element) * wanted.elements) as f64 / rate
+        };
+        Seconds(wanted.ntimes as f64 * self.rates.iter().map(of_kernel).sum::<f64>())
+    }
+
+    /// Returns the rate of Triad.
+    pub(super) fn triad(&self) -> Option<BytesPerSec> {
+        let triad = self.rates.iter().find(|(kernel, _)| *kernel == Kernel::Triad);
+        triad.map(|(_, rate)| BytesPerSec(*rate))
+    }
+}
+
+/// Returns the best known rate of a run with these threads; `None` if no rate is known.
+pub(super) fn planned(
+    site: &Site,
+    placement: &Placement,
+    theoretical: Option<&Figure>,
+    request: &LengthRequest<'_>,
+) -> Option<PlannedRate> {
+    if let Some(rate) = request.rate {
+        return Some(PlannedRate::of_all(rate.0, format!("{rate} as given"), false));
+    }
+    let threads = placement.threads.len() as u32;
+    saved(site, threads, request.newest).or_else(|| published(site, threads, theoretical)).or_else(
+        || {
+            let limit = theoretical?;
+            let basis = format!("{} theoretical", BytesPerSec(limit.value));
+            Some(PlannedRate::of_all(limit.value, basis, true))
+        },
+    )
+}
+
+/// Returns the rates of the newest saved run of this machine on as many threads.
+fn saved(
+    site: &Site,
+    threads: u32,
+    newest: &dyn Fn(&str, &str) -> Option<Record>,
+) -> Option<PlannedRate> {
+    if site.machine.is_described() {
+        return None;
+    }
+    let record = newest(stream::TEST, stream::TRIAD)?;
+    if !machine_changes(&record.machine, &site.machine).is_empty() {
+        return None;
+    }
+    let fits = |m: &&Measurement| {
+        m.test == stream::TEST
+            && m.validity.status == Status::Valid
+            && m.read_key::<shared::threads>() == Some(u64::from(threads))
+    };
+    let figures: Vec<&Measurement> = record.measurements.iter().filter(fits).collect();
+    let best = |kernel: &Kernel| {
+        let of_kernel = figures.iter().filter(|m| m.name == kernel.name());
+        Some((*kernel, of_kernel.filter_map(|m| m.value).reduce(f64::max)?))
+    };
+    let rates = STREAM.iter().map(best).collect::<Option<Vec<_>>>()?;
+    Some(PlannedRate { rates, basis: format!("saved {}", record.started), is_bound: false }.named())
+}
+
+/// Returns the published rates of the same processor. If the theoretical bandwidths are known, their share of it
+/// applies to the memory of this machine; otherwise the rates themselves, if the number of sockets is the same.
+fn published(site: &Site, threads: u32, theoretical: Option<&Figure>) -> Option<PlannedRate> {
+    let node = nodegauge_published::nearest_with_sweeps(&site.machine, threads)?;
+    let scale = match (theoretical, node.theoretical) {
+        (Some(here), Some(there)) => here.value / there,
+        _ if node.sockets == site.machine.processor.sockets => 1.0,
+        _ => return None,
+    };
+    let mut figures = node.measurements("nearest");
+    if node.is_sweep() {
+        let is_row = |m: &Measurement| m.read_key::<shared::threads>() == Some(u64::from(threads));
+        figures.retain(is_row);
+    }
+    let of_kernel = |kernel: &Kernel| {
+        let found = figures.iter().find(|m| m.name == kernel.name());
+        Some((*kernel, found?.value? * scale))
+    };
+    // Some publications have only Triad.
+    let triad = of_kernel(&Kernel::Triad)?.1;
+    let rates = STREAM.iter().map(|kernel| of_kernel(kernel).unwrap_or((*kernel, triad)));
+    let rate = PlannedRate { rates: rates.collect(), basis: String::new(), is_bound: false };
+    let share = theoretical.map(|limit| Fraction(triad / limit.value));
+    Some(PlannedRate { basis: published_basis(node, share), ..rate }.named())
+}
+
+fn published_basis(node: &PublishedNode, share: Option<Fraction>) -> String {
+    let share = share.map(|share| format!("{share} of the theoretical bandwidth, "));
+    let title = node.to_string();
+    let threads = node.threads.map(|threads| format!("{threads} threads"));
+    // Some settings have the number of threads.
+    let threads = threads.filter(|threads| !title.contains(threads.as_str()));
+    let threads = threads.map(|threads| format!(", {threads}")).unwrap_or_default();
+    format!("{}as published for {title}{threads}", share.unwrap_or_default())
+}
+
+impl PlannedRate {
+    /// Puts Triad's rate before the basis.
+    fn named(self) -> Self {
+        let triad = self.triad().map(|rate| format!("Triad {rate}, ")).unwrap_or_default();
+        Self { basis: format!("{triad}{}", self.basis), ..self }
+    }
+}

@@ -1,0 +1,189 @@
+//! Predicted time of runs of STREAM's source, whose length and number of passes are known before it is compiled.
+//!
+//! The rates come from a short measurement of the native kernels on the threads of the run. Its arrays are as long as
+//! they can be filled in a short time, at most as long as those of the run. Shorter arrays are in caches, so that the
+//! predicted time is then a lower bound, which never refuses a run that would have kept its budget.
+
+use super::build::Wanted;
+use crate::SMALLER_ARRAYS;
+use crate::arrangement::Arrangement;
+use crate::kernels::{Kernel, KernelShape, STREAM, STREAM_ARRAYS, Stores};
+use crate::point::StreamPoint;
+use crate::target::{Target, TargetConfig};
+use crate::tuner::{self, Breadth, Constraints};
+use nodegauge_arena::ArenaError;
+use nodegauge_arena::supply::masks;
+use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::{Bytes, BytesPerSec, Failure, Seconds, clock};
+use nodegauge_placement::MemoryPolicy;
+use std::time::Duration;
+
+/// Size of the arrays of the first, shortest measurement.
+const SHORTEST: Bytes = Bytes::mib(4);
+/// Time for filling the arrays of the second measurement.
+const FILLING: Seconds = Seconds(0.3);
+/// Number of passes of a measurement, without the warm-up.
+const PASSES: usize = 5;
+/// Assumed time of compiling a source, which is not known before.
+const COMPILING: Seconds = Seconds(1.0);
+/// Bytes on the memory bus by regular stores, which read the line that they overwrite, divided by the counted bytes:
+/// Copy and Scale move 3 words for 2, Add and Triad 4 for 3.
+const REGULAR_STORES: f64 = 14.0 / 10.0;
+/// Number of native passes around the first run of a program: those of the size check, and of the parts before and after
+/// the run.
+const NATIVE_PASSES: f64 = 25.0;
+/// Shortest native measurement before a run of the program.
+const NATIVE: Seconds = Seconds(0.5);
+
+/// Rates of this node, from a short measurement.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct ProbedRates {
+    /// Rate at which new arrays are filled.
+    pub filling: BytesPerSec,
+    /// Counted bytes of the fastest pass.
+    pub best: BytesPerSec,
+    /// Counted bytes of the slowest pass.
+    pub slowest: BytesPerSec,
+}
+
+impl ProbedRates {
+    /// Measures the rates on the threads of `arrangement`.
+    pub(super) fn measure(arrangement: &Arrangement) -> Result<Self, ArenaError> {
+        let element = arrangement.options.element.bytes();
+        let first = Self::with_arrays(arrangement, SHORTEST.0 / element)?;
+        let longer = first.filling.0 * FILLING.0 / (STREAM_ARRAYS as u64 * element) as f64;
+        let longer = (longer as u64).min(arrangement.size.elements);
+        if longer <= SHORTEST.0 / element {
+            return Ok(first);
+        }
+        Self::with_arrays(arrangement, longer)
+    }
+
+    fn with_arrays(arrangement: &Arrangement, elements: u64) -> Result<Self, ArenaError> {
+        let of_rank = &arrangement.configs[0];
+        // The policy of one rank does not apply to the threads of all.
+        let policy = match arrangement.ranks {
+            Some(_) => MemoryPolicy::Default,
+            None => of_rank.policy.clone(),
+        };
+        let config = TargetConfig {
+            places: masks(&arrangement.placement),
+            arrays: STREAM_ARRAYS,
+            elements,
+            kernels: kernels(),
+            policy,
+            ..of_rank.clone()
+        };
+        let begun = clock::now();
+        let arrays = config.bytes() as f64;
+        let counted: u64 = config.kernels.iter().map(|(one, _)| one.counted(config.element)).sum();
+        let mut point = StreamPoint::prepare(config)?;
+        let filling = clock::now().saturating_duration_since(begun);
+        let mut rates = Vec::new();
+        for _ in 0..=PASSES {
+            let seconds: f64 = point.pass()?.seconds.iter().sum();
+            rates.push((counted * elements) as f64 / seconds);
+        }
+        Ok(Self {
+            filling: BytesPerSec(arrays / filling.as_secs_f64().max(1e-9)),
+            best: BytesPerSec(rates.iter().copied().fold(0.0, f64::max)),
+            slowest: BytesPerSec(rates[1..].iter().copied().fold(f64::INFINITY, f64::min)),
+        })
+    }
+}
+
+/// Returns STREAM's kernels with the loops that are presumably the fastest.
+fn kernels() -> Vec<(Kernel, KernelShape)> {
+    let shapes = tuner::candidates(Constraints::default(), Breadth::Likely);
+    let fast = shapes.iter().find(|shape| shape.stores == Stores::NonTemporal).or(shapes.first());
+    let Some(shape) = fast else { return Vec::new() };
+    STREAM.iter().map(|kernel| (*kernel, *shape)).collect()
+}
+
+/// Predicted times of a run that measures native kernels and builds of the source alternately.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Forecast {
+    /// Shortest possible time of all that precedes the end of the first run of each build.
+    pub least: Duration,
+    /// Likely time of the same, with the compilation, at the slowest rate and with regular stores.
+    pub likely: Duration,
+}
+
+impl Forecast {
+    /// Predicts the time of one run of each of `builds` builds. `has_native` is true if native arrays of the same length
+    /// are measured too.
+    pub(super) fn of(rates: ProbedRates, wanted: &Wanted, builds: usize, has_native: bool) -> Self {
+        let element = wanted.element.bytes();
+        let words: u64 = STREAM.iter().map(|kernel| kernel.counted(wanted.element)).sum();
+        let pass = (words * wanted.elements) as f64;
+        let arrays =
+            Seconds((STREAM_ARRAYS as u64 * element * wanted.elements) as f64 / rates.filling.0);
+        let run = |rate: BytesPerSec| arrays + Seconds(wanted.ntimes as f64 * pass / rate.0);
+        let count = builds as f64;
+        let slow = BytesPerSec(rates.slowest.0 / REGULAR_STORES);
+        let mut least = run(rates.best) * count;
+        let mut likely = (run(slow) + COMPILING) * count;
+        if has_native {
+            least = least + arrays + NATIVE;
+            likely = likely + arrays + Seconds(NATIVE_PASSES * pass / rates.slowest.0);
+        }
+        Self { least: duration(least), likely: duration(likely) }
+    }
+
+    /// Refuses a run that cannot keep its budget; otherwise returns a remark for the announcement of the run.
+    pub(super) fn check(&self, limits: &Limits) -> Result<String, Failure> {
+        let elapsed = limits.elapsed();
+        let smaller = format!("fewer passes (-DNTIMES), {SMALLER_ARRAYS}");
+        limits.beforehand_within(elapsed + self.least, elapsed + self.likely, &smaller)
+    }
+}
+
+fn duration(seconds: Seconds) -> Duration {
+    Duration::try_from_secs_f64(seconds.0).unwrap_or(Duration::MAX / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::Element;
+
+    const RATES: ProbedRates = ProbedRates {
+        filling: BytesPerSec(24e9),
+        best: BytesPerSec(100e9),
+        slowest: BytesPerSec(70e9),
+    };
+
+    fn wanted(elements: u64, ntimes: u64) -> Wanted {
+        Wanted { elements, element: Element::F64, offset: 0, ntimes }
+    }
+
+    #[test]
+    fn passes_and_first_touch_take_the_time_of_a_run() {
+        // 80 bytes per element and pass: 1e9 elements take 0.8 s per pass at best, 8/7 s at the slowest rate, and 1.6 s
+        // at that rate with regular stores.
+        let one = Forecast::of(RATES, &wanted(1_000_000_000, 100), 1, true);
+        assert_eq!(one.least, Duration::from_secs_f64(1.0 + 0.5 + 1.0 + 80.0));
+        let likely = 1.0 + 25.0 * 8.0 / 7.0 + 1.0 + 160.0 + 1.0;
+        assert!((one.likely.as_secs_f64() - likely).abs() < 1e-6, "{:?}", one.likely);
+        let two = Forecast::of(RATES, &wanted(1_000_000_000, 100), 2, false);
+        assert_eq!(two.least, Duration::from_secs_f64(2.0 * 81.0));
+    }
+
+    #[test]
+    fn a_run_that_cannot_keep_its_budget_is_refused_with_one_that_suffices() {
+        let forecast = Forecast::of(RATES, &wanted(800_000_000, 100), 1, true);
+        let asked =
+            |seconds| Limits { asked: true, ..Limits::new(Duration::from_secs_f64(seconds), None) };
+        let refused = forecast.check(&asked(8.0)).unwrap_err();
+        assert_eq!(refused.message, "--budget 8 is too short: the run takes at least 66.1 s");
+        let hint = refused.hint.unwrap();
+        let budget = "use --budget 169, fewer passes (-DNTIMES), smaller arrays (--size)";
+        assert!(hint.starts_with(budget), "{hint}");
+        assert_eq!(forecast.check(&asked(170.0)).unwrap(), "");
+        // A default budget never refuses.
+        let usual = Limits::new(Duration::from_secs(8), None);
+        assert_eq!(forecast.check(&usual).unwrap(), ": takes at least 67 s");
+        let endless = Forecast::of(RATES, &wanted(1 << 49, 1 << 49), 1, true);
+        assert!(endless.check(&asked(8.0)).is_err());
+    }
+}

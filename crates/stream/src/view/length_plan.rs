@@ -1,0 +1,128 @@
+//! View of a plan of STREAM's arrays.
+
+use crate::length_plan::{LengthBasis, LengthPlan};
+use nodegauge_gauge::view::{Note, Section, Table, Tone};
+use nodegauge_machine::number_ranges;
+use nodegauge_measure::quantity::{counted, significant};
+use nodegauge_measure::{BytesPerSec, legible};
+
+/// Returns the section of a plan.
+pub fn section(plan: &LengthPlan) -> Section {
+    let mut section = Section::new("plan");
+    section.push(lengths(plan)).gap();
+    section.note("rule", rule(plan));
+    if plan.chosen().follows_rule == Some(false) {
+        let text = "the given length is below the rule; its figures would be suspect";
+        section.push(Note::new("suspect", text).tone(Tone::Warning));
+    }
+    section.note("threads", threads(plan));
+    let memory = plan.memory.map_or_else(
+        || "unknown: give --memory, e.g. --memory 768GiB".to_owned(),
+        |memory| format!("{memory} available"),
+    );
+    section.note("memory", memory);
+    let theoretical = plan.theoretical.as_ref().map_or_else(
+        || {
+            "unknown theoretical bandwidth: give --processor, or --dimms, e.g. --dimms 16x3200"
+                .to_owned()
+        },
+        |limit| {
+            let most = if limit.at_most { "at most " } else { "" };
+            let basis = limit.detail.as_ref().unwrap_or(&limit.basis);
+            format!("{most}{} theoretical = {basis}", BytesPerSec(limit.value))
+        },
+    );
+    section.note("limit", theoretical);
+    section.note("time", time(plan));
+    if plan.is_guest {
+        let text = "a guest may report a cache that is smaller than the host's: stream takes arrays of at least 1 GiB in total";
+        section.note("note", text);
+    }
+    for notice in &plan.notices {
+        section.note("note", notice.clone());
+    }
+    section
+}
+
+fn lengths(plan: &LengthPlan) -> Table {
+    let titles = ["length", ">elements", ">array", ">3 arrays", ">memory", ">x caches", ">time"];
+    let mut table = Table::new(&titles);
+    for length in &plan.lengths {
+        let name = match length.basis {
+            LengthBasis::Rule => "STREAM's rule".to_owned(),
+            LengthBasis::Share(share) => format!("{share} of memory"),
+            LengthBasis::Given(_) => "given".to_owned(),
+        };
+        let dash = || "-".to_owned();
+        let time = length.seconds.map_or_else(dash, |seconds| seconds.to_string());
+        table.row([
+            name.into(),
+            length.elements.to_string().into(),
+            length.array.to_string().into(),
+            length.total.to_string().into(),
+            length.memory_share.map_or_else(dash, |share| share.to_string()).into(),
+            length.times_llc.map_or_else(dash, significant).into(),
+            time.into(),
+        ]);
+    }
+    table
+}
+
+fn rule(plan: &LengthPlan) -> String {
+    match plan.caches {
+        Some(caches) => format!(
+            "4 x {} in {} / {} B per element, at least 1000000 elements",
+            caches.bytes,
+            counted(caches.count, "last-level cache"),
+            plan.element.bytes()
+        ),
+        None => "unknown: the machine has no cache of known size; give it in the description, e.g. L3Cache:1(size=32MB)".to_owned(),
+    }
+}
+
+fn threads(plan: &LengthPlan) -> String {
+    let placement = plan.placed.ranks.first().map(|rank| &rank.placement);
+    let Some(placement) = placement else { return "none".to_owned() };
+    let cpus: Vec<u32> = placement.cpus().iter().map(|cpu| cpu.0).collect();
+    let count = counted(placement.threads.len(), "thread");
+    format!("{count} on CPUs {}", in_words(&cpus))
+}
+
+/// Returns CPUs in range notation, with the step of equally distant CPUs: `0-3`, `0-190:2`.
+fn in_words(cpus: &[u32]) -> String {
+    let steps: Vec<u32> = cpus.windows(2).map(|two| two[1].saturating_sub(two[0])).collect();
+    if let ([first, _, .., last], Some(step)) = (cpus, steps.first())
+        && *step > 1
+        && steps.iter().all(|other| other == step)
+    {
+        return format!("{first}-{last}:{step}");
+    }
+    legible::shortened(&number_ranges(cpus))
+}
+
+fn time(plan: &LengthPlan) -> String {
+    match &plan.rate {
+        Some(rate) => {
+            let bound = if rate.is_bound { "; a lower bound" } else { "" };
+            let bytes = 10 * plan.element.bytes();
+            format!(
+                "{} passes x {bytes} B per element, without first touch and checks, at {}{bound}",
+                plan.ntimes, rate.basis
+            )
+        }
+        None => "unknown: give --rate, e.g. --rate 300GB/s, or --processor".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equally_distant_cpus_have_a_step() {
+        assert_eq!(in_words(&[0, 2, 4, 6]), "0-6:2");
+        assert_eq!(in_words(&[0, 1, 2, 3]), "0-3");
+        assert_eq!(in_words(&[0, 2, 5]), "0,2,5");
+        assert_eq!(in_words(&[7]), "7");
+    }
+}
