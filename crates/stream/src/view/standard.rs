@@ -19,7 +19,8 @@ pub(crate) fn section(record: &Record) -> Section {
     let native = figures::native(record);
     let builds: Vec<&[&StreamFigure<'_>]> =
         figures.chunk_by(|(_, one), (_, next)| program(one) == program(next)).collect();
-    let mut table = Table::new(&["GB/s", ">standard", ">median", ">variant", ">ratio"]);
+    let titles = ["GB/s", ">standard", ">median", ">variant", ">ratio", ">of limit"];
+    let mut table = Table::new(&titles);
     // A run with own loops begins with their picture.
     if native.is_empty() {
         section.push(picture(&builds));
@@ -38,6 +39,7 @@ pub(crate) fn section(record: &Record) -> Section {
                 words::rate(summary.map(|summary| summary.median)),
                 words::rate(own),
                 ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2} x")).into(),
+                words::of_limit(m.limit.as_ref().filter(|_| m.value.is_some())),
             ]);
         }
     }
@@ -47,6 +49,9 @@ pub(crate) fn section(record: &Record) -> Section {
             section.push(Block::Heading(program(&build[0].1)));
         }
         section.note("standard", evidence(build[0]));
+        let first = build[0].0;
+        let limit = first.limit.as_ref().map(|_| words::limit_in_use(first, &record.machine));
+        section.note_if("limit", limit);
         let measurements: Vec<&Measurement> = build.iter().map(|(m, _)| *m).collect();
         section.doubts(&measurements);
     }
@@ -95,10 +100,15 @@ fn evidence((m, config): &StreamFigure<'_>) -> String {
         let compiler = compiler.version.as_ref().unwrap_or(&compiler.command);
         parts.push(format!("unmodified source, compiled by {compiler}"));
     }
-    parts.extend(config.array_bytes.map(|bytes| format!("3 arrays of {}", Bytes(bytes))));
+    let of_size = |bytes| format!("3 arrays of {}", Bytes(bytes));
+    parts.push(config.array_bytes.map_or_else(|| "arrays of unknown size".to_owned(), of_size));
     parts.extend(config.threads.map(|threads| words::several(threads, "thread")));
     parts.extend(config.processes.map(|ranks| format!("{ranks} ranks")));
+    if config.threads.is_none() && config.processes.is_none() {
+        parts.push("an unknown number of threads".to_owned());
+    }
     parts.push(match (&m.summary, config.ntimes) {
+        (Some(summary), None) if summary.n == 1 => "1 run".to_owned(),
         (Some(summary), Some(passes)) if summary.n == 1 => format!("1 run of {passes} passes"),
         (Some(summary), Some(passes)) => {
             format!("best of {} runs of {passes} passes interleaved", summary.n)
