@@ -1,17 +1,21 @@
 //! Standard STREAM: the user's own unmodified stream.c (or stream.f), compiled and run.
 //!
 //! [`build`] compiles the source for the sizes and threads of the native run, and [`output`] parses the output of the
-//! program. [`figures`] checks the output and converts it to measurements, which are labelled as standard results.
+//! program, whose table `table` reads; `unread` has the reasons why a text is refused, and [`known`] what the user knows
+//! about a saved output. [`figures`] checks the output and converts it to measurements, which are labelled as standard results.
 //! `comparison` runs the program and the native kernels alternately, so that both are measured in the same state of the
 //! machine. `mpi` runs STREAM's MPI source with placed ranks.
 
 pub mod build;
 mod comparison;
 pub mod figures;
+pub mod known;
 pub(crate) mod macros;
 mod mpi;
 pub mod output;
 mod plan;
+mod table;
+mod unread;
 
 pub use mpi::MpiStandardPlan;
 pub use plan::StandardPlan;

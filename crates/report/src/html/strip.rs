@@ -325,6 +325,24 @@ mod tests {
         assert_eq!(samples_in_words(&bar), "33 samples; 7 more in other regimes");
     }
 
+    #[test]
+    fn second_mark_is_drawn_beside_the_limit_to_which_the_share_refers() {
+        let reach = |value: f64, basis: &str| Some(Reach { value, basis: basis.to_owned() });
+        let bar = Bar {
+            limit: reach(921.6e9, "option"),
+            second: reach(721.8e9, "fastest loop of this run: add"),
+            disturbed: Vec::new(),
+            value: 715.65e9,
+            ..of_nodes(&[])
+        };
+        let drawn = row(&bar, BarValues::Samples, false, false).to_string();
+        assert_eq!(drawn.matches("class=\"limit\" x1").count(), 2, "{drawn}");
+        assert!(drawn.contains("<b>78 %</b>"), "{drawn}");
+        for words in ["921.6 GB/s, option", "721.8 GB/s, fastest loop of this run: add"] {
+            assert!(drawn.contains(words), "{drawn}");
+        }
+    }
+
     /// Returns the figure of many nodes that differ by little, and of slow ones.
     fn of_nodes(slow: &[(&str, f64)]) -> Bar {
         Bar {

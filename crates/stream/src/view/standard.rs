@@ -1,9 +1,9 @@
 //! View of standard results of STREAM, with the native variant of the same run for comparison.
 
 use super::figures::{self, StreamFigure, comparable, is_compiled};
-use super::words;
+use super::{stream, words};
 use crate::config::StreamConfig;
-use nodegauge_gauge::view::{Block, Picture, Section, Step, Table, TableCell};
+use nodegauge_gauge::view::{Bar, Block, Card, Drawing, Picture, Section, Step, Table, TableCell};
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Unit};
 
@@ -23,7 +23,7 @@ pub(crate) fn section(record: &Record) -> Section {
     let mut table = Table::new(&titles);
     // A run with own loops begins with their picture.
     if native.is_empty() {
-        section.push(picture(&builds));
+        section.push(picture(&builds, record));
     }
     for build in &builds {
         table.heading(program(&build[0].1));
@@ -58,17 +58,25 @@ pub(crate) fn section(record: &Record) -> Section {
     section
 }
 
-/// Returns a chart with a bar for each kernel of each build.
-fn picture(builds: &[&[&StreamFigure<'_>]]) -> Picture {
-    let bars = builds.iter().flat_map(|build| {
-        let build_name = program(&build[0].1);
-        let is_alone = builds.len() == 1;
-        build.iter().map(move |(m, _)| {
-            let name = if is_alone { m.name.clone() } else { format!("{}, {build_name}", m.name) };
-            Step::bar(name, m.value, "").judged(m)
-        })
+/// Returns a picture with a bar for each kernel of each build; with the limits of the figures if they are known.
+fn picture(builds: &[&[&StreamFigure<'_>]], record: &Record) -> Picture {
+    const TITLE: &str = "sustained memory bandwidth";
+    let figures = || builds.iter().flat_map(|build| build.iter());
+    let is_alone = builds.len() == 1;
+    if figures().any(|(m, _)| m.limit.is_some()) {
+        let bar = |(m, config): &&StreamFigure<'_>| {
+            let what = if is_alone { String::new() } else { program(config) };
+            Bar::of(&m.name, what, m, stream::reach(record, m), &record.machine)
+        };
+        let card = Card { bars: figures().filter_map(bar).collect(), ..Card::default() };
+        return Picture { title: TITLE.to_owned(), drawing: Drawing::Strips(card) };
+    }
+    let bars = figures().map(|(m, config)| {
+        let name =
+            if is_alone { m.name.clone() } else { format!("{}, {}", m.name, program(config)) };
+        Step::bar(name, m.value, "").judged(m)
     });
-    Picture::bars("sustained memory bandwidth", Unit::BytesPerSecond, bars)
+    Picture::bars(TITLE, Unit::BytesPerSecond, bars)
 }
 
 /// Returns the output of stream.c: for each build, the output of the run with the fastest Triad. Returns `None` if no
