@@ -1,17 +1,26 @@
 //! Limits that a figure is compared with: one rule for sentences, tables and pictures.
 
-use super::Reach;
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Limit, Machine, Measurement};
+use serde::Serialize;
 use std::collections::BTreeSet;
+
+/// Value that the cores of a figure are known to reach, which is the end of the figure's bar.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Reach {
+    /// Value in the unit of the figure.
+    pub value: f64,
+    /// Measurement from which the value is known, e.g. `fastest loop of this run`.
+    pub basis: String,
+}
 
 /// Limits of a figure. The limit of the figure itself, e.g. the theoretical bandwidth, is the first if the run used all
 /// of what it describes; what the run itself shows to be possible is the second then. If the run used only a part, e.g.
 /// a few threads of a node, what it shows to be possible is the first, and the limit is a remark.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Limits {
+pub struct FigureLimits {
     /// Limit that the share refers to.
     pub first: Option<Reach>,
     /// Second mark.
@@ -20,7 +29,7 @@ pub struct Limits {
     pub remark: String,
 }
 
-impl Limits {
+impl FigureLimits {
     /// Returns the limits of a figure; `reach` is what the run itself shows to be possible on the same cores.
     pub fn of(m: &Measurement, reach: Option<Reach>, machine: &Machine) -> Self {
         let reach = reach.filter(|reach| reach.value > 0.0);
@@ -30,8 +39,10 @@ impl Limits {
         if let Some(why) = part_in_use(m, machine) {
             let whole = m.unit.in_words(own.value);
             let share = own.fraction.in_tenths();
-            let remark =
-                format!("{share} of {whole}, the limit of the whole memory ({}): {why}", own.basis);
+            let remark = format!(
+                "{share} of {whole}, the limit of memory of which only a part was in use ({}): {why}",
+                own.basis
+            );
             return Self { first: reach, second: None, remark };
         }
         let first = Some(Reach { value: own.value, basis: own.basis.clone() });
@@ -127,7 +138,7 @@ mod tests {
             (placed(triad(16, 204.8e9, "DMI, 1 of 2 NUMA nodes"), 0..16), node()),
         ];
         for (m, machine) in cases {
-            let limits = Limits::of(&m, fastest(), &machine);
+            let limits = FigureLimits::of(&m, fastest(), &machine);
             assert_eq!(limits.first.map(|of| of.value), m.limit.map(|limit| limit.value));
             assert_eq!(limits.second, fastest());
             assert_eq!(limits.remark, "");
@@ -157,7 +168,7 @@ mod tests {
             (triad(32, 409.6e9, "option"), guest, "a virtual machine seldom has all of it"),
         ];
         for (m, machine, why) in cases {
-            let limits = Limits::of(&m, fastest(), &machine);
+            let limits = FigureLimits::of(&m, fastest(), &machine);
             assert_eq!((limits.first, limits.second), (fastest(), None));
             assert!(limits.remark.ends_with(why), "{}", limits.remark);
         }
@@ -169,7 +180,7 @@ mod tests {
         unknown.config.clear();
         assert_eq!(part_in_use(&unknown, &node()), None);
         assert_eq!(part_in_use(&triad(1, 77e9, "peak in registers"), &node()), None);
-        let none = Limits::of(&unknown, None, &Machine::default());
+        let none = FigureLimits::of(&unknown, None, &Machine::default());
         assert_eq!(none.first.map(|of| of.value), Some(409.6e9));
     }
 }

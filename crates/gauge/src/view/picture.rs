@@ -1,6 +1,7 @@
 //! Pictures for renderers with graphics. Text output omits pictures; the tables on the page contain the same values.
 
-use super::{Chart, Limits};
+use super::Chart;
+use super::limits::{FigureLimits, Reach};
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, Unit};
@@ -342,7 +343,7 @@ pub struct Bar {
     pub names: Vec<String>,
     /// Number of samples in regimes that the figure does not describe.
     pub other_regimes: usize,
-    /// Limit that the share refers to, see [`Limits`]; `None` if none is known.
+    /// Limit that the share refers to, see [`FigureLimits`]; `None` if none is known.
     pub limit: Option<Reach>,
     /// Second mark beside the limit, e.g. the fastest loop of the run; `None` if there is none.
     pub second: Option<Reach>,
@@ -352,15 +353,6 @@ pub struct Bar {
     pub doubt: Option<String>,
     /// Same figure in an earlier run, for comparison.
     pub beside: Option<Beside>,
-}
-
-/// Value that the cores of a figure are known to reach, which is the end of the figure's bar.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Reach {
-    /// Value in the unit of the figure.
-    pub value: f64,
-    /// Measurement from which the value is known, e.g. `fastest loop of this run`.
-    pub basis: String,
 }
 
 impl Bar {
@@ -374,7 +366,7 @@ impl Bar {
         machine: &Machine,
     ) -> Option<Self> {
         let value = m.value?;
-        let limits = Limits::of(m, reach, machine);
+        let limits = FigureLimits::of(m, reach, machine);
         Some(Self {
             title: title.into(),
             what: what.into(),
