@@ -51,9 +51,9 @@ impl KnownRun {
     /// # Errors
     /// Fails if the text contradicts the user.
     pub fn complete(&self, output: &mut StreamOutput) -> Result<(), ContradictedByText> {
-        let bytes = |element: Element| element.bytes();
-        let said = output.element.map(bytes);
-        agreed("--element", self.element.map(bytes), said, "bytes in an element")?;
+        let size = |element: Element| element.bytes();
+        let said_size = output.element.map(size);
+        agreed("--element", self.element.map(size), said_size, "bytes in an element")?;
         let has_ranks = output.ranks.is_some();
         agreed("--ranks", self.ranks, output.ranks, "ranks")?;
         output.ranks = output.ranks.or(self.ranks);
@@ -68,8 +68,8 @@ impl KnownRun {
         if !has_ranks {
             output.elements = output.elements.and_then(|elements| elements.checked_mul(parts));
         }
-        let said = output.elements.map(|elements| elements / parts);
-        agreed("--size", self.elements, said, "elements in an array")?;
+        let said_elements = output.elements.map(|elements| elements / parts);
+        agreed("--size", self.elements, said_elements, "elements in an array")?;
         let counted = output.threads.map(|(_, counted)| counted);
         agreed("--threads", self.threads, counted, "threads")?;
         agreed("--times", self.ntimes, output.ntimes, "runs of each kernel")?;

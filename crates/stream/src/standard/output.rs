@@ -486,9 +486,9 @@ mod tests {
         let mpi = whole
             .replace(" Array size =", "> Number of processors =          16\n> Array size =")
             .replace(" Number of Threads =            2\n", "");
-        let output = StreamOutput::saved(&mpi).unwrap();
-        assert_eq!((output.ranks, output.threads, output.is_serial), (Some(16), None, false));
-        assert_eq!(output.elements, Some(16 << 26));
+        let of_ranks = StreamOutput::saved(&mpi).unwrap();
+        assert_eq!((of_ranks.ranks, of_ranks.threads), (Some(16), None));
+        assert_eq!((of_ranks.elements, of_ranks.is_serial), (Some(16 << 26), false));
         let prose = format!("The Array size = 7, and Solution Validates is printed.\n{whole}");
         let output = StreamOutput::saved(&prose.replace(" Solution Validates!", "")).unwrap();
         assert_eq!((output.elements, output.check), (Some(1 << 26), ReportedCheck::Absent));

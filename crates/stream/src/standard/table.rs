@@ -47,40 +47,30 @@ pub(super) struct StreamTable {
     pub(super) has_best_rate: bool,
 }
 
-/// Returns the numbers of the lines that begin a table, from 1. Each run has one.
+/// Returns the lines of a text with their numbers, from 1.
+pub(super) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().enumerate().map(|(at, line)| (at + 1, line))
+}
+
+/// Returns the numbers of the lines that begin a table. Each run has one.
 pub fn header_lines(text: &str) -> Vec<usize> {
-    let headers = text.lines().enumerate().filter(|(_, line)| is_header(line));
-    headers.map(|(at, _)| at + 1).collect()
+    numbered(text).filter(|(_, line)| is_header(line)).map(|(number, _)| number).collect()
 }
 
 /// Reads the only table of a text.
 pub(super) fn read(text: &str) -> Result<StreamTable, NotStream> {
-    let Some(first) = text.lines().map(str::trim).find(|line| is_said(line)) else {
-        return Err(NotStream::Nothing);
+    let Some(whole) = numbered(text).find(|(_, line)| is_header(line)) else {
+        return Err(without_table(text));
     };
-    let header = text.lines().enumerate().find(|(_, line)| is_header(line));
-    let other = || text.lines().enumerate().find(|(_, line)| plain(line).starts_with("function "));
-    let Some((at, line)) = header else {
-        return Err(match other() {
-            Some((at, line)) => {
-                NotStream::OtherTable { text: shortened(line.trim()), line: at + 1 }
-            }
-            None => NotStream::NoTable(shortened(first)),
-        });
-    };
-    let header = Header::read(line, at + 1)?;
-    let behind = || text.lines().enumerate().skip(at + 1);
-    let rows = || behind().filter_map(|(at, line)| Row::of(line, at + 1));
-    // A second line anywhere behind the header may belong to another table, whose header is missing.
-    for kernel in NAMES {
-        if let Some(second) = rows().filter(|row| row.kernel == kernel && row.is_certain).nth(1) {
-            return Err(NotStream::Repeated { kernel, line: second.line });
-        }
+    let header = Header::read(whole.1, whole.0)?;
+    let behind = || numbered(text).skip_while(|(number, _)| *number <= header.line);
+    if let Some(error) = repeated(behind()) {
+        return Err(error);
     }
     let window = behind().filter(|(_, line)| is_said(line)).take(WINDOW);
-    let rows: Vec<Row<'_>> = window.filter_map(|(at, line)| Row::of(line, at + 1)).collect();
+    let found: Vec<Row<'_>> = window.filter_map(Row::of).collect();
     let of_kernel = |kernel: &'static str| {
-        let row = rows.iter().find(|row| row.kernel == kernel);
+        let row = found.iter().find(|row| row.kernel == kernel);
         row.ok_or(NotStream::NoLine { kernel, line: header.line })
     };
     let [copy, scale, add, triad] = NAMES.map(of_kernel);
@@ -93,6 +83,30 @@ pub(super) fn read(text: &str) -> Result<StreamTable, NotStream> {
     };
     let lines = [one(rows[0])?, one(rows[1])?, one(rows[2])?, one(rows[3])?];
     Ok(StreamTable { lines, has_best_rate: header.has_best_rate })
+}
+
+/// Returns the reason why a text without a header of STREAM is not read.
+fn without_table(text: &str) -> NotStream {
+    let Some(first) = text.lines().map(str::trim).find(|line| is_said(line)) else {
+        return NotStream::Nothing;
+    };
+    match numbered(text).find(|(_, line)| plain(line).starts_with("function ")) {
+        Some((line, header)) => NotStream::OtherTable { text: shortened(header.trim()), line },
+        None => NotStream::NoTable(shortened(first)),
+    }
+}
+
+/// Returns an error if a kernel has a second line anywhere behind the header, which may belong to another table whose
+/// header is missing.
+fn repeated<'a>(behind: impl Iterator<Item = (usize, &'a str)>) -> Option<NotStream> {
+    let mut seen: Vec<&str> = Vec::new();
+    for row in behind.filter_map(Row::of).filter(|row| row.is_certain) {
+        if seen.contains(&row.kernel) {
+            return Some(NotStream::Repeated { kernel: row.kernel, line: row.line });
+        }
+        seen.push(row.kernel);
+    }
+    None
 }
 
 /// True if a line has words, and does not only separate others.
@@ -156,7 +170,7 @@ struct Row<'a> {
 
 impl<'a> Row<'a> {
     /// Returns the row of a kernel; `None` for other lines.
-    fn of(whole: &'a str, line: usize) -> Option<Self> {
+    fn of((line, whole): (usize, &'a str)) -> Option<Self> {
         let text = whole.trim().trim_start_matches('>').trim();
         let is_piped = text.contains('|');
         let is_edge = |c: char| c.is_whitespace() || "*`_".contains(c);
