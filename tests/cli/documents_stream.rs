@@ -164,10 +164,9 @@ fn what_a_text_does_not_say_stays_unknown() {
     let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("The node sustains 342.5 GB/s (suspect) of Triad"), "{page}");
     assert!(words.contains("arrays of unknown size, an unknown number of threads"), "{page}");
-    let t2k = path("t2k-16.md");
-    harness.run(&["history", "import", &t2k]).exits(0);
-    let record = harness.latest();
-    let config = &measurements(&record)[0]["config"];
+    harness.run(&["history", "import", &path("t2k-16.md")]).exits(0);
+    let of_ranks = harness.latest();
+    let config = &measurements(&of_ranks)[0]["config"];
     assert_eq!(config["array_bytes"], 16 * 2_000_000 * 8);
     assert_eq!((config.get("threads"), &config["processes"]), (None, &16.into()));
 }
@@ -285,8 +284,8 @@ fn tables_that_cannot_be_read_without_doubt_are_refused_with_line_and_remedy() {
     let more = [("721807.1", "721.8071"), ("715650.4", "715.6504")];
     let replaced = |text: String, (from, to): &(&str, &str)| text.replace(from, to);
     let right = rates.iter().chain(&more).fold(in_gigabytes, replaced);
-    let file = harness.write("unit.txt", right);
-    harness.run(&["history", "import", &file]).exits(0);
+    let converted = harness.write("converted.txt", right);
+    harness.run(&["history", "import", &converted]).exits(0);
     assert_eq!(status(&harness), "valid");
     let record = harness.latest();
     let triad = measurements(&record)[3]["value"].as_f64().unwrap();
