@@ -15,6 +15,7 @@ mod contract;
 mod device;
 mod doctor;
 mod documents;
+mod documents_stream;
 mod emit;
 mod errors;
 mod explain;

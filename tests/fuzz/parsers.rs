@@ -160,7 +160,12 @@ pub fn all() -> Vec<Parser> {
         },
         Parser {
             name: "stream.c, stream.f",
-            seeds: files("crates/stream/tests/data", "txt"),
+            seeds: [
+                files("crates/stream/tests/data", "txt"),
+                files("tests/cli/texts/stream", "txt"),
+                files("tests/cli/texts/stream", "md"),
+            ]
+            .concat(),
             read: of_stream,
             one_in: 4,
         },
@@ -305,7 +310,7 @@ fn placement(bytes: &[u8]) -> Result<(), String> {
 }
 
 fn of_stream(bytes: &[u8]) -> Result<(), String> {
-    match StreamOutput::read(&String::from_utf8_lossy(bytes)) {
+    match StreamOutput::saved(&String::from_utf8_lossy(bytes)) {
         Ok(output) => shown(figures::of_saved(&output, &Machine::default())),
         Err(error) => short(&error.to_string()),
     }

@@ -226,6 +226,7 @@ fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> Bar {
         names: beyond.iter().map(|(node, _)| node.host.clone()).collect(),
         other_regimes: 0,
         limit: of.limit.map(|_| Reach { value: limit, basis }),
+        second: None,
         remark: String::new(),
         doubt: None,
         beside: None,

@@ -6,6 +6,7 @@
 
 mod chart;
 mod groups;
+mod limits;
 mod picture;
 pub mod sentence;
 pub mod words;
@@ -14,9 +15,10 @@ pub use chart::{
     Chart, ChartAxis, ChartSeries, DotConnection, Guide, GuideAxis, HeatMap, HeatMaps, Scale,
 };
 pub use groups::{distinct, grouped};
+pub use limits::{FigureLimits, Reach, part_in_use};
 pub use picture::{
     Bar, BarSeries, BarValues, Bars, Beside, Card, Drawing, Forest, ForestRow, Grid, NodeThreads,
-    Picture, PlottedSample, Reach, SampleSeries, Samples, Step, Steps, Trend, TrendBand, TrendDot,
+    Picture, PlottedSample, SampleSeries, Samples, Step, Steps, Trend, TrendBand, TrendDot,
     TrendSeries,
 };
 

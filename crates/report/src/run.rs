@@ -4,12 +4,12 @@ use crate::compare::cut;
 use crate::head::INCOMPLETE;
 pub use crate::head::{command, command_of};
 use crate::{Conditions, card, conclusion, head, machine, terms, topology};
-use nodegauge_gauge::view::{Block, Note, Page, Section, Table, TableCell, Tone};
+use nodegauge_gauge::view::{Bar, Block, Note, Page, Section, Table, TableCell, Tone};
 use nodegauge_gauge::{Detail, Gauge, hosts};
-use nodegauge_measure::Seconds;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Finding, Record, Severity};
+use nodegauge_measure::{Fraction, Seconds};
 use std::collections::BTreeSet;
 
 /// Maximum length of the name of a run.
@@ -81,25 +81,27 @@ pub fn ticket(
 ) -> Page {
     let mut page = begun(record, gauges, Detail::Brief);
     let mut table = Table::new(&["figure", ">value", ">of limit", "limit", "validity"]);
-    let headlines = gauges.iter().flat_map(|gauge| gauge.headlines(record));
-    for (headline, m) in headlines.filter_map(|one| Some((one, one.figure?))) {
-        let limit = m.limit.as_ref();
-        let status = m.validity.status.name();
-        table.row([
-            format!("{}: {}", headline.title, headline.what).into(),
-            TableCell::from(m.in_words()).tone(Tone::Strong),
-            limit.map_or("?".to_owned(), |of| of.fraction.in_tenths()).into(),
-            limit
-                .map_or("no limit is known".to_owned(), |of| {
-                    format!("{}, {}", m.unit.in_words(of.value), of.basis)
-                })
-                .into(),
-            m.validity
-                .reasons
-                .first()
-                .map_or(status.to_owned(), |why| format!("{status}: {why}"))
-                .into(),
-        ]);
+    for gauge in gauges {
+        for headline in gauge.headlines(record) {
+            let Some(m) = headline.figure else { continue };
+            let status = m.validity.status.name();
+            let title = format!("{}: {}", headline.title, headline.what);
+            let bar = Bar::of("", "", m, gauge.reach(record, m), &record.machine);
+            let bar = bar.as_ref();
+            let share = bar.and_then(Bar::share);
+            let limits = bar.and_then(Bar::limits_in_words);
+            table.row([
+                title.into(),
+                TableCell::from(m.in_words()).tone(Tone::Strong),
+                share.map_or("?".to_owned(), Fraction::in_tenths).into(),
+                limits.unwrap_or_else(|| "no limit is known".to_owned()).into(),
+                m.validity
+                    .reasons
+                    .first()
+                    .map_or(status.to_owned(), |why| format!("{status}: {why}"))
+                    .into(),
+            ]);
+        }
     }
     let mut figures = Section::new("figures");
     if !table.rows.is_empty() {

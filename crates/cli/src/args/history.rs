@@ -9,6 +9,8 @@ use crate::gauges;
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_history::{Moment, RunFilter};
 use nodegauge_machine::DimmSpec;
+use nodegauge_stream::kernels::Element;
+use nodegauge_stream::standard::known::KnownRun;
 use std::path::PathBuf;
 
 /// Commands of `history`.
@@ -58,6 +60,8 @@ pub(crate) enum HistoryCommand {
         #[command(flatten)]
         node: ImportedNode,
         #[command(flatten)]
+        run: ImportedRun,
+        #[command(flatten)]
         db: Database,
     },
     /// Put a label on a saved run; an empty value removes the label
@@ -98,6 +102,52 @@ impl ImportedNode {
     /// True if the user describes the node.
     pub(crate) fn is_given(&self) -> bool {
         self.processor.is_some() || self.dimms.is_some()
+    }
+}
+
+/// What a text with STREAM's table does not say about the run.
+#[derive(Debug, Clone, Default, ClapArgs)]
+pub(crate) struct ImportedRun {
+    /// Bytes of an element of STREAM (4 or 8), if the text does not say it
+    #[arg(long, value_name = "BYTES", value_parser = element)]
+    pub(crate) element: Option<Element>,
+    /// Elements of each array as compiled into STREAM, if the text does not say it, e.g. 800000000
+    #[arg(long, value_name = "ELEMENTS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) size: Option<u64>,
+    /// Threads of all ranks of STREAM, if the text does not say it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) threads: Option<u64>,
+    /// MPI ranks of STREAM, if the text does not say it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) ranks: Option<u64>,
+    /// Runs of each kernel of STREAM (NTIMES), if the text does not say it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) times: Option<u64>,
+    /// Compiler of STREAM with its flags, e.g. 'icc -O3 -qopenmp'
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) compiler: Option<String>,
+}
+
+/// Parses the bytes of an element.
+fn element(text: &str) -> Result<Element, String> {
+    match text {
+        "4" => Ok(Element::F32),
+        "8" => Ok(Element::F64),
+        _ => Err("an element has 4 bytes (float) or 8 bytes (double)".to_owned()),
+    }
+}
+
+impl ImportedRun {
+    /// Returns the properties of the run.
+    pub(crate) fn known(&self) -> KnownRun {
+        KnownRun {
+            element: self.element,
+            elements: self.size,
+            threads: self.threads,
+            ranks: self.ranks,
+            ntimes: self.times,
+            compiler: self.compiler.clone(),
+        }
     }
 }
 

@@ -33,8 +33,9 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
             }
         }
         HistoryCommand::Export { runs, output, db } => export(runs, output, db)?,
-        HistoryCommand::Import { files, label, host, node, db } => {
-            let described = import::Described { labels: label, host: host.as_deref(), node };
+        HistoryCommand::Import { files, label, host, node, run, db } => {
+            let run = &run.known();
+            let described = import::Described { labels: label, host: host.as_deref(), node, run };
             return import::execute(files, &described, db);
         }
         HistoryCommand::Label { run, label: (key, value), db } => {

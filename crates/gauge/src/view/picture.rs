@@ -1,7 +1,8 @@
 //! Pictures for renderers with graphics. Text output omits pictures; the tables on the page contain the same values.
 
 use super::Chart;
-use nodegauge_measure::record::{Limit, Machine, Measurement};
+use super::limits::{FigureLimits, Reach};
+use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, Unit};
 use serde::Serialize;
@@ -342,8 +343,10 @@ pub struct Bar {
     pub names: Vec<String>,
     /// Number of samples in regimes that the figure does not describe.
     pub other_regimes: usize,
-    /// Best limit known for these cores; `None` if none is known.
+    /// Limit that the share refers to, see [`FigureLimits`]; `None` if none is known.
     pub limit: Option<Reach>,
+    /// Second mark beside the limit, e.g. the fastest loop of the run; `None` if there is none.
+    pub second: Option<Reach>,
     /// Sentence about a limit that these cores may be unable to reach; empty if there is none.
     pub remark: String,
     /// First reason why the figure is suspect or invalid.
@@ -352,19 +355,9 @@ pub struct Bar {
     pub beside: Option<Beside>,
 }
 
-/// Value that the cores of a figure are known to reach, which is the end of the figure's bar.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Reach {
-    /// Value in the unit of the figure.
-    pub value: f64,
-    /// Measurement from which the value is known, e.g. `fastest loop of this run`.
-    pub basis: String,
-}
-
 impl Bar {
-    /// Creates the bar of a figure; `None` if the figure has no value. The limit is `reach`, or the limit of the figure
-    /// unless the machine may be unable to reach it: virtual machines seldom have a whole socket, and a catalog does not
-    /// know how many channels a board uses.
+    /// Creates the bar of a figure; `None` if the figure has no value. `reach` is what the run itself shows to be
+    /// possible on these cores.
     pub fn of(
         title: impl Into<String>,
         what: impl Into<String>,
@@ -373,21 +366,7 @@ impl Bar {
         machine: &Machine,
     ) -> Option<Self> {
         let value = m.value?;
-        let own = m.limit.as_ref();
-        let socket = machine.memory.theoretical.as_ref();
-        let of_socket = |limit: &&Limit| socket.is_some_and(|figure| figure.value == limit.value);
-        let is_virtual = machine.virtualisation.is_some();
-        let unsure = own.filter(of_socket).filter(|of| is_virtual || of.basis.contains("catalog"));
-        let sure = own.filter(|_| unsure.is_none());
-        let sure = sure.map(|limit| Reach { value: limit.value, basis: limit.basis.clone() });
-        let remark = unsure.map_or_else(String::new, |limit| {
-            let whole = m.unit.in_words(limit.value);
-            format!(
-                "{} of {whole}, the limit of the whole memory ({})",
-                limit.fraction.in_tenths(),
-                limit.basis
-            )
-        });
+        let limits = FigureLimits::of(m, reach, machine);
         Some(Self {
             title: title.into(),
             what: what.into(),
@@ -398,8 +377,9 @@ impl Bar {
             disturbed: m.interfered().map(|sample| sample.value).collect(),
             names: Vec::new(),
             other_regimes: m.in_other_regimes(),
-            limit: reach.or(sure).filter(|limit| limit.value > 0.0),
-            remark,
+            limit: limits.first,
+            second: limits.second,
+            remark: limits.remark,
             doubt: m.validity.reasons.first().cloned(),
             beside: None,
         })
@@ -411,6 +391,16 @@ impl Bar {
         let is_time = self.unit.direction() == Some(Better::Lower);
         let share = if is_time { limit / self.value } else { self.value / limit };
         share.is_finite().then_some(Fraction(share))
+    }
+
+    /// Returns the limit, the second mark and the remark for a cell: `921.6 GB/s, option; 721.8 GB/s, fastest loop of
+    /// this run: add`; `None` if nothing is known.
+    pub fn limits_in_words(&self) -> Option<String> {
+        let marks = [&self.limit, &self.second].into_iter().flatten();
+        let marks = marks.map(|mark| format!("{}, {}", self.unit.in_words(mark.value), mark.basis));
+        let remark = Some(self.remark.clone()).filter(|remark| !remark.is_empty());
+        let parts: Vec<String> = marks.chain(remark).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
     }
 }
 
@@ -430,15 +420,12 @@ impl Card {
     pub fn table(&self) -> super::Table {
         let mut table = super::Table::new(&["", ">value", ">of limit", "limit", ">earlier", "run"]);
         for bar in &self.bars {
-            let limit = bar.limit.as_ref();
-            let limit =
-                limit.map(|limit| format!("{}, {}", bar.unit.in_words(limit.value), limit.basis));
             let earlier = bar.beside.as_ref();
             table.row([
                 bar.title.as_str().into(),
                 bar.words.as_str().into(),
                 bar.share().map_or("?".to_owned(), Fraction::in_whole_percent).into(),
-                limit.unwrap_or_default().into(),
+                bar.limits_in_words().unwrap_or_default().into(),
                 earlier.map_or("", |beside| &beside.value).into(),
                 earlier.map_or("", |beside| &beside.name).into(),
             ]);

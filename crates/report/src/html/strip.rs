@@ -1,7 +1,7 @@
 //! Rows of figures, each with its value, its samples on a bar, and the limit of its cores.
 
 use crate::markup::{Markup, element, text};
-use nodegauge_gauge::view::{Bar, BarValues, Card};
+use nodegauge_gauge::view::{Bar, BarValues, Card, Reach};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::stats::Better;
 
@@ -40,7 +40,7 @@ impl Words {
         match values {
             BarValues::Samples => Self {
                 quoted: "value",
-                limit: "best known for these cores",
+                limit: "limit",
                 value: "sample",
                 disturbed: "disturbed sample",
                 class: "disturbed",
@@ -99,7 +99,7 @@ fn row(bar: &Bar, values: BarValues, same_doubt: bool, is_best: bool) -> Markup 
     let mut side = Vec::new();
     if let Some(share) = bar.share().filter(|_| values == BarValues::Samples) {
         side.push(element("b", &[], [text(&share.in_whole_percent())]));
-        side.push(small("", "of the best known for these cores"));
+        side.push(small("", "of the limit"));
     }
     side.push(small("", &values_in_words(bar, values)));
     if let Some(doubt) = &bar.doubt {
@@ -146,8 +146,8 @@ impl Axis {
     /// Returns the axis of a bar. Samples are on a bar that begins at 0; disturbed samples beyond its end are drawn at the
     /// end. Nodes differ by a few percent, so that their axis begins near the lowest one.
     fn of(bar: &Bar, values: BarValues) -> Self {
-        let limit = bar.limit.as_ref().map(|limit| limit.value);
-        let known = || bar.samples.iter().copied().chain([bar.value]).chain(limit);
+        let marks = || [&bar.limit, &bar.second].into_iter().flatten().map(|mark| mark.value);
+        let known = || bar.samples.iter().copied().chain([bar.value]).chain(marks());
         if values == BarValues::Samples {
             return Self { from: 0.0, to: known().fold(0.0, f64::max) * 1.01 };
         }
@@ -219,7 +219,7 @@ fn named_in_words(bar: &Bar) -> Option<String> {
 
 /// Returns the drawing and the words below it.
 fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
-    let end_of_bar = bar.limit.as_ref().map(|limit| limit.value);
+    let marks: Vec<&Reach> = [&bar.limit, &bar.second].into_iter().flatten().collect();
     let axis = Axis::of(bar, values);
     let at = |value: f64| axis.at(value);
     let are_nodes = values == BarValues::Nodes;
@@ -258,16 +258,16 @@ fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
         }
     }
     inside.push(line("quoted", bar.value));
-    inside.extend(end_of_bar.map(|value| line("limit", value)));
+    inside.extend(marks.iter().map(|mark| line("limit", mark.value)));
     inside.extend(names(bar, &axis));
     let label = format!("{}: {}, {}", bar.title, bar.words, values_in_words(bar, values));
     let height = whole_height.to_string();
     let attributes =
         [("role", "img"), ("aria-label", &*label), ("width", "100%"), ("height", &*height)];
     let mut parts = vec![element("svg", &attributes, inside)];
-    if let Some(limit) = &bar.limit {
-        let words = format!("{}, {}", bar.unit.in_words(limit.value), limit.basis);
-        let is_right = axis.share(limit.value) > 0.5;
+    for mark in marks {
+        let words = format!("{}, {}", bar.unit.in_words(mark.value), mark.basis);
+        let is_right = axis.share(mark.value) > 0.5;
         let class = if is_right { "limit right" } else { "limit" };
         parts.push(element("small", &[("class", class)], [text(&words)]));
     }
@@ -310,6 +310,7 @@ mod tests {
             names: Vec::new(),
             other_regimes: 0,
             limit: None,
+            second: None,
             remark: String::new(),
             doubt: Some("39 of 72 samples were disturbed".to_owned()),
             beside: None,
@@ -322,6 +323,24 @@ mod tests {
         assert_eq!(samples_in_words(&bar), "33 samples");
         let bar = Bar { other_regimes: 7, ..bar };
         assert_eq!(samples_in_words(&bar), "33 samples; 7 more in other regimes");
+    }
+
+    #[test]
+    fn second_mark_is_drawn_beside_the_limit_to_which_the_share_refers() {
+        let reach = |value: f64, basis: &str| Some(Reach { value, basis: basis.to_owned() });
+        let bar = Bar {
+            limit: reach(921.6e9, "option"),
+            second: reach(721.8e9, "fastest loop of this run: add"),
+            disturbed: Vec::new(),
+            value: 715.65e9,
+            ..of_nodes(&[])
+        };
+        let drawn = row(&bar, BarValues::Samples, false, false).to_string();
+        assert_eq!(drawn.matches("class=\"limit\" x1").count(), 2, "{drawn}");
+        assert!(drawn.contains("<b>78 %</b>"), "{drawn}");
+        for words in ["921.6 GB/s, option", "721.8 GB/s, fastest loop of this run: add"] {
+            assert!(drawn.contains(words), "{drawn}");
+        }
     }
 
     /// Returns the figure of many nodes that differ by little, and of slow ones.
@@ -337,6 +356,7 @@ mod tests {
             names: slow.iter().map(|(name, _)| (*name).to_owned()).collect(),
             other_regimes: 0,
             limit: None,
+            second: None,
             remark: String::new(),
             doubt: None,
             beside: None,

@@ -355,7 +355,7 @@ impl Known<'_> {
         };
         let threads = Some(self.arrangement.placement.threads.len() as u64);
         let wanted = Some(&candidate.build.wanted);
-        let expected = Expected { wanted, threads, llc: self.llc };
+        let expected = Expected { wanted, threads, llc: self.llc, is_saved: false };
         // A failed check of any run makes the result invalid, even if another run was the fastest.
         let mut validity = figures::judge(&first.output, &expected);
         for run in &runs[1..] {

@@ -1,7 +1,8 @@
 //! Conversion of outputs of stream.c to measurements: a standard result with all reasons why it is suspect or invalid.
 //! All functions are pure.
 //!
-//! The message "Solution Validates" is not sufficient. There is no result if the check could not detect errors, if the
+//! The message "Solution Validates" is not sufficient. Without it, figures of a saved output are suspect: a document may
+//! have left it out. There is no result if the check could not detect errors, if the
 //! table contradicts itself, or if the arrays differ from the requested arrays.
 
 use crate::config::StreamConfig;
@@ -12,12 +13,15 @@ use crate::standard::build::Wanted;
 use crate::standard::output::{OutputFormat, ReportedCheck, StreamOutput};
 use nodegauge_arena::ArrayLayout;
 use nodegauge_arena::evidence::limited;
-use nodegauge_measure::keys::shared::TimesConfig;
+use nodegauge_measure::keys::shared::{CompilerConfig, TimesConfig};
 use nodegauge_measure::record::{
     Category, Disturbed, Machine, Measurement, Quoted, RegimeSamples, Validity,
 };
 use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{BytesPerSec, Fraction};
+
+/// Beginning of the reason for doubt in figures of a saved output without the result of STREAM's check.
+pub const UNCHECKED: &str = "unchecked";
 
 /// Expected properties of an output of stream.c.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,6 +32,8 @@ pub struct Expected<'a> {
     pub threads: Option<u64>,
     /// Sum of the last-level caches in use, bytes.
     pub llc: Option<f64>,
+    /// True for a saved output, of which lines may have been left out.
+    pub is_saved: bool,
 }
 
 /// Returns the validity of an output, with all reasons for doubt.
@@ -39,17 +45,22 @@ pub fn judge(output: &StreamOutput, expected: &Expected<'_>) -> Validity {
         ReportedCheck::Failed(words) => {
             validity.invalid(format!("{name} reports wrong values: {words}"));
         }
+        ReportedCheck::Absent if expected.is_saved => {
+            validity.suspect(format!(
+                "{UNCHECKED}: the text does not say that {name} found its arrays correct"
+            ));
+        }
         ReportedCheck::Absent => {
             validity.invalid(format!("{name} does not report whether its arrays are correct"))
         }
     }
     let sound = output.largest_sound_ntimes();
-    if output.ntimes > sound || output.not_finite {
+    if output.ntimes > Some(sound) || output.not_finite {
+        let passes = output.ntimes.map(|n| format!(" after {n} passes")).unwrap_or_default();
+        let of_type = output.element.map(|of| format!("{} ", of.name())).unwrap_or_default();
         validity.invalid(format!(
-            "{name} cannot detect errors after {} passes: its {} values overflow after {sound} passes, \
-                 and it prints \"Solution Validates\" for infinities",
-            output.ntimes,
-            output.element.name()
+            "{name} cannot detect errors{passes}: its {of_type}values overflow after {sound} \
+             passes, and it prints \"Solution Validates\" for infinities"
         ));
     }
     if let Some(kernel) = output.contradiction() {
@@ -60,18 +71,29 @@ pub fn judge(output: &StreamOutput, expected: &Expected<'_>) -> Validity {
         validity.suspect("built with -DN, which has no effect: use -DSTREAM_ARRAY_SIZE");
     }
     as_asked(output, expected, &mut validity);
-    let times = expected.llc.map(|llc| output.array_bytes() as f64 / llc);
-    if output.elements < RULE_ELEMENTS || times.is_some_and(|times| times < RULE_FACTOR * 0.999) {
+    let times = times_llc(output, expected.llc);
+    let is_short = output.elements.is_some_and(|elements| elements < RULE_ELEMENTS);
+    if is_short || times.is_some_and(|times| times < RULE_FACTOR * 0.999) {
         let cache = times
             .map(|times| format!(", {times:.2} times the last-level caches in use"))
             .unwrap_or_default();
         validity.suspect(format!(
             "arrays have {} elements{cache}; STREAM's rule requires {RULE_FACTOR:.0} times the \
                  caches and a million elements",
-            output.elements
+            number(output.elements)
         ));
     }
     validity
+}
+
+/// Returns the size of an array divided by that of the last-level caches; `None` if one of them is unknown.
+pub(crate) fn times_llc(output: &StreamOutput, llc: Option<f64>) -> Option<f64> {
+    Some(output.array_bytes()? as f64 / llc?)
+}
+
+/// Formats a number that may be unknown.
+fn number(of: Option<u64>) -> String {
+    of.map_or_else(|| "?".to_owned(), |of| of.to_string())
 }
 
 /// Checks that the program used the requested parameters.
@@ -79,21 +101,22 @@ fn as_asked(output: &StreamOutput, expected: &Expected<'_>, validity: &mut Valid
     let name = output.dialect.engine();
     if let Some(wanted) = expected.wanted.filter(|_| output.dialect != OutputFormat::Fortran) {
         let (elements, element) = (wanted.elements, wanted.element);
-        if output.elements != elements || output.element != element {
+        if output.elements != Some(elements) || output.element != Some(element) {
             validity.invalid(format!(
                 "{elements} elements of {} requested, but {name} used {} of {}",
                 element.name(),
-                output.elements,
-                output.element.name()
+                number(output.elements),
+                output.element.map_or("?", |of| of.name())
             ));
         }
     } else if let Some(wanted) = expected.wanted
-        && output.elements != wanted.elements
+        && output.elements != Some(wanted.elements)
     {
         // The sizes of stream.f are fixed in the source, which must not be modified.
         validity.suspect(format!(
             "{name} has {} elements per array in its source, the native run {}",
-            output.elements, wanted.elements
+            number(output.elements),
+            wanted.elements
         ));
     }
     let Some(threads) = expected.threads else { return };
@@ -111,22 +134,20 @@ fn as_asked(output: &StreamOutput, expected: &Expected<'_>, validity: &mut Valid
 
 /// Returns the configuration that an output reports.
 pub fn config(output: &StreamOutput, llc: Option<f64>) -> StreamConfig {
-    let threads = match (output.dialect, output.threads) {
-        (_, Some((_, counted))) => Some(counted),
-        (OutputFormat::Mpi, None) => None,
-        (_, None) => Some(1),
-    };
+    let counted = output.threads.map(|(_, counted)| counted);
+    let compiler = output.compiler.clone();
     StreamConfig {
         engine: Some(output.dialect.engine().to_owned()),
         engine_version: output.version.clone(),
-        threads,
+        threads: counted.or(output.is_serial.then_some(1)),
         processes: output.ranks,
-        element: Some(output.element.name().to_owned()),
-        array_bytes: Some(output.array_bytes()),
-        array_elements: Some(output.elements),
-        array_times_llc: llc.map(|llc| output.array_bytes() as f64 / llc),
+        compiler: compiler.map(|command| CompilerConfig { command, ..CompilerConfig::default() }),
+        element: output.element.map(|element| element.name().to_owned()),
+        array_bytes: output.array_bytes(),
+        array_elements: output.elements,
+        array_times_llc: times_llc(output, llc),
         layout: Some(ArrayLayout::Sequential { offset: output.offset }),
-        ntimes: Some(output.ntimes),
+        ntimes: output.ntimes,
         ..StreamConfig::default()
     }
 }
@@ -218,7 +239,7 @@ pub fn of_saved(output: &StreamOutput, machine: &Machine) -> Vec<Measurement> {
         disturbed: Vec::new(),
         regimes: Vec::new(),
         config: config(output, None),
-        validity: judge(output, &Expected::default()),
+        validity: judge(output, &Expected { is_saved: true, ..Expected::default() }),
         machine: Some(machine),
         keeps_text: false,
     })
@@ -292,14 +313,33 @@ mod tests {
             ]
         );
         let absent = StreamOutput { check: ReportedCheck::Absent, ..recorded!("gcc-2t") };
-        assert!(reasons(&absent)[0].contains("does not report"));
+        let own = judge(&absent, &Expected::default());
+        assert!(own.status == Status::Invalid && own.reasons[0].contains("does not report"));
+    }
+
+    #[test]
+    fn saved_output_without_the_check_is_suspect_and_keeps_its_figures() {
+        let absent = StreamOutput { check: ReportedCheck::Absent, ..recorded!("gcc-2t") };
+        let saved = of_saved(&absent, &Machine::default());
+        assert!(saved.iter().all(|m| m.value.is_some() && m.validity.status == Status::Suspect));
+        assert!(saved[0].validity.reasons[0].starts_with(UNCHECKED));
+        let unknown = StreamOutput { threads: None, ..absent };
+        let config = config(&unknown, None);
+        assert_eq!(config.threads, None);
+        let serial = StreamOutput { is_serial: true, ..unknown };
+        assert_eq!(super::config(&serial, None).threads, Some(1));
     }
 
     #[test]
     fn what_was_not_done_as_asked_is_said() {
         let output = recorded!("gcc-2t");
         let wanted = Wanted { elements: 1 << 26, element: Element::F64, offset: 0, ntimes: 20 };
-        let expected = Expected { wanted: Some(&wanted), threads: Some(2), llc: Some(64e6) };
+        let expected = Expected {
+            wanted: Some(&wanted),
+            threads: Some(2),
+            llc: Some(64e6),
+            ..Expected::default()
+        };
         assert_eq!(judge(&output, &expected), Validity::valid());
         let four = judge(&output, &Expected { threads: Some(4), ..expected });
         assert_eq!(four.reasons, ["4 threads requested, but stream.c counted 2"]);

@@ -196,7 +196,7 @@ impl MpiStandardPlan {
         // The sizes of the Fortran source are fixed in it.
         let is_fixed = self.source.dialect() == OutputFormat::Fortran;
         let wanted = (!is_fixed).then_some(&self.wanted);
-        let expected = Expected { wanted, threads: None, llc };
+        let expected = Expected { wanted, llc, ..Expected::default() };
         let mut validity = figures::judge(first, &expected);
         for output in &build.outputs[1..] {
             let other = figures::judge(output, &expected);
@@ -217,10 +217,7 @@ impl MpiStandardPlan {
             validity.suspect(format!("a later run of the program failed: {why}"));
         }
         let config = self.config(build, Some(first));
-        let config = StreamConfig {
-            array_times_llc: llc.map(|llc| first.array_bytes() as f64 / llc),
-            ..config
-        };
+        let config = StreamConfig { array_times_llc: figures::times_llc(first, llc), ..config };
         figures::measurements(&BuildRuns {
             counting: build.outputs.iter().collect(),
             disturbed: Vec::new(),

@@ -1,11 +1,15 @@
-//! Parser for the output of stream.c (5.10), of its MPI version, and of stream.f. All functions are pure.
+//! Parser for the output of stream.c (5.10 and earlier), of its MPI version, and of stream.f, also as documents quote it:
+//! with other text around it, and without the lines before and behind the table. All functions are pure.
 //!
 //! The table is accepted only if it is consistent: all four kernels, positive figures, and the product of each rate and
-//! its minimum time equals the bytes that the kernel counts. Rates are in units of 1e6 B/s. The text "Solution
-//! Validates" alone does not prove correct results; see [`StreamOutput::largest_sound_ntimes`].
+//! its minimum time equals the bytes that the kernel counts. The text "Solution Validates" alone does not prove correct
+//! results; see [`StreamOutput::largest_sound_ntimes`].
 
+use super::table::{self, StreamTable};
+pub use super::table::{KernelLine, header_lines};
+pub use super::unread::NotStream;
+use super::unread::shortened;
 use crate::kernels::{Element, Kernel, STREAM};
-use nodegauge_measure::{BytesPerSec, Seconds, printed};
 
 /// Program that printed an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,17 +44,6 @@ pub enum ReportedCheck {
     Absent,
 }
 
-/// Line of the table, for one kernel.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct KernelLine {
-    /// Best rate of the kernel, B/s.
-    pub rate: BytesPerSec,
-    /// Average, minimum and maximum time, seconds.
-    pub times: [Seconds; 3],
-    /// Difference of two times that are printed differently: 1 us for six decimals.
-    pub step: Seconds,
-}
-
 /// Parsed output of a run of STREAM.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamOutput {
@@ -58,18 +51,23 @@ pub struct StreamOutput {
     pub dialect: OutputFormat,
     /// Version of the program, e.g. `5.10`.
     pub version: Option<String>,
-    /// Type of the elements.
-    pub element: Element,
-    /// Number of elements per array, of all ranks together.
-    pub elements: u64,
+    /// Type of the elements; `None` if the text does not say it.
+    pub element: Option<Element>,
+    /// Number of elements per array, of all ranks together; `None` if the text does not say it.
+    pub elements: Option<u64>,
     /// Padding between arrays, elements.
     pub offset: u64,
-    /// Number of runs of each kernel.
-    pub ntimes: u64,
-    /// Number of threads that the program requested, and number that it counted; `None` for a build without OpenMP.
+    /// Number of runs of each kernel; `None` if the text does not say it.
+    pub ntimes: Option<u64>,
+    /// Number of threads that the program requested, and number that it counted; `None` for a build without OpenMP, and
+    /// if the text does not say it.
     pub threads: Option<(u64, u64)>,
-    /// Number of MPI ranks.
+    /// True if the text shows that the build has no OpenMP.
+    pub is_serial: bool,
+    /// Number of MPI ranks; `None` without MPI, and if the text does not say it.
     pub ranks: Option<u64>,
+    /// Compiler and its flags, if the user knows them.
+    pub compiler: Option<String>,
     /// Lines of the four kernels, in STREAM's order.
     pub lines: [KernelLine; 4],
     /// Result of the check that the program made.
@@ -84,93 +82,85 @@ pub struct StreamOutput {
     pub text: String,
 }
 
-/// Reason why a text is not an output of STREAM.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotStream {
-    /// The output is empty.
-    #[error("the program printed nothing")]
-    Nothing,
-    /// The output has no table.
-    #[error("the program printed {0:?} instead of a STREAM table")]
-    NoTable(String),
-    /// The output contains the table of another program.
-    #[error("the table is not that of stream.c: {0:?}")]
-    OtherTable(String),
-    /// The table is incomplete.
-    #[error("the table has no line for {0}")]
-    NoLine(&'static str),
-    /// A kernel has several lines.
-    #[error("the output has several lines for {0}; which of them is the result is unknown")]
-    Repeated(&'static str),
-    /// A line of the table has a syntax error.
-    #[error("the table has an invalid line: {0:?}")]
-    BadLine(String),
-    /// A required value is missing.
-    #[error("the program did not print {0}")]
-    Unsaid(&'static str),
-}
-
-/// Names of the kernels in the table, in [`STREAM`]'s order.
-const NAMES: [&str; 4] = ["Copy", "Scale", "Add", "Triad"];
 /// Scalar of Scale and Triad in stream.c.
 const SCALAR: f64 = 3.0;
 
 impl StreamOutput {
-    /// Parses an output.
+    /// Parses the complete output of a run.
     ///
     /// # Errors
     /// Fails if the text is not a complete output of STREAM.
     pub fn read(text: &str) -> Result<Self, NotStream> {
-        let header = table_header(text)?;
-        let dialect = if text.contains("MPI ranks") {
-            OutputFormat::Mpi
-        } else if header.contains("Rate (MB/s)") {
-            OutputFormat::Fortran
-        } else {
-            OutputFormat::C
+        let output = Self::saved(text)?;
+        if output.element.is_none() {
+            return Err(NotStream::Unsaid("the size of an element"));
+        }
+        if output.elements.is_none() {
+            return Err(NotStream::Unsaid("the length of its arrays"));
+        }
+        if output.ntimes.is_none() {
+            return Err(NotStream::Unsaid("the number of passes"));
+        }
+        Ok(output)
+    }
+
+    /// Parses a saved output, which may be the table alone. What the text does not say is unknown.
+    ///
+    /// # Errors
+    /// Fails if the text has no table, or none that can be read without doubt.
+    pub fn saved(text: &str) -> Result<Self, NotStream> {
+        let StreamTable { lines, has_best_rate } = table::read(text)?;
+        let said = SaidLines::of(text);
+        let ranks_of_c = said.count("Data is distributed across")?;
+        let bytes_of_c = said.bytes("This system uses")?;
+        let bytes_of_fortran = said.bytes("Assuming")?;
+        let passes_of_c =
+            said.count("Each kernel will be executed")?.or(said.count("Each test is run")?);
+        let passes_of_fortran = said.count("You are running each test")?;
+        let is_c = has_best_rate || bytes_of_c.is_some() || passes_of_c.is_some();
+        let dialect = match ranks_of_c {
+            Some(_) => OutputFormat::Mpi,
+            None if is_c => OutputFormat::C,
+            None => OutputFormat::Fortran,
         };
-        let element = match dialect {
-            OutputFormat::Fortran => after(text, "Assuming"),
-            _ => after(text, "This system uses"),
-        };
-        let element = match element {
-            Some(4) => Element::F32,
-            Some(8) => Element::F64,
-            _ => return Err(NotStream::Unsaid("the size of an element")),
+        let is_fortran = dialect == OutputFormat::Fortran;
+        let element = match if is_fortran { bytes_of_fortran } else { bytes_of_c } {
+            None => None,
+            Some(4) => Some(Element::F32),
+            Some(8) => Some(Element::F64),
+            Some(_) => return Err(NotStream::Unsaid("the size of an element")),
         };
         let elements = match dialect {
-            OutputFormat::Mpi => after(text, "Total Aggregate Array size ="),
-            _ => after(text, "Array size ="),
-        };
-        let ntimes = match dialect {
-            OutputFormat::Fortran => after(text, "You are running each test"),
-            _ => after(text, "Each kernel will be executed"),
+            OutputFormat::Mpi => said.count("Total Aggregate Array size =")?,
+            _ => said.count("Array size =")?,
         };
         // stream_mpi.f prints the length of the arrays of one rank, and the rate of all.
-        let ranks = match dialect {
-            OutputFormat::Fortran => after(text, "Number of processors ="),
-            _ => after(text, "Data is distributed across"),
-        };
+        let processors = said.count("Number of processors =")?;
+        let ranks = if is_fortran { processors } else { ranks_of_c };
         let elements = match (dialect, ranks) {
             (OutputFormat::Fortran, Some(ranks)) => elements.and_then(|n| n.checked_mul(ranks)),
             _ => elements,
         };
-        let threads = match dialect {
-            OutputFormat::Fortran => after(text, "Number of Threads =").map(|n| (n, n)),
-            _ => after(text, "Number of Threads requested =")
-                .zip(after(text, "Number of Threads counted =")),
-        };
+        let requested = said.count("Number of Threads requested =")?;
+        let counted = said.count("Number of Threads counted =")?;
+        let of_fortran = said.count("Number of Threads =")?;
+        let threads = requested.zip(counted).or(of_fortran.map(|n| (n, n)));
+        let ntimes = if is_fortran { passes_of_fortran } else { passes_of_c };
+        // The number of threads is printed between these two lines.
+        let has_neighbours = ntimes.is_some() && said.has("Your clock granularity");
         Ok(Self {
             dialect,
             version: between(text, "$Revision: ", " $"),
             element,
-            elements: elements.ok_or(NotStream::Unsaid("the length of its arrays"))?,
-            offset: after(text, "Offset =").or_else(|| after(text, "Offset     =")).unwrap_or(0),
-            ntimes: ntimes.ok_or(NotStream::Unsaid("the number of passes"))?,
+            elements,
+            offset: said.offset()?,
+            ntimes,
             threads,
+            is_serial: has_neighbours && threads.is_none() && ranks.is_none(),
             ranks,
-            lines: lines(text, header)?,
-            check: check(text),
+            compiler: None,
+            lines,
+            check: check(&said),
             not_finite: not_finite(text),
             obsolete_macro: text.contains("set the preprocessor variable N "),
             scalar: between(text, "SCALAR value used for this run is ", "\n")
@@ -181,13 +171,13 @@ impl StreamOutput {
     }
 
     /// Returns the bytes of one array.
-    pub fn array_bytes(&self) -> u64 {
-        self.elements.saturating_mul(self.element.bytes())
+    pub fn array_bytes(&self) -> Option<u64> {
+        Some(self.elements?.saturating_mul(self.element?.bytes()))
     }
 
     /// Returns the bytes that a kernel counts for one pass.
-    pub fn counted(&self, kernel: Kernel) -> f64 {
-        kernel.counted(self.element) as f64 * self.elements as f64
+    pub fn counted(&self, kernel: Kernel) -> Option<f64> {
+        Some(kernel.counted(self.element?) as f64 * self.elements? as f64)
     }
 
     /// Returns the largest number of passes after which all values are still finite. A pass multiplies `a` by s(2 + s),
@@ -199,91 +189,127 @@ impl StreamOutput {
         if growth <= 1.0 {
             return u64::MAX;
         }
+        // Of a type that is unknown, no more than what holds for every type can be told.
         let largest = match self.element {
-            Element::F64 => f64::MAX,
-            Element::F32 => f64::from(f32::MAX),
+            Some(Element::F32) => f64::from(f32::MAX),
+            Some(Element::F64) | None => f64::MAX,
         };
         ((largest / 2.0).ln() / growth.ln()).floor() as u64
     }
 
-    /// Returns the first kernel whose rate is not its bytes divided by its minimum time, within the precision of the
-    /// printed digits.
-    pub fn contradiction(&self) -> Option<Kernel> {
-        STREAM.iter().zip(&self.lines).find_map(|(kernel, line)| {
-            let least = line.times[1].0;
-            let expected = self.counted(*kernel) / least;
-            // The tolerance follows from the printed digits: rates have one decimal or more.
-            let slack = 0.6 * line.step.0 / least + 0.1e6 / line.rate.0 + 1e-6;
-            ((line.rate.0 / expected - 1.0).abs() > slack).then_some(*kernel)
-        })
+    /// Returns the bytes of an array that follow from the rate and the minimum time of a kernel, with the relative error
+    /// of the printed digits.
+    fn implied(&self, at: usize) -> (f64, f64) {
+        let line = &self.lines[at];
+        let least = line.times[1].0;
+        // The bytes of an element cancel.
+        let arrays = STREAM[at].counted(Element::F64) as f64 / Element::F64.bytes() as f64;
+        let error = 0.6 * line.step.0 / least + line.rate_step.0 / line.rate.0 + 1e-6;
+        (line.rate.0 * least / arrays, error)
     }
-}
 
-/// True if a line is the header of a table of STREAM.
-fn is_header(line: &str) -> bool {
-    line.starts_with("Function") && (line.contains("Rate MB/s") || line.contains("Rate (MB/s)"))
+    /// Returns the bytes of an array that follow from the rate and the minimum time of Copy.
+    pub fn implied_array_bytes(&self) -> f64 {
+        self.implied(0).0
+    }
+
+    /// Returns the first kernel whose rate is not its bytes divided by its minimum time, within the precision of the
+    /// printed digits. Without the size of the arrays, this is the first kernel that had other arrays than Copy.
+    pub fn contradiction(&self) -> Option<Kernel> {
+        let known = self.array_bytes().map(|bytes| (bytes as f64, 0.0));
+        let (expected, its_error) = known.unwrap_or_else(|| self.implied(0));
+        let contradicts = |at: &usize| {
+            let (bytes, error) = self.implied(*at);
+            (bytes / expected - 1.0).abs() > error + its_error
+        };
+        (0..STREAM.len()).find(contradicts).map(|at| STREAM[at])
+    }
 }
 
 /// Returns the number of runs in a text, which have a table each.
 pub fn count_runs(text: &str) -> usize {
-    printed::count_lines(text, is_header)
+    header_lines(text).len()
 }
 
-fn table_header(text: &str) -> Result<&str, NotStream> {
-    let first = text.lines().map(str::trim).find(|line| line.chars().any(char::is_alphanumeric));
-    let Some(first) = first else { return Err(NotStream::Nothing) };
-    let header = text.lines().map(str::trim).find(|line| line.starts_with("Function"));
-    match header {
-        Some(header) if is_header(header) => Ok(header),
-        Some(header) => Err(NotStream::OtherTable(shortened(header))),
-        None => Err(NotStream::NoTable(shortened(first))),
-    }
-}
+/// Lines that programs print before and behind the table, without what documents put before them.
+struct SaidLines<'a>(Vec<(usize, &'a str)>);
 
-fn lines(text: &str, header: &str) -> Result<[KernelLine; 4], NotStream> {
-    // The lines of the kernels follow the header directly.
-    let table = text.split_once(header).map_or("", |(_, table)| table);
-    // A second line anywhere behind the header may belong to another table, whose header is missing.
-    let is_of = |line: &str, name: &str| {
-        line.trim().strip_prefix(name).is_some_and(|rest| rest.starts_with(':'))
-    };
-    let repeated = NAMES.iter().find(|name| table.lines().filter(|l| is_of(l, name)).count() > 1);
-    if let Some(name) = repeated {
-        return Err(NotStream::Repeated(name));
+impl<'a> SaidLines<'a> {
+    fn of(text: &'a str) -> Self {
+        let said = |line: &'a str| line.trim_start_matches(|c: char| !c.is_alphanumeric());
+        Self(text.lines().enumerate().map(|(at, line)| (at + 1, said(line))).collect())
     }
-    let mut lines =
-        [KernelLine { rate: BytesPerSec(0.0), times: [Seconds(0.0); 3], step: Seconds(0.0) }; 4];
-    for (name, line) in NAMES.into_iter().zip(&mut lines) {
-        let found = table.lines().take(6).find_map(|candidate| {
-            candidate.trim().strip_prefix(name)?.strip_prefix(':').map(|l| (candidate, l))
-        });
-        let Some((whole, numbers)) = found else { return Err(NotStream::NoLine(name)) };
-        let decimals = numbers.split_whitespace().nth(2).and_then(|time| time.split_once('.'));
-        let step = Seconds(decimals.map_or(1.0, |(_, digits)| 0.1f64.powi(digits.len() as i32)));
-        let numbers: Option<Vec<f64>> =
-            numbers.split_whitespace().map(|number| number.parse().ok()).collect();
-        let sound = |x: &f64| printed::is_figure(*x);
-        *line = match numbers.as_deref() {
-            Some([rate, average, least, greatest])
-                if [rate, average, least, greatest].into_iter().all(sound) =>
-            {
-                KernelLine {
-                    rate: BytesPerSec(rate * 1e6),
-                    times: [average, least, greatest].map(|time| Seconds(*time)),
-                    step,
-                }
-            }
-            _ => return Err(NotStream::BadLine(shortened(whole))),
+
+    /// True if a line begins with these words.
+    fn has(&self, label: &str) -> bool {
+        self.0.iter().any(|(_, line)| behind(line, label).is_some())
+    }
+
+    /// Returns the count behind a label at the beginning of a line; `None` if no line has it.
+    fn count(&self, label: &'static str) -> Result<Option<u64>, NotStream> {
+        let behind = self.0.iter().filter_map(|(at, line)| Some((*at, behind(line, label)?)));
+        Self::only(label, behind)
+    }
+
+    /// Returns the number of bytes behind a label; other counts behind it are left out.
+    fn bytes(&self, label: &'static str) -> Result<Option<u64>, NotStream> {
+        let is_of_bytes = |end: &str| end.split_whitespace().nth(1) == Some("bytes");
+        let behind = self.0.iter().filter_map(|(at, line)| Some((*at, behind(line, label)?)));
+        Self::only(label, behind.filter(|(_, end)| is_of_bytes(end)))
+    }
+
+    /// Returns the padding between arrays, which stream.c prints in the line of the length.
+    fn offset(&self) -> Result<u64, NotStream> {
+        const LABEL: &str = "Offset =";
+        let starts = |line: &str| line.starts_with("Array size") || line.starts_with("Offset");
+        let of = |(at, line): &(usize, &'a str)| {
+            let from = line.find("Offset").filter(|_| starts(line))?;
+            Some((*at, behind(&line[from..], LABEL)?))
         };
+        Ok(Self::only(LABEL, self.0.iter().filter_map(of))?.unwrap_or(0))
     }
-    Ok(lines)
+
+    /// Returns the count at the beginning of these texts, which are the ends of lines; all have the same count.
+    fn only(
+        label: &'static str,
+        ends: impl Iterator<Item = (usize, &'a str)>,
+    ) -> Result<Option<u64>, NotStream> {
+        let mut found: Option<(usize, u64)> = None;
+        for (line, end) in ends {
+            let word = end.split_whitespace().next().unwrap_or_default();
+            if !word.starts_with(|c: char| c.is_ascii_digit()) {
+                continue;
+            }
+            let digits = word.trim_end_matches(|c: char| !c.is_ascii_digit());
+            let Some(count) = table::count(digits) else {
+                return Err(NotStream::NoCount { label, text: shortened(word), line });
+            };
+            match found {
+                Some((other, first)) if first != count => {
+                    let lines = [other, line];
+                    return Err(NotStream::Contradiction { label, first, second: count, lines });
+                }
+                _ => found = Some((line, count)),
+            }
+        }
+        Ok(found.map(|(_, count)| count))
+    }
 }
 
-fn check(text: &str) -> ReportedCheck {
-    if let Some(line) = text.lines().map(str::trim).find(|line| line.starts_with("Failed Valid")) {
-        return ReportedCheck::Failed(shortened(line));
+/// Returns the part of a line behind a label at its beginning, whose words any number of spaces may separate.
+fn behind<'a>(line: &'a str, label: &str) -> Option<&'a str> {
+    let mut rest = line;
+    for word in label.split(' ') {
+        rest = rest.trim_start().strip_prefix(word)?;
     }
-    if text.contains("Solution Validates") { ReportedCheck::Passed } else { ReportedCheck::Absent }
+    Some(rest.trim_start())
+}
+
+fn check(said: &SaidLines<'_>) -> ReportedCheck {
+    if let Some((_, line)) = said.0.iter().find(|(_, line)| line.starts_with("Failed Valid")) {
+        return ReportedCheck::Failed(shortened(line.trim_end()));
+    }
+    if said.has("Solution Validates") { ReportedCheck::Passed } else { ReportedCheck::Absent }
 }
 
 /// True if a verbose build shows values or errors that are not finite.
@@ -298,30 +324,15 @@ fn not_finite(text: &str) -> bool {
         .any(|line| line.split_whitespace().any(|word| word.contains("nan") || word == "inf"))
 }
 
-/// Returns the integer after `label`.
-fn after(text: &str, label: &str) -> Option<u64> {
-    let rest = text.split_once(label)?.1.trim_start_matches(' ');
-    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    rest[..digits].parse().ok()
-}
-
 fn between(text: &str, before: &str, behind: &str) -> Option<String> {
     let rest = text.split_once(before)?.1;
     rest.split_once(behind).map(|(inside, _)| inside.to_owned())
 }
 
-/// Returns the beginning of a text, at most as long as a line.
-fn shortened(text: &str) -> String {
-    const MOST: usize = 100;
-    match text.char_indices().nth(MOST) {
-        Some((at, _)) => format!("{}...", &text[..at]),
-        None => text.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_measure::Seconds;
     use proptest::prelude::*;
 
     macro_rules! recorded {
@@ -334,9 +345,10 @@ mod tests {
     fn a_build_by_gcc_is_read_to_the_last_digit() {
         let output = StreamOutput::read(recorded!("gcc-2t")).unwrap();
         assert_eq!((output.dialect, output.version.as_deref()), (OutputFormat::C, Some("5.10")));
-        assert_eq!((output.element, output.elements, output.offset), (Element::F64, 1 << 26, 0));
-        assert_eq!((output.ntimes, output.threads, output.ranks), (20, Some((2, 2)), None));
-        assert_eq!(output.array_bytes(), 512 << 20);
+        assert_eq!((output.element, output.elements), (Some(Element::F64), Some(1 << 26)));
+        assert_eq!((output.offset, output.is_serial), (0, false));
+        assert_eq!((output.ntimes, output.threads, output.ranks), (Some(20), Some((2, 2)), None));
+        assert_eq!(output.array_bytes(), Some(512 << 20));
         let rates: Vec<f64> = output.lines.iter().map(|line| line.rate.0).collect();
         assert_eq!(rates, [35_632.3e6, 30_072.7e6, 21_529.1e6, 22_189.7e6]);
         assert_eq!(output.lines[3].times, [0.083_601, 0.072_584, 0.096_988].map(Seconds));
@@ -361,9 +373,9 @@ mod tests {
             assert_eq!(output.check, ReportedCheck::Passed);
             assert_eq!(output.contradiction(), None, "{output:?}");
         }
-        let elements: Vec<u64> = all.iter().map(|(output, _, _)| output.elements).collect();
+        let elements: Vec<u64> = all.iter().filter_map(|(output, _, _)| output.elements).collect();
         assert_eq!(elements, [1 << 26, 1 << 26, 1 << 26, 4_000_000, 1 << 26, 1 << 26]);
-        assert_eq!(all[2].0.element, Element::F32);
+        assert_eq!(all[2].0.element, Some(Element::F32));
         assert_eq!(all[4].0.threads, Some((2, 2)));
         assert_eq!((all[5].0.threads, all[5].0.ranks, all[5].0.scalar), (None, Some(2), 0.42));
         assert_eq!(all[5].0.version.as_deref(), Some("1.8"));
@@ -383,7 +395,7 @@ mod tests {
     #[test]
     fn passes_that_overflow_make_the_check_void() {
         let output = StreamOutput::read(recorded!("gcc-ntimes300-2t")).unwrap();
-        assert_eq!((output.ntimes, output.largest_sound_ntimes()), (300, 261));
+        assert_eq!((output.ntimes, output.largest_sound_ntimes()), (Some(300), 261));
         assert!(output.not_finite);
         let float = StreamOutput::read(recorded!("gcc-float-2t")).unwrap();
         assert_eq!(float.largest_sound_ntimes(), 32);
@@ -405,7 +417,7 @@ mod tests {
             "It appears that you set the preprocessor variable N when\nEach kernel",
         );
         let output = StreamOutput::read(&text).unwrap();
-        assert!(output.obsolete_macro && output.threads.is_none());
+        assert!(output.obsolete_macro && output.threads.is_none() && output.is_serial);
     }
 
     #[test]
@@ -419,25 +431,32 @@ mod tests {
                 "the program printed \"Good day, world\" instead of a STREAM table",
             ),
             (
-                whole.replace("Best Rate MB/s", "Rate (GB/s)"),
-                "the table is not that of stream.c: \"Function    Rate (GB/s)  Avg time     Min time     Max time\"",
+                whole.replace("Best Rate MB/s", "Size"),
+                "the table is not that of stream.c: \"Function    Size  Avg time     Min time     Max time\" (line 26)",
             ),
-            (whole.replace("Add:", "Odd:"), "the table has no line for Add"),
+            (
+                whole.replace("Best Rate MB/s", "Rate (MFLOP/s)"),
+                "the rates have no known unit: \"Function    Rate (MFLOP/s)  Avg time     Min time     Max time\" (line 26)",
+            ),
+            (
+                whole.replace("Add:", "Odd:"),
+                "the table has no line for Add (its header is line 26)",
+            ),
             (
                 whole.replace("0.072584", "-"),
-                "the table has an invalid line: \"Triad:          22189.7     0.083601     -     0.096988\"",
+                "the table has an invalid line: \"Triad:          22189.7     0.083601     -     0.096988\" (line 30)",
             ),
             (
                 whole.replace("22189.7", "inf"),
-                "the table has an invalid line: \"Triad:          inf     0.083601     0.072584     0.096988\"",
+                "the table has an invalid line: \"Triad:          inf     0.083601     0.072584     0.096988\" (line 30)",
             ),
             (
                 whole.replace("22189.7", "1e308"),
-                "the table has an invalid line: \"Triad:          1e308     0.083601     0.072584     0.096988\"",
+                "the table has an invalid line: \"Triad:          1e308     0.083601     0.072584     0.096988\" (line 30)",
             ),
             (
                 format!("{whole}Triad:          42189.7     0.083601     0.072584     0.096988\n"),
-                "the output has several lines for Triad; which of them is the result is unknown",
+                "the output has several lines for Triad; which of them is the result is unknown (line 34)",
             ),
             (
                 whole.replace("Array size", "Size"),
@@ -459,6 +478,39 @@ mod tests {
         let (c, fortran) = (recorded!("gcc-2t"), recorded!("f-67M-2t"));
         let texts = [c, fortran, &[c, fortran, c].concat(), ""];
         assert_eq!(texts.map(count_runs), [1, 1, 3, 0]);
+    }
+
+    #[test]
+    fn lines_around_the_table_are_read_where_documents_put_them_and_only_at_their_beginning() {
+        let whole = recorded!("f-67M-2t");
+        let mpi = whole
+            .replace(" Array size =", "> Number of processors =          16\n> Array size =")
+            .replace(" Number of Threads =            2\n", "");
+        let of_ranks = StreamOutput::saved(&mpi).unwrap();
+        assert_eq!((of_ranks.ranks, of_ranks.threads), (Some(16), None));
+        assert_eq!((of_ranks.elements, of_ranks.is_serial), (Some(16 << 26), false));
+        let prose = format!("The Array size = 7, and Solution Validates is printed.\n{whole}");
+        let output = StreamOutput::saved(&prose.replace(" Solution Validates!", "")).unwrap();
+        assert_eq!((output.elements, output.check), (Some(1 << 26), ReportedCheck::Absent));
+        let marks = whole.replace("67108864", "67,108,864");
+        assert_eq!(StreamOutput::read(&marks).unwrap().elements, Some(1 << 26));
+    }
+
+    #[test]
+    fn header_of_old_versions_of_stream_c_is_that_of_fortran() {
+        let old = recorded!("gcc-2t").replace("Best Rate MB/s", "Rate (MB/s)");
+        let old = old.replace("Each kernel will be executed 20", "Each test is run 20");
+        let output = StreamOutput::read(&old).unwrap();
+        assert_eq!((output.dialect, output.ntimes), (OutputFormat::C, Some(20)));
+    }
+
+    #[test]
+    fn kernels_of_a_bare_table_agree_on_the_size_of_the_arrays() {
+        let whole = recorded!("gcc-2t");
+        let table = &whole[whole.find("Function").unwrap()..];
+        assert_eq!(StreamOutput::saved(table).unwrap().contradiction(), None);
+        let wrong = table.replace("21529.1", "215.291");
+        assert_eq!(StreamOutput::saved(&wrong).unwrap().contradiction(), Some(Kernel::Add));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! View of standard results of STREAM, with the native variant of the same run for comparison.
 
 use super::figures::{self, StreamFigure, comparable, is_compiled};
-use super::words;
+use super::{stream, words};
 use crate::config::StreamConfig;
-use nodegauge_gauge::view::{Block, Picture, Section, Step, Table, TableCell};
+use nodegauge_gauge::view::{Bar, Block, Card, Drawing, Picture, Section, Step, Table, TableCell};
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Unit};
 
@@ -19,10 +19,11 @@ pub(crate) fn section(record: &Record) -> Section {
     let native = figures::native(record);
     let builds: Vec<&[&StreamFigure<'_>]> =
         figures.chunk_by(|(_, one), (_, next)| program(one) == program(next)).collect();
-    let mut table = Table::new(&["GB/s", ">standard", ">median", ">variant", ">ratio"]);
+    let titles = ["GB/s", ">standard", ">median", ">variant", ">ratio", ">of limit"];
+    let mut table = Table::new(&titles);
     // A run with own loops begins with their picture.
     if native.is_empty() {
-        section.push(picture(&builds));
+        section.push(picture(&builds, record));
     }
     for build in &builds {
         table.heading(program(&build[0].1));
@@ -38,6 +39,7 @@ pub(crate) fn section(record: &Record) -> Section {
                 words::rate(summary.map(|summary| summary.median)),
                 words::rate(own),
                 ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2} x")).into(),
+                words::of_limit(m.limit.as_ref().filter(|_| m.value.is_some())),
             ]);
         }
     }
@@ -47,23 +49,34 @@ pub(crate) fn section(record: &Record) -> Section {
             section.push(Block::Heading(program(&build[0].1)));
         }
         section.note("standard", evidence(build[0]));
+        let first = build[0].0;
+        let limit = first.limit.as_ref().map(|_| words::limit_in_use(first, &record.machine));
+        section.note_if("limit", limit);
         let measurements: Vec<&Measurement> = build.iter().map(|(m, _)| *m).collect();
         section.doubts(&measurements);
     }
     section
 }
 
-/// Returns a chart with a bar for each kernel of each build.
-fn picture(builds: &[&[&StreamFigure<'_>]]) -> Picture {
-    let bars = builds.iter().flat_map(|build| {
-        let build_name = program(&build[0].1);
-        let is_alone = builds.len() == 1;
-        build.iter().map(move |(m, _)| {
-            let name = if is_alone { m.name.clone() } else { format!("{}, {build_name}", m.name) };
-            Step::bar(name, m.value, "").judged(m)
-        })
+/// Returns a picture with a bar for each kernel of each build; with the limits of the figures if they are known.
+fn picture(builds: &[&[&StreamFigure<'_>]], record: &Record) -> Picture {
+    const TITLE: &str = "sustained memory bandwidth";
+    let figures = || builds.iter().flat_map(|build| build.iter());
+    let is_alone = builds.len() == 1;
+    if figures().any(|(m, _)| m.limit.is_some()) {
+        let bar = |(m, config): &&StreamFigure<'_>| {
+            let what = if is_alone { String::new() } else { program(config) };
+            Bar::of(&m.name, what, m, stream::reach(record, m), &record.machine)
+        };
+        let card = Card { bars: figures().filter_map(bar).collect(), ..Card::default() };
+        return Picture { title: TITLE.to_owned(), drawing: Drawing::Strips(card) };
+    }
+    let bars = figures().map(|(m, config)| {
+        let name =
+            if is_alone { m.name.clone() } else { format!("{}, {}", m.name, program(config)) };
+        Step::bar(name, m.value, "").judged(m)
     });
-    Picture::bars("sustained memory bandwidth", Unit::BytesPerSecond, bars)
+    Picture::bars(TITLE, Unit::BytesPerSecond, bars)
 }
 
 /// Returns the output of stream.c: for each build, the output of the run with the fastest Triad. Returns `None` if no
@@ -95,11 +108,16 @@ fn evidence((m, config): &StreamFigure<'_>) -> String {
         let compiler = compiler.version.as_ref().unwrap_or(&compiler.command);
         parts.push(format!("unmodified source, compiled by {compiler}"));
     }
-    parts.extend(config.array_bytes.map(|bytes| format!("3 arrays of {}", Bytes(bytes))));
+    let of_size = |bytes| format!("3 arrays of {}", Bytes(bytes));
+    parts.push(config.array_bytes.map_or_else(|| "arrays of unknown size".to_owned(), of_size));
     parts.extend(config.threads.map(|threads| words::several(threads, "thread")));
     parts.extend(config.processes.map(|ranks| format!("{ranks} ranks")));
+    if config.threads.is_none() && config.processes.is_none() {
+        parts.push("an unknown number of threads".to_owned());
+    }
     parts.extend(config.stack_limit.as_ref().map(|limit| format!("stack limit {limit}")));
     parts.push(match (&m.summary, config.ntimes) {
+        (Some(summary), None) if summary.n == 1 => "1 run".to_owned(),
         (Some(summary), Some(passes)) if summary.n == 1 => format!("1 run of {passes} passes"),
         (Some(summary), Some(passes)) => {
             format!("best of {} runs of {passes} passes interleaved", summary.n)

@@ -36,7 +36,7 @@ pub(crate) fn section(figures: &[StreamFigure<'_>], record: &Record, detail: Det
             section.note("regime", regimes.unwrap_or_else(one));
         }
         section.note_if("size", of_last.size_check.as_ref().map(words::size_check));
-        section.note("limit", words::limit(first));
+        section.note("limit", words::limit_in_use(first, &record.machine));
         section.note_if("counters", words::counters(figures));
     }
     section.doubts(&measurements);

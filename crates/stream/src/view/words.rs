@@ -3,15 +3,23 @@
 use crate::config::{CountersConfig, SizeCheckConfig, StreamConfig};
 use crate::size::check::ALIKE;
 pub(crate) use nodegauge_arena::words::{numa, pages};
-use nodegauge_gauge::view::Note;
 pub(crate) use nodegauge_gauge::view::words::{
     gb, limit, native_loop, of_limit, places, rate, several, trimmed, value,
 };
-use nodegauge_measure::record::Measurement;
+use nodegauge_gauge::view::{Note, part_in_use};
+use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds};
 
 /// Designation that STREAM's licence requires for results of modified code.
 pub(crate) const VARIANT: &str = "based on a variant of the STREAM benchmark code";
+
+/// Describes the limit of a figure, and the part of the memory that the run used if it did not use all of it.
+pub(crate) fn limit_in_use(m: &Measurement, machine: &Machine) -> String {
+    // The description of a virtual machine says that it has only a part of a node.
+    let part = part_in_use(m, machine).filter(|_| machine.virtualisation.is_none());
+    let part = part.map(|why| format!("; only a part of it in use: {why}"));
+    format!("{}{}", limit(m), part.unwrap_or_default())
+}
 
 /// Returns the note with the designation of a variant.
 pub(crate) fn variant() -> Note {

@@ -7,6 +7,7 @@ use crate::session;
 use nodegauge_apps::hpcg::output::HpcgOutput;
 use nodegauge_devices::babelstream::BabelStreamOutput;
 use nodegauge_devices::nvbandwidth::NvbandwidthOutput;
+use nodegauge_gauge::view::sentence;
 use nodegauge_history::{Imported, records};
 use nodegauge_machine::{SysRoot, TopologySource};
 use nodegauge_measure::quantity::counted;
@@ -15,7 +16,8 @@ use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_measure::{legible, printed};
 use nodegauge_messages::osu;
 use nodegauge_stream::standard::figures;
-use nodegauge_stream::standard::output::StreamOutput;
+use nodegauge_stream::standard::known::KnownRun;
+use nodegauge_stream::standard::output::{StreamOutput, header_lines};
 use std::path::{Path, PathBuf};
 
 /// Maximum size of an import file in bytes: about ten thousand runs with all their samples.
@@ -29,17 +31,20 @@ pub(super) struct Described<'a> {
     pub(super) host: Option<&'a str>,
     /// Processor and memory of the host.
     pub(super) node: &'a ImportedNode,
+    /// Properties of a run of STREAM.
+    pub(super) run: &'a KnownRun,
 }
 
 impl Described<'_> {
-    /// Returns the first given option that describes the node.
+    /// Returns the first given option that describes the node or the run.
     fn option(&self) -> Option<&'static str> {
         let given = [
             (self.host.is_some(), "--host"),
             (self.node.processor.is_some(), "--processor"),
             (self.node.dimms.is_some(), "--dimms"),
         ];
-        given.into_iter().find(|(is_given, _)| *is_given).map(|(_, option)| option)
+        let of_node = given.into_iter().find(|(is_given, _)| *is_given).map(|(_, option)| option);
+        of_node.or(self.run.option())
     }
 
     /// Returns the machine of the runs, of which only what the user says is known.
@@ -84,7 +89,7 @@ pub(super) fn execute(
         if exported {
             exports.push((file, text))
         } else {
-            outputs.push((file, imported(file, &text, described.labels, &machine)?))
+            outputs.push((file, imported(file, &text, described, &machine)?))
         }
     }
     if let (Some(option), Some((file, _))) = (described.option(), exports.first()) {
@@ -139,7 +144,7 @@ impl From<Vec<Measurement>> for PrintedFigures {
 fn imported(
     file: &Path,
     text: &str,
-    labels: &[(String, String)],
+    described: &Described<'_>,
     machine: &Machine,
 ) -> Result<Record, Failure> {
     let shown = shown(file);
@@ -149,7 +154,7 @@ fn imported(
         return Err(Failure::usage(format!("{shown} has a line of {length} bytes"))
             .hint("give a file with the output of one of the programs that are read"));
     }
-    let mut figures = figures_of(file, text, machine)?;
+    let mut figures = figures_of(file, text, machine, described.run)?;
     if figures.measurements.is_empty() {
         return Err(Failure::usage(format!("{shown} contains no figures"))
             .hint("give a file with the complete output of one run"));
@@ -160,7 +165,7 @@ fn imported(
             *measurement = missing;
         }
     }
-    Ok(imported_record(file, labels, machine, figures))
+    Ok(imported_record(file, described.labels, machine, figures))
 }
 
 /// Returns the number of runs of each program in a text.
@@ -191,18 +196,44 @@ fn refuse_several_runs(file: &Path, text: &str) -> Result<(), Failure> {
         shown(file),
         each.join(", ")
     );
-    Err(Failure::usage(message).hint("give one file for each run; nothing of this file was saved"))
+    let tables: Vec<String> = header_lines(text).iter().map(usize::to_string).collect();
+    let lines = match tables.as_slice() {
+        [] | [_] => String::new(),
+        several => format!(" (tables of STREAM begin in lines {})", sentence::joined(several)),
+    };
+    let hint = format!("give one file for each run{lines}; nothing of this file was saved");
+    Err(Failure::usage(message).hint(hint))
 }
 
 /// Parses the output of the program that the text shows.
-fn figures_of(file: &Path, text: &str, machine: &Machine) -> Result<PrintedFigures, Failure> {
+fn figures_of(
+    file: &Path,
+    text: &str,
+    machine: &Machine,
+    run: &KnownRun,
+) -> Result<PrintedFigures, Failure> {
+    if let Some(figures) = of_other_program(file, text)? {
+        if let Some(option) = run.option() {
+            return Err(Failure::usage(format!(
+                "{option}: {} is not the output of stream.c",
+                shown(file)
+            ))
+            .hint(format!("leave out {option}, which describes a run of stream.c")));
+        }
+        return Ok(figures);
+    }
+    of_stream(file, text, machine, run)
+}
+
+/// Parses the output of a program other than STREAM; `None` if the text shows none.
+fn of_other_program(file: &Path, text: &str) -> Result<Option<PrintedFigures>, Failure> {
     let shown = shown(file);
     let incomplete = |message: String, cause: String| {
         Failure::usage(message).cause(cause).hint("give a file with the complete output of one run")
     };
     let unread = |cause: String| incomplete(shown.clone(), cause);
     if let Some(read) = nodegauge_files::reference::read(text) {
-        return Ok(read.map_err(unread)?.measurements.into());
+        return Ok(Some(read.map_err(unread)?.measurements.into()));
     }
     if osu::output::count_runs(text) > 0 {
         let output = osu::OsuOutput::read(text).map_err(|cause| {
@@ -210,27 +241,46 @@ fn figures_of(file: &Path, text: &str, machine: &Machine) -> Result<PrintedFigur
         })?;
         let trust = "the MPI library and the placement of the ranks are unknown";
         let measurements = osu::output::of_saved(&output);
-        return Ok(PrintedFigures { measurements, notice: Some(trust) });
+        return Ok(Some(PrintedFigures { measurements, notice: Some(trust) }));
     }
     if let Some(read) = BabelStreamOutput::read(text) {
-        return Ok(read.map_err(unread)?.measurements(None).into());
+        return Ok(Some(read.map_err(unread)?.measurements(None).into()));
     }
     if let Some(read) = NvbandwidthOutput::read(text) {
-        return Ok(read.map_err(unread)?.measurements(None, &[]).into());
+        return Ok(Some(read.map_err(unread)?.measurements(None, &[]).into()));
     }
     if let Some(output) = HpcgOutput::read(text) {
-        return Ok(output.measurements(None).into());
+        return Ok(Some(output.measurements(None).into()));
     }
     let hpl = nodegauge_compute::output::read(text);
     if !hpl.rows.is_empty() {
-        return Ok(nodegauge_compute::reference::of_saved(&hpl).into());
+        return Ok(Some(nodegauge_compute::reference::of_saved(&hpl).into()));
     }
-    let output = StreamOutput::read(text).map_err(|cause| {
-        let message = format!(
-            "{shown} is not the output of stream.c, HPL, HPCG, iozone, fio, BabelStream, \
-             nvbandwidth or an OSU micro-benchmark"
-        );
-        incomplete(message, cause.to_string())
+    Ok(None)
+}
+
+/// Parses the output of STREAM, of which the text may have the table alone.
+fn of_stream(
+    file: &Path,
+    text: &str,
+    machine: &Machine,
+    run: &KnownRun,
+) -> Result<PrintedFigures, Failure> {
+    let shown = shown(file);
+    let mut output = StreamOutput::saved(text).map_err(|cause| {
+        let message = if cause.is_other_text() {
+            format!(
+                "{shown} is not the output of stream.c, HPL, HPCG, iozone, fio, BabelStream, \
+                 nvbandwidth or an OSU micro-benchmark"
+            )
+        } else {
+            format!("{shown} has a table of STREAM that cannot be read")
+        };
+        Failure::usage(message).cause(cause.to_string()).hint(cause.hint())
+    })?;
+    run.complete(&mut output).map_err(|cause| {
+        let hint = format!("correct or leave out {}", cause.option);
+        Failure::usage(format!("{shown} contradicts an option")).cause(cause.to_string()).hint(hint)
     })?;
     let trust = "the machine's caches and the program's source are unknown; STREAM's size rule and an \
                  unmodified source are assumed";

@@ -4,8 +4,9 @@ use super::*;
 use std::collections::BTreeMap;
 
 /// Folders of recorded outputs.
-const RECORDED: [&str; 6] = [
+const RECORDED: [&str; 7] = [
     "stream/tests/data",
+    "../tests/cli/texts/stream",
     "messages/tests/data",
     "compute/tests/outputs",
     "apps/tests/outputs",
@@ -38,7 +39,7 @@ fn thinned(text: &str) -> String {
 
 /// Returns the figures of a text; `None` if it is refused.
 fn read(text: &str) -> Option<Vec<Measurement>> {
-    let figures = figures_of(Path::new("x"), text, &Machine::default());
+    let figures = figures_of(Path::new("x"), text, &Machine::default(), &KnownRun::default());
     figures.ok().map(|figures| figures.measurements)
 }
 

@@ -1,0 +1,186 @@
+//! Limits that a figure is compared with: one rule for sentences, tables and pictures.
+
+use nodegauge_measure::Unit;
+use nodegauge_measure::keys::shared;
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::{Limit, Machine, Measurement};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// Value that the cores of a figure are known to reach, which is the end of the figure's bar.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Reach {
+    /// Value in the unit of the figure.
+    pub value: f64,
+    /// Measurement from which the value is known, e.g. `fastest loop of this run`.
+    pub basis: String,
+}
+
+/// Limits of a figure. The limit of the figure itself, e.g. the theoretical bandwidth, is the first if the run used all
+/// of what it describes; what the run itself shows to be possible is the second then. If the run used only a part, e.g.
+/// a few threads of a node, what it shows to be possible is the first, and the limit is a remark.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FigureLimits {
+    /// Limit that the share refers to.
+    pub first: Option<Reach>,
+    /// Second mark.
+    pub second: Option<Reach>,
+    /// Sentence about a limit that the run may be unable to reach; empty if there is none.
+    pub remark: String,
+}
+
+impl FigureLimits {
+    /// Returns the limits of a figure; `reach` is what the run itself shows to be possible on the same cores.
+    pub fn of(m: &Measurement, reach: Option<Reach>, machine: &Machine) -> Self {
+        let reach = reach.filter(|reach| reach.value > 0.0);
+        let Some(own) = m.limit.as_ref().filter(|limit| limit.value > 0.0) else {
+            return Self { first: reach, ..Self::default() };
+        };
+        if let Some(why) = part_in_use(m, machine) {
+            let whole = m.unit.in_words(own.value);
+            let share = own.fraction.in_tenths();
+            let remark = format!(
+                "{share} of {whole}, the limit of memory of which only a part was in use ({}): {why}",
+                own.basis
+            );
+            return Self { first: reach, second: None, remark };
+        }
+        let first = Some(Reach { value: own.value, basis: own.basis.clone() });
+        Self { first, second: reach, remark: String::new() }
+    }
+}
+
+/// Returns the reason why a run used only a part of the memory whose theoretical bandwidth is its limit; `None` if it
+/// used all, as far as the record tells, and for other limits. The lines that a core can request at the same time limit
+/// a thread to about the rate of a channel, so that fewer threads than channels count as a part.
+pub fn part_in_use(m: &Measurement, machine: &Machine) -> Option<String> {
+    let limit = m.limit.as_ref().filter(|_| m.unit == Unit::BytesPerSecond)?;
+    let share = share_of_memory(limit, machine)?;
+    if machine.virtualisation.is_some() {
+        return Some("a virtual machine seldom has all of it".to_owned());
+    }
+    let part_of = |all: usize| (all as f64 * share).round() as usize;
+    let nodes = machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty());
+    let places: Vec<Vec<u32>> = m.read_key::<shared::places>().unwrap_or_default();
+    let cpus: BTreeSet<u32> = places.into_iter().flatten().collect();
+    let is_used = |cpu: &u32| cpus.contains(cpu);
+    let used = nodes.clone().filter(|node| node.cpus.iter().any(is_used)).count();
+    let needed = part_of(nodes.count());
+    if !cpus.is_empty() && used < needed {
+        return Some(format!("threads on {used} of its {needed} NUMA nodes"));
+    }
+    let threads = m.read_key::<shared::threads>().max(m.read_key::<shared::processes>())?;
+    let channels = part_of(machine.memory.channels? as usize);
+    // Memory with more channels than cores can use all of them at once. Of an imported run, the cores are unknown.
+    let cores = part_of(machine.processor.cores as usize);
+    let enough = if cores == 0 { channels } else { channels.min(cores) };
+    (threads < enough as u64).then(|| {
+        format!("{} for its {}", counted(threads as usize, "thread"), counted(channels, "channel"))
+    })
+}
+
+/// Returns the share of the memory that a theoretical bandwidth describes: all of it or some NUMA nodes; `None` for
+/// other limits.
+fn share_of_memory(limit: &Limit, machine: &Machine) -> Option<f64> {
+    let whole = machine.memory.theoretical.as_ref()?;
+    let is_of_nodes = limit.basis.ends_with("NUMA nodes") && limit.value < whole.value;
+    (limit.value == whole.value || is_of_nodes).then(|| limit.value / whole.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::record::{Figure, NumaNode, Quoted};
+    use serde_json::json;
+
+    /// Returns a node with two sockets, 16 cores and 8 channels each, whose theoretical bandwidth is 409.6 GB/s.
+    fn node() -> Machine {
+        let mut machine = Machine::default();
+        let theoretical =
+            Figure { value: 409.6e9, basis: "option".to_owned(), detail: None, at_most: false };
+        machine.memory.theoretical = Some(theoretical);
+        machine.memory.channels = Some(16);
+        machine.processor.cores = 32;
+        machine.numa_nodes = [0, 1].map(|id| of_cpus(id, 16)).to_vec();
+        machine
+    }
+
+    fn of_cpus(id: u32, count: u32) -> NumaNode {
+        serde_json::from_value(json!({
+            "id": id, "bytes": null, "cpus": (id * count..(id + 1) * count).collect::<Vec<u32>>(),
+        }))
+        .unwrap()
+    }
+
+    fn triad(threads: u64, limit: f64, basis: &str) -> Measurement {
+        let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
+        let mut m = m.value(Quoted::Best, 320e9).limit(limit, basis);
+        m.config.insert("threads".to_owned(), threads.into());
+        m
+    }
+
+    fn placed(mut m: Measurement, cpus: std::ops::Range<u32>) -> Measurement {
+        let places: Vec<[u32; 1]> = cpus.map(|cpu| [cpu]).collect();
+        m.config.insert("places".to_owned(), json!(places));
+        m
+    }
+
+    fn fastest() -> Option<Reach> {
+        Some(Reach { value: 330e9, basis: "fastest loop of this run: add".to_owned() })
+    }
+
+    #[test]
+    fn theoretical_bandwidth_of_a_node_in_use_is_the_limit_and_the_fastest_loop_a_second_mark() {
+        let cases = [
+            (triad(16, 409.6e9, "option"), node()),
+            (placed(triad(32, 409.6e9, "catalog"), 0..32), node()),
+            (triad(8, 204.8e9, "DMI, 1 of 2 NUMA nodes"), node()),
+            (placed(triad(16, 204.8e9, "DMI, 1 of 2 NUMA nodes"), 0..16), node()),
+        ];
+        for (m, machine) in cases {
+            let limits = FigureLimits::of(&m, fastest(), &machine);
+            assert_eq!(limits.first.map(|of| of.value), m.limit.map(|limit| limit.value));
+            assert_eq!(limits.second, fastest());
+            assert_eq!(limits.remark, "");
+        }
+    }
+
+    #[test]
+    fn memory_with_more_channels_than_cores_is_used_by_all_cores() {
+        let mut machine = node();
+        machine.memory.channels = Some(72);
+        assert_eq!(part_in_use(&triad(32, 409.6e9, "option"), &machine), None);
+        assert!(part_in_use(&triad(31, 409.6e9, "option"), &machine).is_some());
+    }
+
+    #[test]
+    fn run_on_a_part_of_the_node_is_compared_with_its_own_loops_and_says_so() {
+        let mut guest = node();
+        guest.virtualisation = Some("kvm".to_owned());
+        let cases = [
+            (triad(2, 409.6e9, "option"), node(), "2 threads for its 16 channels"),
+            (triad(1, 204.8e9, "DMI, 1 of 2 NUMA nodes"), node(), "1 thread for its 8 channels"),
+            (
+                placed(triad(16, 409.6e9, "option"), 0..16),
+                node(),
+                "threads on 1 of its 2 NUMA nodes",
+            ),
+            (triad(32, 409.6e9, "option"), guest, "a virtual machine seldom has all of it"),
+        ];
+        for (m, machine, why) in cases {
+            let limits = FigureLimits::of(&m, fastest(), &machine);
+            assert_eq!((limits.first, limits.second), (fastest(), None));
+            assert!(limits.remark.ends_with(why), "{}", limits.remark);
+        }
+    }
+
+    #[test]
+    fn unknown_number_of_threads_and_other_limits_are_no_part() {
+        let mut unknown = triad(0, 409.6e9, "catalog");
+        unknown.config.clear();
+        assert_eq!(part_in_use(&unknown, &node()), None);
+        assert_eq!(part_in_use(&triad(1, 77e9, "peak in registers"), &node()), None);
+        let none = FigureLimits::of(&unknown, None, &Machine::default());
+        assert_eq!(none.first.map(|of| of.value), Some(409.6e9));
+    }
+}

@@ -1,0 +1,300 @@
+//! STREAM's table, as programs print it and as documents show it: columns separated by spaces or by pipes (Markdown,
+//! reStructuredText), with lines that separate rows, emphasis, any unit of rates, decimal commas and marks of thousands.
+//! A number that can be read in two ways is refused. All functions are pure.
+
+use super::unread::{NotStream, shortened};
+use nodegauge_measure::{BytesPerSec, Seconds, printed};
+
+/// Names of the kernels in the table, in the order of `STREAM`.
+pub(super) const NAMES: [&str; 4] = ["Copy", "Scale", "Add", "Triad"];
+/// Units of rates, B/s.
+const UNITS: [(&str, f64); 8] = [
+    ("kb/s", 1e3),
+    ("mb/s", 1e6),
+    ("gb/s", 1e9),
+    ("tb/s", 1e12),
+    ("kib/s", 1024.0),
+    ("mib/s", 1048576.0),
+    ("gib/s", 1073741824.0),
+    ("tib/s", 1099511627776.0),
+];
+/// Units of times that are not seconds.
+const OTHER_TIMES: [&str; 7] = ["ms", "us", "\u{b5}s", "\u{3bc}s", "ns", "msec", "usec"];
+/// Marks of thousands besides point and comma.
+const THOUSANDS: [char; 6] = [' ', '\u{a0}', '\u{202f}', '\u{2009}', '\'', '\u{2019}'];
+/// Number of lines behind the header in which the rows are, without lines that only separate.
+const WINDOW: usize = 6;
+
+/// Line of the table, for one kernel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KernelLine {
+    /// Best rate of the kernel, B/s.
+    pub rate: BytesPerSec,
+    /// Difference of two rates that are printed differently: 0.1 MB/s for one decimal.
+    pub rate_step: BytesPerSec,
+    /// Average, minimum and maximum time, seconds.
+    pub times: [Seconds; 3],
+    /// Difference of two times that are printed differently: 1 us for six decimals.
+    pub step: Seconds,
+}
+
+/// A table that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct StreamTable {
+    /// Lines of the four kernels, in STREAM's order.
+    pub(super) lines: [KernelLine; 4],
+    /// True if the header says `Best Rate`, as that of stream.c since version 5.10 does.
+    pub(super) has_best_rate: bool,
+}
+
+/// Returns the lines of a text with their numbers, from 1.
+pub(super) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().enumerate().map(|(at, line)| (at + 1, line))
+}
+
+/// Returns the numbers of the lines that begin a table. Each run has one.
+pub fn header_lines(text: &str) -> Vec<usize> {
+    numbered(text).filter(|(_, line)| is_header(line)).map(|(number, _)| number).collect()
+}
+
+/// Reads the only table of a text.
+pub(super) fn read(text: &str) -> Result<StreamTable, NotStream> {
+    let Some(whole) = numbered(text).find(|(_, line)| is_header(line)) else {
+        return Err(without_table(text));
+    };
+    let header = Header::read(whole.1, whole.0)?;
+    let behind = || numbered(text).skip_while(|(number, _)| *number <= header.line);
+    if let Some(error) = repeated(behind()) {
+        return Err(error);
+    }
+    let window = behind().filter(|(_, line)| is_said(line)).take(WINDOW);
+    let found: Vec<Row<'_>> = window.filter_map(Row::of).collect();
+    let of_kernel = |kernel: &'static str| {
+        let row = found.iter().find(|row| row.kernel == kernel);
+        row.ok_or(NotStream::NoLine { kernel, line: header.line })
+    };
+    let [copy, scale, add, triad] = NAMES.map(of_kernel);
+    let rows = [copy?, scale?, add?, triad?];
+    let decimal = decimal_mark(&rows)?;
+    let unended = printed::unended_line(text);
+    let one = |row: &Row<'_>| {
+        let is_unended = unended == Some(row.whole);
+        row.read(decimal, header.unit, is_unended).ok_or_else(|| row.invalid())
+    };
+    let lines = [one(rows[0])?, one(rows[1])?, one(rows[2])?, one(rows[3])?];
+    Ok(StreamTable { lines, has_best_rate: header.has_best_rate })
+}
+
+/// Returns the reason why a text without a header of STREAM is not read.
+fn without_table(text: &str) -> NotStream {
+    let Some(first) = text.lines().map(str::trim).find(|line| is_said(line)) else {
+        return NotStream::Nothing;
+    };
+    match numbered(text).find(|(_, line)| plain(line).starts_with("function ")) {
+        Some((line, header)) => NotStream::OtherTable { text: shortened(header.trim()), line },
+        None => NotStream::NoTable(shortened(first)),
+    }
+}
+
+/// Returns an error if a kernel has a second line anywhere behind the header, which may belong to another table whose
+/// header is missing.
+fn repeated<'a>(behind: impl Iterator<Item = (usize, &'a str)>) -> Option<NotStream> {
+    let mut seen: Vec<&str> = Vec::new();
+    for row in behind.filter_map(Row::of).filter(|row| row.is_certain) {
+        if seen.contains(&row.kernel) {
+            return Some(NotStream::Repeated { kernel: row.kernel, line: row.line });
+        }
+        seen.push(row.kernel);
+    }
+    None
+}
+
+/// True if a line has words, and does not only separate others.
+fn is_said(line: &str) -> bool {
+    line.chars().any(char::is_alphanumeric)
+}
+
+/// Returns the words of a line in lower case, without pipes, brackets and emphasis.
+fn plain(line: &str) -> String {
+    let words = line.split(|c: char| c.is_whitespace() || "|*`>()[]".contains(c));
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+/// True if a line is the header of a table of STREAM.
+fn is_header(line: &str) -> bool {
+    let words = plain(line);
+    words.starts_with("function ") && words.contains(" rate") && words.contains("/s")
+}
+
+/// Header of a table.
+struct Header {
+    /// Unit of the rates, B/s.
+    unit: f64,
+    has_best_rate: bool,
+    /// Number of the line.
+    line: usize,
+}
+
+impl Header {
+    fn read(whole: &str, line: usize) -> Result<Self, NotStream> {
+        let words = plain(whole);
+        let text = shortened(whole.trim());
+        let columns = ["rate", "avg", "min", "max"].map(|column| words.find(column));
+        if columns.contains(&None) || !columns.is_sorted() {
+            return Err(NotStream::OtherTable { text, line });
+        }
+        let is_mark = |c: char| ",;:".contains(c);
+        let mut words_of = words.split(' ').map(|word| word.trim_matches(is_mark));
+        let is_rate = |word: &str| word == "rate";
+        let unit = words_of.by_ref().skip_while(|word| !is_rate(word)).nth(1);
+        let unit = UNITS.iter().find(|(name, _)| Some(*name) == unit).map(|(_, factor)| *factor);
+        let Some(unit) = unit else { return Err(NotStream::Unit { text, line }) };
+        if words_of.any(|word| OTHER_TIMES.contains(&word)) {
+            return Err(NotStream::TimeUnit { text, line });
+        }
+        Ok(Self { unit, has_best_rate: words.contains("best rate"), line })
+    }
+}
+
+/// Row of a table.
+struct Row<'a> {
+    kernel: &'static str,
+    /// Cells behind the name.
+    numbers: Vec<&'a str>,
+    /// True if the line is a row wherever it stands, and not a sentence that begins with the name of a kernel.
+    is_certain: bool,
+    /// Number of the line.
+    line: usize,
+    whole: &'a str,
+}
+
+impl<'a> Row<'a> {
+    /// Returns the row of a kernel; `None` for other lines.
+    fn of((line, whole): (usize, &'a str)) -> Option<Self> {
+        let text = whole.trim().trim_start_matches('>').trim();
+        let is_piped = text.contains('|');
+        let is_edge = |c: char| c.is_whitespace() || "*`_".contains(c);
+        let cells: Vec<&str> = if is_piped {
+            text.trim_matches('|').split('|').map(|cell| cell.trim_matches(is_edge)).collect()
+        } else {
+            text.split_whitespace().map(|cell| cell.trim_matches(is_edge)).collect()
+        };
+        let (name, numbers) = cells.split_first()?;
+        let bare = name.trim_end_matches(':').trim_matches(is_edge);
+        let kernel = NAMES.into_iter().find(|kernel| *kernel == bare)?;
+        let (numbers, has_colon) = match numbers {
+            [":", rest @ ..] => (rest, true),
+            all => (all, name.contains(':')),
+        };
+        let starts_with_digit = |word: &&&str| word.starts_with(|c: char| c.is_ascii_digit());
+        let is_all_numbers = numbers.len() == 4 && numbers.iter().all(|n| starts_with_digit(&n));
+        let is_certain = has_colon || is_all_numbers;
+        let is_row = is_certain || is_piped;
+        let numbers = numbers.to_vec();
+        is_row.then_some(Self { kernel, numbers, is_certain, line, whole })
+    }
+
+    /// Reads the numbers of the row; `None` if they are not a rate and three times.
+    fn read(&self, decimal: char, unit: f64, is_unended: bool) -> Option<KernelLine> {
+        let numbers: Option<Vec<Number>> =
+            self.numbers.iter().map(|word| Number::read(word, decimal)).collect();
+        let [rate, average, least, greatest] = <[Number; 4]>::try_from(numbers?).ok()?;
+        let all = [rate.value * unit, average.value, least.value, greatest.value];
+        // A program prints all times with the same number of decimals, and a cut one with fewer.
+        let may_be_cut = is_unended && greatest.decimals != least.decimals;
+        if may_be_cut || !all.into_iter().all(printed::is_figure) {
+            return None;
+        }
+        Some(KernelLine {
+            rate: BytesPerSec(all[0]),
+            rate_step: BytesPerSec(rate.step() * unit),
+            times: [all[1], all[2], all[3]].map(Seconds),
+            step: Seconds(least.step()),
+        })
+    }
+
+    fn invalid(&self) -> NotStream {
+        NotStream::BadLine { text: shortened(self.whole.trim()), line: self.line }
+    }
+}
+
+/// A printed number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Number {
+    value: f64,
+    decimals: u32,
+}
+
+impl Number {
+    fn read(word: &str, decimal: char) -> Option<Self> {
+        let (whole, decimals) = word.split_once(decimal).unwrap_or((word, ""));
+        let whole = if whole.is_empty() { "0".to_owned() } else { digits(whole, decimal)? };
+        let is_digits = decimals.bytes().all(|byte| byte.is_ascii_digit());
+        let value = format!("{whole}.{decimals}0").parse().ok();
+        let decimals = u32::try_from(decimals.len()).ok()?;
+        Some(Self { value: value.filter(|_| is_digits)?, decimals })
+    }
+
+    /// Returns the difference of two numbers that are printed differently.
+    fn step(&self) -> f64 {
+        0.1f64.powi(i32::try_from(self.decimals).unwrap_or(i32::MAX))
+    }
+}
+
+/// Returns the digits of a whole number, whose thousands may have marks, of which all are the same.
+fn digits(word: &str, decimal: char) -> Option<String> {
+    let mark = word.chars().find(|c| !c.is_ascii_digit());
+    let Some(mark) = mark else { return (!word.is_empty()).then(|| word.to_owned()) };
+    let is_mark = THOUSANDS.contains(&mark) || ".,".contains(mark) && mark != decimal;
+    let groups: Vec<&str> = word.split(mark).collect();
+    let is_group = |group: &&str| group.bytes().all(|byte| byte.is_ascii_digit());
+    let first = groups.first().map_or(0, |group| group.len());
+    let are_whole = groups.iter().skip(1).all(|group| group.len() == 3);
+    let is_sound = is_mark && (1..=3).contains(&first) && are_whole && groups.iter().all(is_group);
+    is_sound.then(|| groups.concat())
+}
+
+/// Returns a whole number, whose thousands may have marks; `None` if the word is no whole number.
+pub(super) fn count(word: &str) -> Option<u64> {
+    digits(word, '\0')?.parse().ok()
+}
+
+/// Returns the mark of decimals in a table: a point, or a comma if the numbers prove it.
+fn decimal_mark(rows: &[&Row<'_>; 4]) -> Result<char, NotStream> {
+    let words = || rows.iter().flat_map(|row| row.numbers.iter().map(|word| (row.line, *word)));
+    let ambiguous =
+        |(line, word): (usize, &str)| NotStream::Ambiguous { text: shortened(word), line };
+    let mut proven: Option<char> = None;
+    for (line, word) in words() {
+        let Some(mark) = proven_mark(word) else { continue };
+        if proven.is_some_and(|other| other != mark) {
+            return Err(ambiguous((line, word)));
+        }
+        proven = Some(mark);
+    }
+    match (proven, words().find(|(_, word)| word.contains(','))) {
+        (Some(mark), _) => Ok(mark),
+        (None, None) => Ok('.'),
+        (None, Some(word)) => Err(ambiguous(word)),
+    }
+}
+
+/// Returns the mark of decimals that a number proves. `12.345` proves none, because its mark may be that of thousands.
+fn proven_mark(word: &str) -> Option<char> {
+    let is_mark = |c: char| c == '.' || c == ',';
+    let last = word.chars().rev().find(|c| is_mark(*c))?;
+    let other = if last == '.' { ',' } else { '.' };
+    if word.contains(other) {
+        return Some(last);
+    }
+    if word.matches(last).count() > 1 {
+        return Some(other);
+    }
+    let (whole, decimals) = word.split_once(last)?;
+    let may_be_thousands =
+        decimals.len() == 3 && (1..=3).contains(&whole.len()) && !whole.starts_with('0');
+    (!may_be_thousands).then_some(last)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! Reasons why a text is not read as an output of STREAM.
+
+/// Reason why a text is not an output of STREAM, or cannot be read without doubt.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotStream {
+    /// The output is empty.
+    #[error("the program printed nothing")]
+    Nothing,
+    /// The output has no table.
+    #[error("the program printed {0:?} instead of a STREAM table")]
+    NoTable(String),
+    /// The output contains the table of another program.
+    #[error("the table is not that of stream.c: {text:?} (line {line})")]
+    OtherTable {
+        /// Header of the table.
+        text: String,
+        /// Number of the line.
+        line: usize,
+    },
+    /// The rates have no unit, or one that is not known.
+    #[error("the rates have no known unit: {text:?} (line {line})")]
+    Unit {
+        /// Header of the table.
+        text: String,
+        /// Number of the line.
+        line: usize,
+    },
+    /// The times are not seconds.
+    #[error("the times are not seconds: {text:?} (line {line})")]
+    TimeUnit {
+        /// Header of the table.
+        text: String,
+        /// Number of the line.
+        line: usize,
+    },
+    /// The table is incomplete.
+    #[error("the table has no line for {kernel} (its header is line {line})")]
+    NoLine {
+        /// Kernel without a line.
+        kernel: &'static str,
+        /// Number of the header's line.
+        line: usize,
+    },
+    /// A kernel has several lines.
+    #[error(
+        "the output has several lines for {kernel}; which of them is the result is unknown (line {line})"
+    )]
+    Repeated {
+        /// Kernel with several lines.
+        kernel: &'static str,
+        /// Number of the second line.
+        line: usize,
+    },
+    /// A line of the table has a syntax error.
+    #[error("the table has an invalid line: {text:?} (line {line})")]
+    BadLine {
+        /// The line.
+        text: String,
+        /// Number of the line.
+        line: usize,
+    },
+    /// It is unknown whether a mark in a number is that of decimals or of thousands.
+    #[error("{text:?} may be a decimal or thousands (line {line})")]
+    Ambiguous {
+        /// The number.
+        text: String,
+        /// Number of the line.
+        line: usize,
+    },
+    /// A count is no whole number.
+    #[error("there is no whole number behind {label:?}: {text:?} (line {line})")]
+    NoCount {
+        /// Words before the count.
+        label: &'static str,
+        /// The count.
+        text: String,
+        /// Number of the line.
+        line: usize,
+    },
+    /// Two lines of the text contradict each other.
+    #[error("the text says {label:?} twice: {first} (line {}) and {second} (line {})", lines[0], lines[1])]
+    Contradiction {
+        /// Words before the counts.
+        label: &'static str,
+        /// First count.
+        first: u64,
+        /// Second count.
+        second: u64,
+        /// Numbers of the lines.
+        lines: [usize; 2],
+    },
+    /// A required value is missing.
+    #[error("the program did not print {0}")]
+    Unsaid(&'static str),
+}
+
+impl NotStream {
+    /// True if the text has no table of STREAM, so that it may be the output of any program.
+    pub fn is_other_text(&self) -> bool {
+        matches!(self, Self::Nothing | Self::NoTable(_))
+    }
+
+    /// Returns what the user can do.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::OtherTable { .. } => {
+                "the columns are Function, the best rate, and the average, minimum and maximum time"
+            }
+            Self::Unit { .. } => "write the unit into the header, e.g. Rate (MB/s) or Rate (GB/s)",
+            Self::TimeUnit { .. } => "give the times in seconds",
+            Self::NoLine { .. } => "give the lines of all four kernels: Copy, Scale, Add, Triad",
+            Self::Repeated { .. } => "give one file for each run",
+            Self::BadLine { .. } => {
+                "a line has the kernel, its rate, and its average, minimum and maximum time"
+            }
+            Self::Ambiguous { .. } => "write decimals with a point, and thousands without a mark",
+            Self::NoCount { .. } | Self::Contradiction { .. } => {
+                "give the lines of one run, as the program printed them"
+            }
+            Self::Nothing | Self::NoTable(_) | Self::Unsaid(_) => {
+                "give a file with the complete output of one run"
+            }
+        }
+    }
+}
+
+/// Returns the beginning of a text, at most as long as a line.
+pub(super) fn shortened(text: &str) -> String {
+    const MOST: usize = 100;
+    match text.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text.to_owned(),
+    }
+}
