@@ -10,8 +10,7 @@ mod common;
 use common::{is_installed, note, print, variable};
 use nodegauge_files::reference::ReferenceProgram;
 use nodegauge_files::{
-    CacheMode, FilesOptions, IoEngine, OperationList, TaskSetup, cost_of_latency, in_order, plan,
-    run,
+    CacheMode, FilesOptions, IoEngine, OperationList, TaskSetup, choose, cost_of_latency, plan, run,
 };
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Bytes;
@@ -152,7 +151,9 @@ fn device(folder: &std::path::Path, rounds: usize) {
             paths: vec![folder.to_owned()],
             files: Some(vec![Bytes::mib(256)]),
             blocks: Some(vec![Bytes(block)]),
-            operations: in_order(&[name.parse::<OperationList>().expect("it is in the table")]),
+            operations: choose(&[name.parse::<OperationList>().expect("it is in the table")], None)
+                .expect("one operation needs one engine")
+                .operations,
             setup: TaskSetup { engine, depth, ..TaskSetup::default() },
             caches: vec![CacheMode::Direct],
             limit: Some(limit),

@@ -2,6 +2,7 @@
 
 use crate::contract::words;
 use crate::harness::Harness;
+use crate::outcome::Outcome;
 use std::path::{Path, PathBuf};
 
 /// Returns the documentation, as paths relative to the root of the repository with their texts.
@@ -136,11 +137,38 @@ fn commands_are_found_in_code_only() {
 /// A row of docs/literature.md whose command measures nothing.
 struct PlannedItem {
     item: String,
+    /// Commands, which are run one after the other.
+    commands: Vec<PlannedCommand>,
+    /// Words that the last command prints.
+    prints: Vec<String>,
+}
+
+/// A command of a row.
+struct PlannedCommand {
     /// Environment variables before the command.
     variables: Vec<(String, String)>,
     arguments: Vec<String>,
-    /// Words that the command prints.
-    prints: Vec<String>,
+}
+
+impl PlannedCommand {
+    /// Parses a command line with variables before the program.
+    fn of(line: &str) -> Self {
+        let mut arguments = words(line);
+        let program = arguments.iter().position(|word| word == "nodegauge").unwrap();
+        let variables = arguments.drain(..=program).filter_map(|word| {
+            let (name, value) = word.split_once('=')?;
+            Some((name.to_owned(), value.to_owned()))
+        });
+        Self { variables: variables.collect(), arguments }
+    }
+
+    /// Runs the command; fails the test if it fails.
+    fn run(&self, harness: &Harness) -> Outcome {
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        let variables: Vec<(&str, &str)> =
+            self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        harness.run_with(&variables, &arguments).exits(0)
+    }
 }
 
 /// Returns the code spans of a table cell.
@@ -161,15 +189,9 @@ fn planned_items(text: &str) -> Vec<PlannedItem> {
         if line == "| item | command | prints |" {
             is_planned = true;
         } else if is_planned && !line.starts_with("| --- ") {
-            let mut arguments = words(&spans(command)[0]);
-            let program = arguments.iter().position(|word| word == "nodegauge").unwrap();
-            let variables = arguments.drain(..=program).filter_map(|word| {
-                let (name, value) = word.split_once('=')?;
-                Some((name.to_owned(), value.to_owned()))
-            });
-            let variables = variables.collect();
+            let commands = spans(command).iter().map(|line| PlannedCommand::of(line)).collect();
             let item = item.trim_start_matches("| ").to_owned();
-            items.push(PlannedItem { item, variables, arguments, prints: spans(prints) });
+            items.push(PlannedItem { item, commands, prints: spans(prints) });
         }
     }
     items
@@ -180,14 +202,17 @@ fn the_literature_is_planned_as_it_is_printed() {
     let chapters = chapters();
     let (_, text) = chapters.iter().find(|(name, _)| name == "docs/literature.md").unwrap();
     let harness = Harness::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    for entry in std::fs::read_dir(root.join("tests/cli/texts/stream")).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), harness.path(entry.file_name().to_str().unwrap())).unwrap();
+    }
     let items = planned_items(text);
-    assert!(items.len() > 20, "{} items", items.len());
-    for PlannedItem { item, variables, arguments, prints } in items {
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let variables: Vec<(&str, &str)> =
-            variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert!(items.len() > 50, "{} items", items.len());
+    for PlannedItem { item, commands, prints } in items {
         assert!(!prints.is_empty(), "{item}");
-        let mut outcome = harness.run_with(&variables, &arguments).exits(0);
+        let outcomes = commands.iter().map(|command| command.run(&harness));
+        let mut outcome = outcomes.last().unwrap();
         for expected in prints {
             outcome = outcome.tells(&expected);
         }

@@ -199,12 +199,12 @@ fn every_operation_can_be_asked_for() {
     let bytes = ["-o", "stride_read,read", "--stride", "128KiB", "--block-sizes", "4KiB,48KiB"];
     let skipped = io(&harness, &[&["--file-sizes", "1MiB", "--samples", "1"], &bytes[..]].concat());
     skipped.exits(0).tells("stride_read is left out for blocks of 48 KiB: 128 KiB is not a whole");
-    let strides: Vec<Value> = measurements(&harness.latest())
+    let distances: Vec<Value> = measurements(&harness.latest())
         .iter()
         .filter(|m| m["name"] == "stride_read")
         .map(|m| m["config"]["stride_blocks"].clone())
         .collect();
-    assert_eq!(strides, [Value::from(33)]);
+    assert_eq!(distances, [Value::from(33)]);
     io(&harness, &["-o", "stride_read", "--stride", "10KiB"])
         .exits(2)
         .complains("--stride 10 KiB is not a whole number of blocks of any requested size");
