@@ -8,6 +8,8 @@
 #![cfg(test)]
 
 mod cycles;
+mod density;
+mod dependencies;
 mod exceptions;
 mod graph;
 mod names;

@@ -3,7 +3,7 @@
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::{Failure, Unit, printed};
 use nodegauge_toolchain::program::ProgramOutput;
-use regex::{Regex, RegexBuilder};
+use regex_lite::{Regex, RegexBuilder};
 use std::ops::Range;
 use std::str::FromStr;
 
@@ -71,13 +71,10 @@ impl FigureSource {
     /// Fails if the expression has a syntax error, or not exactly one group.
     pub fn matched(pattern: &str, unit: FigureUnit) -> Result<Self, Failure> {
         const HINT: &str = "e.g. --figure 'Triad: +([0-9.]+)'";
-        let compiled = RegexBuilder::new(pattern).multi_line(true).build().map_err(|cause| {
-            // The last line of the error is the reason; the lines before it repeat the expression.
-            let reason = cause.to_string();
-            let reason = reason.lines().last().unwrap_or_default();
-            let reason = reason.trim_start_matches("error: ");
-            Failure::usage(format!("--figure {pattern:?}: {reason}")).hint(HINT)
-        })?;
+        let compiled = RegexBuilder::new(pattern)
+            .multi_line(true)
+            .build()
+            .map_err(|cause| Failure::usage(format!("--figure {pattern:?}: {cause}")).hint(HINT))?;
         match compiled.captures_len() - 1 {
             1 => Ok(Self { pattern: Some(compiled), unit }),
             groups => Err(Failure::usage(format!(
@@ -247,7 +244,7 @@ mod tests {
         for (pattern, reason) in [
             ("rate", "has 0 groups"),
             ("(a)(b)", "has 2 groups"),
-            ("(a", "unclosed group"),
+            ("(a", "open group without closing"),
             ("(a{1000}){1000}", "size limit"),
         ] {
             let error = FigureSource::matched(pattern, FigureUnit::default()).unwrap_err();
