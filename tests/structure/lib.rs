@@ -15,6 +15,7 @@ mod graph;
 mod names;
 mod policy;
 mod security;
+mod thresholds;
 mod tokens;
 
 use std::path::{Path, PathBuf};
