@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 /// Returns the documentation, as paths relative to the root of the repository with their texts.
 fn chapters() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
-    let mut files: Vec<PathBuf> =
-        ["README.md", "CONTRIBUTING.md"].map(|name| root.join(name)).into();
+    let names = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"];
+    let mut files: Vec<PathBuf> = names.map(|name| root.join(name)).into();
     let mut folders = vec![root.join("docs")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
