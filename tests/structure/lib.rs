@@ -13,6 +13,7 @@ mod dependencies;
 mod exceptions;
 mod graph;
 mod names;
+mod outputs;
 mod policy;
 mod security;
 mod thresholds;
