@@ -13,7 +13,8 @@ fn text(name: &str) -> String {
 
 /// Returns the anchors of a chapter's headings, as GitHub and mdBook make them.
 fn anchors(chapter: &str) -> Vec<String> {
-    let headings = chapter.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
+    let headings =
+        chapter.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
     headings.map(anchor).collect()
 }
 
