@@ -114,7 +114,7 @@ fn names(rounds: &[Round]) -> Vec<&String> {
 
 /// Returns the comparisons for the result file: figures and ratios are medians of the rounds, whose figures are bests.
 fn comparisons(rounds: &[Round]) -> Vec<Comparison> {
-    let likwid = version_of("likwid-bench", &["--version"]);
+    let likwid = version_of("likwid-bench", &["-v"]);
     let mut found = Vec::new();
     for name in names(rounds) {
         let pairs: Vec<(f64, f64)> = rounds.iter().filter_map(|r| r.get(name)).copied().collect();

@@ -106,12 +106,12 @@ fn main() {
             ("babelstream-ocl", &found[3], common::UNKNOWN),
         ];
         for (peer, rates, version) in peers {
-            if let Some((own, theirs)) = ours.zip(of(rates)) {
+            if let Some(both) = ours.zip(of(rates)) {
                 let figure = |(best, median)| BestAndMedian::both(best, median).scaled(1e-9);
                 let quantity = kernel.to_owned();
-                let [own, theirs] = [own, theirs].map(figure);
-                let rates = Comparison::of_rates(peer, quantity, "GB/s", own, theirs);
-                comparisons.push(rates.with_version(version));
+                let [own, other] = [both.0, both.1].map(figure);
+                let compared = Comparison::of_rates(peer, quantity, "GB/s", own, other);
+                comparisons.push(compared.with_version(version));
             }
         }
     }

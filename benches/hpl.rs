@@ -189,7 +189,7 @@ fn report(rates: &Rates, multiplier: &Multiplier, n: usize) {
     };
     let best = |all: &[f64]| all.iter().copied().fold(0.0, f64::max);
     println!("\n| ratio | best / best | median / median |\n| --- | --- | --- |");
-    let likwid = version_of("likwid-bench", &["--version"]);
+    let likwid = version_of("likwid-bench", &["-v"]);
     let library = multiplier.to_string();
     let order = format!("N = {n}");
     // DGEMM is the bound of LU, not a peer.
@@ -208,9 +208,10 @@ fn report(rates: &Rates, multiplier: &Multiplier, n: usize) {
             [ratio.best, ratio.median].map(|ratio| ratio.unwrap_or(f64::NAN));
         println!("| {a} / {b} | {of_bests:.3} | {of_medians:.3} |");
         if let Some((peer, quantity, version)) = peer {
-            let [own, theirs] = [own, theirs].map(|figure| figure.scaled(1e-9));
-            let rates = Comparison::of_rates(peer, quantity.to_owned(), "GFLOP/s", own, theirs);
-            comparisons.push(rates.with_version(version));
+            let [own, theirs] = [own, theirs].map(|rate| rate.scaled(1e-9));
+            let quantity = quantity.to_owned();
+            let compared = Comparison::of_rates(peer, quantity, "GFLOP/s", own, theirs);
+            comparisons.push(compared.with_version(version));
         }
     }
     write_results("hpl", &comparisons);

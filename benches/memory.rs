@@ -285,7 +285,7 @@ fn comparisons(runs: &[Run]) -> Vec<Comparison> {
     let babel = variable::<PathBuf>("BABELSTREAM");
     let babel = babel.map(|folder| version_in_file(&folder.join("src/main.cpp"), "VERSION_STRING"));
     let babel = babel.unwrap_or_else(|| UNKNOWN.to_owned());
-    let likwid = version_of("likwid-bench", &["--version"]);
+    let likwid = version_of("likwid-bench", &["-v"]);
     let glibc = version_of("getconf", &["GNU_LIBC_VERSION"]);
     let regimes = regimes_of(runs);
     let mut found = Vec::new();
@@ -318,8 +318,8 @@ fn comparisons(runs: &[Run]) -> Vec<Comparison> {
                 let median = rates.iter().map(|rate| rate.1).fold(0.0, f64::max);
                 let own = BestAndMedian::both(own_best, own_median).scaled(1e-9);
                 let theirs = BestAndMedian::both(best, median).scaled(1e-9);
-                let rates = Comparison::of_rates(peer, quantity.clone(), "GB/s", own, theirs);
-                found.push(rates.with_version(version));
+                let compared = Comparison::of_rates(peer, quantity.clone(), "GB/s", own, theirs);
+                found.push(compared.with_version(version));
             }
         }
     }

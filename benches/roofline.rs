@@ -69,7 +69,7 @@ fn compared(m: &Measurement) -> Option<Round> {
 
 /// Returns the comparisons for the result file. The ratio of medians is the median of the rounds.
 fn comparisons(all: &BTreeMap<String, Vec<Round>>) -> Vec<Comparison> {
-    let likwid = version_of("likwid-bench", &["--version"]);
+    let likwid = version_of("likwid-bench", &["-v"]);
     let comparison = |(name, rounds): (&String, &Vec<Round>)| {
         let column = |of: fn(&Round) -> f64| rounds.iter().map(of).collect::<Vec<f64>>();
         let most = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);

@@ -76,9 +76,10 @@ fn main() {
         let figure = |series: &[f64]| {
             BestAndMedian::both(best(series), stats::median(&series[1..])).scaled(1e-9)
         };
-        let [ours, peer] = [figure(&rates[0]), figure(&rates[1])];
+        let [native, compiled] = [figure(&rates[0]), figure(&rates[1])];
         let quantity = "trapezoid rule".to_owned();
-        let comparison = Comparison::of_rates("gcc-loop", quantity, "G intervals/s", ours, peer);
+        let comparison =
+            Comparison::of_rates("gcc-loop", quantity, "G intervals/s", native, compiled);
         let ratio = BestAndMedian { median: Some(ratios[ratios.len() / 2]), ..comparison.ratio };
         let middle = &ratios[ratios.len() / 20..ratios.len() - ratios.len() / 20];
         let version = version_of("gcc", &["-dumpfullversion"]);

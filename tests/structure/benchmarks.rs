@@ -70,6 +70,20 @@ fn result_files_are_named_by_their_bench() {
 }
 
 #[test]
+fn result_files_have_columns_of_benches() {
+    let common = text("benches/common.rs");
+    for file in files(&root().join("benches/results"), &["csv"]) {
+        let results = std::fs::read_to_string(&file).unwrap();
+        if file.ends_with("peers.csv") {
+            continue;
+        }
+        let columns = results.lines().nth(2).unwrap();
+        assert!(common.contains(&format!("\"{columns}\"")), "{}", file.display());
+        assert!(results.starts_with("# processor: "), "{}", file.display());
+    }
+}
+
+#[test]
 fn anchors_are_those_of_the_book() {
     assert_eq!(anchor("stream.c"), "streamc");
     assert_eq!(anchor("IOzone and fio"), "iozone-and-fio");
