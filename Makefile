@@ -38,12 +38,14 @@ check:
 
 # Comparisons of nodegauge with reference programs; each file under benches/ describes its variables, e.g.
 # STREAM_C=path/to/stream.c. To run one of them: make bench BENCHES=tune
+# Results go to benches/results, and from there into the tables of docs/benchmarks.md.
 BENCHES = memory compilers tune caches hpl io mpi apps programs trapezoid roofline device history fleet ledger fuzz
 bench:
 	@./scripts/setup run bench
 	for bench in $(BENCHES); do \
 		cargo bench --package nodegauge --bench $$bench --locked || exit 1; \
 	done
+	@./scripts/benchmarks
 
 # Pictures of docs/gallery.md from short runs on this node, so that a change of style is seen in one commit.
 gallery: build

@@ -4,12 +4,14 @@
 //!
 //! Eigen's product (Debian: libeigen3-dev) and the plain loops are compiled with `g++ -O3 -march=native -fopenmp` and run
 //! on the same number of threads, bound to cores; they read the same matrix from a file. `ELEMENTS` (default 60) is the number of
-//! elements along an edge. The solver stops at a residual of 1e-4, so that a round takes seconds. Prints Markdown for
-//! docs/benchmarks.md.
+//! elements along an edge. The solver stops at a residual of 1e-4, so that a round takes seconds. Prints Markdown and
+//! writes the result file.
 
 mod common;
 
-use common::{nodegauge, note, print, variable};
+use common::{
+    BestAndMedian, Comparison, nodegauge, note, print, variable, version_of, write_results,
+};
 use nodegauge_apps::elasticity::{Assembler, Mesh, Stretch, Subdomain};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Seconds, stats};
@@ -63,6 +65,7 @@ fn main() {
         rivals.iter().filter(|(of, _)| of == name).map(|(_, seconds)| *seconds).collect()
     };
     let substitution = seconds_of("preconditioner");
+    let mut comparisons = Vec::new();
     for (name, key, base) in [
         ("product: Eigen", "eigen", &product),
         ("product: plain 3 x 3 blocks", "product", &product),
@@ -72,6 +75,7 @@ fn main() {
         let seconds = if key.is_empty() { substitution.clone() } else { rivals_of(key) };
         if !seconds.is_empty() {
             line(name, &seconds, base);
+            comparisons.extend(comparison(key, edge, &seconds, base));
         }
     }
     print("\n| part | share of an iteration | of the prediction |\n| --- | --- | --- |");
@@ -89,6 +93,35 @@ fn main() {
         setup.map(|(setup, iteration)| setup / (100.0 * iteration)).into_iter().collect()
     });
     print(&format!("\nsetup: {:.1} % of 100 iterations", 100.0 * stats::median(&setup)));
+    write_results("apps", &comparisons);
+}
+
+/// Returns the comparison of loops in C++ with nodegauge's, for the result file; `None` for nodegauge's own loops.
+fn comparison(key: &str, edge: usize, seconds: &[f64], base: &[f64]) -> Option<Comparison> {
+    let (peer, part) = match key {
+        "eigen" => ("eigen", "product"),
+        "product" | "substitution" => ("plain-blocks", key),
+        _ => return None,
+    };
+    let version = if peer == "eigen" {
+        let macros = Path::new("/usr/include/eigen3/Eigen/src/Core/util/Macros.h");
+        let number = |name: &str| {
+            let text = std::fs::read_to_string(macros).ok()?;
+            let (_, rest) = text.split_once(name)?;
+            Some(rest.split_whitespace().next()?.to_owned())
+        };
+        let [major, minor] = ["EIGEN_MAJOR_VERSION", "EIGEN_MINOR_VERSION"].map(number);
+        major.zip(minor).map(|(major, minor)| format!("3.{major}.{minor}"))
+    } else {
+        Some(format!("g++ {}", version_of("g++", &["-dumpfullversion"])))
+    };
+    let figure = |seconds: &[f64]| {
+        BestAndMedian::both(stats::quantile(seconds, 0.0), stats::median(seconds)).scaled(1e3)
+    };
+    let quantity = format!("{part} {edge}x{edge}x{edge}");
+    let times = Comparison::of_times(peer, quantity, "ms", figure(base), figure(seconds));
+    let unknown = || common::UNKNOWN.to_owned();
+    Some(times.with_version(version.unwrap_or_else(unknown)))
 }
 
 fn figure<'r>(record: &'r Record, name: &str) -> Option<&'r Measurement> {

@@ -3,11 +3,14 @@
 //! likwid-bench, if it is installed.
 //!
 //! Every program runs once per round, `ROUNDS` times (default 7). Each round gives one ratio of bests per row, so that
-//! interference during a round affects both programs. Prints Markdown for docs/benchmarks.md.
+//! interference during a round affects both programs. Prints Markdown and writes the result file.
 
 mod common;
 
-use common::{is_installed, likwid_bench, nodegauge, note, print, variable};
+use common::{
+    BestAndMedian, Comparison, UNKNOWN, is_installed, likwid_bench, nodegauge, note, print, range,
+    variable, version_of, write_results,
+};
 use nodegauge_measure::record::Record;
 use nodegauge_measure::stats;
 use std::collections::BTreeMap;
@@ -49,6 +52,7 @@ fn main() {
         all.push(figures);
     }
     print(&report(&all));
+    write_results("caches", &comparisons(&all));
 }
 
 fn one_core(args: &[&str]) -> Record {
@@ -100,14 +104,46 @@ fn bandwidths(figures: &mut Round) {
     }
 }
 
+/// Returns the names of all figures, sorted.
+fn names(rounds: &[Round]) -> Vec<&String> {
+    let mut names: Vec<&String> = rounds.iter().flat_map(|round| round.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// Returns the comparisons for the result file: figures and ratios are medians of the rounds, whose figures are bests.
+fn comparisons(rounds: &[Round]) -> Vec<Comparison> {
+    let likwid = version_of("likwid-bench", &["-v"]);
+    let mut found = Vec::new();
+    for name in names(rounds) {
+        let pairs: Vec<(f64, f64)> = rounds.iter().filter_map(|r| r.get(name)).copied().collect();
+        let column = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).collect::<Vec<f64>>();
+        let own = BestAndMedian::best(stats::median(&column(|pair| pair.0)));
+        let theirs = BestAndMedian::best(stats::median(&column(|pair| pair.1)));
+        // The name ends with the unit, behind the last comma.
+        let (quantity, _) = name.rsplit_once(", ").unwrap_or((name, ""));
+        let quantity = quantity.replace(',', "");
+        let (comparison, ratios) = if name.starts_with("latency") {
+            let ratios = column(|pair| pair.1 / pair.0);
+            (Comparison::of_times("multichase", quantity, "ns", own, theirs), ratios)
+        } else {
+            let ratios = column(|pair| pair.0 / pair.1);
+            (Comparison::of_rates("likwid-caches", quantity, "GB/s", own, theirs), ratios)
+        };
+        let version = if comparison.peer == "multichase" { UNKNOWN } else { &likwid };
+        let ratio = BestAndMedian::best(stats::median(&ratios));
+        let comparison = comparison.with_version(version).with_noise(range(&ratios));
+        found.push(Comparison { ratio, ..comparison });
+    }
+    found
+}
+
 fn report(rounds: &[Round]) -> String {
     let mut out = String::from(
         "| what | nodegauge | reference | ratio, median of rounds | least to most | rounds |\n| --- | --- | --- | --- | --- | --- |\n",
     );
-    let mut names: Vec<&String> = rounds.iter().flat_map(|round| round.keys()).collect();
-    names.sort_unstable();
-    names.dedup();
-    for name in names {
+    for name in names(rounds) {
         let pairs: Vec<(f64, f64)> = rounds.iter().filter_map(|r| r.get(name)).copied().collect();
         let column = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).collect::<Vec<f64>>();
         let ratios = column(|pair| pair.0 / pair.1);

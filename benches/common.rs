@@ -1,7 +1,9 @@
-//! Functions that benchmarks share: environment variables, other programs, output.
+//! Functions that benchmarks share: environment variables, other programs, output, and result files.
 #![allow(dead_code)]
 
-use nodegauge_measure::record::Record;
+use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
+use nodegauge_measure::record::{Record, now_rfc3339};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
@@ -54,4 +56,214 @@ pub fn print(text: &str) {
 #[allow(clippy::print_stderr)]
 pub fn note(text: &str) {
     eprintln!("{text}");
+}
+
+/// Version of a peer that cannot be read.
+pub const UNKNOWN: &str = "unknown";
+
+/// Returns the first version number in the output of a command, e.g. `5.2.2`.
+pub fn version_of(program: &str, args: &[&str]) -> String {
+    let Ok(output) = Command::new(program).args(args).output() else { return UNKNOWN.to_owned() };
+    let text = [output.stdout, output.stderr].concat();
+    version_in(&String::from_utf8_lossy(&text), "")
+}
+
+/// Returns the first version number behind `label` in a source file.
+pub fn version_in_file(path: &Path, label: &str) -> String {
+    version_in(&std::fs::read_to_string(path).unwrap_or_default(), label)
+}
+
+fn version_in(text: &str, label: &str) -> String {
+    let Some((_, rest)) = text.split_once(label) else { return UNKNOWN.to_owned() };
+    let mut numbers = rest.split(|c: char| !c.is_ascii_digit() && c != '.');
+    let is_version = |word: &&str| {
+        word.starts_with(|c: char| c.is_ascii_digit()) && word.trim_end_matches('.').contains('.')
+    };
+    let found = numbers.find(is_version);
+    found.map_or(UNKNOWN, |version| version.trim_end_matches('.')).to_owned()
+}
+
+/// Best and median of a figure, or of a ratio.
+#[derive(Clone, Copy, Default)]
+pub struct BestAndMedian {
+    pub best: Option<f64>,
+    pub median: Option<f64>,
+}
+
+impl BestAndMedian {
+    pub fn both(best: f64, median: f64) -> Self {
+        Self { best: Some(best), median: Some(median) }
+    }
+
+    pub fn best(best: f64) -> Self {
+        Self { best: Some(best), median: None }
+    }
+
+    pub fn median(median: f64) -> Self {
+        Self { best: None, median: Some(median) }
+    }
+
+    /// Returns the ratio to another figure.
+    pub fn over(self, other: Self) -> Self {
+        let ratio = |own: Option<f64>, other: Option<f64>| Some(own? / other?);
+        Self { best: ratio(self.best, other.best), median: ratio(self.median, other.median) }
+    }
+
+    /// Returns both figures multiplied by `factor`.
+    pub fn scaled(self, factor: f64) -> Self {
+        let scaled = |figure: Option<f64>| figure.map(|figure| figure * factor);
+        Self { best: scaled(self.best), median: scaled(self.median) }
+    }
+}
+
+/// Comparison of nodegauge with a peer in one quantity: a row of a result file (benches/results/README.md).
+pub struct Comparison {
+    /// Key in benches/results/peers.csv.
+    pub peer: &'static str,
+    pub version: String,
+    pub quantity: String,
+    pub unit: &'static str,
+    /// Figures of nodegauge and of the peer, in `unit`.
+    pub own: BestAndMedian,
+    pub theirs: BestAndMedian,
+    /// Ratio above 1 if nodegauge is ahead.
+    pub ratio: BestAndMedian,
+    /// Deviation from 1 of two equal programs, or the range of the ratios of all rounds; empty if unknown.
+    pub noise: String,
+}
+
+impl Comparison {
+    /// Comparison of rates, in `unit`, without known noise.
+    pub fn of_rates(
+        peer: &'static str,
+        quantity: String,
+        unit: &'static str,
+        own: BestAndMedian,
+        theirs: BestAndMedian,
+    ) -> Self {
+        let version = UNKNOWN.to_owned();
+        let ratio = own.over(theirs);
+        Self { peer, version, quantity, unit, own, theirs, ratio, noise: String::new() }
+    }
+
+    /// Comparison of times, in `unit`, without known noise.
+    pub fn of_times(
+        peer: &'static str,
+        quantity: String,
+        unit: &'static str,
+        own: BestAndMedian,
+        theirs: BestAndMedian,
+    ) -> Self {
+        let ratio = theirs.over(own);
+        Self { ratio, ..Self::of_rates(peer, quantity, unit, own, theirs) }
+    }
+
+    pub fn with_version(self, version: impl Into<String>) -> Self {
+        Self { version: version.into(), ..self }
+    }
+
+    pub fn with_noise(self, noise: String) -> Self {
+        Self { noise, ..self }
+    }
+
+    fn row(&self, date: &str, commit: &str) -> String {
+        let text = |text: &str| text.replace(',', ";").replace('\n', " ");
+        let number = |value: Option<f64>| value.map(four_digits).unwrap_or_default();
+        let ratio = |value: Option<f64>| {
+            value.filter(|value| value.is_finite()).map(|v| format!("{v:.3}")).unwrap_or_default()
+        };
+        [
+            self.peer.to_owned(),
+            text(&self.version),
+            text(&self.quantity),
+            date.to_owned(),
+            commit.to_owned(),
+            self.unit.to_owned(),
+            number(self.own.best),
+            number(self.own.median),
+            number(self.theirs.best),
+            number(self.theirs.median),
+            ratio(self.ratio.best),
+            ratio(self.ratio.median),
+            text(&self.noise),
+        ]
+        .join(",")
+    }
+}
+
+/// Returns the range of ratios as noise of a [`Comparison`].
+pub fn range(ratios: &[f64]) -> String {
+    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = ratios.iter().copied().fold(0.0, f64::max);
+    format!("{least:.3}..{most:.3}")
+}
+
+/// Formats a number with four significant digits.
+fn four_digits(value: f64) -> String {
+    let digits = 3.0 - value.abs().max(1e-6).log10().floor();
+    format!("{value:.*}", digits.clamp(0.0, 9.0) as usize)
+}
+
+const COLUMNS: &str = "peer,version,quantity,date,commit,unit,own_best,own_median,peer_best,peer_median,best_ratio,median_ratio,noise";
+
+/// Writes the result file of a bench on this processor. Rows of peers that were not measured are kept.
+pub fn write_results(bench: &str, comparisons: &[Comparison]) {
+    let has_ratio = |c: &&Comparison| c.ratio.best.or(c.ratio.median).is_some_and(f64::is_finite);
+    let comparisons: Vec<&Comparison> = comparisons.iter().filter(has_ratio).collect();
+    if comparisons.is_empty() {
+        note("no peer was measured: no result file");
+        return;
+    }
+    let (processor, machine) = this_machine();
+    let folder = root().join("benches/results");
+    let path = folder.join(format!("{bench}-{}.csv", file_name(&processor)));
+    let known = std::fs::read_to_string(&path).unwrap_or_default();
+    let is_measured = |row: &str| comparisons.iter().any(|c| row.split(',').next() == Some(c.peer));
+    let is_kept = |row: &&str| !row.starts_with('#') && *row != COLUMNS && !is_measured(row);
+    let date = now_rfc3339();
+    let date = date.split('T').next().unwrap_or_default();
+    let commit = commit();
+    let mut lines = vec![
+        format!("# processor: {processor}"),
+        format!("# machine: {machine}"),
+        COLUMNS.to_owned(),
+    ];
+    lines.extend(known.lines().filter(is_kept).map(str::to_owned));
+    lines.extend(comparisons.iter().map(|comparison| comparison.row(date, &commit)));
+    std::fs::write(&path, lines.join("\n") + "\n").expect("the result file");
+    note(&format!("wrote {}; scripts/benchmarks makes the tables of the chapter", path.display()));
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the name of the processor and a description of the machine.
+fn this_machine() -> (String, String) {
+    let topology = Topology::load(&TopologySource::Live).expect("hwloc reads this machine");
+    let machine =
+        nodegauge_machine::describe(&topology, &SysRoot::live(), &DescribeOptions::default());
+    let processor = &machine.processor;
+    let model = processor.model.clone().unwrap_or_else(|| UNKNOWN.to_owned());
+    let name = processor.microarchitecture.clone().unwrap_or_else(|| model.clone());
+    (name, format!("{} CPUs; {model}", processor.threads))
+}
+
+/// Returns a name in small letters, digits and hyphens.
+fn file_name(processor: &str) -> String {
+    let words =
+        processor.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect::<Vec<_>>().join("-")
+}
+
+/// Returns the commit of the repository, followed by `+` if files were changed.
+fn commit() -> String {
+    let git = |args: &[&str]| Command::new("git").arg("-C").arg(root()).args(args).output().ok();
+    let head = git(&["rev-parse", "--short=8", "HEAD"]).filter(|output| output.status.success());
+    let Some(head) = head else { return UNKNOWN.to_owned() };
+    let head = String::from_utf8_lossy(&head.stdout).trim().to_owned();
+    // Result files that other benches have just written are no changes of the program.
+    let changes = git(&["diff", "--quiet", "HEAD", "--", ":!benches/results", ":!docs"]);
+    let is_changed = changes.is_none_or(|output| !output.status.success());
+    if is_changed { head + "+" } else { head }
 }

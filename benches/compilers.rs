@@ -4,12 +4,14 @@
 //! The four kernels of STREAM run together, as in STREAM. Each of the other kernels runs alone, because the content of
 //! the caches after the previous kernel depends on its stores (non-temporal or regular). `BUDGET` is the time of each
 //! run in seconds (default 30). Arguments replace the list of kernels per run, e.g.
-//! `cargo bench --bench compilers -- read dot`. Prints Markdown for docs/benchmarks.md: for each kernel and regime the
+//! `cargo bench --bench compilers -- read dot`. Prints Markdown and writes the result file: for each kernel and regime the
 //! best rate and the best median of all compiled variants; the two may belong to different variants.
 
 mod common;
 
-use common::{nodegauge, note, print, variable};
+use common::{
+    BestAndMedian, Comparison, nodegauge, note, print, variable, version_of, write_results,
+};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::regime;
@@ -29,6 +31,10 @@ fn main() {
     // `cargo bench` adds options to the arguments.
     let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let runs = if asked.is_empty() { RUNS.map(str::to_owned).to_vec() } else { asked };
+    let compilers =
+        ["gcc", "clang"].map(|name| format!("{name} {}", version_of(name, &["-dumpversion"])));
+    let version = compilers.join(" / ");
+    let mut comparisons = Vec::new();
     for kernels in &runs {
         note(&format!("{kernels} ..."));
         let record =
@@ -39,12 +45,24 @@ fn main() {
                 .iter()
                 .filter(|m| is_compiled(m) && m.name == native.name)
                 .collect();
-            for (trip, summary) in regimes(native) {
-                out.push_str(&line(native, trip, &summary, &compiled));
+            let regimes = regimes(native);
+            for (trip, summary) in &regimes {
+                let Some(fastest) = Fastest::of(*trip, &compiled) else { continue };
+                out.push_str(&line(native, *trip, summary, &fastest));
+                let quantity = if regimes.len() > 1 {
+                    format!("{} ({})", native.name, Seconds(*trip))
+                } else {
+                    native.name.clone()
+                };
+                let own = BestAndMedian::both(summary.best, summary.median).scaled(1e-9);
+                let theirs = BestAndMedian::both(fastest.best.1, fastest.median.1).scaled(1e-9);
+                let rates = Comparison::of_rates("compiled", quantity, "GB/s", own, theirs);
+                comparisons.push(rates.with_version(&version));
             }
         }
     }
     print(&out);
+    write_results("compilers", &comparisons);
 }
 
 fn is_compiled(m: &Measurement) -> bool {
@@ -65,23 +83,37 @@ fn regimes(m: &Measurement) -> Vec<(f64, Summary)> {
     often.map(|regime| (regime.round_trip_s, regime.summary.clone())).collect()
 }
 
-fn line(native: &Measurement, trip: f64, own: &Summary, compiled: &[&Measurement]) -> String {
-    let alike: Vec<(&str, Summary)> = compiled
-        .iter()
-        .flat_map(|m| regimes(m).into_iter().map(|(other, summary)| (command(m), other, summary)))
-        .filter(|(_, other, _)| regime::same(*other, trip))
-        .map(|(command, _, summary)| (command, summary))
-        .collect();
-    let most = |figure: &dyn Fn(&Summary) -> f64| {
-        alike
+/// Best rate and best median of all compiled variants in a regime, each with its command, and the number of samples.
+struct Fastest {
+    best: (String, f64),
+    median: (String, f64),
+    samples: usize,
+}
+
+impl Fastest {
+    /// Returns the fastest variants in the regime of a round trip; `None` if no variant has samples there.
+    fn of(trip: f64, compiled: &[&Measurement]) -> Option<Self> {
+        let alike: Vec<(&str, Summary)> = compiled
             .iter()
-            .map(|(command, summary)| (*command, figure(summary)))
-            .max_by(|x, y| x.1.total_cmp(&y.1))
-    };
-    let (Some(best), Some(median)) = (most(&|s| s.best), most(&|s| s.median)) else {
-        return String::new();
-    };
-    let samples: usize = alike.iter().map(|(_, summary)| summary.n).sum();
+            .flat_map(|m| {
+                regimes(m).into_iter().map(|(other, summary)| (command(m), other, summary))
+            })
+            .filter(|(_, other, _)| regime::same(*other, trip))
+            .map(|(command, _, summary)| (command, summary))
+            .collect();
+        let most = |figure: &dyn Fn(&Summary) -> f64| {
+            alike
+                .iter()
+                .map(|(command, summary)| ((*command).to_owned(), figure(summary)))
+                .max_by(|x, y| x.1.total_cmp(&y.1))
+        };
+        let samples = alike.iter().map(|(_, summary)| summary.n).sum();
+        Some(Self { best: most(&|s| s.best)?, median: most(&|s| s.median)?, samples })
+    }
+}
+
+fn line(native: &Measurement, trip: f64, own: &Summary, fastest: &Fastest) -> String {
+    let Fastest { best, median, samples } = fastest;
     format!(
         "| {} | {} | {:.1} ({:.1}) GB/s | {:.1} | {} | {:.1} | {} | {:.3} | {:.3} | {} : {samples} |\n",
         native.name,

@@ -1,16 +1,17 @@
 //! Compares STREAM through OpenCL on the host's processor (PoCL) with nodegauge's own loops with regular stores, and
-//! with the OpenCL build of BabelStream that `BABELSTREAM_OCL` names, interleaved.
+//! with the OpenCL build of BabelStream that `BABELSTREAM_OCL` names, interleaved. Prints Markdown and writes the result
+//! file.
 //!
 //! `BABELSTREAM_OCL=path/to/ocl-stream ROUNDS=5 make bench BENCHES=device`
 
 mod common;
 
-use common::{nodegauge, note, print, variable};
+use common::{BestAndMedian, Comparison, nodegauge, note, print, variable, write_results};
 use nodegauge_measure::stats::{median, quantile};
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Elements per array for all programs: 420 MiB, four times the caches of the machine in docs/benchmarks.md.
+/// Elements per array for all programs: 420 MiB, four times the L3 of a Sapphire Rapids (105 MiB).
 const ELEMENTS: &str = "55050240";
 /// Kernels, by their names in nodegauge and in BabelStream.
 const KERNELS: [(&str, &str); 6] = [
@@ -76,6 +77,7 @@ fn main() {
         "| loop | PoCL best (median) | native, regular stores | ratio | native, 4 KiB pages one by one | ratio | BabelStream OCL on PoCL | ratio |",
     );
     print("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    let mut comparisons = Vec::new();
     for (kernel, _) in KERNELS {
         let of = |rates: &[Rates]| -> Option<(f64, f64)> {
             let all: Vec<&(f64, f64)> =
@@ -99,5 +101,19 @@ fn main() {
             line += &format!(" | {} | {ratio}", best_and_median(other));
         }
         print(&format!("{line} |"));
+        let peers = [
+            ("native-loops", &found[1], "own loops; regular stores"),
+            ("babelstream-ocl", &found[3], common::UNKNOWN),
+        ];
+        for (peer, rates, version) in peers {
+            if let Some(both) = ours.zip(of(rates)) {
+                let figure = |(best, median)| BestAndMedian::both(best, median).scaled(1e-9);
+                let quantity = kernel.to_owned();
+                let [own, other] = [both.0, both.1].map(figure);
+                let compared = Comparison::of_rates(peer, quantity, "GB/s", own, other);
+                comparisons.push(compared.with_version(version));
+            }
+        }
     }
+    write_results("device", &comparisons);
 }

@@ -4,13 +4,16 @@
 //! Every program runs once per round, `ROUNDS` times (default 3), at order `N` (default 8000) and panel widths `NBS`
 //! (default 128,192,256). The first run after a change of program is slower (page faults, clocks), so a small system
 //! is solved before each round. The library is `BLAS` (default Debian's libopenblas.so.0); OPENBLAS_CORETYPE selects
-//! its kernels for all programs. Ratios are those of bests and of medians. Prints Markdown for docs/benchmarks.md.
+//! its kernels for all programs. Ratios are those of bests and of medians. Prints Markdown and writes the result
+//! file.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for a terminal")]
 
 mod common;
 
-use common::{likwid_bench, note, variable};
+use common::{
+    BestAndMedian, Comparison, UNKNOWN, likwid_bench, note, variable, version_of, write_results,
+};
 use nodegauge_compute::{
     Multiplier, choose, dat, dgemm, lu, matrix::Matrix, output, peak, random, residual,
 };
@@ -186,10 +189,30 @@ fn report(rates: &Rates, multiplier: &Multiplier, n: usize) {
     };
     let best = |all: &[f64]| all.iter().copied().fold(0.0, f64::max);
     println!("\n| ratio | best / best | median / median |\n| --- | --- | --- |");
-    for (a, b) in
-        [("nodegauge", "hpcc"), ("nodegauge", "dgetrf"), ("nodegauge", "DGEMM"), ("peak", "likwid")]
-    {
-        let ratio = |what: &dyn Fn(&[f64]) -> f64| of(a, what) / of(b, what);
-        println!("| {a} / {b} | {:.3} | {:.3} |", ratio(&best), ratio(&stats::median));
+    let likwid = version_of("likwid-bench", &["-v"]);
+    let library = multiplier.to_string();
+    let order = format!("N = {n}");
+    // DGEMM is the bound of LU, not a peer.
+    let ratios = [
+        ("nodegauge", "hpcc", Some(("hpcc", order.as_str(), UNKNOWN))),
+        ("nodegauge", "dgetrf", Some(("dgetrf", order.as_str(), library.as_str()))),
+        ("nodegauge", "DGEMM", None),
+        ("peak", "likwid", Some(("likwid-peaks", "double precision", likwid.as_str()))),
+    ];
+    let mut comparisons = Vec::new();
+    for (a, b, peer) in ratios {
+        let both = |name: &str| BestAndMedian::both(of(name, &best), of(name, &stats::median));
+        let [own, theirs] = [both(a), both(b)];
+        let ratio = own.over(theirs);
+        let [of_bests, of_medians] =
+            [ratio.best, ratio.median].map(|ratio| ratio.unwrap_or(f64::NAN));
+        println!("| {a} / {b} | {of_bests:.3} | {of_medians:.3} |");
+        if let Some((peer, quantity, version)) = peer {
+            let [own, theirs] = [own, theirs].map(|rate| rate.scaled(1e-9));
+            let quantity = quantity.to_owned();
+            let compared = Comparison::of_rates(peer, quantity, "GFLOP/s", own, theirs);
+            comparisons.push(compared.with_version(version));
+        }
     }
+    write_results("hpl", &comparisons);
 }

@@ -3,11 +3,13 @@
 //! `IOZONE=PATH` names an iozone (its licence is not free, so no package is required); fio is found in `PATH`.
 //! `FOLDER=DIR` is the directory of the files (default: the current one), `ROUNDS` the number of rounds (default 4),
 //! `MAX_MIB` the largest file of the grid (default 64). `ONLY=agreement` only compares two interleaved runs of the
-//! default grid. Prints Markdown for docs/io.md.
+//! default grid. Prints Markdown and writes the result file.
 
 mod common;
 
-use common::{is_installed, note, print, variable};
+use common::{
+    BestAndMedian, Comparison, is_installed, note, print, variable, version_of, write_results,
+};
 use nodegauge_files::reference::ReferenceProgram;
 use nodegauge_files::{
     CacheMode, FilesOptions, IoEngine, OperationList, TaskSetup, choose, cost_of_latency, plan, run,
@@ -32,15 +34,17 @@ fn main() {
         return agreement(&folder, variable("MAX_MIB").map(Bytes::mib));
     }
     cost();
+    let mut comparisons = Vec::new();
     match variable::<PathBuf>("IOZONE") {
-        Some(program) => grid(&program, &folder, mib, rounds),
+        Some(program) => comparisons.extend(grid(&program, &folder, mib, rounds)),
         None => note("IOZONE is not set: the grid is skipped"),
     }
     if is_installed("fio") {
-        device(&folder, rounds);
+        comparisons.extend(device(&folder, rounds));
     } else {
         note("fio is not installed: skipped");
     }
+    write_results("io", &comparisons);
 }
 
 /// Prints the overhead of a latency sample, to show that it does not affect the figures.
@@ -97,7 +101,12 @@ fn agreement(folder: &std::path::Path, max_file: Option<Bytes>) {
 }
 
 /// Runs the grid interleaved with IOzone, cell by cell, and then measures the time of the whole grid of both.
-fn grid(program: &std::path::Path, folder: &std::path::Path, mib: u64, rounds: usize) {
+fn grid(
+    program: &std::path::Path,
+    folder: &std::path::Path,
+    mib: u64,
+    rounds: usize,
+) -> Vec<Comparison> {
     let iozone = ReferenceProgram::iozone(program, None).expect("this is an iozone");
     let options = FilesOptions {
         paths: vec![folder.to_owned()],
@@ -109,7 +118,8 @@ fn grid(program: &std::path::Path, folder: &std::path::Path, mib: u64, rounds: u
     print(&format!(
         "Grid to {mib} MiB, {rounds} rounds interleaved; medians over cells with files of 1 MiB and more.\n"
     ));
-    table(&found, "IOzone");
+    let version = version_of(&program.display().to_string(), &["-v"]);
+    let comparisons = table(&found, "IOzone", &version);
     let mut own_times = Vec::new();
     let mut iozone_times = Vec::new();
     for _ in 0..rounds {
@@ -128,10 +138,11 @@ fn grid(program: &std::path::Path, folder: &std::path::Path, mib: u64, rounds: u
         median(&own_times),
         median(&iozone_times)
     ));
+    comparisons
 }
 
 /// Compares direct I/O with fio, interleaved, at the same block size, engine and depth.
-fn device(folder: &std::path::Path, rounds: usize) {
+fn device(folder: &std::path::Path, rounds: usize) -> Vec<Comparison> {
     let cases: [(&str, u64, IoEngine, u32); 6] = [
         ("read", 1 << 20, IoEngine::Sync, 1),
         ("read", 128 << 10, IoEngine::Uring, 8),
@@ -144,6 +155,8 @@ fn device(folder: &std::path::Path, rounds: usize) {
     print("| operation | block | engine | depth | nodegauge GB/s | fio GB/s | ratio |");
     print("| --- | --- | --- | --- | --- | --- | --- |");
     let limit = Duration::from_millis(700);
+    let version = version_of("fio", &["--version"]);
+    let mut comparisons = Vec::new();
     for (name, block, engine, depth) in cases {
         let fio =
             ReferenceProgram::fio(&PathBuf::from("fio"), None, Some(limit)).expect("this is fio");
@@ -176,7 +189,22 @@ fn device(folder: &std::path::Path, rounds: usize) {
             median(&theirs) / 1e9,
             median(&ratios)
         ));
+        let quantity = format!("{name} {}; {} depth {depth}", Bytes(block), engine.name());
+        comparisons.push(comparison("fio", quantity, &version, [&ours, &theirs, &ratios]));
     }
+    comparisons
+}
+
+/// Returns a row of the result file, from rates of nodegauge and of the peer, B/s, and their ratios.
+fn comparison(
+    peer: &'static str,
+    quantity: String,
+    version: &str,
+    [own, theirs, ratios]: [&[f64]; 3],
+) -> Comparison {
+    let [own, theirs] = [own, theirs].map(|rates| BestAndMedian::median(median(rates) / 1e9));
+    let rates = Comparison::of_rates(peer, quantity, "GB/s", own, theirs);
+    Comparison { ratio: BestAndMedian::median(median(ratios)), ..rates.with_version(version) }
 }
 
 fn measured(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Vec<Measurement> {
@@ -190,7 +218,7 @@ fn measured(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Vec<Measu
 }
 
 /// Prints medians by operation, and the median of the cells' ratios.
-fn table(found: &[Measurement], program: &str) {
+fn table(found: &[Measurement], program: &str, version: &str) -> Vec<Comparison> {
     print(&format!("| operation | nodegauge GB/s | {program} GB/s | ratio | cells |"));
     print("| --- | --- | --- | --- | --- |");
     let size = |m: &Measurement, key: &str| m.config.get(key).and_then(serde_json::Value::as_u64);
@@ -203,6 +231,7 @@ fn table(found: &[Measurement], program: &str) {
     let mut names: Vec<&str> = of(Category::Reference).map(|m| m.name.as_str()).collect();
     names.dedup();
     let mut seen: Vec<&str> = Vec::new();
+    let mut comparisons = Vec::new();
     for name in names {
         if seen.contains(&name) {
             continue;
@@ -225,6 +254,11 @@ fn table(found: &[Measurement], program: &str) {
             part(&|p| p.0 / p.1),
             pairs.len()
         ));
+        let column = |f: &dyn Fn(&(f64, f64)) -> f64| pairs.iter().map(f).collect::<Vec<f64>>();
+        let columns = [column(&|p| p.0), column(&|p| p.1), column(&|p| p.0 / p.1)];
+        let columns = [&columns[0][..], &columns[1], &columns[2]];
+        comparisons.push(comparison("iozone", name.to_owned(), version, columns));
     }
     print("");
+    comparisons
 }

@@ -8,11 +8,14 @@
 //! regime are compared (nodegauge separates its regimes itself). The best of a reference program is its best over all
 //! runs: the best pass of stream.c and BabelStream, the best average over `PASSES` passes of likwid-bench. Its median
 //! is the median over runs of the typical pass: the median pass of memcpy, the average pass of the others. Prints
-//! Markdown for docs/benchmarks.md.
+//! Markdown and writes the result file: per loop and regime, the best of likwid-bench's kernels.
 
 mod common;
 
-use common::{is_installed, likwid_bench, note, print, variable};
+use common::{
+    BestAndMedian, Comparison, UNKNOWN, is_installed, likwid_bench, note, print, variable,
+    version_in_file, version_of, write_results,
+};
 use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::regime::{self, Regime};
@@ -127,6 +130,7 @@ fn main() {
     }
     let _ = std::fs::remove_dir_all(&scratch);
     print(&report(&runs));
+    write_results("memory", &comparisons(&runs));
 }
 
 /// Runs a program and returns its name and its rates; nodegauge's rates are separate for each regime.
@@ -252,17 +256,82 @@ fn table_of(program: &Path, array: u64, threads: usize) -> Rates {
     text.lines().filter_map(line).collect()
 }
 
+/// Returns the regimes of all round trips.
+fn regimes_of(runs: &[Run]) -> Vec<Regime> {
+    let trips: Vec<f64> = runs.iter().flat_map(|run| [run.trips.0, run.trips.1]).collect();
+    regime::regimes(&trips)
+}
+
+/// Returns the runs within a regime.
+fn within<'r>(runs: &'r [Run], regimes: &[Regime], number: usize) -> Vec<&'r Run> {
+    let of_regime = |run: &&Run| regime::assign(regimes, run.trips.0, run.trips.1) == Some(number);
+    runs.iter().filter(of_regime).collect()
+}
+
+/// Returns best and median of a program in a loop, over runs, and the number of runs.
+fn rates_of(runs: &[&Run], program: &str, name: &str) -> (f64, f64, usize) {
+    let ran = runs.iter().filter(|run| run.program == program);
+    let rates: Vec<(f64, f64)> = ran.filter_map(|run| run.rates.get(name).copied()).collect();
+    let best = rates.iter().map(|(best, _)| *best).fold(0.0, f64::max);
+    let typical: Vec<f64> = rates.iter().map(|(_, typical)| *typical).collect();
+    (best, stats::median(&typical), rates.len())
+}
+
+/// Returns the comparisons of all regimes, for the result file.
+fn comparisons(runs: &[Run]) -> Vec<Comparison> {
+    let stream = variable::<PathBuf>("STREAM_C");
+    let stream = stream.map(|source| version_in_file(&source, "stream.c,v"));
+    let stream = stream.unwrap_or_else(|| UNKNOWN.to_owned());
+    let babel = variable::<PathBuf>("BABELSTREAM");
+    let babel = babel.map(|folder| version_in_file(&folder.join("src/main.cpp"), "VERSION_STRING"));
+    let babel = babel.unwrap_or_else(|| UNKNOWN.to_owned());
+    let likwid = version_of("likwid-bench", &["-v"]);
+    let glibc = version_of("getconf", &["GNU_LIBC_VERSION"]);
+    let regimes = regimes_of(runs);
+    let mut found = Vec::new();
+    for number in 0..regimes.len() {
+        let of_regime = within(runs, &regimes, number);
+        for (name, _, _, kernels) in LOOPS {
+            let quantity = match (regimes.len(), number) {
+                (1, _) => name.to_owned(),
+                (2, 0) => format!("{name} (near)"),
+                (2, _) => format!("{name} (far)"),
+                _ => format!("{name} (regime {})", number + 1),
+            };
+            let (own_best, own_median, own_runs) = rates_of(&of_regime, "nodegauge", name);
+            let peers: [(&'static str, &[&str], &str); 5] = [
+                ("stream-c-gcc", &["stream.c gcc"], &stream),
+                ("stream-c-clang", &["stream.c clang"], &stream),
+                ("babelstream-omp", &["BabelStream"], &babel),
+                ("likwid-memory", kernels, &likwid),
+                ("memcpy", &["memcpy"], &glibc),
+            ];
+            for (peer, programs, version) in peers {
+                let rates: Vec<(f64, f64, usize)> =
+                    programs.iter().map(|program| rates_of(&of_regime, program, name)).collect();
+                let rates: Vec<&(f64, f64, usize)> =
+                    rates.iter().filter(|(.., ran)| *ran > 0).collect();
+                if rates.is_empty() || own_runs == 0 {
+                    continue;
+                }
+                let best = rates.iter().map(|rate| rate.0).fold(0.0, f64::max);
+                let median = rates.iter().map(|rate| rate.1).fold(0.0, f64::max);
+                let own = BestAndMedian::both(own_best, own_median).scaled(1e-9);
+                let theirs = BestAndMedian::both(best, median).scaled(1e-9);
+                let compared = Comparison::of_rates(peer, quantity.clone(), "GB/s", own, theirs);
+                found.push(compared.with_version(version));
+            }
+        }
+    }
+    found
+}
+
 /// Returns a table for each regime.
 fn report(runs: &[Run]) -> String {
-    let trips: Vec<f64> = runs.iter().flat_map(|run| [run.trips.0, run.trips.1]).collect();
-    let regimes = regime::regimes(&trips);
+    let regimes = regimes_of(runs);
     let mut out = String::new();
     for (i, regime) in regimes.iter().enumerate() {
-        let of_regime: Vec<&Run> = runs
-            .iter()
-            .filter(|run| regime::assign(&regimes, run.trips.0, run.trips.1) == Some(i))
-            .collect();
-        out.push_str(&table(&of_regime, regime));
+        out.push_str(&table(&within(runs, &regimes, i), regime));
     }
     let moved = runs
         .iter()
@@ -282,20 +351,13 @@ fn table(runs: &[&Run], regime: &Regime) -> String {
         Seconds(regime.to),
         runs.len()
     );
-    let of = |program: &str, name: &str| -> (f64, f64, usize) {
-        let ran = runs.iter().filter(|run| run.program == program);
-        let rates: Vec<(f64, f64)> = ran.filter_map(|run| run.rates.get(name).copied()).collect();
-        let best = rates.iter().map(|(best, _)| *best).fold(0.0, f64::max);
-        let typical: Vec<f64> = rates.iter().map(|(_, typical)| *typical).collect();
-        (best, stats::median(&typical), rates.len())
-    };
     let mut rivals: Vec<&str> = runs.iter().map(|run| run.program.as_str()).collect();
     rivals.sort_unstable();
     rivals.dedup();
     for (name, ..) in LOOPS {
-        let (own_best, own_median, own_runs) = of("nodegauge", name);
+        let (own_best, own_median, own_runs) = rates_of(runs, "nodegauge", name);
         for rival in rivals.iter().filter(|program| **program != "nodegauge") {
-            let (their_best, their_median, their_runs) = of(rival, name);
+            let (their_best, their_median, their_runs) = rates_of(runs, rival, name);
             if their_runs == 0 || own_runs == 0 {
                 continue;
             }

@@ -11,10 +11,13 @@
 //!
 //! With `FLOOR=1` both MPIs are compared with the lower bound instead, which is nodegauge's own transport: `ROUNDS`
 //! interleaved runs of each, with the geometric mean, the minimum and the maximum of their shares.
+//!
+//! The comparisons with OSU and with the compiled probe are written to the result file.
 
 mod common;
 
-use common::{note, print, variable};
+use common::{BestAndMedian, Comparison, UNKNOWN, note, print, variable, write_results};
+use nodegauge_measure::stats;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,17 +35,40 @@ fn main() {
         return floor(variable("ROUNDS").unwrap_or(3));
     }
     let rounds: usize = variable("ROUNDS").unwrap_or(5);
-    for (mpicc, mpirun) in [("mpicc.openmpi", "mpirun.openmpi"), ("mpicc.mpich", "mpirun.mpich")] {
-        compare_probes(mpicc, mpirun, rounds);
+    let mut comparisons = Vec::new();
+    for (mpicc, mpirun, peer) in [
+        ("mpicc.openmpi", "mpirun.openmpi", "compiled-probe-openmpi"),
+        ("mpicc.mpich", "mpirun.mpich", "compiled-probe-mpich"),
+    ] {
+        comparisons.extend(compare_probes(mpicc, mpirun, rounds, peer));
     }
     let rounds = rounds.to_string();
-    for (mpicc, name) in [("mpicc.openmpi", "OSU_OPENMPI"), ("mpicc.mpich", "OSU_MPICH")] {
+    for (mpicc, name, peer) in
+        [("mpicc.openmpi", "OSU_OPENMPI", "osu-openmpi"), ("mpicc.mpich", "OSU_MPICH", "osu-mpich")]
+    {
         let Some(folder) = variable::<String>(name) else {
             note(&format!("{name} is not set: {mpicc} skipped"));
             continue;
         };
         let args = ["--allow-run-as-root", "--osu", &folder, "--samples", &rounds];
-        print_table(mpicc, &record(mpicc, &args));
+        comparisons.extend(print_table(mpicc, &record(mpicc, &args), peer));
+    }
+    write_results("mpi", &comparisons);
+}
+
+/// Returns the library of a record with its version, e.g. `MPICH 4.0.2`.
+fn library(record: &Value) -> String {
+    let mpi = &record["measurements"][0]["config"]["mpi"];
+    let part = |name: &str| mpi[name].as_str().unwrap_or(UNKNOWN);
+    format!("{} {}", part("library"), part("version"))
+}
+
+/// Returns the name of a size, e.g. `64 KiB`.
+fn size_in_words(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..0x10_0000 => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
     }
 }
 
@@ -102,7 +128,8 @@ fn floor(rounds: usize) {
 }
 
 /// Compares the compiled and the precompiled probe of one MPI, interleaved.
-fn compare_probes(mpicc: &str, mpirun: &str, rounds: usize) {
+fn compare_probes(mpicc: &str, mpirun: &str, rounds: usize, peer: &'static str) -> Vec<Comparison> {
+    let version = std::cell::RefCell::new(UNKNOWN.to_owned());
     // Search path with a launcher and without a compiler.
     let bin = tempfile::tempdir().expect("a folder");
     // Hydra looks for its proxy in its own directory; Open MPI looks for ssh to start ranks on other nodes.
@@ -123,6 +150,7 @@ fn compare_probes(mpicc: &str, mpirun: &str, rounds: usize) {
         let output = command.output().expect("nodegauge runs");
         let record: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        *version.borrow_mut() = library(&record);
         let probe = record["measurements"][0]["config"]["mpi"]["probe"].to_string();
         assert_eq!(probe.contains("precompiled"), !compiled, "{probe}");
         let all = record["measurements"].as_array().cloned().unwrap_or_default();
@@ -137,6 +165,7 @@ fn compare_probes(mpicc: &str, mpirun: &str, rounds: usize) {
     print(&format!(
         "\n{mpicc}, {rounds} rounds\n\n| | bytes | precompiled over compiled | least | greatest | compiled over itself | best over best |\n| --- | --- | --- | --- | --- | --- | --- |"
     ));
+    let mut comparisons = Vec::new();
     for (name, bytes) in by_turns[0].0.keys() {
         let key = (name.clone(), *bytes);
         // Median and best of each round in which both probes have the figure.
@@ -159,10 +188,21 @@ fn compare_probes(mpicc: &str, mpirun: &str, rounds: usize) {
         print(&format!(
             "| {name} | {bytes} | {median:.3} | {least:.3} | {most:.3} | {chance:.3} | {best:.3} |"
         ));
+        let none = BestAndMedian::default();
+        let quantity = format!("{name} {}", size_in_words(*bytes));
+        let comparison = Comparison::of_rates(peer, quantity, "", none, none)
+            .with_version(version.borrow().clone())
+            .with_noise(format!("{:.3}", (chance - 1.0).abs()));
+        let printed = BestAndMedian::both(best, median);
+        let ratio =
+            if name == "latency" { BestAndMedian::both(1.0, 1.0).over(printed) } else { printed };
+        comparisons.push(Comparison { ratio, ..comparison });
     }
+    comparisons
 }
 
-fn print_table(mpicc: &str, record: &Value) {
+/// Prints the table of an MPI, and returns its checked sizes for the result file.
+fn print_table(mpicc: &str, record: &Value, peer: &'static str) -> Vec<Comparison> {
     print(&format!(
         "\n{mpicc}\n\n| | bytes | probe | OSU | ratio | within 3 % | OSU over itself |\n| --- | --- | --- | --- | --- | --- | --- |"
     ));
@@ -170,6 +210,9 @@ fn print_table(mpicc: &str, record: &Value) {
     let half_digit = 0.5e-6 * 0.1f64.powi(digits);
     let empty = Vec::new();
     let all = record["measurements"].as_array().unwrap_or(&empty);
+    let version = library(record);
+    let mut comparisons = Vec::new();
+    let mut chances = Vec::new();
     for own in all.iter().filter(|m| m["category"] == "variant") {
         let name = &own["name"];
         let bytes = &own["config"]["message_bytes"];
@@ -199,7 +242,24 @@ fn print_table(mpicc: &str, record: &Value) {
         print(&format!(
             "| {name} | {size} | {x:.3} | {y:.3} | {ratio:.3} | {within} | {chance:.3} |"
         ));
+        if within.is_empty() {
+            continue;
+        }
+        let quantity = format!("{name} {}", size_in_words(size));
+        let [own_median, their_median] = [x, y].map(BestAndMedian::median);
+        let is_time = name == "latency";
+        let unit = if is_time { "us" } else { "GB/s" };
+        let comparison = Comparison::of_rates(peer, quantity, unit, own_median, their_median);
+        let ratio = BestAndMedian::median(if is_time { 1.0 / ratio } else { ratio });
+        comparisons.push(Comparison { ratio, ..comparison.with_version(&version) });
+        chances.push((chance - 1.0).abs());
     }
+    // One deviation may be small by chance, so the noise is at least the median of all sizes.
+    let typical = stats::median(&chances);
+    let with_noise = |(comparison, chance): (Comparison, &f64)| {
+        comparison.with_noise(format!("{:.3}", chance.max(typical)))
+    };
+    comparisons.into_iter().zip(&chances).map(with_noise).collect()
 }
 
 /// Returns the ratio of the median of the even rounds to that of the odd rounds; NaN for fewer than two rounds.

@@ -3,11 +3,14 @@
 //!
 //! Each of the `ROUNDS` rounds (default 5) has a run of nodegauge and then, for each ceiling, likwid-bench's kernels of
 //! the same kind, of which the fastest counts. likwid-bench prints the average over a second, so it is compared with
-//! nodegauge's median; the bests of all rounds are compared, too. Prints Markdown for docs/benchmarks.md.
+//! nodegauge's median; the bests of all rounds are compared, too. Prints Markdown and writes the result file.
 
 mod common;
 
-use common::{is_installed, likwid_bench, nodegauge, note, print, variable};
+use common::{
+    BestAndMedian, Comparison, is_installed, likwid_bench, nodegauge, note, print, range, variable,
+    version_of, write_results,
+};
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::stats;
 use std::collections::BTreeMap;
@@ -49,6 +52,7 @@ fn main() {
         }
     }
     print(&report(&all));
+    write_results("roofline", &comparisons(&all));
 }
 
 /// Runs likwid-bench for a ceiling and returns its figure with those of the ceiling.
@@ -61,6 +65,25 @@ fn compared(m: &Measurement) -> Option<Round> {
     let theirs = kernels.iter().filter_map(|kernel| likwid_bench(kernel, &group, label, &[]));
     let theirs = theirs.reduce(f64::max)?;
     Some((m.summary.as_ref()?.median, m.value?, theirs))
+}
+
+/// Returns the comparisons for the result file. The ratio of medians is the median of the rounds.
+fn comparisons(all: &BTreeMap<String, Vec<Round>>) -> Vec<Comparison> {
+    let likwid = version_of("likwid-bench", &["-v"]);
+    let comparison = |(name, rounds): (&String, &Vec<Round>)| {
+        let column = |of: fn(&Round) -> f64| rounds.iter().map(of).collect::<Vec<f64>>();
+        let most = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
+        let [medians, bests] = [column(|round| round.0), column(|round| round.1)];
+        let theirs = column(|round| round.2);
+        let ratios = column(|(median, _, peer)| median / peer);
+        let own = BestAndMedian::both(most(&bests), stats::median(&medians)).scaled(1e-9);
+        let peer = BestAndMedian::both(most(&theirs), stats::median(&theirs)).scaled(1e-9);
+        let unit = if name.contains("read") || name.contains("triad") { "GB/s" } else { "GFLOP/s" };
+        let rates = Comparison::of_rates("likwid-ceilings", name.clone(), unit, own, peer);
+        let ratio = BestAndMedian { median: Some(stats::median(&ratios)), ..rates.ratio };
+        Comparison { ratio, ..rates.with_version(&likwid).with_noise(range(&ratios)) }
+    };
+    all.iter().map(comparison).collect()
 }
 
 fn report(all: &BTreeMap<String, Vec<Round>>) -> String {

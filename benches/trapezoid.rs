@@ -1,12 +1,13 @@
 //! Compares the loop of `nodegauge apps trapezoid` with the same loop compiled by gcc, interleaved on one thread.
 //!
-//! `CC` is the compiler (default gcc); arguments replace its flags `-O3 -march=native`. Prints Markdown for
-//! docs/benchmarks.md.
+//! `CC` is the compiler (default gcc); arguments replace its flags `-O3 -march=native`. Prints Markdown, and
+//! writes the result file if compiler and flags are the defaults.
 
 mod common;
 
-use common::{note, print, variable};
+use common::{BestAndMedian, Comparison, note, print, range, variable, version_of, write_results};
 use nodegauge_apps::trapezoid::rule::Rule;
+use nodegauge_measure::stats;
 use std::hint::black_box;
 use std::process::Command;
 use std::time::Instant;
@@ -28,6 +29,7 @@ fn main() {
     let compiler: String = variable("CC").unwrap_or_else(|| "gcc".to_owned());
     // `cargo bench` adds options to the arguments.
     let asked: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let is_default = asked.is_empty() && compiler == "gcc";
     let flags =
         if asked.is_empty() { vec!["-O3".to_owned(), "-march=native".to_owned()] } else { asked };
     let mut command = Command::new(&compiler);
@@ -70,4 +72,18 @@ fn main() {
         ratios[ratios.len() / 20],
         ratios[ratios.len() - 1 - ratios.len() / 20],
     ));
+    if is_default {
+        let figure = |series: &[f64]| {
+            BestAndMedian::both(best(series), stats::median(&series[1..])).scaled(1e-9)
+        };
+        let [native, compiled] = [figure(&rates[0]), figure(&rates[1])];
+        let quantity = "trapezoid rule".to_owned();
+        let comparison =
+            Comparison::of_rates("gcc-loop", quantity, "G intervals/s", native, compiled);
+        let ratio = BestAndMedian { median: Some(ratios[ratios.len() / 2]), ..comparison.ratio };
+        let middle = &ratios[ratios.len() / 20..ratios.len() - ratios.len() / 20];
+        let version = version_of("gcc", &["-dumpfullversion"]);
+        let comparison = comparison.with_version(version).with_noise(range(middle));
+        write_results("trapezoid", &[Comparison { ratio, ..comparison }]);
+    }
 }

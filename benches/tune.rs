@@ -6,13 +6,13 @@
 //! team and pages: all loops of `--tune`, `PASSES` passes each. `TRIALS` runs of `stream` (default 3) each meet the
 //! result of the search in `FINAL` pairs of passes. The last column is the ratio of the best passes, which `stream`
 //! quotes. Only runs and pairs in the regime of the search count, because the fastest loop of one regime may be slow in
-//! another. Prints Markdown for docs/benchmarks.md.
+//! another. Prints Markdown and, with `LOOPS=1`, writes the result file.
 
 #![allow(clippy::print_stdout)]
 
 mod common;
 
-use common::{nodegauge, variable};
+use common::{BestAndMedian, Comparison, nodegauge, range, variable, write_results};
 use nodegauge_gauge::Site;
 use nodegauge_kernels::{Kernel, KernelShape, SideBySide, Stores};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
@@ -121,10 +121,12 @@ fn loops(site: &Site, space: &Space) {
         "| kernel | exhaustive search | trial | trial / search, median (quartiles) | best / best |"
     );
     println!("| --- | --- | --- | --- | --- |");
+    // Medians of the pairs and ratios of the bests of all trials.
+    let mut ratios: BTreeMap<&str, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for _ in 0..variable("TRIALS").unwrap_or(3) {
         let Some(run) = run_within(is_of_search) else {
             println!("| all | no run in the regime of the search | | | |");
-            return;
+            break;
         };
         let of_run = |(kernel, searched): &(Kernel, KernelShape)| {
             let m = run.measurements.iter().find(|m| m.name == kernel.name()).expect("a figure");
@@ -140,6 +142,10 @@ fn loops(site: &Site, space: &Space) {
             let of: Vec<f64> = played.iter().map(|pair| pair.ratios()[at]).collect();
             let fastest =
                 |rates: &dyn Fn(&PairOfPasses) -> f64| played.iter().map(rates).fold(0.0, f64::max);
+            let of_bests = fastest(&|pair| pair.tuned[at]) / fastest(&|pair| pair.other[at]);
+            let all = ratios.entry(kernel.name()).or_default();
+            all.0.push(stats::median(&of));
+            all.1.push(of_bests);
             println!(
                 "| {kernel} | {searched} | {} | {:.3} ({:.3} to {:.3}), {} pairs | {:.3} |",
                 chosen[at].1,
@@ -147,10 +153,17 @@ fn loops(site: &Site, space: &Space) {
                 stats::quantile(&of, 0.25),
                 stats::quantile(&of, 0.75),
                 of.len(),
-                fastest(&|pair| pair.tuned[at]) / fastest(&|pair| pair.other[at]),
+                of_bests,
             );
         }
     }
+    let none = BestAndMedian::default();
+    let comparison = |(kernel, (medians, bests)): (&&str, &(Vec<f64>, Vec<f64>))| {
+        let rates = Comparison::of_rates("search", (*kernel).to_owned(), "", none, none);
+        let ratio = BestAndMedian::both(stats::median(bests), stats::median(medians));
+        Comparison { ratio, ..rates.with_version("-").with_noise(range(medians)) }
+    };
+    write_results("tune", &ratios.iter().map(comparison).collect::<Vec<_>>());
 }
 
 /// Runs `stream`, at most ten times, until a run is within the regime of the search.

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![cfg(test)]
 
+mod benchmarks;
 mod cycles;
 mod density;
 mod dependencies;

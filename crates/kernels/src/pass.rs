@@ -14,7 +14,7 @@
 //! stream within a page of 4 KiB. With pages side by side, several prefetchers are active simultaneously. glibc's
 //! `memcpy` of long ranges works in the same way (`large_memcpy_4x` in memmove-vec-unaligned-erms.S). Each walk covers
 //! several successive pages before the next group begins. Page boundaries of staggered arrays are in the middle of a
-//! walk, so that walks of a single page would start every page twice (docs/benchmarks.md).
+//! walk, so that walks of a single page would start every page twice (docs/kernels.md).
 
 use super::entry::{Args, InlinedLoop, LINE, Way};
 use super::table::{ARRAYS, KernelSpec};

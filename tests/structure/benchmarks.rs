@@ -1,0 +1,90 @@
+//! Checks of docs/benchmarks.md: its tables are those of the result files in benches/results, and links into the chapter
+//! lead to its headings.
+
+use crate::{files, root};
+use std::process::Command;
+
+const CHAPTER: &str = "docs/benchmarks.md";
+
+/// Returns the text of a file of the repository.
+fn text(name: &str) -> String {
+    std::fs::read_to_string(root().join(name)).unwrap()
+}
+
+/// Returns the anchors of a chapter's headings, as GitHub and mdBook make them.
+fn anchors(chapter: &str) -> Vec<String> {
+    let headings =
+        chapter.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
+    headings.map(anchor).collect()
+}
+
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+/// Returns the fields of column `at` of a file in benches/results.
+fn column(name: &str, at: usize) -> Vec<String> {
+    let text = text(name);
+    let rows = text.lines().filter(|line| !line.starts_with('#')).skip(1);
+    rows.map(|row| row.split(',').nth(at).unwrap().to_owned()).collect()
+}
+
+#[test]
+fn tables_of_benchmarks_match_results() {
+    let output = Command::new(root().join("scripts/benchmarks")).arg("--check").output().unwrap();
+    let differences = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "\n{differences}{error}");
+}
+
+#[test]
+fn sections_of_peers_are_headings() {
+    let anchors = anchors(&text(CHAPTER));
+    for section in column("benches/results/peers.csv", 4) {
+        assert!(anchors.contains(&section), "{CHAPTER} has no heading for #{section}");
+    }
+}
+
+#[test]
+fn links_into_benchmarks_lead_to_headings() {
+    let anchors = anchors(&text(CHAPTER));
+    for file in files(&root().join("docs"), &["md"]) {
+        let chapter = std::fs::read_to_string(&file).unwrap();
+        for part in chapter.split("](benchmarks.md#").skip(1) {
+            let (link, _) = part.split_once(')').unwrap();
+            assert!(anchors.iter().any(|anchor| anchor == link), "{}: #{link}", file.display());
+        }
+    }
+}
+
+#[test]
+fn result_files_are_named_by_their_bench() {
+    let manifest = text("crates/cli/Cargo.toml");
+    for file in files(&root().join("benches/results"), &["csv"]) {
+        let name = file.file_stem().unwrap().to_str().unwrap();
+        let Some((bench, _)) = name.split_once('-') else { continue };
+        let entry = format!("[[bench]]\nname = \"{bench}\"\n");
+        assert!(manifest.contains(&entry), "{}: no bench {bench}", file.display());
+    }
+}
+
+#[test]
+fn result_files_have_columns_of_benches() {
+    let common = text("benches/common.rs");
+    for file in files(&root().join("benches/results"), &["csv"]) {
+        let results = std::fs::read_to_string(&file).unwrap();
+        if file.ends_with("peers.csv") {
+            continue;
+        }
+        let columns = results.lines().nth(2).unwrap();
+        assert!(common.contains(&format!("\"{columns}\"")), "{}", file.display());
+        assert!(results.starts_with("# processor: "), "{}", file.display());
+    }
+}
+
+#[test]
+fn anchors_are_those_of_the_book() {
+    assert_eq!(anchor("stream.c"), "streamc");
+    assert_eq!(anchor("IOzone and fio"), "iozone-and-fio");
+}
