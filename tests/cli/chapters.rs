@@ -189,7 +189,7 @@ fn planned_items(text: &str) -> Vec<PlannedItem> {
         if line == "| item | command | prints |" {
             is_planned = true;
         } else if is_planned && !line.starts_with("| --- ") {
-            let commands = spans(command).iter().map(|line| PlannedCommand::of(line)).collect();
+            let commands = spans(command).iter().map(|span| PlannedCommand::of(span)).collect();
             let item = item.trim_start_matches("| ").to_owned();
             items.push(PlannedItem { item, commands, prints: spans(prints) });
         }
@@ -211,8 +211,8 @@ fn the_literature_is_planned_as_it_is_printed() {
     assert!(items.len() > 50, "{} items", items.len());
     for PlannedItem { item, commands, prints } in items {
         assert!(!prints.is_empty(), "{item}");
-        let outcomes = commands.iter().map(|command| command.run(&harness));
-        let mut outcome = outcomes.last().unwrap();
+        let outcomes: Vec<Outcome> = commands.iter().map(|command| command.run(&harness)).collect();
+        let mut outcome = outcomes.into_iter().next_back().unwrap();
         for expected in prints {
             outcome = outcome.tells(&expected);
         }

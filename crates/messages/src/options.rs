@@ -247,7 +247,9 @@ mod tests {
     #[test]
     fn threads_are_senders_and_receivers() {
         assert_eq!("2:3".parse(), Ok(SideThreads { senders: 2, receivers: 3 }));
-        for wrong in ["2", "0:1", "1:65", "a:b", "1:2:3", ""] {
+        // A single number is that of the receivers, as in osu_latency_mt.
+        assert_eq!("4".parse(), Ok(SideThreads { senders: 1, receivers: 4 }));
+        for wrong in ["0", "65", "0:1", "1:65", "4:", ":4", "a:b", "1:2:3", ""] {
             assert!(wrong.parse::<SideThreads>().is_err(), "{wrong}");
         }
     }
