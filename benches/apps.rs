@@ -115,13 +115,13 @@ fn comparison(key: &str, edge: usize, seconds: &[f64], base: &[f64]) -> Option<C
     } else {
         Some(format!("g++ {}", version_of("g++", &["-dumpfullversion"])))
     };
-    let figure = |seconds: &[f64]| {
-        BestAndMedian::both(stats::quantile(seconds, 0.0), stats::median(seconds)).scaled(1e3)
+    let figure = |times: &[f64]| {
+        BestAndMedian::both(stats::quantile(times, 0.0), stats::median(times)).scaled(1e3)
     };
     let quantity = format!("{part} {edge}x{edge}x{edge}");
-    let times = Comparison::of_times(peer, quantity, "ms", figure(base), figure(seconds));
+    let compared = Comparison::of_times(peer, quantity, "ms", figure(base), figure(seconds));
     let unknown = || common::UNKNOWN.to_owned();
-    Some(times.with_version(version.unwrap_or_else(unknown)))
+    Some(compared.with_version(version.unwrap_or_else(unknown)))
 }
 
 fn figure<'r>(record: &'r Record, name: &str) -> Option<&'r Measurement> {

@@ -105,7 +105,7 @@ impl BestAndMedian {
 
     /// Returns the ratio to another figure.
     pub fn over(self, other: Self) -> Self {
-        let ratio = |own: Option<f64>, other: Option<f64>| Some(own? / other?);
+        let ratio = |mine: Option<f64>, theirs: Option<f64>| Some(mine? / theirs?);
         Self { best: ratio(self.best, other.best), median: ratio(self.median, other.median) }
     }
 
