@@ -11,6 +11,7 @@ pub mod cpus;
 pub mod hosts;
 pub mod ledger;
 pub mod roofline;
+pub mod series;
 mod shares;
 mod throttle;
 pub mod time;
