@@ -12,11 +12,11 @@
 
 pub mod altered;
 
-use nodegauge_measure::record::{Measurement, Status};
+use nodegauge_measure::record::{Measurement, Quoted};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Latest, Limits, RepetitionPolicy, Schedule, Turn, TurnFailure};
-use nodegauge_measure::{Failure, Observer, Outcome};
+use nodegauge_measure::{Failure, FailureKind, Observer, Outcome};
 use std::collections::BTreeMap;
 
 /// Cells of a series. They may share a target, such as a team of threads or a device.
@@ -36,6 +36,14 @@ where
     fn turn(&mut self, turn: Turn) -> Result<Vec<Sample>, TurnFailure> {
         self(turn).map_err(Into::into)
     }
+}
+
+/// Early end of the rounds.
+enum Cut {
+    /// The target that the cells share is lost.
+    Lost(Failure),
+    /// The time of the run ended within a turn.
+    OutOfTime,
 }
 
 /// Cells that are measured in turns, with their samples and failures.
@@ -92,7 +100,8 @@ impl Series {
                     fresh.push(turn.cell);
                     Ok(Vec::new())
                 }
-                Err(TurnFailure::Target(failure)) => Err(failure),
+                Err(TurnFailure::Target(failure)) => Err(Cut::Lost(failure)),
+                Err(TurnFailure::OutOfTime) => Err(Cut::OutOfTime),
             }
         });
         self.lost = lost;
@@ -105,7 +114,8 @@ impl Series {
         fresh.iter().for_each(|cell| self.schedule.lose(*cell));
         match ended {
             Ok(stop) => self.stop = stop,
-            Err(failure) => {
+            Err(Cut::OutOfTime) => self.stop = Stop::Budget,
+            Err(Cut::Lost(failure)) => {
                 self.stop = Stop::Lost;
                 self.target = Some(failure);
             }
@@ -142,6 +152,7 @@ impl Series {
                         self.stop = Stop::Lost;
                         self.target = Some(failure);
                     }
+                    Err(TurnFailure::OutOfTime) => return,
                 }
             }
         }
@@ -185,9 +196,26 @@ impl Series {
     #[must_use]
     pub fn judged(&self, cell: usize, m: Measurement) -> Measurement {
         let Some(failure) = self.lost(cell) else { return m };
-        let mut m = m;
-        m.doubt(Status::Invalid, &lost_in_words(failure));
-        m
+        let mut validity = m.validity.clone();
+        validity.invalid(lost_in_words(failure));
+        m.judged(validity)
+    }
+
+    /// Returns a figure with the samples of part number `part` of a cell, which are those of `regime`. Of a lost cell, the
+    /// figure is invalid, and without a sample that counts it has no value. Returns `None` for another cell without such
+    /// a sample.
+    pub fn timed(
+        &self,
+        regime: &OneRegime,
+        (cell, part): (usize, usize),
+        m: Measurement,
+        quoted: Quoted,
+        value: &dyn Fn(f64) -> f64,
+    ) -> Option<Measurement> {
+        match regime.of(cell) {
+            Some(timed) => Some(self.judged(cell, m.timed(quoted, timed, part, value))),
+            None => self.lost(cell).map(|_| self.judged(cell, m)),
+        }
     }
 
     /// Sorts the samples by regime; `known` contains round trips of other runs.
@@ -195,11 +223,13 @@ impl Series {
         OneRegime::new(self.schedule.samples.clone(), known)
     }
 
-    /// Stores the end of the series in the outcome: the reason, and a failure, which makes the run incomplete.
+    /// Stores the end of the series in the outcome: the reason, and a failure, which makes the run incomplete. As there are
+    /// figures, the exit code is that of an invalid result.
     pub fn end(&self, outcome: &mut Outcome) {
         outcome.stop = Some(self.stop);
         if outcome.failure.is_none() {
-            outcome.failure = self.failure().cloned();
+            outcome.failure =
+                self.failure().map(|failure| failure.clone().kind(FailureKind::Unmet));
         }
     }
 }

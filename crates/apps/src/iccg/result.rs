@@ -11,6 +11,7 @@ use crate::cg::{End, PARTS};
 use crate::code;
 use crate::config::WorkersConfig;
 use crate::sweep::Swept;
+use nodegauge_gauge::series::Series;
 use nodegauge_kernels::{Kernel, Variant};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
@@ -40,13 +41,14 @@ pub(super) struct Found<'a> {
     pub size: &'a MeshSize,
     /// Number of iterations in natural order; `None` if they were not counted.
     pub natural: Option<usize>,
-    pub stop: Option<Stop>,
+    pub stop: Stop,
 }
 
 /// All measured values of a run. For every kind of workers, there is one cell with samples of iterations and one cell
 /// with samples of the bandwidth.
 pub(super) struct IccgEvidence<'a> {
     pub judged: OneRegime,
+    pub series: &'a Series,
     pub guest: bool,
     pub found: Found<'a>,
     pub loops: &'a [Variant],
@@ -70,7 +72,7 @@ impl IccgEvidence<'_> {
         let cell = &cells[at];
         let (Some((solution, _)), Some(timed)) = (cell.solutions.first(), self.judged.of(2 * at))
         else {
-            return Vec::new();
+            return self.lost(cell, at).into_iter().collect();
         };
         let rates = [Kernel::Read, Kernel::Triad].map(|kernel| self.rate(kernel, cell, at));
         let rate_of = |name: &str| rates[usize::from(UPDATES.contains(&name))];
@@ -86,7 +88,7 @@ impl IccgEvidence<'_> {
                 .doubts(2 * at, part, self.guest)
                 .into_iter()
                 .for_each(|d| validity.suspect(d));
-            m.config(&figure_config).judged(validity)
+            self.series.judged(2 * at, m.config(&figure_config).judged(validity))
         };
         let figure = |name: &str, unit| Measurement::new(GAUGE, TEST, name, unit);
         let whole = IccgConfig {
@@ -147,7 +149,8 @@ impl IccgEvidence<'_> {
             let m = figure(name, Unit::BytesPerSecond);
             let m = m.timed(Quoted::Median, bandwidth_samples, bandwidth.part, &bytes);
             let on = WorkersConfig::of(&cell.swept.workers);
-            figures.push(m.config(&IccgConfig { on, ..IccgConfig::default() }));
+            let m = m.config(&IccgConfig { on, ..IccgConfig::default() });
+            figures.push(self.series.judged(2 * at + 1, m));
         }
         let is_reference = |other: &&IccgCell<'_>| other.swept.settings == cell.swept.reference;
         let reference = cells.iter().find(is_reference);
@@ -163,6 +166,15 @@ impl IccgEvidence<'_> {
             }
         }
         figures
+    }
+
+    /// Returns the rate of lost workers without a solution; `None` for other workers.
+    fn lost(&self, cell: &IccgCell<'_>, at: usize) -> Option<Measurement> {
+        self.series.lost(2 * at)?;
+        let on = WorkersConfig::of(&cell.swept.workers);
+        let m = Measurement::new(GAUGE, TEST, "rate", Unit::FlopsPerSecond);
+        let m = m.config(&IccgConfig { on, ..IccgConfig::default() });
+        Some(self.series.judged(2 * at, m))
     }
 
     /// Returns the read or Triad bandwidth of the workers of a cell, measured with the fastest candidate loop.
@@ -208,7 +220,7 @@ impl IccgEvidence<'_> {
             matrix_bytes: Some(size.matrix.0),
             times_llc: size.times_llc,
             sweep: cell.swept.coordinates(),
-            stopped: stop.map(|stop| stop.to_string()),
+            stopped: Some(stop.to_string()),
             ..IccgConfig::default()
         }
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use nodegauge_measure::progress::Silent;
+use nodegauge_measure::record::Status;
 use nodegauge_measure::schedule::policy;
 use std::time::Duration;
 
@@ -91,7 +92,7 @@ fn figure_of_a_lost_cell_is_invalid_with_the_reason() {
     };
     assert_eq!(series.judged(0, figure()).validity.status, Status::Valid);
     let lost = series.judged(2, figure());
-    assert_eq!(lost.validity.status, Status::Invalid);
+    assert_eq!((lost.validity.status, lost.value), (Status::Invalid, None));
     assert_eq!(lost.validity.reasons, ["not measured to the end: no more memory"]);
 }
 
@@ -148,4 +149,14 @@ fn turns_of_every_series_can_be_altered() {
     };
     altered::with(fails, || series.run(&mut cells, &mut Silent, None)).unwrap();
     assert!(series.lost(1).is_some() && series.lost(0).is_none());
+}
+
+#[test]
+fn end_of_the_time_within_a_turn_is_no_failure() {
+    let mut series = series(2);
+    let mut cells = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
+        if turn.round == 2 { Err(TurnFailure::OutOfTime) } else { Ok(vec![sample()]) }
+    };
+    series.run(&mut cells, &mut Silent, None).unwrap();
+    assert_eq!((series.stop(), series.failure()), (Stop::Budget, None));
 }

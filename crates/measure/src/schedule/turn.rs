@@ -22,15 +22,8 @@ pub enum TurnFailure {
     Cell(Failure),
     /// A target that cells share is lost: a device, a rank, a launcher. No other cell can be measured.
     Target(Failure),
-}
-
-impl TurnFailure {
-    /// Returns the failure without its extent.
-    pub fn into_failure(self) -> Failure {
-        match self {
-            Self::Cell(failure) | Self::Target(failure) => failure,
-        }
-    }
+    /// The time of the run ended within the turn. This is the end of the run, not a failure of the cell.
+    OutOfTime,
 }
 
 /// A failure without an extent concerns the cell that was measured.
@@ -44,6 +37,7 @@ impl fmt::Display for TurnFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cell(failure) | Self::Target(failure) => failure.fmt(f),
+            Self::OutOfTime => f.write_str("out of time"),
         }
     }
 }
