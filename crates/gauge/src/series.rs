@@ -187,6 +187,11 @@ impl Series {
         self.schedule.living()
     }
 
+    /// Returns the loss of the target that the cells share; `None` if it is not lost.
+    pub fn target_loss(&self) -> Option<&Failure> {
+        self.target.as_ref()
+    }
+
     /// Returns the failure of the run: the loss of the target, otherwise that of the first lost cell.
     pub fn failure(&self) -> Option<&Failure> {
         self.target.as_ref().or_else(|| self.lost.values().next())

@@ -346,10 +346,14 @@ impl Schedule {
     /// Returns the complete rounds without the warm-up, with one sample of each living cell, for ratios of samples
     /// measured shortly after each other.
     pub fn rounds(&self) -> Vec<Vec<Sample>> {
-        let living = self.living();
-        let complete = living.iter().map(|cell| self.samples[*cell].len()).min().unwrap_or(0);
+        self.rounds_of(&self.living())
+    }
+
+    /// Returns the rounds that are complete for these cells, without the warm-up, with one sample of each of them.
+    pub fn rounds_of(&self, cells: &[usize]) -> Vec<Vec<Sample>> {
+        let complete = cells.iter().map(|cell| self.samples[*cell].len()).min().unwrap_or(0);
         (self.warm_up()..complete)
-            .map(|round| living.iter().map(|cell| self.samples[*cell][round].clone()).collect())
+            .map(|round| cells.iter().map(|cell| self.samples[*cell][round].clone()).collect())
             .collect()
     }
 

@@ -19,6 +19,7 @@ use crate::target::Target;
 use crate::tuner::ChosenLoops;
 use nodegauge_arena::ArenaError;
 use nodegauge_gauge::Site;
+use nodegauge_gauge::series::Series;
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::progress::SharedObserver;
@@ -26,7 +27,7 @@ use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
+use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Turn, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Seconds, stats};
 use nodegauge_toolchain::program::{self, Folder};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
@@ -108,15 +109,21 @@ pub(super) fn run<'a>(
     // The reserve is for a last native part and the comparison of every element, which takes about half as long as
     // filling the arrays.
     let limits = Limits { reserve: PART.0 + filling / 2, ..limits };
-    let (native, stop) = turns.run(limits, observer)?;
+    let series = turns.run(limits, observer)?;
     let Turns { point: mut measured, candidates, .. } = turns;
-    measured.check()?;
+    let (lost, unchecked) = (series.lost(0), series.failure());
+    if unchecked.is_none() {
+        measured.check()?;
+    }
 
     let seen = measured.seen()?;
-    let evidence = StreamEvidence::new(site, &arrangement, &measured, &seen, &native, stop);
-    let evidence = StreamEvidence { chosen: chosen.as_ref(), check, ..evidence };
+    let native = &series.schedule.samples[0];
+    let stop = series.stop();
+    let evidence = StreamEvidence::new(site, &arrangement, &measured, &seen, native, stop);
+    let evidence = StreamEvidence { chosen: chosen.as_ref(), check, lost, unchecked, ..evidence };
     let mut outcome = result::outcome(&evidence);
-    let regimes = all_regimes(&native, &candidates);
+    series.end(&mut outcome);
+    let regimes = all_regimes(native, &candidates);
     let llc = arrangement::caches_in_use(site, &arrangement.placement);
     let known = Known {
         arrangement: &arrangement,
@@ -166,13 +173,9 @@ struct Turns<'a> {
 }
 
 impl Turns<'_> {
-    /// Measures rounds until the time is used up, the samples are complete, or the user interrupts the run. Returns the
-    /// native samples.
-    fn run(
-        &mut self,
-        limits: Limits,
-        observer: &mut dyn Observer,
-    ) -> Result<(Vec<Sample>, Stop), ArenaError> {
+    /// Measures rounds until the time is used up, the samples are complete, or the user interrupts the run. The first cell
+    /// is that of the native loops.
+    fn run(&mut self, limits: Limits, observer: &mut dyn Observer) -> Result<Series, Failure> {
         let observer = SharedObserver::new(observer);
         let (most, budget) = match limits.samples {
             Some(_) => (Some(RUNS), ENDLESS),
@@ -180,22 +183,20 @@ impl Turns<'_> {
         };
         let limits = Limits { budget, samples: None, ..limits };
         let policy = RepetitionPolicy { most, ..policy::STANDARD };
-        let mut schedule = Schedule::new(policy, limits, 1 + self.candidates.len());
-        let stop = schedule.run(&mut &observer, None, |turn| match turn.cell {
+        let mut series = Series::new(policy, limits, 1 + self.candidates.len());
+        let mut turn = |turn: Turn| match turn.cell {
             0 => self.native_part(&&observer),
             cell => self.run_of(cell - 1, &&observer),
-        })?;
+        };
+        series.run(&mut turn, &mut &observer, None)?;
         // Each run of a build has a native part before and after it.
         self.part = self.parts;
-        if stop != Stop::Interrupted && (self.samples.is_some() || !self.behind) {
-            schedule.again(&[0], 1, |_| self.native_part(&&observer))?;
+        if !series.has_ended() && (self.samples.is_some() || !self.behind) {
+            let mut native = |_: Turn| self.native_part(&&observer);
+            series.again(&[0], 1, &mut native, &&observer);
         }
-        let ending = match self.samples {
-            _ if (&observer).interrupted() => Stop::Interrupted,
-            Some(_) => Stop::Samples,
-            None => Stop::Budget,
-        };
-        Ok((schedule.samples.swap_remove(0), ending))
+        series.ended_by(if self.samples.is_some() { Stop::Samples } else { Stop::Budget });
+        Ok(series)
     }
 
     /// Runs native passes for as long as the preceding run of a build took, or the number of passes that is due.

@@ -16,6 +16,7 @@ use crate::compiled::CompilerChoice;
 use crate::config::StreamConfig;
 use crate::kernels::STREAM;
 use nodegauge_analysis::expect::Figures;
+use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::progress::SharedObserver;
@@ -23,7 +24,7 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
+use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Turn, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::emit::{EmittedRanks, script};
 use nodegauge_placement::{Bind, MemoryPolicy, RankPlan};
@@ -269,20 +270,18 @@ impl Planned for MpiStandardPlan {
         let budget = if asked.is_some() { ENDLESS } else { limits.budget };
         let limits = Limits { budget, samples: None, ..limits };
         let rules = RepetitionPolicy { most: asked.or(policy::PROGRAMS.most), ..policy::PROGRAMS };
-        let mut schedule = Schedule::new(rules, limits, builds.len());
-        let ended: Result<Stop, Failure> = schedule.run(&mut &shared, None, |turn| {
+        let mut series = Series::new(rules, limits, builds.len());
+        let mut turn = |turn: Turn| -> Result<Vec<Sample>, Failure> {
             let build = &mut builds[turn.cell];
             if build.failure.is_some() {
                 return Ok(Vec::new());
             }
             Ok(self.run_once(build, &wrapper, site, &interrupted))
-        });
-        let ended = ended?;
-        let stop = match asked {
-            _ if interrupted() => Stop::Interrupted,
-            Some(_) => Stop::Samples,
-            None => ended,
         };
+        series.run(&mut turn, &mut &shared, None)?;
+        if asked.is_some() {
+            series.ended_by(Stop::Samples);
+        }
         let mut notices = self.arrangement.notices.clone();
         notices.extend(scratch.notice(GAUGE));
         for build in builds.iter().filter(|build| build.outputs.is_empty()) {
@@ -294,6 +293,8 @@ impl Planned for MpiStandardPlan {
         let machine = &site.machine;
         let measurements =
             builds.iter().flat_map(|build| self.measurements(build, site, machine)).collect();
-        Ok(Outcome { measurements, notices, stop: Some(stop), ..Outcome::default() })
+        let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
+        series.end(&mut outcome);
+        Ok(outcome)
     }
 }
