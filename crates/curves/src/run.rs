@@ -247,6 +247,7 @@ impl CurveRun<'_> {
             ..policy::LOOPS
         };
         let limits = Limits { samples: None, ..self.limits };
+        // The trial belongs to the set-up, whose failure refuses the run; a series would keep a part of it.
         let mut schedule = Schedule::new(trial, limits, field.len());
         let mut trials = 0..;
         schedule.run(self.observer, None, |turn| -> Result<_, ArenaError> {

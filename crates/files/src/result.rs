@@ -28,8 +28,8 @@ pub(crate) struct Measured {
     pub(crate) own: BTreeMap<(usize, &'static str), Vec<OperationSample>>,
     /// Figures of the reference programs, by task index, program index and operation name.
     pub(crate) reference: BTreeMap<(usize, usize, &'static str), Vec<ReferenceFigure>>,
-    /// Failed operation: task index, operation name, and failure.
-    pub(crate) failed: Option<(usize, &'static str, Failure)>,
+    /// Failures by task index and name of the operation that failed.
+    pub(crate) failed: BTreeMap<(usize, &'static str), Failure>,
 }
 
 impl Measured {
@@ -58,11 +58,10 @@ pub(crate) fn measurements(
         let cell = CellFigures { options, volume, task, clock, overhead, reading };
         for operation in &task.operations {
             let samples = measured.own.get(&(number, operation.name));
-            let failed = measured.failed.as_ref();
-            let failed = failed.filter(|(at, what, _)| (*at, *what) == (number, operation.name));
+            let failed = measured.failed.get(&(number, operation.name));
             if samples.is_some() || failed.is_some() {
                 let samples = samples.map_or(&[][..], Vec::as_slice);
-                out.push(cell.own(operation, samples, failed.map(|(.., why)| why)));
+                out.push(cell.own(operation, samples, failed));
             }
         }
         for (at, program) in plan.programs.iter().enumerate() {
