@@ -16,7 +16,7 @@ use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
+use nodegauge_measure::schedule::{Budget, Limits, Turn, TurnFailure, policy};
 use nodegauge_measure::{Failure, FlopsPerSec, Notice, Observer, Outcome, Seconds, Unit};
 use nodegauge_team::{Interrupt, TeamError, stopping};
 use rule::Rule;
@@ -206,11 +206,11 @@ impl TrapezoidRun<'_> {
         pool: &mut WorkerPool<'_>,
         cell: usize,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Vec<Sample>, Failure> {
+    ) -> Result<Vec<Sample>, TurnFailure> {
         let cell = &mut self.cells[cell];
-        let Some((sample, sum)) = sampled(self.rule, pool, cell, cell.sums(), interrupted)? else {
-            return Ok(Vec::new());
-        };
+        let sampled = sampled(self.rule, pool, cell, cell.sums(), interrupted);
+        let sampled = sampled.map_err(|failure| followers::turn_failure(cell.workers, failure))?;
+        let Some((sample, sum)) = sampled else { return Ok(Vec::new()) };
         let error = (sum - PI).abs();
         cell.error = [cell.error, error].into_iter().max_by(f64::total_cmp).unwrap_or(error);
         Ok(vec![sample])

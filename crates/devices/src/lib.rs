@@ -25,7 +25,6 @@ pub mod reference;
 mod state;
 pub mod stream;
 mod tuner;
-
 mod view;
 
 pub use gauge::{ALL_PARTS_BUDGET, Devices, all_parts, roof_parts};

@@ -7,16 +7,17 @@
 //!   are kept in both cases, and a turn is not repeated after a failure.
 //! - A run without any sample that counts fails with the failure's own code. Otherwise the figures of lost cells are
 //!   invalid, and the run is incomplete.
-//! - The error of a turn that the user interrupted is the interruption, not a failure. A sample of such a turn does not
-//!   count.
+//! - The error of a turn that the user interrupted is the interruption, not a failure. A cell returns no sample of a
+//!   measurement that was cut short.
 
 pub mod altered;
 
+use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::record::{Measurement, Quoted};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Latest, Limits, RepetitionPolicy, Schedule, Turn, TurnFailure};
-use nodegauge_measure::{Failure, FailureKind, Observer, Outcome};
+use nodegauge_measure::{Failure, Observer, Outcome};
 use std::collections::BTreeMap;
 
 /// Cells of a series. They may share a target, such as a team of threads or a device.
@@ -44,6 +45,8 @@ enum Cut {
     Lost(Failure),
     /// The time of the run ended within a turn.
     OutOfTime,
+    /// The user ended the run within a turn.
+    Interrupted,
 }
 
 /// Cells that are measured in turns, with their samples and failures.
@@ -87,38 +90,39 @@ impl Series {
         observer: &mut dyn Observer,
         latest: Option<Latest<'_>>,
     ) -> Result<(), Failure> {
+        let shared = SharedObserver::new(observer);
         let mut lost = std::mem::take(&mut self.lost);
-        let mut fresh: Vec<usize> = Vec::new();
-        let ended = self.schedule.run(observer, latest, |turn| {
+        let ended = self.schedule.run(&mut &shared, latest, |turn| {
             if lost.contains_key(&turn.cell) {
                 return Ok(Vec::new());
             }
             match altered::turn(cells, turn) {
                 Ok(samples) => Ok(samples),
+                Err(_) if (&shared).interrupted() => Err(Cut::Interrupted),
                 Err(TurnFailure::Cell(failure)) => {
                     lost.insert(turn.cell, failure);
-                    fresh.push(turn.cell);
                     Ok(Vec::new())
                 }
                 Err(TurnFailure::Target(failure)) => Err(Cut::Lost(failure)),
                 Err(TurnFailure::OutOfTime) => Err(Cut::OutOfTime),
             }
         });
+        lost.keys().for_each(|cell| self.schedule.lose(*cell));
         self.lost = lost;
-        if observer.interrupted() {
-            // The failures may be those of interrupted turns.
-            fresh.iter().for_each(|cell| drop(self.lost.remove(cell)));
-            self.stop = Stop::Interrupted;
-            return Ok(());
-        }
-        fresh.iter().for_each(|cell| self.schedule.lose(*cell));
-        match ended {
-            Ok(stop) => self.stop = stop,
-            Err(Cut::OutOfTime) => self.stop = Stop::Budget,
-            Err(Cut::Lost(failure)) => {
-                self.stop = Stop::Lost;
-                self.target = Some(failure);
+        self.stop = match ended {
+            Ok(_) | Err(Cut::Interrupted | Cut::OutOfTime) if (&shared).interrupted() => {
+                Stop::Interrupted
             }
+            Ok(stop) => stop,
+            Err(Cut::Interrupted) => Stop::Interrupted,
+            Err(Cut::OutOfTime) => Stop::Budget,
+            Err(Cut::Lost(failure)) => {
+                self.target = Some(failure);
+                Stop::Lost
+            }
+        };
+        if self.stop == Stop::Interrupted {
+            return Ok(());
         }
         match self.failure() {
             Some(failure) if !self.schedule.has_counted() => Err(failure.clone()),
@@ -141,18 +145,18 @@ impl Series {
                     continue;
                 }
                 let taken = altered::turn(cells, Turn { cell: *cell, round, due: None });
-                if observer.interrupted() {
-                    self.stop = Stop::Interrupted;
-                    return;
-                }
                 match taken {
                     Ok(samples) => self.schedule.samples[*cell].extend(samples),
+                    Err(_) if observer.interrupted() => {}
                     Err(TurnFailure::Cell(failure)) => self.lose(*cell, failure),
                     Err(TurnFailure::Target(failure)) => {
                         self.stop = Stop::Lost;
                         self.target = Some(failure);
                     }
                     Err(TurnFailure::OutOfTime) => return,
+                }
+                if observer.interrupted() {
+                    self.stop = Stop::Interrupted;
                 }
             }
         }
@@ -228,13 +232,11 @@ impl Series {
         OneRegime::new(self.schedule.samples.clone(), known)
     }
 
-    /// Stores the end of the series in the outcome: the reason, and a failure, which makes the run incomplete. As there are
-    /// figures, the exit code is that of an invalid result.
+    /// Stores the end of the series in the outcome: the reason, and a failure, which makes the run incomplete.
     pub fn end(&self, outcome: &mut Outcome) {
         outcome.stop = Some(self.stop);
         if outcome.failure.is_none() {
-            outcome.failure =
-                self.failure().map(|failure| failure.clone().kind(FailureKind::Unmet));
+            outcome.failure = self.failure().cloned();
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::arrangement::{self, Arrangement, Ready, SettingUp};
 use crate::config::{ExplainConfig, StreamAgreement};
 use crate::kernels::{self, Kernel, KernelShape, Loop, Prefetch, SideBySide, Stores};
 use crate::point::{StreamPoint, TargetConfig, native_loops};
+use crate::result::unchecked_in_words;
 use crate::size::check::SizeCheck;
 use crate::target::Target;
 use crate::tuner::{self, Breadth, Constraints};
@@ -145,15 +146,23 @@ impl Planned for AblationPlan {
             let mut last = |_: Turn| pass(&cells[steps.len() - 1]);
             alone.run(&mut last, observer, None)?;
         }
+        let is_lost = |point: usize| {
+            let mut cells_of_point = (0..cells.len()).filter(|cell| cells[*cell].0 == point);
+            cells_of_point.any(|cell| series.lost(cell).is_some())
+        };
         let mut wrong = None;
-        for point in points.iter_mut().filter(|_| series.failure().is_none()) {
-            point.check()?;
+        for (number, point) in points.iter_mut().enumerate() {
+            // What failed cannot check its arrays.
+            if series.target_loss().is_none() && !is_lost(number) {
+                point.check()?;
+            }
             wrong = wrong.or_else(|| point.wrong.as_ref().map(ToString::to_string));
         }
         let bound =
             |point: &StreamPoint| point.config().places.iter().all(|place| !place.is_empty());
-        let copy = copy.filter(|_| series.lost(steps.len()).is_none());
-        // The cell of memcpy follows the steps.
+        // The cell of memcpy follows the steps. It is compared with the last step.
+        let lost_copy = copy.and_then(|_| series.lost(steps.len()));
+        let copy = copy.filter(|_| lost_copy.is_none() && kept == steps.len());
         let counted_cells: Vec<usize> = (0..kept).chain(copy.map(|_| steps.len())).collect();
         let bound: Vec<bool> =
             counted_cells.iter().map(|cell| bound(&points[cells[*cell].0])).collect();
@@ -171,6 +180,7 @@ impl Planned for AblationPlan {
         };
         let is_short = counts.len() < ENOUGH_ROUNDS && limits.samples.is_none();
         let enough = is_short.then(|| pace.enough());
+        let failed = series.lost(kept).zip(steps.get(kept));
         let measured = Measured {
             enough,
             steps: &steps[..kept],
@@ -182,6 +192,8 @@ impl Planned for AblationPlan {
             settled,
             alone: &alone.schedule.samples[0],
             wrong,
+            lost: failed.map(|(failure, _)| failure),
+            unchecked: series.target_loss(),
             follows_rule: arrangement.size.follows_rule,
             check,
             array_bytes: Bytes(arrangement.elements() * arrangement.options.element.bytes()),
@@ -190,8 +202,11 @@ impl Planned for AblationPlan {
         notices.extend(limits.overrun(GAUGE, setting_up));
         notices.extend(measured.leader().map(|text| Notice::new(NoticeId::Reference, GAUGE, text)));
         let mut measurements = measured.figures();
-        let failed = series.lost(kept).zip(steps.get(kept));
         measurements.extend(failed.map(|(failure, step)| lost(step, failure)));
+        measurements.extend(lost_copy.map(|failure| {
+            let m = Measurement::new(GAUGE, TEST, MEMCPY, Unit::Factor);
+            m.missing(lost_in_words(failure)).category(Category::Reference)
+        }));
         arrangement.notices.extend(not_concluded(steps.get(kept + 1..).unwrap_or_default()));
         let notices = arrangement.notices;
         let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
@@ -292,6 +307,10 @@ struct Measured<'a> {
     alone: &'a [Sample],
     /// First wrong value in the arrays of any step.
     wrong: Option<String>,
+    /// Failure of the step behind the last one; `None` if all steps were measured.
+    lost: Option<&'a Failure>,
+    /// Loss of the team, which could not check its arrays at the end.
+    unchecked: Option<&'a Failure>,
     /// True if the size of the arrays follows STREAM's rule; `None` if the size of the caches is unknown.
     follows_rule: Option<bool>,
     /// Result of the size check; `None` if the check was not made.
@@ -407,7 +426,12 @@ impl Measured<'_> {
             array_bytes: Some(self.array_bytes.0),
             ..ExplainConfig::default()
         };
-        figures.extend(of_steps(0, last, explained).map(|whole| figure(WHOLE, whole, config)));
+        let whole = of_steps(0, last, explained).map(|whole| figure(WHOLE, whole, config));
+        // Without all steps, the product is not that of the whole.
+        figures.extend(whole.map(|m| match self.lost {
+            Some(failure) => m.missing(lost_in_words(failure)),
+            None => m,
+        }));
         figures.extend(self.memcpy().map(|(ratio, by_round, rate)| {
             let memcpy_config = ExplainConfig {
                 engine: Some(MEMCPY.to_owned()),
@@ -426,6 +450,9 @@ impl Measured<'_> {
         if let Some(wrong) = &self.wrong {
             let reason = format!("wrong values in the arrays: {wrong}");
             validity.invalid(reason);
+        }
+        if let Some(failure) = self.unchecked {
+            validity.suspect(unchecked_in_words(failure));
         }
         if self.follows_rule == Some(false) {
             let reason =

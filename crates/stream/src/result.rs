@@ -103,6 +103,11 @@ pub(crate) fn figure(kernel: Kernel) -> Measurement {
     Measurement::new(GAUGE, STREAM, kernel.name(), Unit::BytesPerSecond)
 }
 
+/// Returns the reason why figures of arrays that a failure prevented from being checked are suspect.
+pub(crate) fn unchecked_in_words(failure: &Failure) -> String {
+    format!("the arrays were not checked at the end: {}", failure.reason())
+}
+
 /// Returns one measurement per kernel; empty if no pass was measured. Those of a lost cell are invalid.
 pub(crate) fn measurements(evidence: &StreamEvidence<'_>) -> Vec<Measurement> {
     if evidence.sorted.headline().is_none() {
@@ -347,7 +352,7 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
     if let Some(failure) = evidence.lost {
         validity.invalid(lost_in_words(failure));
     } else if let Some(failure) = evidence.unchecked {
-        validity.suspect(format!("the arrays were not checked at the end: {}", failure.reason()));
+        validity.suspect(unchecked_in_words(failure));
     }
     if evidence.arrangement.size.follows_rule == Some(false) {
         let times = evidence.arrangement.size.times_llc.unwrap_or(0.0);

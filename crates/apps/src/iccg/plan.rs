@@ -21,7 +21,7 @@ use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{
-    Budget, Limits, PredictionObserver, RepetitionPolicy, Turn, policy,
+    Budget, Limits, PredictionObserver, RepetitionPolicy, Turn, TurnFailure, policy,
 };
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
 use nodegauge_team::Interrupt;
@@ -178,11 +178,17 @@ struct IccgRun<'a> {
 
 impl IccgRun<'_> {
     /// Runs one solution, or measures the bandwidth, with the workers of `cell`.
-    fn turn(&mut self, cell: usize, observer: &mut dyn Observer) -> Result<Vec<Sample>, Failure> {
-        match cell % 2 {
+    fn turn(
+        &mut self,
+        cell: usize,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<Sample>, TurnFailure> {
+        let samples = match cell % 2 {
             0 => self.solve(cell / 2, observer),
             _ => self.bandwidth(cell / 2),
-        }
+        };
+        let workers = &self.cells[cell / 2].swept.workers;
+        samples.map_err(|failure| followers::turn_failure(workers, failure))
     }
 
     /// Returns the predicted time of the first solutions with all kinds of workers. The prediction is based on

@@ -121,6 +121,19 @@ fn error_of_an_interrupted_turn_is_the_interruption() {
 }
 
 #[test]
+fn failure_before_an_interruption_is_kept() {
+    let turns = std::cell::Cell::new(0);
+    let mut series = series(2);
+    let mut cells = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
+        turns.set(turns.get() + 1);
+        if turn.cell == 1 { Err(failure(false)) } else { Ok(vec![sample()]) }
+    };
+    series.run(&mut cells, &mut After(&turns), None).unwrap();
+    assert_eq!(series.stop(), Stop::Interrupted);
+    assert!(series.lost(1).is_some() && series.lost(0).is_none());
+}
+
+#[test]
 fn nothing_is_measured_again_after_the_loss_of_the_target() {
     let (mut lost, ..) = failing(1, 3, true);
     let mut turns = 0;

@@ -19,7 +19,7 @@ use crate::target::Target;
 use crate::tuner::ChosenLoops;
 use nodegauge_arena::ArenaError;
 use nodegauge_gauge::Site;
-use nodegauge_gauge::series::Series;
+use nodegauge_gauge::series::{Series, lost_in_words};
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::progress::SharedObserver;
@@ -27,7 +27,7 @@ use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Turn, policy};
+use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Turn, TurnFailure, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Seconds, stats};
 use nodegauge_toolchain::program::{self, Folder};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
@@ -54,7 +54,7 @@ struct MeasuredBuild<'a> {
     /// Environment variables of the program; those without a value are removed.
     environment: Vec<(String, Option<String>)>,
     runs: Vec<BuildRun>,
-    failure: Option<String>,
+    has_failed: bool,
 }
 
 /// Result of one run of a build.
@@ -89,7 +89,7 @@ pub(super) fn run<'a>(
         build,
         environment: build.environment(&arrangement.placement),
         runs: Vec::new(),
-        failure: None,
+        has_failed: false,
     };
     let mut turns = Turns {
         point,
@@ -111,7 +111,8 @@ pub(super) fn run<'a>(
     let limits = Limits { reserve: PART.0 + filling / 2, ..limits };
     let series = turns.run(limits, observer)?;
     let Turns { point: mut measured, candidates, .. } = turns;
-    let (lost, unchecked) = (series.lost(0), series.failure());
+    let lost = series.lost(0);
+    let unchecked = lost.or(series.target_loss());
     if unchecked.is_none() {
         measured.check()?;
     }
@@ -133,16 +134,20 @@ pub(super) fn run<'a>(
         regimes: &regimes,
         native: evidence.sorted.headline().map_or(f64::NAN, |group| group.round_trip),
     };
-    let ran = |build: &&MeasuredBuild<'_>| !build.runs.is_empty() || build.failure.is_some();
-    let (ran, left_out): (Vec<_>, Vec<_>) = candidates.iter().partition(ran);
-    outcome.measurements.extend(ran.into_iter().flat_map(|build| known.measurements(build)));
-    outcome.notices = arrangement.notices;
-    let left_out = if outcome.is_interrupted() { Vec::new() } else { left_out };
-    for build in left_out {
-        let command = &build.build.compiler.command;
-        let text = format!("{command}: left out, no time for a run");
-        outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
+    let mut left_out = Vec::new();
+    for (number, build) in candidates.iter().enumerate() {
+        // The first cell is that of the native loops.
+        let cell = number + 1;
+        if !build.runs.is_empty() || series.lost(cell).is_some() {
+            outcome.measurements.extend(known.measurements(build, series.lost(cell)));
+        } else if !outcome.is_interrupted() {
+            let command = &build.build.compiler.command;
+            let text = format!("{command}: left out, no time for a run");
+            left_out.push(Notice::new(NoticeId::Budget, GAUGE, text));
+        }
     }
+    outcome.notices = arrangement.notices;
+    outcome.notices.extend(left_out);
     outcome.notices.extend(limits.overrun(GAUGE, setting_up));
     Ok(outcome)
 }
@@ -185,7 +190,7 @@ impl Turns<'_> {
         let policy = RepetitionPolicy { most, ..policy::STANDARD };
         let mut series = Series::new(policy, limits, 1 + self.candidates.len());
         let mut turn = |turn: Turn| match turn.cell {
-            0 => self.native_part(&&observer),
+            0 => self.native_part(&&observer).map_err(TurnFailure::from),
             cell => self.run_of(cell - 1, &&observer),
         };
         series.run(&mut turn, &mut &observer, None)?;
@@ -209,7 +214,7 @@ impl Turns<'_> {
         self.part += 1;
         let until = self.samples.map(|n| n.min(n.div_ceil(self.parts.max(1)) * self.part));
         let before = self.taken.unwrap_or(0);
-        let failed = self.candidates.iter().all(|candidate| candidate.failure.is_some());
+        let failed = self.candidates.iter().all(|candidate| candidate.has_failed);
         let idle = failed && self.samples.is_none() && before > 4 * PASSES;
         if idle || until.is_some_and(|until| before >= until) {
             return Ok(Vec::new());
@@ -239,7 +244,7 @@ impl Turns<'_> {
     }
 
     /// Runs a build. Returns the best time of each kernel as a sample, or no sample if the run fails.
-    fn run_of(&mut self, i: usize, observer: &dyn Observer) -> Result<Vec<Sample>, ArenaError> {
+    fn run_of(&mut self, i: usize, observer: &dyn Observer) -> Result<Vec<Sample>, TurnFailure> {
         let first = self.candidates[i].runs.is_empty() && !self.longest.is_zero();
         let late = self.end.is_some_and(|end| Instant::now() + self.longest > end);
         if first && late && self.optional {
@@ -266,8 +271,8 @@ impl Turns<'_> {
             }
             Err(Unusable::Interrupted) => Ok(Vec::new()),
             Err(Unusable::Because(why)) => {
-                candidate.failure = Some(why);
-                Ok(Vec::new())
+                candidate.has_failed = true;
+                Err(TurnFailure::Cell(Failure::unmet(why)))
             }
         }
     }
@@ -338,11 +343,16 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    fn measurements(&self, candidate: &MeasuredBuild<'_>) -> Vec<Measurement> {
+    /// Returns the figures of a build; `lost` is the failure that ended its runs.
+    fn measurements(
+        &self,
+        candidate: &MeasuredBuild<'_>,
+        lost: Option<&Failure>,
+    ) -> Vec<Measurement> {
         let runs = &candidate.runs;
         let Some(first) = runs.first() else {
-            let why = candidate.failure.as_deref().unwrap_or("the program did not run");
-            return figures::missing(&self.config(candidate, None, f64::NAN), why);
+            let why = lost.map_or_else(|| "the program did not run".to_owned(), lost_in_words);
+            return figures::missing(&self.config(candidate, None, f64::NAN), &why);
         };
         let groups = group(runs, self.regimes);
         let chosen = groups
@@ -371,8 +381,8 @@ impl Known<'_> {
         if let Some(doubt) = self.check.and_then(|check| check.doubt()) {
             validity.suspect(doubt);
         }
-        if let Some(why) = &candidate.failure {
-            validity.suspect(format!("a later run of the program failed: {why}"));
+        if let Some(failure) = lost {
+            validity.invalid(lost_in_words(failure));
         }
         if chosen.is_none() {
             validity.suspect("core-to-core latency changed in every run");
