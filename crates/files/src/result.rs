@@ -12,6 +12,7 @@ use crate::task::{CacheMode, Task};
 use crate::volume::Volume;
 use crate::workers::{OperationSample, WorkerKind};
 use crate::{GAUGE, IoEngine, TEST, counters, precision};
+use nodegauge_gauge::series::lost_in_words;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Traffic, Validity};
 use nodegauge_measure::{Failure, Fraction, Seconds, Unit};
 use std::collections::BTreeMap;
@@ -33,6 +34,14 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
+    /// Marks a cell as lost. If none of its operations has failed itself, the failure is that of all its operations.
+    pub(crate) fn lose(&mut self, cell: usize, task: &Task, failure: &Failure) {
+        if self.failed.keys().all(|(at, _)| *at != cell) {
+            let all = task.operations.iter();
+            self.failed.extend(all.map(|each| ((cell, each.name), failure.clone())));
+        }
+    }
+
     /// Returns the number of cells with at least one sample of each operation.
     pub(crate) fn whole_cells(&self, tasks: &[(usize, Task)]) -> usize {
         let is_whole = |(number, (_, task)): &(usize, &(usize, Task))| {
@@ -196,7 +205,7 @@ impl CellFigures<'_> {
     ) -> Validity {
         let mut validity = Validity::valid();
         if let Some(why) = failed {
-            validity.add(Status::Invalid, why.problem());
+            validity.invalid(lost_in_words(why));
         }
         let cut = counting.iter().find(|sample| sample.ended.is_cut()).map(|sample| {
             let by = if sample.ended == PassEnd::Budget { "the time budget" } else { "the user" };

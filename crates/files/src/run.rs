@@ -108,10 +108,15 @@ pub fn run(
         Ok(vec![sample])
     };
     let describe = |_: &[Vec<Sample>]| latest.borrow().clone();
-    let ended = series.run(&mut turn, &mut &shared, Some(&describe));
-    let measured = turns.measured;
+    let setting_up = limits.elapsed();
     // Operations before the one that failed have figures, although the cell has no sample.
-    let failure = ended.err().filter(|_| measured.own.is_empty());
+    let _ = series.run(&mut turn, &mut &shared, Some(&describe));
+    let mut measured = turns.measured;
+    for (number, (_, task)) in tasks.iter().enumerate() {
+        if let Some(failure) = series.lost(number) {
+            measured.lose(number, task, failure);
+        }
+    }
     let stop = series.stop();
     let missing = tasks.len() - measured.whole_cells(tasks);
     if stop == Stop::Budget && missing > 0 {
@@ -122,9 +127,10 @@ pub fn run(
         let hint = "increase --budget SECONDS, or leave out large files with --max-size";
         notices.push(Notice::new(NoticeId::Budget, GAUGE, text).hint(hint));
     }
+    notices.extend(limits.overrun(GAUGE, setting_up));
     notices.extend(left.iter().map(offered));
     let measurements = result::measurements(&plan, &measured, clock);
-    let mut outcome = Outcome { measurements, notices, failure, ..Outcome::default() };
+    let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
     series.end(&mut outcome);
     Ok(outcome)
 }

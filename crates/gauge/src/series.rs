@@ -191,6 +191,12 @@ impl Series {
         self.schedule.living()
     }
 
+    /// Returns the cells that are not lost and have no sample that counts, ascending.
+    pub fn unmeasured(&self) -> Vec<usize> {
+        let living = self.living().into_iter();
+        living.filter(|cell| !self.schedule.has_counted_of(*cell)).collect()
+    }
+
     /// Returns the loss of the target that the cells share; `None` if it is not lost.
     pub fn target_loss(&self) -> Option<&Failure> {
         self.target.as_ref()

@@ -6,7 +6,7 @@ use crate::placed::{COMMAND, PlacedProcesses};
 use crate::result::{self, CellRuns, SweptProgram};
 use crate::{GAUGE, RELATIVE, TEST};
 use nodegauge_analysis::expect::Figures;
-use nodegauge_gauge::series::Series;
+use nodegauge_gauge::series::{Series, lost_in_words};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::progress::SharedObserver;
@@ -244,7 +244,6 @@ impl Planned for ProgramSweep {
                     vec![Sample::of_times(vec![self.figure.cost(figure)])]
                 }
                 ProgramRun::Failed(reason) => {
-                    cell.failure = Some(reason.clone());
                     return Err(TurnFailure::Cell(Failure::unmet(reason)));
                 }
                 ProgramRun::Interrupted => Vec::new(),
@@ -255,6 +254,10 @@ impl Planned for ProgramSweep {
         let _ = series.run(&mut turn, &mut &shared, None);
         let stop = Some(series.stop());
         drop(jobs);
+        for (number, cell) in runs.iter_mut().enumerate() {
+            // The reason of a warm-up that failed is known.
+            cell.failure = cell.failure.take().or(series.lost(number).map(lost_in_words));
+        }
         let is_unmeasured = |cell: &CellRuns| cell.figures.is_empty() && cell.failure.is_none();
         if stop == Some(Stop::Budget) && runs.iter().all(is_unmeasured) {
             return Err(self.too_short(&limits));

@@ -131,6 +131,8 @@ impl Planned for AblationPlan {
         };
         let mut turn = |turn: Turn| pass(&cells[turn.cell]);
         series.run(&mut turn, observer, None)?;
+        // However late the run is, the factors require a complete round.
+        series.again(&series.unmeasured(), 1, &mut turn, observer);
         let measuring = limits.elapsed() - setting_up;
         let mut alone = Series::new(policy::EXPLAIN_END, limits, 1);
         // The factors conclude up to the first step that failed.

@@ -48,7 +48,7 @@ const WITHOUT_SERIES: [(&str, &str); 2] = [
 const PROBLEM: &str = "the power of this cell is gone";
 /// Reason of the figures of lost cells.
 const REASON: &str = "not measured to the end: the power of this cell is gone";
-/// Time budget that is sufficient on any machine.
+/// Time that no run reaches.
 const LONG: Duration = Duration::from_secs(100);
 
 /// Time or number of samples of a plan.
@@ -60,8 +60,8 @@ struct Extent {
 
 /// Three samples of each cell.
 const FEW: Extent = Extent { budget: LONG, samples: Some(3) };
-/// A budget without a number of samples.
-const TIMED: Extent = Extent { budget: LONG, samples: None };
+/// A budget without a number of samples; it is sufficient on any machine.
+const TIMED: Extent = Extent { budget: Duration::from_secs(30), samples: None };
 
 /// Function that makes a plan; `None` if the machine lacks something, which has been reported.
 type Make = fn(&Site, Extent) -> Option<Box<dyn Planned>>;
@@ -73,25 +73,56 @@ struct Case {
     make: Make,
 }
 
-/// Plans that measure in series; each is small enough for any machine.
-const CASES: [Case; 16] = [
-    Case { gauge: "memory", name: "stream", make: stream },
-    Case { gauge: "memory", name: "sweep", make: sweep },
-    Case { gauge: "memory", name: "explain", make: explain },
-    Case { gauge: "memory", name: "compiler", make: compiler },
-    Case { gauge: "memory", name: "ladder", make: |site, of| curve(Curve::Ladder, site, of) },
-    Case { gauge: "memory", name: "latency", make: |site, of| curve(Curve::Latency, site, of) },
-    Case { gauge: "memory", name: "mix", make: |site, of| curve(Curve::Mix, site, of) },
-    Case { gauge: "files", name: "files", make: files },
-    Case { gauge: "device", name: "device stream", make: device_stream },
-    Case { gauge: "device", name: "device links", make: device_links },
-    Case { gauge: "device", name: "device peaks", make: device_peaks },
-    Case { gauge: "apps", name: "trapezoid", make: trapezoid },
-    Case { gauge: "apps", name: "iccg", make: iccg },
-    Case { gauge: "apps", name: "hpcg", make: hpcg },
-    Case { gauge: "program", name: "program", make: program },
-    Case { gauge: "roofline", name: "roofline", make: roofline },
-];
+/// Makes the table of plans, and the tests of each of them.
+macro_rules! cases {
+    ($($name:ident: $gauge:literal, $make:expr;)*) => {
+        /// Plans that measure in series; each is small enough for any machine.
+        const CASES: &[Case] = &[$(Case { gauge: $gauge, name: stringify!($name), make: $make },)*];
+
+        $(mod $name {
+            fn case() -> &'static super::Case {
+                super::CASES.iter().find(|case| case.name == stringify!($name)).unwrap()
+            }
+
+            #[test]
+            fn failing_turn_ends_its_cell_only() {
+                super::keeps_the_rule(case());
+            }
+
+            #[test]
+            fn lost_target_ends_the_run_with_its_samples() {
+                super::keeps_samples_of_a_lost_target(case());
+            }
+
+            #[test]
+            fn interrupted_turn_is_no_failure() {
+                super::is_only_interrupted(case());
+            }
+
+            #[test]
+            fn turn_beyond_the_budget_ends_the_run_with_its_figures() {
+                super::delivers_after_a_long_turn(case());
+            }
+        })*
+    };
+}
+
+cases! {
+    plain_stream: "memory", stream;
+    sweep_of_stream: "memory", sweep;
+    explain_steps: "memory", explain;
+    ladder: "memory", |site, extent| curve(Curve::Ladder, site, extent);
+    latency: "memory", |site, extent| curve(Curve::Latency, site, extent);
+    file_grid: "files", files;
+    kernels_of_devices: "device", device_stream;
+    links_of_devices: "device", device_links;
+    peaks_of_devices: "device", device_peaks;
+    sums: "apps", trapezoid;
+    solver: "apps", iccg;
+    gradients: "apps", hpcg;
+    own_programs: "program", program;
+    ceilings: "roofline", roofline;
+}
 
 fn boxed<P: Planned + 'static>(plan: Result<P, Failure>) -> Option<Box<dyn Planned>> {
     Some(Box::new(plan.unwrap()))
@@ -124,17 +155,8 @@ fn stream(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
 
 fn sweep(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
     let mut request = request(extent);
+    request.arrays.size = SizeSpec::Auto;
     request.axes = vec!["size=1MiB,2MiB,3MiB".parse().unwrap()];
-    planned(&request, site)
-}
-
-fn compiler(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
-    let mut request = request(extent);
-    if nodegauge_toolchain::find_program("gcc".as_ref()).is_none() {
-        skip::skip(Part::Compilers, "there is no gcc");
-        return None;
-    }
-    request.compilers = vec!["gcc -O2".parse().unwrap(), "gcc -O3".parse().unwrap()];
     planned(&request, site)
 }
 
@@ -259,8 +281,7 @@ fn program(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
         axes: vec!["env:LETTER=a,b,c".parse().unwrap()],
         ..ProgramOptions::default()
     };
-    let limits =
-        SweepLimits { budget: Some(extent.budget), samples: extent.samples, run: LONG };
+    let limits = SweepLimits { budget: Some(extent.budget), samples: extent.samples, run: LONG };
     let command = CommandLine::new("true".to_owned(), Vec::new());
     let plan =
         ProgramSweep::new(site, command, &options, FigureSource::elapsed(), limits, || Ok(None));
@@ -325,42 +346,43 @@ fn counts(outcome: &Outcome) -> [usize; 2] {
     [outcome.measurements.len() - lost, lost]
 }
 
-/// Runs a case with failing turns: the first, a middle and the last cell fail at their first turn or later, or the shared
-/// target is lost.
+/// Runs a case with failing turns: the first and the last cell fail after samples that count, and a middle one at its
+/// first turn.
 fn keeps_the_rule(case: &Case) {
     let observer = &mut Silent;
     let Some(whole) = run(case, FEW, observer, |_, _, measure| measure()) else { return };
     let complete = whole.ended.unwrap();
     assert!(complete.is_complete() && complete.failure.is_none(), "{}", case.name);
     let cells = 1 + whole.turns.iter().map(|turn| turn.cell).max().unwrap();
-    for cell in [0, cells / 2, cells - 1] {
-        for round in [0, 2] {
-            let what = format!("{}: cell {cell} of {cells}, round {round}", case.name);
-            let fails = move |_, turn: Turn, measure: &mut dyn FnMut() -> TurnResult| {
-                let is_due = turn.cell == cell && turn.round >= round;
-                if is_due { Err(TurnFailure::Cell(failure())) } else { measure() }
-            };
-            let failing = run(case, FEW, observer, fails).unwrap();
-            assert!(failing.turns.iter().any(|turn| turn.cell == cell), "{what}");
-            match failing.ended {
-                Ok(outcome) => {
-                    assert_rule(&what, &outcome);
-                    let [kept, lost] = counts(&outcome);
-                    assert!(lost > 0, "{what}: {:?}", outcome.measurements);
-                    let code = outcome.ending_failure().unwrap().kind;
-                    let expected =
-                        if kept > 0 { FailureKind::Unmet } else { FailureKind::Missing };
-                    assert_eq!(code, expected, "{what}");
-                    assert!(kept > 0 || cells == 1, "{what}: {:?}", outcome.measurements);
-                }
-                // The steps of explain conclude up to the gap; without two steps there is no conclusion.
-                Err(refused) => {
-                    assert_eq!(refused.problem(), PROBLEM, "{what}");
-                    assert!(cells == 1 || (case.name == "explain" && cell == 0), "{what}");
-                }
+    for (cell, round) in [(0, 2), (cells / 2, 0), (cells - 1, 2)] {
+        let what = format!("{}: cell {cell} of {cells}, round {round}", case.name);
+        let fails = move |_, turn: Turn, measure: &mut dyn FnMut() -> TurnResult| {
+            let is_due = turn.cell == cell && turn.round >= round;
+            if is_due { Err(TurnFailure::Cell(failure())) } else { measure() }
+        };
+        match run(case, FEW, observer, fails).unwrap().ended {
+            Ok(outcome) => {
+                assert_rule(&what, &outcome);
+                let [kept, lost] = counts(&outcome);
+                assert!(lost > 0, "{what}: {:?}", outcome.measurements);
+                let code = outcome.ending_failure().unwrap().kind;
+                let expected = if kept > 0 { FailureKind::Unmet } else { FailureKind::Missing };
+                assert_eq!(code, expected, "{what}");
+                assert!(kept > 0 || cells == 1, "{what}: {:?}", outcome.measurements);
+            }
+            // The steps of explain conclude up to the gap; without two steps there is no conclusion.
+            Err(refused) => {
+                assert_eq!(refused.problem(), PROBLEM, "{what}");
+                assert!(cells == 1 || (case.name == "explain_steps" && cell == 0), "{what}");
             }
         }
     }
+}
+
+/// Runs a case whose shared target is lost in a middle turn.
+fn keeps_samples_of_a_lost_target(case: &Case) {
+    let observer = &mut Silent;
+    let Some(whole) = run(case, FEW, observer, |_, _, measure| measure()) else { return };
     // At least one cell has a sample that counts by then.
     let middle = whole.turns.len() * 2 / 3;
     let what = format!("{}: target lost at turn {middle}", case.name);
@@ -430,19 +452,4 @@ fn every_gauge_has_a_plan_here_or_no_series() {
         let is_excepted = WITHOUT_SERIES.iter().any(|(name, _)| *name == gauge.name());
         assert!(has_case != is_excepted, "{}", gauge.name());
     }
-}
-
-#[test]
-fn failing_turn_ends_its_cell_in_every_gauge() {
-    CASES.iter().for_each(keeps_the_rule);
-}
-
-#[test]
-fn interrupted_turn_is_no_failure_in_any_gauge() {
-    CASES.iter().for_each(is_only_interrupted);
-}
-
-#[test]
-fn run_with_a_turn_beyond_its_budget_delivers_in_every_gauge() {
-    CASES.iter().for_each(delivers_after_a_long_turn);
 }
