@@ -140,21 +140,26 @@ impl IccgEvidence<'_> {
             figures.push(judged(m, config, number + 1));
         }
         for (measured_rate, name) in rates.into_iter().zip(["read", "triad"]) {
-            let (Some(bandwidth), Some(bandwidth_samples)) =
-                (measured_rate, self.judged.of(2 * at + 1))
-            else {
-                continue;
-            };
-            let bytes = |duration: f64| bandwidth.bytes / duration;
+            let part = measured_rate.map_or(0, |bandwidth| bandwidth.part);
+            let bytes = measured_rate.map_or(f64::NAN, |bandwidth| bandwidth.bytes);
+            let rate_at = |duration: f64| bytes / duration;
             let m = figure(name, Unit::BytesPerSecond);
-            let m = m.timed(Quoted::Median, bandwidth_samples, bandwidth.part, &bytes);
+            let cell_part = (2 * at + 1, part);
+            let m = self.series.timed(&self.judged, cell_part, m, Quoted::Median, &rate_at);
+            let Some(m) = m else { continue };
             let on = WorkersConfig::of(&cell.swept.workers);
-            let m = m.config(&IccgConfig { on, ..IccgConfig::default() });
-            figures.push(self.series.judged(2 * at + 1, m));
+            figures.push(m.config(&IccgConfig { on, ..IccgConfig::default() }));
         }
         let is_reference = |other: &&IccgCell<'_>| other.swept.settings == cell.swept.reference;
         let reference = cells.iter().find(is_reference);
-        if let Some(base) = reference.filter(|base| base.swept.settings != cell.swept.settings) {
+        let is_lost = |of: &IccgCell<'_>| {
+            let number = cells.iter().position(|other| std::ptr::eq(other, of));
+            number.is_some_and(|number| self.series.lost(2 * number).is_some())
+        };
+        if let Some(base) = reference
+            .filter(|base| base.swept.settings != cell.swept.settings)
+            .filter(|base| !is_lost(base) && !is_lost(cell))
+        {
             let pairs = base.solutions.iter().zip(&cell.solutions);
             let ratios: Vec<f64> = pairs.map(|((_, first), (_, this))| first / this).collect();
             if !ratios.is_empty() {

@@ -33,6 +33,7 @@ use nodegauge_toolchain::CommandLine;
 use skip::Part;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Mutex;
 use std::time::Duration;
 
 #[path = "../../../../tests/skip.rs"]
@@ -166,7 +167,7 @@ fn explain(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
 
 fn curve(curve: Curve, site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
     let options = CurveOptions {
-        largest: Some(Bytes::mib(16)),
+        largest: Some(Bytes::kib(256)),
         budget: extent.budget.into(),
         samples: extent.samples,
         ..CurveOptions::default()
@@ -307,6 +308,9 @@ fn run(
     observer: &mut dyn Observer,
     mut alter: impl FnMut(usize, Turn, &mut dyn FnMut() -> TurnResult) -> TurnResult + 'static,
 ) -> Option<Run> {
+    // The drivers of devices are not made for several runs of one process at the same time.
+    static DEVICES: Mutex<()> = Mutex::new(());
+    let _alone = (case.gauge == "device").then(|| DEVICES.lock());
     let site = site();
     let plan = (case.make)(&site, extent)?;
     let turns = Rc::new(RefCell::new(Vec::new()));
