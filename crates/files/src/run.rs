@@ -112,8 +112,10 @@ pub fn run(
     // Operations before the one that failed have figures, although the cell has no sample.
     let _ = series.run(&mut turn, &mut &shared, Some(&describe));
     let mut measured = turns.measured;
+    // The loss of the folder is in the figure of the operation that met it, not in all figures of the grid.
+    let is_target_lost = series.target_loss().is_some();
     for (number, (_, task)) in tasks.iter().enumerate() {
-        if let Some(failure) = series.lost(number) {
+        if let Some(failure) = series.lost(number).filter(|_| !is_target_lost) {
             measured.lose(number, task, failure);
         }
     }
