@@ -2,7 +2,6 @@
 //! interrupted turns.
 
 use super::GAUGES;
-use crate::session;
 use nodegauge_apps::WorkersOptions;
 use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan};
 use nodegauge_apps::iccg::{IccgOptions, IccgPlan};
@@ -18,7 +17,7 @@ use nodegauge_gauge::series::altered::{self, TurnResult};
 use nodegauge_gauge::{Planned, Site};
 use nodegauge_kernels::Kernel;
 use nodegauge_kernels::size::SizeSpec;
-use nodegauge_machine::DescribeOptions;
+use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::progress::Silent;
 use nodegauge_measure::record::{Measurement, Status};
 use nodegauge_measure::schedule::{Turn, TurnFailure};
@@ -291,8 +290,10 @@ fn program(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
 }
 
 fn site() -> Site {
-    let (topology, machine) = session::this_machine(&DescribeOptions::default()).unwrap();
-    Site::new(topology, machine, nodegauge_machine::SysRoot::live())
+    let topology = Topology::load(&TopologySource::Live).unwrap();
+    let machine =
+        nodegauge_machine::describe(&topology, &SysRoot::live(), &DescribeOptions::default());
+    Site::new(topology, machine, SysRoot::live())
 }
 
 /// Turns of a run in order, and its result.

@@ -351,7 +351,7 @@ impl Known<'_> {
     ) -> Vec<Measurement> {
         let runs = &candidate.runs;
         let Some(first) = runs.first() else {
-            let why = lost.map_or_else(|| "the program did not run".to_owned(), Failure::reason);
+            let why = lost.map_or_else(|| "the program did not run".to_owned(), Failure::problem);
             return figures::missing(&self.config(candidate, None, f64::NAN), &why);
         };
         let groups = group(runs, self.regimes);

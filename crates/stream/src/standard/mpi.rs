@@ -193,7 +193,7 @@ impl MpiStandardPlan {
         site: &Site,
     ) -> Vec<Measurement> {
         let Some(first) = build.outputs.first() else {
-            let why = lost.map_or_else(|| "the program did not run".to_owned(), Failure::reason);
+            let why = lost.map_or_else(|| "the program did not run".to_owned(), Failure::problem);
             return figures::missing(&self.config(build, None), &why);
         };
         let llc = arrangement::caches_in_use(site, &self.arrangement.placement);
