@@ -2,6 +2,7 @@
 
 use crate::Workers;
 use nodegauge_measure::Failure;
+use nodegauge_measure::schedule::TurnFailure;
 use nodegauge_team::mpi::World;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,15 @@ pub(crate) fn tell<T: Serialize>(
     match workers {
         Workers::Mpi(_, world) => world.tell_all(&RankRequest::Work(work())),
         Workers::Threads(_) | Workers::Ranks(_) => Ok(()),
+    }
+}
+
+/// Returns the failure of a turn of these workers. The ranks of a launcher serve all cells; other workers are those of
+/// one cell.
+pub(crate) fn turn_failure(workers: &Workers, failure: Failure) -> TurnFailure {
+    match workers {
+        Workers::Mpi(..) => TurnFailure::Target(failure),
+        Workers::Threads(_) | Workers::Ranks(_) => TurnFailure::Cell(failure),
     }
 }
 

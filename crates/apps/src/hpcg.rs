@@ -23,14 +23,14 @@ use domain::{Domain, Until};
 use exchange::DomainExchange;
 pub use matrix::ColumnIndices;
 use nodegauge_analysis::expect::Figures;
+use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::Isa;
 use nodegauge_measure::clock;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
-use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
-use nodegauge_measure::schedule::{Budget, Limits, Schedule, policy};
+use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
 use nodegauge_measure::{
     Bytes, Failure, FlopsPerSec, Fraction, Notice, Observer, Outcome, Unit, stats,
 };
@@ -214,31 +214,30 @@ impl Planned for HpcgPlan {
             let first_sets = run.predicted(&mut pool, options.grid, &ended)?;
             limits.beforehand(limits.elapsed() + first_sets, "smaller domains (--grid)")?;
         }
-        let mut schedule = Schedule::new(policy::APPS, limits, run.cells.len());
-        let stop = schedule
-            .run(&mut &shared, Some(&latest), |turn| run.set(&mut pool, turn.cell, &interrupted))?;
-        // A set that is interrupted is not a sample, and nothing is measured after it.
-        let stop = if interrupted() { Stop::Interrupted } else { stop };
+        let mut series = Series::new(policy::APPS, limits, run.cells.len());
+        let mut turn = |turn: Turn| run.set(&mut pool, turn.cell, &interrupted);
+        series.run(&mut turn, &mut &shared, Some(&latest))?;
         // Native sets run before and after the reference program, so that a drift affects native and reference runs
         // equally.
         let mut reference = Ok(None);
-        if let (Some(xhpcg), true) = (&xhpcg, stop != Stop::Interrupted) {
+        if let (Some(xhpcg), false) = (&xhpcg, series.has_ended()) {
             (&mut &shared).phase("xhpcg");
             reference = xhpcg.run(site, &interrupted);
             let all: Vec<usize> = (0..run.cells.len()).collect();
-            schedule.again(&all, BEHIND, |turn| run.set(&mut pool, turn.cell, &interrupted))?;
+            let mut behind = |turn: Turn| run.set(&mut pool, turn.cell, &interrupted);
+            series.again(&all, BEHIND, &mut behind, &&shared);
         }
-        let stop = if interrupted() { Stop::Interrupted } else { stop };
         let known = site.round_trips.between(&pool.places());
-        let judged = OneRegime::new(schedule.samples.clone(), &known);
-        let evidence = HpcgEvidence { site, run: &run, judged, samples: &schedule.samples, stop };
+        let judged = series.one_regime(&known);
+        let evidence = HpcgEvidence { site, run: &run, judged, series: &series };
         let details = pool.details();
-        let mut outcome = Outcome { notices, details, stop: Some(stop), ..Outcome::default() };
+        let mut outcome = Outcome { notices, details, ..Outcome::default() };
         outcome.measurements = (0..run.cells.len()).flat_map(|at| evidence.of_cell(at)).collect();
         match reference {
             Ok(figures) => outcome.measurements.extend(figures.into_iter().flatten()),
             Err(failure) => outcome.failure = Some(failure),
         }
+        series.end(&mut outcome);
         outcome.notices.extend(reference::compare(&outcome.measurements));
         if xhpcg.is_none() {
             outcome.notices.extend(limits.overrun(GAUGE, Duration::ZERO));
@@ -372,15 +371,14 @@ struct HpcgEvidence<'a> {
     site: &'a Site,
     run: &'a HpcgRun<'a>,
     judged: OneRegime,
-    samples: &'a [Vec<Sample>],
-    stop: Stop,
+    series: &'a Series,
 }
 
 impl HpcgEvidence<'_> {
     fn of_cell(&self, at: usize) -> Vec<Measurement> {
         let Self { run, site, judged, .. } = self;
         let cell = &run.cells[at];
-        let Some(timed) = judged.of(at) else { return Vec::new() };
+        let Some(timed) = judged.of(at) else { return self.lost(at).into_iter().collect() };
         let operations = Operations::of(&cell.layout);
         let config = self.config(cell);
         let mut validity = self.validity(cell);
@@ -402,8 +400,16 @@ impl HpcgEvidence<'_> {
         let all = std::iter::once(rating).chain(parts);
         let mut all: Vec<Measurement> =
             all.map(|m| m.config(&config).judged(validity.clone())).collect();
+        all = all.into_iter().map(|m| self.series.judged(at, m)).collect();
         all.extend(self.relative(at, config));
         all
+    }
+
+    /// Returns the rating of a lost cell without a set that counts; `None` for another cell.
+    fn lost(&self, at: usize) -> Option<Measurement> {
+        self.series.lost(at)?;
+        let m = Measurement::new(GAUGE, TEST, "rating", Unit::FlopsPerSecond);
+        Some(self.series.judged(at, m.config(&self.config(&self.run.cells[at]))))
     }
 
     /// Returns the rate of the workers divided by the rate of the reference workers, computed for every round.
@@ -414,8 +420,9 @@ impl HpcgEvidence<'_> {
         let is_reference =
             |other: &HpcgCell<'_>| other.columns == columns && other.swept.settings == *wanted;
         let of = cells.iter().position(is_reference)?;
-        let base = cells.get(of).filter(|_| of != at)?;
-        let (mut ratios, enough) = paired::ratios(self.samples, of, at);
+        let is_lost = |cell: usize| self.series.lost(cell).is_some();
+        let base = cells.get(of).filter(|_| of != at && !is_lost(of) && !is_lost(at))?;
+        let (mut ratios, enough) = paired::ratios(&self.series.schedule.samples, of, at);
         let work = cells[at].operations() / base.operations();
         ratios.iter_mut().for_each(|ratio| *ratio *= work);
         let mut validity = self.validity(&cells[at]);
@@ -457,7 +464,7 @@ impl HpcgEvidence<'_> {
             moved_bytes: Some(moved),
             moved_bytes_per_s: Some(per_second).filter(|rate| rate.is_finite()),
             sweep: cell.swept.coordinates(),
-            stopped: Some(self.stop.to_string()),
+            stopped: Some(self.series.stop().to_string()),
             ..HpcgConfig::default()
         }
     }

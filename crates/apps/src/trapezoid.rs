@@ -10,13 +10,13 @@ pub use follow::follow;
 use crate::config::{TrapezoidConfig, WorkersConfig};
 use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions, followers, paired};
 use nodegauge_analysis::expect::Figures;
+use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
-use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::samples::{OneRegime, Sample};
-use nodegauge_measure::schedule::{Budget, Limits, Schedule, policy};
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Budget, Limits, Turn, TurnFailure, policy};
 use nodegauge_measure::{Failure, FlopsPerSec, Notice, Observer, Outcome, Seconds, Unit};
 use nodegauge_team::{Interrupt, TeamError, stopping};
 use rule::Rule;
@@ -120,25 +120,19 @@ impl Planned for TrapezoidPlan {
             let rounds = run.predicted(&mut pool, &ended)?;
             limits.beforehand(limits.elapsed() + rounds, "fewer intervals (--n)")?;
         }
-        let mut schedule = Schedule::new(policy::APPS, limits, run.cells.len());
+        let mut series = Series::new(policy::APPS, limits, run.cells.len());
         (&mut &shared).phase("measuring sums interleaved");
         let rate = |sample: &Sample| run_rate(options.points.last(), sample);
         let latest = |samples: &[Vec<Sample>]| {
             let last = samples.iter().rev().find_map(|cell| cell.last());
             last.and_then(rate).map_or_else(String::new, |rate| rate.to_string())
         };
-        let ended = schedule
-            .run(&mut &shared, Some(&latest), |turn| run.turn(&mut pool, turn.cell, &interrupted));
-        let (stop, failure) = match ended {
-            // A sum that is interrupted is not a sample.
-            _ if interrupted() => (Some(Stop::Interrupted), None),
-            Ok(stop) => (Some(stop), None),
-            Err(failure) if schedule.samples.iter().all(Vec::is_empty) => return Err(failure),
-            Err(failure) => (None, Some(failure)),
-        };
-        let mut measurements = run.figures(site, &schedule.samples, &pool, stop);
+        let mut turn = |turn: Turn| run.turn(&mut pool, turn.cell, &interrupted);
+        series.run(&mut turn, &mut &shared, Some(&latest))?;
+        let mut measurements = run.figures(site, &series, &pool);
         measurements.retain(|m| m.value.is_some() || !m.validity.reasons.is_empty());
-        let mut outcome = Outcome { measurements, notices, stop, failure, ..Outcome::default() };
+        let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
+        series.end(&mut outcome);
         outcome.notices.extend(limits.overrun(GAUGE, Duration::ZERO));
         outcome.details = pool.details();
         Ok(outcome)
@@ -212,11 +206,11 @@ impl TrapezoidRun<'_> {
         pool: &mut WorkerPool<'_>,
         cell: usize,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Vec<Sample>, Failure> {
+    ) -> Result<Vec<Sample>, TurnFailure> {
         let cell = &mut self.cells[cell];
-        let Some((sample, sum)) = sampled(self.rule, pool, cell, cell.sums(), interrupted)? else {
-            return Ok(Vec::new());
-        };
+        let sampled = sampled(self.rule, pool, cell, cell.sums(), interrupted);
+        let sampled = sampled.map_err(|failure| followers::turn_failure(cell.workers, failure))?;
+        let Some((sample, sum)) = sampled else { return Ok(Vec::new()) };
         let error = (sum - PI).abs();
         cell.error = [cell.error, error].into_iter().max_by(f64::total_cmp).unwrap_or(error);
         Ok(vec![sample])
@@ -244,19 +238,12 @@ impl TrapezoidRun<'_> {
         Ok(Duration::from_secs_f64(2.0 * round))
     }
 
-    fn figures(
-        &self,
-        site: &Site,
-        samples: &[Vec<Sample>],
-        pool: &WorkerPool<'_>,
-        stop: Option<Stop>,
-    ) -> Vec<Measurement> {
+    fn figures(&self, site: &Site, series: &Series, pool: &WorkerPool<'_>) -> Vec<Measurement> {
         let known = site.round_trips.between(&pool.places());
-        let judged = OneRegime::new(samples.to_vec(), &known);
+        let judged = series.one_regime(&known);
         let guest = site.machine.virtualisation.is_some();
         let mut all = Vec::new();
         for (number, cell) in self.cells.iter().enumerate() {
-            let Some(timed) = judged.of(number) else { continue };
             let flops = cell.points as f64 * rule::FLOPS;
             let mut config = TrapezoidConfig {
                 on: WorkersConfig::of(cell.workers),
@@ -265,7 +252,7 @@ impl TrapezoidRun<'_> {
                 sums: Some(cell.sums()),
                 error: Some(cell.error).filter(|error| error.is_finite()),
                 error_allowed: Some(rule::allowed(cell.points)),
-                stopped: stop.map(|stop| stop.to_string()),
+                stopped: Some(series.stop().to_string()),
                 ..TrapezoidConfig::default()
             };
             let mut validity = cell.validity();
@@ -274,18 +261,24 @@ impl TrapezoidRun<'_> {
             }
             let figure = |name: &str, unit| Measurement::new(GAUGE, TEST, name, unit);
             let rate = figure("rate", Unit::FlopsPerSecond);
-            let rate = rate.timed(Quoted::Median, timed, 0, &|seconds| flops / seconds);
+            let value = |seconds: f64| flops / seconds;
+            let rate = series.timed(&judged, (number, 0), rate, Quoted::Median, &value);
+            let Some(rate) = rate else { continue };
             config.seconds = rate.summary.as_ref().map(|summary| Seconds(flops / summary.median));
-            all.push(rate.config(&config).judged(validity));
+            all.push(series.judged(number, rate.config(&config).judged(validity)));
             // The first kind of workers is the reference; ranks under a policy are also compared with the first policy.
             let row = number - cell.at;
             let under_policy = |at: &usize| self.cells[*at].workers.policy().is_some();
             let reference = (row..row + self.first).find(under_policy);
             let relative = under_policy(&number).then_some(reference).flatten();
             for (name, of) in [("efficiency", Some(row)), ("relative", relative)] {
+                let is_lost = |at: usize| series.lost(at).is_some();
                 let Some(of) = of.filter(|of| *of != number) else { continue };
+                if is_lost(of) || is_lost(number) {
+                    continue;
+                }
                 let base = &self.cells[of];
-                let (mut ratios, enough) = paired::ratios(samples, of, number);
+                let (mut ratios, enough) = paired::ratios(&series.schedule.samples, of, number);
                 if name == "efficiency" {
                     let share = base.workers.count() as f64 / cell.workers.count() as f64;
                     ratios.iter_mut().for_each(|ratio| *ratio *= share);

@@ -2,6 +2,7 @@
 
 use crate::ArrayError;
 use nodegauge_measure::Failure;
+use nodegauge_measure::schedule::TurnFailure;
 use nodegauge_placement::SysError;
 use nodegauge_team::TeamError;
 
@@ -26,6 +27,17 @@ pub enum ArenaError {
     /// The user requested the end of the run during a setup.
     #[error("interrupted")]
     Interrupted,
+}
+
+/// A lost team or rank ends the measurement of all cells.
+impl From<ArenaError> for TurnFailure {
+    fn from(error: ArenaError) -> Self {
+        match error {
+            ArenaError::Rank(failure) => Self::Target(failure),
+            ArenaError::Team(error) => error.into(),
+            error => Self::Cell(error.into()),
+        }
+    }
 }
 
 impl From<ArenaError> for Failure {

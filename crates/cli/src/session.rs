@@ -293,6 +293,7 @@ pub(crate) fn conduct_on(
     let passed_over = nodegauge_toolchain::passed_over_folders();
     found.notices.extend(skipped.into_iter().chain(passed_over).map(notice));
     let complete = found.is_complete();
+    let mut ending = found.ending_failure();
     add_findings(&mut findings, found.findings);
     let record = Record {
         started: session.started_at.clone(),
@@ -311,9 +312,9 @@ pub(crate) fn conduct_on(
     }
     // The reason for an early end is printed below the results measured until then.
     if ended != Exit::Success && ended != Exit::Unmet {
-        found.failure = None;
+        ending = None;
     }
-    failures.splice(0..0, found.failure);
+    failures.splice(0..0, ending);
     let Some(last) = failures.pop() else { return Ok(ended) };
     failures.iter().for_each(|failure| output::error(&failure.to_string()));
     Err(last)

@@ -9,12 +9,13 @@ use crate::peak::{self, Burst, Peak, PeakLoop};
 use crate::{GAUGE, dgemm};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{self, CeilingsAsk, CeilingsPart};
+use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::Isa;
 use nodegauge_measure::record::{Measurement, Quoted};
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::samples::{OneRegime, Sample};
-use nodegauge_measure::schedule::{Budget, Limits, Schedule, policy};
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_placement::Placement;
 use nodegauge_team::{Team, TeamError};
@@ -129,7 +130,7 @@ struct PeakGroup<'a> {
 
 impl PeakGroup<'_> {
     /// Measures loops and DGEMM alternately.
-    fn measure(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Outcome, TeamError> {
+    fn measure(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { placement, suffix, library: (library, multiplier) } = self;
         let of_double = |kernel: &PeakLoop| kernel.element == "f64";
         let loops = peak::loops().into_iter().filter(of_double).chain(peak::without_fma());
@@ -138,8 +139,8 @@ impl PeakGroup<'_> {
         let mut team = Team::start(&places(placement))?;
         let details = team.observed().iter().map(ToString::to_string).collect();
         observer.phase("peaks in registers and DGEMM interleaved");
-        let mut schedule = Schedule::new(policy::CURVES, limits, peaks.len() + 1);
-        let stop = schedule.run(observer, None, |turn| {
+        let mut series = Series::new(policy::CURVES, limits, peaks.len() + 1);
+        let mut cells = |turn: Turn| -> Result<Vec<Sample>, TeamError> {
             let rate = match peaks.get_mut(turn.cell) {
                 Some(of) => {
                     let burst = peak::burst(&mut team, &of.kernel)?;
@@ -148,14 +149,15 @@ impl PeakGroup<'_> {
                 }
                 None => dgemm::best(&dgemm::measure(&mut team, multiplier, PRODUCTS)?),
             };
-            Ok::<_, TeamError>(vec![Sample::of_times(vec![1.0 / rate.0])])
-        })?;
-        let judged = OneRegime::new(schedule.samples, &[]);
+            Ok(vec![Sample::of_times(vec![1.0 / rate.0])])
+        };
+        series.run(&mut cells, observer, None)?;
+        let judged = series.one_regime(&[]);
         let on = ThreadsConfig::of(placement);
         let figure = |name: &str, cell: usize| {
             let name = format!("{name}{suffix}");
             let m = Measurement::new(roofline::GAUGE, roofline::PEAK, name, Unit::FlopsPerSecond);
-            Some(m.timed(Quoted::Best, judged.of(cell)?, 0, &|seconds| 1.0 / seconds))
+            series.timed(&judged, (cell, 0), m, Quoted::Best, &|seconds| 1.0 / seconds)
         };
         let mut measurements = Vec::new();
         let [fma, simd, scalar, dgemm] = roofline::PEAKS;
@@ -174,7 +176,9 @@ impl PeakGroup<'_> {
             Some(peak) => m.limit(peak, "the highest peak in registers"),
             None => m,
         }));
-        Ok(Outcome { measurements, details, stop: Some(stop), ..Outcome::default() })
+        let mut outcome = Outcome { measurements, details, ..Outcome::default() };
+        series.end(&mut outcome);
+        Ok(outcome)
     }
 }
 

@@ -16,15 +16,15 @@ use nodegauge_arena::names;
 use nodegauge_arena::supply::masks;
 use nodegauge_arena::{NumaConfig, PagesConfig};
 use nodegauge_gauge::roofline;
+use nodegauge_gauge::series::Series;
 use nodegauge_kernels::{self as kernels, Kernel, Resident, Stores};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity, doubt};
-use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, SAMPLES, Sample};
-use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
+use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, Turn, policy};
 use nodegauge_measure::{BytesPerSec, Failure, Fraction, NoticeId, Observer, Outcome, Unit, clock};
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::time::Duration;
 
 /// Number of vector widths that the choice of loops tries, widest first.
@@ -86,6 +86,20 @@ pub(crate) enum Value<'a> {
     Work(&'a Traffic),
 }
 
+/// Cells with their samples, sorted by regime, and the failures of lost cells.
+pub(crate) struct TimedCells {
+    regime: OneRegime,
+    series: Series,
+}
+
+impl Deref for TimedCells {
+    type Target = OneRegime;
+
+    fn deref(&self) -> &OneRegime {
+        &self.regime
+    }
+}
+
 /// Properties of a figure without its samples.
 pub(crate) struct FigureOutline<'a> {
     pub name: String,
@@ -104,7 +118,7 @@ impl CurveRun<'_> {
         cells: usize,
         phase: &str,
         turn: impl FnMut(usize) -> Result<Sample, ArenaError>,
-    ) -> Result<OneRegime, ArenaError> {
+    ) -> Result<TimedCells, Failure> {
         self.samples_behind(policy, vec![Vec::new(); cells], phase, turn)
     }
 
@@ -115,25 +129,20 @@ impl CurveRun<'_> {
         warm_up: Vec<Vec<Sample>>,
         phase: &str,
         mut turn: impl FnMut(usize) -> Result<Sample, ArenaError>,
-    ) -> Result<OneRegime, ArenaError> {
+    ) -> Result<TimedCells, Failure> {
         self.observer.phase(phase);
         self.setting_up = self.limits.elapsed();
         if warm_up.iter().all(Vec::is_empty) {
             self.refuse_if_late(Duration::ZERO)?;
         }
         self.whole = self.whole.delivering();
-        let mut schedule = Schedule::new(policy, self.limits, warm_up.len());
-        schedule.samples = warm_up;
-        let ended = schedule.run(self.observer, None, |of| turn(of.cell).map(|one| vec![one]));
-        let stop = match ended {
-            // A sample that is interrupted does not count.
-            Err(_) if self.observer.interrupted() => Stop::Interrupted,
-            ended => ended?,
-        };
-        self.outcome.stop = Some(stop);
-        let judged = OneRegime::new(schedule.samples, &self.known_trips());
-        self.outcome.findings.extend(several_regimes(&judged.trips, self.setup.guest()));
-        Ok(judged)
+        let mut series = Series::new(policy, self.limits, warm_up.len()).after(warm_up);
+        let mut cells = |of: Turn| turn(of.cell).map(|sample| vec![sample]);
+        series.run(&mut cells, self.observer, None)?;
+        series.end(&mut self.outcome);
+        let regime = series.one_regime(&self.known_trips());
+        self.outcome.findings.extend(several_regimes(&regime.trips, self.setup.guest()));
+        Ok(TimedCells { regime, series })
     }
 
     /// Returns the round trips of saved runs between the CPUs of the placement.
@@ -238,6 +247,7 @@ impl CurveRun<'_> {
             ..policy::LOOPS
         };
         let limits = Limits { samples: None, ..self.limits };
+        // The trial belongs to the set-up, whose failure refuses the run; a series would keep a part of it.
         let mut schedule = Schedule::new(trial, limits, field.len());
         let mut trials = 0..;
         schedule.run(self.observer, None, |turn| -> Result<_, ArenaError> {
@@ -279,28 +289,31 @@ impl CurveRun<'_> {
         (config, doubts)
     }
 
-    /// Adds the figure for part number `part` of the samples of a cell. Adds nothing and returns false if no sample
-    /// counts.
+    /// Adds the figure for part number `part` of the samples of a cell. Of a lost cell without a sample that counts, adds an
+    /// invalid figure without a value. Otherwise, adds nothing if no sample counts. Returns true if the figure has a value.
     pub(crate) fn add(
         &mut self,
-        judged: &OneRegime,
+        judged: &TimedCells,
         cell: usize,
         part: usize,
         figure: FigureOutline<'_>,
     ) -> bool {
-        let Some(timed) = judged.of(cell) else { return false };
+        let Some(timed) = judged.of(cell) else {
+            let is_lost = judged.series.lost(cell).is_some();
+            self.outcome
+                .measurements
+                .extend(is_lost.then(|| self.unmeasured(judged, cell, figure)));
+            return false;
+        };
         let FigureOutline { name, quoted, value, mut config, mut validity } = figure;
         let threads = config.threads.unwrap_or(1) as f64;
         let counted = |traffic: &Traffic| traffic.counted() * threads;
-        let test = self.curve.test();
-        let (test, unit, amount) = match value {
-            Value::Seconds => (test, Unit::Seconds, None),
-            Value::Rate => (test, Unit::BytesPerSecond, Some(1.0)),
-            Value::Loop(traffic, _) => (test, Unit::BytesPerSecond, Some(counted(traffic))),
-            Value::Work(traffic) => {
-                let operations = counted(traffic) * traffic.flops_per_byte();
-                (roofline::KERNEL, Unit::FlopsPerSecond, Some(operations))
-            }
+        let (test, unit) = self.test_and_unit(value);
+        let amount = match value {
+            Value::Seconds => None,
+            Value::Rate => Some(1.0),
+            Value::Loop(traffic, _) => Some(counted(traffic)),
+            Value::Work(traffic) => Some(counted(traffic) * traffic.flops_per_byte()),
         };
         let value_of = |seconds: f64| amount.map_or(seconds, |amount| amount / seconds);
         let m = Measurement::new(self.curve.gauge(), test, name, unit);
@@ -340,8 +353,30 @@ impl CurveRun<'_> {
         config.engine = Some("native".to_owned());
         config.stopped = self.outcome.stop.map(|stop| stop.to_string());
         config.round_trip_s = Some(timed.group.round_trip).filter(|trip| trip.is_finite());
-        self.outcome.measurements.push(m.config(&config).judged(validity));
+        let m = judged.series.judged(cell, m.config(&config).judged(validity));
+        self.outcome.measurements.push(m);
         true
+    }
+
+    /// Returns the invalid figure of a lost cell.
+    fn unmeasured(
+        &self,
+        judged: &TimedCells,
+        cell: usize,
+        figure: FigureOutline<'_>,
+    ) -> Measurement {
+        let (test, unit) = self.test_and_unit(figure.value);
+        let m = Measurement::new(self.curve.gauge(), test, figure.name, unit);
+        judged.series.judged(cell, m.config(&figure.config).judged(figure.validity))
+    }
+
+    /// Returns the test and the unit of a figure.
+    fn test_and_unit(&self, value: Value<'_>) -> (&'static str, Unit) {
+        match value {
+            Value::Seconds => (self.curve.test(), Unit::Seconds),
+            Value::Rate | Value::Loop(..) => (self.curve.test(), Unit::BytesPerSecond),
+            Value::Work(_) => (roofline::KERNEL, Unit::FlopsPerSecond),
+        }
     }
 
     /// Adds a notice on something that was not measured.

@@ -9,6 +9,7 @@ pub mod config;
 pub mod cuda;
 pub mod driver;
 pub mod drivers;
+mod evidence;
 mod gauge;
 pub mod hip;
 mod host_memory;
@@ -24,7 +25,6 @@ pub mod reference;
 mod state;
 pub mod stream;
 mod tuner;
-mod turns;
 mod view;
 
 pub use gauge::{ALL_PARTS_BUDGET, Devices, all_parts, roof_parts};

@@ -6,17 +6,18 @@ mod rig;
 
 use crate::config::LinkConfig;
 use crate::driver::{DeviceError, OpenDevice};
+use crate::evidence::DeviceEvidence;
 use crate::info::DeviceInfo;
 use crate::reference::{self, BEHIND, UsersProgram};
 use crate::state::Watched;
-use crate::{GAUGE, drivers, host_memory, nvbandwidth, turns};
+use crate::{GAUGE, drivers, host_memory, nvbandwidth};
 use nodegauge_analysis::expect::Figures;
+use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::{CpuId, NodeId};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
-use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::samples::{OneRegime, Sample};
-use nodegauge_measure::schedule::{Budget, Limits, Schedule, Turn, policy};
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit, clock};
 use rig::{CopyCell, End, Leg, Rig};
 use std::rc::Rc;
@@ -238,7 +239,7 @@ impl Stage<'_> {
             _ => self.together()?,
         };
         observer.phase(&format!("{}: measuring copies alternately", ids.join(", ")));
-        let mut schedule = Schedule::new(policy::LINKS, limits, rig.cells.len());
+        let mut series = Series::new(policy::LINKS, limits, rig.cells.len());
         let largest = self.sizes.last().copied().unwrap_or(SMALL);
         let is_largest = |cell: &usize| rig.cells[*cell].bytes == largest;
         let compared: Vec<usize> = (0..rig.cells.len()).filter(is_largest).collect();
@@ -249,14 +250,14 @@ impl Stage<'_> {
             }
             Ok(vec![sample])
         };
-        let (stop, mut failure) = turns::run(&mut schedule, observer, None, &mut turn)?;
+        series.run(&mut turn, observer, None)?;
         let infos = self.devices.iter().map(|device| device.info());
         let of_cuda: Vec<&DeviceInfo> = infos.filter(|info| is_of_cuda(info)).collect();
         let (names, least) = match self.devices.len() {
             1 => (&[TO_DEVICE, TO_HOST][..], 1),
             _ => (&[ACROSS][..], 2),
         };
-        let going_on = stop.is_some_and(|stop| stop != Stop::Interrupted);
+        let going_on = !series.has_ended();
         let program = self.nvbandwidth.filter(|_| going_on && of_cuda.len() >= least);
         let mut reference = Vec::new();
         let mut refused = None;
@@ -270,19 +271,26 @@ impl Stage<'_> {
         }
         let program_time = clock::now() - begun;
         if program.is_some() {
-            failure = schedule.again(&compared, BEHIND, &mut turn).err().map(Failure::from);
+            series.again(&compared, BEHIND, &mut turn, observer);
         }
-        if failure.is_none() {
-            failure = rig.check().err().map(Failure::from);
+        let mut unchecked = None;
+        if series.failure().is_none() {
+            unchecked = rig.check().err().map(Failure::from);
         }
-        let judged = OneRegime::new(schedule.samples, &[]);
-        let stopped = stop.map(|stop| stop.to_string());
-        let native = rig.cells.iter().enumerate().filter_map(|(number, cell)| {
-            self.figure(number, cell, &rig, &judged, &watched, stopped.as_ref())
-        });
+        let judged = series.one_regime(&[]);
+        let stopped = series.stop().to_string();
+        let evidence =
+            DeviceEvidence { site: self.site, series: &series, judged: &judged, stopped: &stopped };
+        let native = rig
+            .cells
+            .iter()
+            .enumerate()
+            .filter_map(|(number, cell)| self.figure(number, cell, &rig, &evidence, &watched));
         let measurements = native.chain(reference).collect();
-        let failure = failure.or(refused);
-        Ok((Outcome { measurements, stop, failure, ..Outcome::default() }, program_time))
+        let mut outcome = Outcome { measurements, ..Outcome::default() };
+        outcome.failure = series.failure().is_none().then(|| unchecked.or(refused)).flatten();
+        series.end(&mut outcome);
+        Ok((outcome, program_time))
     }
 
     /// Returns the size of each buffer: the size of the largest copy, and at least the size of a number.
@@ -379,11 +387,10 @@ impl Stage<'_> {
         number: usize,
         cell: &CopyCell,
         rig: &Rig,
-        judged: &OneRegime,
+        evidence: &DeviceEvidence<'_>,
         watched: &[Watched],
-        stopped: Option<&String>,
     ) -> Option<Measurement> {
-        let timed = judged.of(number)?;
+        let DeviceEvidence { series, judged, stopped, .. } = *evidence;
         let leg = cell.legs.first()?;
         let info = self.devices[leg.device].info();
         let host = cell.legs.iter().find_map(Leg::host).map(|host| &rig.hosts[host]);
@@ -415,7 +422,7 @@ impl Stage<'_> {
             on.uuid = None;
             on.slice = None;
         }
-        on.stopped = stopped.cloned();
+        on.stopped = Some(stopped.clone());
         let pinned = |pinned| if pinned { "pinned" } else { "pageable" }.to_owned();
         let config = LinkConfig {
             on,
@@ -431,23 +438,16 @@ impl Stage<'_> {
             ..LinkConfig::default()
         };
         let moved = cell.bytes as f64 * cell.legs.len() as f64;
-        let m = if cell.is_latency() {
+        let is_latency = cell.is_latency();
+        let m = if is_latency {
             let name = format!("{}{LATENCY}", cell.name);
-            Measurement::new(GAUGE, TEST, name, Unit::Seconds).timed(
-                Quoted::Median,
-                timed,
-                0,
-                &|seconds| seconds,
-            )
+            Measurement::new(GAUGE, TEST, name, Unit::Seconds)
         } else {
-            Measurement::new(GAUGE, TEST, cell.name, Unit::BytesPerSecond).timed(
-                Quoted::Median,
-                timed,
-                0,
-                &|seconds| moved / seconds,
-            )
+            Measurement::new(GAUGE, TEST, cell.name, Unit::BytesPerSecond)
         };
-        Some(m.config(&config).judged(validity))
+        let value = |seconds: f64| if is_latency { seconds } else { moved / seconds };
+        let m = series.timed(judged, (number, 0), m, Quoted::Median, &value)?;
+        Some(series.judged(number, m.config(&config).judged(validity)))
     }
 }
 

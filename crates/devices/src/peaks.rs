@@ -6,19 +6,21 @@ mod product;
 
 use crate::config::DevicePeakConfig;
 use crate::driver::{DeviceError, OpenDevice};
+use crate::evidence::DeviceEvidence;
 use crate::info::{Class, DeviceInfo};
 use crate::state::Watched;
-use crate::{GAUGE, drivers, host_memory, turns};
+use crate::{GAUGE, drivers, host_memory};
 use chains::{Chains, Loop};
 use nodegauge_analysis::expect::Figures;
+use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::Element;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
-use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::halving::{
     self, Candidates, DeadlineCheck, Halving, Passes, Prepared, RoundRule, Rules, TurnRate,
 };
-use nodegauge_measure::schedule::{Budget, Limits, Schedule, policy};
+use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Unit, clock};
 use product::Product;
 use std::rc::Rc;
@@ -137,22 +139,33 @@ impl Planned for PeakPlan {
         }
         let setting_up = limits.elapsed();
         observer.phase("measuring peaks alternately");
-        let mut schedule = Schedule::new(policy::DEVICES, limits, cells.len());
-        let (stop, failure) = turns::run(&mut schedule, observer, None, |turn| {
+        let mut series = Series::new(policy::DEVICES, limits, cells.len());
+        let mut turn = |turn: Turn| -> Result<Vec<Sample>, DeviceError> {
             let cell = &mut cells[turn.cell];
             let seconds = cell.time()?;
             cell.watched.look(cell.device.state());
             Ok(vec![Sample::of_times(vec![seconds])])
-        })?;
-        let judged = OneRegime::new(schedule.samples, &[]);
-        let stopped = stop.map(|stop| stop.to_string());
+        };
+        series.run(&mut turn, observer, None)?;
+        let judged = series.one_regime(&[]);
+        let stopped = series.stop().to_string();
         let mut measurements = Vec::new();
         for (number, cell) in cells.iter_mut().enumerate() {
-            let checked = failure.is_none().then(|| cell.check()).transpose()?.flatten();
-            measurements.extend(cell.figure(number, site, &judged, checked, stopped.as_ref()));
+            let mut worst = None;
+            if series.failure().is_none() {
+                match cell.check() {
+                    Ok(deviation) => worst = deviation,
+                    Err(error) => series.lose(number, error.into()),
+                }
+            }
+            let evidence =
+                DeviceEvidence { site, series: &series, judged: &judged, stopped: &stopped };
+            measurements.extend(cell.figure(number, &evidence, worst));
         }
         notices.extend(limits.overrun(GAUGE, setting_up));
-        Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })
+        let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
+        series.end(&mut outcome);
+        Ok(outcome)
     }
 }
 
@@ -220,20 +233,19 @@ impl PeakCell {
         }
     }
 
+    /// Returns the figure of cell `number`; `worst` is the largest relative deviation of its results.
     fn figure(
         &self,
         number: usize,
-        site: &Site,
-        judged: &OneRegime,
+        evidence: &DeviceEvidence<'_>,
         worst: Option<f64>,
-        stopped: Option<&String>,
     ) -> Option<Measurement> {
-        let timed = judged.of(number)?;
+        let DeviceEvidence { site, series, judged, stopped } = *evidence;
         let info = self.device.info();
         let mut validity = Validity::valid();
         self.watched.judge(&info.id(), &mut validity);
         let mut on = self.watched.config(info);
-        on.stopped = stopped.cloned();
+        on.stopped = Some(stopped.clone());
         let config = DevicePeakConfig { on, worst_error: worst, ..DevicePeakConfig::default() };
         let (name, config, allowed, limit) = match &self.work {
             Work::Chains(chains) => {
@@ -260,13 +272,13 @@ impl PeakCell {
             Some(_) => {}
         }
         let flops = self.flops();
-        let mut m = Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond)
-            .timed(Quoted::Best, timed, 0, &|seconds| flops / seconds)
-            .config(&config);
+        let m = Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond);
+        let value = |seconds: f64| flops / seconds;
+        let mut m = series.timed(judged, (number, 0), m, Quoted::Best, &value)?.config(&config);
         if let Some(limit) = limit {
             m = m.within(limit);
         }
-        Some(m.judged(validity))
+        Some(series.judged(number, m.judged(validity)))
     }
 }
 

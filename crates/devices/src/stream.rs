@@ -4,21 +4,22 @@
 use crate::bench::{Bench, LoopShape};
 use crate::config::DeviceStreamConfig;
 use crate::driver::{DeviceError, OpenDevice};
+use crate::evidence::DeviceEvidence;
 use crate::info::{Class, DeviceInfo};
 use crate::reference::{self, BEHIND, UsersProgram};
 use crate::state::Watched;
-use crate::{GAUGE, tuner, turns};
+use crate::{GAUGE, tuner};
 use crate::{drivers, host_memory};
 use nodegauge_analysis::expect::Figures;
+use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::size::{self, SizeConditions, SizeSpec};
 use nodegauge_kernels::{Element, KERNELS, Kernel, STREAM_ARRAYS, arrays_of};
 use nodegauge_machine::devices::catalog;
 use nodegauge_measure::interference::{Cause, stolen_ticks};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
-use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::samples::{OneRegime, Sample};
-use nodegauge_measure::schedule::{Budget, Limits, Schedule, policy};
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
 use nodegauge_measure::{
     Bytes, BytesPerSec, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit, clock, stats,
 };
@@ -259,7 +260,7 @@ impl Planned for DeviceStreamPlan {
         }
         let setting_up = limits.elapsed();
         observer.phase("measuring alternately");
-        let mut schedule = Schedule::new(policy::DEVICES, limits, cells.len());
+        let mut series = Series::new(policy::DEVICES, limits, cells.len());
         let last: Vec<(String, f64)> = cells.iter().map(StreamCell::last).collect();
         let latest = |samples: &[Vec<Sample>]| {
             let words = last.iter().zip(samples).filter_map(|((what, bytes), samples)| {
@@ -268,11 +269,11 @@ impl Planned for DeviceStreamPlan {
             });
             words.collect::<Vec<_>>().join(", ")
         };
-        let (stop, mut failure) =
-            turns::run(&mut schedule, observer, Some(&latest), |turn| cells[turn.cell].turn())?;
+        let mut turn = |turn: Turn| cells[turn.cell].turn();
+        series.run(&mut turn, observer, Some(&latest))?;
         let mut reference = Vec::new();
-        let going_on = stop.is_some_and(|stop| stop != Stop::Interrupted);
-        if let (Some(program), true) = (&self.babelstream, going_on) {
+        let mut refused = None;
+        if let (Some(program), false) = (&self.babelstream, series.has_ended()) {
             observer.phase("BabelStream");
             let figures = cells.iter().map(|cell| {
                 let bench = &cell.bench;
@@ -281,35 +282,36 @@ impl Planned for DeviceStreamPlan {
             });
             match figures.collect::<Result<Vec<_>, _>>() {
                 Ok(figures) => reference = figures.concat(),
-                Err(error) => failure = Some(error),
+                Err(error) => refused = Some(error),
             }
             let all: Vec<usize> = (0..cells.len()).collect();
-            let behind = schedule.again(&all, BEHIND, |turn| cells[turn.cell].turn());
-            failure = failure.or(behind.err().map(Failure::from));
+            let mut behind = |turn: Turn| cells[turn.cell].turn();
+            series.again(&all, BEHIND, &mut behind, observer);
         }
-        let is_measured = schedule.samples.iter().any(|samples| !samples.is_empty());
-        if failure.is_none() && is_measured {
-            let checked = cells.iter_mut().try_for_each(|cell| cell.bench.check());
-            failure = checked.err().map(Failure::from);
+        let is_measured = series.schedule.samples.iter().any(|samples| !samples.is_empty());
+        let mut is_checked = is_measured && refused.is_none() && series.failure().is_none();
+        for (number, cell) in cells.iter_mut().enumerate() {
+            if is_checked && let Err(error) = cell.bench.check() {
+                series.lose(number, error.into());
+                is_checked = false;
+            }
         }
-        let stopped = stop.map(|stop| stop.to_string());
-        let judged = OneRegime::new(schedule.samples, &[]);
+        let stopped = series.stop().to_string();
+        let judged = series.one_regime(&[]);
+        let evidence = DeviceEvidence { site, series: &series, judged: &judged, stopped: &stopped };
         let mut measurements = Vec::new();
         for (number, cell) in cells.iter().enumerate() {
-            measurements.extend(cell.figures(
-                number,
-                site,
-                &judged,
-                stopped.as_ref(),
-                failure.is_some(),
-            ));
+            measurements.extend(cell.figures(number, &evidence, is_checked));
         }
         measurements.extend(reference);
         notices.extend(reference::compare(&measurements));
         if self.babelstream.is_none() {
             notices.extend(limits.overrun(GAUGE, setting_up));
         }
-        Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })
+        let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
+        outcome.failure = refused;
+        series.end(&mut outcome);
+        Ok(outcome)
     }
 }
 
@@ -345,11 +347,10 @@ impl StreamCell {
     fn figures(
         &self,
         cell: usize,
-        site: &Site,
-        judged: &OneRegime,
-        stopped: Option<&String>,
-        failed: bool,
+        evidence: &DeviceEvidence<'_>,
+        is_checked: bool,
     ) -> Vec<Measurement> {
+        let DeviceEvidence { site, series, judged, stopped } = *evidence;
         let guest = site.machine.virtualisation.is_some();
         let bench = &self.bench;
         let info = self.device.info();
@@ -363,12 +364,11 @@ impl StreamCell {
         };
         let pages = bench.pages();
         let figure = |(part, (kernel, shape)): (usize, &(Kernel, LoopShape))| {
-            let timed = judged.of(cell)?;
             let mut validity = Validity::valid();
             for reason in &checked.reasons {
                 validity.invalid(reason.clone());
             }
-            if failed {
+            if !is_checked {
                 validity.suspect("the device failed before its arrays were checked at the end");
             }
             if self.times_llc.is_some_and(|times| times < size::RULE_FACTOR * 0.999) {
@@ -382,7 +382,7 @@ impl StreamCell {
             let host = judged.seconds(cell, self.loops.len() + part);
             let grid = shape.grid(*kernel, bench.elements, info.units);
             let mut on = self.watched.config(info);
-            on.stopped = stopped.cloned();
+            on.stopped = Some(stopped.clone());
             let config = DeviceStreamConfig {
                 on,
                 engine: Some("native".to_owned()),
@@ -396,21 +396,23 @@ impl StreamCell {
                 vector_elements: Some(shape.width.into()),
                 strided_groups: shape.strided.map(|_| grid.groups as u64),
                 loops_tried: Some(self.tried as u64),
-                device_seconds: Some(stats::median(&judged.seconds(cell, part))),
-                host_seconds: Some(stats::median(&host)),
+                device_seconds: Some(stats::median(&judged.seconds(cell, part)))
+                    .filter(|s| s.is_finite()),
+                host_seconds: Some(stats::median(&host)).filter(|s| s.is_finite()),
                 checks: Some(checked.checks),
                 wrong_elements: Some(checked.wrong),
                 worst_error: Some(checked.worst).filter(|worst| worst.is_finite()),
                 ..DeviceStreamConfig::default()
             };
             let bytes = self.counted(*kernel) as f64;
-            let mut m = Measurement::new(GAUGE, TEST, kernel.name(), Unit::BytesPerSecond)
-                .timed(Quoted::Best, timed, part, &|seconds| bytes / seconds)
-                .config(&config);
+            let m = Measurement::new(GAUGE, TEST, kernel.name(), Unit::BytesPerSecond);
+            let value = |seconds: f64| bytes / seconds;
+            let mut m =
+                series.timed(judged, (cell, part), m, Quoted::Best, &value)?.config(&config);
             if let Some(theoretical) = &theoretical {
                 m = m.within(theoretical);
             }
-            Some(m.judged(validity))
+            Some(series.judged(cell, m.judged(validity)))
         };
         self.loops.iter().enumerate().filter_map(figure).collect()
     }

@@ -7,7 +7,7 @@ use crate::data::Data;
 use crate::engine::{self, IoEngine};
 use crate::error;
 use crate::operation::{self, Direction, Operation};
-use crate::pass::{self, Bench, Pass, PassEnd, PassResult};
+use crate::pass::{self, Bench, Pass, PassResult};
 use crate::scratch::ScratchDirectory;
 use crate::task::{Task, TaskSetup};
 use crate::volume::Volume;
@@ -97,7 +97,7 @@ impl Bench {
 #[derive(Debug)]
 pub(crate) enum Ending {
     /// Interruption of an operation by the end of the budget or by the user.
-    Cut(PassEnd),
+    Cut,
     Failed(Failure),
 }
 
@@ -137,7 +137,7 @@ impl CellRunner {
         for operation in &task.operations {
             match self.one(operation, task, context) {
                 Ok(sample) => {
-                    let cut = sample.ended.is_cut().then_some(Ending::Cut(sample.ended));
+                    let cut = sample.ended.is_cut().then_some(Ending::Cut);
                     outcome.ended = cut.map(|cut| (*operation, cut));
                     outcome.samples.push((operation, sample));
                 }

@@ -12,6 +12,7 @@ use crate::task::{CacheMode, Task};
 use crate::volume::Volume;
 use crate::workers::{OperationSample, WorkerKind};
 use crate::{GAUGE, IoEngine, TEST, counters, precision};
+use nodegauge_gauge::series::lost_in_words;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Traffic, Validity};
 use nodegauge_measure::{Failure, Fraction, Seconds, Unit};
 use std::collections::BTreeMap;
@@ -28,11 +29,19 @@ pub(crate) struct Measured {
     pub(crate) own: BTreeMap<(usize, &'static str), Vec<OperationSample>>,
     /// Figures of the reference programs, by task index, program index and operation name.
     pub(crate) reference: BTreeMap<(usize, usize, &'static str), Vec<ReferenceFigure>>,
-    /// Failed operation: task index, operation name, and failure.
-    pub(crate) failed: Option<(usize, &'static str, Failure)>,
+    /// Failures by task index and name of the operation that failed.
+    pub(crate) failed: BTreeMap<(usize, &'static str), Failure>,
 }
 
 impl Measured {
+    /// Marks a cell as lost. If none of its operations has failed itself, the failure is that of all its operations.
+    pub(crate) fn lose(&mut self, cell: usize, task: &Task, failure: &Failure) {
+        if self.failed.keys().all(|(at, _)| *at != cell) {
+            let all = task.operations.iter();
+            self.failed.extend(all.map(|each| ((cell, each.name), failure.clone())));
+        }
+    }
+
     /// Returns the number of cells with at least one sample of each operation.
     pub(crate) fn whole_cells(&self, tasks: &[(usize, Task)]) -> usize {
         let is_whole = |(number, (_, task)): &(usize, &(usize, Task))| {
@@ -58,11 +67,10 @@ pub(crate) fn measurements(
         let cell = CellFigures { options, volume, task, clock, overhead, reading };
         for operation in &task.operations {
             let samples = measured.own.get(&(number, operation.name));
-            let failed = measured.failed.as_ref();
-            let failed = failed.filter(|(at, what, _)| (*at, *what) == (number, operation.name));
+            let failed = measured.failed.get(&(number, operation.name));
             if samples.is_some() || failed.is_some() {
                 let samples = samples.map_or(&[][..], Vec::as_slice);
-                out.push(cell.own(operation, samples, failed.map(|(.., why)| why)));
+                out.push(cell.own(operation, samples, failed));
             }
         }
         for (at, program) in plan.programs.iter().enumerate() {
@@ -197,7 +205,7 @@ impl CellFigures<'_> {
     ) -> Validity {
         let mut validity = Validity::valid();
         if let Some(why) = failed {
-            validity.add(Status::Invalid, why.problem());
+            validity.invalid(lost_in_words(why));
         }
         let cut = counting.iter().find(|sample| sample.ended.is_cut()).map(|sample| {
             let by = if sample.ended == PassEnd::Budget { "the time budget" } else { "the user" };

@@ -4,20 +4,20 @@ use crate::cell::{CellContext, CellRunner, Ending};
 use crate::clock::Clock;
 use crate::data::Data;
 use crate::operation::Operation;
-use crate::pass::PassEnd;
 use crate::plan::FilesPlan;
 use crate::result::{self, Measured};
 use crate::scratch::{self, Leftover, ScratchDirectory};
 use crate::task::Task;
 use crate::{GAUGE, TEST, cache, error, latency, precision};
 use nodegauge_analysis::expect::Figures;
+use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::policy::FILES;
-use nodegauge_measure::schedule::{Limits, Schedule};
+use nodegauge_measure::schedule::{Limits, Turn, TurnFailure};
 use nodegauge_measure::{
     Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit,
 };
@@ -97,8 +97,8 @@ pub fn run(
         share: budget / tasks.len() as u32,
         measured: Measured::default(),
     };
-    let mut schedule = Schedule::new(FILES, limits, tasks.len());
-    let ended = schedule.run(&mut &shared, Some(&|_| latest.borrow().clone()), |turn| {
+    let mut series = Series::new(FILES, limits, tasks.len());
+    let mut turn = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
         // A cell without a further sample is finished.
         if turn.due.is_none() && turns.is_enough(turn.cell) {
             return Ok(Vec::new());
@@ -106,17 +106,22 @@ pub fn run(
         let sample = turns.turn(turn.cell, turn.round)?;
         latest.replace(turns.latest(turn.cell));
         Ok(vec![sample])
-    });
-    let measured = turns.measured;
-    let (stop, failure) = match ended {
-        _ if (&shared).interrupted() => (Some(Stop::Interrupted), None),
-        Ok(stop) => (Some(stop), None),
-        Err(Ending::Cut(PassEnd::Interrupted)) => (Some(Stop::Interrupted), None),
-        Err(Ending::Cut(_)) => (Some(Stop::Budget), None),
-        Err(Ending::Failed(failure)) => (None, Some(failure)),
     };
+    let describe = |_: &[Vec<Sample>]| latest.borrow().clone();
+    let setting_up = limits.elapsed();
+    // Operations before the one that failed have figures, although the cell has no sample.
+    let _ = series.run(&mut turn, &mut &shared, Some(&describe));
+    let mut measured = turns.measured;
+    // The loss of the folder is in the figure of the operation that met it, not in all figures of the grid.
+    let is_target_lost = series.target_loss().is_some();
+    for (number, (_, task)) in tasks.iter().enumerate() {
+        if let Some(failure) = series.lost(number).filter(|_| !is_target_lost) {
+            measured.lose(number, task, failure);
+        }
+    }
+    let stop = series.stop();
     let missing = tasks.len() - measured.whole_cells(tasks);
-    if stop == Some(Stop::Budget) && missing > 0 {
+    if stop == Stop::Budget && missing > 0 {
         let text = format!(
             "the time budget ended before {missing} of {} cells were measured; the measured cells span the grid",
             tasks.len()
@@ -124,9 +129,12 @@ pub fn run(
         let hint = "increase --budget SECONDS, or leave out large files with --max-size";
         notices.push(Notice::new(NoticeId::Budget, GAUGE, text).hint(hint));
     }
+    notices.extend(limits.overrun(GAUGE, setting_up));
     notices.extend(left.iter().map(offered));
     let measurements = result::measurements(&plan, &measured, clock);
-    Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })
+    let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
+    series.end(&mut outcome);
+    Ok(outcome)
 }
 
 /// Creates a scratch directory under each path and tests direct I/O in it. If direct I/O is unavailable and was not
@@ -156,6 +164,14 @@ fn offered(left: &Leftover) -> Notice {
     let parent = left.folder.parent().unwrap_or(Path::new(".")).display();
     Notice::new(NoticeId::Other, GAUGE, text)
         .hint(format!("nodegauge io --path {parent} --remove-leftovers"))
+}
+
+/// Returns the failure of a reference program, without which no cell can be measured further.
+fn of_target(ending: Ending) -> TurnFailure {
+    match ending {
+        Ending::Cut => TurnFailure::OutOfTime,
+        Ending::Failed(failure) => TurnFailure::Target(failure),
+    }
 }
 
 /// State of the execution: the plan, its limits, and the samples measured so far.
@@ -192,18 +208,31 @@ impl Turns<'_> {
 
     /// Runs the operations of a cell once with the gauge and once with the reference programs. The order alternates
     /// from round to round.
-    fn turn(&mut self, cell: usize, round: usize) -> Result<Sample, Ending> {
+    fn turn(&mut self, cell: usize, round: usize) -> Result<Sample, TurnFailure> {
         let begun = Instant::now();
         let own_first = (cell + round).is_multiple_of(2);
         if !own_first {
-            self.references(cell)?;
+            self.references(cell).map_err(of_target)?;
         }
-        let seconds = self.own(cell, round)?;
+        let own = self.own(cell, round);
+        let seconds = own.map_err(|ending| self.of_cell(cell, ending))?;
         if own_first {
-            self.references(cell)?;
+            self.references(cell).map_err(of_target)?;
         }
         self.spent[cell] += begun.elapsed();
         Ok(Sample::of_times(seconds))
+    }
+
+    /// Returns the failure of a turn. A cell fails alone, e.g. because its files are too large for the disk; without the
+    /// scratch directory no cell can be measured.
+    fn of_cell(&self, cell: usize, ending: Ending) -> TurnFailure {
+        let (path, _) = &self.plan.tasks[cell];
+        let is_gone = !self.scratch[*path].folder().exists();
+        match ending {
+            Ending::Cut => TurnFailure::OutOfTime,
+            Ending::Failed(failure) if is_gone => TurnFailure::Target(failure),
+            Ending::Failed(failure) => TurnFailure::Cell(failure),
+        }
     }
 
     /// Runs the operations of a cell with the gauge. Returns the times of the operations in seconds.
@@ -225,7 +254,7 @@ impl Turns<'_> {
         }
         let Some((operation, ending)) = outcome.ended else { return Ok(seconds) };
         if let Ending::Failed(failure) = &ending {
-            self.measured.failed = Some((cell, operation.name, failure.clone()));
+            self.measured.failed.insert((cell, operation.name), failure.clone());
         }
         Err(ending)
     }

@@ -11,6 +11,7 @@ pub mod cpus;
 pub mod hosts;
 pub mod ledger;
 pub mod roofline;
+pub mod series;
 mod shares;
 mod throttle;
 pub mod time;
@@ -200,8 +201,8 @@ impl<'r> Headline<'r> {
     }
 }
 
-/// Runs the plan of a gauge as part of a larger run, and returns the outcome. A failure of the plan becomes a notice,
-/// so that the figures of the other gauges are kept. Hardware errors during the run concern the figures of this gauge only.
+/// Runs the plan of a gauge as part of a larger run, and returns the outcome. A failure of a plan without figures becomes
+/// a notice, so that the figures of the other gauges are kept. Hardware errors during the run concern the figures of this gauge only.
 pub fn attempted(
     gauge: &dyn Gauge,
     planned: Result<Option<Box<dyn Planned>>, Failure>,
@@ -224,7 +225,9 @@ pub fn attempted(
     });
     match found {
         Ok(mut outcome) => {
-            let failure = outcome.failure.take();
+            // With figures, the failure makes the larger run incomplete.
+            let nothing = outcome.measurements.is_empty();
+            let failure = outcome.failure.take_if(|_| nothing);
             outcome.notices.extend(failure.map(not_measured));
             outcome
         }

@@ -1,6 +1,6 @@
 //! Result type of all gauges and modes.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::notice::{self, Notice};
 use crate::progress::Observer;
 use crate::record::{EventCount, Finding, Measurement, Status};
@@ -54,6 +54,15 @@ impl Outcome {
         !self.is_interrupted() && self.failure.is_none()
     }
 
+    /// Returns the failure that ended the run, with its exit code: that of an invalid result if the run has a figure,
+    /// otherwise the code of the failure itself.
+    pub fn ending_failure(&self) -> Option<Failure> {
+        let failure = self.failure.clone()?;
+        let is_measured = |m: &Measurement| m.value.is_some() && !m.is_published();
+        let any = self.measurements.iter().any(is_measured);
+        Some(if any { failure.kind(FailureKind::Unmet) } else { failure })
+    }
+
     /// Makes all figures that this run measured itself suspect, for one reason.
     pub fn doubt_own(&mut self, reason: &str) {
         for figure in self.measurements.iter_mut().filter(|figure| !figure.is_published()) {
@@ -98,6 +107,19 @@ mod tests {
         assert_eq!(Outcome::of_run(failed(), &Silent).unwrap_err().message, "no memory");
         let complete = Outcome::of_run(Ok(Outcome::default()), &Interrupted).unwrap();
         assert!(complete.is_complete());
+    }
+
+    #[test]
+    fn a_failure_has_its_own_code_only_without_figures() {
+        let mut failed =
+            Outcome { failure: Some(Failure::missing("no memory")), ..Outcome::default() };
+        assert_eq!(failed.ending_failure().unwrap().kind, FailureKind::Missing);
+        let figure = Measurement::new("g", "t", "n", crate::Unit::Seconds);
+        failed.measurements.push(figure.clone());
+        assert_eq!(failed.ending_failure().unwrap().kind, FailureKind::Missing);
+        failed.measurements.push(figure.value(crate::record::Quoted::Single, 1.0));
+        assert_eq!(failed.ending_failure().unwrap().kind, FailureKind::Unmet);
+        assert_eq!(Outcome::default().ending_failure(), None);
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub enum Stop {
     Samples,
     /// The user or the system requested the end of the run.
     Interrupted,
+    /// A target that the cells share was lost: a device, a rank, a launcher.
+    Lost,
 }
 
 impl fmt::Display for Stop {
@@ -26,6 +28,7 @@ impl fmt::Display for Stop {
             Self::Budget => "time budget spent",
             Self::Samples => "requested number of samples",
             Self::Interrupted => "interrupted",
+            Self::Lost => "target lost",
         })
     }
 }

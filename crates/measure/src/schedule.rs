@@ -11,9 +11,11 @@ mod affordable;
 pub mod halving;
 pub mod policy;
 pub mod shuffle;
+mod turn;
 
 pub use affordable::Affordable;
 pub use policy::{CellRule, RepetitionPolicy, RoundOrder, WarmUp};
+pub use turn::{Turn, TurnFailure};
 
 use crate::Fraction;
 use crate::clock;
@@ -193,18 +195,6 @@ impl Observer for PredictionObserver<'_> {
     }
 }
 
-/// Turn of a cell: one measurement of the cell in a round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Turn {
-    /// Index of the cell.
-    pub cell: usize,
-    /// Number of rounds completed before.
-    pub round: usize,
-    /// Number of samples that the cell still needs, without the warm-up; `None` if the user requested no number of
-    /// samples.
-    pub due: Option<usize>,
-}
-
 /// Function that describes the latest samples for the progress display.
 pub type Latest<'a> = &'a dyn Fn(&[Vec<Sample>]) -> String;
 
@@ -215,6 +205,8 @@ pub struct Schedule {
     /// Samples of each cell in order of time, beginning with the warm-up; empty for a cell that was not measured.
     pub samples: Vec<Vec<Sample>>,
     active: Vec<usize>,
+    /// Cells whose measurement failed. Rounds are complete over the others.
+    lost: Vec<usize>,
     shuffler: Shuffler,
 }
 
@@ -227,12 +219,26 @@ impl Schedule {
             limits,
             samples: vec![Vec::new(); cells],
             active: (0..cells).collect(),
+            lost: Vec::new(),
         }
     }
 
     /// Excludes a cell from further measurements.
     pub fn leave_out(&mut self, cell: usize) {
         self.active.retain(|active| *active != cell);
+    }
+
+    /// Excludes a cell whose measurement failed. Its samples are kept; rounds are complete without it.
+    pub fn lose(&mut self, cell: usize) {
+        self.leave_out(cell);
+        if !self.lost.contains(&cell) {
+            self.lost.push(cell);
+        }
+    }
+
+    /// Returns the cells whose measurement did not fail, ascending.
+    pub fn living(&self) -> Vec<usize> {
+        (0..self.samples.len()).filter(|cell| !self.lost.contains(cell)).collect()
     }
 
     /// Measures the cells in rounds until every figure is stable, the time is used up, the requested samples are taken,
@@ -337,18 +343,23 @@ impl Schedule {
         Ok(())
     }
 
-    /// Returns the complete rounds without the warm-up, with one sample of each cell, for ratios of samples measured
-    /// shortly after each other.
+    /// Returns the complete rounds without the warm-up, with one sample of each living cell, for ratios of samples
+    /// measured shortly after each other.
     pub fn rounds(&self) -> Vec<Vec<Sample>> {
-        let complete = self.samples.iter().map(Vec::len).min().unwrap_or(0);
+        self.rounds_of(&self.living())
+    }
+
+    /// Returns the rounds that are complete for these cells, without the warm-up, with one sample of each of them.
+    pub fn rounds_of(&self, cells: &[usize]) -> Vec<Vec<Sample>> {
+        let complete = cells.iter().map(|cell| self.samples[*cell].len()).min().unwrap_or(0);
         (self.warm_up()..complete)
-            .map(|round| self.samples.iter().map(|cell| cell[round].clone()).collect())
+            .map(|round| cells.iter().map(|cell| self.samples[*cell][round].clone()).collect())
             .collect()
     }
 
     /// Returns the numbers of the undisturbed rounds of the most frequent regime.
     pub fn clean_rounds(&self) -> Vec<usize> {
-        samples::clean_numbers(&self.rounds(), &vec![true; self.samples.len()])
+        samples::clean_numbers(&self.rounds(), &vec![true; self.living().len()])
     }
 
     fn rule(&self, begun: Instant) -> StopRule {
@@ -394,8 +405,13 @@ impl Schedule {
     }
 
     /// True if a cell has a sample after its warm-up.
-    fn has_counted(&self) -> bool {
-        self.samples.iter().any(|samples| samples.len() > self.warm_up())
+    pub fn has_counted(&self) -> bool {
+        (0..self.samples.len()).any(|cell| self.has_counted_of(cell))
+    }
+
+    /// True if this cell has a sample after its warm-up.
+    pub fn has_counted_of(&self, cell: usize) -> bool {
+        self.samples[cell].len() > self.warm_up()
     }
 
     fn due(&self, cell: usize) -> Option<usize> {

@@ -6,6 +6,7 @@ use crate::placed::{COMMAND, PlacedProcesses};
 use crate::result::{self, CellRuns, SweptProgram};
 use crate::{GAUGE, RELATIVE, TEST};
 use nodegauge_analysis::expect::Figures;
+use nodegauge_gauge::series::{Series, lost_in_words};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::progress::SharedObserver;
@@ -13,7 +14,7 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::doubt::TYPICAL;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Budget, Limits, Schedule, policy};
+use nodegauge_measure::schedule::{Budget, Limits, Turn, TurnFailure, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
 use nodegauge_placement::{Bind, RankPlan};
 use nodegauge_toolchain::mpi::{MpiProgram, RankPlaces};
@@ -68,9 +69,6 @@ enum ProgramRun {
     /// The budget of the sweep ended the run.
     OutOfTime,
 }
-
-/// Reason why the rounds ended early: the budget ended a run of the program.
-struct OutOfTime;
 
 impl ProgramSweep {
     /// Default time for a sweep of a short program.
@@ -228,14 +226,15 @@ impl Planned for ProgramSweep {
         if self.limits.budget.is_none() {
             limits.budget = limits.budget.max(warm_up * (ROUNDS + 1));
         }
-        let mut schedule = Schedule::new(policy::PROGRAMS, limits, jobs.len());
+        // A combination that fails has an invalid figure with its own reason; the others are compared.
+        let mut series = Series::new(policy::PROGRAMS, limits, jobs.len());
         for (number, cell) in runs.iter().enumerate() {
-            if cell.failure.is_some() {
-                schedule.leave_out(number);
+            if let Some(reason) = &cell.failure {
+                series.lose(number, Failure::unmet(reason));
             }
         }
         (&mut &shared).phase(&format!("{count}, interleaved"));
-        let ended: Result<_, OutOfTime> = schedule.run(&mut &shared, None, |turn| {
+        let mut turn = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
             let (ended, _) = self.run_once(&jobs[turn.cell], &limits, &interrupted);
             let cell = &mut runs[turn.cell];
             Ok(match ended {
@@ -245,24 +244,26 @@ impl Planned for ProgramSweep {
                     vec![Sample::of_times(vec![self.figure.cost(figure)])]
                 }
                 ProgramRun::Failed(reason) => {
-                    cell.failure = Some(reason);
-                    Vec::new()
+                    return Err(TurnFailure::Cell(Failure::unmet(reason)));
                 }
                 ProgramRun::Interrupted => Vec::new(),
-                ProgramRun::OutOfTime => return Err(OutOfTime),
+                ProgramRun::OutOfTime => return Err(TurnFailure::OutOfTime),
             })
-        });
-        let stop = match ended {
-            _ if interrupted() => Some(Stop::Interrupted),
-            Ok(stop) => Some(stop),
-            Err(OutOfTime) => Some(Stop::Budget),
         };
+        // If all combinations fail, the page has the reason of each.
+        let _ = series.run(&mut turn, &mut &shared, None);
+        let stop = Some(series.stop());
         drop(jobs);
+        for (number, cell) in runs.iter_mut().enumerate() {
+            // The reason of a warm-up that failed is known.
+            cell.failure = cell.failure.take().or(series.lost(number).map(lost_in_words));
+        }
         let is_unmeasured = |cell: &CellRuns| cell.figures.is_empty() && cell.failure.is_none();
         if stop == Some(Stop::Budget) && runs.iter().all(is_unmeasured) {
             return Err(self.too_short(&limits));
         }
-        let mut outcome = Outcome { stop, notices: self.notices.clone(), ..Outcome::default() };
+        let mut outcome = Outcome { notices: self.notices.clone(), ..Outcome::default() };
+        series.end(&mut outcome);
         let swept =
             SweptProgram { program: &self.program, figure: &self.figure, cells: &self.cells };
         outcome.measurements = result::figures(&swept, &runs, stop);

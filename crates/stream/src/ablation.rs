@@ -13,19 +13,21 @@ use crate::arrangement::{self, Arrangement, Ready, SettingUp};
 use crate::config::{ExplainConfig, StreamAgreement};
 use crate::kernels::{self, Kernel, KernelShape, Loop, Prefetch, SideBySide, Stores};
 use crate::point::{StreamPoint, TargetConfig, native_loops};
+use crate::result::unchecked_in_words;
 use crate::size::check::SizeCheck;
 use crate::target::Target;
 use crate::tuner::{self, Breadth, Constraints};
 use nodegauge_analysis::bests::{self, Ratio};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::{ArrayLayout, RequestedPages};
+use nodegauge_gauge::series::{Series, lost_in_words};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
 use nodegauge_measure::samples;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::schedule::{Limits, Turn, policy};
 use nodegauge_measure::{
     Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit,
 };
@@ -122,29 +124,55 @@ impl Planned for AblationPlan {
         let setting_up = limits.elapsed();
         let limits = Limits { reserve: (setting_up - begun) / 2, ..limits };
         observer.phase("measuring all steps interleaved");
-        let mut schedule = Schedule::new(policy::EXPLAIN, limits, cells.len());
+        let mut series = Series::new(policy::EXPLAIN, limits, cells.len());
         let mut pass = |(point, loops): &(usize, Vec<Loop>)| {
             points[*point].set_loops(loops.clone())?;
             points[*point].pass().map(|sample| vec![sample])
         };
-        let stop = schedule.run(observer, None, |turn| pass(&cells[turn.cell]))?;
+        let mut turn = |turn: Turn| pass(&cells[turn.cell]);
+        series.run(&mut turn, observer, None)?;
+        // However late the run is, the factors require a complete round.
+        series.again(&series.unmeasured(), 1, &mut turn, observer);
         let measuring = limits.elapsed() - setting_up;
-        observer.phase("measuring the last step alone");
-        let mut alone = Schedule::new(policy::EXPLAIN_END, limits, 1);
-        alone.run(observer, None, |_| pass(&cells[steps.len() - 1]))?;
+        let mut alone = Series::new(policy::EXPLAIN_END, limits, 1);
+        // The factors conclude up to the first step that failed.
+        let kept = (0..steps.len()).find(|step| series.lost(*step).is_some());
+        let kept = kept.unwrap_or(steps.len());
+        if kept < 2
+            && let Some(failure) = series.failure()
+        {
+            return Err(failure.clone());
+        }
+        if kept == steps.len() && !series.has_ended() {
+            observer.phase("measuring the last step alone");
+            let mut last = |_: Turn| pass(&cells[steps.len() - 1]);
+            alone.run(&mut last, observer, None)?;
+        }
+        let is_lost = |point: usize| {
+            let mut cells_of_point = (0..cells.len()).filter(|cell| cells[*cell].0 == point);
+            cells_of_point.any(|cell| series.lost(cell).is_some())
+        };
         let mut wrong = None;
-        for point in &mut points {
-            point.check()?;
+        for (number, point) in points.iter_mut().enumerate() {
+            // What failed cannot check its arrays.
+            if series.target_loss().is_none() && !is_lost(number) {
+                point.check()?;
+            }
             wrong = wrong.or_else(|| point.wrong.as_ref().map(ToString::to_string));
         }
         let bound =
             |point: &StreamPoint| point.config().places.iter().all(|place| !place.is_empty());
-        let bound: Vec<bool> = cells.iter().map(|(point, _)| bound(&points[*point])).collect();
+        // The cell of memcpy follows the steps. It is compared with the last step.
+        let lost_copy = copy.and_then(|_| series.lost(steps.len()));
+        let copy = copy.filter(|_| lost_copy.is_none() && kept == steps.len());
+        let counted_cells: Vec<usize> = (0..kept).chain(copy.map(|_| steps.len())).collect();
+        let bound: Vec<bool> =
+            counted_cells.iter().map(|cell| bound(&points[cells[*cell].0])).collect();
         let counted = |kernel: &Kernel| {
             let config = points[0].config();
             (kernel.counted(config.element) * config.elements) as f64
         };
-        let rounds = schedule.rounds();
+        let rounds = series.schedule.rounds_of(&counted_cells);
         let (counts, settled) = of_one_regime(&rounds, &bound);
         // The schedule has a warm-up round.
         let pace = Pace {
@@ -154,17 +182,20 @@ impl Planned for AblationPlan {
         };
         let is_short = counts.len() < ENOUGH_ROUNDS && limits.samples.is_none();
         let enough = is_short.then(|| pace.enough());
+        let failed = series.lost(kept).zip(steps.get(kept));
         let measured = Measured {
             enough,
-            steps: &steps,
+            steps: &steps[..kept],
             bytes: kernels.iter().map(counted).collect(),
             copy,
             kernels,
             left_out: rounds.len() - counts.len(),
             rounds: counts,
             settled,
-            alone: &alone.samples[0],
+            alone: &alone.schedule.samples[0],
             wrong,
+            lost: failed.map(|(failure, _)| failure),
+            unchecked: series.target_loss(),
             follows_rule: arrangement.size.follows_rule,
             check,
             array_bytes: Bytes(arrangement.elements() * arrangement.options.element.bytes()),
@@ -172,13 +203,39 @@ impl Planned for AblationPlan {
         let notices = &mut arrangement.notices;
         notices.extend(limits.overrun(GAUGE, setting_up));
         notices.extend(measured.leader().map(|text| Notice::new(NoticeId::Reference, GAUGE, text)));
-        Ok(Outcome {
-            measurements: measured.figures(),
-            notices: arrangement.notices,
-            stop: Some(stop),
-            ..Outcome::default()
-        })
+        let mut measurements = measured.figures();
+        measurements.extend(failed.map(|(failure, step)| lost(step, failure)));
+        measurements.extend(lost_copy.map(|failure| {
+            let m = Measurement::new(GAUGE, TEST, MEMCPY, Unit::Factor);
+            m.missing(lost_in_words(failure)).category(Category::Reference)
+        }));
+        arrangement.notices.extend(not_concluded(steps.get(kept + 1..).unwrap_or_default()));
+        let notices = arrangement.notices;
+        let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
+        series.end(&mut outcome);
+        Ok(outcome)
     }
+}
+
+/// Returns the invalid figure of a step that failed.
+fn lost(step: &Step, failure: &Failure) -> Measurement {
+    let config = ExplainConfig {
+        what: Some(step.what.clone()),
+        step_options: Some(step.options.clone()),
+        ..ExplainConfig::default()
+    };
+    let m = Measurement::new(GAUGE, TEST, step.name, Unit::Factor).config(&config);
+    m.missing(lost_in_words(failure))
+}
+
+/// Returns the notice on the steps behind a failed one, whose factors are unknown; `None` without such steps.
+fn not_concluded(steps: &[Step]) -> Option<Notice> {
+    if steps.is_empty() {
+        return None;
+    }
+    let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
+    let text = format!("no factor of {}: the step before failed", names.join(", "));
+    Some(Notice::new(NoticeId::Failed, GAUGE, text))
 }
 
 /// Returns the rounds in which all watched cells belong to the most frequent regime, and true. If there are too few
@@ -252,6 +309,10 @@ struct Measured<'a> {
     alone: &'a [Sample],
     /// First wrong value in the arrays of any step.
     wrong: Option<String>,
+    /// Failure of the step behind the last one; `None` if all steps were measured.
+    lost: Option<&'a Failure>,
+    /// Loss of the team, which could not check its arrays at the end.
+    unchecked: Option<&'a Failure>,
     /// True if the size of the arrays follows STREAM's rule; `None` if the size of the caches is unknown.
     follows_rule: Option<bool>,
     /// Result of the size check; `None` if the check was not made.
@@ -367,7 +428,12 @@ impl Measured<'_> {
             array_bytes: Some(self.array_bytes.0),
             ..ExplainConfig::default()
         };
-        figures.extend(of_steps(0, last, explained).map(|whole| figure(WHOLE, whole, config)));
+        let whole = of_steps(0, last, explained).map(|whole| figure(WHOLE, whole, config));
+        // Without all steps, the product is not that of the whole.
+        figures.extend(whole.map(|m| match self.lost {
+            Some(failure) => m.missing(lost_in_words(failure)),
+            None => m,
+        }));
         figures.extend(self.memcpy().map(|(ratio, by_round, rate)| {
             let memcpy_config = ExplainConfig {
                 engine: Some(MEMCPY.to_owned()),
@@ -386,6 +452,9 @@ impl Measured<'_> {
         if let Some(wrong) = &self.wrong {
             let reason = format!("wrong values in the arrays: {wrong}");
             validity.invalid(reason);
+        }
+        if let Some(failure) = self.unchecked {
+            validity.suspect(unchecked_in_words(failure));
         }
         if self.follows_rule == Some(false) {
             let reason =

@@ -16,13 +16,14 @@ use nodegauge_arena::location;
 use nodegauge_arena::names::STREAM;
 use nodegauge_arena::{NumaConfig, PagesConfig};
 use nodegauge_gauge::Site;
+use nodegauge_gauge::series::lost_in_words;
 use nodegauge_machine::{NodeId, Unavailable};
 use nodegauge_measure::clock::{self, ClockQuality, MIN_TICKS};
 use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::record::{Finding, Limit, Measurement, Quoted, Severity, Traffic, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{self, CellSamples, Sample, Sorted};
-use nodegauge_measure::{BytesPerSec, Fraction, Outcome, Seconds, Unit, stream_rule};
+use nodegauge_measure::{BytesPerSec, Failure, Fraction, Outcome, Seconds, Unit, stream_rule};
 use nodegauge_placement::{Bind, MemoryPolicy, ThreadPlace};
 use nodegauge_toolchain::Compiler;
 
@@ -42,6 +43,10 @@ pub(crate) struct StreamEvidence<'a> {
     pub check: Option<SizeCheck>,
     /// Counts of the memory controllers, or the reason why there are no counts; `None` if counting was not requested.
     pub traffic: Option<&'a Result<Counted, Unavailable>>,
+    /// Failure of the cell; `None` if the cell was measured to the end.
+    pub lost: Option<&'a Failure>,
+    /// Failure that prevented the check of the arrays at the end; `None` if they were checked.
+    pub unchecked: Option<&'a Failure>,
 }
 
 impl<'a> StreamEvidence<'a> {
@@ -69,6 +74,8 @@ impl<'a> StreamEvidence<'a> {
             clock,
             check: None,
             traffic: None,
+            lost: None,
+            unchecked: None,
         }
     }
 }
@@ -96,10 +103,19 @@ pub(crate) fn figure(kernel: Kernel) -> Measurement {
     Measurement::new(GAUGE, STREAM, kernel.name(), Unit::BytesPerSecond)
 }
 
-/// Returns one measurement per kernel; empty if no pass was measured.
+/// Returns the reason why figures of arrays that a failure prevented from being checked are suspect.
+pub(crate) fn unchecked_in_words(failure: &Failure) -> String {
+    format!("the arrays were not checked at the end: {}", failure.reason())
+}
+
+/// Returns one measurement per kernel; empty if no pass was measured. Those of a lost cell are invalid.
 pub(crate) fn measurements(evidence: &StreamEvidence<'_>) -> Vec<Measurement> {
     if evidence.sorted.headline().is_none() {
-        return Vec::new();
+        let all = evidence.target.loops().iter().map(|each| figure(each.kernel()));
+        return match evidence.lost {
+            Some(failure) => all.map(|m| m.missing(lost_in_words(failure))).collect(),
+            None => Vec::new(),
+        };
     }
     let numa = numa(evidence);
     let config = common_config(evidence, &numa);
@@ -332,6 +348,11 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
     let mut validity = Validity::valid();
     if let Some(wrong) = &evidence.seen.wrong {
         validity.invalid(wrong_in_words(wrong));
+    }
+    if let Some(failure) = evidence.lost {
+        validity.invalid(lost_in_words(failure));
+    } else if let Some(failure) = evidence.unchecked {
+        validity.suspect(unchecked_in_words(failure));
     }
     if evidence.arrangement.size.follows_rule == Some(false) {
         let times = evidence.arrangement.size.times_llc.unwrap_or(0.0);

@@ -14,10 +14,10 @@ use crate::result::{self, StreamEvidence};
 use crate::target::Target;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
+use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
-use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::schedule::{Limits, Turn, policy};
 use nodegauge_measure::{BytesPerSec, Failure, Observer, Outcome};
 use nodegauge_placement::{RankPlace, cpus};
 use std::time::Duration;
@@ -95,20 +95,38 @@ pub(crate) fn measure(
     // The reserve is for the check of every element after the passes, which takes about half as long as filling the
     // arrays.
     let limits = Limits { reserve: setting_up / 2, ..limits };
-    let mut schedule = Schedule::new(policy::STREAM, limits, 1);
+    let mut series = Series::new(policy::STREAM, limits, 1);
     let bytes = result::counted(&*target, shown);
     let latest = |samples: &[Vec<Sample>]| latest(&samples[0], shown, kernel, bytes);
-    let stop = schedule.run(observer, Some(&latest), |_| target.pass().map(|pass| vec![pass]))?;
-    let traffic = if stop == Stop::Interrupted { None } else { target.traffic()? };
-    target.check()?;
+    let mut turn = |_: Turn| target.pass().map(|pass| vec![pass]);
+    series.run(&mut turn, observer, Some(&latest))?;
+    let mut traffic = None;
+    if !series.has_ended() && series.failure().is_none() {
+        traffic = target.traffic()?;
+    }
+    // What failed cannot check its arrays.
+    if series.failure().is_none() {
+        target.check()?;
+    }
     let seen = target.seen()?;
+    let stop = series.stop();
     let evidence = StreamEvidence {
         chosen: chosen.as_ref(),
         traffic: traffic.as_ref(),
         check,
-        ..StreamEvidence::new(site, &arrangement, &*target, &seen, &schedule.samples[0], stop)
+        lost: series.lost(0),
+        unchecked: series.failure(),
+        ..StreamEvidence::new(
+            site,
+            &arrangement,
+            &*target,
+            &seen,
+            &series.schedule.samples[0],
+            stop,
+        )
     };
     let mut outcome = result::outcome(&evidence);
+    series.end(&mut outcome);
     outcome.notices = arrangement.notices;
     outcome.notices.extend(limits.overrun(GAUGE, setting_up));
     Ok(outcome)

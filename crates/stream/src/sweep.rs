@@ -22,12 +22,13 @@ use crate::tuner::{self, Breadth, ChosenLoops, Constraints};
 use grid::Combination;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
+use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::keys::Config;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, Schedule, policy};
+use nodegauge_measure::schedule::{Limits, Turn, policy};
 use nodegauge_measure::sweep::{self, Setting as _};
 use nodegauge_measure::{
     Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, clock, notice,
@@ -362,40 +363,43 @@ impl Running {
         let count = self.cells.len();
         observer.phase(&format!("measuring {count} configurations interleaved"));
         let Self { cells, mut candidates, limits, setting_up, mut notices } = self;
-        let mut schedule = Schedule::new(policy::SWEEP, limits, count);
+        let mut series = Series::new(policy::SWEEP, limits, count);
         let trends = Trends { cells: &cells, topology: &site.topology, limits };
-        let measured =
-            schedule.run(observer, None, |turn| candidates[turn.cell].pass()).and_then(|stop| {
-                if stop != Stop::Interrupted {
-                    notices.extend(trends.mend(&mut schedule, &mut candidates)?);
-                }
-                Ok(stop)
-            });
-        let (stop, failure) = match measured {
-            Ok(stop) => (stop, None),
-            // If a rank is lost, the samples taken before are kept.
-            Err(ArenaError::Rank(error)) => (Stop::Interrupted, Some(error)),
-            Err(error) => return Err(error.into()),
-        };
+        let mut turn = |turn: Turn| candidates[turn.cell].pass();
+        series.run(&mut turn, observer, None)?;
+        if !series.has_ended() {
+            notices.extend(trends.mend(&mut series, &mut candidates, observer));
+        }
+        let stop = series.stop();
         let mut figures: Vec<Vec<Measurement>> = Vec::new();
-        for ((MeasuredTarget { target, chosen, check }, cell), samples) in
-            candidates.iter_mut().zip(&cells).zip(&schedule.samples)
+        for (number, ((MeasuredTarget { target, chosen, check }, cell), samples)) in
+            candidates.iter_mut().zip(&cells).zip(&series.schedule.samples).enumerate()
         {
             let arrangement = &cell.arrangement;
-            // Lost ranks cannot check their arrays; the cells report the number of earlier checks.
-            if failure.is_none() || arrangement.ranks.is_none() {
+            let lost = series.lost(number);
+            // What failed cannot check its arrays, and lost ranks are those of all cells with ranks.
+            let of_ranks = series.target_loss().filter(|_| arrangement.ranks.is_some());
+            let unchecked = lost.or(of_ranks);
+            if unchecked.is_none() {
                 target.check()?;
             }
             let seen = target.seen()?;
             let evidence = StreamEvidence::new(site, arrangement, &**target, &seen, samples, stop);
-            let evidence = StreamEvidence { chosen: chosen.as_ref(), check: *check, ..evidence };
+            let evidence = StreamEvidence {
+                chosen: chosen.as_ref(),
+                check: *check,
+                lost,
+                unchecked,
+                ..evidence
+            };
             figures.push(cell.located(result::measurements(&evidence)));
         }
         relate(&mut figures, &cells);
-        notices.extend(trends.saturation(&schedule, &candidates, &figures));
+        notices.extend(trends.saturation(&series.schedule, &candidates, &figures));
         notices.extend(limits.overrun(GAUGE, setting_up));
-        let (measurements, stop) = (figures.concat(), Some(stop));
-        Ok(Outcome { measurements, notices, stop, failure, ..Outcome::default() })
+        let mut outcome = Outcome { measurements: figures.concat(), notices, ..Outcome::default() };
+        series.end(&mut outcome);
+        Ok(outcome)
     }
 
     /// Chooses loops once for each set of constraints, on the cell with most threads. All cells with the same

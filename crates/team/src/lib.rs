@@ -20,6 +20,7 @@ pub use workers::{WorkerPool, Workers};
 
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Failure;
+use nodegauge_measure::schedule::TurnFailure;
 use nodegauge_os::{Gate, ProcessBarrier};
 use nodegauge_placement::display::ObservedAffinity;
 use nodegauge_placement::pin;
@@ -61,6 +62,20 @@ pub enum TeamError {
     /// The user interrupted the job.
     #[error("interrupted")]
     Interrupted,
+}
+
+/// A team that lost a thread or a rank cannot measure any other cell.
+impl From<TeamError> for TurnFailure {
+    fn from(error: TeamError) -> Self {
+        match error {
+            TeamError::Panicked(_) | TeamError::Failed { .. } | TeamError::Lost { .. } => {
+                Self::Target(error.into())
+            }
+            TeamError::Start(_) | TeamError::Missing(_) | TeamError::Interrupted => {
+                Self::Cell(error.into())
+            }
+        }
+    }
 }
 
 impl From<TeamError> for Failure {

@@ -35,14 +35,15 @@ fn a_full_file_system_ends_the_run_cleanly() {
         [("enospc=3000000", "free some space"), ("edquot=3000000", "the quota is used up")]
     {
         let outcome = with(&harness, fault, &["--max-size", "1MiB", "-o", "write,read"]);
-        let outcome = outcome.exits(3).complains("cannot write").complains(hint);
+        let outcome = outcome.exits(1).complains("cannot write").complains(hint);
         // Earlier results are shown and saved, and the record is incomplete.
         outcome.tells("incomplete").complains("data-file-");
         let record = harness.latest();
         assert_eq!(record["complete"], false);
         let invalid: Vec<_> =
             measurements(&record).iter().filter(|m| m["validity"]["status"] == "invalid").collect();
-        assert_eq!((invalid.len(), &invalid[0]["name"]), (1, &"write".into()));
+        // Every cell whose write fails is lost alone.
+        assert!(!invalid.is_empty() && invalid.iter().all(|m| m["name"] == "write"));
         assert!(measurements(&record).len() > 2);
     }
 }

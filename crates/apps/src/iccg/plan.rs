@@ -13,14 +13,15 @@ use crate::sparse::Storage;
 use crate::sweep::{self, Swept};
 use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions, followers};
 use nodegauge_analysis::expect::Figures;
+use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::Variant;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{
-    Budget, Limits, PredictionObserver, RepetitionPolicy, Schedule, Turn, policy,
+    Budget, Limits, PredictionObserver, RepetitionPolicy, Turn, TurnFailure, policy,
 };
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
 use nodegauge_team::Interrupt;
@@ -127,7 +128,7 @@ impl Planned for IccgPlan {
             options: &options,
             size: &size,
         };
-        let mut schedule = Schedule::new(rule, time, 2 * swept.len());
+        let mut series = Series::new(rule, time, 2 * swept.len());
         let shared = SharedObserver::new(observer);
         if limits.asked && limits.samples.is_none() {
             let mut observed = &shared;
@@ -136,17 +137,15 @@ impl Planned for IccgPlan {
             limits.beforehand(limits.elapsed() + first_solutions, "a smaller mesh (--elements)")?;
         }
         let enough = |turn: &Turn| options.samples.is_some_and(|n| turn.round >= n);
-        let turn = |turn: Turn| {
+        let mut turn = |turn: Turn| {
             if enough(&turn) { Ok(Vec::new()) } else { run.turn(turn.cell, &mut &shared) }
         };
-        let ended = schedule.run(&mut &shared, None, turn);
-        let (stop, failure) = match ended {
-            Ok(Stop::Stable) if options.samples.is_some() => (Some(Stop::Samples), None),
-            Ok(stop) => (Some(stop), None),
-            Err(failure) if schedule.samples.iter().all(Vec::is_empty) => return Err(failure),
-            Err(failure) => (None, Some(failure)),
-        };
-        let mut outcome = Outcome { notices, stop, failure, ..Outcome::default() };
+        series.run(&mut turn, &mut &shared, None)?;
+        if options.samples.is_some() {
+            series.ended_by(Stop::Samples);
+        }
+        let mut outcome = Outcome { notices, ..Outcome::default() };
+        series.end(&mut outcome);
         let mut natural = None;
         if outcome.is_complete() {
             let (counted, notice) = run.natural(&limits, &mut &shared)?;
@@ -155,9 +154,10 @@ impl Planned for IccgPlan {
         }
         let known = site.round_trips.between(&run.pool.places());
         let evidence = IccgEvidence {
-            judged: OneRegime::new(schedule.samples, &known),
+            judged: series.one_regime(&known),
+            series: &series,
             guest: site.machine.virtualisation.is_some(),
-            found: Found { options: &options, size: &size, natural, stop },
+            found: Found { options: &options, size: &size, natural, stop: series.stop() },
             loops: &run.loops,
         };
         outcome.measurements = evidence.figures(&run.cells);
@@ -178,11 +178,17 @@ struct IccgRun<'a> {
 
 impl IccgRun<'_> {
     /// Runs one solution, or measures the bandwidth, with the workers of `cell`.
-    fn turn(&mut self, cell: usize, observer: &mut dyn Observer) -> Result<Vec<Sample>, Failure> {
-        match cell % 2 {
+    fn turn(
+        &mut self,
+        cell: usize,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<Sample>, TurnFailure> {
+        let samples = match cell % 2 {
             0 => self.solve(cell / 2, observer),
             _ => self.bandwidth(cell / 2),
-        }
+        };
+        let workers = &self.cells[cell / 2].swept.workers;
+        samples.map_err(|failure| followers::turn_failure(workers, failure))
     }
 
     /// Returns the predicted time of the first solutions with all kinds of workers. The prediction is based on

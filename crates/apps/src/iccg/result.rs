@@ -11,6 +11,7 @@ use crate::cg::{End, PARTS};
 use crate::code;
 use crate::config::WorkersConfig;
 use crate::sweep::Swept;
+use nodegauge_gauge::series::Series;
 use nodegauge_kernels::{Kernel, Variant};
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
@@ -40,13 +41,14 @@ pub(super) struct Found<'a> {
     pub size: &'a MeshSize,
     /// Number of iterations in natural order; `None` if they were not counted.
     pub natural: Option<usize>,
-    pub stop: Option<Stop>,
+    pub stop: Stop,
 }
 
 /// All measured values of a run. For every kind of workers, there is one cell with samples of iterations and one cell
 /// with samples of the bandwidth.
 pub(super) struct IccgEvidence<'a> {
     pub judged: OneRegime,
+    pub series: &'a Series,
     pub guest: bool,
     pub found: Found<'a>,
     pub loops: &'a [Variant],
@@ -70,7 +72,7 @@ impl IccgEvidence<'_> {
         let cell = &cells[at];
         let (Some((solution, _)), Some(timed)) = (cell.solutions.first(), self.judged.of(2 * at))
         else {
-            return Vec::new();
+            return self.lost(cell, at).into_iter().collect();
         };
         let rates = [Kernel::Read, Kernel::Triad].map(|kernel| self.rate(kernel, cell, at));
         let rate_of = |name: &str| rates[usize::from(UPDATES.contains(&name))];
@@ -86,7 +88,7 @@ impl IccgEvidence<'_> {
                 .doubts(2 * at, part, self.guest)
                 .into_iter()
                 .for_each(|d| validity.suspect(d));
-            m.config(&figure_config).judged(validity)
+            self.series.judged(2 * at, m.config(&figure_config).judged(validity))
         };
         let figure = |name: &str, unit| Measurement::new(GAUGE, TEST, name, unit);
         let whole = IccgConfig {
@@ -138,20 +140,26 @@ impl IccgEvidence<'_> {
             figures.push(judged(m, config, number + 1));
         }
         for (measured_rate, name) in rates.into_iter().zip(["read", "triad"]) {
-            let (Some(bandwidth), Some(bandwidth_samples)) =
-                (measured_rate, self.judged.of(2 * at + 1))
-            else {
-                continue;
-            };
-            let bytes = |duration: f64| bandwidth.bytes / duration;
+            let part = measured_rate.map_or(0, |bandwidth| bandwidth.part);
+            let bytes = measured_rate.map_or(f64::NAN, |bandwidth| bandwidth.bytes);
+            let rate_at = |duration: f64| bytes / duration;
             let m = figure(name, Unit::BytesPerSecond);
-            let m = m.timed(Quoted::Median, bandwidth_samples, bandwidth.part, &bytes);
+            let cell_part = (2 * at + 1, part);
+            let m = self.series.timed(&self.judged, cell_part, m, Quoted::Median, &rate_at);
+            let Some(m) = m else { continue };
             let on = WorkersConfig::of(&cell.swept.workers);
             figures.push(m.config(&IccgConfig { on, ..IccgConfig::default() }));
         }
         let is_reference = |other: &&IccgCell<'_>| other.swept.settings == cell.swept.reference;
         let reference = cells.iter().find(is_reference);
-        if let Some(base) = reference.filter(|base| base.swept.settings != cell.swept.settings) {
+        let is_lost = |of: &IccgCell<'_>| {
+            let number = cells.iter().position(|other| std::ptr::eq(other, of));
+            number.is_some_and(|number| self.series.lost(2 * number).is_some())
+        };
+        if let Some(base) = reference
+            .filter(|base| base.swept.settings != cell.swept.settings)
+            .filter(|base| !is_lost(base) && !is_lost(cell))
+        {
             let pairs = base.solutions.iter().zip(&cell.solutions);
             let ratios: Vec<f64> = pairs.map(|((_, first), (_, this))| first / this).collect();
             if !ratios.is_empty() {
@@ -163,6 +171,15 @@ impl IccgEvidence<'_> {
             }
         }
         figures
+    }
+
+    /// Returns the rate of lost workers without a solution; `None` for other workers.
+    fn lost(&self, cell: &IccgCell<'_>, at: usize) -> Option<Measurement> {
+        self.series.lost(2 * at)?;
+        let on = WorkersConfig::of(&cell.swept.workers);
+        let m = Measurement::new(GAUGE, TEST, "rate", Unit::FlopsPerSecond);
+        let m = m.config(&IccgConfig { on, ..IccgConfig::default() });
+        Some(self.series.judged(2 * at, m))
     }
 
     /// Returns the read or Triad bandwidth of the workers of a cell, measured with the fastest candidate loop.
@@ -208,7 +225,7 @@ impl IccgEvidence<'_> {
             matrix_bytes: Some(size.matrix.0),
             times_llc: size.times_llc,
             sweep: cell.swept.coordinates(),
-            stopped: stop.map(|stop| stop.to_string()),
+            stopped: Some(stop.to_string()),
             ..IccgConfig::default()
         }
     }

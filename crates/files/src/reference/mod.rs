@@ -11,7 +11,6 @@ pub use saved::{SavedOutput, count_runs, read};
 use crate::cell::Ending;
 use crate::latency::Quantiles;
 use crate::operation::Operation;
-use crate::pass::PassEnd;
 use crate::scratch::ScratchDirectory;
 use crate::task::Task;
 use crate::workers::FileWorkers;
@@ -130,8 +129,8 @@ impl ReferenceProgram {
                 .within(Folder::Existing(scratch.folder()));
             let ended = program::run(&run, interrupted).and_then(|output| output.success(""));
             let output = ended.map_err(|error| match error {
-                ToolchainError::Interrupted => Ending::Cut(PassEnd::Interrupted),
-                ToolchainError::TooLong { .. } if limit < LONGEST => Ending::Cut(PassEnd::Budget),
+                ToolchainError::Interrupted => Ending::Cut,
+                ToolchainError::TooLong { .. } if limit < LONGEST => Ending::Cut,
                 error => Ending::Failed(error.into()),
             })?;
             let shown = output.command();

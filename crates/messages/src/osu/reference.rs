@@ -111,6 +111,7 @@ fn by_turns(
 ) -> Result<Outcome, MessagesError> {
     let observer = SharedObserver::new(observer);
     let mut measured: Vec<Round> = Vec::new();
+    // There is one cell; without rounds that succeed, the program is left out with a notice.
     let mut schedule = Schedule::new(OSU, Limits::new(FOREVER, Some(rounds as usize)), 1);
     let ended = schedule.run(&mut &observer, None, |turn| {
         let counting = rounds as usize - turn.due.unwrap_or_default();

@@ -47,6 +47,8 @@ fn measured<'a>(steps: &'a [Step], rounds: &'a [Vec<Sample>], alone: &'a [Sample
         settled,
         alone,
         wrong: None,
+        lost: None,
+        unchecked: None,
         follows_rule: None,
         check: None,
         array_bytes: Bytes(64),

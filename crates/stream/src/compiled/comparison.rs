@@ -18,8 +18,9 @@ use crate::values::WrongValue;
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::evidence::wrong_in_words;
 use nodegauge_gauge::Site;
+use nodegauge_gauge::series::Series;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, Schedule, Turn, policy};
+use nodegauge_measure::schedule::{Limits, Turn, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_toolchain::memcpy_streams_from;
 use std::time::Duration;
@@ -99,24 +100,35 @@ pub(super) fn run(
     let reserve = (setting_up - begun) / candidates.len() as u32;
     let limits = Limits { reserve, ..limits };
     observer.phase("measuring native and compiled kernels interleaved");
-    let mut schedule = Schedule::new(policy::COMPILED, limits, candidates.len());
+    let mut series = Series::new(policy::COMPILED, limits, candidates.len());
     for cell in (1..candidates.len()).filter(|cell| !candidates[*cell].is_good()) {
-        schedule.leave_out(cell);
+        series.schedule.leave_out(cell);
     }
-    let stop = schedule.run(observer, None, |turn| candidates[turn.cell].turn(&mut point, turn))?;
-    settle(&mut point, &mut candidates)?;
+    let mut turn = |turn: Turn| candidates[turn.cell].turn(&mut point, turn);
+    series.run(&mut turn, observer, None)?;
+    let target = series.target_loss();
+    if target.is_none() {
+        settle(&mut point, &mut candidates)?;
+    }
 
-    let mut outcome = Outcome { stop: Some(stop), ..Outcome::default() };
-    for (i, (candidate, samples)) in candidates.into_iter().zip(&schedule.samples).enumerate() {
+    let stop = series.stop();
+    let mut outcome = Outcome::default();
+    series.end(&mut outcome);
+    for (i, (candidate, samples)) in
+        candidates.into_iter().zip(&series.schedule.samples).enumerate()
+    {
         let wrong = candidate.wrong.as_ref().map(wrong_in_words);
         let mut of_candidate = Outcome::default();
-        if !samples.is_empty() {
+        if !samples.is_empty() || series.lost(i).is_some() {
             point.set_loops(candidate.loops)?;
             point.wrong = candidate.wrong;
             let seen = point.seen()?;
             let evidence = StreamEvidence::new(site, &arrangement, &point, &seen, samples, stop);
             let chosen = chosen.as_ref().filter(|_| i == 0);
-            of_candidate = result::outcome(&StreamEvidence { chosen, check, ..evidence });
+            let lost = series.lost(i);
+            let unchecked = target;
+            let evidence = StreamEvidence { chosen, check, lost, unchecked, ..evidence };
+            of_candidate = result::outcome(&evidence);
         }
         match i.checked_sub(1) {
             None => outcome.extend(of_candidate),

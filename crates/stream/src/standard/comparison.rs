@@ -19,6 +19,7 @@ use crate::target::Target;
 use crate::tuner::ChosenLoops;
 use nodegauge_arena::ArenaError;
 use nodegauge_gauge::Site;
+use nodegauge_gauge::series::{Series, lost_in_words};
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::progress::SharedObserver;
@@ -26,7 +27,7 @@ use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
+use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Turn, TurnFailure, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Seconds, stats};
 use nodegauge_toolchain::program::{self, Folder};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
@@ -53,7 +54,7 @@ struct MeasuredBuild<'a> {
     /// Environment variables of the program; those without a value are removed.
     environment: Vec<(String, Option<String>)>,
     runs: Vec<BuildRun>,
-    failure: Option<String>,
+    has_failed: bool,
 }
 
 /// Result of one run of a build.
@@ -88,7 +89,7 @@ pub(super) fn run<'a>(
         build,
         environment: build.environment(&arrangement.placement),
         runs: Vec::new(),
-        failure: None,
+        has_failed: false,
     };
     let mut turns = Turns {
         point,
@@ -108,15 +109,22 @@ pub(super) fn run<'a>(
     // The reserve is for a last native part and the comparison of every element, which takes about half as long as
     // filling the arrays.
     let limits = Limits { reserve: PART.0 + filling / 2, ..limits };
-    let (native, stop) = turns.run(limits, observer)?;
+    let series = turns.run(limits, observer)?;
     let Turns { point: mut measured, candidates, .. } = turns;
-    measured.check()?;
+    let lost = series.lost(0);
+    let unchecked = lost.or(series.target_loss());
+    if unchecked.is_none() {
+        measured.check()?;
+    }
 
     let seen = measured.seen()?;
-    let evidence = StreamEvidence::new(site, &arrangement, &measured, &seen, &native, stop);
-    let evidence = StreamEvidence { chosen: chosen.as_ref(), check, ..evidence };
+    let native = &series.schedule.samples[0];
+    let stop = series.stop();
+    let evidence = StreamEvidence::new(site, &arrangement, &measured, &seen, native, stop);
+    let evidence = StreamEvidence { chosen: chosen.as_ref(), check, lost, unchecked, ..evidence };
     let mut outcome = result::outcome(&evidence);
-    let regimes = all_regimes(&native, &candidates);
+    series.end(&mut outcome);
+    let regimes = all_regimes(native, &candidates);
     let llc = arrangement::caches_in_use(site, &arrangement.placement);
     let known = Known {
         arrangement: &arrangement,
@@ -126,16 +134,20 @@ pub(super) fn run<'a>(
         regimes: &regimes,
         native: evidence.sorted.headline().map_or(f64::NAN, |group| group.round_trip),
     };
-    let ran = |build: &&MeasuredBuild<'_>| !build.runs.is_empty() || build.failure.is_some();
-    let (ran, left_out): (Vec<_>, Vec<_>) = candidates.iter().partition(ran);
-    outcome.measurements.extend(ran.into_iter().flat_map(|build| known.measurements(build)));
-    outcome.notices = arrangement.notices;
-    let left_out = if outcome.is_interrupted() { Vec::new() } else { left_out };
-    for build in left_out {
-        let command = &build.build.compiler.command;
-        let text = format!("{command}: left out, no time for a run");
-        outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
+    let mut left_out = Vec::new();
+    for (number, build) in candidates.iter().enumerate() {
+        // The first cell is that of the native loops.
+        let cell = number + 1;
+        if !build.runs.is_empty() || series.lost(cell).is_some() {
+            outcome.measurements.extend(known.measurements(build, series.lost(cell)));
+        } else if !outcome.is_interrupted() {
+            let command = &build.build.compiler.command;
+            let text = format!("{command}: left out, no time for a run");
+            left_out.push(Notice::new(NoticeId::Budget, GAUGE, text));
+        }
     }
+    outcome.notices = arrangement.notices;
+    outcome.notices.extend(left_out);
     outcome.notices.extend(limits.overrun(GAUGE, setting_up));
     Ok(outcome)
 }
@@ -166,13 +178,9 @@ struct Turns<'a> {
 }
 
 impl Turns<'_> {
-    /// Measures rounds until the time is used up, the samples are complete, or the user interrupts the run. Returns the
-    /// native samples.
-    fn run(
-        &mut self,
-        limits: Limits,
-        observer: &mut dyn Observer,
-    ) -> Result<(Vec<Sample>, Stop), ArenaError> {
+    /// Measures rounds until the time is used up, the samples are complete, or the user interrupts the run. The first cell
+    /// is that of the native loops.
+    fn run(&mut self, limits: Limits, observer: &mut dyn Observer) -> Result<Series, Failure> {
         let observer = SharedObserver::new(observer);
         let (most, budget) = match limits.samples {
             Some(_) => (Some(RUNS), ENDLESS),
@@ -180,22 +188,20 @@ impl Turns<'_> {
         };
         let limits = Limits { budget, samples: None, ..limits };
         let policy = RepetitionPolicy { most, ..policy::STANDARD };
-        let mut schedule = Schedule::new(policy, limits, 1 + self.candidates.len());
-        let stop = schedule.run(&mut &observer, None, |turn| match turn.cell {
-            0 => self.native_part(&&observer),
+        let mut series = Series::new(policy, limits, 1 + self.candidates.len());
+        let mut turn = |turn: Turn| match turn.cell {
+            0 => self.native_part(&&observer).map_err(TurnFailure::from),
             cell => self.run_of(cell - 1, &&observer),
-        })?;
+        };
+        series.run(&mut turn, &mut &observer, None)?;
         // Each run of a build has a native part before and after it.
         self.part = self.parts;
-        if stop != Stop::Interrupted && (self.samples.is_some() || !self.behind) {
-            schedule.again(&[0], 1, |_| self.native_part(&&observer))?;
+        if !series.has_ended() && (self.samples.is_some() || !self.behind) {
+            let mut native = |_: Turn| self.native_part(&&observer);
+            series.again(&[0], 1, &mut native, &&observer);
         }
-        let ending = match self.samples {
-            _ if (&observer).interrupted() => Stop::Interrupted,
-            Some(_) => Stop::Samples,
-            None => Stop::Budget,
-        };
-        Ok((schedule.samples.swap_remove(0), ending))
+        series.ended_by(if self.samples.is_some() { Stop::Samples } else { Stop::Budget });
+        Ok(series)
     }
 
     /// Runs native passes for as long as the preceding run of a build took, or the number of passes that is due.
@@ -208,7 +214,7 @@ impl Turns<'_> {
         self.part += 1;
         let until = self.samples.map(|n| n.min(n.div_ceil(self.parts.max(1)) * self.part));
         let before = self.taken.unwrap_or(0);
-        let failed = self.candidates.iter().all(|candidate| candidate.failure.is_some());
+        let failed = self.candidates.iter().all(|candidate| candidate.has_failed);
         let idle = failed && self.samples.is_none() && before > 4 * PASSES;
         if idle || until.is_some_and(|until| before >= until) {
             return Ok(Vec::new());
@@ -238,7 +244,7 @@ impl Turns<'_> {
     }
 
     /// Runs a build. Returns the best time of each kernel as a sample, or no sample if the run fails.
-    fn run_of(&mut self, i: usize, observer: &dyn Observer) -> Result<Vec<Sample>, ArenaError> {
+    fn run_of(&mut self, i: usize, observer: &dyn Observer) -> Result<Vec<Sample>, TurnFailure> {
         let first = self.candidates[i].runs.is_empty() && !self.longest.is_zero();
         let late = self.end.is_some_and(|end| Instant::now() + self.longest > end);
         if first && late && self.optional {
@@ -265,8 +271,8 @@ impl Turns<'_> {
             }
             Err(Unusable::Interrupted) => Ok(Vec::new()),
             Err(Unusable::Because(why)) => {
-                candidate.failure = Some(why);
-                Ok(Vec::new())
+                candidate.has_failed = true;
+                Err(TurnFailure::Cell(Failure::unmet(why)))
             }
         }
     }
@@ -337,11 +343,16 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    fn measurements(&self, candidate: &MeasuredBuild<'_>) -> Vec<Measurement> {
+    /// Returns the figures of a build; `lost` is the failure that ended its runs.
+    fn measurements(
+        &self,
+        candidate: &MeasuredBuild<'_>,
+        lost: Option<&Failure>,
+    ) -> Vec<Measurement> {
         let runs = &candidate.runs;
         let Some(first) = runs.first() else {
-            let why = candidate.failure.as_deref().unwrap_or("the program did not run");
-            return figures::missing(&self.config(candidate, None, f64::NAN), why);
+            let why = lost.map_or_else(|| "the program did not run".to_owned(), Failure::problem);
+            return figures::missing(&self.config(candidate, None, f64::NAN), &why);
         };
         let groups = group(runs, self.regimes);
         let chosen = groups
@@ -370,8 +381,8 @@ impl Known<'_> {
         if let Some(doubt) = self.check.and_then(|check| check.doubt()) {
             validity.suspect(doubt);
         }
-        if let Some(why) = &candidate.failure {
-            validity.suspect(format!("a later run of the program failed: {why}"));
+        if let Some(failure) = lost {
+            validity.invalid(lost_in_words(failure));
         }
         if chosen.is_none() {
             validity.suspect("core-to-core latency changed in every run");

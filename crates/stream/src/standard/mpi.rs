@@ -16,14 +16,15 @@ use crate::compiled::CompilerChoice;
 use crate::config::StreamConfig;
 use crate::kernels::STREAM;
 use nodegauge_analysis::expect::Figures;
+use nodegauge_gauge::series::{Series, lost_in_words};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::{Machine, Measurement};
+use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
+use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Turn, TurnFailure, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::emit::{EmittedRanks, script};
 use nodegauge_placement::{Bind, MemoryPolicy, RankPlan};
@@ -55,7 +56,6 @@ struct MpiBuild {
     build: StandardBuild,
     program: MpiProgram,
     outputs: Vec<StreamOutput>,
-    failure: Option<String>,
 }
 
 impl MpiStandardPlan {
@@ -111,7 +111,7 @@ impl MpiStandardPlan {
                 build::build(&self.source, command, self.wanted, scratch, &name, interrupted)?;
             let hint = "give the compiler of an MPI library, e.g. --compiler mpicc";
             let program = MpiProgram::find(&build.program.path, None, true, hint)?;
-            builds.push(MpiBuild { build, program, outputs: Vec::new(), failure: None });
+            builds.push(MpiBuild { build, program, outputs: Vec::new() });
         }
         Ok(builds)
     }
@@ -134,14 +134,14 @@ impl MpiStandardPlan {
         START + Duration::try_from_secs_f64(bytes / SLOWEST).unwrap_or(START)
     }
 
-    /// Runs a build once. Returns the best time of each kernel as a sample, or no sample if the run fails.
+    /// Runs a build once. Returns the best time of each kernel as a sample, or no sample if the user ends the run.
     fn run_once(
         &self,
         build: &mut MpiBuild,
         wrapper: &Path,
         site: &Site,
         interrupted: &dyn Fn() -> bool,
-    ) -> Vec<Sample> {
+    ) -> Result<Vec<Sample>, TurnFailure> {
         let path = &build.program.path;
         let words = [path.display().to_string()];
         let plan = Cow::Owned(unbound(&self.ranks));
@@ -158,14 +158,13 @@ impl MpiStandardPlan {
             Ok(Ok(output)) => {
                 let seconds = output.lines.iter().map(|line| line.times[1].0).collect();
                 build.outputs.push(output);
-                return vec![Sample::of_times(seconds)];
+                return Ok(vec![Sample::of_times(seconds)]);
             }
-            Err(ToolchainError::Interrupted) => return Vec::new(),
+            Err(ToolchainError::Interrupted) => return Ok(Vec::new()),
             Ok(Err(error)) => format!("the output is not that of STREAM: {error}"),
             Err(error) => build::reason(error, path),
         };
-        build.failure = Some(problem);
-        Vec::new()
+        Err(TurnFailure::Cell(Failure::unmet(problem)))
     }
 
     fn config(&self, build: &MpiBuild, output: Option<&StreamOutput>) -> StreamConfig {
@@ -186,10 +185,16 @@ impl MpiStandardPlan {
         }
     }
 
-    fn measurements(&self, build: &MpiBuild, site: &Site, machine: &Machine) -> Vec<Measurement> {
+    /// Returns the figures of a build; `lost` is the failure that ended its runs.
+    fn measurements(
+        &self,
+        build: &MpiBuild,
+        lost: Option<&Failure>,
+        site: &Site,
+    ) -> Vec<Measurement> {
         let Some(first) = build.outputs.first() else {
-            let why = build.failure.as_deref().unwrap_or("the program did not run");
-            return figures::missing(&self.config(build, None), why);
+            let why = lost.map_or_else(|| "the program did not run".to_owned(), Failure::problem);
+            return figures::missing(&self.config(build, None), &why);
         };
         let llc = arrangement::caches_in_use(site, &self.arrangement.placement);
         let llc = llc.map(|bytes| bytes.as_f64());
@@ -213,8 +218,8 @@ impl MpiStandardPlan {
                 counted(count as usize, "rank")
             ));
         }
-        if let Some(why) = &build.failure {
-            validity.suspect(format!("a later run of the program failed: {why}"));
+        if let Some(failure) = lost {
+            validity.invalid(lost_in_words(failure));
         }
         let config = self.config(build, Some(first));
         let config = StreamConfig { array_times_llc: figures::times_llc(first, llc), ..config };
@@ -224,7 +229,7 @@ impl MpiStandardPlan {
             regimes: Vec::new(),
             config,
             validity,
-            machine: Some(machine),
+            machine: Some(&site.machine),
             keeps_text: true,
         })
     }
@@ -269,31 +274,27 @@ impl Planned for MpiStandardPlan {
         let budget = if asked.is_some() { ENDLESS } else { limits.budget };
         let limits = Limits { budget, samples: None, ..limits };
         let rules = RepetitionPolicy { most: asked.or(policy::PROGRAMS.most), ..policy::PROGRAMS };
-        let mut schedule = Schedule::new(rules, limits, builds.len());
-        let ended: Result<Stop, Failure> = schedule.run(&mut &shared, None, |turn| {
-            let build = &mut builds[turn.cell];
-            if build.failure.is_some() {
-                return Ok(Vec::new());
-            }
-            Ok(self.run_once(build, &wrapper, site, &interrupted))
-        });
-        let ended = ended?;
-        let stop = match asked {
-            _ if interrupted() => Stop::Interrupted,
-            Some(_) => Stop::Samples,
-            None => ended,
-        };
+        let mut series = Series::new(rules, limits, builds.len());
+        let mut turn =
+            |turn: Turn| self.run_once(&mut builds[turn.cell], &wrapper, site, &interrupted);
+        // If all builds fail, the page has the reason of each.
+        let _ = series.run(&mut turn, &mut &shared, None);
+        if asked.is_some() {
+            series.ended_by(Stop::Samples);
+        }
         let mut notices = self.arrangement.notices.clone();
         notices.extend(scratch.notice(GAUGE));
-        for build in builds.iter().filter(|build| build.outputs.is_empty()) {
-            if let Some(why) = &build.failure {
-                let text = format!("{}: {why}", build.build.compiler.command);
+        let mut outcome = Outcome::default();
+        for (number, build) in builds.iter().enumerate() {
+            let lost = series.lost(number);
+            if let Some(failure) = lost.filter(|_| build.outputs.is_empty()) {
+                let text = format!("{}: {}", build.build.compiler.command, failure.problem());
                 notices.push(Notice::new(NoticeId::Failed, GAUGE, text));
             }
+            outcome.measurements.extend(self.measurements(build, lost, site));
         }
-        let machine = &site.machine;
-        let measurements =
-            builds.iter().flat_map(|build| self.measurements(build, site, machine)).collect();
-        Ok(Outcome { measurements, notices, stop: Some(stop), ..Outcome::default() })
+        outcome.notices = notices;
+        series.end(&mut outcome);
+        Ok(outcome)
     }
 }

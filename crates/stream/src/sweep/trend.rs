@@ -6,16 +6,16 @@ use crate::GAUGE;
 use crate::axis::StreamSetting;
 use crate::kernels::{Kernel, Loop};
 use crate::result;
-use nodegauge_arena::ArenaError;
+use nodegauge_gauge::series::Series;
 use nodegauge_gauge::view::sentence::doubt_among;
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::samples;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, Schedule};
+use nodegauge_measure::schedule::{Limits, Schedule, Turn};
 use nodegauge_measure::sweep::Setting as _;
-use nodegauge_measure::{Notice, NoticeId, stats};
+use nodegauge_measure::{Notice, NoticeId, Observer, stats};
 use nodegauge_placement::Placement;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -59,12 +59,13 @@ impl Row {
 
 impl Trends<'_> {
     /// Finds cells below the trend, measures these cells and their neighbours again, and returns a notice for each cell
-    /// below the trend.
+    /// below the trend. A cell that fails then is lost.
     pub(super) fn mend(
         &self,
-        schedule: &mut Schedule,
+        series: &mut Series,
         candidates: &mut [MeasuredTarget],
-    ) -> Result<Vec<Notice>, ArenaError> {
+        observer: &dyn Observer,
+    ) -> Vec<Notice> {
         let mut notices = Vec::new();
         for row in rows(self.cells) {
             for three in row.cells.windows(3) {
@@ -72,11 +73,12 @@ impl Trends<'_> {
                     let rate = |i: &usize| typical(&targets[*i], &turns.samples[*i]);
                     is_dip(rate(&three[0]), rate(&three[1]), rate(&three[2]))
                 };
-                if !rates(schedule, candidates) {
+                let is_lost = three.iter().any(|cell| series.lost(*cell).is_some());
+                if series.has_ended() || is_lost || !rates(&series.schedule, candidates) {
                     continue;
                 }
                 let (name, count) = (&row.name, row.count(&self.cells[three[1]]));
-                let round = three.iter().filter_map(|i| schedule.samples[*i].last());
+                let round = three.iter().filter_map(|i| series.schedule.samples[*i].last());
                 let round: f64 = round.flat_map(|sample| &sample.seconds).sum();
                 let again = Duration::from_secs_f64(round * AGAIN as f64) + self.limits.reserve;
                 if self.limits.samples.is_none()
@@ -86,19 +88,25 @@ impl Trends<'_> {
                     notices.push(Notice::new(NoticeId::Trend, GAUGE, text));
                     continue;
                 }
-                let old: Vec<Vec<Sample>> =
-                    three.iter().map(|i| std::mem::take(&mut schedule.samples[*i])).collect();
-                let done = schedule.again(three, AGAIN, |turn| candidates[turn.cell].pass());
-                let real = done.is_err() || rates(schedule, candidates);
+                let old: Vec<Vec<Sample>> = three
+                    .iter()
+                    .map(|i| std::mem::take(&mut series.schedule.samples[*i]))
+                    .collect();
+                let mut turn = |turn: Turn| candidates[turn.cell].pass();
+                series.again(three, AGAIN, &mut turn, observer);
+                let is_cut = series.has_ended() || three.iter().any(|i| series.lost(*i).is_some());
+                let real = is_cut || rates(&series.schedule, candidates);
                 for (n, (i, mut samples)) in three.iter().zip(old).enumerate() {
                     // If the cell is no longer below the trend, its first samples were wrong and are discarded; all
                     // other samples are kept.
                     if real || n != 1 {
-                        samples.extend(schedule.samples[*i].drain(..).skip(1));
-                        schedule.samples[*i] = samples;
+                        samples.extend(series.schedule.samples[*i].drain(..).skip(1));
+                        series.schedule.samples[*i] = samples;
                     }
                 }
-                done?;
+                if is_cut {
+                    continue;
+                }
                 let cell = &self.cells[three[1]];
                 let text = if real {
                     format!(
@@ -113,7 +121,7 @@ impl Trends<'_> {
                 notices.push(Notice::new(NoticeId::Trend, GAUGE, text));
             }
         }
-        Ok(notices)
+        notices
     }
 
     /// Returns a notice with the saturation point along each numeric axis. `figures` are those of each cell; suspect ones

@@ -1,0 +1,461 @@
+//! Rule of failure in the series of every gauge: a table of plans, each of which is run with failing, slow and
+//! interrupted turns.
+
+use super::GAUGES;
+use nodegauge_apps::WorkersOptions;
+use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan};
+use nodegauge_apps::iccg::{IccgOptions, IccgPlan};
+use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
+use nodegauge_curves::{Curve, CurveOptions, CurvePlan};
+use nodegauge_devices::drivers::{self, Listing};
+use nodegauge_devices::info::DeviceInfo;
+use nodegauge_devices::links::{LinkOptions, LinkPlan};
+use nodegauge_devices::peaks::PeakPlan;
+use nodegauge_devices::stream::{DeviceStreamOptions, DeviceStreamPlan};
+use nodegauge_files::FilesOptions;
+use nodegauge_gauge::series::altered::{self, TurnResult};
+use nodegauge_gauge::{Planned, Site};
+use nodegauge_kernels::Kernel;
+use nodegauge_kernels::size::SizeSpec;
+use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
+use nodegauge_measure::progress::Silent;
+use nodegauge_measure::record::{Measurement, Status};
+use nodegauge_measure::schedule::{Turn, TurnFailure};
+use nodegauge_measure::{
+    Bytes, Failure, FailureKind, Fraction, NoticeId, Observer, Outcome, clock,
+};
+use nodegauge_placement::PlacementOptions;
+use nodegauge_programs::{FigureSource, ProgramOptions, ProgramSweep, SweepLimits};
+use nodegauge_roofline::{RooflineOptions, RooflinePlan};
+use nodegauge_stream::StreamRequest;
+use nodegauge_toolchain::CommandLine;
+use skip::Part;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Mutex;
+use std::time::Duration;
+
+#[path = "../../../../tests/skip.rs"]
+mod skip;
+
+/// Gauges whose own command measures without a series, with the reasons.
+const WITHOUT_SERIES: [(&str, &str); 2] = [
+    ("compute", "the factorisation of HPL is one run; the peaks are cells of the roofline"),
+    ("messages", "the loops of the OSU benchmarks run in their own processes"),
+];
+
+/// Problem of the failing turns.
+const PROBLEM: &str = "the power of this cell is gone";
+/// Reason of the figures of lost cells.
+const REASON: &str = "not measured to the end: the power of this cell is gone";
+/// Time that no run reaches.
+const LONG: Duration = Duration::from_secs(100);
+
+/// Time or number of samples of a plan.
+#[derive(Clone, Copy)]
+struct Extent {
+    budget: Duration,
+    samples: Option<usize>,
+}
+
+/// Three samples of each cell.
+const FEW: Extent = Extent { budget: LONG, samples: Some(3) };
+/// A budget without a number of samples; it is sufficient on any machine.
+const TIMED: Extent = Extent { budget: Duration::from_secs(30), samples: None };
+
+/// Function that makes a plan; `None` if the machine lacks something, which has been reported.
+type Make = fn(&Site, Extent) -> Option<Box<dyn Planned>>;
+
+/// Plan of a gauge.
+struct Case {
+    gauge: &'static str,
+    name: &'static str,
+    make: Make,
+}
+
+/// Makes the table of plans, and the tests of each of them.
+macro_rules! cases {
+    ($($name:ident: $gauge:literal, $make:expr;)*) => {
+        /// Plans that measure in series; each is small enough for any machine.
+        const CASES: &[Case] = &[$(Case { gauge: $gauge, name: stringify!($name), make: $make },)*];
+
+        $(mod $name {
+            fn case() -> &'static super::Case {
+                super::CASES.iter().find(|case| case.name == stringify!($name)).unwrap()
+            }
+
+            #[test]
+            fn failing_turn_ends_its_cell_only() {
+                super::keeps_the_rule(case());
+            }
+
+            #[test]
+            fn lost_target_ends_the_run_with_its_samples() {
+                super::keeps_samples_of_a_lost_target(case());
+            }
+
+            #[test]
+            fn interrupted_turn_is_no_failure() {
+                super::is_only_interrupted(case());
+            }
+
+            #[test]
+            fn turn_beyond_the_budget_ends_the_run_with_its_figures() {
+                super::delivers_after_a_long_turn(case());
+            }
+        })*
+    };
+}
+
+cases! {
+    plain_stream: "memory", stream;
+    sweep_of_stream: "memory", sweep;
+    explain_steps: "memory", explain;
+    ladder: "memory", |site, extent| curve(Curve::Ladder, site, extent);
+    latency: "memory", |site, extent| curve(Curve::Latency, site, extent);
+    file_grid: "files", files;
+    kernels_of_devices: "device", device_stream;
+    links_of_devices: "device", device_links;
+    peaks_of_devices: "device", device_peaks;
+    sums: "apps", trapezoid;
+    solver: "apps", iccg;
+    gradients: "apps", hpcg;
+    own_programs: "program", program;
+    ceilings: "roofline", roofline;
+}
+
+fn boxed<P: Planned + 'static>(plan: Result<P, Failure>) -> Option<Box<dyn Planned>> {
+    Some(Box::new(plan.unwrap()))
+}
+
+/// Returns the options for one thread.
+fn one_thread() -> PlacementOptions {
+    PlacementOptions { threads: Some("1".parse().unwrap()), ..PlacementOptions::default() }
+}
+
+fn request(extent: Extent) -> StreamRequest {
+    let mut request = StreamRequest {
+        placement: one_thread(),
+        budget: Some(extent.budget),
+        samples: extent.samples,
+        ..StreamRequest::default()
+    };
+    request.arrays.size = SizeSpec::Bytes(Bytes::mib(1));
+    request
+}
+
+fn planned(request: &StreamRequest, site: &Site) -> Option<Box<dyn Planned>> {
+    let mode = request.mode(None).unwrap();
+    Some(request.plan(mode, site, None, &|_, _| None).unwrap())
+}
+
+fn stream(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+    planned(&request(extent), site)
+}
+
+fn sweep(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+    let mut request = request(extent);
+    request.arrays.size = SizeSpec::Auto;
+    request.axes = vec!["size=1MiB,2MiB,3MiB".parse().unwrap()];
+    planned(&request, site)
+}
+
+fn explain(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+    boxed(request(extent).ablation(site))
+}
+
+fn curve(curve: Curve, site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+    let options = CurveOptions {
+        largest: Some(Bytes::kib(256)),
+        budget: extent.budget.into(),
+        samples: extent.samples,
+        ..CurveOptions::default()
+    };
+    boxed(CurvePlan::of(curve, site, &one_thread(), options))
+}
+
+fn roofline(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+    let options = RooflineOptions {
+        placement: one_thread(),
+        largest: Some(Bytes::mib(16)),
+        budget: extent.budget.into(),
+        samples: extent.samples,
+        given: &[],
+        program: None,
+        newest: &|_, _| None,
+    };
+    boxed(RooflinePlan::new(&GAUGES, site, options))
+}
+
+fn files(_: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+    let options = FilesOptions {
+        paths: vec![std::env::temp_dir()],
+        files: Some(vec![Bytes::mib(1)]),
+        blocks: Some([16, 64, 256].map(Bytes::kib).to_vec()),
+        budget: Some(extent.budget),
+        samples: extent.samples,
+        limit: Some(Duration::from_millis(50)),
+        ..FilesOptions::default()
+    };
+    boxed(nodegauge_files::plan(options, Vec::new()))
+}
+
+/// Returns the devices of OpenCL.
+fn devices() -> Option<Vec<DeviceInfo>> {
+    let listing: Listing = serde_json::from_str(&drivers::answer("opencl")).unwrap();
+    let devices = listing.devices.ok().filter(|devices| !devices.is_empty());
+    if devices.is_none() {
+        skip::skip(Part::Opencl, "OpenCL has no device");
+    }
+    devices
+}
+
+fn device_stream(_: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+    let options = DeviceStreamOptions {
+        size: SizeSpec::Bytes(Bytes::mib(1)),
+        memory_fraction: Fraction(0.5),
+        elements: Vec::new(),
+        kernels: vec![Kernel::Copy, Kernel::Triad],
+        budget: extent.budget.into(),
+        samples: extent.samples,
+    };
+    boxed(DeviceStreamPlan::new(devices()?, options, Vec::new()))
+}
+
+fn device_links(_: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+    let options = LinkOptions {
+        sizes: vec![4096, 1 << 20],
+        budget: extent.budget.into(),
+        samples: extent.samples,
+    };
+    Some(Box::new(LinkPlan::new(devices()?, options, Vec::new())))
+}
+
+fn device_peaks(_: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+    // The search for the fastest loops takes a share of the budget, which does not refuse the run.
+    let budget = Duration::from_secs(4).into();
+    Some(Box::new(PeakPlan::new(devices()?, Vec::new(), budget, extent.samples, Vec::new())))
+}
+
+fn workers() -> WorkersOptions {
+    WorkersOptions {
+        placement: one_thread(),
+        ranks: Some(1),
+        policies: Some("0".parse().unwrap()),
+        ..WorkersOptions::default()
+    }
+}
+
+fn trapezoid(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+    let options = TrapezoidOptions {
+        points: vec![1000, 100_000],
+        budget: Some(extent.budget),
+        samples: extent.samples,
+    };
+    boxed(TrapezoidPlan::new(site, &workers(), None, options))
+}
+
+fn iccg(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+    let options = IccgOptions {
+        elements: Some([8; 3]),
+        budget: Some(extent.budget),
+        samples: extent.samples,
+        ..IccgOptions::default()
+    };
+    boxed(IccgPlan::new(site, &workers(), None, options))
+}
+
+fn hpcg(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+    let options = HpcgOptions {
+        grid: [16; 3],
+        rules: false,
+        memory_fraction: Fraction(0.5),
+        budget: Some(extent.budget),
+        samples: extent.samples,
+        xhpcg: None,
+    };
+    boxed(HpcgPlan::new(site, &workers(), options))
+}
+
+fn program(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
+    let options = ProgramOptions {
+        axes: vec!["env:LETTER=a,b,c".parse().unwrap()],
+        ..ProgramOptions::default()
+    };
+    let limits = SweepLimits { budget: Some(extent.budget), samples: extent.samples, run: LONG };
+    let command = CommandLine::new("true".to_owned(), Vec::new());
+    let plan =
+        ProgramSweep::new(site, command, &options, FigureSource::elapsed(), limits, || Ok(None));
+    boxed(plan)
+}
+
+fn site() -> Site {
+    let topology = Topology::load(&TopologySource::Live).unwrap();
+    let machine =
+        nodegauge_machine::describe(&topology, &SysRoot::live(), &DescribeOptions::default());
+    Site::new(topology, machine, SysRoot::live())
+}
+
+/// Turns of a run in order, and its result.
+struct Run {
+    turns: Vec<Turn>,
+    ended: Result<Outcome, Failure>,
+}
+
+/// Runs a case. `alter` receives each turn with its number in the run, and the function that measures it. Returns `None`
+/// if the machine lacks something.
+fn run(
+    case: &Case,
+    extent: Extent,
+    observer: &mut dyn Observer,
+    mut alter: impl FnMut(usize, Turn, &mut dyn FnMut() -> TurnResult) -> TurnResult + 'static,
+) -> Option<Run> {
+    // The drivers of devices are not made for several runs of one process at the same time.
+    static DEVICES: Mutex<()> = Mutex::new(());
+    let _alone = (case.gauge == "device").then(|| DEVICES.lock());
+    let site = site();
+    let plan = (case.make)(&site, extent)?;
+    let turns = Rc::new(RefCell::new(Vec::new()));
+    let seen = turns.clone();
+    let altered = move |turn: Turn, measure: &mut dyn FnMut() -> TurnResult| {
+        let number = seen.borrow().len();
+        seen.borrow_mut().push(turn);
+        alter(number, turn, measure)
+    };
+    let ended = altered::with(altered, || plan.run(&site, observer));
+    let ended = Outcome::of_run(ended, observer);
+    Some(Run { turns: Rc::into_inner(turns).unwrap().into_inner(), ended })
+}
+
+fn failure() -> Failure {
+    Failure::missing(PROBLEM)
+}
+
+fn is_lost(m: &Measurement) -> bool {
+    m.validity.reasons.iter().any(|reason| reason == REASON)
+}
+
+/// Asserts that only figures with the reason of a lost cell are invalid, and that the failure is the one of the turn.
+fn assert_rule(what: &str, outcome: &Outcome) {
+    assert!(!outcome.is_complete(), "{what}");
+    assert!(!outcome.is_interrupted(), "{what}");
+    assert_eq!(outcome.failure.as_ref().map(Failure::problem).as_deref(), Some(PROBLEM), "{what}");
+    for m in &outcome.measurements {
+        let is_invalid = m.validity.status == Status::Invalid;
+        assert_eq!(is_invalid, is_lost(m), "{what}: {} {:?}", m.name, m.validity);
+    }
+}
+
+/// Returns the numbers of figures that are not invalid, and of invalid figures.
+fn counts(outcome: &Outcome) -> [usize; 2] {
+    let lost = outcome.measurements.iter().filter(|m| is_lost(m)).count();
+    [outcome.measurements.len() - lost, lost]
+}
+
+/// Runs a case with failing turns: the first and the last cell fail after samples that count, and a middle one at its
+/// first turn.
+fn keeps_the_rule(case: &Case) {
+    let observer = &mut Silent;
+    let Some(whole) = run(case, FEW, observer, |_, _, measure| measure()) else { return };
+    let complete = whole.ended.unwrap();
+    assert!(complete.is_complete() && complete.failure.is_none(), "{}", case.name);
+    let cells = 1 + whole.turns.iter().map(|turn| turn.cell).max().unwrap();
+    for (cell, round) in [(0, 2), (cells / 2, 0), (cells - 1, 2)] {
+        let what = format!("{}: cell {cell} of {cells}, round {round}", case.name);
+        let fails = move |_, turn: Turn, measure: &mut dyn FnMut() -> TurnResult| {
+            let is_due = turn.cell == cell && turn.round >= round;
+            if is_due { Err(TurnFailure::Cell(failure())) } else { measure() }
+        };
+        match run(case, FEW, observer, fails).unwrap().ended {
+            Ok(outcome) => {
+                assert_rule(&what, &outcome);
+                let [kept, lost] = counts(&outcome);
+                assert!(lost > 0, "{what}: {:?}", outcome.measurements);
+                let code = outcome.ending_failure().unwrap().kind;
+                let expected = if kept > 0 { FailureKind::Unmet } else { FailureKind::Missing };
+                assert_eq!(code, expected, "{what}");
+                assert!(kept > 0 || cells == 1, "{what}: {:?}", outcome.measurements);
+            }
+            // The steps of explain conclude up to the gap; without two steps there is no conclusion.
+            Err(refused) => {
+                assert_eq!(refused.problem(), PROBLEM, "{what}");
+                assert!(cells == 1 || (case.name == "explain_steps" && cell == 0), "{what}");
+            }
+        }
+    }
+}
+
+/// Runs a case whose shared target is lost in a middle turn.
+fn keeps_samples_of_a_lost_target(case: &Case) {
+    let observer = &mut Silent;
+    let Some(whole) = run(case, FEW, observer, |_, _, measure| measure()) else { return };
+    // At least one cell has a sample that counts by then.
+    let middle = whole.turns.len() * 2 / 3;
+    let what = format!("{}: target lost at turn {middle}", case.name);
+    let loses = move |number, _: Turn, measure: &mut dyn FnMut() -> TurnResult| {
+        if number >= middle { Err(TurnFailure::Target(failure())) } else { measure() }
+    };
+    let outcome = run(case, FEW, observer, loses).unwrap().ended.expect(&what);
+    assert_rule(&what, &outcome);
+    assert!(counts(&outcome)[0] > 0, "{what}: {:?}", outcome.measurements);
+}
+
+/// Observer of a user who ends the run within a turn.
+struct User(Rc<Cell<bool>>);
+
+impl Observer for User {
+    fn phase(&mut self, _: &str) {}
+    fn progress(&mut self, _: f64, _: &str) {}
+    fn interrupted(&self) -> bool {
+        self.0.get()
+    }
+}
+
+/// Runs a case that the user interrupts in its third turn, which then fails.
+fn is_only_interrupted(case: &Case) {
+    let ended = Rc::new(Cell::new(false));
+    let end = ended.clone();
+    let interrupts = move |number, _: Turn, measure: &mut dyn FnMut() -> TurnResult| {
+        if number < 2 {
+            return measure();
+        }
+        end.set(true);
+        Err(TurnFailure::Target(failure()))
+    };
+    let Some(run) = run(case, FEW, &mut User(ended), interrupts) else { return };
+    let outcome = run.ended.unwrap();
+    assert!(outcome.is_interrupted(), "{}", case.name);
+    assert_eq!(outcome.failure, None, "{}", case.name);
+    assert_eq!(counts(&outcome)[1], 0, "{}: {:?}", case.name, outcome.measurements);
+}
+
+/// Runs a case with a budget, of which a turn takes more than the rest.
+fn delivers_after_a_long_turn(case: &Case) {
+    let is_long = Rc::new(Cell::new(false));
+    let slow = is_long.clone();
+    let delays = move |_, turn: Turn, measure: &mut dyn FnMut() -> TurnResult| {
+        let taken = measure();
+        // The second turn of a cell is the first that counts in most series.
+        if turn.round == 1 && !slow.replace(true) {
+            clock::run_ahead(4 * LONG);
+        }
+        taken
+    };
+    let Some(run) = run(case, TIMED, &mut Silent, delays) else { return };
+    assert!(is_long.get(), "{}: {:?}", case.name, run.turns);
+    let outcome = run.ended.expect(case.name);
+    assert!(outcome.is_complete(), "{}: {:?}", case.name, outcome.failure);
+    assert!(outcome.measurements.iter().any(|m| m.value.is_some()), "{}", case.name);
+    assert!(counts(&outcome)[1] == 0, "{}", case.name);
+    let is_named = outcome.notices.iter().any(|notice| notice.id == NoticeId::Budget);
+    assert!(is_named, "{}: {:?}", case.name, outcome.notices);
+}
+
+#[test]
+fn every_gauge_has_a_plan_here_or_no_series() {
+    for gauge in GAUGES {
+        let has_case = CASES.iter().any(|case| case.gauge == gauge.name());
+        let is_excepted = WITHOUT_SERIES.iter().any(|(name, _)| *name == gauge.name());
+        assert!(has_case != is_excepted, "{}", gauge.name());
+    }
+}

@@ -1,0 +1,23 @@
+//! Evidence of alternate measurements on devices, which may fail during the run.
+
+use crate::driver::DeviceError;
+use nodegauge_gauge::Site;
+use nodegauge_gauge::series::Series;
+use nodegauge_measure::samples::OneRegime;
+use nodegauge_measure::schedule::TurnFailure;
+
+/// Evidence that the figures of all cells share.
+pub(crate) struct DeviceEvidence<'a> {
+    pub site: &'a Site,
+    pub series: &'a Series,
+    pub judged: &'a OneRegime,
+    /// Reason why the repetition ended.
+    pub stopped: &'a String,
+}
+
+/// A device that failed cannot be measured any more.
+impl From<DeviceError> for TurnFailure {
+    fn from(error: DeviceError) -> Self {
+        Self::Target(error.into())
+    }
+}

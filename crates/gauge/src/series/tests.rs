@@ -1,0 +1,175 @@
+//! Tests of the rule of failure, with cells that fail at chosen turns.
+
+use super::*;
+use nodegauge_measure::progress::Silent;
+use nodegauge_measure::record::Status;
+use nodegauge_measure::schedule::policy;
+use std::time::Duration;
+
+/// Number of samples of each cell in these tests.
+const SAMPLES: usize = 6;
+
+fn series(cells: usize) -> Series {
+    Series::new(policy::CURVES, Limits::new(Duration::from_secs(60), Some(SAMPLES)), cells)
+}
+
+fn sample() -> Sample {
+    Sample::of_times(vec![1.0])
+}
+
+/// Failure of a turn, which concerns the cell or the target.
+fn failure(is_target: bool) -> TurnFailure {
+    let failure = Failure::missing("no more memory");
+    if is_target { TurnFailure::Target(failure) } else { TurnFailure::Cell(failure) }
+}
+
+/// Runs three cells. The turn of cell `cell` in round `round` fails. Returns the series, and the turns of each cell.
+fn failing(
+    cell: usize,
+    round: usize,
+    is_target: bool,
+) -> (Series, Vec<usize>, Result<(), Failure>) {
+    let mut series = series(3);
+    let mut turns = vec![0; 3];
+    let mut cells = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
+        turns[turn.cell] += 1;
+        let fails = turn.cell == cell && turn.round == round;
+        if fails { Err(failure(is_target)) } else { Ok(vec![sample()]) }
+    };
+    let ended = series.run(&mut cells, &mut Silent, None);
+    (series, turns, ended)
+}
+
+#[test]
+fn failing_turn_ends_its_cell_and_the_others_are_measured() {
+    for cell in 0..3 {
+        for round in [0, 1, 3] {
+            let (series, turns, ended) = failing(cell, round, false);
+            ended.unwrap();
+            assert_eq!(turns[cell], round + 1, "a turn is not repeated after a failure");
+            assert_eq!(series.schedule.samples[cell].len(), round, "samples are kept");
+            assert!(series.lost(cell).is_some());
+            for other in series.living() {
+                assert_eq!(series.schedule.samples[other].len(), SAMPLES + 1);
+                assert_eq!(series.lost(other), None);
+            }
+            assert_eq!((series.living().len(), series.stop()), (2, Stop::Samples));
+            assert_eq!(series.schedule.rounds().len(), SAMPLES, "rounds are those of living cells");
+            let mut outcome = Outcome::default();
+            series.end(&mut outcome);
+            assert!(!outcome.is_complete() && !outcome.is_interrupted());
+        }
+    }
+}
+
+#[test]
+fn lost_target_ends_the_series_and_keeps_the_samples() {
+    let (series, turns, ended) = failing(1, 3, true);
+    ended.unwrap();
+    assert_eq!(series.stop(), Stop::Lost);
+    assert!(turns.iter().all(|turns| (3..=4).contains(turns)), "{turns:?}");
+    // Cells with samples that count are not lost; the run is incomplete.
+    assert!((0..3).all(|cell| series.lost(cell).is_none()));
+    assert_eq!(series.failure().map(Failure::problem).as_deref(), Some("no more memory"));
+}
+
+#[test]
+fn run_without_any_figure_fails_with_the_failure_of_the_turn() {
+    let mut all = series(2);
+    let mut cells = |_: Turn| -> Result<Vec<Sample>, TurnFailure> { Err(failure(false)) };
+    let refused = all.run(&mut cells, &mut Silent, None).unwrap_err();
+    assert_eq!(refused, Failure::missing("no more memory"));
+    let (_, _, ended) = failing(0, 0, true);
+    assert!(ended.is_err(), "a warm-up is no figure");
+}
+
+#[test]
+fn figure_of_a_lost_cell_is_invalid_with_the_reason() {
+    let (series, _, _) = failing(2, 3, false);
+    let figure = || {
+        let m = Measurement::new("g", "t", "n", nodegauge_measure::Unit::Seconds);
+        m.value(nodegauge_measure::record::Quoted::Single, 1.0)
+    };
+    assert_eq!(series.judged(0, figure()).validity.status, Status::Valid);
+    let lost = series.judged(2, figure());
+    assert_eq!((lost.validity.status, lost.value), (Status::Invalid, None));
+    assert_eq!(lost.validity.reasons, ["not measured to the end: no more memory"]);
+}
+
+/// Observer of a run that the user interrupts after some turns.
+struct After<'a>(&'a std::cell::Cell<usize>);
+
+impl Observer for After<'_> {
+    fn phase(&mut self, _: &str) {}
+    fn progress(&mut self, _: f64, _: &str) {}
+    fn interrupted(&self) -> bool {
+        self.0.get() >= 4
+    }
+}
+
+#[test]
+fn error_of_an_interrupted_turn_is_the_interruption() {
+    let turns = std::cell::Cell::new(0);
+    let mut series = series(2);
+    let mut cells = |_: Turn| -> Result<Vec<Sample>, TurnFailure> {
+        turns.set(turns.get() + 1);
+        if turns.get() >= 4 { Err(failure(false)) } else { Ok(vec![sample()]) }
+    };
+    series.run(&mut cells, &mut After(&turns), None).unwrap();
+    assert_eq!((series.stop(), series.failure()), (Stop::Interrupted, None));
+    assert_eq!(series.schedule.samples.iter().map(Vec::len).sum::<usize>(), 3);
+}
+
+#[test]
+fn failure_before_an_interruption_is_kept() {
+    let turns = std::cell::Cell::new(0);
+    let mut series = series(2);
+    let mut cells = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
+        turns.set(turns.get() + 1);
+        if turn.cell == 1 { Err(failure(false)) } else { Ok(vec![sample()]) }
+    };
+    series.run(&mut cells, &mut After(&turns), None).unwrap();
+    assert_eq!(series.stop(), Stop::Interrupted);
+    assert!(series.lost(1).is_some() && series.lost(0).is_none());
+}
+
+#[test]
+fn nothing_is_measured_again_after_the_loss_of_the_target() {
+    let (mut lost, ..) = failing(1, 3, true);
+    let mut turns = 0;
+    let mut cells = |_: Turn| -> Result<Vec<Sample>, TurnFailure> {
+        turns += 1;
+        Ok(vec![sample()])
+    };
+    lost.again(&[0, 1, 2], 2, &mut cells, &Silent);
+    assert_eq!(turns, 0);
+    let (mut one, ..) = failing(1, 3, false);
+    let mut measured = Vec::new();
+    let mut behind = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
+        measured.push(turn.cell);
+        Ok(vec![sample()])
+    };
+    one.again(&[0, 1, 2], 2, &mut behind, &Silent);
+    assert_eq!(measured, [0, 2, 0, 2]);
+}
+
+#[test]
+fn turns_of_every_series_can_be_altered() {
+    let mut series = series(2);
+    let mut cells = |_: Turn| -> Result<Vec<Sample>, TurnFailure> { Ok(vec![sample()]) };
+    let fails = |turn: Turn, measure: &mut dyn FnMut() -> altered::TurnResult| {
+        if turn.cell == 1 { Err(failure(false)) } else { measure() }
+    };
+    altered::with(fails, || series.run(&mut cells, &mut Silent, None)).unwrap();
+    assert!(series.lost(1).is_some() && series.lost(0).is_none());
+}
+
+#[test]
+fn end_of_the_time_within_a_turn_is_no_failure() {
+    let mut series = series(2);
+    let mut cells = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
+        if turn.round == 2 { Err(TurnFailure::OutOfTime) } else { Ok(vec![sample()]) }
+    };
+    series.run(&mut cells, &mut Silent, None).unwrap();
+    assert_eq!((series.stop(), series.failure()), (Stop::Budget, None));
+}

@@ -1,0 +1,45 @@
+//! Turn of a cell, and the failure of a turn.
+
+use crate::failure::Failure;
+use std::fmt;
+
+/// Turn of a cell: one measurement of the cell in a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    /// Index of the cell.
+    pub cell: usize,
+    /// Number of rounds completed before.
+    pub round: usize,
+    /// Number of samples that the cell still needs, without the warm-up; `None` if the user requested no number of
+    /// samples.
+    pub due: Option<usize>,
+}
+
+/// Failure of a turn, which determines what else can be measured.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TurnFailure {
+    /// The cell cannot be measured; the other cells can.
+    Cell(Failure),
+    /// A target that cells share is lost: a device, a rank, a launcher. No other cell can be measured.
+    Target(Failure),
+    /// The time of the run ended within the turn. This is the end of the run, not a failure of the cell.
+    OutOfTime,
+}
+
+/// A failure without an extent concerns the cell that was measured.
+impl From<Failure> for TurnFailure {
+    fn from(failure: Failure) -> Self {
+        Self::Cell(failure)
+    }
+}
+
+impl fmt::Display for TurnFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cell(failure) | Self::Target(failure) => failure.fmt(f),
+            Self::OutOfTime => f.write_str("out of time"),
+        }
+    }
+}
+
+impl std::error::Error for TurnFailure {}
