@@ -224,7 +224,7 @@ impl Planned for HpcgPlan {
             (&mut &shared).phase("xhpcg");
             reference = xhpcg.run(site, &interrupted);
             let all: Vec<usize> = (0..run.cells.len()).collect();
-            let mut behind = |turn: Turn| run.set(&mut pool, turn.cell, &interrupted);
+            let mut behind = |again: Turn| run.set(&mut pool, again.cell, &interrupted);
             series.again(&all, BEHIND, &mut behind, &&shared);
         }
         let known = site.round_trips.between(&pool.places());

@@ -285,7 +285,7 @@ impl Planned for DeviceStreamPlan {
                 Err(error) => refused = Some(error),
             }
             let all: Vec<usize> = (0..cells.len()).collect();
-            let mut behind = |turn: Turn| cells[turn.cell].turn();
+            let mut behind = |again: Turn| cells[again.cell].turn();
             series.again(&all, BEHIND, &mut behind, observer);
         }
         let is_measured = series.schedule.samples.iter().any(|samples| !samples.is_empty());
