@@ -25,7 +25,7 @@ use nodegauge_machine::{SysRoot, Topology};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{Machine, Measurement, Record};
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
+use nodegauge_measure::{Bytes, Failure, FailureKind, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::Environment;
 use roofline::{CeilingsAsk, NoPoint, RooflinePoint};
 use std::time::Duration;
@@ -120,6 +120,11 @@ impl Planned for InTurn {
             match Outcome::of_run(plan.run(site, observer), observer) {
                 Ok(outcome) => found.extend(outcome),
                 Err(failure) if found.measurements.is_empty() => return Err(failure),
+                // Nothing is refused after the first figure: a part without time is left out.
+                Err(refusal) if refusal.kind == FailureKind::Usage => {
+                    let text = format!("a part was left out: {}", refusal.in_a_line());
+                    found.notices.push(Notice::new(NoticeId::Budget, "", text));
+                }
                 Err(failure) => found.failure = found.failure.or(Some(failure)),
             }
         }
@@ -313,6 +318,37 @@ mod tests {
     use super::*;
     use nodegauge_machine::TopologySource;
     use nodegauge_measure::record::MachineSource;
+
+    /// Plan with a known result.
+    struct Known(Result<Outcome, Failure>);
+
+    impl Planned for Known {
+        fn run(self: Box<Self>, _: &Site, _: &mut dyn Observer) -> Result<Outcome, Failure> {
+            self.0
+        }
+    }
+
+    #[test]
+    fn part_that_is_refused_after_a_figure_is_left_out() {
+        let topology = TopologySource::Synthetic("Core:2 PU:1".to_owned());
+        let topology = Topology::load(&topology).unwrap();
+        let site = Site::new(topology, Machine::default(), SysRoot::live());
+        let run = |first: Result<Outcome, Failure>, second: Failure| {
+            let parts: Vec<Box<dyn Planned>> =
+                vec![Box::new(Known(first)), Box::new(Known(Err(second)))];
+            Box::new(InTurn(parts)).run(&site, &mut nodegauge_measure::progress::Silent)
+        };
+        let measured = || {
+            let figure = Measurement::new("g", "t", "n", nodegauge_measure::Unit::Seconds);
+            Ok(Outcome { measurements: vec![figure], ..Outcome::default() })
+        };
+        let refusal = || Failure::usage("--budget 1 is too short");
+        let outcome = run(measured(), refusal()).unwrap();
+        assert!(outcome.is_complete() && outcome.notices[0].id == NoticeId::Budget);
+        assert!(outcome.notices[0].message.contains("--budget 1 is too short"));
+        assert!(!run(measured(), Failure::missing("no memory")).unwrap().is_complete());
+        assert_eq!(run(Ok(Outcome::default()), refusal()).unwrap_err(), refusal());
+    }
 
     #[test]
     fn a_plan_has_the_given_memory_or_all_of_a_described_machine() {

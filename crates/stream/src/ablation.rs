@@ -210,8 +210,8 @@ impl Planned for AblationPlan {
             m.missing(lost_in_words(failure)).category(Category::Reference)
         }));
         arrangement.notices.extend(not_concluded(steps.get(kept + 1..).unwrap_or_default()));
-        let mut outcome =
-            Outcome { measurements, notices: arrangement.notices, ..Outcome::default() };
+        let mut outcome = Outcome { measurements, ..Outcome::default() };
+        outcome.notices = arrangement.notices;
         series.end(&mut outcome);
         Ok(outcome)
     }
