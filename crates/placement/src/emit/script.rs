@@ -1,7 +1,7 @@
 //! Conversion of a placement into shell scripts. `sh run.sh PROGRAM [ARGUMENT]...` starts a program as planned.
 //!
 //! The scripts are for a POSIX shell. They contain only numbers and constant words of this crate, so that only the
-//! braces of places need quotes. [`job`] writes job scripts, [`rank`] the code with which a process finds its rank.
+//! braces of places need quotes. `job` writes job scripts, `rank` the code with which a process finds its rank.
 
 use super::{OpenMpi, OpenMpiVersion, PerRank, RankLauncher, visible};
 use crate::numa::MemoryPolicy;
