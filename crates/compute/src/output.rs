@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_output_names_what_is_missing() {
+    fn cut_output_names_missing_parts() {
         let reason = |text: &str| read(text).incomplete();
         let missing = "HPL's last line \"End of Tests.\" is missing: the output may be cut";
         assert_eq!(reason(THREE), None);

@@ -83,7 +83,7 @@ const LAUNCHERS: [Launcher; 5] = [
 /// Environment variables in which other MPI launchers pass a process its rank and the number of ranks: MPICH on Myrinet,
 /// and the process management interface PMIx. nodegauge itself does not join ranks of these launchers.
 const OTHER_MPI: [RankVariables; 2] = [("MXMPI_ID", Some("MXMPI_NP")), ("PMIX_RANK", None)];
-/// The same for Flux, which starts tasks as Slurm does.
+/// Variables of Flux, which starts tasks as Slurm does.
 const FLUX: RankVariables = ("FLUX_TASK_RANK", Some("FLUX_JOB_SIZE"));
 
 /// Environment variable with the rank of a process in its job, and the one with the number of ranks, if there is one.

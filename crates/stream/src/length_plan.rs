@@ -93,7 +93,7 @@ pub(crate) struct PlannedLength {
     pub compile: CommandLine,
 }
 
-/// What a plan needs in addition to the options of a run.
+/// Inputs of a plan in addition to the options of a run.
 pub struct LengthRequest<'a> {
     /// Rate that the user expects; `None` to derive one.
     pub rate: Option<BytesPerSec>,

@@ -30,6 +30,12 @@ const NONTEMPORAL: &str = "no equal in gcc and llvm.org's clang; the native loop
 /// OpenMP: what replaces another vendor's flag.
 const OPENMP: &str = "-fopenmp";
 
+/// Software prefetch: what replaces a flag that sets its distances.
+const PREFETCH: &str =
+    "--prefetch with distances in bytes (64,8 lines are 4096,512), or gcc's -fprefetch-loop-arrays";
+/// Instructions of the Xeon Phi: why a flag that selects them has no equal.
+const EVICT: &str = "no equal, because it selects instructions of the Xeon Phi";
+
 /// Flags of published command lines. A longer flag precedes a flag with which it begins.
 ///
 /// Sources: AOCC user guide ("-fnt-store"); Intel C++ Compiler XE 13.1 and Classic 2021 "Developer Guide and Reference"
@@ -41,26 +47,10 @@ const FLAGS: [VendorFlag; 14] = [
         ICC_PHI,
         "no equal, because it compiles for the coprocessor Xeon Phi (Knights Corner)",
     ),
-    flag(
-        "-opt-prefetch-distance=",
-        ICC,
-        "--prefetch with distances in bytes (64,8 lines are 4096,512), or gcc's -fprefetch-loop-arrays",
-    ),
-    flag(
-        "-qopt-prefetch-distance=",
-        ICC,
-        "--prefetch with distances in bytes (64,8 lines are 4096,512), or gcc's -fprefetch-loop-arrays",
-    ),
-    flag(
-        "-opt-streaming-cache-evict",
-        ICC_PHI,
-        "no equal, because it selects instructions of the Xeon Phi",
-    ),
-    flag(
-        "-qopt-streaming-cache-evict",
-        ICC_PHI,
-        "no equal, because it selects instructions of the Xeon Phi",
-    ),
+    flag("-opt-prefetch-distance=", ICC, PREFETCH),
+    flag("-qopt-prefetch-distance=", ICC, PREFETCH),
+    flag("-opt-streaming-cache-evict", ICC_PHI, EVICT),
+    flag("-qopt-streaming-cache-evict", ICC_PHI, EVICT),
     flag("-opt-streaming-stores", ICC, NONTEMPORAL),
     flag("-qopt-streaming-stores", "Intel's icc and icx", NONTEMPORAL),
     flag("-openmp", ICC, OPENMP),

@@ -105,7 +105,7 @@ impl ImportedNode {
     }
 }
 
-/// What a text with STREAM's table does not say about the run.
+/// Properties of a run that a text with STREAM's table lacks.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub(crate) struct ImportedRun {
     /// Bytes of an element of STREAM (4 or 8), if the text does not say it

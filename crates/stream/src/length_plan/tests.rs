@@ -129,7 +129,7 @@ fn the_command_has_the_macros_the_memory_model_and_the_processor() {
 }
 
 #[test]
-fn what_cannot_be_planned_is_refused_with_the_remedy() {
+fn impossible_plan_is_refused_with_the_remedy() {
     let refused = |site: &Site, request: &StreamRequest| {
         let failure = plan_of(site, request).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Usage, "{failure}");

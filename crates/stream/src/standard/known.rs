@@ -1,4 +1,4 @@
-//! What the user knows about a saved output of STREAM that the text does not say.
+//! Properties of a saved output of STREAM that the text lacks and the user knows.
 
 use super::output::{OutputFormat, StreamOutput};
 use crate::kernels::Element;
@@ -28,7 +28,7 @@ pub struct ContradictedByText {
     pub option: &'static str,
     /// Value that the user gave.
     pub given: String,
-    /// What the text has instead.
+    /// Value in the text.
     pub found: String,
 }
 
@@ -73,12 +73,12 @@ impl KnownRun {
         let counted = output.threads.map(|(_, counted)| counted);
         agreed("--threads", self.threads, counted, "threads")?;
         agreed("--times", self.ntimes, output.ntimes, "runs of each kernel")?;
-        let is_said = output.array_bytes().is_some();
+        let has_size = output.array_bytes().is_some();
         let is_consistent = output.contradiction().is_none();
         output.element = output.element.or(self.element);
         let given = self.elements.and_then(|elements| elements.checked_mul(parts));
         output.elements = output.elements.or(given);
-        if !is_said
+        if !has_size
             && is_consistent
             && let Some(bytes) = output.array_bytes()
         {

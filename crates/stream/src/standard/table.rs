@@ -67,7 +67,7 @@ pub(super) fn read(text: &str) -> Result<StreamTable, NotStream> {
     if let Some(error) = repeated(behind()) {
         return Err(error);
     }
-    let window = behind().filter(|(_, line)| is_said(line)).take(WINDOW);
+    let window = behind().filter(|(_, line)| has_words(line)).take(WINDOW);
     let found: Vec<Row<'_>> = window.filter_map(Row::of).collect();
     let of_kernel = |kernel: &'static str| {
         let row = found.iter().find(|row| row.kernel == kernel);
@@ -87,7 +87,7 @@ pub(super) fn read(text: &str) -> Result<StreamTable, NotStream> {
 
 /// Returns the reason why a text without a header of STREAM is not read.
 fn without_table(text: &str) -> NotStream {
-    let Some(first) = text.lines().map(str::trim).find(|line| is_said(line)) else {
+    let Some(first) = text.lines().map(str::trim).find(|line| has_words(line)) else {
         return NotStream::Nothing;
     };
     match numbered(text).find(|(_, line)| plain(line).starts_with("function ")) {
@@ -110,7 +110,7 @@ fn repeated<'a>(behind: impl Iterator<Item = (usize, &'a str)>) -> Option<NotStr
 }
 
 /// True if a line has words, and does not only separate others.
-fn is_said(line: &str) -> bool {
+fn has_words(line: &str) -> bool {
     line.chars().any(char::is_alphanumeric)
 }
 

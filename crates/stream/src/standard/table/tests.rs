@@ -14,7 +14,7 @@ Add: 18649.4455 0.0412 0.0412 0.0413
 Triad: 19603.8455 0.0394 0.0392 0.0398
 ";
 
-/// The same table in Markdown, with the name and the best figure emphasised.
+/// Table in Markdown, with the name and the best figure emphasised.
 const MARKDOWN: &str = "\
 | Function | Rate (MB/s) | Avg time | Min time | Max time |
 |----------|------------:|:--------:|----------|----------|
@@ -24,7 +24,7 @@ const MARKDOWN: &str = "\
 | **Triad:** | **19603.8455** | 0.0394 | 0.0392 | 0.0398 |
 ";
 
-/// The same table as reStructuredText with a grid.
+/// Table in reStructuredText with a grid.
 const GRID: &str = "\
 +----------+-------------+----------+----------+----------+
 | Function | Rate (MB/s) | Avg time | Min time | Max time |
@@ -39,7 +39,7 @@ const GRID: &str = "\
 +----------+-------------+----------+----------+----------+
 ";
 
-/// The same table as simple reStructuredText.
+/// Table in simple reStructuredText.
 const SIMPLE: &str = "\
 ========  ===========  ========  ========  ========
 Function  Rate (MB/s)  Avg time  Min time  Max time
