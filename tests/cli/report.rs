@@ -751,7 +751,7 @@ fn only_the_same_figure_of_an_earlier_run_stands_beside() {
         change(&mut other);
         let path = harness.path(".local/share/nodegauge/history.db");
         let saved: nodegauge_measure::record::Record = serde_json::from_value(other).unwrap();
-        nodegauge_history::Store::open(&path).unwrap().save(&saved).unwrap();
+        nodegauge_history::Store::open(&path, &Default::default()).unwrap().save(&saved).unwrap();
         let page = report(&harness, golden("run").to_str().unwrap());
         let page = std::fs::read_to_string(page).unwrap();
         page.matches("this node on 2026-11-20 10:00").count()

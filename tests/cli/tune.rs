@@ -37,7 +37,7 @@ fn relied_on(mut record: Value) -> Value {
 fn save(harness: &Harness, record: &Value) {
     let record: nodegauge_measure::record::Record = serde_json::from_value(record.clone()).unwrap();
     let path = harness.path(".local/share/nodegauge/history.db");
-    nodegauge_history::Store::open(&path).unwrap().save(&record).unwrap();
+    nodegauge_history::Store::open(&path, &Default::default()).unwrap().save(&record).unwrap();
 }
 
 #[test]

@@ -385,7 +385,7 @@ fn xml(bytes: &[u8]) -> Result<(), String> {
 }
 
 fn record(bytes: &[u8]) -> Result<(), String> {
-    match nodegauge_measure::record::parse(&String::from_utf8_lossy(bytes)) {
+    match nodegauge_measure::record::parse(&String::from_utf8_lossy(bytes), &Default::default()) {
         Ok(record) => seen(&record),
         Err(error) => short(&error),
     }
@@ -406,7 +406,7 @@ fn seen(record: &Record) -> Result<(), String> {
     let compared = compare::compare(&side(), &side(), Design::default(), &registry);
     text::page(&nodegauge_report::compare::page(&compared), Style::default());
     let written = serde_json::to_string(record).map_err(|error| error.to_string())?;
-    let again = nodegauge_measure::record::parse(&written)?;
+    let again = nodegauge_measure::record::parse(&written, &Default::default())?;
     if serde_json::to_string(&again).is_ok_and(|again| again == written) {
         return Ok(());
     }
@@ -415,7 +415,7 @@ fn seen(record: &Record) -> Result<(), String> {
 
 fn history(bytes: &[u8]) -> Result<(), String> {
     let file = kept("history.db", bytes);
-    let store = match Store::open_to_read(&file) {
+    let store = match Store::open_to_read(&file, &Default::default()) {
         Ok(Some(store)) => store,
         Ok(None) => return Ok(()),
         Err(error) => return short(&error.to_string()),
@@ -473,7 +473,7 @@ fn records() -> Vec<Vec<u8>> {
 fn database() -> Vec<u8> {
     let file = kept("seed.db", b"");
     std::fs::remove_file(&file).unwrap();
-    let mut store = Store::open(&file).unwrap();
+    let mut store = Store::open(&file, &Default::default()).unwrap();
     for record in records().iter().take(2) {
         store.save(&serde_json::from_slice(record).unwrap()).unwrap();
     }

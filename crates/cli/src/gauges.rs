@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 #[cfg(test)]
 mod failing;
 mod list;
+#[cfg(test)]
+mod renamed;
 pub(crate) use list::{GAUGES, with_stream};
 
 /// Tests selected by the name of a gauge or of a test.
@@ -268,6 +270,16 @@ mod tests {
             ("roofline", "loops"),
         ];
         assert_eq!(exceptions.into_iter().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn former_name_is_not_that_of_another_key() {
+        let names: BTreeSet<&str> = all_keys().iter().map(|key| key.name).collect();
+        for key in all_keys() {
+            for former in key.was {
+                assert!(!names.contains(former), "{} was {former}, which is a key", key.name);
+            }
+        }
     }
 
     #[test]

@@ -64,21 +64,26 @@ fn location(db: &Database) -> Result<PathBuf, Failure> {
 
 /// Opens the history for writing.
 pub(crate) fn open_store(db: &Database) -> Result<Store, Failure> {
-    Ok(Store::open(&store_path(db)?)?)
+    Ok(Store::open(&store_path(db)?, gauges::registry().former_names())?)
+}
+
+/// Opens the history for reading; `None` if there is none.
+pub(crate) fn open_store_to_read(db: &Database) -> Result<Option<Store>, Failure> {
+    Ok(Store::open_to_read(&store_path(db)?, gauges::registry().former_names())?)
 }
 
 /// Returns a function that finds the newest saved run of this node with a figure, given the test and the name of the
 /// figure; see [`Store::own_runs`]. The function returns `None` if the history cannot be read.
 pub(crate) fn newest(db: &Database, site: &Site) -> impl Fn(&str, &str) -> Option<Record> {
     move |test, name| {
-        let store = Store::open_to_read(&store_path(db).ok()?).ok()??;
+        let store = open_store_to_read(db).ok()??;
         store.own_runs(site.machine.host.as_deref(), test, Some(name), 1).ok()?.pop()
     }
 }
 
 /// Returns the core-to-core round trips saved with the latest runs of this node.
 fn saved_trips(db: &Database, site: &Site) -> Option<SavedTrips> {
-    let store = Store::open_to_read(&store_path(db).ok()?).ok()??;
+    let store = open_store_to_read(db).ok()??;
     store.saved_trips(site.machine.host.as_deref()).ok()
 }
 

@@ -3,6 +3,7 @@
 
 use crate::args::{Args, Database};
 use crate::failure::Failure;
+use crate::gauges;
 use crate::signals::Signals;
 use clap::CommandFactory;
 use nodegauge_measure::record::Record;
@@ -68,7 +69,7 @@ pub(crate) fn record_of(
         })?;
     // Skips output of a launcher before the record.
     let text = output.stdout.find('{').map_or("", |start| &output.stdout[start..]);
-    let record = nodegauge_measure::record::parse(text);
+    let record = nodegauge_measure::record::parse(text, gauges::registry().former_names());
     let status = match output.status() {
         Err(ToolchainError::Interrupted) => {
             return Ok(record.ok().filter(|record| !record.measurements.is_empty()));

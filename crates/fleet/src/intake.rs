@@ -217,7 +217,7 @@ impl Intake {
         };
         // A damaged document does not hide those after it.
         for document in parts::documents(&content[start..]) {
-            match record::parse(document) {
+            match record::parse(document, selection.registry.former_names()) {
                 Ok(record) => self.add_record(&record, text, selection),
                 Err(_) => self.add_documents(text, document, selection),
             }
@@ -261,7 +261,7 @@ impl Intake {
 
     /// Adds one JSON document.
     fn add_value(&mut self, text: &Text, json: &str, selection: &FigureSelection<'_>) {
-        match record::parse(json) {
+        match record::parse(json, selection.registry.former_names()) {
             Ok(record) => self.add_record(&record, text, selection),
             Err(reason) => {
                 let carrier: Carrier = serde_json::from_str(json).unwrap_or_default();

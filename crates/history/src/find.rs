@@ -29,7 +29,7 @@ impl Store {
     pub fn find(&self, selector: &str) -> Result<Record, HistoryError> {
         let id = match self.resolve(selector) {
             Err(HistoryError::NotFound { .. }) if selector::means_a_file(selector) => {
-                return selector::read_file(Path::new(selector));
+                return selector::read_file(Path::new(selector), &self.names);
             }
             resolved => resolved?,
         };
@@ -72,7 +72,7 @@ impl Store {
             .prepare_cached("SELECT record FROM run WHERE id = ?1")
             .and_then(|mut found| found.query_row([id], |row| row.get(0)))
             .map_err(&failed)?;
-        let mut record = record::parse(&text)
+        let mut record = record::parse(&text, &self.names)
             .map_err(|cause| HistoryError::unreadable(self.path(), format!("run {id}: {cause}")))?;
         // Labels may have changed since the record was saved.
         record.labels = self.labels(id).map_err(failed)?;

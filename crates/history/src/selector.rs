@@ -2,6 +2,7 @@
 //! or its value, or a file. This module also reads records from files. It does not use the database.
 
 use crate::error::HistoryError;
+use nodegauge_measure::keys::FormerNames;
 use nodegauge_measure::printed::without_mark;
 use nodegauge_measure::record::{Record, parse};
 use nodegauge_measure::{Failure, legible};
@@ -43,13 +44,13 @@ pub fn means_a_file(text: &str) -> bool {
 ///
 /// # Errors
 /// Fails if the file cannot be read, or is not a record of a supported schema.
-pub fn read_file(path: &Path) -> Result<Record, HistoryError> {
+pub fn read_file(path: &Path, names: &FormerNames) -> Result<Record, HistoryError> {
     let shown = legible::path(path);
     let bytes = nodegauge_os::read_input(path, nodegauge_os::LONGEST_TEXT)
         .map_err(|cause| HistoryError::of_file(path, &cause))?;
     String::from_utf8(bytes)
         .map_err(|_| "the file is not UTF-8 text".to_owned())
-        .and_then(|text| parse(without_mark(&text)))
+        .and_then(|text| parse(without_mark(&text), names))
         .map_err(|cause| -> HistoryError {
             Failure::usage(format!("{shown} is not a nodegauge record"))
                 .cause(cause)

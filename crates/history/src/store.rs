@@ -3,6 +3,7 @@
 
 use crate::error::{Access, BUSY_TIMEOUT, HistoryError};
 use crate::schema::{self, DatabaseKind};
+use nodegauge_measure::keys::FormerNames;
 use nodegauge_measure::record::{self, Measurement, Record};
 use nodegauge_measure::{Failure, legible};
 use nodegauge_os::OutputError;
@@ -18,10 +19,13 @@ const ATTEMPT: Duration = Duration::from_millis(250);
 pub struct Store {
     pub(crate) connection: Connection,
     path: PathBuf,
+    /// Former names of keys, under which older runs contain them.
+    pub(crate) names: FormerNames,
 }
 
 impl Store {
-    /// Opens the history for writing. Creates the database and the folder if they do not exist.
+    /// Opens the history for writing. Creates the database and the folder if they do not exist. `names` are the former
+    /// names of keys, under which older runs contain them.
     ///
     /// The database uses SQLite's rollback journal: home folders are often on network file systems, where
     /// write-ahead logging does not work, and runs are saved rarely.
@@ -29,14 +33,14 @@ impl Store {
     /// # Errors
     /// Fails if the file is not a database, is damaged, belongs to another program, or has a newer version; such a file
     /// is not changed. Also fails if the folder or the file cannot be written, even if the file can be read.
-    pub fn open(path: &Path) -> Result<Self, HistoryError> {
+    pub fn open(path: &Path, names: &FormerNames) -> Result<Self, HistoryError> {
         let access = Access::Write;
         let closed = |cause: std::io::Error| HistoryError::closed(path, access, cause);
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(closed)?;
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-        let (mut store, kind) = Self::connect(path, access, flags)?;
+        let (mut store, kind) = Self::connect(path, names, access, flags)?;
         let failed = |error| HistoryError::of_sqlite(path, access, &error);
         // Taking the write lock detects a read-only file or folder before anything is measured.
         store.connection.execute_batch("BEGIN IMMEDIATE; COMMIT").map_err(failed)?;
@@ -54,7 +58,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns the same errors as [`Store::open`], except that the file must be readable instead of writable.
-    pub fn open_to_read(path: &Path) -> Result<Option<Self>, HistoryError> {
+    pub fn open_to_read(path: &Path, names: &FormerNames) -> Result<Option<Self>, HistoryError> {
         let access = Access::Read;
         match path.try_exists() {
             Ok(true) => {}
@@ -63,7 +67,7 @@ impl Store {
         }
         // SQLite can roll back the incomplete transaction of a killed writer only in a writable file. If the
         // file is not writable, SQLite opens it for reading only.
-        let (store, kind) = Self::connect(path, access, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let (store, kind) = Self::connect(path, names, access, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         // An empty file is a database without tables: a history without runs.
         let DatabaseKind::History(found) = kind else { return Ok(None) };
         schema::view(&store.connection, found)
@@ -74,6 +78,7 @@ impl Store {
 
     fn connect(
         path: &Path,
+        names: &FormerNames,
         access: Access,
         flags: OpenFlags,
     ) -> Result<(Self, DatabaseKind), HistoryError> {
@@ -112,7 +117,7 @@ impl Store {
             ))
             .hint("use a newer nodegauge, or --db FILE")
             .into()),
-            _ => Ok((Self { connection, path: path.to_owned() }, kind)),
+            _ => Ok((Self { connection, path: path.to_owned(), names: names.clone() }, kind)),
         }
     }
 
@@ -177,7 +182,7 @@ impl Store {
         let json = serde_json::to_string(record).map_err(|error| unfit(error.to_string()))?;
         // JSON has no infinities. Without this check, an infinite sample would fail only when the run is
         // shown.
-        record::parse(&json).map_err(|cause| {
+        record::parse(&json, &self.names).map_err(|cause| {
             unfit(match infinite_figure(record) {
                 Some(m) => format!("its figure {} {} is not a finite number", m.test, m.name),
                 None => format!("the record cannot be read back: {cause}"),

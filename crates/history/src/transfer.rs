@@ -3,6 +3,7 @@
 use crate::error::{Access, HistoryError};
 use crate::moment::horizon;
 use crate::store::Store;
+use nodegauge_measure::keys::FormerNames;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{self, Measurement, Record};
 use nodegauge_measure::{Failure, legible, printed};
@@ -23,10 +24,11 @@ pub struct Imported {
 }
 
 /// Returns the records in the text of a file written by `history export` or `--json`, or `None` if the text does not
-/// begin with a record. Errors name the line.
+/// begin with a record. `names` are the former names of keys. Errors name the line.
 pub fn records<'a>(
     path: &'a Path,
     text: &'a str,
+    names: &'a FormerNames,
 ) -> Option<impl Iterator<Item = Result<Record, HistoryError>> + 'a> {
     let text = printed::without_mark(text);
     let first = text.trim_start().strip_prefix('{')?;
@@ -40,7 +42,7 @@ pub fn records<'a>(
         let value = values.next()?;
         let to = values.byte_offset();
         let whole = value.map_err(|error| error.to_string());
-        let record = whole.and_then(|_| record::parse(&text[from..to]));
+        let record = whole.and_then(|_| record::parse(&text[from..to], names));
         let begins = from + text[from..].len() - text[from..].trim_start().len();
         line += text[from..begins].matches('\n').count();
         let refusal = |cause| -> HistoryError {

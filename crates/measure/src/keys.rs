@@ -8,7 +8,7 @@ pub mod shared;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Role of a key in the comparison of figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,6 +95,8 @@ pub struct Key {
     pub speaks: bool,
     /// Description of the value.
     pub description: &'static str,
+    /// Former names of the key, under which older records contain it.
+    pub was: &'static [&'static str],
     /// Source file and line of the declaration.
     pub declared: &'static str,
     /// Reason why the role or type for this kind of figure differs from the declaration.
@@ -223,6 +225,27 @@ impl ConfigKind {
     }
 }
 
+/// Former names of keys with their present names. Records are read with them, so that a key can be renamed: all code
+/// behind the reader knows only the present name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FormerNames(BTreeMap<&'static str, &'static str>);
+
+impl FormerNames {
+    /// Returns the present name of a key with this former name; `None` if no key had the name.
+    pub fn present(&self, former: &str) -> Option<&'static str> {
+        self.0.get(former).copied()
+    }
+
+    /// Renames the keys of a configuration that have former names. A value under the present name has precedence.
+    pub fn rename(&self, config: &mut Map<String, Value>) {
+        for (former, present) in &self.0 {
+            if let Some(value) = config.remove(*former) {
+                config.entry(*present).or_insert(value);
+            }
+        }
+    }
+}
+
 /// Key with its position among the keys of its kind of figure.
 #[derive(Debug, Clone, Copy)]
 struct PlacedKey {
@@ -239,6 +262,7 @@ pub struct Registry {
     of_gauges: HashMap<&'static str, HashMap<&'static str, KeysByName>>,
     /// First key of each name.
     of_any: HashMap<&'static str, &'static Key>,
+    former: FormerNames,
 }
 
 /// Keys of the figures of one test, with their names.
@@ -272,6 +296,7 @@ impl Registry {
         for kind in &registry.kinds {
             for (place, key) in kind.keys.iter().enumerate() {
                 registry.of_any.entry(key.name).or_insert(key);
+                registry.former.0.extend(key.was.iter().map(|former| (*former, key.name)));
                 let of_gauge = registry.of_gauges.entry(kind.gauge).or_default();
                 for test in kind.tests {
                     let of_test = of_gauge.entry(test).or_default();
@@ -310,6 +335,11 @@ impl Registry {
         self.of_test(gauge, test).place(name)
     }
 
+    /// Returns the former names of all keys.
+    pub fn former_names(&self) -> &FormerNames {
+        &self.former
+    }
+
     /// Returns all keys that have a column in CSV, in the order of [`COLUMNS`].
     pub fn columns(&self) -> Vec<&'static Key> {
         let keys = || self.kinds.iter().flat_map(|kind| kind.keys);
@@ -326,13 +356,13 @@ pub const fn description(of_field: &'static str, of_key: &'static str) -> &'stat
 }
 
 /// Declares keys that several kinds of figures share. A declaration consists of documentation, type of the value
-/// (without `Option`), [`Role`], label, and optionally `speaks`. Each key becomes an empty enum, which
-/// [`config!`](crate::config) uses to refer to the key.
+/// (without `Option`), [`Role`], label, and options: `speaks`, and `was "old"` for each former name of a renamed key.
+/// Each key becomes an empty enum, which [`config!`](crate::config) uses to refer to the key.
 #[macro_export]
 macro_rules! keys {
     ($(
         $(#[doc = $doc:literal])*
-        $name:ident: $type:ty = $role:ident $words:literal $(, $speaks:ident)?;
+        $name:ident: $type:ty = $role:ident $words:literal $(, $option:ident $($former:literal)?)*;
     )*) => {
         $(
             $(#[doc = $doc])*
@@ -343,16 +373,18 @@ macro_rules! keys {
             impl $crate::keys::SharedKey for $name {
                 type Value = $type;
                 const KEY: $crate::keys::Key =
-                    $crate::config!(@declare [$($doc),*] $name $role $words $($speaks)?);
+                    $crate::config!(
+                        @declare [$($doc),*] $name $role $words $($option $($former)?)*
+                    );
             }
         )*
     };
 }
 
 /// Declares the configuration of a kind of figure. Every field is a key. A key that only this kind has is declared
-/// here, with documentation, type of the value (without `Option`), [`Role`], label, and optionally `speaks`. A key that
-/// several kinds have is declared once, with [`keys!`](crate::keys!), and the field refers to that declaration; a doc
-/// comment of the field then replaces the description. For this kind of figure only, `as` sets another role and `of`
+/// here, with documentation, type of the value (without `Option`), [`Role`], label, and the options of
+/// [`keys!`](crate::keys!). A key that several kinds have is declared once, with `keys!`, and the field refers to that
+/// declaration; a doc comment of the field then replaces the description. For this kind of figure only, `as` sets another role and `of`
 /// another type; the string after `=` gives the reason.
 ///
 /// A configuration can include other configurations, whose keys precede the keys of the fields:
@@ -383,7 +415,7 @@ macro_rules! config {
                 $(#[doc = $doc:literal])*
                 $name:ident: $type:ty
                     $(as $other:ident $(of $shape:ty)? = $reason:literal)?
-                    $(= $role:ident $words:literal $(, $speaks:ident)?)?;
+                    $(= $role:ident $words:literal $(, $option:ident $($former:literal)?)*)?;
             )*
         }
     ) => {
@@ -416,7 +448,7 @@ macro_rules! config {
             >(&[$($(<$of as $crate::keys::Config>::KEYS,)+)? &[
                 $($crate::config!(
                     @key [$($doc),*] $name [$type] [$($other $reason)?]
-                        [$($role $words $($speaks)?)?]
+                        [$($role $words $($option $($former)?)*)?]
                 ),)*
             ]]);
 
@@ -462,8 +494,8 @@ macro_rules! config {
         )
     };
 
-    (@key [$($doc:literal),*] $name:ident [$type:ty] [] [$role:ident $words:literal $($speaks:ident)?]) => {
-        $crate::config!(@declare [$($doc),*] $name $role $words $($speaks)?)
+    (@key [$($doc:literal),*] $name:ident [$type:ty] [] [$role:ident $words:literal $($options:tt)*]) => {
+        $crate::config!(@declare [$($doc),*] $name $role $words $($options)*)
     };
     (@key [$($doc:literal),*] $name:ident [$type:ty] [] []) => {
         <$type as $crate::keys::SharedKey>::KEY.field(stringify!($name))
@@ -474,19 +506,23 @@ macro_rules! config {
             .except($crate::keys::Role::$other, $reason)
     };
 
-    (@declare [$($doc:literal),*] $name:ident $role:ident $words:literal $($speaks:ident)?) => {
+    (
+        @declare [$($doc:literal),*] $name:ident $role:ident $words:literal
+            $($option:ident $($former:literal)?)*
+    ) => {
         $crate::keys::Key {
             name: stringify!($name),
             role: $crate::keys::Role::$role,
             words: $words,
-            speaks: $crate::config!(@speaks $($speaks)?),
+            speaks: false $(|| $crate::config!(@speaks $option $($former)?))*,
             description: $crate::keys::description(concat!($($doc),*), ""),
+            was: &[$($($former,)?)*],
             declared: concat!(file!(), ":", line!()),
             exception: None,
         }
     };
-    (@speaks) => { false };
     (@speaks speaks) => { true };
+    (@speaks was $former:literal) => { false };
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ pub use saved_trips::SavedTrips;
 pub use software::{InstalledLibrary, MountedFileSystem, Software};
 
 use crate::Seconds;
+use crate::keys::FormerNames;
 use crate::legible::escaped;
 use crate::notice::Notice;
 use schemars::JsonSchema;
@@ -104,11 +105,21 @@ impl Record {
     }
 }
 
-/// Parses a record from JSON. The error for a newer schema contains the name of that schema.
+/// Parses a record from JSON, and renames keys with former names. The error for a newer schema contains the name of that
+/// schema.
 ///
 /// # Errors
 /// Fails with a message of one line that describes the problem.
-pub fn parse(text: &str) -> Result<Record, String> {
+pub fn parse(text: &str, names: &FormerNames) -> Result<Record, String> {
+    let mut record = parse_as_written(text)?;
+    for m in &mut record.measurements {
+        names.rename(&mut m.config);
+    }
+    Ok(record)
+}
+
+/// Parses a record whose keys keep their names.
+fn parse_as_written(text: &str) -> Result<Record, String> {
     #[derive(Deserialize)]
     struct Head {
         schema: Option<String>,
@@ -256,10 +267,10 @@ mod tests {
             "measurements":[]}}"#,
             serde_json::to_string(&Machine::default()).unwrap()
         );
-        let error = parse(&text).unwrap_err();
+        let error = parse_as_written(&text).unwrap_err();
         assert!(error.starts_with("duplicate field `measurements`"), "{error}");
         let once = text.replacen("\"measurements\":[],", "", 1);
-        assert!(parse(&once).is_ok(), "{once}");
+        assert!(parse_as_written(&once).is_ok(), "{once}");
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
     let mut ended = None;
     let [a, b] = match (&args.run, &args.a, &args.b) {
         (None, Some(a), Some(b)) => {
-            let store = Store::open_to_read(&session::store_path(&args.db)?)?;
+            let store = session::open_store_to_read(&args.db)?;
             [side(a, store.as_ref())?, side(b, store.as_ref())?]
         }
         (commands, ..) => {
@@ -84,7 +84,8 @@ fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
     let runs = match store {
         Some(store) => store.find_all(selector)?,
         None if nodegauge_history::means_a_file(selector) => {
-            vec![nodegauge_history::read_file(Path::new(selector))?]
+            let registry = gauges::registry();
+            vec![nodegauge_history::read_file(Path::new(selector), registry.former_names())?]
         }
         None => {
             let selector = selector.to_owned();

@@ -1,6 +1,5 @@
 //! Implementation of the command `nodegauge fleet`.
 
-use super::history::open_to_read;
 use crate::args;
 use crate::args::fleet::{
     BaselineArgs, BaselineFormat, DiffArgs, EarlierRecords, FleetCommand, InputArgs, RankArgs,
@@ -53,7 +52,7 @@ fn read(args: &InputArgs, facts: bool) -> Result<Intake, Failure> {
         return Ok(intake);
     }
     let mut intake = Intake::default();
-    let Some(store) = open_to_read(&args.db)? else {
+    let Some(store) = session::open_store_to_read(&args.db)? else {
         return Err(Failure::usage("there are no saved runs").hint("give a folder of records"));
     };
     // Records are read one by one: each contains all its samples.

@@ -9,7 +9,7 @@ use crate::failure::{Exit, Failure};
 use crate::gauges;
 use crate::output::{self, Sink};
 use crate::session;
-use nodegauge_history::{HistoryError, RunFilter, Store};
+use nodegauge_history::{HistoryError, RunFilter};
 use nodegauge_measure::legible::escaped;
 use nodegauge_measure::record::Record;
 use nodegauge_report::export::json_line;
@@ -56,17 +56,14 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-pub(crate) fn open_to_read(db: &Database) -> Result<Option<Store>, Failure> {
-    Ok(Store::open_to_read(&session::store_path(db)?)?)
-}
-
 /// Returns a saved run, or the record in a file. Without a history, only files can be selected.
 pub(crate) fn find(run: &str, db: &Database) -> Result<Record, Failure> {
     protect_record(run);
-    match open_to_read(db)? {
+    match session::open_store_to_read(db)? {
         Some(store) => Ok(store.find(run)?),
         None if nodegauge_history::means_a_file(run) => {
-            Ok(nodegauge_history::read_file(Path::new(run))?)
+            let registry = gauges::registry();
+            Ok(nodegauge_history::read_file(Path::new(run), registry.former_names())?)
         }
         None => {
             Err(HistoryError::NotFound { selector: run.to_owned(), candidates: Vec::new() }.into())
@@ -84,7 +81,7 @@ pub(crate) fn protect_record(run: &str) {
 /// Writes the records of the named runs, one per line, without duplicates. Without names, writes all runs, oldest
 /// first.
 fn export(runs: &[String], output: &str, db: &Database) -> Result<(), Failure> {
-    let store = open_to_read(db)?;
+    let store = session::open_store_to_read(db)?;
     runs.iter().for_each(|run| protect_record(run));
     let named: Vec<Record> = match &store {
         Some(store) => {

@@ -1,6 +1,6 @@
 //! Implementation of the command `nodegauge report`.
 
-use super::history::{find, open_to_read};
+use super::history::find;
 use crate::args::Database;
 use crate::args::report::ReportArgs;
 use crate::failure::{Exit, Failure};
@@ -119,7 +119,7 @@ fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
     };
     let mut runs = trend::TrendRuns::default();
     let registry = gauges::registry();
-    if let Some(store) = open_to_read(&args.db)? {
+    if let Some(store) = session::open_store_to_read(&args.db)? {
         // Records are loaded one by one: there may be thousands of records, and every record contains all samples.
         for id in store.ids(&filter)?.iter().rev() {
             runs.add(&store.find(id)?, &GAUGES, &registry);
@@ -138,7 +138,7 @@ fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
 impl RelatedRuns for Database {
     fn earlier(&self, record: &Record) -> Result<Vec<Record>, Failure> {
         let host = record.machine.host.clone();
-        let (Some(store), false) = (open_to_read(self)?, host.is_none()) else {
+        let (Some(store), false) = (session::open_store_to_read(self)?, host.is_none()) else {
             return Ok(Vec::new());
         };
         let newest = RunFilter { host, own: true, limit: Some(OTHERS), ..RunFilter::default() };
@@ -151,7 +151,7 @@ impl RelatedRuns for Database {
         if record.machine.is_imported() {
             return Vec::new();
         }
-        let Ok(Some(store)) = open_to_read(self) else { return Vec::new() };
+        let Ok(Some(store)) = session::open_store_to_read(self) else { return Vec::new() };
         store.related_runs(from_ref(record)).unwrap_or_default()
     }
 }

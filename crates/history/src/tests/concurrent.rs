@@ -13,7 +13,7 @@ fn a_database_may_be_made_by_several_at_once() {
             for _ in 0..4 {
                 scope.spawn(|| {
                     start.wait();
-                    Store::open(&path).unwrap();
+                    open(&path).unwrap();
                 });
             }
         });
@@ -30,14 +30,14 @@ fn writers_at_once_all_succeed() {
             for _ in 0..8 {
                 scope.spawn(|| {
                     start.wait();
-                    let mut store = Store::open(&path).unwrap();
+                    let mut store = open(&path).unwrap();
                     for _ in 0..3 {
                         store.save(&record(1e9)).unwrap();
                     }
                 });
             }
         });
-        let reader = Store::open_to_read(&path).unwrap().unwrap();
+        let reader = open_to_read(&path).unwrap().unwrap();
         assert_eq!(reader.list(&RunFilter::default()).unwrap().len(), 24);
     }
 }
@@ -45,7 +45,7 @@ fn writers_at_once_all_succeed() {
 #[test]
 fn readers_see_whole_runs_while_others_write() {
     let (_folder, store, ..) = two_runs();
-    let reader = Store::open_to_read(store.path()).unwrap().unwrap();
+    let reader = open_to_read(store.path()).unwrap().unwrap();
     let writing = store.connection.unchecked_transaction().unwrap();
     writing.execute("DELETE FROM run", []).unwrap();
     assert_eq!(reader.list(&RunFilter::default()).unwrap().len(), 2);
@@ -97,7 +97,7 @@ fn others_save_while_a_long_import_goes_on() {
             };
             store.import_in_portions(records, std::time::Duration::from_millis(300))
         });
-        let mut other = Store::open(&path).unwrap();
+        let mut other = open(&path).unwrap();
         let saved = (0..3).try_for_each(|_| other.save(&record(2e9)));
         others_are_saved.store(true, Ordering::Relaxed);
         saved.unwrap();

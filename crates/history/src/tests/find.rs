@@ -80,7 +80,7 @@ fn a_file_with_a_record_is_read_and_others_are_refused_with_the_reason() {
     let mut value = serde_json::to_value(&saved).unwrap();
     value["from_the_future"] = serde_json::json!(1);
     fs::write(&path, value.to_string()).unwrap();
-    assert_eq!(read_file(&path).unwrap(), saved);
+    assert_eq!(read_file(&path, &FormerNames::default()).unwrap(), saved);
     value["schema"] = serde_json::json!("nodegauge/9");
     for (content, cause) in [
         (value.to_string().into_bytes(), "found schema nodegauge/9, required is nodegauge/1"),
@@ -90,7 +90,7 @@ fn a_file_with_a_record_is_read_and_others_are_refused_with_the_reason() {
         (vec![0xff, 0xfe], "the file is not UTF-8 text"),
     ] {
         fs::write(&path, content).unwrap();
-        let error = read_file(&path).unwrap_err();
+        let error = read_file(&path, &FormerNames::default()).unwrap_err();
         assert!(!is_environment(&error));
         assert_eq!(
             text(&error, &folder),

@@ -1,6 +1,7 @@
 //! Tests of the public interface of the history.
 
 use super::*;
+use nodegauge_measure::keys::FormerNames;
 use nodegauge_measure::record::{
     Category, Machine, Measurement, Record, SCHEMA, Status, Tool, Validity, new_id, now_rfc3339,
 };
@@ -16,6 +17,16 @@ mod own;
 mod save;
 mod scale;
 mod transfer;
+
+/// Opens a history whose keys never had other names.
+fn open(path: &Path) -> Result<Store, HistoryError> {
+    Store::open(path, &FormerNames::default())
+}
+
+/// Opens a history for reading whose keys never had other names.
+fn open_to_read(path: &Path) -> Result<Option<Store>, HistoryError> {
+    Store::open_to_read(path, &FormerNames::default())
+}
 
 fn record(triad: f64) -> Record {
     Record {
@@ -66,7 +77,7 @@ fn folder() -> tempfile::TempDir {
 /// Returns a folder with a history of two runs; the second run is the newest.
 fn two_runs() -> (tempfile::TempDir, Store, Record, Record) {
     let folder = folder();
-    let mut store = Store::open(&folder.path().join("deep/er/history.db")).unwrap();
+    let mut store = open(&folder.path().join("deep/er/history.db")).unwrap();
     let first = Record { id: "01ABCD0001".to_owned(), ..record(1e9) };
     let second = Record {
         id: "01ABCE0002".to_owned(),

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 /// Returns the error of opening a path for writing, and the error of opening it for reading.
 fn refusals(path: &Path) -> [HistoryError; 2] {
-    [Store::open(path).unwrap_err(), Store::open_to_read(path).unwrap_err()]
+    [open(path).unwrap_err(), open_to_read(path).unwrap_err()]
 }
 
 #[test]
@@ -48,9 +48,8 @@ fn a_history_cut_short_is_refused_and_left_as_it_is() {
     let path = folder.path().join("cut.db");
     fs::write(&path, &whole[..whole.len() / 2]).unwrap();
     for outcome in [
-        Store::open(&path).and_then(|mut writable| writable.save(&record(1e9))),
-        Store::open_to_read(&path)
-            .and_then(|readable| readable.unwrap().find("latest").map(|_| ())),
+        open(&path).and_then(|mut writable| writable.save(&record(1e9))),
+        open_to_read(&path).and_then(|readable| readable.unwrap().find("latest").map(|_| ())),
     ] {
         let error = outcome.unwrap_err();
         assert!(!is_environment(&error));
@@ -116,11 +115,11 @@ fn a_history_of_every_version_is_read_as_it_is_and_todays_after_opening() {
             let lines = store.list(&RunFilter::default()).unwrap();
             (lines, store.find("nps=4").unwrap(), store.find("latest").unwrap(), own(store))
         };
-        let reader = Store::open_to_read(&path).unwrap().unwrap();
+        let reader = open_to_read(&path).unwrap().unwrap();
         let unchanged = seen(&reader);
         drop(reader);
         assert_eq!(fs::read(&path).unwrap(), file, "opening for reading must not change the file");
-        let mut store = Store::open(&path).unwrap();
+        let mut store = open(&path).unwrap();
         assert_eq!(seen(&store), unchanged);
         let (lines, old, imported, own_after) = unchanged;
         assert_eq!(old.measurements[0].samples, [78.4e9, 78.1e9]);
@@ -153,7 +152,7 @@ fn a_folder_that_cannot_be_made_is_an_environment_error() {
     let folder = folder();
     let file = folder.path().join("file");
     fs::write(&file, "x").unwrap();
-    let error = Store::open(&file.join("h.db")).unwrap_err();
+    let error = open(&file.join("h.db")).unwrap_err();
     assert!(is_environment(&error));
     assert_eq!(
         text(&error, &folder),
@@ -161,17 +160,17 @@ fn a_folder_that_cannot_be_made_is_an_environment_error() {
          hint: use --no-save, or --db FILE in a folder that you can write"
     );
     // The path is a folder.
-    let folder_error = Store::open(folder.path()).unwrap_err();
+    let folder_error = open(folder.path()).unwrap_err();
     assert!(is_environment(&folder_error));
     assert!(
         folder_error.to_string().contains(": Is a directory (os error 21)\n"),
         "{folder_error}"
     );
-    let read_error = Store::open_to_read(folder.path()).unwrap_err();
+    let read_error = open_to_read(folder.path()).unwrap_err();
     assert!(is_environment(&read_error));
     assert!(read_error.to_string().starts_with("cannot read history database"), "{read_error}");
     // Even root cannot create files in /proc.
-    let proc_error = Store::open(Path::new("/proc/nodegauge.db")).unwrap_err();
+    let proc_error = open(Path::new("/proc/nodegauge.db")).unwrap_err();
     assert!(is_environment(&proc_error));
     assert!(
         proc_error.to_string().contains(": the folder of the database cannot be written\n"),
@@ -194,24 +193,24 @@ fn a_link_that_another_user_may_have_made_is_not_followed() {
         let reason = "/shared/h.db is a symbolic link in a folder that other users can write\n";
         assert!(text(&error, &folder).contains(reason), "{error}");
     }
-    assert!(Store::open(&shared.join("new.db")).is_err());
+    assert!(open(&shared.join("new.db")).is_err());
     assert!(!folder.path().join("new.db").exists());
-    Store::open(&shared.join("own.db")).unwrap();
+    open(&shared.join("own.db")).unwrap();
     // Links are followed if only the caller can create them.
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
     for link in ["h.db", "new.db"] {
-        Store::open(&shared.join(link)).unwrap();
-        assert!(Store::open_to_read(&shared.join(link)).unwrap().is_some());
+        open(&shared.join(link)).unwrap();
+        assert!(open_to_read(&shared.join(link)).unwrap().is_some());
     }
     assert!(folder.path().join("new.db").exists());
 }
 
 #[test]
 fn what_sqlite_takes_for_a_database_in_memory_is_a_file_here() {
-    assert!(is_environment(&Store::open(Path::new("")).unwrap_err()));
+    assert!(is_environment(&open(Path::new("")).unwrap_err()));
     let folder = folder();
     let path = folder.path().join("file:x?mode=memory");
-    let mut store = Store::open(&path).unwrap();
+    let mut store = open(&path).unwrap();
     store.save(&record(1e9)).unwrap();
     assert!(path.is_file());
 }
@@ -219,12 +218,12 @@ fn what_sqlite_takes_for_a_database_in_memory_is_a_file_here() {
 #[test]
 fn there_may_be_no_history_yet() {
     let folder = folder();
-    assert!(Store::open_to_read(&folder.path().join("none.db")).unwrap().is_none());
+    assert!(open_to_read(&folder.path().join("none.db")).unwrap().is_none());
     let empty = folder.path().join("empty.db");
     fs::write(&empty, "").unwrap();
-    assert!(Store::open_to_read(&empty).unwrap().is_none());
+    assert!(open_to_read(&empty).unwrap().is_none());
     assert!(fs::read(&empty).unwrap().is_empty(), "opening for reading must not write to the file");
-    Store::open(&empty).unwrap().save(&record(1e9)).unwrap();
+    open(&empty).unwrap().save(&record(1e9)).unwrap();
 }
 
 #[test]
@@ -235,7 +234,7 @@ fn a_reader_needs_no_permission_to_write_and_cannot() {
     let mut permissions = fs::metadata(&path).unwrap().permissions();
     permissions.set_readonly(true);
     fs::set_permissions(&path, permissions).unwrap();
-    let reader = Store::open_to_read(&path).unwrap().unwrap();
+    let reader = open_to_read(&path).unwrap().unwrap();
     assert_eq!(reader.find("latest").unwrap(), second);
     let error = reader.set_label("latest", "a", "b").unwrap_err();
     assert!(is_environment(&error));
@@ -247,7 +246,7 @@ fn a_reader_needs_no_permission_to_write_and_cannot() {
     );
     // Root can write read-only files; for other users opening fails before anything is measured.
     if fs::File::options().write(true).open(&path).is_err() {
-        let label_error = Store::open(&path).unwrap_err();
+        let label_error = open(&path).unwrap_err();
         assert!(is_environment(&label_error));
         assert!(
             label_error.to_string().contains("attempt to write a readonly database"),

@@ -6,7 +6,7 @@ use nodegauge_measure::record::MachineSource;
 #[test]
 fn only_what_the_node_measured_itself_comes_back() {
     let folder = folder();
-    let mut store = Store::open(&folder.path().join("history.db")).unwrap();
+    let mut store = open(&folder.path().join("history.db")).unwrap();
     let own = |history: &Store| -> Vec<f64> {
         let runs = history.own_runs(Some("n01"), "stream", Some("triad"), 10).unwrap();
         runs.iter().flat_map(|run| &run.measurements).filter_map(|m| m.value).collect()
@@ -59,7 +59,7 @@ fn only_what_the_node_measured_itself_comes_back() {
 #[test]
 fn a_run_in_the_future_is_not_the_newest() {
     let folder = folder();
-    let mut store = Store::open(&folder.path().join("history.db")).unwrap();
+    let mut store = open(&folder.path().join("history.db")).unwrap();
     let started = |value: f64, started: &str, label: &str| Record {
         started: started.to_owned(),
         labels: [("bios".to_owned(), label.to_owned())].into(),

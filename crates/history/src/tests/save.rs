@@ -82,7 +82,7 @@ fn what_is_not_valid_is_no_headline() {
 #[test]
 fn a_published_figure_is_no_headline() {
     let folder = folder();
-    let mut store = Store::open(&folder.path().join("history.db")).unwrap();
+    let mut store = open(&folder.path().join("history.db")).unwrap();
     let mut record = record(1e9);
     let published = Measurement {
         category: Category::Reference,
@@ -113,7 +113,7 @@ fn a_published_figure_is_no_headline() {
 #[test]
 fn figures_of_one_name_are_listed_by_their_best() {
     let folder = folder();
-    let mut store = Store::open(&folder.path().join("history.db")).unwrap();
+    let mut store = open(&folder.path().join("history.db")).unwrap();
     let mut record = record(1e9);
     let of = |m: &Measurement, name: &str, value| {
         let unit = if name == "latency" { Unit::Seconds } else { m.unit };

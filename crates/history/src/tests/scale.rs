@@ -10,7 +10,7 @@ const RUNS: [usize; 2] = [200, 2000];
 /// Creates a history of `runs` runs with samples on two hosts; every run has a different label, and every hundredth run
 /// has a different test.
 fn history(folder: &Path, runs: usize) -> Store {
-    let mut store = Store::open(&folder.join(format!("{runs}.db"))).unwrap();
+    let mut store = open(&folder.join(format!("{runs}.db"))).unwrap();
     let of = |i: usize| {
         let mut record = record(1e9);
         record.id = format!("01KA{i:022}");

@@ -6,7 +6,8 @@ use std::path::Path;
 
 /// Parses the records in a text and imports them.
 fn import(store: &mut Store, text: &str) -> Result<Imported, HistoryError> {
-    store.import(|| records(Path::new("x.jsonl"), text).expect("records"))
+    let names = FormerNames::default();
+    store.import(|| records(Path::new("x.jsonl"), text, &names).expect("records"))
 }
 
 fn lines(records: &[Record]) -> String {
@@ -28,7 +29,7 @@ fn records_keep_their_identifiers_and_are_saved_once() {
     assert_eq!(import(&mut store, &format!("\n{pretty}\n\n{pretty}")).unwrap(), done(1, 1));
     assert_eq!(import(&mut store, "{\"schema\": 1}").unwrap_err().to_string().lines().count(), 2);
     for other in ["", "  ", "not JSON", "[1]", "{}", "{\"fio version\": \"fio-3.33\"}"] {
-        assert!(records(Path::new("x"), other).is_none(), "{other}");
+        assert!(records(Path::new("x"), other, &FormerNames::default()).is_none(), "{other}");
     }
 }
 

@@ -101,3 +101,39 @@ fn keys_of_sizes_end_with_the_unit() {
     assert!(is_size("array_bytes"));
     assert!(!is_size("threads") && !is_size("flops_per_byte"));
 }
+
+// Key that was renamed twice, and one with all options.
+crate::keys! {
+    /// Rows of a table.
+    table_rows: u64 = Identity "rows", was "rows", was "lines";
+    /// Colour of a table.
+    colour: String = Setting "colour", speaks, was "color";
+}
+
+crate::config! {
+    /// Configuration with renamed keys.
+    pub struct Tables {
+        table_rows: table_rows;
+        colour: colour;
+        /// Share of the page.
+        page_share: f64 = Observation "share", was "part";
+    }
+}
+
+#[test]
+fn renamed_keys_are_read_under_their_former_names() {
+    let registry = Registry::new([ConfigKind::of::<Tables>("memory", &["stream"])]);
+    let names = registry.former_names();
+    assert_eq!(names.present("lines"), Some("table_rows"));
+    assert_eq!(names.present("table_rows"), None);
+    assert!(registry.key("memory", "stream", "colour").unwrap().speaks);
+    let Value::Object(mut config) = json!({
+        "lines": 3, "color": "red", "part": 0.5, "threads": 2, "colour": "blue"
+    }) else {
+        unreachable!()
+    };
+    names.rename(&mut config);
+    let expected = json!({"table_rows": 3, "colour": "blue", "page_share": 0.5, "threads": 2});
+    assert_eq!(Value::Object(config.clone()), expected);
+    assert_eq!(Tables::of_map(&config).page_share, Some(0.5));
+}

@@ -282,7 +282,9 @@ impl Check<'_> {
         if self.args.reference.is_some() {
             return FigureBound::of_reference(self.group.as_ref()?, key);
         }
-        let store = Store::open_to_read(self.own_runs.as_ref()?).ok()??;
+        let registry = gauges::registry();
+        let path = self.own_runs.as_ref()?;
+        let store = Store::open_to_read(path, registry.former_names()).ok()??;
         let host = examination.machine.host.as_deref();
         let runs = store.own_runs(host, test, None, OWN_RUNS + 1).ok()?;
         let own = runs.iter().filter(|run| run.id != id);

@@ -2,6 +2,7 @@
 
 use crate::args::{Database, ImportedNode};
 use crate::failure::{Exit, Failure};
+use crate::gauges;
 use crate::output;
 use crate::session;
 use nodegauge_apps::hpcg::output::HpcgOutput;
@@ -78,6 +79,8 @@ pub(super) fn execute(
     let machine = described.machine()?;
     let mut outputs: Vec<(&Path, Record)> = Vec::new();
     let mut exports: Vec<(&Path, String)> = Vec::new();
+    let registry = gauges::registry();
+    let names = registry.former_names();
     for file in files {
         let bytes = nodegauge_os::read_input(file, LONGEST_EXPORT)
             .map_err(|cause| Failure::usage(format!("cannot read {}: {cause}", shown(file))))?;
@@ -85,7 +88,7 @@ pub(super) fn execute(
             Failure::usage(format!("cannot read {}: {cause}", shown(file)))
                 .hint("convert it to UTF-8, e.g. with iconv -f UTF-16 -t UTF-8")
         })?;
-        let exported = records(file, &text).is_some();
+        let exported = records(file, &text, names).is_some();
         if exported {
             exports.push((file, text))
         } else {
@@ -108,7 +111,7 @@ pub(super) fn execute(
                 record
             })
         };
-        let all = || records(file, text).into_iter().flatten().map(labelled);
+        let all = || records(file, text, names).into_iter().flatten().map(labelled);
         let Imported { saved, known } = store.import(all)?;
         let known = if known > 0 { format!(", {known} already saved") } else { String::new() };
         output::print(&format!("{}: {} saved{known}\n", shown(file), counted(saved, "run")));

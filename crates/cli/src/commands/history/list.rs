@@ -4,6 +4,7 @@ use crate::args::history::ListArgs;
 use crate::failure::Failure;
 use crate::gauges;
 use crate::output;
+use crate::session;
 use nodegauge_analysis::csv;
 use nodegauge_history::{ListedFigures, RunFilter, RunLine};
 use nodegauge_measure::keys::Registry;
@@ -23,7 +24,7 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
         limit: args.limit.map(|limit| limit as usize).or((!all).then_some(SHOWN)),
         ..args.which.filter()
     };
-    let store = super::open_to_read(&args.db)?;
+    let store = session::open_store_to_read(&args.db)?;
     if args.quiet {
         let ids = store.map_or(Ok(Vec::new()), |store| store.ids(&filter))?;
         // Identifiers come from imported records, too: each is one line.
