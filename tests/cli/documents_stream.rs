@@ -256,7 +256,7 @@ fn tables_that_cannot_be_read_without_doubt_are_refused_with_line_and_remedy() {
         ),
         (
             format!("{orfeo}\n{t2k}"),
-            "2 runs (2 of STREAM), and an import reads one\nhint: give one file for each run (tables of STREAM begin in lines 2 and 25)",
+            "2 runs (2 of STREAM), and an import reads one\nhint: give one file for each run (runs begin in lines 2, 25)",
         ),
         (
             format!("Array size = 5 (elements)\n{}", text("oci-nps1.txt")),

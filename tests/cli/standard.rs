@@ -436,7 +436,7 @@ fn a_saved_output_without_a_result_is_kept_as_such_and_another_file_is_refused()
         .run(&["history", "import", &recorded("gcc-2t"), &other])
         .exits(2)
         .prints_nothing()
-        .complains("is not the output of stream.c");
+        .complains("is not the output of STREAM");
 }
 
 /// Tests of the second tier.

@@ -4,16 +4,14 @@
 use nodegauge_analysis::compare::{self, Design, Side, Threshold};
 use nodegauge_analysis::csv;
 use nodegauge_analysis::expect::Expectation;
-use nodegauge_apps::hpcg::output::HpcgOutput;
 use nodegauge_apps::iccg::Method;
 use nodegauge_apps::sparse::Storage;
 use nodegauge_apps::sweep::WorkersAxis as AppAxis;
 use nodegauge_arena::RequestedPages;
 use nodegauge_compute::choose::TrialPlaces;
 use nodegauge_compute::output::HplRow;
-use nodegauge_devices::babelstream::BabelStreamOutput;
-use nodegauge_devices::nvbandwidth::NvbandwidthOutput;
 use nodegauge_files::{CacheMode, IoEngine, Msync, OperationList, SizeList, SyncWrites};
+use nodegauge_gauge::readers::{self, KnownRun, ReadContext};
 use nodegauge_history::{RunFilter, Store};
 use nodegauge_kernels::size::SizeSpec;
 use nodegauge_kernels::{Kernel, Prefetch, SideBySide};
@@ -21,7 +19,7 @@ use nodegauge_machine::{DimmSpec, Topology, TopologySource, catalog};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Machine, Record};
 use nodegauge_measure::{Bytes, legible};
-use nodegauge_messages::{Pattern, osu};
+use nodegauge_messages::Pattern;
 use nodegauge_placement::{
     Bind, CpuList, Distance, Environment, KmpAffinity, LecturePolicy, NumaSpec, PlacementRequest,
     PlacesSpec, Policies, RankMap, ThreadList, plan,
@@ -31,7 +29,6 @@ use nodegauge_report::{Style, run, text};
 use nodegauge_roofline::GivenPoint;
 use nodegauge_stream::axis::StreamAxis;
 use nodegauge_stream::compiled::CompilerChoice;
-use nodegauge_stream::standard::{figures, output::StreamOutput};
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::blas::BlasRequest;
 use nodegauge_toolchain::mpi::HostList;
@@ -309,29 +306,37 @@ fn placement(bytes: &[u8]) -> Result<(), String> {
     plan(&MACHINE, &request).map(drop).or_else(|error| short(&error.to_string()))
 }
 
-fn of_stream(bytes: &[u8]) -> Result<(), String> {
-    match StreamOutput::saved(&String::from_utf8_lossy(bytes)) {
-        Ok(output) => shown(figures::of_saved(&output, &Machine::default())),
-        Err(error) => short(&error.to_string()),
+/// Reads the output of one program. Mutated texts are read even if the program is no longer recognised.
+fn of_program(program: &str, bytes: &[u8]) -> Result<(), String> {
+    let context = ReadContext { machine: &Machine::default(), known: &KnownRun::default() };
+    let text = String::from_utf8_lossy(bytes);
+    let all = readers::all(&GAUGES);
+    let reader = all.iter().find(|reader| reader.program() == program).ok_or("no such reader")?;
+    let lines = reader.runs(&text);
+    let last = text.lines().count();
+    if !lines.is_sorted() || lines.iter().any(|line| *line == 0 || *line > last) {
+        return Err(format!("runs in lines {lines:?} of {last}"));
     }
+    if let Err(error) = readers::read(&all, &text, &context) {
+        short(&error.of_text("x").in_a_line())?;
+    }
+    match reader.read(&text, &context) {
+        Ok(run) => shown(run.measurements),
+        Err(why) => short(&why.cause),
+    }
+}
+
+fn of_stream(bytes: &[u8]) -> Result<(), String> {
+    of_program("STREAM", bytes)
 }
 
 fn of_devices(bytes: &[u8]) -> Result<(), String> {
-    let text = String::from_utf8_lossy(bytes);
-    if let Some(Ok(output)) = BabelStreamOutput::read(&text) {
-        shown(output.measurements(None))?;
-    }
-    match NvbandwidthOutput::read(&text) {
-        Some(Ok(output)) => shown(output.measurements(None, &[])),
-        _ => Ok(()),
-    }
+    of_program("BabelStream", bytes)?;
+    of_program("nvbandwidth", bytes)
 }
 
 fn of_osu(bytes: &[u8]) -> Result<(), String> {
-    match osu::OsuOutput::read(&String::from_utf8_lossy(bytes)) {
-        Ok(output) => shown(osu::output::of_saved(&output)),
-        Err(error) => short(&error),
-    }
+    of_program("OSU micro-benchmarks", bytes)
 }
 
 fn of_hpl(bytes: &[u8]) -> Result<(), String> {
@@ -346,22 +351,16 @@ fn of_hpl(bytes: &[u8]) -> Result<(), String> {
             again.rows.len()
         ));
     }
-    shown(nodegauge_compute::reference::of_saved(&output))
+    of_program("HPL", bytes)
 }
 
 fn of_hpcg(bytes: &[u8]) -> Result<(), String> {
-    match HpcgOutput::read(&String::from_utf8_lossy(bytes)) {
-        Some(output) => shown(output.measurements(None)),
-        None => Ok(()),
-    }
+    of_program("HPCG", bytes)
 }
 
 fn of_files(bytes: &[u8]) -> Result<(), String> {
-    match nodegauge_files::reference::read(&String::from_utf8_lossy(bytes)) {
-        Some(Ok(imported)) => shown(imported.measurements),
-        Some(Err(error)) => short(&error.to_string()),
-        None => Ok(()),
-    }
+    of_program("fio", bytes)?;
+    of_program("iozone", bytes)
 }
 
 /// Makes a record of imported figures and checks it.

@@ -1,8 +1,10 @@
 //! Gauge of the proxy applications: the interface for `run` and for the pages.
 
 use crate::config::{HpcgConfig, TrapezoidConfig};
+use crate::hpcg::HpcgReader;
 use crate::iccg::config::IccgConfig;
 use crate::{GAUGE, hpcg, iccg, points, trapezoid};
+use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::roofline::{NoPoint, RooflinePoint};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
@@ -43,6 +45,10 @@ impl Gauge for Apps {
         newest: &dyn Fn(&str, &str) -> Option<Record>,
     ) -> Vec<Result<RooflinePoint, NoPoint>> {
         points::points(newest)
+    }
+
+    fn readers(&self) -> Vec<&dyn Reader> {
+        vec![&HpcgReader]
     }
 
     fn headlines<'r>(&self, _: &'r Record) -> Vec<Headline<'r>> {

@@ -11,9 +11,12 @@ mod loops;
 mod matrix;
 pub mod output;
 pub mod problem;
+mod reader;
 mod reference;
 mod set;
 pub(crate) mod view;
+
+pub(crate) use reader::HpcgReader;
 
 use crate::code::{self, Code};
 use crate::config::{HpcgConfig, WorkersConfig};

@@ -4,7 +4,9 @@ use crate::ceilings::CeilingsPlan;
 use crate::config::{DgemmConfig, PeakConfig, RatingConfig};
 use crate::options::HplOptions;
 use crate::plan::HplPlan;
+use crate::reader::HplReader;
 use crate::{GAUGE, RATING, TEST, lu, view};
+use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::roofline::{self, CeilingsAsk, NoPoint, RooflinePoint};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Depth, Detail, Gauge, Headline, Planned, Site, SummaryRequest};
@@ -99,6 +101,10 @@ impl Gauge for ComputeGauge {
             ratings.filter_map(|m| point(&record, m)).max_by(|(a, _), (b, _)| a.total_cmp(b))
         });
         found.into_iter().map(|(_, highest)| highest).collect()
+    }
+
+    fn readers(&self) -> Vec<&dyn Reader> {
+        vec![&HplReader]
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {

@@ -23,6 +23,7 @@ pub mod peak;
 mod plan;
 mod plan_document;
 pub mod random;
+mod reader;
 pub mod reference;
 mod request;
 pub mod residual;

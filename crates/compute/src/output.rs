@@ -67,10 +67,17 @@ impl HplOutput {
     }
 }
 
-/// Returns the number of runs in a text. A run begins with HPL's title and ends with its last line.
-pub fn count_runs(text: &str) -> usize {
-    let titles = printed::count_lines(text, |line| version_of(line).is_some());
-    titles.max(printed::count_lines(text, |line| line.starts_with(END)))
+/// Returns the numbers of the lines, from 1, in which runs begin or, without their title, end. Of a part of an output,
+/// the line of the first result.
+pub fn run_lines(text: &str) -> Vec<usize> {
+    let titles = printed::marked_lines(text, |line| version_of(line).is_some());
+    let ends = printed::marked_lines(text, |line| line.starts_with(END));
+    let runs = if ends.len() > titles.len() { ends } else { titles };
+    if !runs.is_empty() {
+        return runs;
+    }
+    let rows = printed::marked_lines(text, |line| row(line).is_some());
+    rows.into_iter().take(1).collect()
 }
 
 /// Last line of HPL's output.
@@ -255,7 +262,10 @@ mod tests {
         );
         let skipped = without_rows.replace("0 tests skipped", "1 tests skipped");
         assert_eq!(reason(&skipped), None);
-        assert_eq!([THREE, &[THREE, FAILED].concat(), ""].map(count_runs), [1, 2, 0]);
+        assert_eq!(
+            [THREE, &[THREE, FAILED].concat(), ""].map(|text| run_lines(text).len()),
+            [1, 2, 0]
+        );
     }
 
     #[test]

@@ -76,9 +76,9 @@ pub struct BabelStreamOutput {
     pub lines: Vec<BabelstreamLine>,
 }
 
-/// Returns the number of runs in a text, which begin with a title or are CSV tables.
-pub fn count_runs(text: &str) -> usize {
-    printed::count_lines(text, |line| line == TITLE || line.starts_with(CSV))
+/// Returns the numbers of the lines, from 1, in which runs begin: titles, or headers of CSV tables.
+pub fn run_lines(text: &str) -> Vec<usize> {
+    printed::marked_lines(text, |line| line == TITLE || line.starts_with(CSV))
 }
 
 impl BabelStreamOutput {
@@ -87,7 +87,7 @@ impl BabelStreamOutput {
     /// # Errors
     /// Returns a message that names the missing or inconsistent part.
     pub fn read(text: &str) -> Option<Result<Self, String>> {
-        (count_runs(text) > 0).then(|| Self::parse(text))
+        (!run_lines(text).is_empty()).then(|| Self::parse(text))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -390,7 +390,10 @@ mod tests {
 
     #[test]
     fn tables_of_several_runs_are_counted_and_other_tables_refused_by_name() {
-        assert_eq!([TEXT, TABLE, &[TEXT, TABLE, RELEASED].concat()].map(count_runs), [1, 1, 3]);
+        assert_eq!(
+            [TEXT, TABLE, &[TEXT, TABLE, RELEASED].concat()].map(|text| run_lines(text).len()),
+            [1, 1, 3]
+        );
         let twice = format!("{RELEASED}{}", RELEASED.lines().nth(8).unwrap());
         assert!(BabelStreamOutput::read(&twice).unwrap().unwrap_err().contains("several lines"));
         let triad_only = format!("{CSV}gbytes_per_sec,runtime\nTriad,100,33554432,8,184.4,0.437\n");

@@ -5,9 +5,11 @@ use crate::drivers::{self, DeviceChoice};
 use crate::info::{Class, DeviceInfo};
 use crate::links::{LinkOptions, LinkPlan};
 use crate::peaks::{self, PeakPlan};
+use crate::readers::{BabelStreamReader, NvbandwidthReader};
 use crate::stream::{DeviceStreamOptions, DeviceStreamPlan};
 use crate::{GAUGE, links, stream, view};
 use nodegauge_analysis::expect::Figures;
+use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{
     Depth, Detail, Foreseen, Gauge, Headline, InTurn, Planned, Site, SummaryRequest,
@@ -138,6 +140,10 @@ impl Gauge for Devices {
         // A budget of zero means that no time was planned for devices.
         let budget = ask.budget.filter(|budget| !budget.is_zero()).unwrap_or(usual);
         Ok(Some(Box::new(Short { budget, samples: ask.samples, likely })))
+    }
+
+    fn readers(&self) -> Vec<&dyn Reader> {
+        vec![&BabelStreamReader, &NvbandwidthReader]
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {

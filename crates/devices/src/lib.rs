@@ -21,6 +21,7 @@ mod names;
 pub mod nvbandwidth;
 pub mod opencl;
 pub mod peaks;
+mod readers;
 pub mod reference;
 mod state;
 pub mod stream;

@@ -54,14 +54,21 @@ pub struct NvbandwidthOutput {
     pub cases: Vec<TestCase>,
 }
 
-/// Returns the number of runs in a text: titles, or JSON documents.
-pub fn count_runs(text: &str) -> usize {
+/// Returns the numbers of the lines, from 1, in which runs begin: titles, or behind which JSON documents begin.
+pub fn run_lines(text: &str) -> Vec<usize> {
     if !text.trim_start().starts_with('{') {
-        return printed::count_lines(text, |line| line.starts_with(TITLE));
+        return printed::marked_lines(text, |line| line.starts_with(TITLE));
     }
-    let documents = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
-    let documents = documents.map_while(Result::ok);
-    documents.filter(|document| document.get(ROOT).is_some()).count()
+    let mut documents = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
+    let mut lines = Vec::new();
+    let mut begin = 0;
+    while let Some(Ok(document)) = documents.next() {
+        if document.get(ROOT).is_some() {
+            lines.push(printed::line_at(text, begin));
+        }
+        begin = documents.byte_offset();
+    }
+    lines
 }
 
 impl NvbandwidthOutput {
@@ -371,9 +378,9 @@ mod tests {
         assert_eq!((without_end.len(), doubted.count()), (12, 2));
         let torn = of(&TEXT.replace(" 0   1451.27   1452.03", " 0   1451.27"));
         assert_eq!(torn.len(), 10);
-        assert_eq!([TEXT, &[TEXT, TEXT].concat(), ""].map(count_runs), [1, 2, 0]);
+        assert_eq!([TEXT, &[TEXT, TEXT].concat(), ""].map(|text| run_lines(text).len()), [1, 2, 0]);
         let json = "{\"nvbandwidth\": {}}\n";
-        assert_eq!([json, &[json, json].concat()].map(count_runs), [1, 2]);
+        assert_eq!([json, &[json, json].concat()].map(|text| run_lines(text).len()), [1, 2]);
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub use scratch::{Leftover, remove_leftovers};
 pub use task::{CacheMode, TaskSetup};
 pub use workers::{FileWorkers, WorkerKind};
 
+use crate::reference::{FioReader, IozoneReader};
+use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::view::{Reach, Section};
 use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::Failure;
@@ -92,6 +94,10 @@ impl Gauge for Files {
         let plan_in = |path| plan(options(path), Vec::new());
         let plan = plan_in(PathBuf::from(".")).or_else(|_| plan_in(std::env::temp_dir()))?;
         Ok(Some(Box::new(plan)))
+    }
+
+    fn readers(&self) -> Vec<&dyn Reader> {
+        vec![&FioReader, &IozoneReader]
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {

@@ -10,6 +10,7 @@
 pub mod cpus;
 pub mod hosts;
 pub mod ledger;
+pub mod readers;
 pub mod roofline;
 pub mod series;
 mod shares;
@@ -27,6 +28,7 @@ use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{Machine, Measurement, Record};
 use nodegauge_measure::{Bytes, Failure, FailureKind, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::Environment;
+use readers::Reader;
 use roofline::{CeilingsAsk, NoPoint, RooflinePoint};
 use std::time::Duration;
 use view::{Reach, Section};
@@ -286,6 +288,11 @@ pub trait Gauge: Sync {
         newest: &dyn Fn(&str, &str) -> Option<Record>,
     ) -> Vec<Result<RooflinePoint, NoPoint>> {
         let _ = newest;
+        Vec::new()
+    }
+
+    /// Returns the readers of the outputs of other programs that measure what the gauge measures.
+    fn readers(&self) -> Vec<&dyn Reader> {
         Vec::new()
     }
 

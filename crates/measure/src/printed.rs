@@ -55,9 +55,16 @@ pub fn unended_line(text: &str) -> Option<&str> {
     Some(&text[whole_lines(text).len()..]).filter(|line| !line.trim().is_empty())
 }
 
-/// Returns the number of lines of which `is_mark` is true. A program prints such a line once in a run.
-pub fn count_lines(text: &str, is_mark: impl Fn(&str) -> bool) -> usize {
-    text.lines().filter(|line| is_mark(line.trim())).count()
+/// Returns the numbers of the lines, from 1, of which `is_mark` is true. A program prints such a line once in a run.
+pub fn marked_lines(text: &str, is_mark: impl Fn(&str) -> bool) -> Vec<usize> {
+    let lines = text.lines().enumerate().filter(|(_, line)| is_mark(line.trim()));
+    lines.map(|(at, _)| at + 1).collect()
+}
+
+/// Returns the number of the line, from 1, that contains the byte at `position`.
+pub fn line_at(text: &str, position: usize) -> usize {
+    let before = text.as_bytes().iter().take(position);
+    before.filter(|byte| **byte == b'\n').count() + 1
 }
 
 /// True if a number can be a figure: it is positive, and its square and its reciprocal are finite and not zero.

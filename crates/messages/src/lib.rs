@@ -34,6 +34,8 @@ pub use options::MessageOptions;
 pub use pattern::Pattern;
 pub use plan::{MessageRequest, MessagesPlan, RankPairs};
 
+use crate::osu::OsuReader;
+use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::view::{Reach, Section};
 use nodegauge_gauge::{Detail, Gauge, Headline, Planned, Site, SummaryRequest};
 use nodegauge_measure::Failure;
@@ -69,6 +71,10 @@ impl Gauge for Messages {
         ask: &SummaryRequest<'_>,
     ) -> Result<Option<Box<dyn Planned>>, Failure> {
         Ok(Some(Box::new(MessagesPlan::summary_plan(site, ask)?)))
+    }
+
+    fn readers(&self) -> Vec<&dyn Reader> {
+        vec![&OsuReader]
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {

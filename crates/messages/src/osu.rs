@@ -2,8 +2,10 @@
 
 pub mod output;
 pub mod print;
+mod reader;
 pub(crate) mod reference;
 mod rounds;
 
 pub use output::OsuOutput;
+pub(crate) use reader::OsuReader;
 pub use reference::{OsuPrograms, ROUNDS, SIZE_LIMIT};

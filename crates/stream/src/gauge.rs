@@ -1,9 +1,11 @@
 //! The gauge of main memory, which runs STREAM.
 
+use crate::standard::reader::StreamReader;
 use crate::stream::{Arrangement, StreamOptions, StreamPlan};
 use crate::view::{self, Statistic};
 use crate::{GAUGE, ablation, config, mixes, tune};
 use nodegauge_arena::names::{STREAM, TRIAD, TUNE};
+use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::roofline::{NoPoint, RooflinePoint};
 use nodegauge_gauge::view::{Reach, Section};
 use nodegauge_gauge::{Depth, Detail, Gauge, Headline, Planned, Site, SummaryRequest};
@@ -82,6 +84,10 @@ impl Gauge for Stream {
     ) -> Vec<Result<RooflinePoint, NoPoint>> {
         let points = newest(STREAM, TRIAD).map(|record| view::points(&record));
         points.unwrap_or_default().into_iter().map(Ok).collect()
+    }
+
+    fn readers(&self) -> Vec<&dyn Reader> {
+        vec![&StreamReader]
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {

@@ -1,8 +1,8 @@
 //! Standard STREAM: the user's own unmodified stream.c (or stream.f), compiled and run.
 //!
 //! [`build`] compiles the source for the sizes and threads of the native run, and [`output`] parses the output of the
-//! program, whose table `table` reads; `unread` has the reasons why a text is refused, and [`known`] what the user knows
-//! about a saved output. [`figures`] checks the output and converts it to measurements, which are labelled as standard results.
+//! program, whose table `table` reads; `unread` has the reasons why a text is refused, and `known` what the user knows
+//! about a saved output; `reader` reads a saved output. [`figures`] checks the output and converts it to measurements, which are labelled as standard results.
 //! `forecast` predicts the time of a run, and refuses one that cannot keep its budget.
 //! `comparison` runs the program and the native kernels alternately, so that both are measured in the same state of the
 //! machine. `stack` is the limit of the stack of stream.f. `mpi` runs STREAM's MPI source with placed ranks.
@@ -11,11 +11,12 @@ pub mod build;
 mod comparison;
 pub mod figures;
 mod forecast;
-pub mod known;
+pub(crate) mod known;
 pub(crate) mod macros;
 mod mpi;
 pub mod output;
 mod plan;
+pub(crate) mod reader;
 mod stack;
 mod table;
 mod unread;

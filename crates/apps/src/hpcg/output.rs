@@ -20,9 +20,9 @@ pub struct HpcgOutput {
     values: Vec<(String, String)>,
 }
 
-/// Returns the number of runs in a text, which begin with a title.
-pub fn count_runs(text: &str) -> usize {
-    printed::count_lines(text, |line| line.starts_with(TITLE))
+/// Returns the numbers of the lines, from 1, in which runs begin.
+pub fn run_lines(text: &str) -> Vec<usize> {
+    printed::marked_lines(text, |line| line.starts_with(TITLE))
 }
 
 impl HpcgOutput {
@@ -181,7 +181,10 @@ mod tests {
         let in_the_rating = WRITTEN.find("rating of=").unwrap() + "rating of=0.04".len();
         let all = HpcgOutput::read(&WRITTEN[..in_the_rating]).unwrap().measurements(None);
         assert!(all.iter().all(|m| m.value.is_none()), "{all:#?}");
-        assert_eq!([WRITTEN, &[WRITTEN, WRITTEN].concat(), ""].map(count_runs), [1, 2, 0]);
+        assert_eq!(
+            [WRITTEN, &[WRITTEN, WRITTEN].concat(), ""].map(|text| run_lines(text).len()),
+            [1, 2, 0]
+        );
         assert_eq!(HpcgOutput::read("T/V N NB P Q\n"), None);
         assert_eq!(HpcgOutput::read(""), None);
     }

@@ -7,10 +7,11 @@ use super::stream::ShowArgs;
 use super::{Database, Documents, label};
 use crate::gauges;
 use clap::{Args as ClapArgs, Subcommand};
+use nodegauge_gauge::readers::KnownRun;
 use nodegauge_history::{Moment, RunFilter};
 use nodegauge_machine::DimmSpec;
+use nodegauge_measure::Bytes;
 use nodegauge_stream::kernels::Element;
-use nodegauge_stream::standard::known::KnownRun;
 use std::path::PathBuf;
 
 /// Commands of `history`.
@@ -141,7 +142,7 @@ impl ImportedRun {
     /// Returns the properties of the run.
     pub(crate) fn known(&self) -> KnownRun {
         KnownRun {
-            element: self.element,
+            element: self.element.map(|element| Bytes(element.bytes())),
             elements: self.size,
             threads: self.threads,
             ranks: self.ranks,

@@ -82,8 +82,8 @@ fn records_with_the_former_name_of_a_key_are_read_and_paired() {
     let as_written = store.find("latest").unwrap();
     assert!(as_written.measurements[0].config.contains_key("rope_length"));
     drop(store);
-    let store = Store::open(&path, names).unwrap();
-    pairs_with_today(store.find("latest").unwrap());
-    let own = store.own_runs(Some("n01"), "knots", Some("strength"), 1).unwrap();
+    let reopened = Store::open(&path, names).unwrap();
+    pairs_with_today(reopened.find("latest").unwrap());
+    let own = reopened.own_runs(Some("n01"), "knots", Some("strength"), 1).unwrap();
     own.into_iter().for_each(pairs_with_today);
 }

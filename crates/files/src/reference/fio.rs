@@ -82,9 +82,9 @@ pub(super) struct FioOutput {
     pub(super) jobs: Vec<FioJob>,
 }
 
-/// Returns the number of runs in a text, which have a document each.
-pub(super) fn count_runs(text: &str) -> usize {
-    text.matches(VERSION).count()
+/// Returns the numbers of the lines, from 1, with the versions of the documents of runs.
+pub(super) fn run_lines(text: &str) -> Vec<usize> {
+    text.match_indices(VERSION).map(|(at, _)| printed::line_at(text, at)).collect()
 }
 
 impl FioOutput {

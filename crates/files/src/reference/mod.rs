@@ -3,10 +3,11 @@
 mod fio;
 mod iozone;
 mod output;
+mod reader;
 mod saved;
 
 pub(crate) use output::{COLUMNS, TESTS, USUAL, wide};
-pub use saved::{SavedOutput, count_runs, read};
+pub(crate) use reader::{FioReader, IozoneReader};
 
 use crate::cell::Ending;
 use crate::latency::Quantiles;

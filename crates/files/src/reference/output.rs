@@ -142,11 +142,19 @@ fn kib(digits: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(KIB)
 }
 
-/// Returns the number of runs in a text. A run has a title and a completion message, of which one may be missing.
-pub(super) fn count_runs(text: &str) -> usize {
-    let runs = [TITLE, END].map(|mark| text.matches(mark).count());
-    let is_recognised = usize::from(IozoneOutput::recognises(text));
-    runs.into_iter().max().unwrap_or_default().max(is_recognised)
+/// Returns the numbers of the lines, from 1, in which runs begin or, without their title, end; the first line of a part
+/// of an output. A run has a title and a completion message, of which one may be missing.
+pub(super) fn run_lines(text: &str) -> Vec<usize> {
+    let lines_of = |mark: &str| -> Vec<usize> {
+        text.match_indices(mark).map(|(at, _)| printed::line_at(text, at)).collect()
+    };
+    let titles = lines_of(TITLE);
+    let ends = lines_of(END);
+    let runs = if ends.len() > titles.len() { ends } else { titles };
+    match runs.is_empty() && IozoneOutput::recognises(text) {
+        true => vec![1],
+        false => runs,
+    }
 }
 
 impl IozoneOutput {

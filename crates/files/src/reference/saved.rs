@@ -1,41 +1,12 @@
 //! Conversion of saved output of IOzone and fio to measurements, with the configuration that the output contains.
 
 use super::fio::{self, FioJob, FioOutput};
-use super::output::{self, IozoneOutput};
+use super::output::IozoneOutput;
 use crate::config::{FilesConfig, Latencies, Percent};
 use crate::task::CacheMode;
 use crate::{GAUGE, TEST};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
-
-/// Parsed output of a program.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SavedOutput {
-    /// Name of the program: `iozone` or `fio`.
-    pub program: &'static str,
-    /// Figures of the output.
-    pub measurements: Vec<Measurement>,
-}
-
-/// Returns the numbers of runs of fio and of IOzone in a text.
-pub fn count_runs(text: &str) -> [(&'static str, usize); 2] {
-    [("fio", fio::count_runs(text)), ("iozone", output::count_runs(text))]
-}
-
-/// Parses saved output of IOzone or fio. Returns `None` for other texts.
-///
-/// # Errors
-/// Describes why the output is invalid.
-pub fn read(text: &str) -> Option<Result<SavedOutput, String>> {
-    let (program, measurements) = if FioOutput::recognises(text) {
-        ("fio", FioOutput::read(text).map(|output| of_fio(&output)))
-    } else if IozoneOutput::recognises(text) {
-        ("iozone", IozoneOutput::read(text).map(|output| of_iozone(&output)))
-    } else {
-        return None;
-    };
-    Some(measurements.map(|measurements| SavedOutput { program, measurements }))
-}
 
 /// Creates a measurement of another program, without a value.
 fn reference(name: &str, config: &FilesConfig) -> Measurement {
@@ -53,7 +24,8 @@ fn cache_of(direct: bool) -> CacheMode {
     if direct { CacheMode::Direct } else { CacheMode::Cached }
 }
 
-fn of_iozone(output: &IozoneOutput) -> Vec<Measurement> {
+/// Returns the figures of an output of IOzone.
+pub(super) fn of_iozone(output: &IozoneOutput) -> Vec<Measurement> {
     let mut validity = Validity::valid();
     if !output.complete {
         validity.add(Status::Suspect, "the output does not end with \"iozone test complete.\"");
@@ -110,7 +82,8 @@ fn of_iozone(output: &IozoneOutput) -> Vec<Measurement> {
     out
 }
 
-fn of_fio(output: &FioOutput) -> Vec<Measurement> {
+/// Returns the figures of an output of fio.
+pub(super) fn of_fio(output: &FioOutput) -> Vec<Measurement> {
     output.jobs.iter().map(|job| of_job(job, &output.version)).collect()
 }
 
@@ -186,17 +159,20 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn recorded(name: &str) -> SavedOutput {
+    fn recorded(name: &str) -> Vec<Measurement> {
         let path = format!("{}/tests/outputs/{name}", env!("CARGO_MANIFEST_DIR"));
-        read(&std::fs::read_to_string(path).unwrap()).unwrap().unwrap()
+        let text = std::fs::read_to_string(path).unwrap();
+        match FioOutput::recognises(&text) {
+            true => of_fio(&FioOutput::read(&text).unwrap()),
+            false => of_iozone(&IozoneOutput::read(&text).unwrap()),
+        }
     }
 
     #[test]
     fn a_grid_of_iozone_is_a_measurement_a_figure() {
         let imported = recorded("iozone-a.txt");
-        assert_eq!(imported.program, "iozone");
-        assert!(imported.measurements.len().is_multiple_of(13));
-        let first = &imported.measurements[0];
+        assert!(imported.len().is_multiple_of(13));
+        let first = &imported[0];
         assert_eq!((first.name.as_str(), first.value), ("write", Some(1_101_022.0 * 1024.0)));
         assert_eq!(
             (&first.config["file_bytes"], &first.config["block_bytes"]),
@@ -207,23 +183,23 @@ mod tests {
             (Category::Reference, &json!("cached"))
         );
         let threads = recorded("iozone-t2.txt");
-        assert_eq!(threads.measurements[0].config["processes"], json!(2));
+        assert_eq!(threads[0].config["processes"], json!(2));
         let nothing = recorded("iozone-bad-r.txt");
-        assert_eq!(nothing.measurements.len(), 1);
-        assert_eq!(nothing.measurements[0].validity.status, Status::Invalid);
+        assert_eq!(nothing.len(), 1);
+        assert_eq!(nothing[0].validity.status, Status::Invalid);
     }
 
     #[test]
     fn jobs_of_fio_are_operations() {
-        let one = &recorded("fio-seqread.json").measurements[0];
+        let one = &recorded("fio-seqread.json")[0];
         assert_eq!((one.name.as_str(), one.value), ("read", Some(1_104_672_658.0)));
         assert_eq!(
             (&one.config["file_bytes"], &one.config["block_bytes"]),
             (&json!(256 << 20), &json!(1 << 20))
         );
-        let mixed = &recorded("fio-randrw.json").measurements[0];
+        let mixed = &recorded("fio-randrw.json")[0];
         assert_eq!((mixed.name.as_str(), &mixed.config["depth"]), ("random_mix", &json!(4)));
-        let failed = &recorded("fio-error.txt").measurements[0];
+        let failed = &recorded("fio-error.txt")[0];
         assert_eq!((failed.value, failed.validity.status), (None, Status::Invalid));
         assert!(failed.validity.reasons[0].contains("No such file"));
     }
@@ -232,7 +208,7 @@ mod tests {
     fn jobs_of_fio_2_and_contradictions_have_no_false_figure() {
         let path = format!("{}/tests/outputs/fio-seqread.json", env!("CARGO_MANIFEST_DIR"));
         let whole = std::fs::read_to_string(path).unwrap();
-        let of = |text: &str| read(text).unwrap().unwrap().measurements.remove(0);
+        let of = |text: &str| of_fio(&FioOutput::read(text).unwrap()).remove(0);
         let without_bytes =
             whole.lines().filter(|line| !line.contains("bw_bytes")).collect::<Vec<_>>().join("\n");
         let old = without_bytes.replace("fio-3.33", "fio-2.16").replace("268435456", "262144");
@@ -242,14 +218,13 @@ mod tests {
             let m = of(&whole.replace("1104672658", wrong));
             assert_eq!((m.value, m.validity.status), (None, Status::Invalid), "{wrong}");
         }
-        let [fio, iozone] = count_runs(&whole.repeat(3));
-        assert_eq!((fio, iozone), (("fio", 3), ("iozone", 0)));
     }
 
     #[test]
     fn other_texts_are_left_to_others() {
-        assert_eq!(read("STREAM version $Revision: 5.10 $"), None);
-        assert!(read("{\"fio version\": 3}").unwrap().is_err());
+        let stream = "STREAM version $Revision: 5.10 $";
+        assert!(!FioOutput::recognises(stream) && !IozoneOutput::recognises(stream));
+        assert!(FioOutput::read("{\"fio version\": 3}").is_err());
         assert_eq!(
             ["4k", "1M", "512", "2GiB", "1x"].map(size),
             [Some(4096), Some(1 << 20), Some(512), Some(2 << 30), None]

@@ -51,14 +51,16 @@ fn title_of(line: &str) -> Option<&str> {
     Some(line.trim().strip_prefix('#')?.trim().strip_prefix("OSU MPI")?.trim())
 }
 
-/// Returns the number of runs in a text. A title begins a run, except the second one of `osu_mbw_mr` 7.2, which follows
-/// the same title directly.
-pub fn count_runs(text: &str) -> usize {
-    let mut runs = 0;
+/// Returns the numbers of the lines, from 1, in which runs begin. A title begins a run, except the second one of
+/// `osu_mbw_mr` 7.2, which follows the same title directly.
+pub fn run_lines(text: &str) -> Vec<usize> {
+    let mut runs = Vec::new();
     let mut before: Option<&str> = None;
-    for line in text.lines().map(str::trim) {
+    for (at, line) in text.lines().map(str::trim).enumerate() {
         if let Some(title) = title_of(line) {
-            runs += usize::from(before != Some(title));
+            if before != Some(title) {
+                runs.push(at + 1);
+            }
             before = Some(title);
         } else if is_row(line) {
             before = None;
@@ -449,7 +451,7 @@ mod tests {
             (other_test + bw, 2),
             (String::new(), 0),
         ] {
-            assert_eq!(count_runs(&text), runs, "{text}");
+            assert_eq!(run_lines(&text).len(), runs, "{text}");
         }
     }
 

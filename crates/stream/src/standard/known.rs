@@ -2,23 +2,8 @@
 
 use super::output::{OutputFormat, StreamOutput};
 use crate::kernels::Element;
-
-/// Properties of a run that the user knows.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KnownRun {
-    /// Type of the elements.
-    pub element: Option<Element>,
-    /// Number of elements of each array, as compiled into the program.
-    pub elements: Option<u64>,
-    /// Number of threads of all ranks.
-    pub threads: Option<u64>,
-    /// Number of MPI ranks.
-    pub ranks: Option<u64>,
-    /// Number of runs of each kernel.
-    pub ntimes: Option<u64>,
-    /// Compiler and its flags.
-    pub compiler: Option<String>,
-}
+use nodegauge_gauge::readers::KnownRun;
+use nodegauge_measure::Bytes;
 
 /// Property that the user gave and that the text contradicts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,80 +17,75 @@ pub struct ContradictedByText {
     pub found: String,
 }
 
-impl KnownRun {
-    /// Returns the first option that the user gave; `None` if there is none.
-    pub fn option(&self) -> Option<&'static str> {
-        let given = [
-            (self.element.is_some(), "--element"),
-            (self.elements.is_some(), "--size"),
-            (self.threads.is_some(), "--threads"),
-            (self.ranks.is_some(), "--ranks"),
-            (self.ntimes.is_some(), "--times"),
-            (self.compiler.is_some(), "--compiler"),
-        ];
-        given.into_iter().find(|(is_given, _)| *is_given).map(|(_, option)| option)
+/// Adds what the user knows to what the text says.
+///
+/// # Errors
+/// Fails if the text contradicts the user.
+pub fn complete(known: &KnownRun, output: &mut StreamOutput) -> Result<(), ContradictedByText> {
+    let given_size = known.element.map(|Bytes(bytes)| bytes);
+    let said_size = output.element.map(Element::bytes);
+    agreed("--element", given_size, said_size, "bytes in an element")?;
+    let has_ranks = output.ranks.is_some();
+    agreed("--ranks", known.ranks, output.ranks, "ranks")?;
+    output.ranks = output.ranks.or(known.ranks);
+    if output.dialect == OutputFormat::C && known.ranks.is_some() {
+        output.dialect = OutputFormat::Mpi;
     }
+    // The Fortran version for MPI has the length of the arrays of one rank in its source.
+    let parts = match output.dialect {
+        OutputFormat::Fortran => output.ranks.unwrap_or(1),
+        _ => 1,
+    };
+    if !has_ranks {
+        output.elements = output.elements.and_then(|elements| elements.checked_mul(parts));
+    }
+    let said_elements = output.elements.map(|elements| elements / parts);
+    agreed("--size", known.elements, said_elements, "elements in an array")?;
+    let counted = output.threads.map(|(_, counted)| counted);
+    agreed("--threads", known.threads, counted, "threads")?;
+    agreed("--times", known.ntimes, output.ntimes, "runs of each kernel")?;
+    let has_size = output.array_bytes().is_some();
+    let is_consistent = output.contradiction().is_none();
+    output.element = output.element.or(given_size.and_then(element_of));
+    let given = known.elements.and_then(|elements| elements.checked_mul(parts));
+    output.elements = output.elements.or(given);
+    if !has_size
+        && is_consistent
+        && let Some(bytes) = output.array_bytes()
+    {
+        fits_the_table(known, output, bytes)?;
+    }
+    output.threads = output.threads.or(known.threads.map(|threads| (threads, threads)));
+    output.ntimes = output.ntimes.or(known.ntimes);
+    output.compiler = known.compiler.clone();
+    Ok(())
+}
 
-    /// Adds what the user knows to what the text says.
-    ///
-    /// # Errors
-    /// Fails if the text contradicts the user.
-    pub fn complete(&self, output: &mut StreamOutput) -> Result<(), ContradictedByText> {
-        let size = |element: Element| element.bytes();
-        let said_size = output.element.map(size);
-        agreed("--element", self.element.map(size), said_size, "bytes in an element")?;
-        let has_ranks = output.ranks.is_some();
-        agreed("--ranks", self.ranks, output.ranks, "ranks")?;
-        output.ranks = output.ranks.or(self.ranks);
-        if output.dialect == OutputFormat::C && self.ranks.is_some() {
-            output.dialect = OutputFormat::Mpi;
-        }
-        // The Fortran version for MPI has the length of the arrays of one rank in its source.
-        let parts = match output.dialect {
-            OutputFormat::Fortran => output.ranks.unwrap_or(1),
-            _ => 1,
-        };
-        if !has_ranks {
-            output.elements = output.elements.and_then(|elements| elements.checked_mul(parts));
-        }
-        let said_elements = output.elements.map(|elements| elements / parts);
-        agreed("--size", self.elements, said_elements, "elements in an array")?;
-        let counted = output.threads.map(|(_, counted)| counted);
-        agreed("--threads", self.threads, counted, "threads")?;
-        agreed("--times", self.ntimes, output.ntimes, "runs of each kernel")?;
-        let has_size = output.array_bytes().is_some();
-        let is_consistent = output.contradiction().is_none();
-        output.element = output.element.or(self.element);
-        let given = self.elements.and_then(|elements| elements.checked_mul(parts));
-        output.elements = output.elements.or(given);
-        if !has_size
-            && is_consistent
-            && let Some(bytes) = output.array_bytes()
-        {
-            self.fits_the_table(output, bytes)?;
-        }
-        output.threads = output.threads.or(self.threads.map(|threads| (threads, threads)));
-        output.ntimes = output.ntimes.or(self.ntimes);
-        output.compiler = self.compiler.clone();
-        Ok(())
+/// Compares the arrays that the user described with the rates and times of the table.
+fn fits_the_table(
+    known: &KnownRun,
+    output: &StreamOutput,
+    bytes: u64,
+) -> Result<(), ContradictedByText> {
+    if output.contradiction().is_none() {
+        return Ok(());
     }
+    let (option, given) = match (known.elements, known.element) {
+        (Some(elements), _) => ("--size", elements.to_string()),
+        (None, element) => {
+            ("--element", element.map(|Bytes(bytes)| bytes.to_string()).unwrap_or_default())
+        }
+    };
+    let found = format!(
+        "arrays of about {:.4e} bytes (rate x minimum time of Copy / 2), not {bytes}",
+        output.implied_array_bytes()
+    );
+    Err(ContradictedByText { option, given, found })
+}
 
-    /// Compares the arrays that the user described with the rates and times of the table.
-    fn fits_the_table(&self, output: &StreamOutput, bytes: u64) -> Result<(), ContradictedByText> {
-        if output.contradiction().is_none() {
-            return Ok(());
-        }
-        let words = |element: Element| element.bytes().to_string();
-        let (option, given) = match (self.elements, self.element) {
-            (Some(elements), _) => ("--size", elements.to_string()),
-            (None, element) => ("--element", element.map(words).unwrap_or_default()),
-        };
-        let found = format!(
-            "arrays of about {:.4e} bytes (rate x minimum time of Copy / 2), not {bytes}",
-            output.implied_array_bytes()
-        );
-        Err(ContradictedByText { option, given, found })
-    }
+/// Returns the type of elements of this size; `None` if there is none.
+fn element_of(bytes: u64) -> Option<Element> {
+    [Element::F32, Element::F64].into_iter().find(|element| element.bytes() == bytes)
 }
 
 /// Compares a value of the user with that of the text.
@@ -141,7 +121,7 @@ mod tests {
 
     fn known() -> KnownRun {
         KnownRun {
-            element: Some(Element::F64),
+            element: Some(Bytes(8)),
             elements: Some(1 << 26),
             threads: Some(2),
             ranks: None,
@@ -156,7 +136,7 @@ mod tests {
             let (mut output, whole) = (bare(text), StreamOutput::read(text).unwrap());
             assert_eq!((output.array_bytes(), output.threads, output.ntimes), (None, None, None));
             assert!(!output.is_serial);
-            known().complete(&mut output).unwrap();
+            complete(&known(), &mut output).unwrap();
             assert_eq!(output.dialect, whole.dialect);
             assert_eq!(output.array_bytes(), whole.array_bytes());
             assert_eq!((output.threads, output.ntimes), (whole.threads, whole.ntimes));
@@ -166,25 +146,26 @@ mod tests {
 
     #[test]
     fn ranks_make_a_run_of_the_mpi_version_and_multiply_the_arrays_of_fortran() {
-        let known = KnownRun { ranks: Some(2), elements: Some(1 << 25), ..known() };
+        let ranked = KnownRun { ranks: Some(2), elements: Some(1 << 25), ..known() };
         let mut fortran = bare(FORTRAN);
-        known.complete(&mut fortran).unwrap();
+        complete(&ranked, &mut fortran).unwrap();
         assert_eq!((fortran.ranks, fortran.elements), (Some(2), Some(1 << 26)));
         let mut c = bare(C);
-        KnownRun { elements: Some(1 << 26), ..known }.complete(&mut c).unwrap();
+        complete(&KnownRun { elements: Some(1 << 26), ..ranked }, &mut c).unwrap();
         assert_eq!((c.dialect, c.elements), (OutputFormat::Mpi, Some(1 << 26)));
     }
 
     #[test]
     fn arrays_that_contradict_the_table_are_refused_and_a_part_of_them_is_kept() {
         let wrong = KnownRun { elements: Some(1 << 25), ..known() };
-        let error = wrong.complete(&mut bare(C)).unwrap_err().to_string();
+        let error = complete(&wrong, &mut bare(C)).unwrap_err().to_string();
         let expected = "--size 33554432: the text has arrays of about 5.3687e8 bytes";
         assert!(error.starts_with(expected), "{error}");
-        let float = KnownRun { element: Some(Element::F32), ..known() };
-        assert_eq!(float.complete(&mut bare(C)).unwrap_err().option, "--size");
+        let float = KnownRun { element: Some(Bytes(4)), ..known() };
+        assert_eq!(complete(&float, &mut bare(C)).unwrap_err().option, "--size");
         let mut part = bare(C);
-        KnownRun { elements: Some(1 << 25), ..KnownRun::default() }.complete(&mut part).unwrap();
+        let half = KnownRun { elements: Some(1 << 25), ..KnownRun::default() };
+        complete(&half, &mut part).unwrap();
         assert_eq!((part.elements, part.array_bytes()), (Some(1 << 25), None));
     }
 }

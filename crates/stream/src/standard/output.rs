@@ -226,11 +226,6 @@ impl StreamOutput {
     }
 }
 
-/// Returns the number of runs in a text, which have a table each.
-pub fn count_runs(text: &str) -> usize {
-    header_lines(text).len()
-}
-
 /// Lines that programs print before and behind the table, without what documents put before them.
 struct SaidLines<'a>(Vec<(usize, &'a str)>);
 
@@ -477,7 +472,7 @@ mod tests {
     fn tables_of_several_runs_are_counted() {
         let (c, fortran) = (recorded!("gcc-2t"), recorded!("f-67M-2t"));
         let texts = [c, fortran, &[c, fortran, c].concat(), ""];
-        assert_eq!(texts.map(count_runs), [1, 1, 3, 0]);
+        assert_eq!(texts.map(|text| header_lines(text).len()), [1, 1, 3, 0]);
     }
 
     #[test]

@@ -2,23 +2,16 @@
 
 use crate::args::{Database, ImportedNode};
 use crate::failure::{Exit, Failure};
-use crate::gauges;
+use crate::gauges::{self, GAUGES};
 use crate::output;
 use crate::session;
-use nodegauge_apps::hpcg::output::HpcgOutput;
-use nodegauge_devices::babelstream::BabelStreamOutput;
-use nodegauge_devices::nvbandwidth::NvbandwidthOutput;
-use nodegauge_gauge::view::sentence;
+use nodegauge_gauge::readers::{self, KnownRun, PrintedRun, ReadContext};
 use nodegauge_history::{Imported, records};
 use nodegauge_machine::{SysRoot, TopologySource};
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::{self, Machine, MachineSource, Measurement, Record, Status};
+use nodegauge_measure::record::{self, Machine, MachineSource, Record, Status};
 use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_measure::{legible, printed};
-use nodegauge_messages::osu;
-use nodegauge_stream::standard::figures;
-use nodegauge_stream::standard::known::KnownRun;
-use nodegauge_stream::standard::output::{StreamOutput, header_lines};
 use std::path::{Path, PathBuf};
 
 /// Maximum size of an import file in bytes: about ten thousand runs with all their samples.
@@ -129,20 +122,6 @@ pub(super) fn execute(
     Ok(exit)
 }
 
-/// Figures of the output of another program.
-#[derive(Debug, Default)]
-struct PrintedFigures {
-    measurements: Vec<Measurement>,
-    /// Assumption about the run, if there is one.
-    notice: Option<&'static str>,
-}
-
-impl From<Vec<Measurement>> for PrintedFigures {
-    fn from(measurements: Vec<Measurement>) -> Self {
-        Self { measurements, notice: None }
-    }
-}
-
 /// Parses the output of another program and returns it as a record. Of the machine, only what the user says is known.
 fn imported(
     file: &Path,
@@ -150,145 +129,10 @@ fn imported(
     described: &Described<'_>,
     machine: &Machine,
 ) -> Result<Record, Failure> {
-    let shown = shown(file);
-    refuse_several_runs(file, text)?;
-    let overlong = printed::overlong_line(text).filter(|_| !text.trim_start().starts_with('{'));
-    if let Some(length) = overlong {
-        return Err(Failure::usage(format!("{shown} has a line of {length} bytes"))
-            .hint("give a file with the output of one of the programs that are read"));
-    }
-    let mut figures = figures_of(file, text, machine, described.run)?;
-    if figures.measurements.is_empty() {
-        return Err(Failure::usage(format!("{shown} contains no figures"))
-            .hint("give a file with the complete output of one run"));
-    }
-    for measurement in &mut figures.measurements {
-        if measurement.value.is_some_and(|value| !printed::is_figure(value)) {
-            let missing = measurement.clone().missing("the program printed no positive figure");
-            *measurement = missing;
-        }
-    }
-    Ok(imported_record(file, described.labels, machine, figures))
-}
-
-/// Returns the number of runs of each program in a text.
-fn count_runs(text: &str) -> Vec<(&'static str, usize)> {
-    let of_files = nodegauge_files::reference::count_runs(text);
-    let others = [
-        ("STREAM", nodegauge_stream::standard::output::count_runs(text)),
-        ("OSU micro-benchmarks", osu::output::count_runs(text)),
-        ("HPL", nodegauge_compute::output::count_runs(text)),
-        ("HPCG", nodegauge_apps::hpcg::output::count_runs(text)),
-        ("BabelStream", nodegauge_devices::babelstream::count_runs(text)),
-        ("nvbandwidth", nodegauge_devices::nvbandwidth::count_runs(text)),
-    ];
-    of_files.into_iter().chain(others).filter(|(_, runs)| *runs > 0).collect()
-}
-
-/// Refuses a file with several runs, of which all but one would be lost.
-fn refuse_several_runs(file: &Path, text: &str) -> Result<(), Failure> {
-    let programs = count_runs(text);
-    let all: usize = programs.iter().map(|(_, runs)| runs).sum();
-    if all <= 1 {
-        return Ok(());
-    }
-    let each: Vec<String> =
-        programs.iter().map(|(name, runs)| format!("{runs} of {name}")).collect();
-    let message = format!(
-        "{} contains {all} runs ({}), and an import reads one",
-        shown(file),
-        each.join(", ")
-    );
-    let tables: Vec<String> = header_lines(text).iter().map(usize::to_string).collect();
-    let lines = match tables.as_slice() {
-        [] | [_] => String::new(),
-        several => format!(" (tables of STREAM begin in lines {})", sentence::joined(several)),
-    };
-    let hint = format!("give one file for each run{lines}; nothing of this file was saved");
-    Err(Failure::usage(message).hint(hint))
-}
-
-/// Parses the output of the program that the text shows.
-fn figures_of(
-    file: &Path,
-    text: &str,
-    machine: &Machine,
-    run: &KnownRun,
-) -> Result<PrintedFigures, Failure> {
-    if let Some(figures) = of_other_program(file, text)? {
-        if let Some(option) = run.option() {
-            return Err(Failure::usage(format!(
-                "{option}: {} is not the output of stream.c",
-                shown(file)
-            ))
-            .hint(format!("leave out {option}, which describes a run of stream.c")));
-        }
-        return Ok(figures);
-    }
-    of_stream(file, text, machine, run)
-}
-
-/// Parses the output of a program other than STREAM; `None` if the text shows none.
-fn of_other_program(file: &Path, text: &str) -> Result<Option<PrintedFigures>, Failure> {
-    let shown = shown(file);
-    let incomplete = |message: String, cause: String| {
-        Failure::usage(message).cause(cause).hint("give a file with the complete output of one run")
-    };
-    let unread = |cause: String| incomplete(shown.clone(), cause);
-    if let Some(read) = nodegauge_files::reference::read(text) {
-        return Ok(Some(read.map_err(unread)?.measurements.into()));
-    }
-    if osu::output::count_runs(text) > 0 {
-        let output = osu::OsuOutput::read(text).map_err(|cause| {
-            incomplete(format!("{shown} is not the output of an OSU micro-benchmark"), cause)
-        })?;
-        let trust = "the MPI library and the placement of the ranks are unknown";
-        let measurements = osu::output::of_saved(&output);
-        return Ok(Some(PrintedFigures { measurements, notice: Some(trust) }));
-    }
-    if let Some(read) = BabelStreamOutput::read(text) {
-        return Ok(Some(read.map_err(unread)?.measurements(None).into()));
-    }
-    if let Some(read) = NvbandwidthOutput::read(text) {
-        return Ok(Some(read.map_err(unread)?.measurements(None, &[]).into()));
-    }
-    if let Some(output) = HpcgOutput::read(text) {
-        return Ok(Some(output.measurements(None).into()));
-    }
-    let hpl = nodegauge_compute::output::read(text);
-    if !hpl.rows.is_empty() {
-        return Ok(Some(nodegauge_compute::reference::of_saved(&hpl).into()));
-    }
-    Ok(None)
-}
-
-/// Parses the output of STREAM, of which the text may have the table alone.
-fn of_stream(
-    file: &Path,
-    text: &str,
-    machine: &Machine,
-    run: &KnownRun,
-) -> Result<PrintedFigures, Failure> {
-    let shown = shown(file);
-    let mut output = StreamOutput::saved(text).map_err(|cause| {
-        let message = if cause.is_other_text() {
-            format!(
-                "{shown} is not the output of stream.c, HPL, HPCG, iozone, fio, BabelStream, \
-                 nvbandwidth or an OSU micro-benchmark"
-            )
-        } else {
-            format!("{shown} has a table of STREAM that cannot be read")
-        };
-        Failure::usage(message).cause(cause.to_string()).hint(cause.hint())
-    })?;
-    run.complete(&mut output).map_err(|cause| {
-        let hint = format!("correct or leave out {}", cause.option);
-        Failure::usage(format!("{shown} contradicts an option")).cause(cause.to_string()).hint(hint)
-    })?;
-    let trust = "the machine's caches and the program's source are unknown; STREAM's size rule and an \
-                 unmodified source are assumed";
-    let measurements = figures::of_saved(&output, machine);
-    Ok(PrintedFigures { measurements, notice: Some(trust) })
+    let context = ReadContext { machine, known: described.run };
+    let run = readers::read(&readers::all(&GAUGES), text, &context);
+    let run = run.map_err(|error| error.of_text(&shown(file)))?;
+    Ok(imported_record(file, described.labels, machine, run))
 }
 
 /// Returns a new record that contains imported figures.
@@ -296,7 +140,7 @@ fn imported_record(
     file: &Path,
     labels: &[(String, String)],
     machine: &Machine,
-    figures: PrintedFigures,
+    run: PrintedRun,
 ) -> Record {
     let shown = shown(file);
     let written = std::fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
@@ -308,13 +152,13 @@ fn imported_record(
         None => "the time of the import, because the file has no modification time in the past",
     };
     let mut all = vec![format!("imported from {shown}; the time of the run is {source}")];
-    all.extend(figures.notice.map(str::to_owned));
+    all.extend(run.assumption.map(str::to_owned));
     Record {
         started: started.unwrap_or_else(record::now_rfc3339),
         command: vec!["history".to_owned(), "import".to_owned(), shown.clone()],
         labels: labels.iter().cloned().collect(),
         notices: all.into_iter().map(|text| Notice::new(NoticeId::Imported, "", text)).collect(),
-        measurements: figures.measurements,
+        measurements: run.measurements,
         ..session::description(machine.clone(), Vec::new())
     }
 }

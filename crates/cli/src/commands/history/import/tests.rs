@@ -1,6 +1,7 @@
 //! Properties of all parsers of outputs of other programs, on recorded outputs.
 
 use super::*;
+use nodegauge_measure::record::Measurement;
 use std::collections::BTreeMap;
 
 /// Folders of recorded outputs.
@@ -39,8 +40,8 @@ fn thinned(text: &str) -> String {
 
 /// Returns the figures of a text; `None` if it is refused.
 fn read(text: &str) -> Option<Vec<Measurement>> {
-    let figures = figures_of(Path::new("x"), text, &Machine::default(), &KnownRun::default());
-    figures.ok().map(|figures| figures.measurements)
+    let context = ReadContext { machine: &Machine::default(), known: &KnownRun::default() };
+    readers::read(&readers::all(&GAUGES), text, &context).ok().map(|run| run.measurements)
 }
 
 /// Identifies a figure among those of an output.

@@ -1,0 +1,27 @@
+//! Reader of the output of xhpl and hpcc.
+
+use crate::{output, reference};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, Unread};
+
+/// Reader of the output of HPL.
+pub(crate) struct HplReader;
+
+impl Reader for HplReader {
+    fn program(&self) -> &'static str {
+        "HPL"
+    }
+
+    fn runs(&self, text: &str) -> Vec<usize> {
+        output::run_lines(text)
+    }
+
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
+        let found = output::read(text);
+        if found.rows.is_empty() {
+            let cause = found.errors.first().cloned();
+            let none = || "it has no line with the result of a test".to_owned();
+            return Err(Unread::from(cause.unwrap_or_else(none)));
+        }
+        Ok(reference::of_saved(&found).into())
+    }
+}

@@ -1,0 +1,43 @@
+//! Readers of the outputs of BabelStream and nvbandwidth.
+
+use crate::babelstream::{self, BabelStreamOutput};
+use crate::nvbandwidth::{self, NvbandwidthOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, Unread};
+
+/// Reader of the output of BabelStream.
+pub(crate) struct BabelStreamReader;
+
+impl Reader for BabelStreamReader {
+    fn program(&self) -> &'static str {
+        "BabelStream"
+    }
+
+    fn runs(&self, text: &str) -> Vec<usize> {
+        babelstream::run_lines(text)
+    }
+
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
+        let found =
+            BabelStreamOutput::read(text).unwrap_or_else(|| Err("it has no title".to_owned()));
+        Ok(found?.measurements(None).into())
+    }
+}
+
+/// Reader of the output of nvbandwidth.
+pub(crate) struct NvbandwidthReader;
+
+impl Reader for NvbandwidthReader {
+    fn program(&self) -> &'static str {
+        "nvbandwidth"
+    }
+
+    fn runs(&self, text: &str) -> Vec<usize> {
+        nvbandwidth::run_lines(text)
+    }
+
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
+        let found =
+            NvbandwidthOutput::read(text).unwrap_or_else(|| Err("it has no title".to_owned()));
+        Ok(found?.measurements(None, &[]).into())
+    }
+}

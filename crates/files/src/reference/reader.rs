@@ -1,0 +1,40 @@
+//! Readers of the outputs of fio and IOzone.
+
+use super::fio::{self, FioOutput};
+use super::output::{self, IozoneOutput};
+use super::saved;
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, Unread};
+
+/// Reader of fio's JSON.
+pub(crate) struct FioReader;
+
+impl Reader for FioReader {
+    fn program(&self) -> &'static str {
+        "fio"
+    }
+
+    fn runs(&self, text: &str) -> Vec<usize> {
+        fio::run_lines(text)
+    }
+
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
+        Ok(saved::of_fio(&FioOutput::read(text)?).into())
+    }
+}
+
+/// Reader of the output of IOzone.
+pub(crate) struct IozoneReader;
+
+impl Reader for IozoneReader {
+    fn program(&self) -> &'static str {
+        "iozone"
+    }
+
+    fn runs(&self, text: &str) -> Vec<usize> {
+        output::run_lines(text)
+    }
+
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
+        Ok(saved::of_iozone(&IozoneOutput::read(text)?).into())
+    }
+}

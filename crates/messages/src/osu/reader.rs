@@ -1,0 +1,23 @@
+//! Reader of the output of the OSU micro-benchmarks.
+
+use super::output::{self, OsuOutput};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, Unread};
+
+/// Reader of the output of an OSU micro-benchmark.
+pub(crate) struct OsuReader;
+
+impl Reader for OsuReader {
+    fn program(&self) -> &'static str {
+        "OSU micro-benchmarks"
+    }
+
+    fn runs(&self, text: &str) -> Vec<usize> {
+        output::run_lines(text)
+    }
+
+    fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
+        let found = OsuOutput::read(text)?;
+        let assumption = "the MPI library and the placement of the ranks are unknown";
+        Ok(PrintedRun { measurements: output::of_saved(&found), assumption: Some(assumption) })
+    }
+}

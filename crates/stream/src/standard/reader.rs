@@ -1,0 +1,44 @@
+//! Reader of the output of stream.c, stream_mpi.c and stream.f, of which a text may have the table alone.
+
+use super::figures;
+use super::known;
+use super::output::{StreamOutput, header_lines};
+use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, Unread};
+
+/// Reader of the output of STREAM.
+pub(crate) struct StreamReader;
+
+impl Reader for StreamReader {
+    fn program(&self) -> &'static str {
+        "STREAM"
+    }
+
+    fn runs(&self, text: &str) -> Vec<usize> {
+        header_lines(text)
+    }
+
+    fn resembles(&self, text: &str) -> bool {
+        StreamOutput::saved(text).is_err_and(|cause| !cause.is_other_text())
+    }
+
+    fn takes_description(&self) -> bool {
+        true
+    }
+
+    fn read(&self, text: &str, context: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
+        let mut output = StreamOutput::saved(text).map_err(|cause| Unread {
+            problem: Some("has a table of STREAM that cannot be read"),
+            cause: cause.to_string(),
+            hint: cause.hint().to_owned(),
+        })?;
+        known::complete(context.known, &mut output).map_err(|cause| Unread {
+            problem: Some("contradicts an option"),
+            hint: format!("correct or leave out {}", cause.option),
+            cause: cause.to_string(),
+        })?;
+        let assumption = "the machine's caches and the program's source are unknown; STREAM's size rule and an \
+                          unmodified source are assumed";
+        let measurements = figures::of_saved(&output, context.machine);
+        Ok(PrintedRun { measurements, assumption: Some(assumption) })
+    }
+}
