@@ -177,11 +177,13 @@ fn missing_and_damaged_records_are_named() {
     harness
         .write("fleet/n02.log", "error: no memory\nhint: none\nsrun: error: vm: task 0: Exited\n");
     harness.write("fleet/n03.log", "");
+    let stream = concat!(env!("CARGO_MANIFEST_DIR"), "/../stream/tests/data/stream-gcc-2t.txt");
+    harness.write("fleet/stream.txt", std::fs::read(stream).unwrap());
     let unnamed = harness.run(&["fleet", "rank", "fleet", "--format", "json"]).exits(1).json();
     let missing: Vec<&Value> =
         unnamed["missing"].as_array().unwrap().iter().map(|one| &one["host"]).collect();
     assert_eq!(missing, ["n01", "n02"]);
-    assert_eq!(unnamed["not_read"].as_array().unwrap().len(), 3, "{unnamed}");
+    assert_eq!(unnamed["not_read"].as_array().unwrap().len(), 4, "{unnamed}");
     harness
         .run(&["fleet", "rank", "fleet", "--nodes", "n[01-13]"])
         .exits(1)
@@ -189,7 +191,8 @@ fn missing_and_damaged_records_are_named() {
         .says("n01: the record is incomplete")
         .says("n02: no record: error: no memory")
         .says("n13: no record")
-        .says("no record: maintenance on Monday");
+        .says("no record: maintenance on Monday")
+        .says("output of STREAM instead of a record");
     for format in ["html", "md", "csv", "reframe", "nhc"] {
         let shown = harness.run(&["fleet", "rank", "fleet", "--format", format]).exits(1);
         assert!(shown.stdout.len() > 20, "{format}");

@@ -14,6 +14,7 @@ mod reframe;
 
 use crate::figures::FigureSelection;
 use crate::node::NodeRun;
+use nodegauge_gauge::readers;
 use nodegauge_measure::record::{self, Record};
 use nodegauge_measure::{Failure, legible};
 use parts::Input;
@@ -179,6 +180,12 @@ impl Intake {
     /// Adds the records of a text.
     pub fn add(&mut self, text: &Text, selection: &FigureSelection<'_>) {
         let content = text.content.strip_prefix('\u{feff}').unwrap_or(&text.content);
+        // A line of another program may begin with any word and a colon, which is then no name of a node.
+        let without_record = json_start(content).is_none();
+        if let Some(reason) = without_record.then(|| other_program(content, selection)).flatten() {
+            self.reject_text(text, reason);
+            return;
+        }
         if content.trim().is_empty() {
             self.reject(text.source.clone(), text.node.clone(), EMPTY.to_owned());
             return;
@@ -212,7 +219,9 @@ impl Intake {
     /// Adds the records in the output of one node, or in a file of records.
     fn add_of_node(&mut self, text: &Text, content: &str, selection: &FigureSelection<'_>) {
         let Some(start) = json_start(content) else {
-            self.reject_text(text, format!("no record: {}", short(error_or_last_line(content))));
+            let reason = other_program(content, selection)
+                .unwrap_or_else(|| format!("no record: {}", short(error_or_last_line(content))));
+            self.reject_text(text, reason);
             return;
         };
         // A damaged document does not hide those after it.
@@ -272,7 +281,9 @@ impl Intake {
                 } else if carrier.is_of_ansible() {
                     ansible::add(self, text, json, selection);
                 } else {
-                    self.reject_text(text, "not a record of nodegauge".to_owned());
+                    let reason = other_program(json, selection);
+                    let unknown = || "not a record of nodegauge".to_owned();
+                    self.reject_text(text, reason.unwrap_or_else(unknown));
                 }
             }
         }
@@ -426,6 +437,13 @@ pub fn error_or_last_line(output: &str) -> &str {
 fn short(text: &str) -> String {
     const LONGEST_REASON: usize = 100;
     legible::escaped(text.trim()).chars().take(LONGEST_REASON).collect()
+}
+
+/// Returns the reason why the output of another program is no record; `None` if no reader recognises the text.
+fn other_program(text: &str, selection: &FigureSelection<'_>) -> Option<String> {
+    let found = readers::recognise(&readers::all(selection.gauges), text);
+    let program = found.first()?.program;
+    Some(format!("output of {program} instead of a record"))
 }
 
 #[cfg(test)]
