@@ -289,7 +289,7 @@ impl PredictedSolution {
         let fastest = FlopsPerSec(peak.unwrap_or(LIBRARY_OVER_BUILT_IN * rate.0).max(rate.0));
         let libraries = plan.options.libraries.len().max(1);
         let time =
-            |rate: FlopsPerSec| plan.solutions(&vec![rate; libraries]) + hpl::least(libraries);
+            |each: FlopsPerSec| plan.solutions(&vec![each; libraries]) + hpl::least(libraries);
         Ok(Self { time: PredictedTime { least: time(fastest), likely: time(rate) } })
     }
 }

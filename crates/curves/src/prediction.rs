@@ -6,7 +6,7 @@ use nodegauge_arena::supply::masks;
 use nodegauge_arena::{ArenaError, MemoryRates};
 use nodegauge_gauge::Site;
 use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, policy};
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer};
+use nodegauge_measure::{Bytes, Notice, NoticeId, Observer};
 use nodegauge_placement::Placement;
 use std::time::Duration;
 
@@ -116,7 +116,7 @@ pub(crate) fn admit(
     let share = options.budget.time.as_secs_f64() / limits.budget.as_secs_f64();
     let is_given = options.largest.is_some();
     let mut run = PredictedCurve { curve, site, placement, options, mode, rates, is_given, share };
-    limits.admit(&mut run).map_err(Failure::from)?;
+    limits.admit(&mut run)?;
     let now = run.mode.memory();
     let text =
         || format!("memory reduced from {before} to {now}, so that the run keeps its budget");
