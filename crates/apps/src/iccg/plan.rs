@@ -142,7 +142,7 @@ impl Planned for IccgPlan {
         }
         let mut run = IccgRun {
             pool,
-            cells: kept.iter().map(|swept| IccgCell::new(swept, &size)).collect(),
+            cells: kept.iter().map(|one| IccgCell::new(one, &size)).collect(),
             loops: bandwidth::loops(),
             options: &options,
             size: &size,
