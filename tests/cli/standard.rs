@@ -397,7 +397,7 @@ fn a_budget_that_the_passes_exceed_is_refused_with_the_time_that_they_need() {
     refused
         .complains("--budget 10 is too short: the run takes at least ")
         .complains("hint: use --budget ")
-        .complains("fewer passes (-DNTIMES), smaller arrays (--size)");
+        .complains("fewer passes (-DNTIMES), or smaller arrays (--size)");
     place.leaves_nothing();
 }
 

@@ -10,6 +10,7 @@ mod exchange;
 mod loops;
 mod matrix;
 pub mod output;
+mod prediction;
 pub mod problem;
 mod reader;
 mod reference;
@@ -21,7 +22,7 @@ pub(crate) use reader::HpcgReader;
 use crate::code::{self, Code};
 use crate::config::{HpcgConfig, WorkersConfig};
 use crate::sweep::Swept;
-use crate::{GAUGE, TIMES_LLC, WorkerPool, WorkersOptions, paired};
+use crate::{GAUGE, TIMES_LLC, WorkerPool, WorkersOptions, left_out_in_time, paired};
 use domain::{Domain, Until};
 use exchange::DomainExchange;
 pub use matrix::ColumnIndices;
@@ -29,15 +30,15 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::Isa;
-use nodegauge_measure::clock;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
 use nodegauge_measure::{
-    Bytes, Failure, FlopsPerSec, Fraction, Notice, Observer, Outcome, Unit, stats,
+    Bytes, Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Unit, stats,
 };
 use nodegauge_team::{Interrupt, TeamError, stopping};
+use prediction::PredictedSets;
 use problem::{DomainLayout, GridPoints, ITERATIONS, LEAST, MULTIPLE, Operations, PARTS};
 use reference::PlacedXhpcg;
 pub use reference::XhpcgOptions;
@@ -193,7 +194,7 @@ impl Planned for HpcgPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let Self { swept, options, notices, xhpcg } = *self;
+        let Self { swept, options, mut notices, xhpcg } = *self;
         let limits = Limits::of(Budget::of(options.budget, Self::BUDGET), options.samples);
         let mut pool = WorkerPool::start(swept.iter().map(|swept| &swept.workers))?;
         let mut cells = Vec::new();
@@ -212,10 +213,18 @@ impl Planned for HpcgPlan {
         };
         let shared = SharedObserver::new(observer);
         let interrupted = || (&shared).interrupted();
-        if limits.asked && limits.samples.is_none() {
-            let ended = || interrupted() || limits.is_exceeded();
-            let first_sets = run.predicted(&mut pool, options.grid, &ended)?;
-            limits.beforehand(limits.elapsed() + first_sets, "smaller domains (--grid)")?;
+        if limits.samples.is_none() {
+            (&mut &shared).phase("predicting the time of a set");
+            // The reference program solves the problem on the domains of the plan.
+            let may_shrink = options.grid == Self::GRID && xhpcg.is_none();
+            let grid = options.grid;
+            let mut predicted =
+                PredictedSets::new(&run, &mut pool, site, grid, may_shrink, &interrupted)?;
+            limits.admit(&mut predicted)?;
+            let PredictedSets { grid: shorter, kept, .. } = predicted;
+            notices.extend(shortened(grid, shorter));
+            notices.extend(left_out_in_time(run.cells[kept..].iter().map(|cell| cell.swept)));
+            run = run.shortened(kept, shorter)?;
         }
         let mut series = Series::new(policy::APPS, limits, run.cells.len());
         let mut turn = |turn: Turn| run.set(&mut pool, turn.cell, &interrupted);
@@ -247,6 +256,19 @@ impl Planned for HpcgPlan {
         }
         Ok(outcome)
     }
+}
+
+/// Returns the notice on domains that are smaller than planned; `None` if they are not.
+fn shortened(before: GridPoints, now: GridPoints) -> Option<Notice> {
+    let words = |grid: GridPoints| grid.map(|points| points.to_string()).join(" x ");
+    (before != now).then(|| {
+        let text = format!(
+            "domains reduced from {} to {} points, so that the run keeps its budget",
+            words(before),
+            words(now)
+        );
+        Notice::new(NoticeId::Clamped, GAUGE, text)
+    })
 }
 
 /// One kind of workers and matrices, with the results of the sets that they ran.
@@ -300,27 +322,12 @@ struct HpcgRun<'a> {
 }
 
 impl<'a> HpcgRun<'a> {
-    /// Returns the predicted time of the first sets of all kinds of workers, including the tests. The prediction is
-    /// based on a set with domains of half the edge length. Caches hold a larger part of these domains, so the
-    /// prediction is too short rather than too long.
-    fn predicted(
-        &self,
-        pool: &mut WorkerPool<'a>,
-        grid: GridPoints,
-        interrupted: &dyn Fn() -> bool,
-    ) -> Result<Duration, Failure> {
-        let half = grid.map(|points| (points / 2).next_multiple_of(MULTIPLE).max(LEAST));
-        let points = |domain: GridPoints| domain.iter().product::<usize>() as f64;
-        let smaller =
-            |cell: &HpcgCell<'a>| HpcgCell::new(cell.swept, cell.workers, cell.columns, half);
-        let cells = self.cells.iter().map(smaller);
-        let mut trial = HpcgRun { codes: self.codes, cells: cells.collect::<Result<_, _>>()? };
-        let start = clock::now();
-        for at in 0..trial.cells.len() {
-            trial.set(pool, at, interrupted)?;
-        }
-        let elapsed = clock::now().saturating_duration_since(start);
-        Ok(elapsed.mul_f64(points(grid) / points(half)))
+    /// Returns the run with the first `kept` cells on domains of `grid`.
+    fn shortened(self, kept: usize, grid: GridPoints) -> Result<Self, Failure> {
+        let shorter =
+            |cell: &HpcgCell<'a>| HpcgCell::new(cell.swept, cell.workers, cell.columns, grid);
+        let cells = self.cells[..kept].iter().map(shorter).collect::<Result<_, _>>()?;
+        Ok(Self { codes: self.codes, cells })
     }
 
     /// Runs one set on newly created domains and returns it as a sample; returns no sample if interrupted.

@@ -5,6 +5,7 @@ pub mod config;
 mod follow;
 mod options;
 mod plan;
+mod prediction;
 mod result;
 pub mod size;
 mod solution;

@@ -35,7 +35,11 @@ mod workers;
 
 pub use followers::end;
 pub use gauge::Apps;
+use nodegauge_arena::{MemoryRates, RequestedPages, supply};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
+use nodegauge_placement::MemoryPolicy;
 use nodegauge_team::{WorkerPool, Workers};
+use sweep::Swept;
 pub use workers::{MpiRanks, WorkersOptions};
 
 /// Name of the gauge in records.
@@ -43,6 +47,26 @@ pub const GAUGE: &str = "apps";
 /// Minimum size of a matrix as a multiple of the last-level caches, as in STREAM's rule for an array. Below it, caches
 /// hold part of the matrix.
 const TIMES_LLC: f64 = 4.0;
+
+/// Measures the rates of memory with these workers, as threads of this process.
+///
+/// # Errors
+/// Fails if the threads or the memory are not available.
+fn memory_rates(workers: &Workers, most: Bytes) -> Result<MemoryRates, Failure> {
+    let places = supply::masks(&workers.together());
+    let policy = MemoryPolicy::Default;
+    Ok(MemoryRates::probe(&places, RequestedPages::Transparent, &policy, most)?)
+}
+
+/// Returns the notice on workers that were left out for lack of time; `None` if there are none.
+fn left_out_in_time<'a>(left_out: impl IntoIterator<Item = &'a Swept>) -> Option<Notice> {
+    let names: Vec<String> = left_out.into_iter().map(|one| one.workers.in_words()).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let text = format!("no time for {}: use a longer --budget", names.join(", "));
+    Some(Notice::new(NoticeId::Budget, GAUGE, text))
+}
 
 #[cfg(test)]
 mod tests;

@@ -16,8 +16,10 @@ use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Budget, Limits, Turn, TurnFailure, policy};
-use nodegauge_measure::{Failure, FlopsPerSec, Notice, Observer, Outcome, Seconds, Unit};
+use nodegauge_measure::schedule::{
+    Budget, Limits, Predictable, PredictedTime, Turn, TurnFailure, policy,
+};
+use nodegauge_measure::{Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
 use nodegauge_team::{Interrupt, TeamError, stopping};
 use rule::Rule;
 use std::f64::consts::PI;
@@ -101,7 +103,7 @@ impl Planned for TrapezoidPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let Self { workers, options, notices } = *self;
+        let Self { workers, mut options, mut notices } = *self;
         let rule = Rule::detect();
         observer.phase("starting threads");
         let limits = Limits::of(Budget::of(options.budget, Self::BUDGET), options.samples);
@@ -115,14 +117,20 @@ impl Planned for TrapezoidPlan {
         let mut run = TrapezoidRun { rule, cells, first: workers.len() };
         let shared = SharedObserver::new(observer);
         let interrupted = || (&shared).interrupted();
-        if limits.asked && limits.samples.is_none() {
-            let ended = || interrupted() || limits.is_exceeded();
-            let rounds = run.predicted(&mut pool, &ended)?;
-            limits.beforehand(limits.elapsed() + rounds, "fewer intervals (--n)")?;
+        if limits.samples.is_none() {
+            (&mut &shared).phase("predicting the time of a round");
+            let is_default = options.points == Self::POINTS;
+            let mut predicted = run.predicted(&mut pool, is_default, &interrupted)?;
+            limits.admit(&mut predicted)?;
+            let kept = predicted.rows.len();
+            let left_out: Vec<u64> = options.points.drain(kept..).collect();
+            run.cells.truncate(kept * run.first);
+            notices.extend(left_out_in_time(&left_out));
         }
         let mut series = Series::new(policy::APPS, limits, run.cells.len());
         (&mut &shared).phase("measuring sums interleaved");
-        let rate = |sample: &Sample| run_rate(options.points.last(), sample);
+        let longest = options.points.last().copied();
+        let rate = |sample: &Sample| run_rate(longest.as_ref(), sample);
         let latest = |samples: &[Vec<Sample>]| {
             let last = samples.iter().rev().find_map(|cell| cell.last());
             last.and_then(rate).map_or_else(String::new, |rate| rate.to_string())
@@ -166,6 +174,43 @@ struct TrapezoidRun<'a> {
     cells: Vec<TrapezoidCell<'a>>,
     /// Number of kinds of workers; this number of consecutive cells have the same number of points.
     first: usize,
+}
+
+/// Sums before the first round: the predicted time of the sums over each number of intervals, by all workers.
+struct PredictedSums {
+    rows: Vec<Duration>,
+    is_default: bool,
+}
+
+impl Predictable for PredictedSums {
+    fn predicted(&self) -> PredictedTime {
+        let round: Duration = self.rows.iter().sum();
+        let fewest = 1 + policy::APPS.fewest as u32;
+        PredictedTime { least: 2 * round, likely: fewest * round }
+    }
+
+    /// Leaves the largest default number of intervals out.
+    fn shorten(&mut self) -> bool {
+        let can = self.is_default && self.rows.len() > 1;
+        if can {
+            self.rows.pop();
+        }
+        can
+    }
+
+    fn smaller(&self) -> &str {
+        "fewer intervals (--n)"
+    }
+}
+
+/// Returns the notice on default numbers of intervals that were left out; `None` if there are none.
+fn left_out_in_time(points: &[u64]) -> Option<Notice> {
+    if points.is_empty() {
+        return None;
+    }
+    let numbers: Vec<String> = points.iter().map(u64::to_string).collect();
+    let text = format!("no time for {} intervals: use a longer --budget", numbers.join(", "));
+    Some(Notice::new(NoticeId::Budget, GAUGE, text))
 }
 
 /// Measures a sample of `sums` consecutive sums; a sum ends when all workers have synchronised. Returns the time of a
@@ -216,26 +261,32 @@ impl TrapezoidRun<'_> {
         Ok(vec![sample])
     }
 
-    /// Returns the predicted time of the warm-up and of one round of all cells, from one sum of each cell. All sums of a
-    /// sample may take much longer: where workers share CPUs, the time of a sum is that of the synchronisation.
+    /// Predicts the time of a round, from one sum of each cell. All sums of a sample may take much longer: where workers
+    /// share CPUs, the time of a sum is that of the synchronisation. `is_default` is true if the user chose no numbers of
+    /// intervals.
     fn predicted(
         &self,
         pool: &mut WorkerPool<'_>,
+        is_default: bool,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Duration, Failure> {
-        let mut round = 0.0;
-        for cell in &self.cells {
-            let points = cell.points.min(POINTS_A_SAMPLE);
-            let trial = TrapezoidCell { points, error: 0.0, ..*cell };
-            // The first sum raises the clock frequency and is not counted.
-            sampled(self.rule, pool, &trial, 1, interrupted)?;
-            let Some((sample, _)) = sampled(self.rule, pool, &trial, 1, interrupted)? else {
-                break;
-            };
-            let longer = cell.points as f64 / points as f64;
-            round += sample.seconds[0] * longer * cell.sums() as f64;
+    ) -> Result<PredictedSums, Failure> {
+        let mut rows = Vec::new();
+        for row in self.cells.chunks(self.first) {
+            let mut round = 0.0;
+            for cell in row {
+                let points = cell.points.min(POINTS_A_SAMPLE);
+                let trial = TrapezoidCell { points, error: 0.0, ..*cell };
+                // The first sum raises the clock frequency and is not counted.
+                sampled(self.rule, pool, &trial, 1, interrupted)?;
+                let Some((sample, _)) = sampled(self.rule, pool, &trial, 1, interrupted)? else {
+                    break;
+                };
+                let longer = cell.points as f64 / points as f64;
+                round += sample.seconds[0] * longer * cell.sums() as f64;
+            }
+            rows.push(Duration::from_secs_f64(round));
         }
-        Ok(Duration::from_secs_f64(2.0 * round))
+        Ok(PredictedSums { rows, is_default })
     }
 
     fn figures(&self, site: &Site, series: &Series, pool: &WorkerPool<'_>) -> Vec<Measurement> {

@@ -1,8 +1,8 @@
 //! Arrays in memory for measurements. The crate maps arrays on pages of a chosen kind with staggered start addresses,
 //! and reads the actual NUMA nodes and page sizes from the kernel. The threads that use the arrays touch them first.
 //!
-//! The crates of the gauges contain the loops and the measurement protocols. This crate measures nothing and does not
-//! depend on a gauge.
+//! The crates of the gauges contain the loops and the measurement protocols. This crate measures no figure, only the
+//! rates from which the time of a set-up is predicted, and does not depend on a gauge.
 
 pub mod arrays;
 mod error;
@@ -11,6 +11,7 @@ pub mod keys;
 pub mod location;
 mod mapping;
 pub mod names;
+mod rates;
 pub mod supply;
 pub mod words;
 
@@ -19,3 +20,4 @@ pub use error::ArenaError;
 pub use keys::{NumaConfig, PagesConfig};
 pub use mapping::{ArrayError, PagedMapping, RequestedPages};
 pub use names::GAUGE;
+pub use rates::MemoryRates;

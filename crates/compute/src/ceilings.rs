@@ -90,17 +90,15 @@ impl Planned for CeilingsPlan {
         let mut found = Outcome::default();
         observer.phase("comparing BLAS libraries");
         let limits = Limits::new(budget, None);
-        let whole = Limits::of(whole, samples);
         let trial = Trial {
             root: &site.root,
             places: TrialPlaces(places(&first.placement)),
             time: budget.mul_f64(CHOOSE),
-            interrupted: &|| observer.interrupted() || whole.is_exceeded(),
+            // The peaks are the last part of the run, so that the end of the whole is theirs.
+            end: choose::end_of_trial(&Limits { asked: whole.asked, samples, ..limits }),
+            interrupted: &|| observer.interrupted(),
         };
         let library = choose::find(&[], &trial, &mut found.notices)?.and_then(|mut all| all.pop());
-        if !observer.interrupted() {
-            whole.beforehand(whole.elapsed(), "fewer threads (--threads)")?;
-        }
         let Some(library) = library else {
             let text = "interrupted while BLAS libraries were compared";
             found.notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));

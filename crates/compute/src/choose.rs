@@ -10,10 +10,11 @@ use crate::config::{DgemmConfig, ThreadsConfig};
 use crate::engine::Multiplier;
 use crate::{GAUGE, dgemm};
 use nodegauge_machine::{CpuId, SysRoot};
+use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::schedule::halving::{
     self, Candidates, DeadlineCheck, Halving, Passes, RoundRule, Rules, TurnRate,
 };
-use nodegauge_measure::{Failure, FlopsPerSec, Notice, NoticeId, notice, stats};
+use nodegauge_measure::{Failure, FlopsPerSec, Fraction, Notice, NoticeId, clock, notice, stats};
 use nodegauge_team::Team;
 use nodegauge_toolchain::blas::{self, BlasLibrary, BlasProber, BlasRequest, ProbedBlas};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
@@ -93,7 +94,7 @@ impl Tried {
 
     /// Measures the built-in kernels.
     fn built_in(places: &TrialPlaces) -> Result<Self, Failure> {
-        let rate = FlopsPerSec(multiplies(&Multiplier::BuiltIn, places)?);
+        let rate = rate_of_built_in(places)?;
         let name = Multiplier::BuiltIn.to_string();
         Ok(Self { name, rate, probed: None, default: DefaultKernels::default() })
     }
@@ -169,6 +170,14 @@ fn multiplies(multiplier: &Multiplier, places: &TrialPlaces) -> Result<f64, Fail
     Ok(dgemm::best(&dgemm::measure(&mut team, multiplier, TURN)?).0)
 }
 
+/// Returns the rate of a short product with the built-in kernels on these threads.
+///
+/// # Errors
+/// Fails if a thread fails.
+pub(crate) fn rate_of_built_in(places: &TrialPlaces) -> Result<FlopsPerSec, Failure> {
+    Ok(FlopsPerSec(multiplies(&Multiplier::BuiltIn, places)?))
+}
+
 impl DgemmConfig {
     /// Returns the configuration of the threads and the library.
     pub(crate) fn of(tried: &Tried, on: ThreadsConfig) -> Self {
@@ -205,7 +214,24 @@ pub(crate) struct Trial<'a> {
     pub places: TrialPlaces,
     /// Time for all measurements except the first five of every candidate.
     pub time: Duration,
+    /// End of the whole comparison within the budget of the user: what was tried until then is compared. `None` for a
+    /// default budget.
+    pub end: Option<Instant>,
     pub interrupted: &'a dyn Fn() -> bool,
+}
+
+impl Trial<'_> {
+    /// True if the comparison must end within the budget of the user.
+    fn is_over(&self) -> bool {
+        self.end.is_some_and(|end| clock::now() > end)
+    }
+}
+
+/// Returns the end of a comparison in a run with these limits, half of whose budget is for the measurement; `None` if
+/// the user did not set the budget.
+pub(crate) fn end_of_trial(limits: &Limits) -> Option<Instant> {
+    let is_kept = limits.asked && limits.samples.is_none();
+    is_kept.then(|| limits.at(Fraction(0.5)))
 }
 
 /// Chooses the fastest kernels of every library in `requests`; without requests, chooses the fastest of all candidates.
@@ -236,10 +262,15 @@ pub(crate) fn find(
         variables_that_rule(&group, notices);
         let first: Vec<f64> = group.iter().map(|tried| tried.rate.0).collect();
         let ranked =
-            rank_by_turns(&first, Instant::now() + share, |number| match &group[number].probed {
-                Some(probed) => prober.rate(probed, trial.interrupted).map_err(Failure::from),
-                None => multiplies(&Multiplier::BuiltIn, &trial.places),
-            });
+            rank_by_turns(
+                &first,
+                Instant::now() + share,
+                &|| trial.is_over(),
+                |number| match &group[number].probed {
+                    Some(probed) => prober.rate(probed, trial.interrupted).map_err(Failure::from),
+                    None => multiplies(&Multiplier::BuiltIn, &trial.places),
+                },
+            );
         if (trial.interrupted)() {
             return Ok(None);
         }
@@ -275,7 +306,7 @@ fn groups(
             Some(kernel) => {
                 vec![prober.probe_kernel(&candidate, kernel, &isa, trial.interrupted)?]
             }
-            None => prober.probe_all(&candidate, &isa, trial.interrupted)?,
+            None => prober.probe_all(&candidate, &isa, &|| trial.is_over(), trial.interrupted)?,
         }))
     };
     if !requests.is_empty() {
@@ -283,7 +314,12 @@ fn groups(
     }
     let mut all: Vec<Tried> = Vec::new();
     for candidate in &candidates {
-        match prober.probe_all(candidate, &isa, trial.interrupted) {
+        if !all.is_empty() && trial.is_over() {
+            let text = format!("{} was not tried: no time", candidate.path.display());
+            notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
+            continue;
+        }
+        match prober.probe_all(candidate, &isa, &|| trial.is_over(), trial.interrupted) {
             Ok(probed) => all.extend::<Vec<Tried>>(libraries(probed)),
             Err(ToolchainError::Unusable(why)) => {
                 let why = why.problem();
@@ -337,9 +373,11 @@ struct Ranked {
 }
 
 /// Candidates that are measured alternately, identified by numbers.
-struct LibraryTurns<F> {
+struct LibraryTurns<'a, F> {
     /// Function that measures the rate of one candidate.
     rate: F,
+    /// True if the measurements must end within the budget of the user.
+    is_over: &'a dyn Fn() -> bool,
     /// Measured rates of every candidate.
     rates: Vec<Vec<f64>>,
 }
@@ -348,7 +386,7 @@ struct LibraryTurns<F> {
 /// the virtual CPUs.
 const REGIME: f64 = f64::NAN;
 
-impl<E, F: FnMut(usize) -> Result<f64, E>> Candidates for LibraryTurns<F> {
+impl<E, F: FnMut(usize) -> Result<f64, E>> Candidates for LibraryTurns<'_, F> {
     type Candidate = usize;
     type Error = E;
 
@@ -362,9 +400,9 @@ impl<E, F: FnMut(usize) -> Result<f64, E>> Candidates for LibraryTurns<F> {
         Ok(turn)
     }
 
-    /// Always returns false, because an interrupted measurement returns an error.
+    /// An interrupted measurement returns an error.
     fn must_end(&mut self) -> bool {
-        false
+        (self.is_over)()
     }
 }
 
@@ -373,10 +411,11 @@ impl<E, F: FnMut(usize) -> Result<f64, E>> Candidates for LibraryTurns<F> {
 fn rank_by_turns<E>(
     first: &[f64],
     deadline: Instant,
+    is_over: &dyn Fn() -> bool,
     rate: impl FnMut(usize) -> Result<f64, E>,
 ) -> Result<Ranked, E> {
-    let mut turns =
-        LibraryTurns { rate, rates: first.iter().map(|first_rate| vec![*first_rate]).collect() };
+    let rates = first.iter().map(|first_rate| vec![*first_rate]).collect();
+    let mut turns = LibraryTurns { rate, is_over, rates };
     let mut halving = Halving::new(0..first.len());
     first
         .iter()
@@ -441,7 +480,8 @@ mod tests {
             .map(|_| {
                 let first: Vec<f64> = (0..rates.len()).map(&mut turn).collect();
                 let ranked =
-                    rank_by_turns(&first, hour, |number| Ok::<_, ()>(turn(number))).unwrap();
+                    rank_by_turns(&first, hour, &|| false, |number| Ok::<_, ()>(turn(number)))
+                        .unwrap();
                 assert_eq!(ranked.order.len(), rates.len());
                 (ranked.order[0].0, ranked.alike)
             })
@@ -487,7 +527,8 @@ mod tests {
                 for _ in 0..SEARCHES {
                     let first = [turn(0), turn(1)];
                     let ranked =
-                        rank_by_turns(&first, hour, |number| Ok::<_, ()>(turn(number))).unwrap();
+                        rank_by_turns(&first, hour, &|| false, |number| Ok::<_, ()>(turn(number)))
+                            .unwrap();
                     right += usize::from(ranked.order[0].0 == 1);
                 }
                 assert!(right * 100 >= SEARCHES * 99, "{gap} {disturbed}: {right}");

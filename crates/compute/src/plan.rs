@@ -14,7 +14,7 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::record::{Figure, Machine};
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::schedule::{Budget, Limits};
+use nodegauge_measure::schedule::{Budget, Limits, Predictable, PredictedTime};
 use nodegauge_measure::{
     Bytes, Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Unit, notice,
 };
@@ -24,7 +24,9 @@ use std::time::Duration;
 /// Share of the peak that DGEMM is assumed to reach if no DGEMM rate of this node is known.
 const USUAL_DGEMM: f64 = 0.9;
 /// Remedy for a budget that is too short.
-const SMALLER: &str = "a smaller --order, one library (--blas)";
+const SMALLER: &str = "a smaller --order, or one library (--blas)";
+/// Assumed maximum ratio of the rate of a library to that of the built-in kernels, if the peak is unknown.
+const LIBRARY_OVER_BUILT_IN: f64 = 2.0;
 /// Share of the predicted time of a solution that generating and checking the matrix adds at most.
 const AROUND_SOLUTION: f64 = 0.25;
 /// Share of the budget in which libraries and kernels are compared, in addition to the first four measurements of every
@@ -195,18 +197,20 @@ impl HplPlan {
     /// Runs the native solution, then the reference program.
     fn measure(&self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let limits = Limits::of(Budget::of(self.asked, self.options.budget), self.samples);
+        if self.options.order != OrderSpec::Quick {
+            observer.phase("predicting the time of the solution");
+            limits.admit(&mut PredictedSolution::new(self)?)?;
+        }
         let mut notices = Vec::new();
         observer.phase("comparing BLAS libraries");
         let trial = Trial {
             root: &site.root,
             places: TrialPlaces(hpl::places(&self.placement)),
             time: self.options.budget.mul_f64(CHOOSE),
-            interrupted: &|| observer.interrupted() || limits.is_exceeded(),
+            end: choose::end_of_trial(&limits),
+            interrupted: &|| observer.interrupted(),
         };
         let found = choose::find(&self.options.libraries, &trial, &mut notices)?;
-        if found.is_none() && !observer.interrupted() {
-            limits.beforehand(limits.elapsed(), SMALLER)?;
-        }
         let Some(libraries) = found else {
             let text = "interrupted while BLAS libraries were compared";
             notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));
@@ -217,7 +221,6 @@ impl HplPlan {
         let tried = limits.elapsed();
         let solutions = self.requested_solutions(&libraries);
         let least = hpl::least(libraries.len());
-        limits.beforehand(tried + solutions + least, SMALLER)?;
         let left = self.options.budget.saturating_sub(tried);
         let budget = match self.asked {
             Some(_) => left.saturating_sub(solutions).max(least),
@@ -253,13 +256,56 @@ impl HplPlan {
         if self.options.order == OrderSpec::Quick {
             return Duration::ZERO;
         }
-        let one = |library: &Tried| {
-            size::seconds(self.first().order.order, self.options.half, library.rate)
-        };
-        let all = libraries.iter().map(one).map(|seconds| seconds.0).sum::<f64>();
+        let rates: Vec<FlopsPerSec> = libraries.iter().map(|library| library.rate).collect();
+        self.solutions(&rates)
+    }
+
+    /// Returns the predicted time of a solution of the planned order for each of these rates.
+    fn solutions(&self, rates: &[FlopsPerSec]) -> Duration {
+        let one =
+            |rate: &FlopsPerSec| size::seconds(self.first().order.order, self.options.half, *rate);
+        let all = rates.iter().map(one).map(|seconds| seconds.0).sum::<f64>();
         let samples = self.options.samples.max(1) as f64;
         Duration::try_from_secs_f64(samples * all * (1.0 + AROUND_SOLUTION))
-            .unwrap_or(Duration::MAX)
+            .unwrap_or(Duration::MAX / 4)
+    }
+}
+
+/// Solutions of a requested order, before the libraries are compared.
+struct PredictedSolution {
+    time: PredictedTime,
+}
+
+impl PredictedSolution {
+    /// Predicts the time from the peak of the cores and from the rate of an earlier run of this node; without one, from
+    /// a short product with the built-in kernels.
+    fn new(plan: &HplPlan) -> Result<Self, Failure> {
+        let known = plan.options.rate.or(plan.options.dgemm.as_ref().map(|(rate, _)| *rate));
+        let rate = match known {
+            Some(rate) => rate,
+            None => choose::rate_of_built_in(&TrialPlaces(hpl::places(&plan.placement)))?,
+        };
+        let peak = plan.peak.as_ref().map(|peak| peak.value);
+        let fastest = FlopsPerSec(peak.unwrap_or(LIBRARY_OVER_BUILT_IN * rate.0).max(rate.0));
+        let libraries = plan.options.libraries.len().max(1);
+        let time =
+            |each: FlopsPerSec| plan.solutions(&vec![each; libraries]) + hpl::least(libraries);
+        Ok(Self { time: PredictedTime { least: time(fastest), likely: time(rate) } })
+    }
+}
+
+impl Predictable for PredictedSolution {
+    fn predicted(&self) -> PredictedTime {
+        self.time
+    }
+
+    /// Does nothing: the user requested the order.
+    fn shorten(&mut self) -> bool {
+        false
+    }
+
+    fn smaller(&self) -> &str {
+        SMALLER
     }
 }
 

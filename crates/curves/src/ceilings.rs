@@ -12,6 +12,7 @@
 use crate::config::CurveConfig;
 use crate::levels::Reported;
 use crate::pool::WorkerPool;
+use crate::prediction::CurveTimes;
 use crate::run::{CurveRun, FigureOutline, Value};
 use crate::traffic::{self, Traffic};
 use crate::{CurveSetup, Mode, ladder, notice};
@@ -20,9 +21,8 @@ use nodegauge_arena::ArenaError;
 use nodegauge_gauge::roofline::{BANDWIDTH, GAUGE, KERNEL, MEMORY};
 use nodegauge_kernels::{Kernel, Stores};
 use nodegauge_measure::record::Quoted;
-use nodegauge_measure::schedule::policy;
+use nodegauge_measure::schedule::{PredictedTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Unit};
-use std::time::Duration;
 
 /// Kernels that measure the ceilings.
 const CEILINGS: [Kernel; 5] =
@@ -120,6 +120,10 @@ impl Mode for Ceilings {
         ]
     }
 
+    fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
+        times.loops(self.memory(), CEILINGS.len() as u32)
+    }
+
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
         let largest = self.levels[self.levels.len() - 1].set;
         run.observer.phase(&format!("preparing {} for each thread", Bytes(largest)));
@@ -127,7 +131,6 @@ impl Mode for Ceilings {
         let everyone = 0..pool.workers();
         let region = run.map(&mut pool, everyone, largest)?;
         let buffers = region.buffers();
-        run.refuse_too_large(&mut pool, buffers, largest, CEILINGS.len())?;
         run.observer.phase("choosing the fastest loops for each level");
         let all = (self.levels.len() * CEILINGS.len()) as f64;
         let mut tried = 0.0;
@@ -150,7 +153,6 @@ impl Mode for Ceilings {
         run.observer.phase("checking every element");
         for traffic in cells.iter_mut().flat_map(|(_, loops)| loops) {
             traffic.prepare(&mut pool, buffers)?;
-            run.refuse_if_late(Duration::ZERO)?;
         }
         let turn = |(level, loops): &(&Level, Vec<Traffic>), workers: &mut WorkerPool| {
             // Filling the working set again also loads it into the cache.

@@ -9,6 +9,7 @@
 use crate::config::CurveConfig;
 use crate::levels::{self, Dot, Named, Reported};
 use crate::pool::WorkerPool;
+use crate::prediction::CurveTimes;
 use crate::run::{CurveRun, FigureOutline, Value};
 use crate::traffic::{self, Traffic};
 use crate::{CurveSetup, Mode, notice, refuse_below, thinned, too_large};
@@ -16,7 +17,7 @@ use nodegauge_arena::ArenaError;
 use nodegauge_kernels::{Kernel, Resident, Stores};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::{Cache, Quoted};
-use nodegauge_measure::schedule::{Affordable, policy};
+use nodegauge_measure::schedule::{Affordable, PredictedTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, clock};
 use nodegauge_placement::Placement;
 use std::collections::BTreeSet;
@@ -119,6 +120,11 @@ impl Mode for Ladder {
         Bytes(self.sets[self.sets.len() - 1] * self.threads)
     }
 
+    fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
+        // The largest working set takes most of the time, and is never left out.
+        times.loops(self.memory(), PATTERNS.len() as u32)
+    }
+
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
         let setup = run.setup;
         let workers = self.threads;
@@ -128,7 +134,6 @@ impl Mode for Ladder {
         let everyone = 0..pool.workers();
         let region = run.map(&mut pool, everyone, largest)?;
         let buffers = region.buffers();
-        run.refuse_too_large(&mut pool, buffers, largest, PATTERNS.len())?;
 
         let caches = reported(&setup.site.topology, setup.placement);
         run.observer.phase("choosing the fastest loop for each level");

@@ -12,6 +12,7 @@ use crate::chase::{self, ChainPlace, Chase, Cycle, SLOTS};
 use crate::config::CurveConfig;
 use crate::ladder::{self, SMALLEST};
 use crate::levels::{self, Dot, Named};
+use crate::prediction::CurveTimes;
 use crate::region::MemoryRegion;
 use crate::run::{CurveRun, FigureOutline, Value};
 use crate::{CurveSetup, Mode, memory_chase, refuse_below, thinned};
@@ -19,9 +20,8 @@ use nodegauge_arena::ArenaError;
 use nodegauge_arena::RequestedPages;
 use nodegauge_arena::supply::best_pages;
 use nodegauge_measure::record::Quoted;
-use nodegauge_measure::schedule::{Affordable, policy};
+use nodegauge_measure::schedule::{Affordable, PredictedTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, clock, stats};
-use std::time::Duration;
 
 /// Maximum ratio of the size of a region to the largest working set in the region.
 const REGION_OVER_SET: f64 = 1.2;
@@ -77,6 +77,12 @@ impl Mode for Latency {
         Bytes(slots(&self.sets).1) * self.kinds.len() as u64
     }
 
+    fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
+        // The largest working set takes most of the time, and is never left out.
+        let largest = Bytes(self.sets[self.sets.len() - 1]);
+        self.kinds.iter().map(|_| times.chase(largest)).sum()
+    }
+
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
         let setup = run.setup;
         let options = setup.options;
@@ -87,7 +93,6 @@ impl Mode for Latency {
         let mut regions = Vec::new();
         for pages in &self.kinds {
             regions.push(MemoryRegion::map(&mut pool, 0..1, bytes, *pages, &options.policy)?);
-            run.refuse_if_late(Duration::ZERO)?;
         }
         let time = Affordable::of(&policy::CURVES_BEHIND, &run.limits);
         let notices = &mut run.outcome.notices;

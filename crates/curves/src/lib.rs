@@ -18,6 +18,7 @@ mod matrix;
 mod memory_chase;
 mod mix;
 mod pool;
+mod prediction;
 mod region;
 mod run;
 mod thinned;
@@ -36,11 +37,13 @@ use nodegauge_arena::RequestedPages;
 use nodegauge_arena::supply::{available, best_pages};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::CpuId;
-use nodegauge_measure::schedule::{Budget, Limits};
+use nodegauge_measure::schedule::{Budget, Limits, PredictedTime};
+
 use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_placement::{
     MemoryPolicy, Placement, PlacementOptions, PlacementRequest, TeamRequest,
 };
+use prediction::CurveTimes;
 use run::CurveRun;
 use std::time::Duration;
 
@@ -113,6 +116,9 @@ trait Mode {
         Vec::new()
     }
 
+    /// Returns the predicted time from the start of the set-up.
+    fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime;
+
     /// Measures the curve, and adds the results to the outcome of the run.
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError>;
 }
@@ -170,16 +176,25 @@ impl CurvePlan {
             nodegauge_measure::notice::add_new(&mut notices, placed);
         }
         let setup = CurveSetup { site, placement: &placement, options: &options };
-        let mode: Box<dyn Mode> = match curve {
-            Curve::Ladder => Box::new(ladder::plan(setup, &mut notices)?),
-            Curve::Latency => Box::new(latency::plan(setup, &mut notices)?),
-            Curve::Matrix => Box::new(matrix::plan(setup, &mut notices)?),
-            Curve::Loaded => Box::new(loaded::plan(setup, &mut notices)?),
-            Curve::Mix => Box::new(mix::plan(setup, &mut notices)?),
-            Curve::Ceilings => Box::new(ceilings::plan(setup, &mut notices)?),
-        };
+        let mode = planned(curve, setup, &mut notices)?;
         Ok(Self { curve, placement, options, notices, mode })
     }
+}
+
+/// Plans the measurement of a curve.
+fn planned(
+    curve: Curve,
+    setup: CurveSetup<'_>,
+    notices: &mut Vec<Notice>,
+) -> Result<Box<dyn Mode>, Failure> {
+    Ok(match curve {
+        Curve::Ladder => Box::new(ladder::plan(setup, notices)?),
+        Curve::Latency => Box::new(latency::plan(setup, notices)?),
+        Curve::Matrix => Box::new(matrix::plan(setup, notices)?),
+        Curve::Loaded => Box::new(loaded::plan(setup, notices)?),
+        Curve::Mix => Box::new(mix::plan(setup, notices)?),
+        Curve::Ceilings => Box::new(ceilings::plan(setup, notices)?),
+    })
 }
 
 impl Planned for CurvePlan {
@@ -210,12 +225,16 @@ impl Planned for CurvePlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let Self { curve, placement, options, notices, mode } = *self;
+        let Self { curve, placement, mut options, mut notices, mut mode } = *self;
+        let limits = Limits::of(options.budget, options.samples);
+        let whole = Limits::of(options.whole.unwrap_or(options.budget), options.samples);
+        let shortened =
+            prediction::admit(curve, site, &placement, &mut options, &mut mode, &whole, observer)?;
+        notices.extend(shortened);
         let mut run = CurveRun {
             curve,
             setup: CurveSetup { site, placement: &placement, options: &options },
-            limits: Limits::of(options.budget, options.samples),
-            whole: Limits::of(options.whole.unwrap_or(options.budget), options.samples),
+            limits,
             observer,
             outcome: Outcome { notices, ..Outcome::default() },
             setting_up: Duration::ZERO,

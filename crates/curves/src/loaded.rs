@@ -10,6 +10,7 @@ use crate::chase::Chase;
 use crate::config::CurveConfig;
 use crate::memory_chase::{self, ChasedMemory, SetRange};
 use crate::pool::WorkerPool;
+use crate::prediction::CurveTimes;
 use crate::region::{Buffers, SCALAR};
 use crate::run::{CurveRun, FigureOutline, Value};
 use crate::{CurveSetup, Mode, notice, refuse_below, too_large, traffic};
@@ -18,7 +19,7 @@ use nodegauge_gauge::view::sentence::doubt_among;
 use nodegauge_kernels::{ARRAYS, Args, Resident};
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::policy;
+use nodegauge_measure::schedule::{PredictedTime, policy};
 use nodegauge_measure::{Bytes, BytesPerSec, Failure, Notice, NoticeId, Seconds, Unit, stats};
 use nodegauge_os::{CacheLine, Spin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -189,6 +190,10 @@ impl Load<'_> {
 impl Mode for Loaded {
     fn memory(&self) -> Bytes {
         self.chased.first * 2
+    }
+
+    fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
+        times.loops(self.chased.first, 1) + times.chase(self.chased.first)
     }
 
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {

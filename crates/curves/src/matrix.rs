@@ -8,6 +8,7 @@ use crate::chase::Chase;
 use crate::config::CurveConfig;
 use crate::memory_chase::{self, ChasedMemory, SetRange};
 use crate::pool::WorkerPool;
+use crate::prediction::CurveTimes;
 use crate::region::MemoryRegion;
 use crate::run::{self, CurveRun, FigureOutline, Value};
 use crate::traffic::{self, Traffic};
@@ -16,11 +17,10 @@ use nodegauge_arena::ArenaError;
 use nodegauge_machine::topology::TopologyNode;
 use nodegauge_machine::{CpuId, NodeId, Topology};
 use nodegauge_measure::record::{Quoted, Status};
-use nodegauge_measure::schedule::policy;
+use nodegauge_measure::schedule::{PredictedTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 use nodegauge_placement::{CpuPair, MemoryPolicy};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 /// Granularity of a size that is limited by the memory, bytes.
 const ROUND: u64 = 1 << 20;
@@ -129,6 +129,11 @@ impl Mode for Matrix {
         (Bytes(self.bytes) + self.chased.first) * self.memories.len() as u64
     }
 
+    fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
+        let of_cell = |_| times.loops(Bytes(self.bytes), 1) + times.chase(self.chased.first);
+        self.cells().iter().map(of_cell).sum()
+    }
+
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
         self.nodes(run)?;
         if self.pairs.is_empty() || run.outcome.is_interrupted() {
@@ -187,7 +192,6 @@ impl Matrix {
                 Some(first) => ChasedMemory::new(setup, chaser, first.chased.bytes(), &mut map)?,
             };
             memories.push(NodeRegions { read, chased });
-            run.refuse_if_late(Duration::ZERO)?;
         }
         let cells = self.cells();
         let chases: Vec<Chase<'_>> = memories.iter().map(|memory| memory.chased.chase()).collect();

@@ -7,13 +7,14 @@
 //! write-allocates.
 use crate::config::CurveConfig;
 use crate::pool::WorkerPool;
+use crate::prediction::CurveTimes;
 use crate::run::{CurveRun, FigureOutline, Value};
 use crate::traffic::{self, Traffic};
 use crate::{CurveSetup, Mode, TIMES_LLC, notice, refuse_below, too_large};
 use nodegauge_arena::ArenaError;
 use nodegauge_kernels::{self as kernels, Kernel, Stores};
 use nodegauge_measure::record::{Quoted, Status};
-use nodegauge_measure::schedule::{Affordable, policy};
+use nodegauge_measure::schedule::{Affordable, PredictedTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, clock};
 
 /// Mix: ratio of reads to writes, with the kernel and the kind of store.
@@ -96,6 +97,13 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
 impl Mode for Mixes {
     fn memory(&self) -> Bytes {
         Bytes(self.array) * MOST_ARRAYS * self.threads
+    }
+
+    fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
+        // Mixes for which there is no time are left out.
+        let one = times.loops(self.memory(), 1);
+        let all = times.loops(self.memory(), self.mixes.len() as u32);
+        PredictedTime { least: one.least, likely: all.likely }
     }
 
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {

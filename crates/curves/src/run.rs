@@ -22,7 +22,7 @@ use nodegauge_machine::CpuId;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity, doubt};
 use nodegauge_measure::samples::{OneRegime, SAMPLES, Sample};
 use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, Turn, policy};
-use nodegauge_measure::{BytesPerSec, Failure, Fraction, NoticeId, Observer, Outcome, Unit, clock};
+use nodegauge_measure::{BytesPerSec, Failure, Fraction, NoticeId, Observer, Outcome, Unit};
 use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
 use std::time::Duration;
@@ -30,7 +30,7 @@ use std::time::Duration;
 /// Number of vector widths that the choice of loops tries, widest first.
 const WIDTHS: usize = 2;
 /// Ways to a shorter run, for the hint of a refusal.
-const SMALLER: &str = "a smaller working set (--size)";
+pub(crate) const SMALLER: &str = "a smaller working set (--size)";
 /// Size of the part of a worker's working set that a trial of loops uses, if the working set is larger than the caches,
 /// bytes. A pass over the part takes much longer than a barrier; successive trials use different parts.
 const TRIAL_PART: usize = 8 << 20;
@@ -64,8 +64,6 @@ pub(crate) struct CurveRun<'a> {
     pub curve: Curve,
     pub setup: CurveSetup<'a>,
     pub limits: Limits,
-    /// Limits of the whole run, if this curve is a part of it; otherwise the same limits.
-    pub whole: Limits,
     pub observer: &'a mut dyn Observer,
     pub outcome: Outcome,
     /// Time of the setup: from the start of the run to the start of the last series of samples.
@@ -132,10 +130,6 @@ impl CurveRun<'_> {
     ) -> Result<TimedCells, Failure> {
         self.observer.phase(phase);
         self.setting_up = self.limits.elapsed();
-        if warm_up.iter().all(Vec::is_empty) {
-            self.refuse_if_late(Duration::ZERO)?;
-        }
-        self.whole = self.whole.delivering();
         let mut series = Series::new(policy, self.limits, warm_up.len()).after(warm_up);
         let mut cells = |of: Turn| turn(of.cell).map(|sample| vec![sample]);
         series.run(&mut cells, self.observer, None)?;
@@ -169,13 +163,6 @@ impl CurveRun<'_> {
         Ok(pool)
     }
 
-    /// Fails if the user set the budget, and the run takes longer: the time so far and at least `more`. Called during
-    /// the setup, so that the refusal does not wait for the end of the setup. A run that has a sample is not refused.
-    pub(crate) fn refuse_if_late(&self, more: Duration) -> Result<(), Failure> {
-        self.whole.beforehand(self.whole.elapsed() + more, SMALLER)?;
-        Ok(())
-    }
-
     /// Maps a buffer of `bytes` for each of `workers`, on the pages and with the policy of the options.
     pub(crate) fn map(
         &self,
@@ -184,32 +171,7 @@ impl CurveRun<'_> {
         bytes: u64,
     ) -> Result<MemoryRegion, ArenaError> {
         let policy = &self.setup.options.policy;
-        let region = MemoryRegion::map(pool, workers, bytes, self.setup.pages(), policy)?;
-        self.refuse_if_late(Duration::ZERO)?;
-        Ok(region)
-    }
-
-    /// Fails like [`Self::refuse_if_late`] if the largest working set, of `bytes` per worker, cannot be filled, checked
-    /// and measured often enough with each of `loops` loops. A part of the set is filled to predict the time.
-    pub(crate) fn refuse_too_large(
-        &self,
-        pool: &mut WorkerPool,
-        buffers: Buffers<'_>,
-        bytes: u64,
-        loops: usize,
-    ) -> Result<(), ArenaError> {
-        if !self.whole.asked {
-            return Ok(());
-        }
-        let part = (bytes as usize).min(TRIAL_PART);
-        let started = clock::now();
-        traffic::refill(pool, buffers, part)?;
-        let filled = (clock::now() - started).mul_f64(bytes as f64 / part as f64);
-        // Each loop fills the set before its check; each turn fills it and makes a pass with each loop. A pass takes at
-        // least about as long as the stores of a fill.
-        let turns = 1 + policy::CURVES_BEHIND.fewest;
-        let fills = loops + turns * (1 + loops);
-        Ok(self.refuse_if_late(filled * fills as u32)?)
+        MemoryRegion::map(pool, workers, bytes, self.setup.pages(), policy)
     }
 
     /// Returns the fastest loop of a kernel for working sets of `bytes`. A short trial measures loops with two vector
@@ -259,7 +221,6 @@ impl CurveRun<'_> {
             let times = schedule.samples[*cell].iter().map(|sample| sample.seconds[0]);
             times.fold(f64::INFINITY, f64::min)
         };
-        self.refuse_if_late(Duration::ZERO)?;
         // Without time for a trial, the first loop is chosen, which has the widest vectors.
         let fastest = (0..variants.len()).min_by(|x, y| best(x).total_cmp(&best(y)));
         Ok(fastest.map(|cell| variants[cell]))

@@ -208,28 +208,45 @@ impl<'r> Headline<'r> {
     }
 }
 
-/// Runs the plan of a gauge as part of a larger run, and returns the outcome. A failure of a plan without figures becomes
-/// a notice, so that the figures of the other gauges are kept. Hardware errors during the run concern the figures of this gauge only.
+/// Runs the plan of a gauge as part of a larger run ([`measured`]), and returns the outcome. A failure of a plan without
+/// figures becomes a notice, so that the figures of the other gauges are kept.
 pub fn attempted(
     gauge: &dyn Gauge,
     planned: Result<Option<Box<dyn Planned>>, Failure>,
     site: &Site,
     observer: &mut dyn Observer,
 ) -> Outcome {
+    let found = planned.and_then(|planned| match planned {
+        Some(planned) => measured(gauge, planned, site, observer),
+        None => Ok(Outcome::default()),
+    });
+    kept(gauge, found)
+}
+
+/// Runs the plan of a gauge as part of a larger run. Hardware errors during the run concern the figures of this gauge
+/// only.
+///
+/// # Errors
+/// Fails if the plan does.
+pub fn measured(
+    gauge: &dyn Gauge,
+    planned: Box<dyn Planned>,
+    site: &Site,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, Failure> {
+    let watch = LedgerWatch::begin(&site.root);
+    let ended = planned.run(site, observer);
+    let mut outcome = Outcome::of_run(ended, observer)?;
+    watch.end_part(&mut outcome, gauge);
+    Ok(outcome)
+}
+
+/// Returns the outcome of a part of a larger run. The failure of a part without figures becomes a notice.
+pub fn kept(gauge: &dyn Gauge, found: Result<Outcome, Failure>) -> Outcome {
     let not_measured = |failure: Failure| {
         let text = format!("not measured: {}", failure.in_a_line());
         Notice::new(NoticeId::LeftOut, gauge.name(), text)
     };
-    let found = planned.and_then(|planned| match planned {
-        Some(planned) => {
-            let watch = LedgerWatch::begin(&site.root);
-            let ended = planned.run(site, observer);
-            let mut outcome = Outcome::of_run(ended, observer)?;
-            watch.end_part(&mut outcome, gauge);
-            Ok(outcome)
-        }
-        None => Ok(Outcome::default()),
-    });
     match found {
         Ok(mut outcome) => {
             // With figures, the failure makes the larger run incomplete.

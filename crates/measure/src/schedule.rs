@@ -10,16 +10,17 @@
 mod affordable;
 pub mod halving;
 pub mod policy;
+mod prediction;
 pub mod shuffle;
 mod turn;
 
 pub use affordable::Affordable;
 pub use policy::{CellRule, RepetitionPolicy, RoundOrder, WarmUp};
+pub use prediction::{Predictable, PredictedTime};
 pub use turn::{Turn, TurnFailure};
 
 use crate::Fraction;
 use crate::clock;
-use crate::failure::Failure;
 use crate::notice::{Notice, NoticeId};
 use crate::progress::Observer;
 use crate::repeat::{Stop, StopRule};
@@ -33,7 +34,7 @@ use std::time::{Duration, Instant};
 pub struct Budget {
     /// Time for the whole run.
     pub time: Duration,
-    /// True if the user set the budget. A run that certainly cannot keep such a budget is refused before it measures.
+    /// True if the user set the budget. A run that cannot keep such a budget is refused before its set-up.
     pub asked: bool,
 }
 
@@ -62,7 +63,7 @@ pub struct Limits {
     pub samples: Option<usize>,
     /// Expected time for checks and cleanup at the end.
     pub reserve: Duration,
-    /// True if the user set the budget. A run that certainly cannot keep such a budget is refused before it measures.
+    /// True if the user set the budget. A run that cannot keep such a budget is refused before its set-up.
     pub asked: bool,
 }
 
@@ -87,111 +88,39 @@ impl Limits {
         self.budget.div_f64(10.0).max(Duration::from_secs(1))
     }
 
-    /// True if the user set the budget and the run exceeds it. A run that has measured nothing yet is then refused; a run
-    /// that has measured something ends and delivers it.
+    /// True if the user set the budget and the run exceeds it. The run then ends and delivers what it has.
     pub fn is_exceeded(&self) -> bool {
         self.asked && self.samples.is_none() && self.elapsed() > self.budget + self.grace()
     }
 
     /// Returns a notice if the run exceeded its budget by more than the grace time; `None` if it did not, or if the
-    /// user requested a number of samples. `setting_up` is the time that the setup took.
+    /// user requested a number of samples. `setting_up` is the time that the setup took; zero if it is not
+    /// a part of its own.
     pub fn overrun(&self, gauge: &str, setting_up: Duration) -> Option<Notice> {
         let elapsed = self.elapsed();
         if self.samples.is_some() || elapsed <= self.budget + self.grace() {
             return None;
         }
-        let why = if setting_up > elapsed.saturating_sub(setting_up) {
-            ""
+        let longer = "measuring took longer than foreseen, as beside other load";
+        let setup = setting_up.as_secs_f64();
+        let why = if setting_up.is_zero() {
+            format!(": {longer}")
+        } else if setting_up > elapsed.saturating_sub(setting_up) {
+            format!(" ({setup:.1} s for setup)")
         } else {
-            ", and measuring took longer than foreseen, as beside other load"
+            format!(" ({setup:.1} s for setup, and {longer})")
         };
         let text = format!(
-            "budget exceeded: {:.1} s instead of {:.1} s ({:.1} s for setup{why})",
+            "budget exceeded: {:.1} s instead of {:.1} s{why}",
             elapsed.as_secs_f64(),
             self.budget.as_secs_f64(),
-            setting_up.as_secs_f64(),
         );
         Some(Notice::new(NoticeId::Budget, gauge, text))
-    }
-
-    /// Returns a remark that is appended to the announcement of a run whose total time is at least `least`; empty if
-    /// the budget is sufficient.
-    ///
-    /// # Errors
-    /// Fails if the budget is too short and the user set it. The hint gives a sufficient budget, and `smaller` as the
-    /// way to a shorter run, e.g. `smaller arrays (--size)`.
-    pub fn beforehand(&self, least: Duration, smaller: &str) -> Result<String, Failure> {
-        self.beforehand_within(least, least, smaller)
-    }
-
-    /// Returns the remark of [`Self::beforehand`] for a run that takes at least `least` and likely `likely`. The budget in
-    /// the hint suffices for the likely time.
-    ///
-    /// # Errors
-    /// Fails as [`Self::beforehand`].
-    pub fn beforehand_within(
-        &self,
-        least: Duration,
-        likely: Duration,
-        smaller: &str,
-    ) -> Result<String, Failure> {
-        if self.samples.is_some() || least <= self.budget + self.grace() {
-            return Ok(String::new());
-        }
-        let budget = self.budget.as_secs_f64();
-        let least = least.as_secs_f64();
-        if !self.asked {
-            return Ok(format!(": takes at least {:.0} s", least.ceil()));
-        }
-        let message =
-            format!("--budget {budget} is too short: the run takes at least {least:.1} s");
-        // The estimated time may be too low by 10 %.
-        let enough = (1.1 * likely.as_secs_f64().max(least)).ceil();
-        Err(Failure::usage(message)
-            .hint(format!("use --budget {enough:.0}, {smaller}, or fewer configurations")))
-    }
-
-    /// Returns the limits of a run that has measured something: it delivers what it has, however late, and is not refused
-    /// any more.
-    pub fn delivering(self) -> Self {
-        Self { asked: false, ..self }
-    }
-
-    /// True if the user set the budget and the run has taken more than twice the budget and the grace time, and at least
-    /// ten seconds, as on CPUs that a hypervisor rarely provides.
-    fn is_far_exceeded(&self) -> bool {
-        let far = (2 * self.budget + self.grace()).max(Duration::from_secs(10));
-        self.is_exceeded() && self.elapsed() > far
     }
 
     /// Returns the point in time at which `share` (0 to 1) of the budget is used up.
     pub fn at(&self, share: Fraction) -> Instant {
         self.started + self.budget.mul_f64(share.0)
-    }
-}
-
-/// Observer of a prediction, which it also interrupts as soon as the run is certain to be refused.
-pub struct PredictionObserver<'a> {
-    observer: &'a mut dyn Observer,
-    limits: Limits,
-}
-
-impl<'a> PredictionObserver<'a> {
-    /// Returns an observer of a prediction for a run with these limits.
-    pub fn new(observer: &'a mut dyn Observer, limits: Limits) -> Self {
-        Self { observer, limits }
-    }
-}
-
-impl Observer for PredictionObserver<'_> {
-    fn phase(&mut self, what: &str) {
-        self.observer.phase(what);
-    }
-    fn progress(&mut self, share: f64, latest: &str) {
-        self.observer.progress(share, latest);
-    }
-    fn interrupted(&self) -> bool {
-        self.observer.interrupted() || self.limits.is_exceeded()
     }
 }
 
@@ -278,7 +207,7 @@ impl Schedule {
                     && passes >= self.policy.fewest;
                 // Each cell gets at least one sample, unless the run is so late that it ends with what it has. The
                 // minimum number of rounds is not enforced if it would exceed the time.
-                let has_figure = self.has_counted() && self.limits.is_far_exceeded();
+                let has_figure = self.has_counted() && self.limits.is_exceeded();
                 if !self.exactly() && (late || has_figure || (passes >= 1 && elapsed() > end)) {
                     return Ok(Stop::Budget);
                 }

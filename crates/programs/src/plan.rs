@@ -214,15 +214,21 @@ impl Planned for ProgramSweep {
             let (ended, command) = self.run_once(job, &limits, &interrupted);
             runs[number].command = command;
             match ended {
-                ProgramRun::Measured { .. } => {}
+                ProgramRun::Measured { seconds, figure } => {
+                    runs[number].warm_up = Some((seconds.0, figure));
+                }
                 ProgramRun::Failed(reason) => runs[number].failure = Some(reason),
                 ProgramRun::Interrupted => return Ok(Outcome::interrupted()),
-                ProgramRun::OutOfTime => return Err(self.too_short(&limits)),
+                // The length of a program is not known before its first run, so that only the end of the budget shows
+                // that it is too short.
+                ProgramRun::OutOfTime if runs.iter().all(|cell| cell.warm_up.is_none()) => {
+                    return Err(self.too_short(&limits));
+                }
+                ProgramRun::OutOfTime => break,
             }
             (&mut &shared).progress((number + 1) as f64 / jobs.len() as f64, "");
         }
         let warm_up = limits.elapsed();
-        limits.beforehand(2 * warm_up, "a shorter run of the program")?;
         if self.limits.budget.is_none() {
             limits.budget = limits.budget.max(warm_up * (ROUNDS + 1));
         }
@@ -258,18 +264,36 @@ impl Planned for ProgramSweep {
             // The reason of a warm-up that failed is known.
             cell.failure = cell.failure.take().or(series.lost(number).map(lost_in_words));
         }
-        let is_unmeasured = |cell: &CellRuns| cell.figures.is_empty() && cell.failure.is_none();
-        if stop == Some(Stop::Budget) && runs.iter().all(is_unmeasured) {
-            return Err(self.too_short(&limits));
-        }
         let mut outcome = Outcome { notices: self.notices.clone(), ..Outcome::default() };
+        if stop == Some(Stop::Budget) {
+            outcome.notices.extend(count_warm_ups(&mut runs));
+        }
         series.end(&mut outcome);
         let swept =
             SweptProgram { program: &self.program, figure: &self.figure, cells: &self.cells };
         outcome.measurements = result::figures(&swept, &runs, stop);
         outcome.notices.extend(self.too_few(&runs, warm_up));
+        outcome.notices.extend(limits.overrun(GAUGE, warm_up));
         Ok(outcome)
     }
+}
+
+/// Counts the warm-up of each combination for which there was no time for another run. Returns a notice if there are
+/// such combinations.
+fn count_warm_ups(runs: &mut [CellRuns]) -> Option<Notice> {
+    let mut count = 0;
+    for cell in runs.iter_mut().filter(|cell| cell.figures.is_empty() && cell.failure.is_none()) {
+        if let Some((seconds, figure)) = cell.warm_up {
+            cell.seconds.push(seconds);
+            cell.figures.push(figure);
+            count += 1;
+        }
+    }
+    let text = format!(
+        "the only run of {} is its warm-up: no time for another",
+        counted(count, "combination")
+    );
+    (count > 0).then(|| Notice::new(NoticeId::Budget, GAUGE, text))
 }
 
 impl ProgramSweep {

@@ -30,6 +30,8 @@ pub(crate) struct CellRuns {
     pub seconds: Vec<f64>,
     /// Figures of the runs after the warm-up.
     pub figures: Vec<f64>,
+    /// Elapsed time and figure of the warm-up, which counts if there was no time for another run.
+    pub warm_up: Option<(f64, f64)>,
     /// Reason why the combination was not measured further.
     pub failure: Option<String>,
     /// Complete command of a run.

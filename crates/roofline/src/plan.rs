@@ -6,10 +6,12 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::roofline::{
     CeilingsAsk, CeilingsPart, GAUGE, MEMORY, NoPoint, ONE_THREAD, RooflinePoint,
 };
-use nodegauge_gauge::{Foreseen, Gauge, Planned, Site, attempted};
+use nodegauge_gauge::{Foreseen, Gauge, Planned, Site, kept, measured};
 use nodegauge_measure::record::Record;
 use nodegauge_measure::schedule::{Budget, Limits};
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, figure_names};
+use nodegauge_measure::{
+    Bytes, Failure, FailureKind, Notice, NoticeId, Observer, Outcome, figure_names,
+};
 use nodegauge_placement::{PlacementOptions, PlacementRequest};
 use nodegauge_toolchain::CommandLine;
 use std::collections::BTreeSet;
@@ -138,9 +140,8 @@ impl Planned for RooflinePlan {
         let mut points = self.points;
         let mut found = Outcome { notices: self.notices, ..Outcome::default() };
         let limits = Limits::of(self.budget, self.samples);
-        let count = self.parts.len() as u32;
         let mut left_out = Vec::new();
-        for (done, GaugeCeilings { gauge, planned }) in self.parts.into_iter().enumerate() {
+        for GaugeCeilings { gauge, planned } in self.parts {
             if found.is_interrupted() {
                 break;
             }
@@ -148,14 +149,14 @@ impl Planned for RooflinePlan {
                 left_out.push(gauge.name());
                 continue;
             }
-            let before = limits.elapsed();
-            found.extend(attempted(gauge, Ok(Some(planned)), site, observer));
-            let elapsed = limits.elapsed();
-            let left = limits.budget * (count - 1 - done as u32) / count;
-            let is_late = elapsed + left > limits.budget + limits.grace();
-            if is_late && found.measurements.is_empty() {
-                // All parts have the same time, which must suffice for this part.
-                limits.beforehand(count * (elapsed - before), "smaller working sets (--size)")?;
+            match measured(gauge, planned, site, observer) {
+                // A part may refuse the budget before anything is measured.
+                Err(refused)
+                    if refused.kind == FailureKind::Usage && found.measurements.is_empty() =>
+                {
+                    return Err(refused);
+                }
+                ended => found.extend(kept(gauge, ended)),
             }
         }
         found.notices.extend(limits.overrun(GAUGE, Duration::ZERO));

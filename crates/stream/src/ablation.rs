@@ -8,11 +8,11 @@
 //! if its passes belong to different regimes.
 
 use crate::GAUGE;
-use crate::SMALLER_ARRAYS;
 use crate::arrangement::{self, Arrangement, Ready, SettingUp};
 use crate::config::{ExplainConfig, StreamAgreement};
 use crate::kernels::{self, Kernel, KernelShape, Loop, Prefetch, SideBySide, Stores};
 use crate::point::{StreamPoint, TargetConfig, native_loops};
+use crate::prediction::{self, ArraysCost};
 use crate::result::unchecked_in_words;
 use crate::size::check::SizeCheck;
 use crate::target::Target;
@@ -27,7 +27,7 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
 use nodegauge_measure::samples;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, Turn, policy};
+use nodegauge_measure::schedule::{Limits, PredictedTime, Turn, policy};
 use nodegauge_measure::{
     Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit,
 };
@@ -49,6 +49,9 @@ const FEWEST_ROUNDS: usize = 3;
 pub(crate) const ENOUGH_ROUNDS: usize = 10;
 /// Factor of predicted times, which may be too low by a tenth.
 const UNCERTAINTY: f64 = 1.1;
+/// Number of cells that are known only when the loops have been chosen: the steps of stores, loop and pages side by side,
+/// and `memcpy`.
+const UNKNOWN_CELLS: usize = 4;
 /// Maximum number of different teams and sets of arrays: for the baseline, threads, binding, layout, pages. The later
 /// steps differ only in their loops.
 const MOST_POINTS: u64 = 5;
@@ -80,6 +83,7 @@ impl Planned for AblationPlan {
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let mut arrangement = self.0;
         let limits = arrangement.limits();
+        let reported = admit(site, &mut arrangement, &limits, observer)?;
         observer.phase("choosing the best loops");
         let asked = arrangement.options.constraints();
         let prefetch = asked.prefetch.or(Some(Prefetch::Off));
@@ -95,14 +99,11 @@ impl Planned for AblationPlan {
         let choosing = limits.elapsed() - begun_choosing;
         arrangement.notices.push(arrangement::chosen_notice(&chosen));
         let best = arrangement.check_size(site, best, &mut set_up, limits, observer)?;
-        let Ready { target: best, check, setting_up: each } = best;
+        let Ready { target: best, check, .. } = best;
 
         let placement = &arrangement.placement;
         let steps = steps(best.config(), placement, &site.topology, &mut arrangement.notices);
         let begun = limits.elapsed();
-        let count = distinct(&steps) as u32;
-        // The final check of every element takes about half as long as the initialisation of the arrays.
-        let reported = limits.beforehand(begun + each * (3 * count - 2) / 2, SMALLER_ARRAYS)?;
         observer.phase(&format!("preparing {} steps{reported}", steps.len()));
         let mut points = vec![best];
         let mut cells = Vec::new();
@@ -215,6 +216,23 @@ impl Planned for AblationPlan {
         series.end(&mut outcome);
         Ok(outcome)
     }
+}
+
+/// Predicts the time of the steps to the configuration of `arrangement`, and shortens the arrays if the time is short.
+/// The number of steps is not reduced, because the factors of all steps make the whole.
+fn admit(
+    site: &Site,
+    arrangement: &mut Arrangement,
+    limits: &Limits,
+    observer: &mut dyn Observer,
+) -> Result<String, Failure> {
+    // The steps that differ only in their loops are not known yet, but need no arrays of their own.
+    let placement = &arrangement.placement;
+    let steps = steps(&arrangement.configs[0], placement, &site.topology, &mut Vec::new());
+    let cells = (steps.len() + UNKNOWN_CELLS) as u32;
+    let cost = ArraysCost { sets: distinct(&steps) as u32, refills: 0, before: 0, round: cells };
+    let fixed = PredictedTime::default();
+    prediction::admit(site, arrangement, cost, policy::EXPLAIN, fixed, limits, observer)
 }
 
 /// Returns the invalid figure of a step that failed.

@@ -13,6 +13,7 @@ pub mod kernels;
 mod length_plan;
 pub mod mixes;
 pub mod point;
+mod prediction;
 pub mod ranks;
 mod request;
 mod result;

@@ -9,6 +9,7 @@ use crate::arrangement::{self, Ready, SettingUp};
 pub use crate::arrangement::{Arrangement, StreamOptions, plan};
 use crate::kernels::Kernel;
 use crate::mixes::{self, SavedMixes};
+use crate::prediction::{self, ArraysCost};
 use crate::ranks::{SharedStreamCoordinator, StreamCoordinator};
 use crate::result::{self, StreamEvidence};
 use crate::target::Target;
@@ -17,10 +18,13 @@ use nodegauge_arena::ArenaError;
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, Turn, policy};
+use nodegauge_measure::schedule::{Limits, PredictedTime, Turn, policy};
 use nodegauge_measure::{BytesPerSec, Failure, Observer, Outcome};
 use nodegauge_placement::{RankPlace, cpus};
 use std::time::Duration;
+
+/// Time of a run in passes over its arrays.
+const COST: ArraysCost = ArraysCost { sets: 1, refills: 0, before: 0, round: 1 };
 
 /// Plan for one configuration, which is measured until its figures are stable.
 pub struct StreamPlan {
@@ -54,12 +58,14 @@ impl Planned for StreamPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let Self { arrangement, joined, mixes } = *self;
+        let Self { mut arrangement, joined, mixes } = *self;
+        let limits = arrangement.limits();
+        let fixed = PredictedTime::default();
+        prediction::admit(site, &mut arrangement, COST, policy::STREAM, fixed, &limits, observer)?;
         let coordinator = match (&arrangement.ranks, joined) {
             (Some(plan), None) => Some(StreamCoordinator::start(plan.ranks.len(), observer)?),
             (_, joined) => joined,
         };
-        let limits = arrangement.limits();
         let ranks = arrangement.ranks.as_ref();
         let ranks = ranks.map(|plan| plan.ranks.iter().map(detail).collect::<Vec<_>>());
         let mut set_up = |planned: &Arrangement| planned.target(site, coordinator.as_ref());

@@ -9,11 +9,11 @@ mod grid;
 mod trend;
 
 use crate::GAUGE;
-use crate::SMALLER_ARRAYS;
 use crate::arrangement::{self, Arrangement, SettingUp};
 use crate::axis::{StreamAxis, StreamSetting};
 use crate::compiled::{self, ChosenCompiler, CompiledKernels, CompilerChoice};
 use crate::config::{RelativeConfig, StreamConfig};
+use crate::prediction::{self, ArraysCost};
 use crate::ranks::{LaunchedRanks, SharedStreamCoordinator, StreamCoordinator};
 use crate::result::{self, StreamEvidence};
 use crate::size::check::SizeCheck;
@@ -21,14 +21,14 @@ use crate::target::Target;
 use crate::tuner::{self, Breadth, ChosenLoops, Constraints};
 use grid::Combination;
 use nodegauge_analysis::expect::Figures;
-use nodegauge_arena::ArenaError;
+use nodegauge_arena::{ArenaError, MemoryRates};
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::keys::Config;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, Turn, policy};
+use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, Turn, policy};
 use nodegauge_measure::sweep::{self, Setting as _};
 use nodegauge_measure::{
     Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, clock, notice,
@@ -175,8 +175,40 @@ impl SweepPlan {
         Ok(Self { cells, compilers, compile_limits: compiled::limits()?, joined, notices })
     }
 
+    /// Predicts the time of the sweep. If the time is short, shortens the arrays, and leaves configurations out.
+    fn admit(
+        &mut self,
+        site: &Site,
+        limits: &Limits,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Failure> {
+        let widest = self.cells.iter().max_by_key(|cell| cell.arrangement.placement.threads.len());
+        let Some(widest) = widest.filter(|_| limits.samples.is_none()) else { return Ok(()) };
+        observer.phase("predicting the time of the sweep");
+        let rates = prediction::rates(&widest.arrangement)?;
+        let lengths: Vec<u64> = self.cells.iter().map(|c| c.arrangement.elements()).collect();
+        let compiling = prediction::compiling(self.compilers.len());
+        let mut run = PredictedSweep::new(site, &mut self.cells, rates, compiling);
+        limits.admit(&mut run)?;
+        let PredictedSweep { numbers, left_out, .. } = run;
+        self.notices.extend(left_out_in_time(&left_out));
+        let shortened = self.cells.iter().zip(&numbers);
+        let shortened = shortened.map(|(cell, at)| cell.arrangement.shortened(lengths[*at]));
+        notice::add_new(&mut self.notices, shortened.flatten());
+        let cells = &self.cells;
+        self.compilers.retain(|one| {
+            let setting = StreamSetting::Compiler(one.choice.clone());
+            cells.iter().any(|cell| cell.settings.contains(&setting))
+        });
+        Ok(())
+    }
+
     /// Compiles the loops of all compilers; returns `false` if the user interrupts the run.
-    fn compile(&mut self, observer: &mut dyn Observer) -> Result<bool, Failure> {
+    fn compile(
+        &mut self,
+        limits: Option<&Limits>,
+        observer: &mut dyn Observer,
+    ) -> Result<bool, Failure> {
         let (false, Some(cell)) = (self.compilers.is_empty(), self.cells.first()) else {
             return Ok(true);
         };
@@ -184,6 +216,7 @@ impl SweepPlan {
             &self.compilers,
             &cell.arrangement.options,
             self.compile_limits,
+            limits,
             observer,
         )?;
         let Some(made) = made else { return Ok(false) };
@@ -220,6 +253,89 @@ impl SweepPlan {
             *choice == CompilerChoice::Native || cell.compiled.is_some()
         });
     }
+}
+
+/// Sweep before its set-up.
+struct PredictedSweep<'a> {
+    site: &'a Site,
+    cells: &'a mut Vec<SweepCell>,
+    /// Number of each cell in the sweep as it was requested.
+    numbers: Vec<usize>,
+    /// Configurations that were left out.
+    left_out: Vec<String>,
+    rates: MemoryRates,
+    /// Time of the compilers.
+    compiling: PredictedTime,
+}
+
+impl<'a> PredictedSweep<'a> {
+    fn new(
+        site: &'a Site,
+        cells: &'a mut Vec<SweepCell>,
+        rates: MemoryRates,
+        compiling: PredictedTime,
+    ) -> Self {
+        let numbers = (0..cells.len()).collect();
+        Self { site, cells, numbers, left_out: Vec::new(), rates, compiling }
+    }
+
+    /// Returns the cell without which the others still span the axes: of each pair of neighbours the second, then of
+    /// those that remain, and so on. Neither the last cell nor one with which others are compared is left out.
+    fn least_important(&self) -> Option<usize> {
+        let is_reference = |at: &usize| self.cells.iter().any(|cell| cell.reference == Some(*at));
+        let inner = (1..self.cells.len().saturating_sub(1)).filter(|at| !is_reference(at));
+        inner.min_by_key(|at| {
+            let number = self.numbers[*at];
+            (number.trailing_zeros(), std::cmp::Reverse(number))
+        })
+    }
+}
+
+impl Predictable for PredictedSweep<'_> {
+    fn predicted(&self) -> PredictedTime {
+        let cost = ArraysCost { sets: 1, refills: 0, before: 0, round: 1 };
+        let of_cell =
+            |cell: &SweepCell| cost.predicted(&cell.arrangement, &self.rates, &policy::SWEEP);
+        let fixed = PredictedTime::of(arrangement::LEAST_CHOICE_TIME) + self.compiling;
+        fixed + self.cells.iter().map(of_cell).sum()
+    }
+
+    fn shorten(&mut self) -> bool {
+        let mut is_shorter = false;
+        for cell in &mut *self.cells {
+            is_shorter |= cell.arrangement.shorten(self.site);
+        }
+        if is_shorter {
+            return true;
+        }
+        let Some(at) = self.least_important() else { return false };
+        let cell = self.cells.remove(at);
+        self.numbers.remove(at);
+        let words: Vec<String> = cell.settings.iter().map(setting_in_words).collect();
+        self.left_out.push(words.join(" "));
+        for other in &mut *self.cells {
+            other.reference = other.reference.map(|of| of - usize::from(of > at));
+        }
+        true
+    }
+
+    fn smaller(&self) -> &str {
+        "smaller arrays (--size), or fewer configurations"
+    }
+}
+
+/// Returns the option of a setting, e.g. `threads=4`.
+fn setting_in_words(setting: &StreamSetting) -> String {
+    format!("{}={setting}", setting.axis())
+}
+
+/// Returns the notice on configurations that were left out for lack of time; `None` if there are none.
+fn left_out_in_time(left_out: &[String]) -> Option<Notice> {
+    if left_out.is_empty() {
+        return None;
+    }
+    let text = format!("no time for {}: use a longer --budget", left_out.join(", "));
+    Some(Notice::new(NoticeId::Budget, GAUGE, text))
 }
 
 /// Groups the cells that need only one common size check: their arrays have the same length, and the caches in use have
@@ -266,7 +382,10 @@ impl Planned for SweepPlan {
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Failure> {
         let limits = self.cells.first().map(|cell| cell.arrangement.limits());
-        if !self.compile(observer)? {
+        if let Some(limits) = &limits {
+            self.admit(site, limits, observer)?;
+        }
+        if !self.compile(limits.as_ref(), observer)? {
             let stop = Some(Stop::Interrupted);
             return Ok(Outcome { notices: self.notices, stop, ..Outcome::default() });
         }
@@ -330,15 +449,7 @@ impl Running {
             let mut set_up = SettingUp { make, target: |it| &mut **it, count, may_grow };
             let first = &mut cells[members[0]].arrangement;
             let ready = set_up.run(first, &limits, observer)?;
-            let left = (cells.len() - candidates.len()) as u32;
-            // The estimate includes the check of every element after the passes, which takes about half as long as
-            // filling the arrays. The time of compilers and launchers, which could not be foreseen, is no reason to
-            // refuse the run afterwards.
-            let reported = limits.beforehand(
-                limits.elapsed() - begun + ready.setting_up * (3 * left - 2) / 2,
-                SMALLER_ARRAYS,
-            )?;
-            observer.phase(&format!("preparing {} configurations{reported}", cells.len()));
+            observer.phase(&format!("preparing {} configurations", cells.len()));
             let leader = &mut cells[members[0]].arrangement;
             let ready = leader.check_size(site, ready, &mut set_up, limits, observer)?;
             notice::add_new(&mut notices, leader.notices.drain(..));

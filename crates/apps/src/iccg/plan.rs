@@ -3,12 +3,12 @@
 use super::TEST;
 use super::follow::SolverRequest;
 use super::options::{IccgOptions, Method};
+use super::prediction::PredictedSolutions;
 use super::result::{Found, IccgCell, IccgEvidence};
 use super::size::{self, MeshConstraints, MeshSize};
 use super::solution::{self, Job, Loops, Solution};
 use crate::bandwidth;
 use crate::cg::End;
-use crate::elasticity::Mesh;
 use crate::sparse::Storage;
 use crate::sweep::{self, Swept};
 use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions, followers};
@@ -20,9 +20,7 @@ use nodegauge_machine::CpuId;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{
-    Budget, Limits, PredictionObserver, RepetitionPolicy, Turn, TurnFailure, policy,
-};
+use nodegauge_measure::schedule::{Budget, Limits, RepetitionPolicy, Turn, TurnFailure, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
 use nodegauge_team::Interrupt;
 use std::time::Duration;
@@ -39,6 +37,7 @@ pub struct IccgPlan {
     swept: Vec<Swept>,
     options: IccgOptions,
     size: MeshSize,
+    constraints: MeshConstraints,
     notices: Vec<Notice>,
 }
 
@@ -83,7 +82,7 @@ impl IccgPlan {
         let all = swept.into_iter().map(|swept| (swept.settings.clone(), shared_out(swept)));
         let (kept, left_out) = sweep::keep(all)?;
         notices.extend(size.notices.iter().cloned().chain(left_out));
-        Ok(Self { swept: kept, options, size, notices })
+        Ok(Self { swept: kept, options, size, constraints, notices })
     }
 }
 
@@ -112,7 +111,7 @@ impl Planned for IccgPlan {
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let Self { swept, options, size, notices } = *self;
+        let Self { swept, options, size, constraints, mut notices } = *self;
         observer.phase("starting threads");
         let limits = Limits::of(Budget::of(options.budget, IccgOptions::BUDGET), options.samples);
         // If the user requests a number of samples, a sample is a solution; otherwise a sample is an iteration.
@@ -121,21 +120,34 @@ impl Planned for IccgPlan {
             None => (policy::ICCG, limits.budget),
         };
         let time = Limits { budget: time, samples: None, ..limits };
+        let mut pool = WorkerPool::start(swept.iter().map(|swept| &swept.workers))?;
+        let shared = SharedObserver::new(observer);
+        let mut size = size;
+        let mut kept = &swept[..];
+        if limits.samples.is_none() {
+            let before = size.matrix;
+            let mut observed = &shared;
+            let mut predicted = PredictedSolutions::new(
+                &mut pool,
+                &swept,
+                &options,
+                &constraints,
+                size,
+                &mut observed,
+            )?;
+            limits.admit(&mut predicted)?;
+            notices.extend(predicted.notices(before, &swept));
+            kept = predicted.kept();
+            size = predicted.size;
+        }
         let mut run = IccgRun {
-            pool: WorkerPool::start(swept.iter().map(|swept| &swept.workers))?,
-            cells: swept.iter().map(|swept| IccgCell::new(swept, &size)).collect(),
+            pool,
+            cells: kept.iter().map(|one| IccgCell::new(one, &size)).collect(),
             loops: bandwidth::loops(),
             options: &options,
             size: &size,
         };
-        let mut series = Series::new(rule, time, 2 * swept.len());
-        let shared = SharedObserver::new(observer);
-        if limits.asked && limits.samples.is_none() {
-            let mut observed = &shared;
-            let first_solutions =
-                run.predicted(&mut PredictionObserver::new(&mut observed, limits))?;
-            limits.beforehand(limits.elapsed() + first_solutions, "a smaller mesh (--elements)")?;
-        }
+        let mut series = Series::new(rule, time, 2 * kept.len());
         let enough = |turn: &Turn| options.samples.is_some_and(|n| turn.round >= n);
         let mut turn = |turn: Turn| {
             if enough(&turn) { Ok(Vec::new()) } else { run.turn(turn.cell, &mut &shared) }
@@ -189,39 +201,6 @@ impl IccgRun<'_> {
         };
         let workers = &self.cells[cell / 2].swept.workers;
         samples.map_err(|failure| followers::turn_failure(workers, failure))
-    }
-
-    /// Returns the predicted time of the first solutions with all kinds of workers. The prediction is based on
-    /// solutions on a mesh with half the edge length.
-    ///
-    /// The setup takes a time proportional to the number of elements, and the number of iterations is proportional to
-    /// the edge of the mesh. Caches hold a larger part of the smaller mesh, so the prediction is too short rather than
-    /// too long.
-    fn predicted(&mut self, observer: &mut dyn Observer) -> Result<Duration, Failure> {
-        let half = Mesh { elements: self.size.mesh.elements.map(|edge| edge.div_ceil(2)) };
-        let elements = |mesh: Mesh| mesh.elements.iter().product::<usize>() as f64;
-        let ratio = elements(self.size.mesh) / elements(half);
-        let mut predicted = Duration::ZERO;
-        for at in 0..self.cells.len() {
-            let workers = &self.cells[at].swept.workers;
-            // The prediction ignores ranks that cannot divide the smaller mesh.
-            if size::grid(half, workers.count()).is_err() {
-                continue;
-            }
-            observer.phase(&format!("estimating the time with {}", workers.in_words()));
-            let options = self.options.clone();
-            let job = Job { mesh: half, method: options.method, options, loops: None };
-            followers::tell(workers, || SolverRequest::Solve(job.clone()))?;
-            let solved = solution::solve(&mut self.pool, at, workers, &job, observer)?;
-            let Some((solution, samples)) = solved else { break };
-            // The fastest iteration was disturbed least.
-            let iterations = samples.iter().map(|sample| sample.seconds[0]);
-            let fastest = iterations.reduce(f64::min).unwrap_or(0.0);
-            let iterating = fastest * samples.len() as f64 * ratio.cbrt();
-            let setup = solution.setup_s.0 + solution.memory_s.0;
-            predicted += Duration::from_secs_f64((setup + iterating) * ratio);
-        }
-        Ok(predicted)
     }
 
     fn solve(&mut self, at: usize, observer: &mut dyn Observer) -> Result<Vec<Sample>, Failure> {

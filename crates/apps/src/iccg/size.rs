@@ -133,6 +133,19 @@ pub fn choose(
     Ok(MeshSize { mesh, matrix, times_llc, notices })
 }
 
+/// Returns the cube whose matrix has half the size; `None` if the caches are unknown, or if the matrix would not be as
+/// much larger than the caches as the size rule requires.
+pub fn half(size: &MeshSize, constraints: &MeshConstraints) -> Option<MeshSize> {
+    let llc = constraints.llc?.as_f64();
+    let wanted = size.matrix.as_f64() / 2.0;
+    let edge = cube(|mesh| matrix(mesh).as_f64() >= wanted);
+    let mesh = Mesh { elements: [edge; 3] };
+    let matrix = matrix(mesh);
+    let is_enough = matrix.as_f64() >= TIMES_LLC * llc && matrix < size.matrix;
+    let times_llc = Some(matrix.as_f64() / llc);
+    is_enough.then(|| MeshSize { mesh, matrix, times_llc, notices: Vec::new() })
+}
+
 /// Returns the requested mesh if it is valid.
 fn given(elements: [usize; 3], constraints: &MeshConstraints) -> Result<Mesh, Failure> {
     let shown = elements.map(|n| n.to_string()).join(",");

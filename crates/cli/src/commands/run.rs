@@ -7,9 +7,10 @@ use crate::session::{self, Shown};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{BudgetShares, Depth, Site, SummaryRequest, usual_times};
 use nodegauge_measure::Outcome;
+use nodegauge_measure::schedule::Limits;
 use nodegauge_placement::{Environment, PlacementRequest};
 use nodegauge_report::{run, text};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     let common = &args.common;
@@ -27,6 +28,9 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
         &figures,
         |site, progress| {
             let started = Instant::now();
+            // The parts have shares of the budget, which they exceed rather than refuse.
+            let samples = common.samples.map(|n| n as usize);
+            let limits = common.budget.map(|budget| Limits::new(budget, samples));
             let mut found = Outcome::default();
             let depth = if args.full { Depth::Full } else { Depth::Quick };
             let usual = SummaryRequest::plain(depth, &environment);
@@ -41,13 +45,15 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
                     depth,
                     before: &found.measurements,
                     budget: shares.as_ref().map(|shares| shares.of(at, started.elapsed())),
-                    samples: common.samples.map(|n| n as usize),
+                    samples,
                     environment: &environment,
                     newest: &session::newest(&common.db, site),
                 };
                 let more = gauges::summary_plan(gauge, site, &ask, progress);
                 found.extend(more);
             }
+            let overrun = limits.and_then(|limits| limits.overrun("", Duration::ZERO));
+            found.notices.extend(overrun);
             Ok(found)
         },
         |record, style| Shown::Text(text::page(&run::page(record, &GAUGES, common.verbose), style)),

@@ -102,6 +102,18 @@ impl Arrangement {
         twice.filter(|_| self.options.size == SizeSpec::Auto)
     }
 
+    /// Returns a size with arrays of half the length; `None` if the user chose the length, if the caches are unknown, or
+    /// if the arrays would not follow STREAM's rule.
+    pub(crate) fn half(&self, site: &Site) -> Option<ArraySize> {
+        if self.options.size != SizeSpec::Auto {
+            return None;
+        }
+        let spec = SizeSpec::Elements(self.size.elements / 2);
+        let conditions = size_conditions(site, &self.placement, &self.options);
+        let half = size::choose(spec, self.options.element, &conditions).ok();
+        half.filter(|half| half.follows_rule == Some(true))
+    }
+
     /// Sets the length of the arrays. The length is divided evenly among the processes.
     pub(crate) fn resize(&mut self, size: ArraySize) {
         let each = size.elements.div_ceil(self.configs.len() as u64);

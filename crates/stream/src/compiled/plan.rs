@@ -5,11 +5,13 @@ use super::choice::{ChosenCompiler, CompilerChoice};
 use super::{comparison, self_test};
 use crate::GAUGE;
 use crate::arrangement::{Arrangement, StreamOptions};
+use crate::prediction::{self, ArraysCost};
 use crate::tuner;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
+use nodegauge_measure::schedule::{Limits, policy};
+use nodegauge_measure::{Failure, Fraction, Notice, NoticeId, Observer, Outcome, clock};
 use nodegauge_toolchain::presets::{self, Installed};
 use nodegauge_toolchain::{CommandLine, CompileLimits, ToolchainError, which};
 use std::path::Path;
@@ -87,7 +89,11 @@ pub struct Made {
     pub notices: Vec<Notice>,
 }
 
-/// Compiles the kernels with all chosen compilers; returns `None` if the user interrupts the run.
+/// Share of an asked budget after which no further compiler starts; the rest is for the measurement.
+const COMPILE_UNTIL: Fraction = Fraction(0.5);
+
+/// Compiles the kernels with all chosen compilers; returns `None` if the user interrupts the run. Compilers that do not
+/// start within the budget of the user are left out, with a notice; one always compiles.
 ///
 /// # Errors
 /// Fails if a compiler does not exist, and if no directory can be created.
@@ -95,6 +101,7 @@ pub fn make(
     chosen: &[ChosenCompiler],
     options: &StreamOptions,
     limits: CompileLimits,
+    time: Option<&Limits>,
     observer: &mut dyn Observer,
 ) -> Result<Option<Made>, Failure> {
     let program = nodegauge_os::own_program().map_err(Failure::missing)?;
@@ -103,6 +110,11 @@ pub fn make(
     let mut made = Made { variants: Vec::new(), notices: builder.notice().into_iter().collect() };
     for ChosenCompiler { choice, preset } in chosen {
         let CompilerChoice::Command(command) = choice else { continue };
+        if !made.variants.is_empty() && time.is_some_and(is_over) {
+            let text = format!("{command}: left out, no time to compile with it");
+            made.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
+            continue;
+        }
         observer.phase(&format!("compiling with {command}"));
         let variant = match builder.make(command, &|| observer.interrupted()) {
             Err(ToolchainError::Interrupted) => return Ok(None),
@@ -118,6 +130,11 @@ pub fn make(
         }
     }
     Ok(Some(made))
+}
+
+/// True if the time for compilers is used up in a run whose budget the user set.
+fn is_over(limits: &Limits) -> bool {
+    limits.asked && limits.samples.is_none() && clock::now() > limits.at(COMPILE_UNTIL)
 }
 
 /// Plan that measures native kernels and the kernels of compilers alternately.
@@ -155,7 +172,20 @@ impl Planned for CompiledPlan {
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { mut arrangement, chosen, compile_limits } = *self;
         let limits = arrangement.limits();
-        let made = make(&chosen, &arrangement.options, compile_limits, observer)?;
+        let count = chosen.len() as u32;
+        let fixed = prediction::compiling(chosen.len());
+        let cost = ArraysCost {
+            sets: 1,
+            // The arrays are filled and checked for each compiler, and checked again at the end.
+            refills: 2 * count + 1,
+            before: count,
+            // The native loops precede the loops of each compiler, and each turn begins with a pass that is discarded.
+            round: 4 * count,
+        };
+        let policy = policy::COMPILED;
+        prediction::admit(site, &mut arrangement, cost, policy, fixed, &limits, observer)?;
+        let time = Some(&limits);
+        let made = make(&chosen, &arrangement.options, compile_limits, time, observer)?;
         let Some(made) = made else {
             // The outcome without measurements is saved, so that the record shows that nothing was measured.
             let (notices, stop) = (arrangement.notices, Some(Stop::Interrupted));
@@ -164,7 +194,6 @@ impl Planned for CompiledPlan {
         arrangement.notices.extend(made.notices);
         let variants: Vec<CompiledKernels> =
             made.variants.into_iter().map(|(_, variant)| variant).collect();
-        let compiling = limits.elapsed();
-        comparison::run(site, arrangement, &variants, limits, compiling, observer)
+        comparison::run(site, arrangement, &variants, limits, observer)
     }
 }

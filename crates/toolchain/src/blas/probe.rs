@@ -132,7 +132,8 @@ impl BlasProber {
     }
 
     /// Tests `candidate` with the kernels that it selects itself, and with all other kernels that may be fast and that
-    /// this processor can run. `isa` has the same meaning as in [`BlasProber::probe_kernel`].
+    /// this processor can run, until `is_over` returns true. `isa` has the same meaning as in
+    /// [`BlasProber::probe_kernel`].
     ///
     /// # Errors
     /// Fails as [`BlasProber::probe`] does; unavailable kernels are left out.
@@ -140,6 +141,7 @@ impl BlasProber {
         &self,
         candidate: &BlasCandidate,
         isa: &dyn Fn(&str) -> bool,
+        is_over: &dyn Fn() -> bool,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<ProbedBlas>, ToolchainError> {
         let mut probed = vec![self.probe(candidate, interrupted)?];
@@ -150,6 +152,9 @@ impl BlasProber {
             return Ok(probed);
         }
         for kernel in kernels::worth_trying(vendor, isa) {
+            if is_over() {
+                break;
+            }
             let is_this = |known: &String| known.eq_ignore_ascii_case(kernel);
             if !probed.iter().any(|known| known.about.kernel.as_ref().is_some_and(is_this)) {
                 probed.extend(usable(self.probe_kernel(candidate, kernel, isa, interrupted))?);

@@ -1,0 +1,162 @@
+//! Runs every measuring command with several budgets, on this node as it is and beside a busy CPU (`stress-ng --cpu 1`),
+//! and checks the promise of a budget: the figures come within 1.15 times the budget and a second, or the budget is
+//! refused within two seconds, and the budget of the hint then works.
+//!
+//! `PROGRAM=PATH` is the program (default: the built one), `COMMANDS=explain,roofline` selects commands by words in them,
+//! `BUDGETS=3,10` the budgets (default 3, 10 and 40 s), `LOADS=idle,busy` the loads, and `STREAM_C=PATH` adds `--standard`.
+//! Prints a line for each run and the share of the promises that held; fails if it is below 95 %. All runs take about an
+//! hour; the comparisons of `make bench` are of rates, and do not include it.
+
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Measuring commands.
+const COMMANDS: [&str; 17] = [
+    "stream",
+    "explain",
+    "stream --sweep threads=1,2",
+    "stream --compiler gcc",
+    "memory ladder",
+    "memory latency",
+    "memory matrix",
+    "memory loaded",
+    "memory mix",
+    "roofline",
+    "mpi",
+    "hpl",
+    "io --path .",
+    "apps trapezoid",
+    "apps iccg",
+    "apps hpcg",
+    "run",
+];
+/// Share of the promises that must hold.
+const ENOUGH: f64 = 0.95;
+/// Maximum time of a refusal.
+const REFUSAL: Duration = Duration::from_secs(2);
+/// Exit code of a refused budget.
+const REFUSED: i32 = 2;
+/// Exit code of figures of which one is invalid.
+const UNMET: i32 = 1;
+
+/// Returns the value of a variable, or the default value.
+fn variable(name: &str, usual: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| usual.to_owned())
+}
+
+/// End of a run of a command.
+struct Run {
+    elapsed: Duration,
+    code: Option<i32>,
+    /// Standard error.
+    text: String,
+}
+
+impl Run {
+    /// Runs a command with a budget in a folder, and saves its history there.
+    fn of(program: &str, command: &str, budget: f64, folder: &Path) -> Self {
+        let begun = Instant::now();
+        let output = Command::new(program)
+            .args(command.split_whitespace())
+            .args(["--budget", &budget.to_string(), "--quiet"])
+            .current_dir(folder)
+            .env("NODEGAUGE_DB", folder.join("history.db"))
+            .stdin(Stdio::null())
+            .output();
+        let elapsed = begun.elapsed();
+        let Output { status, stderr, .. } = output.expect("the program can be started");
+        Self { elapsed, code: status.code(), text: String::from_utf8_lossy(&stderr).into_owned() }
+    }
+
+    /// True if the run has figures within the time of its budget.
+    fn keeps(&self, budget: f64) -> bool {
+        let delivers = self.code == Some(0) || self.code == Some(UNMET);
+        delivers && self.elapsed.as_secs_f64() <= 1.15 * budget + 1.0
+    }
+
+    /// Returns the budget in the hint of a refusal.
+    fn hint(&self) -> Option<f64> {
+        let (_, after) = self.text.split_once("use --budget ")?;
+        let number = after.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
+        number.parse().ok()
+    }
+}
+
+/// CPU that a program keeps busy until this value is dropped.
+struct Load(Option<Child>);
+
+impl Load {
+    /// Starts the load of this name; `None` if the program for it is missing.
+    fn start(name: &str) -> Option<Self> {
+        if name == "idle" {
+            return Some(Self(None));
+        }
+        let mut program = Command::new("stress-ng");
+        program.args(["--cpu", "1", "--quiet"]).stdout(Stdio::null()).stderr(Stdio::null());
+        program.spawn().ok().map(|child| Self(Some(child)))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // stress-ng ends its workers when it is asked to end, not when it is killed.
+            let _ = Command::new("kill").arg(child.id().to_string()).status();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Runs a command with a budget and prints a line. Returns true if the promise held.
+fn holds(program: &str, command: &str, budget: f64, load: &str, folder: &Path) -> bool {
+    let run = Run::of(program, command, budget, folder);
+    let (is_kept, words) = match (run.code, run.hint()) {
+        (Some(REFUSED), Some(hint)) => {
+            let again = Run::of(program, command, hint, folder);
+            let words = format!(
+                "refused; with {hint} s: {:.1} s, exit code {:?}",
+                again.elapsed.as_secs_f64(),
+                again.code
+            );
+            (run.elapsed <= REFUSAL && again.keeps(hint), words)
+        }
+        (code, _) => (run.keeps(budget), format!("exit code {code:?}")),
+    };
+    let verdict = if is_kept { "kept" } else { "NOT KEPT" };
+    let elapsed = run.elapsed.as_secs_f64();
+    println!("| {command} | {budget} | {load} | {elapsed:.1} | {words} | {verdict} |");
+    is_kept
+}
+
+fn main() -> ExitCode {
+    let program = variable("PROGRAM", env!("CARGO_BIN_EXE_nodegauge"));
+    let wanted = variable("COMMANDS", "");
+    let wanted: Vec<&str> = wanted.split(',').filter(|word| !word.is_empty()).collect();
+    let mut commands = COMMANDS.map(str::to_owned).to_vec();
+    commands.extend(std::env::var("STREAM_C").map(|path| format!("stream --standard {path}")));
+    commands
+        .retain(|command| wanted.is_empty() || wanted.iter().any(|word| command.contains(word)));
+    let folder = tempfile::tempdir().expect("a temporary folder can be created");
+    let budgets = variable("BUDGETS", "3,10,40");
+    let loads = variable("LOADS", "idle,busy");
+    let mut kept = Vec::new();
+    println!("| command | budget, s | load | elapsed, s | end | promise |");
+    println!("| --- | --- | --- | --- | --- | --- |");
+    for name in loads.split(',') {
+        let Some(_load) = Load::start(name) else {
+            eprintln!("left out: {name}, because stress-ng is not installed");
+            continue;
+        };
+        for budget in budgets.split(',') {
+            let budget: f64 = budget.parse().expect("BUDGETS has numbers");
+            for command in &commands {
+                kept.push(holds(&program, command, budget, name, folder.path()));
+            }
+        }
+    }
+    let held = kept.iter().filter(|kept| **kept).count();
+    let share = held as f64 / kept.len().max(1) as f64;
+    println!("\n{held} of {} promises were kept ({:.0} %)", kept.len(), 100.0 * share);
+    if share >= ENOUGH { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,107 @@
+//! Predicted time of the first sets, and the domains and the workers that a run has if its time is short.
+//!
+//! Each kind of workers runs a set on the smallest domains, whose time is proportional to the number of points. Small
+//! domains are in the caches, so that an iteration on the domains of the run takes at least as long as the memory needs
+//! for the matrix.
+
+use super::problem::{GridPoints, LEAST, MULTIPLE};
+use super::{HpcgCell, HpcgRun, ITERATIONS, bytes};
+use crate::{TIMES_LLC, WorkerPool, memory_rates};
+use nodegauge_arena::MemoryRates;
+use nodegauge_gauge::Site;
+use nodegauge_measure::schedule::{Predictable, PredictedTime};
+use nodegauge_measure::{Bytes, Failure, clock};
+use std::time::Duration;
+
+/// Number of times that an iteration reads the matrix: a product, and the two sweeps of the smoother on the finest grid.
+const READ: u64 = 3;
+/// Ratio of the likely time to the predicted time, because the smallest domains are in the caches.
+const BEYOND_CACHES: u32 = 2;
+
+/// Run of `apps hpcg` before its first set.
+pub(super) struct PredictedSets<'r, 'a> {
+    run: &'r HpcgRun<'a>,
+    /// Points of a domain, of the run as it is now.
+    pub grid: GridPoints,
+    /// True if the grid may be smaller.
+    may_shrink: bool,
+    /// Number of cells that are kept.
+    pub kept: usize,
+    /// Time of a set of each cell on the smallest domains.
+    small: Vec<Duration>,
+    rates: MemoryRates,
+    /// Size of the caches of all workers, if known.
+    llc: Option<Bytes>,
+}
+
+impl<'r, 'a> PredictedSets<'r, 'a> {
+    /// Runs a set of each cell on the smallest domains.
+    pub(super) fn new(
+        run: &'r HpcgRun<'a>,
+        pool: &mut WorkerPool<'a>,
+        site: &Site,
+        grid: GridPoints,
+        may_shrink: bool,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Self, Failure> {
+        let smaller =
+            |cell: &HpcgCell<'a>| HpcgCell::new(cell.swept, cell.workers, cell.columns, [LEAST; 3]);
+        let cells = run.cells.iter().map(smaller).collect::<Result<_, _>>()?;
+        let mut trial = HpcgRun { codes: run.codes, cells };
+        let mut small = Vec::new();
+        for at in 0..trial.cells.len() {
+            let begun = clock::now();
+            trial.set(pool, at, interrupted)?;
+            small.push(clock::now().saturating_duration_since(begun));
+        }
+        let first = &run.cells[0];
+        let cpus = first.swept.workers.cpus();
+        let llc = site.topology.llc_in_use(&cpus).map(|(bytes, _)| Bytes(bytes));
+        let rates = memory_rates(&first.swept.workers, Bytes(first.bytes()))?;
+        Ok(Self { run, grid, may_shrink, kept: small.len(), small, rates, llc })
+    }
+
+    /// Returns the size of the matrix and the vectors of a cell on domains of `grid`, bytes.
+    fn bytes(&self, at: usize, grid: GridPoints) -> u64 {
+        let cell = &self.run.cells[at];
+        bytes(&cell.swept.layout(grid), cell.columns)
+    }
+
+    /// Returns the grid with half the edges; `None` if it is too small.
+    fn half(&self) -> Option<GridPoints> {
+        let half = self.grid.map(|points| (points / 2).next_multiple_of(MULTIPLE));
+        let is_smaller = half.iter().all(|points| *points >= LEAST) && half != self.grid;
+        let least = TIMES_LLC * self.llc?.as_f64();
+        (is_smaller && self.bytes(0, half) as f64 >= least).then_some(half)
+    }
+}
+
+impl Predictable for PredictedSets<'_, '_> {
+    fn predicted(&self) -> PredictedTime {
+        let points = |grid: GridPoints| grid.iter().product::<usize>() as f64;
+        let ratio = points(self.grid) / points([LEAST; 3]);
+        let time = |at: usize| {
+            let read = READ * ITERATIONS as u64 * self.bytes(at, self.grid);
+            self.small[at].mul_f64(ratio).max(self.rates.writing(Bytes(read)))
+        };
+        // The first round is the warm-up.
+        let least: Duration = (0..self.kept).map(time).sum::<Duration>() * 2;
+        PredictedTime { least, likely: BEYOND_CACHES * least }
+    }
+
+    /// Halves the edges of the domains, as long as they are larger than the caches. Then leaves the last cell out; the
+    /// first is the reference of the others.
+    fn shorten(&mut self) -> bool {
+        if let Some(half) = self.half().filter(|_| self.may_shrink) {
+            self.grid = half;
+            return true;
+        }
+        let can = self.kept > 1;
+        self.kept -= usize::from(can);
+        can
+    }
+
+    fn smaller(&self) -> &str {
+        "smaller domains (--grid)"
+    }
+}

@@ -1,0 +1,142 @@
+//! Predicted time of the first solutions, and the mesh and the workers that a run has if its time is short.
+//!
+//! Each kind of workers solves the problem on a small mesh. Its set-up takes a time proportional to the number of
+//! elements, and the number of iterations is proportional to the edge. A small mesh is in the caches, so that an
+//! iteration on the mesh of the run takes at least as long as the memory needs for the matrix and the factorisation.
+
+use super::follow::SolverRequest;
+use super::options::IccgOptions;
+use super::size::{self, MeshConstraints, MeshSize};
+use super::solution::{self, Job};
+use crate::elasticity::Mesh;
+use crate::sweep::Swept;
+use crate::{GAUGE, WorkerPool, followers, left_out_in_time, memory_rates};
+use nodegauge_arena::MemoryRates;
+use nodegauge_measure::schedule::{Predictable, PredictedTime};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer};
+use std::time::Duration;
+
+/// Maximum number of elements along an edge of the small mesh, whose solution takes some milliseconds.
+const EDGE: usize = 12;
+/// Matrix and factorisation that an iteration reads, in sizes of the matrix.
+const READ: u64 = 2;
+/// Ratio of the likely time to the predicted time, because the set-up of the small mesh is in the caches, too.
+const BEYOND_CACHES: u32 = 2;
+
+/// Solution on the small mesh by one kind of workers.
+struct SmallSolution {
+    setup: Duration,
+    iteration: Duration,
+    iterations: usize,
+}
+
+/// Run of `apps iccg` before its first solution.
+pub(super) struct PredictedSolutions<'a> {
+    options: &'a IccgOptions,
+    constraints: &'a MeshConstraints,
+    pub size: MeshSize,
+    swept: &'a [Swept],
+    /// Solutions of the kinds of workers; `None` for ranks that cannot divide the small mesh.
+    solved: Vec<Option<SmallSolution>>,
+    small: Mesh,
+    rates: MemoryRates,
+}
+
+impl<'a> PredictedSolutions<'a> {
+    /// Solves the problem on the small mesh with each of the workers of `pool`.
+    pub(super) fn new(
+        pool: &mut WorkerPool<'_>,
+        swept: &'a [Swept],
+        options: &'a IccgOptions,
+        constraints: &'a MeshConstraints,
+        size: MeshSize,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Failure> {
+        observer.phase("predicting the time of a solution");
+        let small = Mesh { elements: size.mesh.elements.map(|edge| edge.min(EDGE)) };
+        let rates = memory_rates(&swept[0].workers, size.matrix)?;
+        let mut solved = Vec::new();
+        for (at, Swept { workers, .. }) in swept.iter().enumerate() {
+            if size::grid(small, workers.count()).is_err() {
+                solved.push(None);
+                continue;
+            }
+            let job =
+                Job { mesh: small, method: options.method, options: options.clone(), loops: None };
+            followers::tell(workers, || SolverRequest::Solve(job.clone()))?;
+            let Some((solution, samples)) = solution::solve(pool, at, workers, &job, observer)?
+            else {
+                break;
+            };
+            // The fastest iteration was disturbed least.
+            let fastest = samples.iter().map(|sample| sample.seconds[0]).reduce(f64::min);
+            solved.push(Some(SmallSolution {
+                setup: Duration::from_secs_f64(solution.setup_s.0 + solution.memory_s.0),
+                iteration: Duration::from_secs_f64(fastest.unwrap_or(0.0)),
+                iterations: samples.len(),
+            }));
+        }
+        Ok(Self { options, constraints, size, swept, solved, small, rates })
+    }
+
+    /// Returns the workers that are kept.
+    pub(super) fn kept(&self) -> &'a [Swept] {
+        self.swept
+    }
+
+    /// Returns the notices on what was shortened; before, the matrix had the size `before`, and the workers were `all`.
+    pub(super) fn notices(&self, before: Bytes, all: &[Swept]) -> Vec<Notice> {
+        let mut notices = Vec::new();
+        let now = self.size.matrix;
+        if now < before {
+            let text = format!(
+                "the matrix is reduced from {before} to {now}, so that the run keeps its budget"
+            );
+            notices.push(Notice::new(NoticeId::Clamped, GAUGE, text));
+        }
+        notices.extend(left_out_in_time(&all[self.swept.len()..]));
+        notices
+    }
+}
+
+impl Predictable for PredictedSolutions<'_> {
+    fn predicted(&self) -> PredictedTime {
+        let elements = |mesh: Mesh| mesh.elements.iter().product::<usize>() as f64;
+        let ratio = elements(self.size.mesh) / elements(self.small);
+        let least_iteration = self.rates.writing(Bytes(READ * self.size.matrix.0));
+        let time = |solved: &SmallSolution| {
+            let iteration = solved.iteration.mul_f64(ratio).max(least_iteration);
+            solved.setup.mul_f64(ratio) + iteration.mul_f64(solved.iterations as f64 * ratio.cbrt())
+        };
+        let least: Duration = self.solved.iter().flatten().map(time).sum();
+        PredictedTime { least, likely: BEYOND_CACHES * least }
+    }
+
+    /// Halves the matrix, as long as it is larger than the caches as the size rule requires. Then leaves the last kind of
+    /// workers out; the first is the reference of the others.
+    fn shorten(&mut self) -> bool {
+        let smaller = || {
+            let half = size::half(&self.size, self.constraints)?;
+            let divides = |one: &Swept| {
+                !one.workers.are_processes() || size::grid(half.mesh, one.workers.count()).is_ok()
+            };
+            self.swept.iter().all(divides).then_some(half)
+        };
+        if self.options.elements.is_none()
+            && let Some(size) = smaller()
+        {
+            self.size = size;
+            return true;
+        }
+        let kept = self.swept.len() - 1;
+        if kept > 0 {
+            self.swept = &self.swept[..kept];
+            self.solved.truncate(kept);
+        }
+        kept > 0
+    }
+
+    fn smaller(&self) -> &str {
+        "a smaller mesh (--elements)"
+    }
+}

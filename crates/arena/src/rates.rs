@@ -1,0 +1,160 @@
+//! Rates of memory, from a probe of at most [`LONGEST`] before a run: they predict the time of its set-up.
+//!
+//! The workers of the run touch new memory first and write it again. The probe begins with little memory and takes more
+//! of it as long as there is time, so that it needs no rate of the machine beforehand.
+
+use crate::mapping::PagedMapping;
+use crate::{ArenaError, RequestedPages, supply};
+use nodegauge_machine::CpuId;
+use nodegauge_measure::{Bytes, BytesPerSec, Seconds, clock};
+use nodegauge_placement::MemoryPolicy;
+use nodegauge_team::Team;
+use std::time::{Duration, Instant};
+
+/// Maximum time of a probe.
+const LONGEST: Duration = Duration::from_millis(200);
+/// Memory of each worker in the first step of a probe.
+const FIRST: Bytes = Bytes::mib(2);
+/// Factor between the memory of a step and that of the next.
+const MORE: u64 = 4;
+
+/// Number of loads of a step.
+const LOADS: u32 = 10_000;
+
+/// Rates at which the workers of a run write memory, all together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MemoryRates {
+    /// Rate at which new memory is written, which the kernel allocates and clears.
+    pub first_touch: BytesPerSec,
+    /// Rate at which memory that exists is written.
+    pub again: BytesPerSec,
+    /// Time of a load that depends on the load before, at a random place in the memory of a worker.
+    pub load: Seconds,
+}
+
+impl MemoryRates {
+    /// Measures the rates with a worker at each of `places`, on pages and with the policy of the run, in at most `most`
+    /// bytes.
+    ///
+    /// # Errors
+    /// Fails if the workers cannot be started, and if the memory is not available.
+    pub fn probe(
+        places: &[Vec<CpuId>],
+        pages: RequestedPages,
+        policy: &MemoryPolicy,
+        most: Bytes,
+    ) -> Result<Self, ArenaError> {
+        // A reserved page of 1 GiB takes longer than the probe; the kernel clears all kinds of pages at about the same
+        // rate.
+        let kind = pages.reserved().map_or(pages, |_| RequestedPages::Transparent);
+        let mut team = Team::start(places)?;
+        let begun = clock::now();
+        let end = begun + LONGEST;
+        let mut each = FIRST.0;
+        loop {
+            let step = clock::now();
+            let rates = Self::of_step(&mut team, each, kind, policy)?;
+            let elapsed = clock::now().saturating_duration_since(step);
+            let next = each * MORE;
+            // Cold caches and page tables make the first step slower than those that follow.
+            let is_long = clock::now() + elapsed * MORE as u32 > end;
+            if is_long || next * team.len() as u64 > most.0 {
+                return Ok(rates);
+            }
+            each = next;
+        }
+    }
+
+    fn of_step(
+        team: &mut Team,
+        each: u64,
+        pages: RequestedPages,
+        policy: &MemoryPolicy,
+    ) -> Result<Self, ArenaError> {
+        let bytes = each * team.len() as u64;
+        let mapping = PagedMapping::map(Bytes(bytes), pages)?;
+        supply::place(&mapping, policy)?;
+        let mut rate = || -> Result<BytesPerSec, ArenaError> {
+            let begun = clock::now();
+            team.run(|member| {
+                let part = mapping.at(member.index * each as usize, each as usize);
+                // SAFETY: the part lies in the mapping, and each worker writes its own part.
+                unsafe { part.as_ptr().write_bytes(1, each as usize) }
+            })?;
+            let seconds = clock::now().saturating_duration_since(begun).as_secs_f64();
+            Ok(BytesPerSec(bytes as f64 / seconds.max(1e-9)))
+        };
+        let first_touch = rate()?;
+        let again = rate()?;
+        let load = Self::of_loads(team, &mapping, each)?;
+        Ok(Self { first_touch, again, load })
+    }
+
+    /// Returns the time of a load in the first `each` bytes of a mapping; the first worker performs the loads.
+    fn of_loads(team: &mut Team, mapping: &PagedMapping, each: u64) -> Result<Seconds, ArenaError> {
+        let times = team.map(|member| {
+            if member.index > 0 {
+                return None;
+            }
+            let memory = mapping.at(0, each as usize);
+            let begun = Instant::now();
+            let mut place = 1u64;
+            for _ in 0..LOADS {
+                // SAFETY: the remainder is below the length of the part, which has been written.
+                let loaded = unsafe { memory.add((place % each) as usize).read_volatile() };
+                // Constants of a linear congruential generator (Knuth, MMIX). The next place depends on the load.
+                place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(loaded.into());
+                place ^= place >> 29;
+            }
+            Some(begun.elapsed().as_secs_f64() / f64::from(LOADS))
+        })?;
+        Ok(Seconds(times.into_iter().flatten().next().unwrap_or(0.0)))
+    }
+
+    /// Returns the time in which memory of this size is touched first.
+    pub fn touching(&self, size: Bytes) -> Duration {
+        time(size, self.first_touch)
+    }
+
+    /// Returns the time of this many dependent loads.
+    pub fn loading(&self, count: u64) -> Duration {
+        time(Bytes(count), BytesPerSec(1.0 / self.load.0.max(1e-12)))
+    }
+
+    /// Returns the time in which this many bytes of existing memory are written.
+    pub fn writing(&self, size: Bytes) -> Duration {
+        time(size, self.again)
+    }
+}
+
+/// Returns the time of `size` bytes at a rate; the longest time that can be added to others, if it is longer.
+fn time(size: Bytes, rate: BytesPerSec) -> Duration {
+    let longest = Duration::from_secs(u64::from(u32::MAX));
+    Duration::try_from_secs_f64(size.as_f64() / rate.0).map_or(longest, |time| time.min(longest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_measured_on_workers_of_the_run() {
+        let policy = MemoryPolicy::Default;
+        let places = [Vec::new(), Vec::new()];
+        for pages in [RequestedPages::Base, RequestedPages::Huge1G] {
+            let rates = MemoryRates::probe(&places, pages, &policy, Bytes::mib(64)).unwrap();
+            let all = [rates.first_touch.0, rates.again.0, rates.load.0];
+            assert!(all.iter().all(|rate| *rate > 0.0), "{rates:?}");
+        }
+    }
+
+    #[test]
+    fn time_follows_from_size_and_rate() {
+        let load = Seconds(1e-7);
+        let rates = MemoryRates { first_touch: BytesPerSec(1e9), again: BytesPerSec(4e9), load };
+        assert_eq!(rates.loading(1000), Duration::from_micros(100));
+        assert_eq!(rates.touching(Bytes(2_000_000_000)), Duration::from_secs(2));
+        assert_eq!(rates.writing(Bytes(2_000_000_000)), Duration::from_millis(500));
+        assert!(rates.touching(Bytes(u64::MAX)) < Duration::MAX / 1000);
+    }
+}

@@ -1,0 +1,124 @@
+//! Predicted time of a curve before its memory exists, and the working set that it has if its time is short.
+
+use crate::run::SMALLER;
+use crate::{Curve, CurveOptions, CurveSetup, Mode, TIMES_LLC, notice, planned};
+use nodegauge_arena::supply::masks;
+use nodegauge_arena::{ArenaError, MemoryRates};
+use nodegauge_gauge::Site;
+use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, policy};
+use nodegauge_measure::{Bytes, Notice, NoticeId, Observer};
+use nodegauge_placement::Placement;
+use std::time::Duration;
+
+/// Size of a cache line, bytes.
+const LINE: u64 = 64;
+/// Passes of a chase through what the caches hold before a sample, at least: the time per load must stop falling.
+const WARM_PASSES: u32 = 2;
+/// Number of rounds of a curve, with the measurement during the set-up, that it has at least.
+const LEAST_ROUNDS: u32 = 2;
+
+/// Predicted times of the parts of a curve.
+pub(crate) struct CurveTimes<'a> {
+    rates: &'a MemoryRates,
+    /// Size of the caches, which the warm-up of a chase fills.
+    held: u64,
+}
+
+impl CurveTimes<'_> {
+    /// Returns the time of `loops` loops over a working set of `bytes`, of all workers together: it is touched, filled
+    /// and checked for each loop, and filled again before each turn.
+    pub(crate) fn loops(&self, bytes: Bytes, loops: u32) -> PredictedTime {
+        let once = self.rates.writing(bytes);
+        let set_up = self.rates.touching(bytes) + 2 * loops * once;
+        let turns = |count: u32| count * (1 + loops) * once;
+        let fewest = 1 + policy::CURVES_BEHIND.fewest as u32;
+        PredictedTime { least: set_up + turns(LEAST_ROUNDS), likely: set_up + turns(fewest) }
+    }
+
+    /// Returns the time of a chase through `bytes`, of which one worker touches all.
+    pub(crate) fn chase(&self, bytes: Bytes) -> PredictedTime {
+        // The cycle is determined and written at random places.
+        let set_up = self.rates.touching(bytes) + self.rates.loading(2 * bytes.0 / LINE);
+        let turn = WARM_PASSES * self.rates.loading(bytes.0.min(self.held) / LINE);
+        let fewest = 1 + policy::CURVES_BEHIND.fewest as u32;
+        PredictedTime { least: set_up + LEAST_ROUNDS * turn, likely: set_up + fewest * turn }
+    }
+}
+
+/// Curve before its set-up.
+struct PredictedCurve<'a> {
+    curve: Curve,
+    site: &'a Site,
+    placement: &'a Placement,
+    options: &'a mut CurveOptions,
+    mode: &'a mut Box<dyn Mode>,
+    rates: MemoryRates,
+    /// True if the user gave the largest working set.
+    is_given: bool,
+    /// Share of the time of the whole run that the curve has.
+    share: f64,
+}
+
+impl PredictedCurve<'_> {
+    fn setup(&self) -> CurveSetup<'_> {
+        CurveSetup { site: self.site, placement: self.placement, options: self.options }
+    }
+}
+
+impl Predictable for PredictedCurve<'_> {
+    fn predicted(&self) -> PredictedTime {
+        let times = CurveTimes { rates: &self.rates, held: self.setup().held() };
+        let PredictedTime { least, likely } = self.mode.predicted(&times);
+        let whole = |time: Duration| time.div_f64(self.share);
+        PredictedTime { least: whole(least), likely: whole(likely) }
+    }
+
+    /// Halves the working set, as long as it is larger than the caches as the size rule requires.
+    fn shorten(&mut self) -> bool {
+        let setup = self.setup();
+        let half = Bytes(setup.largest(&mut Vec::new()).0 / 2);
+        let is_enough = setup.llc().is_some_and(|llc| half.0 >= llc.0 * TIMES_LLC);
+        if self.is_given || !is_enough {
+            return false;
+        }
+        self.options.largest = Some(half);
+        let Ok(mode) = planned(self.curve, self.setup(), &mut Vec::new()) else { return false };
+        *self.mode = mode;
+        true
+    }
+
+    fn smaller(&self) -> &str {
+        SMALLER
+    }
+}
+
+/// Predicts the time of a curve, and shortens its working set if the time is short. `limits` are those of the whole run,
+/// of whose time the curve has the share `share`.
+///
+/// # Errors
+/// Fails if the user set the budget and the smallest working set exceeds it.
+pub(crate) fn admit(
+    curve: Curve,
+    site: &Site,
+    placement: &Placement,
+    options: &mut CurveOptions,
+    mode: &mut Box<dyn Mode>,
+    limits: &Limits,
+    observer: &mut dyn Observer,
+) -> Result<Option<Notice>, ArenaError> {
+    if limits.samples.is_some() {
+        return Ok(None);
+    }
+    observer.phase("predicting the time of the run");
+    let pages = CurveSetup { site, placement, options }.pages();
+    let rates = MemoryRates::probe(&masks(placement), pages, &options.policy, mode.memory())?;
+    let before = mode.memory();
+    let share = options.budget.time.as_secs_f64() / limits.budget.as_secs_f64();
+    let is_given = options.largest.is_some();
+    let mut run = PredictedCurve { curve, site, placement, options, mode, rates, is_given, share };
+    limits.admit(&mut run)?;
+    let now = run.mode.memory();
+    let text =
+        || format!("memory reduced from {before} to {now}, so that the run keeps its budget");
+    Ok((now < before).then(|| notice(NoticeId::Clamped, text())))
+}

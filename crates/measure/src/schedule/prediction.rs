@@ -1,0 +1,173 @@
+//! Decision before a run: a run that is predicted to exceed its time is shortened, and refused only if the user set the
+//! budget and nothing shorter exists. It is made once, before the set-up. Later, a run that is late delivers.
+
+use super::Limits;
+use crate::failure::Failure;
+use std::iter::Sum;
+use std::ops::Add;
+use std::time::Duration;
+
+/// Factor between the predicted time and the budget in the hint of a refusal. Other load that begins after the
+/// prediction halves the rates of a node whose CPUs are all in use.
+const UNCERTAINTY: f64 = 2.0;
+/// Factor by which the predicted time may exceed a default budget before a run is shortened. A figure of smaller arrays
+/// is another figure, so that a busy minute must not decide which one a default run measures.
+const USUAL: f64 = 2.0;
+
+/// Predicted time of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PredictedTime {
+    /// Time of the shortest run that has a figure of every cell: set-up, one round after the warm-up, and checks.
+    pub least: Duration,
+    /// Time with the minimum number of rounds of the policy, and with steps whose length can only be assumed.
+    pub likely: Duration,
+}
+
+impl PredictedTime {
+    /// Returns the prediction of a part that always takes this time.
+    pub fn of(time: Duration) -> Self {
+        Self { least: time, likely: time }
+    }
+}
+
+/// Time of two parts of a run, one after the other.
+impl Add for PredictedTime {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { least: self.least + other.least, likely: self.likely + other.likely }
+    }
+}
+
+impl Sum for PredictedTime {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), Add::add)
+    }
+}
+
+/// Run before its set-up.
+pub trait Predictable {
+    /// Returns the predicted time of the run as it is now, from the start of the set-up.
+    fn predicted(&self) -> PredictedTime;
+
+    /// Shortens the run by a step: arrays first, then cells. Returns `false` if it cannot be shortened.
+    fn shorten(&mut self) -> bool;
+
+    /// Returns the options with which the user makes the run shorter, e.g. `smaller arrays (--size)`.
+    fn smaller(&self) -> &str;
+}
+
+impl Limits {
+    /// Shortens a run until its predicted time keeps the budget. Returns a remark for the announcement of a run that
+    /// exceeds its default budget all the same; empty for any other.
+    ///
+    /// # Errors
+    /// Fails if the user set the budget and the shortest run exceeds it. The hint gives a budget that suffices.
+    pub fn admit(&self, run: &mut dyn Predictable) -> Result<String, Failure> {
+        if self.samples.is_some() {
+            return Ok(String::new());
+        }
+        let time = if self.asked { self.budget } else { self.budget.mul_f64(USUAL) };
+        let elapsed = self.elapsed();
+        while elapsed + run.predicted().likely > time {
+            if !run.shorten() {
+                break;
+            }
+        }
+        let PredictedTime { least, likely } = run.predicted();
+        self.refuse_beforehand(elapsed + least, elapsed + likely, run.smaller())
+    }
+
+    /// Returns the remark of [`Self::admit`] for a run that takes at least `least` and likely `likely`.
+    fn refuse_beforehand(
+        &self,
+        least: Duration,
+        likely: Duration,
+        smaller: &str,
+    ) -> Result<String, Failure> {
+        if least <= self.budget + self.grace() {
+            return Ok(String::new());
+        }
+        let least = least.as_secs_f64();
+        if !self.asked {
+            return Ok(format!(": takes at least {:.0} s", least.ceil()));
+        }
+        let budget = self.budget.as_secs_f64();
+        let message =
+            format!("--budget {budget} is too short: the run takes at least {least:.1} s");
+        let enough = (UNCERTAINTY * likely.as_secs_f64().max(least)).ceil();
+        Err(Failure::usage(message).hint(format!("use --budget {enough:.0}, or {smaller}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::Budget;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Run whose arrays can be halved `left` times.
+    struct Halved {
+        time: Duration,
+        left: u32,
+    }
+
+    impl Predictable for Halved {
+        fn predicted(&self) -> PredictedTime {
+            PredictedTime { least: self.time, likely: 2 * self.time }
+        }
+        fn shorten(&mut self) -> bool {
+            let can = self.left > 0;
+            if can {
+                self.left -= 1;
+                self.time /= 2;
+            }
+            can
+        }
+        fn smaller(&self) -> &str {
+            "smaller arrays (--size)"
+        }
+    }
+
+    fn asked(seconds: u32) -> Limits {
+        Limits::of(Budget::of(Some(seconds * SECOND), SECOND), None)
+    }
+
+    #[test]
+    fn run_is_shortened_until_it_keeps_the_budget() {
+        let mut run = Halved { time: 80 * SECOND, left: 10 };
+        assert_eq!(asked(10).admit(&mut run).unwrap(), "");
+        assert_eq!(run.left, 5);
+        assert!(asked(10).admit(&mut Halved { time: 9 * SECOND, left: 0 }).is_ok());
+    }
+
+    #[test]
+    fn shortest_run_is_refused_with_a_budget_that_suffices() {
+        let mut run = Halved { time: 80 * SECOND, left: 2 };
+        let refused = asked(10).admit(&mut run).unwrap_err();
+        assert_eq!(refused.message, "--budget 10 is too short: the run takes at least 20.0 s");
+        let hint = refused.hint.unwrap();
+        // Twice the likely time, and a little for the time since the start.
+        assert_eq!(hint, "use --budget 81, or smaller arrays (--size)");
+        assert!(asked(81).admit(&mut run).is_ok());
+    }
+
+    #[test]
+    fn default_budget_is_exceeded_or_shortened_but_never_refused() {
+        let usual = Limits::new(10 * SECOND, None);
+        let mut short = Halved { time: 9 * SECOND, left: 4 };
+        assert_eq!(usual.admit(&mut short).unwrap(), "");
+        assert_eq!(short.left, 4);
+        let mut long = Halved { time: 90 * SECOND, left: 1 };
+        assert_eq!(usual.admit(&mut long).unwrap(), ": takes at least 46 s");
+        assert_eq!(long.left, 0);
+    }
+
+    #[test]
+    fn number_of_samples_has_no_time() {
+        let mut run = Halved { time: 90 * SECOND, left: 1 };
+        assert_eq!(Limits { samples: Some(3), ..asked(2) }.admit(&mut run).unwrap(), "");
+        assert_eq!(run.left, 1);
+    }
+}

@@ -1,0 +1,155 @@
+//! Predicted time of a run before its arrays exist, and the arrays that a run has if its time is short.
+//!
+//! The rates come from a probe of the memory with the threads of the run ([`MemoryRates`]). Arrays whose length nobody
+//! chose are halved as long as they follow STREAM's rule; the check of their size shows if a cache helps all the same.
+
+use crate::GAUGE;
+use crate::SMALLER_ARRAYS;
+use crate::arrangement::{self, Arrangement};
+use crate::point::TargetConfig;
+use nodegauge_arena::supply::masks;
+use nodegauge_arena::{ArenaError, MemoryRates};
+use nodegauge_gauge::Site;
+use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, RepetitionPolicy, WarmUp};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer};
+use nodegauge_placement::MemoryPolicy;
+use std::time::Duration;
+
+/// Number of passes of the size check, at least: two over the half and two over the whole arrays, of one of four kernels.
+const SIZE_CHECK: f64 = 0.75;
+
+/// Assumed time of a compiler, which is not known before.
+pub(crate) const COMPILING: Duration = Duration::from_secs(1);
+
+/// Returns the time of this number of compilations. It counts against the budget, but no run is refused for it.
+pub(crate) fn compiling(count: usize) -> PredictedTime {
+    PredictedTime { least: Duration::ZERO, likely: COMPILING * count as u32 }
+}
+
+/// Parts of a run that take time in proportion to the arrays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ArraysCost {
+    /// Sets of arrays that exist at the same time. Each is touched first, and each element of it is checked at the end.
+    pub sets: u32,
+    /// Number of times that a set of arrays is filled again or checked once more.
+    pub refills: u32,
+    /// Passes before the rounds, without those of the size check.
+    pub before: u32,
+    /// Passes of a round.
+    pub round: u32,
+}
+
+impl ArraysCost {
+    /// Returns the predicted time for the arrays of an arrangement under a policy.
+    pub(crate) fn predicted(
+        &self,
+        arrangement: &Arrangement,
+        rates: &MemoryRates,
+        policy: &RepetitionPolicy,
+    ) -> PredictedTime {
+        let config = &arrangement.configs[0];
+        let processes = arrangement.configs.len() as u64;
+        let arrays = Bytes(config.bytes() * processes);
+        let counted: u64 = config.kernels.iter().map(|(one, _)| one.counted(config.element)).sum();
+        let pass = rates.writing(Bytes(counted * config.elements * processes));
+        let set_up = self.sets * (rates.touching(arrays) + rates.writing(arrays))
+            + self.refills * rates.writing(arrays)
+            + pass.mul_f64(f64::from(self.before) + SIZE_CHECK);
+        let warm_up = u32::from(policy.warm_up != WarmUp::None);
+        let rounds = |count: u32| (warm_up + count) * self.round * pass;
+        let enough = rounds(policy.fewest as u32);
+        PredictedTime { least: set_up + rounds(1), likely: set_up + enough }
+    }
+}
+
+/// Run with arrays of one length, before its set-up.
+struct PredictedArrays<'a> {
+    site: &'a Site,
+    arrangement: &'a mut Arrangement,
+    cost: ArraysCost,
+    policy: RepetitionPolicy,
+    rates: MemoryRates,
+    /// Time of the run that does not depend on the arrays.
+    fixed: PredictedTime,
+}
+
+impl Predictable for PredictedArrays<'_> {
+    fn predicted(&self) -> PredictedTime {
+        let arrays = self.cost.predicted(self.arrangement, &self.rates, &self.policy);
+        self.fixed + arrays
+    }
+
+    fn shorten(&mut self) -> bool {
+        self.arrangement.shorten(self.site)
+    }
+
+    fn smaller(&self) -> &str {
+        SMALLER_ARRAYS
+    }
+}
+
+/// Predicts the time of a run with the arrays of `arrangement`, and shortens the arrays if the time is short. `fixed` is
+/// the time of steps that do not depend on the arrays, such as compiling. Returns a remark for the announcement.
+///
+/// # Errors
+/// Fails if the user set the budget and the shortest arrays exceed it.
+pub(crate) fn admit(
+    site: &Site,
+    arrangement: &mut Arrangement,
+    cost: ArraysCost,
+    policy: RepetitionPolicy,
+    fixed: PredictedTime,
+    limits: &Limits,
+    observer: &mut dyn Observer,
+) -> Result<String, Failure> {
+    if limits.samples.is_some() {
+        return Ok(String::new());
+    }
+    observer.phase("predicting the time of the run");
+    let rates = rates(arrangement)?;
+    let before = arrangement.elements();
+    let fixed = fixed + PredictedTime::of(arrangement::LEAST_CHOICE_TIME);
+    let mut run = PredictedArrays { site, arrangement, cost, policy, rates, fixed };
+    let remark = limits.admit(&mut run)?;
+    arrangement.notices.extend(arrangement.shortened(before));
+    Ok(remark)
+}
+
+/// Measures the rates of memory with all threads of a run.
+pub(crate) fn rates(arrangement: &Arrangement) -> Result<MemoryRates, ArenaError> {
+    let of_rank = &arrangement.configs[0];
+    // The policy of one rank does not apply to the threads of all.
+    let policy = match arrangement.ranks {
+        Some(_) => MemoryPolicy::Default,
+        None => of_rank.policy.clone(),
+    };
+    let most = Bytes(arrangement.configs.iter().map(TargetConfig::bytes).sum());
+    MemoryRates::probe(&masks(&arrangement.placement), of_rank.pages, &policy, most)
+}
+
+impl Arrangement {
+    /// Halves the arrays. Returns `false` if the user chose their length, or if shorter ones would not follow STREAM's
+    /// rule.
+    pub(crate) fn shorten(&mut self, site: &Site) -> bool {
+        let smaller = self.half(site);
+        let can = smaller.is_some();
+        if let Some(size) = smaller {
+            self.resize(size);
+        }
+        can
+    }
+
+    /// Returns the notice on arrays that were `before` elements long per process; `None` if they still are.
+    pub(crate) fn shortened(&self, before: u64) -> Option<Notice> {
+        let now = self.elements();
+        let bytes = |elements: u64| Bytes(elements * self.options.element.bytes());
+        (now < before).then(|| {
+            let text = format!(
+                "arrays reduced from {} to {} each, so that the run keeps its budget",
+                bytes(before),
+                bytes(now)
+            );
+            Notice::new(NoticeId::Clamped, GAUGE, text)
+        })
+    }
+}
