@@ -268,7 +268,7 @@ pub(crate) fn conduct(
 pub(crate) fn conduct_on(
     hosts: Option<&HostsRun<'_>>,
     common: &Common,
-    mut node: Site,
+    node: Site,
     figures: &[Figures],
     gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
     show: impl FnOnce(&Record, Style) -> Shown,
@@ -296,7 +296,7 @@ pub(crate) fn conduct_on(
         None => watched(&node, &mut progress, gauge)?,
     };
     progress.finish();
-    cache_size::remember_larger(&mut node, &found.measurements);
+    cache_size::remember_larger(&node, &found.measurements);
     if let Some(size) = cache_size::reported_by_variable() {
         let text = format!(
             "{}: a last-level cache is taken to be reported as {size}",

@@ -25,8 +25,10 @@ use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// Maximum duration of the measurement. Working sets that would end later are left out.
-const MOST_TIME: Duration = Duration::from_millis(300);
+/// Duration after which the measurement ends as soon as the capacity is known.
+const USUAL_TIME: Duration = Duration::from_millis(300);
+/// Maximum duration of the measurement on a busy node. Working sets that would end later are left out.
+const MOST_TIME: Duration = Duration::from_millis(1500);
 /// Smallest working set of all cores together.
 const FIRST: Bytes = Bytes::mib(4);
 /// Maximum share of the available memory that is touched.
@@ -111,7 +113,7 @@ fn needs_more(reported: ReportedCaches, may_hide: bool, curve: &[Residency]) -> 
 /// Measures the capacity of the last-level caches with one thread on each core that this process may use. Returns
 /// `None` if it cannot be told in this time, or if the processor cannot flush lines.
 pub fn measure(topology: &Topology, machine: &Machine) -> Option<MeasuredCache> {
-    let end = clock::now() + MOST_TIME;
+    let start = clock::now();
     let mut cores = BTreeSet::new();
     let first_of_core = topology.allowed().filter(|thread| cores.insert(thread.core));
     let cpus: Vec<CpuId> = first_of_core.map(|thread| thread.cpu).collect();
@@ -129,8 +131,10 @@ pub fn measure(topology: &Topology, machine: &Machine) -> Option<MeasuredCache> 
         let begun = clock::now();
         curve.push(Residency { set, share: probe.share(set).ok().flatten()? });
         set = Bytes(set.0 * 2);
-        // The next set takes at most twice as long.
-        if clock::now() + 2 * (clock::now() - begun) > end {
+        // The next set takes about twice as long.
+        let next_end = clock::now() + 2 * (clock::now() - begun);
+        let is_known = capacity(reported, &curve).is_some();
+        if next_end > start + if is_known { USUAL_TIME } else { MOST_TIME } {
             break;
         }
     }
