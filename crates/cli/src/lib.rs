@@ -5,6 +5,7 @@
 //! after all of them.
 
 mod args;
+mod cache_size;
 mod commands;
 mod failure;
 mod files;

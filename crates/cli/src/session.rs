@@ -3,6 +3,7 @@
 
 use crate::args::plan::PlanForArgs;
 use crate::args::{Common, Conditions, Database};
+use crate::cache_size;
 use crate::failure::{Exit, Failure};
 use crate::gauges;
 use crate::output::{self, Sink};
@@ -103,7 +104,7 @@ pub(crate) fn version() -> String {
 
 /// Returns topology and description of this machine.
 pub(crate) fn this_machine(options: &DescribeOptions) -> Result<(Topology, Machine), Failure> {
-    let topology = Topology::load(&TopologySource::Live)?;
+    let topology = cache_size::with_reported(Topology::load(&TopologySource::Live)?);
     let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), options);
     Ok((topology, machine))
 }
@@ -170,6 +171,14 @@ pub(crate) fn site(common: &Common) -> Result<Site, Failure> {
     let site = Site::new(topology, machine, SysRoot::live());
     let round_trips = saved_trips(&common.db, &site).unwrap_or_default();
     Ok(Site { round_trips, ..site })
+}
+
+/// Returns this machine like [`site`], for a command that sizes arrays: with the capacity of its caches, which is measured
+/// if it is not remembered.
+pub(crate) fn site_of_arrays(common: &Common) -> Result<Site, Failure> {
+    let mut site = site(common)?;
+    site.machine.measured_cache = cache_size::found(&site);
+    Ok(site)
 }
 
 /// Returns a described machine, with the properties that the user gives.
@@ -292,6 +301,14 @@ pub(crate) fn conduct_on(
         None => watched(&node, &mut progress, gauge)?,
     };
     progress.finish();
+    cache_size::remember_larger(&node, &found.measurements);
+    if let Some(size) = cache_size::reported_by_variable() {
+        let text = format!(
+            "{}: a last-level cache is taken to be reported as {size}",
+            cache_size::REPORTED
+        );
+        found.notices.push(Notice::new(NoticeId::Environment, "", text));
+    }
     nodegauge_published::add_to(&mut found, &node.machine, common.against.as_ref());
     let skipped = nodegauge_toolchain::skipped_folders(|name| std::env::var_os(name));
     let notice = |text| Notice::new(NoticeId::Environment, "", text);

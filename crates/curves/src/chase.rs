@@ -243,7 +243,7 @@ pub(crate) fn is_cached(step: f64, flushed: f64) -> bool {
 
 /// Flushes the lines with these addresses, which must be mapped, from all caches. Returns false if the processor has no
 /// instruction for flushing.
-fn flush(addresses: &[usize]) -> bool {
+pub(crate) fn flush(addresses: &[usize]) -> bool {
     // SAFETY: flushing a line does not change memory, and both architectures allow programs to flush lines.
     #[cfg(target_arch = "x86_64")]
     unsafe {

@@ -5,6 +5,7 @@
 //! writes). Each mode has a module that plans the measurement; `run` contains the code that all modes use to measure.
 //! The cells of a mode are measured alternately.
 
+pub mod cache_size;
 mod ceilings;
 mod chase;
 pub mod config;
@@ -38,7 +39,7 @@ use nodegauge_arena::supply::{available, best_pages};
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::schedule::{Budget, Limits, PredictedTime};
-
+use nodegauge_measure::stream_rule::CacheCapacity;
 use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_placement::{
     MemoryPolicy, Placement, PlacementOptions, PlacementRequest, TeamRequest,
@@ -54,7 +55,8 @@ pub struct CurveOptions {
     pub pages: Option<RequestedPages>,
     /// Memory policy of the threads.
     pub policy: MemoryPolicy,
-    /// Largest working set of all threads together; `None` for four times the last-level caches in use.
+    /// Largest working set of all threads together; `None` for four times the last-level caches in use, as they were
+    /// measured.
     pub largest: Option<Bytes>,
     /// Maximum share of the available memory to use, 0 to 1.
     pub memory_fraction: Fraction,
@@ -247,17 +249,14 @@ impl Planned for CurvePlan {
 
 /// Largest working set as a multiple of the total size of the last-level caches in use.
 const TIMES_LLC: u64 = 4;
-/// Largest working set if no cache is known; also its minimum if a hypervisor reports the caches. It is more than four
-/// times the cache of any desktop.
+/// Largest working set if no cache is known. It is more than four times the cache of any desktop.
 const UNKNOWN_CACHE: Bytes = Bytes::mib(512);
 /// Minimum of the largest working set of a machine with small caches.
 const LEAST_LARGEST: Bytes = Bytes::mib(16);
 
-/// Returns a working set that is larger than last-level caches of the total size `llc`, as reported by the system or by
-/// the hypervisor of a `guest`.
-pub fn beyond(llc: Option<Bytes>, guest: bool) -> Bytes {
-    let least = if guest { UNKNOWN_CACHE } else { LEAST_LARGEST };
-    llc.map_or(UNKNOWN_CACHE, |llc| Bytes(llc.0 * TIMES_LLC).max(least))
+/// Returns a working set that is larger than last-level caches of this total size: as measured, or else as reported.
+pub fn beyond(caches: CacheCapacity) -> Bytes {
+    caches.bytes().map_or(UNKNOWN_CACHE, |bytes| Bytes(bytes.0 * TIMES_LLC).max(LEAST_LARGEST))
 }
 
 /// Input for the plan of a mode: node, threads and options.
@@ -273,9 +272,14 @@ impl CurveSetup<'_> {
         self.placement.threads.len().max(1) as u64
     }
 
+    /// Returns the total size of the last-level caches that the threads use, as reported and as measured.
+    fn caches(&self) -> CacheCapacity {
+        self.site.cache_capacity(&self.placement.cpus())
+    }
+
     /// Returns the total size of the last-level caches that the threads use, if known.
     fn llc(&self) -> Option<Bytes> {
-        self.site.topology.llc_in_use(&self.placement.cpus()).map(|(bytes, _)| Bytes(bytes))
+        self.caches().bytes()
     }
 
     /// Returns the total size of the last-level caches, which a warm-up must fill; an assumed size if no cache is
@@ -290,14 +294,14 @@ impl CurveSetup<'_> {
         if let Some(largest) = self.options.largest {
             return largest;
         }
-        let llc = self.llc();
-        if llc.is_none() {
+        let caches = self.caches();
+        if caches.bytes().is_none() {
             let text = format!(
                 "the size of the last-level cache is unknown: the largest working set is {UNKNOWN_CACHE}"
             );
             notices.push(notice(NoticeId::Assumed, text));
         }
-        beyond(llc, self.guest())
+        beyond(caches)
     }
 
     /// True if a hypervisor reports the caches.
@@ -387,12 +391,13 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_set_is_beyond_the_caches_that_a_hypervisor_may_hide() {
-        let llc = |mib| Some(Bytes::mib(mib));
-        assert_eq!(beyond(llc(32), false), Bytes::mib(128));
-        assert_eq!(beyond(llc(32), true), Bytes::mib(512));
-        assert_eq!(beyond(llc(384), true), Bytes::mib(4 * 384));
-        assert_eq!(beyond(llc(1), false), LEAST_LARGEST);
-        assert_eq!(beyond(None, false), UNKNOWN_CACHE);
+    fn largest_set_is_four_times_the_measured_capacity() {
+        let reported = Some(Bytes::mib(384));
+        let caches = CacheCapacity { reported, measured: Some(Bytes::mib(32)) };
+        assert_eq!(beyond(caches), Bytes::mib(128));
+        assert_eq!(beyond(CacheCapacity { reported, measured: None }), Bytes::mib(4 * 384));
+        let small = CacheCapacity { reported: Some(Bytes::mib(1)), measured: None };
+        assert_eq!(beyond(small), LEAST_LARGEST);
+        assert_eq!(beyond(CacheCapacity::default()), UNKNOWN_CACHE);
     }
 }

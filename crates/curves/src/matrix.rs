@@ -18,6 +18,7 @@ use nodegauge_machine::topology::TopologyNode;
 use nodegauge_machine::{CpuId, NodeId, Topology};
 use nodegauge_measure::record::{Quoted, Status};
 use nodegauge_measure::schedule::{PredictedTime, policy};
+use nodegauge_measure::stream_rule::CacheCapacity;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 use nodegauge_placement::{CpuPair, MemoryPolicy};
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,13 +58,14 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
     let mut matrix = Matrix { pairs, ..nodes(topology) };
     let least = matrix.readers.iter().map(|readers| readers.cpus.len() as u64 * 4096).max();
     let least = Bytes(least.unwrap_or(4096));
-    let reach =
-        |node_readers: &Readers| topology.llc_in_use(&node_readers.cpus).map(|(bytes, _)| bytes);
-    let llc = matrix.readers.iter().filter_map(reach).max().map(Bytes);
+    let reach = |node_readers: &Readers| setup.site.cache_capacity(&node_readers.cpus);
+    let caches = matrix.readers.iter().map(reach).max_by_key(CacheCapacity::bytes);
+    let caches = caches.unwrap_or_default();
+    let llc = caches.bytes();
     let usable = setup.usable();
     let regions = 2 * matrix.memories.len() as u64;
     let room = Bytes(usable.0 / regions / ROUND * ROUND);
-    let wanted = setup.options.largest.unwrap_or_else(|| beyond(llc, setup.guest()));
+    let wanted = setup.options.largest.unwrap_or_else(|| beyond(caches));
     let size = match setup.options.largest {
         None if wanted > room && room >= llc.map_or(wanted, |llc| Bytes(llc.0 * TIMES_LLC)) => {
             let text = format!(

@@ -13,7 +13,7 @@ use crate::{drivers, host_memory};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
-use nodegauge_kernels::size::{self, SizeConditions, SizeSpec};
+use nodegauge_kernels::size::{self, CacheCapacity, SizeConditions, SizeSpec};
 use nodegauge_kernels::{Element, KERNELS, Kernel, STREAM_ARRAYS, arrays_of};
 use nodegauge_machine::devices::catalog;
 use nodegauge_measure::interference::{Cause, stolen_ticks};
@@ -169,11 +169,12 @@ impl DeviceStreamPlan {
         };
         let with_it = self.cells.iter().filter(|(at, _)| self.devices[*at].id() == info.id());
         let available = Bytes(available.0 / with_it.count().max(1) as u64);
+        let measured = site.machine.measured_cache.filter(|_| info.class == Class::Cpu);
+        let caches = CacheCapacity::of(info.last_cache, measured.as_ref());
         let conditions = SizeConditions {
             gauge: GAUGE,
             arrays: self.arrays(),
-            llc: info.last_cache,
-            guest: info.class == Class::Cpu && site.machine.virtualisation.is_some(),
+            caches,
             available: Some(available),
             fraction: self.options.memory_fraction,
         };
@@ -200,8 +201,10 @@ impl DeviceStreamPlan {
             let text = format!("{}: {}", info.id(), notice.message);
             notices.push(Notice { message: text, ..notice });
         }
-        let times =
-            info.last_cache.map(|llc| (chosen.elements * element.bytes()) as f64 / llc.as_f64());
+        let times = chosen
+            .rule
+            .caches()
+            .map(|llc| (chosen.elements * element.bytes()) as f64 / llc.as_f64());
         Ok((chosen.elements, times))
     }
 }

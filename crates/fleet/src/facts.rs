@@ -34,7 +34,7 @@ pub struct Facts {
 }
 
 /// Fields that are no properties of a node.
-const LEFT_OUT: [&str; 20] = [
+const LEFT_OUT: [&str; 21] = [
     "host",
     "uuid",
     "serial",
@@ -45,6 +45,7 @@ const LEFT_OUT: [&str; 20] = [
     "measured_hz",
     // From the processor's name, or measured.
     "hz",
+    "measured_cache",
     "peak_flops",
     "state",
     "cgroup_limit",

@@ -22,10 +22,11 @@ pub use shares::{BudgetShares, usual_times};
 
 use ledger::LedgerWatch;
 use nodegauge_analysis::expect::Figures;
-use nodegauge_machine::{SysRoot, Topology};
+use nodegauge_machine::{CpuId, SysRoot, Topology};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{Machine, Measurement, Record};
+use nodegauge_measure::stream_rule::CacheCapacity;
 use nodegauge_measure::{Bytes, Failure, FailureKind, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::Environment;
 use readers::Reader;
@@ -49,6 +50,12 @@ impl Site {
     /// Creates a site without saved runs.
     pub fn new(topology: Topology, machine: Machine, root: SysRoot) -> Self {
         Self { topology, machine, root, round_trips: SavedTrips::default() }
+    }
+
+    /// Returns the last-level caches that threads on these CPUs can use, as reported and as measured.
+    pub fn cache_capacity(&self, cpus: &[CpuId]) -> CacheCapacity {
+        let reported = self.topology.llc_in_use(cpus).map(|(bytes, _)| Bytes(bytes));
+        CacheCapacity::of(reported, self.machine.measured_cache.as_ref())
     }
 
     /// Sets the memory available to a plan: the given size, or else all memory of a described machine.

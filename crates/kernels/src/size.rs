@@ -1,14 +1,14 @@
 //! Length of the arrays: STREAM's rule, limited by the available memory.
 //!
 //! STREAM requires arrays of at least four times the sum of the last-level caches in use and at least a million
-//! elements. With smaller arrays, caches would be measured. The cache sizes that a guest (virtual machine) reports may
-//! be wrong.
+//! elements. With smaller arrays, caches would be measured. The caches that a machine reports may not be those that it
+//! can use: a guest (virtual machine) often reports the cache of its host. The rule therefore holds for the capacity
+//! that was found by measuring, and for the reported size if nothing was measured or if the user asks for it (`4xLLC`).
 
 use crate::Element;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::quantity::{MOST_BYTES, read_bytes};
-use nodegauge_measure::stream_rule::GUEST_LEAST;
-pub use nodegauge_measure::stream_rule::{RULE_ELEMENTS, RULE_FACTOR};
+pub use nodegauge_measure::stream_rule::{CacheCapacity, RULE_ELEMENTS, RULE_FACTOR};
 use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId, SyntaxError};
 use std::fmt;
 use std::str::FromStr;
@@ -20,10 +20,10 @@ const UNKNOWN_CACHE_ARRAY: Bytes = Bytes::mib(512);
 /// Value of the option `--size`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum SizeSpec {
-    /// Size determined by STREAM's rule.
+    /// Size determined by STREAM's rule for the last-level caches that the machine has, found by measuring.
     #[default]
     Auto,
-    /// Size of an array as a multiple of the total size of the last-level caches in use.
+    /// Size of an array as a multiple of the total size of the last-level caches in use that the system reports.
     TimesLlc(f64),
     /// Size of an array in bytes.
     Bytes(Bytes),
@@ -124,9 +124,7 @@ pub struct SizeConditions {
     /// Number of arrays that must fit in memory.
     pub arrays: usize,
     /// Sum of the last-level caches of the threads' CPUs, and of the memory-side caches.
-    pub llc: Option<Bytes>,
-    /// True if a hypervisor reports the cache sizes.
-    pub guest: bool,
+    pub caches: CacheCapacity,
     /// Available memory, within all limits; `None` if it is unknown.
     pub available: Option<Bytes>,
     /// Maximum share of the available memory for the arrays, 0 to 1.
@@ -138,12 +136,93 @@ pub struct SizeConditions {
 pub struct ArraySize {
     /// Number of elements of an array.
     pub elements: u64,
-    /// Size of one array divided by the total size of the last-level caches; `None` if the caches are unknown.
+    /// Size of one array divided by the total size of the last-level caches, as [`Self::rule`] takes it; `None` if the
+    /// caches are unknown.
     pub times_llc: Option<f64>,
+    /// Caches with which the arrays are compared.
+    pub rule: SizeRule,
     /// True if STREAM's rule holds; `None` if the caches are unknown.
     pub follows_rule: Option<bool>,
     /// Notices about reductions and assumptions.
     pub notices: Vec<Notice>,
+}
+
+/// Caches with which the rule compares arrays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SizeRule {
+    /// Caches of this capacity, found by measuring; the system reports the other size.
+    Measured {
+        /// Measured capacity.
+        capacity: Bytes,
+        /// Size that the system reports; `None` if it is unknown.
+        reported: Option<Bytes>,
+    },
+    /// Caches of the size that the system reports; `None` if it is unknown.
+    Reported(Option<Bytes>),
+}
+
+impl SizeRule {
+    /// Returns the rule for a size that is chosen by `spec`.
+    fn of(spec: SizeSpec, caches: CacheCapacity) -> Self {
+        match (spec, caches.measured) {
+            (SizeSpec::TimesLlc(_), _) | (_, None) => Self::Reported(caches.reported),
+            (_, Some(capacity)) => Self::Measured { capacity, reported: caches.reported },
+        }
+    }
+
+    /// Returns the size of the caches; `None` if it is unknown.
+    pub fn caches(self) -> Option<Bytes> {
+        match self {
+            Self::Measured { capacity, .. } => Some(capacity),
+            Self::Reported(size) => size,
+        }
+    }
+
+    /// Returns the rule after caches of the measured capacity turned out to hold more.
+    #[must_use]
+    pub fn doubled(self) -> Self {
+        match self {
+            Self::Measured { capacity, reported } => {
+                Self::Measured { capacity: capacity * 2, reported }
+            }
+            Self::Reported(_) => self,
+        }
+    }
+
+    /// Returns the measured capacity; `None` if the reported size counts.
+    pub fn measured(self) -> Option<Bytes> {
+        match self {
+            Self::Measured { capacity, .. } => Some(capacity),
+            Self::Reported(_) => None,
+        }
+    }
+
+    /// Returns the reported size; `None` if it is unknown.
+    pub fn reported(self) -> Option<Bytes> {
+        match self {
+            Self::Measured { reported, .. } | Self::Reported(reported) => reported,
+        }
+    }
+}
+
+/// Returns the smallest array that no cache helps: four times the caches, and at least a million elements; `None` if
+/// the caches are unknown.
+pub fn smallest(caches: CacheCapacity, element: Element) -> Option<Bytes> {
+    caches.bytes().map(|size| Bytes(by_rule(size, element) * element.bytes()))
+}
+
+/// Returns the sizes of arrays below `array` on the ladder of powers of two, in descending order. The last is the
+/// smallest that no cache helps ([`smallest`]), so that arrays may be shortened to any of them. There is none if the
+/// caches are unknown.
+pub fn ladder_below(
+    array: Bytes,
+    caches: CacheCapacity,
+    element: Element,
+) -> impl Iterator<Item = Bytes> {
+    let least = smallest(caches, element).filter(|least| *least < array);
+    let rungs = (0..u64::BITS).rev().map(|bits| Bytes(1 << bits));
+    let between = move |rung: &Bytes| *rung < array && least.is_some_and(|least| *rung > least);
+    rungs.filter(between).chain(least)
 }
 
 fn unknown_cache() -> Failure {
@@ -192,16 +271,18 @@ pub fn choose(
     let most = (allowed / (arrays * element.bytes()) as f64) as u64;
     let mut notices = Vec::new();
     let of_bytes = |bytes: f64| (bytes / element.bytes() as f64).ceil() as u64;
-    let llc = conditions.llc.map(|bytes| bytes.as_f64());
+    let rule = SizeRule::of(spec, conditions.caches);
     let mut elements = match spec {
         SizeSpec::Elements(n) => n,
         SizeSpec::Bytes(bytes) => bytes.0 / element.bytes(),
-        SizeSpec::TimesLlc(factor) => of_bytes(factor * llc.ok_or_else(unknown_cache)?),
+        SizeSpec::TimesLlc(factor) => {
+            of_bytes(factor * rule.caches().ok_or_else(unknown_cache)?.as_f64())
+        }
         SizeSpec::Share(share) => {
             let memory = conditions.available.ok_or_else(unknown_memory)?;
             by_share(memory, share, arrays, element)
         }
-        SizeSpec::Auto => match conditions.llc {
+        SizeSpec::Auto => match rule.caches() {
             Some(caches) => by_rule(caches, element),
             None => {
                 let text = format!(
@@ -213,11 +294,6 @@ pub fn choose(
         },
     }
     .max(1);
-    if spec == SizeSpec::Auto && conditions.guest {
-        let least = GUEST_LEAST.0 / (arrays * element.bytes());
-        // The length is limited by the memory. Only a reduction below STREAM's rule is reported.
-        elements = elements.max(least.min(most));
-    }
     let clamps = matches!(spec, SizeSpec::Auto) && most >= RULE_ELEMENTS;
     if elements > most {
         let array = Bytes(elements.saturating_mul(element.bytes()));
@@ -249,17 +325,18 @@ pub fn choose(
         );
         notices.push(Notice::new(NoticeId::Clamped, conditions.gauge, text));
     }
-    Ok(ArraySize::of(elements, element, llc, notices))
+    Ok(ArraySize::of(elements, element, rule, notices))
 }
 
 impl ArraySize {
-    /// Compares arrays of `elements` elements with the total size of the last-level caches, bytes.
-    pub fn of(elements: u64, element: Element, llc: Option<f64>, notices: Vec<Notice>) -> Self {
+    /// Compares arrays of `elements` elements with the caches of `rule`.
+    pub fn of(elements: u64, element: Element, rule: SizeRule, notices: Vec<Notice>) -> Self {
         let bytes = (elements * element.bytes()) as f64;
-        let times_llc = llc.map(|llc| bytes / llc);
+        let times_llc = rule.caches().map(|caches| bytes / caches.as_f64());
         Self {
             elements,
             times_llc,
+            rule,
             // Rounding to whole elements may result in slightly less than the factor.
             follows_rule: times_llc
                 .map(|times| times >= RULE_FACTOR * 0.999 && elements >= RULE_ELEMENTS),
@@ -277,8 +354,7 @@ mod tests {
         SizeConditions {
             gauge: "memory",
             arrays: 3,
-            llc: Some(Bytes::mib(llc_mib)),
-            guest: false,
+            caches: CacheCapacity { reported: Some(Bytes::mib(llc_mib)), measured: None },
             available: Some(Bytes::mib(available_mib)),
             fraction: Fraction(0.8),
         }
@@ -293,17 +369,33 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_is_not_believed_and_its_arrays_are_a_gibibyte_if_they_fit() {
-        let guest = |llc, available| SizeConditions { guest: true, ..conditions(llc, available) };
-        let bytes = |conditions: SizeConditions| {
-            let size = choose(SizeSpec::Auto, Element::F64, &conditions).unwrap();
-            (3 * size.elements * 8) >> 20
+    fn measured_capacity_replaces_the_reported_size() {
+        let caches =
+            CacheCapacity { measured: Some(Bytes::mib(32)), reported: Some(Bytes::mib(300)) };
+        let machine = SizeConditions { caches, ..conditions(300, 20_000) };
+        let chosen = |spec| {
+            let size = choose(spec, Element::F64, &machine).unwrap();
+            (Bytes(size.elements * 8), size.times_llc, size.follows_rule, size.rule.measured())
         };
-        assert_eq!((bytes(guest(2, 20_000)), bytes(conditions(2, 20_000))), (1023, 24));
-        assert_eq!(bytes(guest(105, 20_000)), 3 * 420);
-        assert_eq!(bytes(guest(2, 1000)), 799);
-        let given = choose(SizeSpec::Bytes(Bytes::mib(8)), Element::F64, &guest(2, 20_000));
-        assert_eq!(given.unwrap().elements, 1 << 20);
+        let measured = Some(Bytes::mib(32));
+        assert_eq!(chosen(SizeSpec::Auto), (Bytes::mib(128), Some(4.0), Some(true), measured));
+        let times = SizeSpec::TimesLlc(4.0);
+        assert_eq!(chosen(times), (Bytes::mib(1200), Some(4.0), Some(true), None));
+        let given = SizeSpec::Bytes(Bytes::mib(64));
+        assert_eq!(chosen(given), (Bytes::mib(64), Some(2.0), Some(false), measured));
+    }
+
+    #[test]
+    fn ladder_ends_at_the_smallest_array_that_no_cache_helps() {
+        let caches = CacheCapacity { measured: Some(Bytes::mib(24)), reported: None };
+        let below = |mib| {
+            let rungs = ladder_below(Bytes::mib(mib), caches, Element::F64);
+            rungs.map(|rung| rung.0 >> 20).collect::<Vec<u64>>()
+        };
+        assert_eq!(below(1200), [1024, 512, 256, 128, 96]);
+        assert_eq!((below(128), below(96), below(8)), (vec![96], vec![], vec![]));
+        let unknown = CacheCapacity::default();
+        assert_eq!(ladder_below(Bytes::gib(1), unknown, Element::F64).next(), None);
     }
 
     #[test]

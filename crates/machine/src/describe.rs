@@ -44,6 +44,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
     Machine {
         host: if live { host::name(root) } else { None },
         caches: topology.caches.clone(),
+        measured_cache: None,
         numa_nodes: numa_nodes(topology, live.then_some(root)),
         memory: memory_of(topology, root, options, entry.as_ref(), guest.is_some()),
         peak_flops: peak(&processor),

@@ -18,7 +18,7 @@ pub use ledger::{
 };
 pub use machine::{
     Cache, CacheKind, Circumstances, ClockBasis, Dimm, Disk, Firmware, HugePages, Inherited,
-    Machine, MachineSource, Memory, NumaNode, Pages, Processor, product_name,
+    Machine, MachineSource, MeasuredCache, Memory, NumaNode, Pages, Processor, product_name,
 };
 pub use measurement::{
     Category, Counts, Disturbed, Limit, Measurement, PUBLISHED, Quoted, RegimeSamples, Status,

@@ -1,19 +1,17 @@
 //! STREAM's rule for the length of arrays, as numbers that both the gauges and the examination of a node use.
+//!
+//! The rule requires arrays of at least four times the last-level caches. A guest often reports the caches of its host,
+//! of which it can use a part. Where the capacity was measured ([`MeasuredCache`]), it replaces the reported size.
 
 use crate::Bytes;
 use crate::quantity::significant;
-use crate::record::Machine;
+use crate::record::{Machine, MeasuredCache};
 
 /// Minimum ratio of an array to the sum of last-level caches by STREAM's rule.
 pub const RULE_FACTOR: f64 = 4.0;
 /// Minimum number of elements of an array by STREAM's rule.
 pub const RULE_ELEMENTS: u64 = 1_000_000;
-/// Minimum total size of all arrays in a guest, regardless of the cache size that the guest reports. It is more than
-/// four times the last-level cache that one guest can use on current hosts (some hundred MiB on one die).
-pub const GUEST_LEAST: Bytes = Bytes::gib(1);
 
-/// Number of arrays of STREAM.
-const ARRAYS: u64 = 3;
 /// End of the reason why figures of arrays below the rule are suspect.
 const REQUIRED: &str = "STREAM's rule requires at least 4 times and a million elements";
 
@@ -27,14 +25,49 @@ pub fn is_below_rule(reason: &str) -> bool {
     reason.ends_with(REQUIRED)
 }
 
+/// Total size of last-level caches: the size that the system reports, and the capacity that was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CacheCapacity {
+    /// Reported size; `None` if it is unknown.
+    pub reported: Option<Bytes>,
+    /// Measured capacity; `None` if it was not measured.
+    pub measured: Option<Bytes>,
+}
+
+impl CacheCapacity {
+    /// Creates the capacity of caches with this reported size, which are a part or all of the measured ones.
+    pub fn of(reported: Option<Bytes>, measured: Option<&MeasuredCache>) -> Self {
+        let of_part = |all: &MeasuredCache| Bytes(all.of_part(reported.map(|bytes| bytes.0)));
+        Self { reported, measured: measured.map(of_part) }
+    }
+
+    /// Returns the capacity: as measured, or else as reported; `None` if both are unknown.
+    pub fn bytes(&self) -> Option<Bytes> {
+        self.measured.or(self.reported)
+    }
+
+    /// Adds the size of caches whose capacity is not measured.
+    #[must_use]
+    pub fn and(self, more: Bytes) -> Self {
+        let sum = |bytes: Bytes| Bytes(bytes.0 + more.0);
+        Self { reported: self.reported.map(sum), measured: self.measured.map(sum) }
+    }
+}
+
+/// Returns the size of one last-level cache of a machine.
+pub fn last_cache(machine: &Machine) -> CacheCapacity {
+    let data_caches = machine.caches.iter().filter(|cache| cache.holds_data());
+    let last = data_caches.max_by_key(|cache| cache.level);
+    let reported = last.and_then(|cache| cache.bytes).map(Bytes);
+    CacheCapacity::of(reported, machine.measured_cache.as_ref())
+}
+
 /// Returns the size of an array by the rule if all CPUs of a machine are used; `None` if its caches are unknown.
 pub fn array_bytes(machine: &Machine) -> Option<Bytes> {
     let data_caches = machine.caches.iter().filter(|cache| cache.holds_data());
-    let last = data_caches.max_by_key(|cache| cache.level)?;
-    let caches = Bytes(last.bytes?).as_f64() * f64::from(last.count);
-    let guest = machine.virtualisation.is_some();
-    let least = if guest { GUEST_LEAST.0 / ARRAYS } else { 0 };
-    Some(Bytes(((RULE_FACTOR * caches) as u64).max(8 * RULE_ELEMENTS).max(least)))
+    let count = data_caches.max_by_key(|cache| cache.level).map_or(1, |last| last.count);
+    let caches = last_cache(machine).bytes()?.as_f64() * f64::from(count);
+    Some(Bytes(((RULE_FACTOR * caches) as u64).max(8 * RULE_ELEMENTS)))
 }
 
 #[cfg(test)]
@@ -47,5 +80,17 @@ mod tests {
         assert!(is_below_rule(&reason) && reason.contains("0.21"), "{reason}");
         assert!(reason.contains(&format!("at least {RULE_FACTOR:.0} times")), "{reason}");
         assert!(!is_below_rule("steal time"));
+    }
+
+    #[test]
+    fn part_of_the_caches_has_its_part_of_the_capacity() {
+        let all = MeasuredCache { bytes: 32 << 20, reported: Some(300 << 20) };
+        let of = |mib| CacheCapacity::of(Some(Bytes::mib(mib)), Some(&all)).bytes();
+        assert_eq!((of(300), of(150)), (Some(Bytes::mib(32)), Some(Bytes::mib(16))));
+        let unknown = CacheCapacity::of(None, Some(&all));
+        assert_eq!(unknown.bytes(), Some(Bytes::mib(32)));
+        let not_measured = CacheCapacity::of(Some(Bytes::mib(8)), None);
+        assert_eq!(not_measured.bytes(), Some(Bytes::mib(8)));
+        assert_eq!(not_measured.and(Bytes::mib(1)).bytes(), Some(Bytes::mib(9)));
     }
 }

@@ -146,7 +146,7 @@ fn probes(
     paired: bool,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Probe>, MessagesError> {
-    let folder = probe::cache_folder(nodegauge_os::variable);
+    let folder = nodegauge_toolchain::cache_folder(nodegauge_os::variable);
     let several = choice.mpis.len() + choice.unusable.len() > 1;
     let (mut probes, mut mpis, mut first_error) = (Vec::new(), Vec::new(), None);
     for mut mpi in std::mem::take(&mut choice.mpis) {

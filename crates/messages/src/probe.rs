@@ -44,18 +44,6 @@ pub struct Probe {
     _folder: Scratch,
 }
 
-/// Returns the folder of compiled probes: `NODEGAUGE_CACHE_DIR`, else the XDG cache folder. A relative `XDG_CACHE_HOME`
-/// is ignored, as the XDG specification requires.
-pub fn cache_folder(variable: impl Fn(&str) -> Option<std::ffi::OsString>) -> Option<PathBuf> {
-    let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("NODEGAUGE_CACHE_DIR")
-        .or_else(|| {
-            let folder = set("XDG_CACHE_HOME").filter(|folder| folder.is_absolute())?;
-            Some(folder.join("nodegauge"))
-        })
-        .or_else(|| set("HOME").map(|home| home.join(".cache/nodegauge")))
-}
-
 /// Returns the probe of an MPI for the hosts of `reach`: a cached or newly compiled probe, or without a compiler wrapper the precompiled probe.
 ///
 /// # Errors
@@ -145,27 +133,4 @@ fn compile(compiler: &Compiler, interrupted: &dyn Fn() -> bool) -> Result<Vec<u8
     let program = compiler.compile(limit, &[&source], &flags, &scratch, "messages", interrupted)?;
     nodegauge_os::read_file(&program.path, nodegauge_os::LONGEST_PROGRAM)
         .map_err(|cause| MessagesError::write(&program.path, &cause))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_cache_is_where_the_user_says() {
-        let folder = |set: &[(&str, &str)]| {
-            let set: Vec<(String, String)> =
-                set.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-            cache_folder(move |name| {
-                set.iter().find(|(n, _)| n == name).map(|(_, value)| value.into())
-            })
-        };
-        let path = |text: &str| Some(PathBuf::from(text));
-        assert_eq!(folder(&[("NODEGAUGE_CACHE_DIR", "/a"), ("HOME", "/h")]), path("/a"));
-        assert_eq!(folder(&[("XDG_CACHE_HOME", "/x"), ("HOME", "/h")]), path("/x/nodegauge"));
-        assert_eq!(folder(&[("HOME", "/h")]), path("/h/.cache/nodegauge"));
-        let relative = [("XDG_CACHE_HOME", "here"), ("HOME", "/h")];
-        assert_eq!(folder(&relative), path("/h/.cache/nodegauge"));
-        assert_eq!(folder(&[]), None);
-    }
 }

@@ -14,6 +14,7 @@ use crate::kernels::{self, Kernel, KernelShape, Loop, Prefetch, SideBySide, Stor
 use crate::point::{StreamPoint, TargetConfig, native_loops};
 use crate::prediction::{self, ArraysCost};
 use crate::result::unchecked_in_words;
+use crate::size::ArraySize;
 use crate::size::check::SizeCheck;
 use crate::target::Target;
 use crate::tuner::{self, Breadth, Constraints};
@@ -197,7 +198,7 @@ impl Planned for AblationPlan {
             wrong,
             lost: failed.map(|(failure, _)| failure),
             unchecked: series.target_loss(),
-            follows_rule: arrangement.size.follows_rule,
+            size: arrangement.size.clone(),
             check,
             array_bytes: Bytes(arrangement.elements() * arrangement.options.element.bytes()),
         };
@@ -331,8 +332,8 @@ struct Measured<'a> {
     lost: Option<&'a Failure>,
     /// Loss of the team, which could not check its arrays at the end.
     unchecked: Option<&'a Failure>,
-    /// True if the size of the arrays follows STREAM's rule; `None` if the size of the caches is unknown.
-    follows_rule: Option<bool>,
+    /// Size of the arrays of all processes together.
+    size: ArraySize,
     /// Result of the size check; `None` if the check was not made.
     check: Option<SizeCheck>,
     array_bytes: Bytes,
@@ -444,6 +445,9 @@ impl Measured<'_> {
             rounds_left_out: Some(self.left_out as u64),
             enough_budget_s: self.enough,
             array_bytes: Some(self.array_bytes.0),
+            array_times_llc: self.size.times_llc,
+            measured_cache_bytes: self.size.rule.measured().map(|bytes| bytes.0),
+            reported_cache_bytes: self.size.rule.reported().map(|bytes| bytes.0),
             ..ExplainConfig::default()
         };
         let whole = of_steps(0, last, explained).map(|whole| figure(WHOLE, whole, config));
@@ -474,7 +478,7 @@ impl Measured<'_> {
         if let Some(failure) = self.unchecked {
             validity.suspect(unchecked_in_words(failure));
         }
-        if self.follows_rule == Some(false) {
+        if self.size.follows_rule == Some(false) {
             let reason =
                 "the arrays are smaller than STREAM's rule requires and may fit in a cache";
             validity.suspect(reason);

@@ -23,6 +23,7 @@ use nodegauge_gauge::{Foreseen, Site};
 use nodegauge_measure::record::NumaNode;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::schedule::halving::Lead;
+use nodegauge_measure::stream_rule::CacheCapacity;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Unit, clock, notice};
 use nodegauge_placement::{MemoryPolicy, Placement, PlacementRequest, RankPlace, RankPlan};
 use std::time::{Duration, Instant};
@@ -88,9 +89,7 @@ impl Arrangement {
         let elements = if shared { size.elements.div_ceil(count) } else { size.elements };
         if !shared {
             // STREAM's rule applies to the arrays of all ranks together.
-            let bytes = (size.elements * options.element.bytes()) as f64;
-            let llc = size.times_llc.map(|times| bytes / times);
-            size = ArraySize::of(elements * count, options.element, llc, size.notices);
+            size = ArraySize::of(elements * count, options.element, size.rule, size.notices);
         }
         let each = |place: &RankPlace| TargetConfig {
             places: masks(&place.placement),
@@ -220,12 +219,12 @@ fn whole_policy(ranks: &RankPlan) -> MemoryPolicy {
 }
 
 /// Returns the size of all caches that may hold data of the threads between two passes: the last-level caches of their
-/// CPUs, and the memory-side caches of their NUMA nodes; `None` if the last-level caches are unknown.
-pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> Option<Bytes> {
+/// CPUs, and the memory-side caches of their NUMA nodes.
+pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> CacheCapacity {
     let cpus = placement.cpus();
     let near = |node: &&NumaNode| cpus.iter().any(|cpu| node.cpus.contains(&cpu.0));
     let beside = site.machine.numa_nodes.iter().filter(near).filter_map(|node| node.cache_bytes);
-    Some(Bytes(site.topology.llc_in_use(&cpus)?.0 + beside.sum::<u64>()))
+    site.cache_capacity(&cpus).and(Bytes(beside.sum()))
 }
 
 /// Returns the properties of the machine that determine the length of the arrays.
@@ -233,8 +232,7 @@ fn size_conditions(site: &Site, placement: &Placement, options: &StreamOptions) 
     SizeConditions {
         gauge: GAUGE,
         arrays: options.arrays(),
-        llc: caches_in_use(site, placement),
-        guest: site.machine.virtualisation.is_some(),
+        caches: caches_in_use(site, placement),
         available: available(&site.machine, options.pages, &options.policy),
         fraction: options.memory_fraction,
     }
@@ -265,7 +263,7 @@ pub fn plan(
             .map_or(ArrayLayout::Staggered, |offset| ArrayLayout::Sequential { offset }),
         policy: options.policy.clone(),
         kernels: options.kernels.iter().map(loop_of).collect(),
-        cache_bytes: conditions.llc.map_or(0, |llc| llc.0),
+        cache_bytes: conditions.caches.bytes().map_or(0, |caches| caches.0),
     };
     Ok((size, config))
 }
@@ -427,7 +425,7 @@ mod tests {
                 ..PlacementRequest::default()
             };
             let placement = nodegauge_placement::plan(&site.topology, &request).unwrap();
-            caches_in_use(&site, &placement).unwrap().0
+            caches_in_use(&site, &placement).bytes().unwrap().0
         };
         assert_eq!(caches(2), (64 << 30) + 16_000_000);
         assert_eq!(caches(4), (64 << 30) + 32_000_000);

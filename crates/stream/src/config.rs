@@ -36,6 +36,8 @@ config! {
         array_bytes: shared::array_bytes;
         array_elements: shared::array_elements;
         array_times_llc: shared::array_times_llc;
+        measured_cache_bytes: shared::measured_cache_bytes;
+        reported_cache_bytes: shared::reported_cache_bytes;
         /// Result of the check whether a cache holds part of the arrays.
         size_check: SizeCheckConfig = Observation "size check";
         /// Layout of the arrays relative to each other.
@@ -142,6 +144,9 @@ config! {
         /// Budget that suffices for ten rounds, seconds; absent if as many count.
         enough_budget_s: Seconds = Observation "budget for ten rounds";
         array_bytes: shared::array_bytes;
+        array_times_llc: shared::array_times_llc;
+        measured_cache_bytes: shared::measured_cache_bytes;
+        reported_cache_bytes: shared::reported_cache_bytes;
     }
 }
 

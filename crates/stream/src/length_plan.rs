@@ -11,7 +11,7 @@ use crate::GAUGE;
 use crate::arrangement::caches_in_use;
 use crate::kernels::Element;
 use crate::request::{StreamMode, StreamRequest};
-use crate::size::{self, ArraySize, SizeConditions, SizeSpec};
+use crate::size::{self, ArraySize, CacheCapacity, SizeConditions, SizeRule, SizeSpec};
 use crate::standard::build::{NTIMES, Source, Wanted};
 use crate::standard::macros::StreamMacros;
 use crate::standard::output::OutputFormat;
@@ -130,8 +130,8 @@ impl LengthPlan {
         let conditions = SizeConditions {
             gauge: GAUGE,
             arrays: ARRAYS as usize,
-            llc: caches.map(|caches| caches.bytes),
-            guest: false,
+            // stream.c follows STREAM's rule, which holds for the reported caches.
+            caches: CacheCapacity { reported: caches.map(|caches| caches.bytes), measured: None },
             available: memory,
             fraction: arrays.memory_fraction,
         };
@@ -209,8 +209,8 @@ impl PlannedLength {
     fn new(basis: LengthBasis, wanted: &Wanted, conditions: &SizeConditions) -> Self {
         let array = Bytes(wanted.elements.saturating_mul(wanted.element.bytes()));
         let total = Bytes(array.0.saturating_mul(ARRAYS));
-        let llc = conditions.llc.map(|bytes| bytes.as_f64());
-        let sized = ArraySize::of(wanted.elements, wanted.element, llc, Vec::new());
+        let rule = SizeRule::Reported(conditions.caches.reported);
+        let sized = ArraySize::of(wanted.elements, wanted.element, rule, Vec::new());
         let share = |memory: Bytes| Fraction(total.as_f64() / memory.as_f64());
         Self {
             basis,
@@ -257,7 +257,7 @@ fn source_of(options: &StreamRequest) -> Result<String, Failure> {
 }
 
 fn caches_of(site: &Site, placement: &Placement) -> Option<CachesInUse> {
-    let bytes = caches_in_use(site, placement)?;
+    let bytes = caches_in_use(site, placement).reported?;
     let (_, count) = site.topology.llc_in_use(&placement.cpus())?;
     Some(CachesInUse { bytes, count })
 }
@@ -277,7 +277,7 @@ fn lengths(
     element: Element,
     conditions: &SizeConditions,
 ) -> Result<Vec<(LengthBasis, u64)>, Failure> {
-    let by_rule = conditions.llc.map(|llc| size::by_rule(llc, element));
+    let by_rule = conditions.caches.reported.map(|llc| size::by_rule(llc, element));
     let given = match spec {
         SizeSpec::Auto => None,
         spec => Some(size::choose(spec, element, conditions)?.elements),

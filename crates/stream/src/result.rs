@@ -446,6 +446,8 @@ fn common_config(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> StreamConf
         array_bytes: Some(asked.elements * asked.element.bytes()),
         array_elements: Some(asked.elements),
         array_times_llc: evidence.arrangement.size.times_llc,
+        measured_cache_bytes: evidence.arrangement.size.rule.measured().map(|bytes| bytes.0),
+        reported_cache_bytes: evidence.arrangement.size.rule.reported().map(|bytes| bytes.0),
         size_check: evidence.check.map(SizeCheck::to_config),
         layout: Some(asked.layout),
         memory_policy: Some(asked.policy.as_str().to_owned()),

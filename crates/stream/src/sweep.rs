@@ -347,7 +347,7 @@ fn alike(site: &Site, cells: &[SweepCell]) -> Vec<Vec<usize>> {
         (
             arrangement.size.elements,
             arrangement.options.element.bytes(),
-            caches.map(|caches| caches.0),
+            caches.bytes().map(|bytes| bytes.0),
         )
     };
     let mut kinds: BTreeMap<_, Vec<usize>> = BTreeMap::new();

@@ -11,15 +11,36 @@ use nodegauge_os::{FolderTrustError, LONGEST_PROGRAM, TrustedFolder, effective_u
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
+use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Permission bits with which group and others can write.
 const OTHERS_WRITE: u32 = 0o022;
 /// Permissions that only the owner has.
 const PRIVATE: Mode = Mode::RWXU;
+/// Number of digits of a digest in the name of a file.
+const DIGITS: usize = 16;
+
+/// Returns the folder of compiled programs and of measured capacities: `NODEGAUGE_CACHE_DIR`, else the XDG cache folder. A relative `XDG_CACHE_HOME`
+/// is ignored, as the XDG specification requires.
+pub fn cache_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("NODEGAUGE_CACHE_DIR")
+        .or_else(|| {
+            let folder = set("XDG_CACHE_HOME").filter(|folder| folder.is_absolute())?;
+            Some(folder.join("nodegauge"))
+        })
+        .or_else(|| set("HOME").map(|home| home.join(".cache/nodegauge")))
+}
+
+/// Returns the name of a file of the cache: a kind, and a digest of the text that identifies the content.
+pub fn cache_file_name(kind: &str, identity: &str) -> String {
+    let digest = format!("{:x}", Sha256::digest(identity));
+    format!("{kind}-{}", &digest[..DIGITS])
+}
 
 /// Folder with compiled programs.
 #[derive(Debug)]
@@ -233,5 +254,23 @@ mod tests {
             chown(outer.path().join("own"), Some(NOBODY), None).unwrap();
             refused("own/cache", "own (owner 65534");
         }
+    }
+
+    #[test]
+    fn the_cache_is_where_the_user_says() {
+        let folder = |set: &[(&str, &str)]| {
+            let set: Vec<(String, String)> =
+                set.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+            cache_folder(move |name| {
+                set.iter().find(|(n, _)| n == name).map(|(_, value)| value.into())
+            })
+        };
+        let path = |text: &str| Some(PathBuf::from(text));
+        assert_eq!(folder(&[("NODEGAUGE_CACHE_DIR", "/a"), ("HOME", "/h")]), path("/a"));
+        assert_eq!(folder(&[("XDG_CACHE_HOME", "/x"), ("HOME", "/h")]), path("/x/nodegauge"));
+        assert_eq!(folder(&[("HOME", "/h")]), path("/h/.cache/nodegauge"));
+        let relative = [("XDG_CACHE_HOME", "here"), ("HOME", "/h")];
+        assert_eq!(folder(&relative), path("/h/.cache/nodegauge"));
+        assert_eq!(folder(&[]), None);
     }
 }

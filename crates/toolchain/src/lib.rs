@@ -24,7 +24,7 @@ mod search;
 mod vendor_flags;
 pub mod watchdog;
 
-pub use cache::ProgramCache;
+pub use cache::{ProgramCache, cache_file_name, cache_folder};
 pub use command::CommandLine;
 pub use compiler::{CompileLimits, CompiledProgram, Compiler};
 pub use error::ToolchainError;

@@ -8,8 +8,7 @@ use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId};
 
 /// Size of a stored block including the column index, in bytes.
 const STORED_BLOCK: u64 = 76;
-/// Minimum size of the matrix on a virtual machine, and size if no cache size is known. Matrix and factorisation
-/// together have 1 GiB, like the arrays of `stream` in these cases.
+/// Size of the matrix if no cache size is known.
 const UNKNOWN_CACHE: Bytes = Bytes::mib(512);
 /// Bytes of memory per byte of the matrix: the matrix in both storage formats (while a format is chosen), and the
 /// factorisation.
@@ -43,10 +42,8 @@ pub fn needed(mesh: Mesh) -> Bytes {
 /// Properties of the machine that determine the mesh.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeshConstraints {
-    /// Total size of the last-level caches in use; `None` if unknown.
+    /// Total size of the last-level caches in use, as measured or else as reported; `None` if unknown.
     pub llc: Option<Bytes>,
-    /// True on a virtual machine, where the hypervisor determines the reported cache sizes.
-    pub guest: bool,
     /// Memory that may be used; `None` if it is unknown.
     pub allowed: Option<Bytes>,
 }
@@ -57,8 +54,7 @@ impl MeshConstraints {
     pub fn of(site: &Site, cpus: &[CpuId], fraction: Fraction) -> Self {
         let available = site.machine.memory.available;
         Self {
-            llc: site.topology.llc_in_use(cpus).map(|(bytes, _)| Bytes(bytes)),
-            guest: site.machine.virtualisation.is_some(),
+            llc: site.cache_capacity(cpus).bytes(),
             allowed: available.map(|bytes| Bytes((bytes as f64 * fraction.0) as u64)),
         }
     }
@@ -101,16 +97,14 @@ pub fn choose(
         Some(elements) => given(elements, constraints)?,
         None => {
             let least = constraints.llc.map(|llc| llc.as_f64() * TIMES_LLC);
-            let unknown = UNKNOWN_CACHE.as_f64();
-            let least = match (least, constraints.guest) {
-                (Some(least), false) => least,
-                (Some(least), true) => least.max(unknown),
-                (None, _) => {
+            let least = match least {
+                Some(least) => least,
+                None => {
                     let text = format!(
                         "the size of the last-level cache is unknown: using a matrix of {UNKNOWN_CACHE}"
                     );
                     notices.push(Notice::new(NoticeId::Assumed, GAUGE, text));
-                    unknown
+                    UNKNOWN_CACHE.as_f64()
                 }
             };
             let mut edge = cube(|mesh| matrix(mesh).as_f64() >= least);
@@ -219,25 +213,19 @@ mod tests {
     use super::*;
 
     fn constraints(llc_mib: u64, allowed_mib: u64) -> MeshConstraints {
-        MeshConstraints {
-            llc: Some(Bytes::mib(llc_mib)),
-            guest: false,
-            allowed: Some(Bytes::mib(allowed_mib)),
-        }
+        MeshConstraints { llc: Some(Bytes::mib(llc_mib)), allowed: Some(Bytes::mib(allowed_mib)) }
     }
 
     #[test]
-    fn the_rule_is_four_caches_and_guests_are_not_believed() {
+    fn the_rule_is_four_caches() {
         let size = choose(None, &constraints(32, 64_000)).unwrap();
         let less = Mesh { elements: size.mesh.elements.map(|n| n - 1) };
         assert!(size.matrix.0 >= 128 << 20 && matrix(less).0 < 128 << 20);
         assert_eq!((size.doubt(), size.notices.len()), (None, 0));
-        let guest =
-            choose(None, &MeshConstraints { guest: true, ..constraints(1, 64_000) }).unwrap();
-        assert!(guest.matrix.0 >= UNKNOWN_CACHE.0);
         let unknown =
             choose(None, &MeshConstraints { llc: None, ..constraints(1, 64_000) }).unwrap();
-        assert_eq!((unknown.mesh, unknown.notices[0].id), (guest.mesh, NoticeId::Assumed));
+        assert!(unknown.matrix.0 >= UNKNOWN_CACHE.0);
+        assert_eq!(unknown.notices[0].id, NoticeId::Assumed);
     }
 
     #[test]

@@ -28,9 +28,9 @@ pub(crate) struct ExplainArgs {
 pub(crate) struct ArrayArgs {
     /// Length of each array: auto, 4xLLC, a size such as 2GiB, a number of elements, or 60%
     ///
-    /// auto follows STREAM's rule: four times the last-level caches of the threads, at least a million
-    /// elements, limited by the available memory. 60% is that share of the available memory for all arrays
-    /// together. Example: --size 2GiB
+    /// auto is four times the last-level caches that the threads have, found by measuring, at least a million
+    /// elements, limited by the available memory. 4xLLC is STREAM's rule on the reported caches. 60% is that
+    /// share of the available memory for all arrays together. Example: --size 2GiB
     #[arg(
         long,
         value_name = "SIZE",

@@ -91,7 +91,11 @@ fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
 }
 
 fn iccg(args: &IccgArgs, joined: Option<&MpiRanks>) -> Result<Exit, Failure> {
-    let site = session::site(&args.common)?;
+    // All ranks of a launcher must choose the same mesh, and would disturb each other while they measure the caches.
+    let site = match joined {
+        Some(_) => session::site(&args.common)?,
+        None => session::site_of_arrays(&args.common)?,
+    };
     let requested = workers(&args.placement, &args.ranks, Some(&args.sweep));
     let options = IccgOptions {
         elements: args.elements,

@@ -10,7 +10,7 @@ pub(crate) fn execute(args: &ExplainArgs) -> Result<Exit, Failure> {
         return Err(Failure::usage("no published figures exist for the measurements of explain")
             .hint("use --against with stream"));
     }
-    let site = session::site(&args.common)?;
+    let site = session::site_of_arrays(&args.common)?;
     let request = StreamRequest {
         placement: args.placement.options(),
         arrays: args.arrays.options(),

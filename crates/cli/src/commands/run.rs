@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     let common = &args.common;
-    let site = session::site(common)?;
+    let site = session::site_of_arrays(common)?;
     // Invalid placement variables are reported before anything is measured, like invalid options.
     let environment = Environment::own();
     let mut asked = PlacementRequest::default();

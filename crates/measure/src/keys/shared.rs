@@ -75,8 +75,14 @@ crate::keys! {
     thread_bytes: u64 = Setting "set per thread";
     /// Number of elements of one array.
     array_elements: u64 = Observation "array elements";
-    /// Size of an array divided by the size of the last-level caches in use.
+    /// Size of an array divided by the size of the last-level caches in use: the measured capacity, if it was measured,
+    /// or the reported size.
     array_times_llc: f64 = Observation "array/cache ratio";
+    /// Capacity of the last-level caches in use that was found by measuring, with which the array is compared; absent if
+    /// it is compared with the reported size.
+    measured_cache_bytes: u64 = Observation "measured cache";
+    /// Size of the last-level caches in use that the system reports.
+    reported_cache_bytes: u64 = Observation "reported cache";
     /// Bytes of a message or copy.
     message_bytes: u64 = Size "messages", speaks;
     /// Order of the problem.

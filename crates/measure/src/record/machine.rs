@@ -16,6 +16,9 @@ pub struct Machine {
     pub processor: Processor,
     /// Caches, in ascending order of level.
     pub caches: Vec<Cache>,
+    /// Last-level cache that was found by measuring; absent if it was not measured, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_cache: Option<MeasuredCache>,
     /// NUMA nodes, in the order of their numbers.
     pub numa_nodes: Vec<NumaNode>,
     /// Main memory of the node.
@@ -48,6 +51,40 @@ pub struct Machine {
     /// Origin of this description.
     #[serde(default)]
     pub source: MachineSource,
+}
+
+/// Capacity of the last-level caches that was found by measuring, for all CPUs that the process may use together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MeasuredCache {
+    /// Capacity, bytes.
+    pub bytes: u64,
+    /// Total size of the same caches that the system reports, bytes; `null` if it is unknown.
+    pub reported: Option<u64>,
+}
+
+impl MeasuredCache {
+    /// Returns the capacity of a part of the caches, of which the system reports a total size of `reported`.
+    pub fn of_part(&self, reported: Option<u64>) -> u64 {
+        match (reported, self.reported) {
+            (Some(part), Some(all)) if all > 0 => {
+                (u128::from(self.bytes) * u128::from(part) / u128::from(all)) as u64
+            }
+            _ => self.bytes,
+        }
+    }
+
+    /// Returns the capacity of all caches if a part of them, of which the system reports a total size of `reported`, has
+    /// this capacity; at least the known one.
+    #[must_use]
+    pub fn with_part(&self, measured: u64, reported: Option<u64>) -> Self {
+        let all = match (reported, self.reported) {
+            (Some(part), Some(all)) if part > 0 => {
+                (u128::from(measured) * u128::from(all) / u128::from(part)) as u64
+            }
+            _ => measured,
+        };
+        Self { bytes: all.max(self.bytes), ..*self }
+    }
 }
 
 /// Origin of the description of a machine.

@@ -1,4 +1,6 @@
 use super::*;
+use crate::size::SizeRule;
+use nodegauge_kernels::Element;
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::record::Status;
 
@@ -49,7 +51,7 @@ fn measured<'a>(steps: &'a [Step], rounds: &'a [Vec<Sample>], alone: &'a [Sample
         wrong: None,
         lost: None,
         unchecked: None,
-        follows_rule: None,
+        size: ArraySize::of(8, Element::F64, SizeRule::Reported(None), Vec::new()),
         check: None,
         array_bytes: Bytes(64),
     }

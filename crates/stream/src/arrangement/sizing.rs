@@ -99,7 +99,10 @@ impl Arrangement {
         let spec = SizeSpec::Elements(2 * self.size.elements);
         let conditions = size_conditions(site, &self.placement, &self.options);
         let twice = size::choose(spec, self.options.element, &conditions).ok();
-        twice.filter(|_| self.options.size == SizeSpec::Auto)
+        let twice = twice.filter(|_| self.options.size == SizeSpec::Auto)?;
+        // A cache held part of the arrays, so that the capacity is larger than measured before.
+        let rule = self.size.rule.doubled();
+        Some(ArraySize::of(twice.elements, self.options.element, rule, twice.notices))
     }
 
     /// Returns a size with arrays of half the length; `None` if the user chose the length, if the caches are unknown, or
@@ -124,11 +127,12 @@ impl Arrangement {
     fn doubled(&self, check: &SizeCheck, size: &ArraySize) -> Notice {
         let each = size.elements.div_ceil(self.configs.len() as u64);
         let text = format!(
-            "arrays doubled to {}: {} was {:.2} times as fast over half of them, so a cache larger than reported \
+            "arrays doubled to {}: {} was {:.2} times as fast over half of them, so a cache larger than {} \
              held part of them",
             Bytes(each * self.options.element.bytes()),
             check.kernel,
-            check.ratio
+            check.ratio,
+            if size.rule.measured().is_some() { "measured before" } else { "reported" }
         );
         Notice::new(NoticeId::Contradicted, GAUGE, text)
     }

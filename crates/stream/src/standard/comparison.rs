@@ -125,7 +125,7 @@ pub(super) fn run<'a>(
     let mut outcome = result::outcome(&evidence);
     series.end(&mut outcome);
     let regimes = all_regimes(native, &candidates);
-    let llc = arrangement::caches_in_use(site, &arrangement.placement);
+    let llc = arrangement::caches_in_use(site, &arrangement.placement).reported;
     let known = Known {
         arrangement: &arrangement,
         machine: &site.machine,

@@ -196,7 +196,7 @@ impl MpiStandardPlan {
             let why = lost.map_or_else(|| "the program did not run".to_owned(), Failure::problem);
             return figures::missing(&self.config(build, None), &why);
         };
-        let llc = arrangement::caches_in_use(site, &self.arrangement.placement);
+        let llc = arrangement::caches_in_use(site, &self.arrangement.placement).reported;
         let llc = llc.map(|bytes| bytes.as_f64());
         // The sizes of the Fortran source are fixed in it.
         let is_fixed = self.source.dialect() == OutputFormat::Fortran;

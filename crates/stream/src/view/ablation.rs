@@ -122,8 +122,14 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     };
     let text = format!(
         "{rounds} count, {left_out} left out because {why}; all steps interleaved in random order; 3 \
-         arrays of {} per step; {how}",
-        Bytes(config.array_bytes.unwrap_or(0))
+         arrays of {}{} per step; {how}",
+        Bytes(config.array_bytes.unwrap_or(0)),
+        words::times_caches(
+            config.array_times_llc,
+            config.measured_cache_bytes,
+            config.reported_cache_bytes,
+            ""
+        )
     );
     section.note("rounds", text).doubts(&all).push(words::variant());
     Some(section)

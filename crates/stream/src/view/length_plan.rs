@@ -35,7 +35,7 @@ pub fn section(plan: &LengthPlan) -> Section {
     section.note("limit", theoretical);
     section.note("time", time(plan));
     if plan.is_guest {
-        let text = "a guest may report a cache that is smaller than the host's: stream takes arrays of at least 1 GiB in total";
+        let text = "a guest may report another cache than it can use: without --standard, stream sizes its arrays by the cache that it finds by measuring";
         section.note("note", text);
     }
     for notice in &plan.notices {

@@ -112,15 +112,39 @@ pub(crate) fn how(config: &StreamConfig) -> String {
     }];
     if let Some(bytes) = config.array_bytes {
         let (each, all) = if ranks.is_some() { (" in each", ", together") } else { ("", "") };
-        let times = config
-            .array_times_llc
-            .map(|times| format!(" ({} x the last-level caches in use{all})", trimmed(times)))
-            .unwrap_or_default();
+        let times = times_caches(
+            config.array_times_llc,
+            config.measured_cache_bytes,
+            config.reported_cache_bytes,
+            all,
+        );
         parts.push(format!("{} arrays of {}{each}{times}", config.arrays(), Bytes(bytes)));
     }
     parts.extend(config.pages.as_ref().map(pages));
     parts.extend(config.element.clone());
     parts.join(", ")
+}
+
+/// Returns the ratio of arrays to the caches with which they are compared, in parentheses: those that were measured, or
+/// else those that the system reports. It is empty if the caches are unknown. `end` follows the caches.
+pub(crate) fn times_caches(
+    times: Option<f64>,
+    measured: Option<u64>,
+    reported: Option<u64>,
+    end: &str,
+) -> String {
+    let caches = match (measured.map(Bytes), reported.map(Bytes)) {
+        (Some(measured), Some(reported)) if measured == reported => {
+            format!("the {measured} of cache found by measuring, as reported")
+        }
+        (Some(measured), Some(reported)) => {
+            format!("the {measured} of cache found by measuring; {reported} are reported")
+        }
+        (Some(measured), None) => format!("the {measured} of cache found by measuring"),
+        (None, Some(reported)) => format!("the {reported} of last-level cache reported"),
+        (None, None) => "the last-level caches in use".to_owned(),
+    };
+    times.map(|times| format!(" ({} x {caches}{end})", trimmed(times))).unwrap_or_default()
 }
 
 /// Returns a short form of the native loop of a STREAM figure: `nt avx512 u2`.

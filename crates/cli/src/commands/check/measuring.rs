@@ -1,7 +1,7 @@
 //! Measurements of a check: commands of nodegauge as child processes, each repeated when one of its figures is below its
 //! bound or excludes no loss.
 
-use super::sizing::{PartSize, Sized, touch_rates};
+use super::sizing::{PartSize, Sized, SizingProbe, probe};
 use super::{Check, Examination};
 use crate::failure::Failure;
 use crate::gauges::{self, GAUGES};
@@ -13,7 +13,7 @@ use nodegauge_fleet::figures::{FigureSelection, NodeFigure};
 use nodegauge_history::Store;
 use nodegauge_machine::OTHER_LOAD;
 use nodegauge_measure::figure_names::stream::TEST as STREAM;
-use nodegauge_measure::record::{Finding, Measurement, Record};
+use nodegauge_measure::record::{Finding, Machine, Measurement, Record};
 use nodegauge_placement::rank_variables;
 use nodegauge_toolchain::CommandLine;
 use std::path::PathBuf;
@@ -60,8 +60,9 @@ impl Check<'_> {
     pub(super) fn measure(&mut self, examination: &Examination) {
         let parts: &[Part] = if self.args.level == 2 { &MEMORY } else { &EVERYTHING };
         let is_sized = parts.iter().any(|part| part.sized().is_some());
-        let rates = is_sized.then(|| touch_rates(&examination.machine, self.deadline));
-        let rates = rates.flatten();
+        let probed = is_sized.then(|| probe(&examination.machine, self.deadline)).flatten();
+        let measured_cache = probed.and_then(|probed| probed.cache);
+        let machine = Machine { measured_cache, ..examination.machine.clone() };
         let whole = self.deadline.left().saturating_sub(GRACE);
         self.own_runs = self.trusted_history();
         let mut failed = Vec::new();
@@ -80,10 +81,10 @@ impl Check<'_> {
             let budget = whole.mul_f64(part.share).saturating_sub(START).max(LEAST);
             let others: f64 = parts[at + 1..].iter().map(|later| later.share).sum();
             let most = self.deadline.left().saturating_sub(GRACE + START + whole.mul_f64(others));
-            let size = match (part.sized(), &rates) {
-                (Some(what), Some(rates)) => {
+            let size = match (part.sized(), probed) {
+                (Some(what), Some(SizingProbe { rates, .. })) => {
                     let reference = part.test.and_then(|test| self.size_of_reference(test));
-                    PartSize::of(what, reference, &examination.machine, rates, most)
+                    PartSize::of(what, reference, &machine, &rates, most)
                 }
                 _ => PartSize::USUAL,
             };

@@ -1,18 +1,23 @@
 //! Sizes of the arrays and working sets of a check, so that its measurements end within the deadline.
 //!
-//! The default of the commands is four times the last-level caches that the system reports. A guest often reports the
-//! cache of the whole host, and more than a gibibyte per array takes longer than a check lasts. The rates of first touch and of
-//! later passes are measured at this moment by a child process, and decide whether the size fits. The size of the
+//! The default of the commands is four times the last-level caches that the machine has. On a busy node it may take
+//! longer than a check lasts. The capacity of the caches and the rates of first touch and of later passes are measured at
+//! this moment by a child process, and decide whether the size fits. The size of the
 //! reference comes first, because figures of another size are not compared.
 
 use super::{Check, Deadline};
 use crate::args::check::MEASURE_TOUCH;
+use crate::cache_size;
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::session;
 use nodegauge_curves::{TouchRates, beyond};
-use nodegauge_measure::record::Machine;
+use nodegauge_gauge::Site;
+use nodegauge_machine::{DescribeOptions, SysRoot};
+use nodegauge_measure::record::{Machine, MeasuredCache};
 use nodegauge_measure::{Bytes, stream_rule};
 use nodegauge_toolchain::{ChildEnd, CommandLine, Job};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Size of a cache line.
@@ -26,14 +31,27 @@ const LEAST: Bytes = Bytes::mib(8);
 /// Number of arrays of `stream`.
 const ARRAYS: f64 = 3.0;
 
-/// Measures the rates with `threads` threads and prints them as JSON: the child process of [`touch_rates`].
+/// Facts about the memory that decide which sizes end in time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct SizingProbe {
+    /// Rates of memory.
+    pub(super) rates: TouchRates,
+    /// Capacity of the last-level caches; `None` if it cannot be told.
+    pub(super) cache: Option<MeasuredCache>,
+}
+
+/// Measures with `threads` threads and prints the result as JSON: the child process of [`probe`].
 pub(crate) fn print(threads: u32) -> Result<Exit, Failure> {
-    output::print(&output::json(&TouchRates::measure(threads))?);
+    let options = DescribeOptions { passive: true, ..DescribeOptions::default() };
+    let (topology, machine) = session::this_machine(&options)?;
+    let site = Site::new(topology, machine, SysRoot::live());
+    let cache = cache_size::found(&site);
+    output::print(&output::json(&SizingProbe { rates: TouchRates::measure(threads), cache })?);
     Ok(Exit::Success)
 }
 
-/// Measures the rates in a child process; `None` if it fails.
-pub(super) fn touch_rates(machine: &Machine, deadline: Deadline) -> Option<TouchRates> {
+/// Measures in a child process; `None` if it fails.
+pub(super) fn probe(machine: &Machine, deadline: Deadline) -> Option<SizingProbe> {
     let program = nodegauge_os::own_program().ok()?;
     let block = TouchRates::BLOCK;
     let most = machine.memory.available.unwrap_or(block.0) / SHARE / block.0;
@@ -44,7 +62,9 @@ pub(super) fn touch_rates(machine: &Machine, deadline: Deadline) -> Option<Touch
     match ended.end {
         ChildEnd::Exited(_) => serde_json::from_str(&ended.stdout).ok(),
         // Not even the blocks of one thread were touched.
-        ChildEnd::Killed(_) => Some(TouchRates::of_one_block_in(PROBE)),
+        ChildEnd::Killed(_) => {
+            Some(SizingProbe { rates: TouchRates::of_one_block_in(PROBE), cache: None })
+        }
     }
 }
 
@@ -57,19 +77,13 @@ pub(super) enum Sized {
     Set,
 }
 
-/// Returns the size of a last-level cache; `None` if it is unknown.
-fn last_level(machine: &Machine) -> Option<Bytes> {
-    let data_caches = machine.caches.iter().filter(|cache| cache.holds_data());
-    data_caches.max_by_key(|cache| cache.level)?.bytes.map(Bytes)
-}
-
 impl Sized {
     /// Returns the size that the command chooses by itself; `None` if it is unknown.
     fn usual(self, machine: &Machine) -> Option<Bytes> {
         if self == Self::Arrays {
             return stream_rule::array_bytes(machine);
         }
-        Some(beyond(last_level(machine), machine.virtualisation.is_some()))
+        Some(beyond(stream_rule::last_cache(machine)))
     }
 
     /// Returns the least time of a measurement with this size. `caches` is the size of the last-level caches.
@@ -122,7 +136,7 @@ impl PartSize {
         rates: &TouchRates,
         most: Duration,
     ) -> Self {
-        let caches = last_level(machine).unwrap_or(Bytes(u64::MAX));
+        let caches = stream_rule::last_cache(machine).bytes().unwrap_or(Bytes(u64::MAX));
         let fits = |size: Bytes, within: Duration| what.time(size, caches, rates) <= within;
         let usual = what.usual(machine);
         let smaller = |size: Bytes| usual.filter(|usual| size < *usual);

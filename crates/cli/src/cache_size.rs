@@ -1,0 +1,219 @@
+//! Capacity of the last-level caches for the size rule: measured once on a machine, and remembered in the cache folder.
+//!
+//! The file is named by the identity of the machine, which it also contains, so that another machine, other CPUs or a
+//! changed topology never use it. A file that is missing, unreadable, of another user or implausible is ignored, and the
+//! capacity is measured. If a run lengthens its arrays because a cache held part of them, the capacity is measured again,
+//! and the larger finding is remembered.
+
+use nodegauge_curves::cache_size;
+use nodegauge_gauge::Site;
+use nodegauge_machine::Topology;
+use nodegauge_measure::Bytes;
+use nodegauge_measure::grammar::Cursor;
+use nodegauge_measure::quantity::read_bytes;
+use nodegauge_measure::record::{Cache, MeasuredCache, Measurement};
+use nodegauge_os::{OutputFile, TrustedFolder, read_trusted_file};
+use nodegauge_toolchain::{cache_file_name, cache_folder};
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Variable with the size of a last-level cache that this machine reports, for tests of machines that report too much.
+pub(crate) const REPORTED: &str = "NODEGAUGE_REPORTED_CACHE";
+/// First part of the name of a file with a capacity.
+const KIND: &str = "caches";
+/// Maximum length of a file with a capacity.
+const LONGEST: u64 = 1 << 16;
+/// Range of plausible capacities.
+const PLAUSIBLE: std::ops::RangeInclusive<Bytes> = Bytes::kib(64)..=Bytes::gib(1 << 10);
+
+/// Properties of a machine that determine the caches that a process can use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct MachineIdentity {
+    host: Option<String>,
+    /// Identifier of the installation, or else of this boot.
+    id: Option<String>,
+    processor: Option<String>,
+    virtualisation: Option<String>,
+    /// CPUs that this process may use, with core and last-level cache of each.
+    cpus: Vec<(u32, usize, Option<usize>)>,
+    caches: Vec<Cache>,
+}
+
+impl MachineIdentity {
+    fn of(site: &Site) -> Self {
+        let Site { topology, machine, root, .. } = site;
+        let id = |file: &str| root.text(file).map(|text| text.trim().to_owned());
+        let id = id("etc/machine-id").or_else(|| id("proc/sys/kernel/random/boot_id"));
+        let cpu = |thread: &nodegauge_machine::topology::HardwareThread| {
+            (thread.cpu.0, thread.core, thread.llc)
+        };
+        Self {
+            host: machine.host.clone(),
+            id: id.filter(|id| !id.is_empty()),
+            processor: machine.processor.model.clone(),
+            virtualisation: machine.virtualisation.clone(),
+            cpus: topology.allowed().map(cpu).collect(),
+            caches: topology.caches.clone(),
+        }
+    }
+}
+
+/// Content of a file with a capacity.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Remembered {
+    machine: MachineIdentity,
+    measured: MeasuredCache,
+}
+
+/// File with the capacity of a machine's caches.
+struct CacheSizeFile {
+    path: PathBuf,
+    identity: MachineIdentity,
+    /// Size of all last-level caches that the machine reports.
+    reported: Option<u64>,
+}
+
+impl CacheSizeFile {
+    /// Returns the file of a machine in a folder of the cache.
+    fn of(site: &Site, folder: &Path) -> Option<Self> {
+        let identity = MachineIdentity::of(site);
+        let name = cache_file_name(KIND, &serde_json::to_string(&identity).ok()?);
+        let cpus: Vec<_> = site.topology.allowed().map(|thread| thread.cpu).collect();
+        let reported = site.topology.llc_in_use(&cpus).map(|(bytes, _)| bytes);
+        Some(Self { path: folder.join(format!("{name}.json")), identity, reported })
+    }
+
+    /// Returns the remembered capacity; `None` if there is none that can be trusted.
+    fn read(&self) -> Option<MeasuredCache> {
+        let text = read_trusted_file(&self.path, LONGEST).ok()?;
+        let Remembered { machine, measured } = serde_json::from_slice(&text).ok()?;
+        let is_ours = machine == self.identity && measured.reported == self.reported;
+        (is_ours && PLAUSIBLE.contains(&Bytes(measured.bytes))).then_some(measured)
+    }
+
+    /// Writes a capacity. A folder that cannot be written is no failure: the next run measures again.
+    fn write(&self, measured: MeasuredCache) -> Option<()> {
+        TrustedFolder::create(self.path.parent()?).ok()?;
+        let machine = self.identity.clone();
+        let content = serde_json::to_vec(&Remembered { machine, measured }).ok()?;
+        let mut file = OutputFile::create(&self.path, &[]).ok()?;
+        file.write_all(&content).ok()?;
+        file.finish().ok()
+    }
+}
+
+/// Returns the capacity of the caches of this machine, remembered or measured; `None` if it cannot be told.
+pub(crate) fn found(site: &Site) -> Option<MeasuredCache> {
+    let folder = cache_folder(nodegauge_os::variable);
+    let file = folder.and_then(|folder| CacheSizeFile::of(site, &folder));
+    if let Some(remembered) = file.as_ref().and_then(CacheSizeFile::read) {
+        return Some(remembered);
+    }
+    let measured = cache_size::measure(&site.topology, &site.machine)?;
+    file.and_then(|file| file.write(measured));
+    Some(measured)
+}
+
+/// Measures the capacity again if the arrays of a run were lengthened because a cache held part of them, and remembers the
+/// larger finding. The longer arrays alone are no evidence, because the check of the arrays may err on a busy node, and an
+/// error would lengthen the arrays of all later runs.
+pub(crate) fn remember_larger(site: &Site, figures: &[Measurement]) {
+    let Some(known) = site.machine.measured_cache else { return };
+    let of_figure = |m: &Measurement| {
+        let bytes = |key: &str| m.config.get(key).and_then(serde_json::Value::as_u64);
+        let (measured, part) = (bytes("measured_cache_bytes")?, bytes("reported_cache_bytes"));
+        Some(known.with_part(measured, part))
+    };
+    let is_refuted = figures.iter().filter_map(of_figure).any(|found| found.bytes > known.bytes);
+    let again = if is_refuted { cache_size::measure(&site.topology, &site.machine) } else { None };
+    if let Some(larger) = again.filter(|again| again.bytes > known.bytes) {
+        let folder = cache_folder(nodegauge_os::variable);
+        let file = folder.and_then(|folder| CacheSizeFile::of(site, &folder));
+        file.and_then(|file| file.write(larger));
+    }
+}
+
+/// Replaces the reported size of the last-level caches by that of the variable, if it is set.
+pub(crate) fn with_reported(mut topology: Topology) -> Topology {
+    if let Some(size) = reported_by_variable()
+        && let Some(last) = topology.caches.iter_mut().rfind(|cache| cache.holds_data())
+    {
+        last.bytes = Some(size.0);
+    }
+    topology
+}
+
+/// Returns the size of the variable; `None` if it is not set or is no size.
+pub(crate) fn reported_by_variable() -> Option<Bytes> {
+    let text = nodegauge_os::variable(REPORTED)?.into_string().ok()?;
+    let mut cursor = Cursor::new("size", "300MiB", &text);
+    let size = read_bytes(&mut cursor).ok().filter(|size| PLAUSIBLE.contains(size))?;
+    cursor.finish("expected nothing after the unit").ok()?;
+    Some(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_machine::{SysRoot, TopologySource};
+    use nodegauge_measure::Unit;
+    use nodegauge_measure::record::Machine;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// Returns a machine of two cores with this size of the last-level cache.
+    fn site(host: &str, cache: &str) -> Site {
+        let text = format!("Package:1 L3Cache:1(size={cache}) Core:2 PU:1");
+        let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
+        let machine = Machine { host: Some(host.to_owned()), ..Machine::default() };
+        Site::new(topology, machine, SysRoot::live())
+    }
+
+    fn measured(site: &Site, mib: u64) -> MeasuredCache {
+        let cpus: Vec<_> = site.topology.allowed().map(|thread| thread.cpu).collect();
+        let reported = site.topology.llc_in_use(&cpus).map(|(bytes, _)| bytes);
+        MeasuredCache { bytes: mib << 20, reported }
+    }
+
+    #[test]
+    fn file_of_another_machine_or_hand_is_ignored() {
+        let folder = tempfile::tempdir().unwrap();
+        let a = site("a", "300MiB");
+        let file = CacheSizeFile::of(&a, folder.path()).unwrap();
+        assert_eq!(file.read(), None);
+        let known = measured(&a, 32);
+        file.write(known).unwrap();
+        assert_eq!(file.read(), Some(known));
+        for other in [site("b", "300MiB"), site("a", "200MiB")] {
+            let of_other = CacheSizeFile::of(&other, folder.path()).unwrap();
+            assert_eq!(of_other.read(), None);
+            // The name of a file may be wrong, its content is compared.
+            std::fs::copy(&file.path, &of_other.path).unwrap();
+            assert_eq!(of_other.read(), None);
+        }
+        let others_may_write = std::fs::Permissions::from_mode(0o666);
+        std::fs::set_permissions(&file.path, others_may_write).unwrap();
+        assert_eq!(file.read(), None);
+        std::fs::remove_file(&file.path).unwrap();
+        for wrong in [0, 1 << 24] {
+            file.write(measured(&a, wrong)).unwrap();
+            assert_eq!(file.read(), None);
+        }
+        for text in ["", "{", "[1, 2]"] {
+            std::fs::write(&file.path, text).unwrap();
+            assert_eq!(file.read(), None);
+        }
+    }
+
+    #[test]
+    fn larger_capacity_of_a_part_counts_for_all_caches() {
+        let known = MeasuredCache { bytes: 32 << 20, reported: Some(300 << 20) };
+        let larger = known.with_part(32 << 20, Some(150 << 20));
+        assert_eq!(larger.bytes, 64 << 20);
+        assert_eq!(known.with_part(8 << 20, Some(300 << 20)), known);
+        let node = site("a", "300MiB");
+        let figure = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
+        remember_larger(&node, &[figure]);
+        assert_eq!(node.machine.measured_cache, None);
+    }
+}

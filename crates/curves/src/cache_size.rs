@@ -1,0 +1,409 @@
+//! Capacity of the last-level caches, found by measuring in a fraction of a second. A guest often reports the cache of
+//! its host, of which it can use a part; arrays of four times the reported size would take too long.
+//!
+//! All cores read working sets on a ladder of powers of two, each core its share. After a pass, each core follows a
+//! sample of lines of its share with dependent loads: those that are still in a cache are loaded faster than those that
+//! were flushed. The share of the lines in the caches times the working set is the capacity in use. It does not depend on
+//! the rate of memory, nor on its latency under other load, because loads of flushed lines are timed alternately.
+//!
+//! Other work on the node takes a part of the caches. Of several attempts, the one with the largest share counts, and
+//! the reported size counts unless the caches clearly hold less ([`capacity`]).
+
+use crate::chase;
+use crate::region::SCALAR;
+use crate::traffic;
+use nodegauge_arena::supply::best_pages;
+use nodegauge_arena::{ArenaError, PagedMapping};
+use nodegauge_kernels::{ARRAYS, Args, LINE, Resident};
+use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::record::{Machine, MeasuredCache};
+use nodegauge_measure::schedule::shuffle::Shuffler;
+use nodegauge_measure::{Bytes, clock, stats};
+use nodegauge_os::monotonic_nanos;
+use nodegauge_team::Team;
+use std::collections::BTreeSet;
+use std::ptr::NonNull;
+use std::time::Duration;
+
+/// Duration after which the measurement ends as soon as the capacity is known.
+const USUAL_TIME: Duration = Duration::from_millis(300);
+/// Maximum duration of the measurement on a busy node. Working sets that would end later are left out.
+const MOST_TIME: Duration = Duration::from_millis(1500);
+/// Smallest working set of all cores together.
+const FIRST: Bytes = Bytes::mib(4);
+/// Maximum share of the available memory that is touched.
+const MEMORY_SHARE: u64 = 4;
+/// Largest working set if no cache size is reported: four times the largest last-level cache of current sockets (1.1 GiB).
+const MOST_UNREPORTED: Bytes = Bytes::gib(4);
+/// Number of attempts for each working set; other work disturbs some.
+const ATTEMPTS: usize = 4;
+/// Number of sampled lines of each core. The standard error of a share of a half is 2 %.
+const SAMPLED: usize = 512;
+/// Number of parts of a sample; the median of their times counts, because an interruption lengthens one or two.
+const PARTS: usize = 8;
+/// Size of a page, in which a loop touches one line, so that the TLB holds the same pages before each timed loop.
+const PAGE: usize = 4096;
+/// Share of the lines in the caches with which a set fits them. At the capacity, the share falls from one to a half or
+/// less.
+const FITS: f64 = 0.5;
+/// Share of the reported size below which the caches clearly hold less.
+const CLEARLY_LESS: f64 = 0.5;
+/// Ratio to all reported caches above which the caches clearly hold more.
+const CLEARLY_MORE: f64 = 1.5;
+/// Ratio of the capacity in use to a rung of the ladder up to which the rung is the capacity. The private caches add to
+/// the last level, and a sample has an error.
+const ROUNDED: f64 = 1.125;
+
+/// Share of the lines of a working set that are in the caches after a pass over the set.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Residency {
+    /// Working set of all cores together.
+    set: Bytes,
+    /// Share of the lines, 0 to 1: the largest of all attempts.
+    share: f64,
+}
+
+impl Residency {
+    /// Returns the number of bytes in the caches.
+    fn held(&self) -> f64 {
+        self.set.as_f64() * self.share
+    }
+}
+
+/// Sizes of the caches of the measured cores that the system reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct ReportedCaches {
+    /// Last-level caches; `None` if their size is unknown.
+    last: Option<Bytes>,
+    /// Caches of the level before the last, whose content need not be in the last level.
+    private: Bytes,
+}
+
+/// Returns the capacity of the last-level caches, from the shares of the lines in the caches by working set; `None` if
+/// they do not tell. The reported size counts unless the caches hold clearly less or clearly more.
+fn capacity(reported: ReportedCaches, curve: &[Residency]) -> Option<Bytes> {
+    let held = curve.iter().map(Residency::held).fold(0.0, f64::max);
+    let is_exceeded = curve.last().is_some_and(|last| last.share <= FITS);
+    let Some(last) = reported.last else { return is_exceeded.then(|| rung(held)) };
+    if held >= last.as_f64() * CLEARLY_LESS {
+        let all = Bytes(last.0 + reported.private.0).as_f64();
+        let is_more = held > all * CLEARLY_MORE;
+        return Some(if is_more { rung(held).max(last) } else { last });
+    }
+    is_exceeded.then(|| rung(held).min(last))
+}
+
+/// Returns the rung of the ladder for this number of bytes in the caches.
+fn rung(held: f64) -> Bytes {
+    Bytes(((held / ROUNDED).ceil().max(1.0) as u64).next_power_of_two())
+}
+
+/// True if a larger working set is needed to know the capacity.
+fn needs_more(reported: ReportedCaches, may_hide: bool, curve: &[Residency]) -> bool {
+    let exceeded = curve.iter().rev().take_while(|rung| rung.share <= FITS).count();
+    if exceeded >= 2 {
+        return false;
+    }
+    let held = curve.iter().map(Residency::held).fold(0.0, f64::max);
+    // A system without a hypervisor reports its own caches; they need not be searched for more.
+    let is_as_reported = reported.last.is_some_and(|last| held >= last.as_f64() * CLEARLY_LESS);
+    may_hide || !is_as_reported
+}
+
+/// Measures the capacity of the last-level caches with one thread on each core that this process may use. Returns
+/// `None` if it cannot be told in this time, or if the processor cannot flush lines.
+pub fn measure(topology: &Topology, machine: &Machine) -> Option<MeasuredCache> {
+    let start = clock::now();
+    let mut cores = BTreeSet::new();
+    let first_of_core = topology.allowed().filter(|thread| cores.insert(thread.core));
+    let cpus: Vec<CpuId> = first_of_core.map(|thread| thread.cpu).collect();
+    let reported = reported_caches(topology, &cpus);
+    let may_hide = machine.virtualisation.is_some();
+    let available = Bytes(machine.memory.available? / MEMORY_SHARE);
+    let wanted = reported.last.map_or(MOST_UNREPORTED, |last| {
+        Bytes((2 * (last.0 + reported.private.0)).next_power_of_two())
+    });
+    let most = wanted.max(Bytes(FIRST.0 * 2)).min(available);
+    let mut probe = Probe::new(&cpus, most, machine).ok()?;
+    let mut curve = Vec::new();
+    let mut set = FIRST;
+    while set <= most && needs_more(reported, may_hide, &curve) {
+        let begun = clock::now();
+        curve.push(Residency { set, share: probe.share(set).ok().flatten()? });
+        set = Bytes(set.0 * 2);
+        // The next set takes about twice as long.
+        let next_end = clock::now() + 2 * (clock::now() - begun);
+        let is_known = capacity(reported, &curve).is_some();
+        if next_end > start + if is_known { USUAL_TIME } else { MOST_TIME } {
+            break;
+        }
+    }
+    let bytes = capacity(reported, &curve)?;
+    Some(MeasuredCache { bytes: bytes.0, reported: reported.last.map(|last| last.0) })
+}
+
+/// Returns the sizes that the system reports of the caches of these CPUs, one of each core.
+fn reported_caches(topology: &Topology, cpus: &[CpuId]) -> ReportedCaches {
+    let last = topology.llc_in_use(cpus).map(|(bytes, _)| Bytes(bytes));
+    let data: Vec<_> = topology.caches.iter().filter(|cache| cache.holds_data()).collect();
+    let private = match data[..] {
+        [.., before, _] => before.bytes.unwrap_or(0) * cpus.len() as u64,
+        _ => 0,
+    };
+    ReportedCaches { last, private: Bytes(private) }
+}
+
+/// Times of loads of the sampled lines of one core, seconds per load.
+#[derive(Debug, Clone, Copy)]
+struct LoadTimes {
+    /// After a pass over the working set.
+    passed: f64,
+    /// Immediately after loads of the same lines.
+    again: f64,
+    /// After the lines were flushed from all caches.
+    flushed: f64,
+}
+
+/// Threads and memory of the measurement.
+struct Probe {
+    team: Team,
+    mapping: PagedMapping,
+    /// Memory of each thread, bytes.
+    buffer: usize,
+    /// Memory of each thread that was touched, bytes.
+    touched: usize,
+    reader: Resident,
+}
+
+impl Probe {
+    /// Starts a thread on each CPU, and maps `most` bytes for all together.
+    fn new(cpus: &[CpuId], most: Bytes, machine: &Machine) -> Result<Self, ArenaError> {
+        let places: Vec<Vec<CpuId>> = cpus.iter().map(|cpu| vec![*cpu]).collect();
+        let buffer = most.0.div_ceil(places.len().max(1) as u64).next_multiple_of(2 << 20);
+        let mapping = PagedMapping::map(Bytes(buffer * places.len() as u64), best_pages(machine))?;
+        let team = Team::start(&places)?;
+        let reader = traffic::reader();
+        Ok(Self { team, mapping, buffer: buffer as usize, touched: 0, reader })
+    }
+
+    /// Returns the largest share of the lines of a working set that are in the caches after a pass; `None` if the processor
+    /// cannot flush lines.
+    fn share(&mut self, set: Bytes) -> Result<Option<f64>, ArenaError> {
+        let each = (set.0 as usize / self.team.len() / PAGE).max(1) * PAGE;
+        let Self { team, mapping, buffer, touched, reader } = self;
+        let (start, old) = (mapping.at(0, *buffer * team.len()).as_ptr() as usize, *touched);
+        let of_worker = |worker: usize| start + worker * *buffer;
+        team.map(|member| {
+            let new = each.saturating_sub(old);
+            // SAFETY: the memory belongs to this thread. The loops below read zeros.
+            unsafe { ((of_worker(member.index) + old) as *mut u8).write_bytes(0, new) };
+        })?;
+        *touched = each.max(old);
+        let mut times = Vec::new();
+        for attempt in 0..ATTEMPTS {
+            team.map(|member| {
+                let at =
+                    [NonNull::new(of_worker(member.index) as *mut u8).expect("mapped"); ARRAYS];
+                // The second pass finds the lines of the first; before the first set, other lines are in the caches.
+                let repeats = if attempt == 0 { 2 } else { 1 };
+                let args = Args { at, n: each / size_of::<f64>(), repeats, scalar: SCALAR };
+                // SAFETY: the memory of this thread has this number of elements, and is only read.
+                std::hint::black_box(unsafe { reader.run(&args) });
+            })?;
+            let seed = (attempt * team.len()) as u64;
+            let all = team.map(|member| {
+                let lines = sampled(of_worker(member.index), each, seed + member.index as u64);
+                // SAFETY: the lines are in the memory of this thread, which contains zeros.
+                unsafe { load_times(&lines, of_worker(member.index), each) }
+            })?;
+            let Some(all) = all.into_iter().collect::<Option<Vec<LoadTimes>>>() else {
+                return Ok(None);
+            };
+            let mean =
+                |of: fn(&LoadTimes) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
+            times.push(LoadTimes {
+                passed: mean(|one| one.passed),
+                again: mean(|one| one.again),
+                flushed: mean(|one| one.flushed),
+            });
+        }
+        Ok(Some(largest_share(&times)))
+    }
+}
+
+/// Returns the largest share of the lines in the caches of several attempts. The time of a load from a cache is the
+/// shortest of all attempts, that of a flushed line the median.
+fn largest_share(times: &[LoadTimes]) -> f64 {
+    let all = |of: fn(&LoadTimes) -> f64| times.iter().map(of).collect::<Vec<f64>>();
+    let flushed = stats::median(&all(|one| one.flushed));
+    let again = stats::quantile(&all(|one| one.again), 0.0);
+    let passed = stats::quantile(&all(|one| one.passed), 0.0);
+    if flushed <= again {
+        return 1.0;
+    }
+    ((flushed - passed) / (flushed - again)).clamp(0.0, 1.0)
+}
+
+/// Returns the addresses of a sample of the lines of `bytes` of memory, in random order: one line of each of equal
+/// parts.
+fn sampled(start: usize, bytes: usize, seed: u64) -> Vec<usize> {
+    let lines = bytes / LINE;
+    let count = SAMPLED.min(lines / 2).next_multiple_of(PARTS);
+    let each = (lines / count).max(1);
+    let mut shuffler = Shuffler::new(seed);
+    let mut within: Vec<usize> = (0..each).collect();
+    shuffler.shuffle(&mut within);
+    let mut sample: Vec<usize> = (0..count.min(lines))
+        .map(|part| start + (part * each + within[part % each]) * LINE)
+        .collect();
+    shuffler.shuffle(&mut sample);
+    sample
+}
+
+/// Times loads of `lines` in the `bytes` of memory at `start`, directly after a pass; `None` if the processor cannot flush
+/// lines.
+///
+/// # Safety
+/// The memory must be mapped and contain zeros, and the lines must be in it.
+unsafe fn load_times(lines: &[usize], start: usize, bytes: usize) -> Option<LoadTimes> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        touch_pages(start, bytes);
+        let passed = load_time(lines);
+        touch_pages(start, bytes);
+        let again = load_time(lines);
+        let flushes = chase::flush(lines);
+        touch_pages(start, bytes);
+        let flushed = load_time(lines);
+        flushes.then_some(LoadTimes { passed, again, flushed })
+    }
+}
+
+/// Loads the first line of each page, so that TLB and page tables are in the same state before each timed loop.
+///
+/// # Safety
+/// The memory must be mapped.
+unsafe fn touch_pages(start: usize, bytes: usize) {
+    for page in (start..start + bytes).step_by(PAGE) {
+        // SAFETY: the caller's promise.
+        std::hint::black_box(unsafe { (page as *const usize).read_volatile() });
+    }
+}
+
+/// Returns the median time per load of the parts of `lines`. The address of each load depends on the load before.
+///
+/// # Safety
+/// The lines must be mapped and contain zeros.
+unsafe fn load_time(lines: &[usize]) -> f64 {
+    let mut zero = 0;
+    let part_time = |part: &[usize]| {
+        let begun = monotonic_nanos();
+        for line in part {
+            // SAFETY: the caller's promise; the line contains zero.
+            zero = unsafe { ((line + zero) as *const usize).read_volatile() };
+        }
+        (monotonic_nanos() - begun) as f64 * 1e-9 / part.len() as f64
+    };
+    let times: Vec<f64> = lines.chunks(lines.len().div_ceil(PARTS).max(1)).map(part_time).collect();
+    stats::median(&times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the shares of a curve from 4 MiB on.
+    fn curve(shares: &[f64]) -> Vec<Residency> {
+        let rung =
+            |(at, share): (usize, &f64)| Residency { set: Bytes::mib(4 << at), share: *share };
+        shares.iter().enumerate().map(rung).collect()
+    }
+
+    fn reported(last: u64, private: u64) -> ReportedCaches {
+        ReportedCaches { last: Some(Bytes::mib(last)), private: Bytes::mib(private) }
+    }
+
+    fn found(reported: ReportedCaches, shares: &[f64]) -> Option<u64> {
+        capacity(reported, &curve(shares)).map(|bytes| bytes.0 >> 20)
+    }
+
+    /// Curve of 32 MiB of last-level cache and 2 MiB of private caches, measured on a busy guest.
+    const OF_32_MIB: [f64; 6] = [0.996, 0.972, 0.935, 0.758, 0.479, 0.159];
+
+    #[test]
+    fn reported_size_counts_if_the_caches_hold_most_of_it() {
+        assert_eq!(found(reported(32, 2), &OF_32_MIB), Some(32));
+        // Neighbours use a third of the cache.
+        assert_eq!(found(reported(32, 2), &[1.0, 1.0, 0.9, 0.6, 0.3, 0.15]), Some(32));
+        // Large private caches hold lines that the last level does not.
+        assert_eq!(found(reported(15, 16), &[1.0, 1.0, 1.0, 0.9, 0.4, 0.2]), Some(15));
+        // The measurement ended before the caches were exceeded.
+        assert_eq!(found(reported(32, 2), &OF_32_MIB[..4]), Some(32));
+        assert_eq!(found(reported(300, 4), &OF_32_MIB[..3]), None);
+        assert_eq!(found(reported(300, 4), &[]), None);
+    }
+
+    #[test]
+    fn smaller_capacity_counts_if_it_is_clearly_smaller() {
+        assert_eq!(found(reported(300, 4), &OF_32_MIB), Some(32));
+        assert_eq!(found(reported(2048, 4), &OF_32_MIB), Some(32));
+        // Half of the reported size stays in the caches.
+        let half = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.6, 0.3];
+        assert_eq!(found(reported(300, 4), &half), Some(300));
+        assert_eq!(found(reported(32, 2), &[0.3, 0.1]), Some(2));
+    }
+
+    #[test]
+    fn larger_or_unreported_capacity_is_found() {
+        assert_eq!(found(reported(8, 2), &OF_32_MIB), Some(32));
+        let unknown = ReportedCaches::default();
+        assert_eq!(found(unknown, &OF_32_MIB), Some(32));
+        assert_eq!(found(unknown, &OF_32_MIB[..4]), None);
+    }
+
+    #[test]
+    fn search_ends_when_two_sets_exceed_the_caches() {
+        let needs =
+            |reported, may_hide, shares: &[f64]| needs_more(reported, may_hide, &curve(shares));
+        assert!(needs(reported(300, 4), true, &OF_32_MIB[..5]));
+        assert!(!needs(reported(300, 4), true, &OF_32_MIB));
+        // Without a hypervisor, the search ends at half of the reported size.
+        assert!(needs(reported(32, 2), false, &OF_32_MIB[..3]));
+        assert!(!needs(reported(32, 2), false, &OF_32_MIB[..4]));
+        assert!(needs(reported(32, 2), true, &OF_32_MIB[..4]));
+    }
+
+    #[test]
+    fn share_is_that_of_the_least_disturbed_attempt() {
+        let times = |passed: f64, again: f64, flushed: f64| LoadTimes { passed, again, flushed };
+        let quiet = times(60.0, 10.0, 110.0);
+        assert_eq!(largest_share(&[quiet; 3]), 0.5);
+        // Other work evicted the lines, or lengthened the loads of flushed lines.
+        let disturbed = [times(112.0, 15.0, 110.0), quiet, times(111.0, 10.0, 900.0)];
+        assert_eq!(largest_share(&disturbed), 0.5);
+        assert_eq!(largest_share(&[times(130.0, 10.0, 110.0)]), 0.0);
+    }
+
+    #[test]
+    fn sample_has_lines_of_all_parts() {
+        for bytes in [4096, 1 << 16, 1 << 25] {
+            let mut lines = sampled(0, bytes, 7);
+            lines.sort_unstable();
+            lines.dedup();
+            assert!(lines.len() >= 32 && lines.iter().all(|line| line % LINE == 0));
+            assert!(*lines.last().unwrap() < bytes && lines[lines.len() / 2] >= bytes / 4);
+        }
+    }
+
+    #[test]
+    fn measurement_ends_with_a_capacity_or_without() {
+        let source = nodegauge_machine::TopologySource::Live;
+        let topology = Topology::load(&source).unwrap();
+        let mut machine = Machine::default();
+        assert_eq!(measure(&topology, &machine), None);
+        machine.memory.available = Some(1 << 30);
+        if let Some(found) = measure(&topology, &machine) {
+            assert!(found.bytes >= 1 << 20, "{found:?}");
+        }
+    }
+}
