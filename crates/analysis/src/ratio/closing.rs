@@ -1,13 +1,18 @@
 //! The result of a comparison as a sentence: `MPICH moves 1 MiB 1.12 times as fast as Open MPI (1.08 to 1.15
 //! in this run)`.
 
+use super::speed::{self, Speed};
 use super::within;
 use crate::bests::{self, Ratio};
+use crate::conclusion::{CANNOT_TELL, Obstacle, would_have_been_found};
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::stats::{self, Better, TWO_SIDED};
 
 /// Maximum number of figures with which the fastest is compared.
 const MOST_OTHERS: usize = 3;
+
+/// Obstacle to a verdict without an interval.
+const FEW: &str = "too few samples for an interval";
 
 /// One of two figures of a run that are compared in a sentence.
 #[derive(Debug, Clone, Copy)]
@@ -62,22 +67,34 @@ fn sentence(
 ) -> String {
     let both = [slower, faster];
     let doubted = both.into_iter().find(|of| of.figure.validity.status != Status::Valid);
-    let because = match (ci95, doubted) {
+    let interval = ci95.filter(|_| doubted.is_none());
+    let because = match (interval, doubted) {
         (_, Some(of)) => {
-            format!("the figure of {} is {}", of.name, of.figure.validity.status.name())
+            let status = of.figure.validity.status.name();
+            let why = Obstacle::among([of.figure]).map(|why| format!(": {}", why.in_words()));
+            format!("the figure of {} is {status}{}", of.name, why.unwrap_or_default())
         }
-        (None, _) => "too few samples for an interval".to_owned(),
+        (None, _) => Obstacle::new(FEW).in_words(),
         (Some(ci95), _) => format!("{} in this run", interval_in_words(ci95)),
     };
-    match (ci95, doubted) {
-        (Some([low, _]), None) if low > 1.0 => {
+    match Speed::of(interval, speed::LITTLE) {
+        Speed::Faster => {
             let times = times_as_fast(ratio, ci95, slower.name);
             format!("{} {what} {times} ({because})", faster.name)
+        }
+        Speed::NoDifference => {
+            let found = would_have_been_found(speed::LITTLE);
+            format!(
+                "no difference: {} {what} {} times as fast as {} ({because}); {found}",
+                faster.name,
+                digits(ratio, ci95),
+                slower.name
+            )
         }
         _ => {
             let times = digits(ratio, ci95);
             format!(
-                "cannot tell whether {} {what} faster than {}: {times} times ({because})",
+                "{CANNOT_TELL} whether {} {what} faster than {}: {times} times ({because})",
                 faster.name, slower.name
             )
         }
