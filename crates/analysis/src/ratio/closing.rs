@@ -192,11 +192,16 @@ mod tests {
     fn what_is_not_told_is_said_not_to_be() {
         let of = |samples: Vec<f64>| figure(Unit::BytesPerSecond, Quoted::Mean, samples);
         let (a, b) = (of(samples(1, 40, 1.0)), of(samples(2, 40, 1.0005)));
-        let text = sentence(&a, &b, Quoted::Mean);
+        // The noise of the second figure is ten times as large.
+        let noisy = of(samples(2, 40, 1.0).into_iter().map(|x| x.powi(10)).collect());
+        let text = sentence(&a, &noisy, Quoted::Mean);
         assert!(text.starts_with("cannot tell whether ") && text.contains(" to "), "{text}");
+        let even = sentence(&a, &b, Quoted::Mean);
+        assert!(even.starts_with("no difference: "), "{even}");
+        assert!(even.ends_with("a difference of more than 1 % would have been found"), "{even}");
         let doubled_text = sentence(&of(vec![1.0, 1.0]), &of(vec![2.0, 2.0]), Quoted::Mean);
         assert!(
-            doubled_text.ends_with("than Open MPI: 2.00 times (too few samples for an interval)"),
+            doubled_text.contains("than Open MPI: 2.00 times (too few samples for an interval;"),
             "{doubled_text}"
         );
         let mut doubted = of(samples(2, 40, 2.0));
@@ -204,7 +209,7 @@ mod tests {
         let doubted_text = sentence(&a, &doubted, Quoted::Mean);
         assert!(
             doubted_text.starts_with("cannot tell")
-                && doubted_text.ends_with("(the figure of MPICH is suspect)"),
+                && doubted_text.ends_with("(the figure of MPICH is suspect: busy)"),
             "{doubted_text}"
         );
         let factor = figure(Unit::Factor, Quoted::Mean, vec![1.0; 9]);

@@ -329,7 +329,7 @@ mod tests {
             );
             assert_eq!(conclusion(&record).unwrap(), expected);
             let expected_title = format!(
-                "cannot tell the effect of each choice on triad: {few}, at least 10 are needed"
+                "cannot tell the effect of each choice on triad: {few}, at least 10 are needed; use --budget 87"
             );
             assert_eq!(title(&record), expected_title);
             let text = serde_json::to_string(&section(&record).unwrap()).unwrap();
