@@ -88,11 +88,21 @@ fn conclusion(comparison: &Comparison) -> Option<String> {
 /// Returns the reason why most pairs have no verdict; `None` if it is unknown.
 fn obstacle(pairs: &[Pair]) -> Option<Obstacle> {
     let open = pairs.iter().filter(|pair| pair.verdict == Verdict::CannotTell);
-    let reasons = grouped(open.filter_map(|pair| pair.reasons.first()), |why| why.text.clone());
-    let most = reasons.iter().map(|(_, same)| same.len()).max()?;
-    let (_, same) = reasons.iter().find(|(_, same)| same.len() == most)?;
-    let obstacle = Obstacle::new(same[0].text.as_str());
-    Some(match &same[0].remedy {
+    let obstacles = grouped(open.filter_map(obstacle_of), |one| one.in_words());
+    let most = obstacles.iter().map(|(_, same)| same.len()).max()?;
+    let (_, same) = obstacles.into_iter().find(|(_, same)| same.len() == most)?;
+    same.into_iter().next()
+}
+
+/// Returns the reason why a pair has no verdict: the doubt about a figure, else its first reason. Further reasons may be
+/// remarks.
+pub(crate) fn obstacle_of(pair: &Pair) -> Option<Obstacle> {
+    if let Some(doubt) = &pair.suspect {
+        return Some(Obstacle::new(doubt.as_str()));
+    }
+    let why = pair.reasons.first()?;
+    let obstacle = Obstacle::new(why.text.as_str());
+    Some(match &why.remedy {
         Some(remedy) => obstacle.with_remedy(remedy),
         None => obstacle,
     })

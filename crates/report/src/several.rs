@@ -1,7 +1,7 @@
 //! Page of several runs side by side: their differences, a table that marks the best and the worst run of every figure,
 //! and pictures of the figures that all runs have.
 
-use crate::compare::{differences, listed, speed, would_be_found};
+use crate::compare::{differences, listed, obstacle_of, speed, would_be_found};
 use crate::conclusion::sentence;
 use crate::head::{self, Node};
 use crate::{run, terms};
@@ -416,8 +416,8 @@ fn verdict(
         }
         _ => {
             let question = format!("which of {best} and {worst} is faster in {title}");
-            match pair.reasons.first() {
-                Some(why) => Obstacle::new(why.text.as_str()).cannot_tell(&question),
+            match obstacle_of(&pair) {
+                Some(obstacle) => obstacle.cannot_tell(&question),
                 None => format!("{CANNOT_TELL} {question}"),
             }
         }
