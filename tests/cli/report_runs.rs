@@ -180,7 +180,8 @@ fn suspect_figures_of_runs_side_by_side_are_marked_and_said() {
     let page = page_of(&harness, &[&files[0], &files[1]]);
     let text = std::fs::read_to_string(&page).unwrap();
     let start = "<p class=\"conclusion\">Cannot tell which run is faster in triad: ";
-    let ending = "n01 is suspect: 7 of 9 passes were disturbed.</p>";
+    let ending =
+        "n01 is suspect: 7 of 9 passes were disturbed; repeat the run on an idle node.</p>";
     assert!(text.contains(start) && text.contains(ending), "{}", &text[..4000]);
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     is_sound(&mut browser, &page);

@@ -168,8 +168,8 @@ pub struct Pair {
     pub median_ratio: Option<f64>,
     /// Verdict on the pair.
     pub verdict: Verdict,
-    /// Reason why a figure is suspect, if this prevents a verdict.
-    #[serde(skip)]
+    /// Reason why a figure is suspect, if this prevents a verdict; `null` otherwise. It distinguishes a node that was too
+    /// busy to be judged from a slower one, and from runs whose spread is unknown.
     pub suspect: Option<String>,
     /// Reasons why the pair is not comparable or the verdict is uncertain, and remarks.
     pub reasons: Vec<Reason>,

@@ -5,6 +5,7 @@
 //! is required, because every rate exceeds 300 bytes per second. A measurement does not meet the condition if it is
 //! missing or invalid, or if its limit is needed and unknown.
 
+use crate::conclusion::Obstacle;
 use crate::identity;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
 use nodegauge_measure::keys::{self, Registry, Role};
@@ -245,7 +246,7 @@ pub enum ExpectationVerdict {
     NotMet(f64),
     /// There is no such measurement; contains the names of the existing measurements, most similar first.
     NoSuch(Vec<String>),
-    /// The condition is met by a figure that is suspect for this reason.
+    /// The figure is suspect for this reason, so that it cannot be told whether the condition is met.
     Suspect(f64, String),
     /// The measurement has no valid result.
     NoValue,
@@ -328,6 +329,7 @@ impl Judged {
                 format!("expected {expected}, {}", measured(value))
             }
             ExpectationVerdict::Suspect(value, why) => {
+                let why = Obstacle::new(why.as_str()).in_words();
                 format!("expected {expected}, {}, which is suspect: {why}", measured(value))
             }
             ExpectationVerdict::NoSuch(known) if known.is_empty() => {
@@ -390,13 +392,14 @@ impl Expectation {
             Err(verdict) => return verdict,
         };
         let bound = self.bound * base_of(self.unit).map_or(1.0, |(_, factor)| factor);
-        match (self.comparison.holds(value, bound), m.validity.status) {
-            (false, _) => ExpectationVerdict::NotMet(value),
-            (true, Status::Suspect) if !accept_suspect => {
+        let is_suspect = m.validity.status == Status::Suspect && !accept_suspect;
+        match (self.comparison.holds(value, bound), is_suspect) {
+            (_, true) => {
                 let why = m.validity.reasons.first();
                 ExpectationVerdict::Suspect(value, why.cloned().unwrap_or_default())
             }
-            (true, _) => ExpectationVerdict::Met(value),
+            (false, false) => ExpectationVerdict::NotMet(value),
+            (true, false) => ExpectationVerdict::Met(value),
         }
     }
 

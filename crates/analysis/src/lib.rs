@@ -7,6 +7,7 @@
 
 pub mod bests;
 pub mod compare;
+pub mod conclusion;
 pub mod csv;
 pub mod expect;
 pub mod identity;

@@ -244,7 +244,10 @@ impl Planned for HpcgPlan {
         let evidence = HpcgEvidence { site, run: &run, judged, series: &series };
         let details = pool.details();
         let mut outcome = Outcome { notices, details, ..Outcome::default() };
-        outcome.measurements = (0..run.cells.len()).flat_map(|at| evidence.of_cell(at)).collect();
+        let mut by_cell: Vec<Vec<Measurement>> =
+            (0..run.cells.len()).map(|at| evidence.of_cell(at)).collect();
+        paired::judge_relative(&mut by_cell, "rating", |at| evidence.reference_of(at));
+        outcome.measurements = by_cell.concat();
         match reference {
             Ok(figures) => outcome.measurements.extend(figures.into_iter().flatten()),
             Err(failure) => outcome.failure = Some(failure),
@@ -422,14 +425,20 @@ impl HpcgEvidence<'_> {
         Some(self.series.judged(at, m.config(&self.config(&self.run.cells[at]))))
     }
 
+    /// Returns the number of the cell with the reference workers of another cell.
+    fn reference_of(&self, at: usize) -> Option<usize> {
+        let cells = &self.run.cells;
+        let HpcgCell { columns, swept, .. } = &cells[at];
+        let is_reference = |other: &HpcgCell<'_>| {
+            other.columns == *columns && other.swept.settings == swept.reference
+        };
+        cells.iter().position(is_reference)
+    }
+
     /// Returns the rate of the workers divided by the rate of the reference workers, computed for every round.
     fn relative(&self, at: usize, config: HpcgConfig) -> Option<Measurement> {
         let cells = &self.run.cells;
-        let wanted = &cells[at].swept.reference;
-        let columns = cells[at].columns;
-        let is_reference =
-            |other: &HpcgCell<'_>| other.columns == columns && other.swept.settings == *wanted;
-        let of = cells.iter().position(is_reference)?;
+        let of = self.reference_of(at)?;
         let is_lost = |cell: usize| self.series.lost(cell).is_some();
         let base = cells.get(of).filter(|_| of != at && !is_lost(of) && !is_lost(at))?;
         let (mut ratios, enough) = paired::ratios(&self.series.schedule.samples, of, at);

@@ -1,6 +1,7 @@
 //! Ratios of the times of two cells that were measured alternately. A ratio compares samples of the same round, so that
 //! a drift does not appear as a difference.
 
+use nodegauge_measure::record::{Measurement, Validity};
 use nodegauge_measure::samples::{self, Sample};
 
 /// Minimum number of undisturbed rounds; with fewer undisturbed rounds, all rounds are used.
@@ -16,6 +17,27 @@ pub(crate) fn ratios(all: &[Vec<Sample>], of: usize, by: usize) -> (Vec<f64>, bo
     match samples::clean_rounds(&rounds, &[true, true], LEAST) {
         Some(clean) => (clean.into_iter().map(ratio).collect(), true),
         None => (rounds.iter().map(|round| ratio(round)).collect(), false),
+    }
+}
+
+/// Makes each figure `relative` at most as valid as the figure `name` of the two cells that it compares. `base_of` returns
+/// the cell with which another is compared.
+pub(crate) fn judge_relative(
+    by_cell: &mut [Vec<Measurement>],
+    name: &str,
+    base_of: impl Fn(usize) -> Option<usize>,
+) {
+    let validity = |of_cell: &Vec<Measurement>| {
+        let compared = of_cell.iter().find(|m| m.name == name);
+        compared.map_or_else(Validity::valid, |m| m.validity.clone())
+    };
+    let validities: Vec<Validity> = by_cell.iter().map(validity).collect();
+    for (at, of_cell) in by_cell.iter_mut().enumerate() {
+        let Some(base) = base_of(at) else { continue };
+        for m in of_cell.iter_mut().filter(|m| m.name == "relative") {
+            m.doubt_as(&validities[base], "baseline");
+            m.doubt_as(&validities[at], name);
+        }
     }
 }
 

@@ -294,6 +294,7 @@ impl TrapezoidRun<'_> {
         let judged = series.one_regime(&known);
         let guest = site.machine.virtualisation.is_some();
         let mut all = Vec::new();
+        let mut validities = vec![Validity::valid(); self.cells.len()];
         for (number, cell) in self.cells.iter().enumerate() {
             let flops = cell.points as f64 * rule::FLOPS;
             let mut config = TrapezoidConfig {
@@ -316,7 +317,9 @@ impl TrapezoidRun<'_> {
             let rate = series.timed(&judged, (number, 0), rate, Quoted::Median, &value);
             let Some(rate) = rate else { continue };
             config.seconds = rate.summary.as_ref().map(|summary| Seconds(flops / summary.median));
-            all.push(series.judged(number, rate.config(&config).judged(validity)));
+            let rate = series.judged(number, rate.config(&config).judged(validity));
+            validities[number] = rate.validity.clone();
+            all.push(rate);
             // The first kind of workers is the reference; ranks under a policy are also compared with the first policy.
             let row = number - cell.at;
             let under_policy = |at: &usize| self.cells[*at].workers.policy().is_some();
@@ -344,7 +347,10 @@ impl TrapezoidRun<'_> {
                 }
                 config.against = Some(base.workers.in_words());
                 let ratio = figure(name, Unit::Factor).sampled(Quoted::Median, ratios);
-                all.push(ratio.config(&config).judged(cell_validity));
+                let mut ratio = ratio.config(&config).judged(cell_validity);
+                ratio.doubt_as(&validities[of], "baseline");
+                ratio.doubt_as(&validities[number], "rate");
+                all.push(ratio);
             }
         }
         all

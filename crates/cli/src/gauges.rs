@@ -8,6 +8,8 @@ use nodegauge_measure::{Observer, Outcome, UnknownName};
 use std::collections::BTreeSet;
 
 #[cfg(test)]
+mod doubted;
+#[cfg(test)]
 mod failing;
 mod list;
 #[cfg(test)]
@@ -68,7 +70,7 @@ mod tests {
     use serde_json::{Value, json};
 
     /// Returns the golden records with the names of their folders.
-    fn golden() -> Vec<(String, Record)> {
+    pub(super) fn golden() -> Vec<(String, Record)> {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden");
         let folders = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let records: Vec<(String, Record)> = folders

@@ -9,6 +9,7 @@
 use crate::config::{DgemmConfig, ThreadsConfig};
 use crate::engine::Multiplier;
 use crate::{GAUGE, dgemm};
+use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_machine::{CpuId, SysRoot};
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::schedule::halving::{
@@ -73,13 +74,15 @@ pub(crate) fn advice(
     default: DefaultKernels,
     disturbance: Option<&str>,
 ) -> String {
-    let unknown = "cannot tell whether the default kernels of the library are slower on this node";
+    let unknown = |why: &str| {
+        let question = "whether the default kernels of the library are slower on this node";
+        let text = Obstacle::new(why).cannot_tell(question);
+        format!("{name}: chosen with {setting}; {text}")
+    };
     match (default, disturbance) {
         (DefaultKernels::Untried, _) => format!("{name}: runs with {setting}"),
-        (_, Some(why)) => format!("{name}: chosen with {setting}; {unknown}: {why}"),
-        (DefaultKernels::Alike, None) => {
-            format!("{name}: chosen with {setting}; {unknown}: the trial did not distinguish them")
-        }
+        (_, Some(why)) => unknown(why),
+        (DefaultKernels::Alike, None) => unknown("the trial did not distinguish them"),
         (DefaultKernels::Slower, None) => format!(
             "{name}: chosen with {setting}, because the default kernels of the library are slower on this node; set this variable for your own programs too"
         ),

@@ -52,8 +52,10 @@ pub(crate) struct RatingEvidence<'a> {
     pub seen: &'a Observed,
 }
 
+/// Returns a figure that quotes the best of several samples, or the only one.
 fn figure(name: &str, samples: Vec<f64>) -> Measurement {
-    Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond).sampled(Quoted::Best, samples)
+    let quoted = if samples.len() == 1 { Quoted::Single } else { Quoted::Best };
+    Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond).sampled(quoted, samples)
 }
 
 /// Sets the validity of a figure; a figure above its measured limit is suspect.

@@ -14,8 +14,8 @@ use crate::prediction::CurveTimes;
 use crate::region::{Buffers, SCALAR};
 use crate::run::{CurveRun, FigureOutline, Value};
 use crate::{CurveSetup, Mode, notice, refuse_below, too_large, traffic};
+use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_arena::ArenaError;
-use nodegauge_gauge::view::sentence::doubt_among;
 use nodegauge_kernels::{ARRAYS, Args, Resident};
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::samples::Sample;
@@ -265,7 +265,7 @@ impl Mode for Loaded {
             if seconds.is_finite() {
                 let figures = &run.outcome.measurements[first..];
                 let rate = if share > 0 { 1.0 / median(1) } else { 0.0 };
-                let doubt = doubt_among(figures).map(str::to_owned);
+                let doubt = Obstacle::among(figures).map(|obstacle| obstacle.reason);
                 curve.push(LoadPoint { rate, latency: seconds, doubt });
             }
         }
@@ -334,17 +334,17 @@ fn knee_in_words(curve: &[LoadPoint]) -> Option<String> {
     let idle = curve.first()?;
     let last = curve.last()?;
     let doubt_of_ends = [idle, last].into_iter().find_map(|point| point.doubt.clone());
-    let unknown = "cannot tell at which load latency is twice the idle latency";
+    let unknown = |why: &str| {
+        Obstacle::new(why).cannot_tell("at which load latency is twice the idle latency")
+    };
     let idle_words = Seconds(idle.latency);
     Some(match (knee(curve), doubt_of_ends) {
         (Knee::At { rate, doubt: None }, _) => format!(
             "latency is twice the idle latency of {idle_words} when the loaders read at {}",
             BytesPerSec(rate)
         ),
-        (Knee::At { doubt: Some(doubt), .. }, _) | (Knee::Below, Some(doubt)) => {
-            format!("{unknown}: {doubt}")
-        }
-        (Knee::Falls, _) => format!("{unknown}: latency falls again at a higher load"),
+        (Knee::At { doubt: Some(doubt), .. }, _) | (Knee::Below, Some(doubt)) => unknown(&doubt),
+        (Knee::Falls, _) => unknown("latency falls again at a higher load"),
         (Knee::Below, None) => format!(
             "latency stays below twice the idle latency of {idle_words}: at the full load of {} it is {:.2} times as high",
             BytesPerSec(last.rate),

@@ -19,8 +19,8 @@ use nodegauge_gauge::roofline;
 use nodegauge_gauge::series::Series;
 use nodegauge_kernels::{self as kernels, Kernel, Resident, Stores};
 use nodegauge_machine::CpuId;
-use nodegauge_measure::record::{Measurement, Quoted, Status, Validity, doubt};
-use nodegauge_measure::samples::{OneRegime, SAMPLES, Sample};
+use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, Turn, policy};
 use nodegauge_measure::{BytesPerSec, Failure, Fraction, NoticeId, Observer, Outcome, Unit};
 use std::collections::BTreeMap;
@@ -46,11 +46,6 @@ impl Curve {
             Self::Loaded => names::LOADED,
             Self::Mix => names::MIX,
         }
-    }
-
-    /// True if the rule of doubt decides from the samples if a figure is suspect.
-    fn follows_rule_of_doubt(self) -> bool {
-        matches!(self, Self::Latency | Self::Loaded)
     }
 
     /// Returns the gauge name of the figures; ceilings belong to the gauge of rooflines.
@@ -297,9 +292,6 @@ impl CurveRun<'_> {
         }
         for doubt in judged.doubts(cell, part, self.setup.guest()) {
             validity.add(Status::Suspect, doubt);
-        }
-        if self.curve.follows_rule_of_doubt() {
-            doubt::of_samples(&m, SAMPLES).into_iter().for_each(|why| validity.suspect(why));
         }
         if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > Fraction(1.0)) {
             let reason = format!(

@@ -11,9 +11,10 @@ use crate::config::CurveConfig;
 use crate::levels::EDGE_SLACK;
 use crate::memory_chase::SAME;
 use crate::traffic::is_short_call;
+use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
 use nodegauge_arena::words::pages as pages_in_words;
-use nodegauge_gauge::view::sentence::{doubt_among, joined};
+use nodegauge_gauge::view::sentence::joined;
 use nodegauge_gauge::view::words::{self, several};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, Guide, Picture, Scale, Section, Step, Table, TableCell, distinct,
@@ -551,7 +552,8 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
     // points.
     let without_load = find(Unit::Seconds, Some(0.0));
     let of_knee = rate(None).into_iter().chain(without_load).map(|(m, _)| *m);
-    let is_known = doubt_among(of_knee).is_none();
+    let obstacle = Obstacle::among(of_knee);
+    let is_known = obstacle.is_none();
     let knee = rate(None).and_then(|(m, _)| m.value).filter(|_| is_known);
     let mut guides: Vec<Guide> =
         knee.map(|at| Guide::x(at, "twice the idle latency")).into_iter().collect();
@@ -567,11 +569,11 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
         ..Chart::default()
     });
     if let Some(figure) = rate(None) {
-        let text = if is_known {
-            format!("{} GB/s at twice the idle latency", value(Some(figure)).text)
-        } else {
-            "cannot tell at which rate latency is twice the idle latency: it depends on suspect figures"
-                .to_owned()
+        let text = match obstacle {
+            Some(obstacle) => {
+                obstacle.cannot_tell("at which rate latency is twice the idle latency")
+            }
+            None => format!("{} GB/s at twice the idle latency", value(Some(figure)).text),
         };
         section.gap().push(Block::Text(text));
     }

@@ -74,15 +74,6 @@ impl Latency {
         (!self.0.is_empty()).then(|| clock.seconds(self.0.value_at_quantile(quantile)))
     }
 
-    /// Returns half of the mean's 95 % confidence interval (two standard errors), divided by the mean. The result is
-    /// infinite for a single latency.
-    pub(crate) fn mean_error(&self) -> f64 {
-        match self.0.len() {
-            0 | 1 => f64::INFINITY,
-            n => 2.0 * self.0.stdev() / (self.0.mean() * (n as f64).sqrt()),
-        }
-    }
-
     /// Returns the quantiles for the record.
     pub(crate) fn quantiles(&self, clock: Clock) -> Quantiles {
         let of = |quantile| self.quantile(quantile, clock);

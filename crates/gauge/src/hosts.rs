@@ -3,8 +3,9 @@
 //! A gauge measures one host and does not know the others. Each figure of a host has the key `host`; sums over hosts
 //! have the key `hosts`. The machine of the record is the first host.
 
-use crate::view::sentence::doubted;
+use crate::view::sentence::{capital, doubted};
 use crate::view::{Note, Picture, Section, Step, Table, TableCell, Tone, grouped};
+use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_measure::keys::{Registry, SharedKey, shared};
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Finding, Machine, Measurement, Quoted, Record, Status, Validity};
@@ -339,15 +340,20 @@ pub fn conclusion(record: &Record, gauge: &str, registry: &Registry) -> Option<S
     let name = lead.name_in_words();
     let suspect = ranking.hosts.iter().any(|host| host.figure.validity.status == Status::Suspect);
     let median = doubted(&lead.unit.in_words(ranking.median), suspect);
-    Some(match slow.as_slice() {
-        [] => format!(
+    let obstacle = Obstacle::among(ranking.hosts.iter().map(|host| host.figure));
+    Some(match (slow.as_slice(), obstacle) {
+        ([], Some(obstacle)) => {
+            let text = obstacle.cannot_tell(&format!("whether one of {all} is slow in {name}"));
+            capital(&format!("{text}; the median is {median}"))
+        }
+        ([], None) => format!(
             "None of {all} is slow in {name}: the median is {median}, the spread {}",
             Fraction(ranking.spread)
         ),
-        [one] => format!(
+        ([one], _) => format!(
             "One of {all} is slow in {name}, or has no figure: {one}; the median is {median}"
         ),
-        several => format!(
+        (several, _) => format!(
             "{} of {all} are slow in {name}, or have no figure: {}; the median is {median}",
             several.len(),
             several.join(", ")

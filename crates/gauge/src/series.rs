@@ -207,12 +207,13 @@ impl Series {
         self.target.as_ref().or_else(|| self.lost.values().next())
     }
 
-    /// Makes a figure of a lost cell invalid, with the reason.
+    /// Judges a figure by the rule of doubt, and makes that of a lost cell invalid, with the reason.
     #[must_use]
     pub fn judged(&self, cell: usize, m: Measurement) -> Measurement {
-        let Some(failure) = self.lost(cell) else { return m };
         let mut validity = m.validity.clone();
-        validity.invalid(lost_in_words(failure));
+        if let Some(failure) = self.lost(cell) {
+            validity.invalid(lost_in_words(failure));
+        }
         m.judged(validity)
     }
 

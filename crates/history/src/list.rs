@@ -86,6 +86,8 @@ pub struct ListedFigures {
     pub best: Option<f64>,
     /// Number of figures with this name.
     pub count: usize,
+    /// Number of suspect figures with this name.
+    pub suspect: usize,
 }
 
 impl RunFilter {
@@ -262,7 +264,8 @@ impl Store {
         let result = "CASE status WHEN 'invalid' THEN NULL ELSE value END";
         self.connection
             .prepare_cached(&format!(
-                "SELECT gauge, test, name, unit, min({result}), max({result}), count(*)
+                "SELECT gauge, test, name, unit, min({result}), max({result}), count(*),
+                        sum(status = 'suspect')
                  FROM measurement WHERE run = ?1 AND (?2 OR category <> 'reference')
                  GROUP BY gauge, test, name, unit ORDER BY min(position)"
             ))?
@@ -276,6 +279,7 @@ impl Store {
                     unit,
                     best: row.get(if lower { 4 } else { 5 })?,
                     count: row.get(6)?,
+                    suspect: row.get(7)?,
                 })
             })?
             .collect()

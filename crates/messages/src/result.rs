@@ -12,9 +12,9 @@ use crate::start::{Broken, MessageTransport, StartReport, Starter};
 use crate::{GAUGE, TEST, TRANSPORT};
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::quantity;
-use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity, doubt};
+use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::regime::{self, Regime};
-use nodegauge_measure::samples::{self, CellSamples, Plural, RegimeGroup, Sample, Sorted, Sorting};
+use nodegauge_measure::samples::{self, CellSamples, RegimeGroup, Sample, Sorted, Sorting};
 use nodegauge_measure::stats::{self, Better};
 use nodegauge_measure::{Fraction, Seconds, Unit};
 use nodegauge_placement::cpus::ranges;
@@ -28,7 +28,6 @@ const LEVELS: [&str; 4] =
     ["MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED", "MPI_THREAD_SERIALIZED", "MPI_THREAD_MULTIPLE"];
 
 /// Noun for samples that are batches of operations.
-const BATCHES: Plural = Plural { one: "batch", several: "batches" };
 
 /// Figure whose configuration is not complete yet.
 #[derive(Debug, Clone)]
@@ -287,9 +286,7 @@ impl SizeEvidence<'_> {
             let mean = if self.starter.options.like_osu { all() } else { mean };
             measurement = measurement.value(Quoted::Mean, value_of(mean));
         }
-        let mut validity = self.validity();
-        doubt::of_samples(&measurement, BATCHES).into_iter().for_each(|why| validity.suspect(why));
-        MessageFigure { measurement: measurement.judged(validity), config }
+        MessageFigure { measurement: measurement.judged(self.validity()), config }
     }
 
     fn config(&self, operations: u64) -> MessageConfig {

@@ -5,15 +5,11 @@ use crate::config::ProgramConfig;
 use crate::figure::FigureSource;
 use crate::{GAUGE, RELATIVE, TEST};
 use nodegauge_analysis::ratio::speed::{self, Speed};
-use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity, doubt};
+use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::samples::Plural;
 use nodegauge_measure::{Seconds, Unit, stats};
 use nodegauge_placement::RankPlace;
 use nodegauge_toolchain::CommandLine;
-
-/// Noun for samples that are runs of the program.
-const RUNS: Plural = Plural { one: "run", several: "runs" };
 
 /// Program, figure and combinations of a sweep.
 #[derive(Clone, Copy)]
@@ -62,8 +58,11 @@ pub(crate) fn figures(
             .category(Category::Reference)
             .sampled(Quoted::Median, of.figures.clone())
             .config(&config);
-        let validity = validity(of, &figure);
-        all.push(figure.judged(validity.clone()));
+        let mut failed = Validity::valid();
+        of.failure.iter().for_each(|reason| failed.invalid(reason.as_str()));
+        let figure = figure.judged(failed);
+        let validity = figure.validity.clone();
+        all.push(figure);
         if base == Some(number) {
             of_base = validity.clone();
         }
@@ -79,15 +78,16 @@ pub(crate) fn figures(
         let compared = speed::compared(&ratios, others);
         config.against = Some(sweep.cells[base].in_words());
         // A ratio is at most as valid as the two figures; suspect figures give no verdict.
-        let both = worse(&of_base, validity);
-        let verdict = compared.filter(|_| both.status == Status::Valid).map(|found| found.verdict);
-        config.verdict = Some(verdict.unwrap_or(Speed::CannotTell).to_string());
-        config.visible = compared.map(|found| found.visible);
         let mut relative = Measurement::new(GAUGE, TEST, RELATIVE, Unit::Factor)
             .category(Category::Reference)
             .sampled(Quoted::GeometricMean, ratios)
-            .config(&config)
-            .judged(both);
+            .judged(validity);
+        relative.doubt_as(&of_base, "baseline");
+        let is_valid = relative.validity.status == Status::Valid;
+        let verdict = compared.filter(|_| is_valid).map(|found| found.verdict);
+        config.verdict = Some(verdict.unwrap_or(Speed::CannotTell).to_string());
+        config.visible = compared.map(|found| found.visible);
+        relative = relative.config(&config);
         // The interval of the record is that of the verdict.
         if let (Some(summary), Some(found)) = (&mut relative.summary, compared) {
             summary.ci95 = Some(found.ci95);
@@ -100,26 +100,6 @@ pub(crate) fn figures(
 /// Returns the cost of each run of a combination, which is proportional to the time for a unit of work.
 fn costs(sweep: &SweptProgram<'_>, of: &CellRuns) -> Vec<f64> {
     of.figures.iter().map(|value| sweep.figure.cost(*value)).collect()
-}
-
-/// Returns the validity of the figure of a combination.
-fn validity(of: &CellRuns, figure: &Measurement) -> Validity {
-    let mut validity = Validity::valid();
-    if let Some(reason) = &of.failure {
-        validity.invalid(reason.as_str());
-    }
-    doubt::of_samples(figure, RUNS).into_iter().for_each(|reason| validity.suspect(reason));
-    validity
-}
-
-/// Returns the validity of a figure that is derived from the baseline and from a combination.
-fn worse(base: &Validity, mut own: Validity) -> Validity {
-    for reason in &base.reasons {
-        if !own.reasons.contains(reason) {
-            own.add(base.status, format!("baseline: {reason}"));
-        }
-    }
-    own
 }
 
 fn config(
@@ -203,7 +183,9 @@ mod tests {
         let all = swept(&busy, &[4.0, 4.1, 4.0, 4.0, 4.1, 4.0]);
         let status: Vec<Status> = all.iter().map(|m| m.validity.status).collect();
         assert_eq!(status, [Status::Suspect, Status::Valid, Status::Suspect]);
-        assert!(all[2].validity.reasons[0].starts_with("baseline: the 95 % interval of the runs"));
+        assert!(
+            all[2].validity.reasons[0].starts_with("baseline: the 95 % interval of the samples")
+        );
         assert_eq!(verdict(&all), "cannot tell");
     }
 
@@ -211,7 +193,7 @@ mod tests {
     fn a_few_rounds_give_no_verdict() {
         let all = swept(&[2.0; 5], &[1.0; 5]);
         assert_eq!(all[0].validity.status, Status::Suspect);
-        assert!(all[0].validity.reasons[0].starts_with("5 runs count: too few"));
+        assert!(all[0].validity.reasons[0].starts_with("5 samples count: too few"));
         assert_eq!(verdict(&all), "cannot tell");
     }
 }

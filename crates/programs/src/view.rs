@@ -2,8 +2,9 @@
 
 use crate::config::ProgramConfig;
 use crate::{GAUGE, RELATIVE, TEST};
+use nodegauge_analysis::conclusion::{Obstacle, would_have_been_found};
 use nodegauge_analysis::ratio::closing::interval_in_words;
-use nodegauge_analysis::ratio::speed::Speed;
+use nodegauge_analysis::ratio::speed::{self, Speed};
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{self, doubted};
 use nodegauge_gauge::view::{
@@ -11,6 +12,7 @@ use nodegauge_gauge::view::{
     TableCell, Tone, grouped, summary,
 };
 use nodegauge_measure::quantity::{counted, significant};
+use nodegauge_measure::record::doubt::main_cause;
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, Seconds, Unit};
@@ -311,22 +313,35 @@ fn closing(rows: &[Row<'_>]) -> Option<String> {
             if others == 1 { "is" } else { "are" }
         )
     } else if none == others {
-        format!("no difference of more than 1 % from {}", base.name())
+        let found = would_have_been_found(speed::LITTLE);
+        format!("no difference of more than 1 % from {}: {found}", base.name())
     } else if slower > 0 {
         format!(
             "nothing is faster than {} beyond doubt; {slower} of {others} are slower",
             base.name()
         )
     } else {
-        let why = doubt_of(rows).map(|why| format!(": {why}")).unwrap_or_default();
-        format!("cannot tell whether anything is faster than {}{why}", base.name())
+        let question = format!("whether anything is faster than {}", base.name());
+        doubt_of(rows).unwrap_or_else(|| undistinguished(rows)).cannot_tell(&question)
     })
 }
 
-/// Returns the first reason why figures are suspect, with the name of the combination; `None` if all are valid.
-fn doubt_of(rows: &[Row<'_>]) -> Option<String> {
-    let doubted = rows.iter().find(|row| row.figure.validity.status == Status::Suspect)?;
-    Some(format!("{} ({})", doubted.figure.validity.reasons.first()?, doubted.name()))
+/// Returns the cause why figures are suspect, with the name of the first combination that has it; `None` if all are valid.
+fn doubt_of(rows: &[Row<'_>]) -> Option<Obstacle> {
+    let cause = main_cause(rows.iter().map(|row| row.figure))?;
+    let has_cause = |row: &&Row<'_>| row.figure.validity.reasons.iter().any(|one| one == cause);
+    let name = rows.iter().find(has_cause).map_or("?", Row::name);
+    let remedy = Obstacle::new(cause).remedy;
+    Some(Obstacle { reason: format!("{cause} ({name})"), remedy })
+}
+
+/// Returns the obstacle to a verdict on valid figures: the intervals contain 1.
+fn undistinguished(rows: &[Row<'_>]) -> Obstacle {
+    let visible = rows.iter().filter_map(|row| row.relative.as_ref()?.1.visible);
+    let largest = visible.reduce(f64::max);
+    let found = largest.map(|share| format!("; {}", would_have_been_found(share)));
+    Obstacle::new(format!("the intervals contain 1{}", found.unwrap_or_default()))
+        .with_remedy("use a larger --budget or --samples")
 }
 
 /// Returns the fastest row: among those that are faster than the baseline beyond doubt the fastest, otherwise the
@@ -350,6 +365,6 @@ pub(crate) fn fastest_of(record: &Record) -> Option<FastestCombination> {
     let rows = rows(record);
     let name = fastest(&rows)?.name().to_owned();
     // A single combination is not compared.
-    let doubt = doubt_of(&rows).filter(|_| rows.len() > 1);
+    let doubt = doubt_of(&rows).filter(|_| rows.len() > 1).map(|obstacle| obstacle.in_words());
     Some(FastestCombination { name, doubt })
 }

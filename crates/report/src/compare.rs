@@ -4,6 +4,7 @@
 use crate::conclusion::sentence;
 use crate::head::{self, Node};
 use nodegauge_analysis::compare::{Comparison, Difference, Pair, Runners, SideFigures, Verdict};
+use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, would_have_been_found};
 use nodegauge_analysis::ratio::Basis;
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::view::{
@@ -64,15 +65,55 @@ fn conclusion(comparison: &Comparison) -> Option<String> {
     let count = |verdict| comparison.pairs.iter().filter(|pair| pair.verdict == verdict).count();
     let same = count(Verdict::WithinNoise);
     let open = count(Verdict::CannotTell);
+    let found = would_be_found(&comparison.pairs);
+    let found = found.map(|found| format!("; {found}")).unwrap_or_default();
     match (same, open) {
         (0, 0) => None,
-        (0, _) => Some("cannot tell which of A and B is faster".to_owned()),
-        (_, 0) => Some("no difference between A and B is beyond noise".to_owned()),
+        (0, _) => {
+            let question = "which of A and B is faster";
+            Some(match obstacle(&comparison.pairs) {
+                Some(obstacle) => obstacle.cannot_tell(question),
+                None => format!("{CANNOT_TELL} {question}"),
+            })
+        }
+        (_, 0) => Some(format!("no difference between A and B is beyond noise{found}")),
         _ => {
             let text = "no difference between A and B is beyond noise in";
-            Some(format!("{text} {}; cannot tell in {open}", counted(same, "figure")))
+            let same = counted(same, "figure");
+            Some(format!("{text} {same}{found}; {CANNOT_TELL} in {open}"))
         }
     }
+}
+
+/// Returns the reason why most pairs have no verdict; `None` if it is unknown.
+fn obstacle(pairs: &[Pair]) -> Option<Obstacle> {
+    let open = pairs.iter().filter(|pair| pair.verdict == Verdict::CannotTell);
+    let obstacles = grouped(open.filter_map(obstacle_of), |one| one.in_words());
+    let most = obstacles.iter().map(|(_, same)| same.len()).max()?;
+    let (_, same) = obstacles.into_iter().find(|(_, same)| same.len() == most)?;
+    same.into_iter().next()
+}
+
+/// Returns the reason why a pair has no verdict: the doubt about a figure, else its first reason. Further reasons may be
+/// remarks.
+pub(crate) fn obstacle_of(pair: &Pair) -> Option<Obstacle> {
+    if let Some(doubt) = &pair.suspect {
+        return Some(Obstacle::new(doubt.as_str()));
+    }
+    let why = pair.reasons.first()?;
+    let obstacle = Obstacle::new(why.text.as_str());
+    Some(match &why.remedy {
+        Some(remedy) => obstacle.with_remedy(remedy),
+        None => obstacle,
+    })
+}
+
+/// Returns the words on the power of the comparisons without a difference: the smallest change that all of them would have
+/// found. Returns `None` if one of them is of unknown power, e.g. that of a run with itself.
+pub(crate) fn would_be_found(pairs: &[Pair]) -> Option<String> {
+    let same = pairs.iter().filter(|pair| pair.verdict == Verdict::WithinNoise);
+    let visible: Option<Vec<f64>> = same.map(|pair| pair.visible).collect();
+    visible?.into_iter().reduce(f64::max).map(would_have_been_found)
 }
 
 /// Figure in which either A or B is faster.

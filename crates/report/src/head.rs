@@ -5,7 +5,7 @@ use crate::machine::{self, MACHINE};
 use nodegauge_gauge::view::{Block, Head, Note, Page, Section, Tone, distinct, grouped, sentence};
 use nodegauge_machine::OTHER_LOAD;
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::doubt::CauseEvidence;
+use nodegauge_measure::record::doubt::{self, CauseEvidence};
 use nodegauge_measure::record::{
     Finding, Machine, Measurement, Processor, Record, Severity, Status, product_name,
 };
@@ -152,54 +152,16 @@ fn part(part: usize, all: usize) -> String {
     }
 }
 
-/// Returns the cause that explains most of the suspect figures: of the causes that explain half of them or more, the one
-/// with the strongest evidence. If the figures only have consequences of another cause, e.g. too few samples, and other load
-/// was critical when the run began, the load is this cause.
+/// Returns the cause that explains most of the suspect figures ([`doubt::main_cause`]). If the figures only have
+/// consequences of another cause, e.g. too few samples, and other load was critical when the run began, the load is this
+/// cause.
 fn cause<'a>(own: &[&'a Measurement], findings: &'a [Finding]) -> &'a str {
-    let suspect: Vec<&[String]> = own
-        .iter()
-        .filter(|m| m.validity.status == Status::Suspect)
-        .map(|m| m.validity.reasons.as_slice())
-        .collect();
-    let of_kind = |kind: CauseEvidence| -> Vec<&'a str> {
-        let first =
-            |reasons: &&'a [String]| reasons.iter().find(|one| CauseEvidence::of(one) == kind);
-        suspect.iter().filter_map(first).map(String::as_str).collect()
-    };
-    let kinds = [
-        CauseEvidence::Counted,
-        CauseEvidence::Stated,
-        CauseEvidence::Inferred,
-        CauseEvidence::Symptom,
-    ];
-    let mut by_kind: Vec<(CauseEvidence, Vec<&str>)> =
-        kinds.into_iter().map(|kind| (kind, of_kind(kind))).collect();
-    let explains_most =
-        |(_, reasons): &&(CauseEvidence, Vec<&str>)| 2 * reasons.len() >= suspect.len();
-    let found = match by_kind.iter().find(explains_most) {
-        Some((kind, _)) => *kind,
-        // No kind of reason explains half of the figures.
-        None => {
-            by_kind.sort_by_key(|(_, reasons)| std::cmp::Reverse(reasons.len()));
-            by_kind[0].0
-        }
-    };
+    let found = doubt::main_cause(own.iter().copied()).unwrap_or("?");
     let is_load = |one: &&Finding| one.id == OTHER_LOAD && one.severity >= Severity::Critical;
-    if found == CauseEvidence::Symptom
-        && let Some(load) = findings.iter().find(is_load)
-    {
-        return &load.text;
+    match findings.iter().find(is_load) {
+        Some(load) if CauseEvidence::of(found) == CauseEvidence::Symptom => &load.text,
+        _ => found,
     }
-    most_frequent(&of_kind(found)).unwrap_or("?")
-}
-
-/// Returns the reason that most figures have; reasons that differ only in numbers are the same.
-fn most_frequent<'a>(reasons: &[&'a str]) -> Option<&'a str> {
-    let kind = |reason: &str| reason.replace(|c: char| c.is_ascii_digit(), "");
-    let groups = grouped(reasons.iter().copied(), |reason| kind(reason));
-    // Of equally frequent reasons, the first is returned.
-    let most = groups.iter().map(|(_, same)| same.len()).max()?;
-    groups.iter().find(|(_, same)| same.len() == most)?.1.first().copied()
 }
 
 /// Returns how far the figures of a record can be trusted, in one sentence.

@@ -5,6 +5,9 @@ use nodegauge_gauge::view::{Block, Section, Table, sentence};
 /// Number of blanks between two columns.
 const GAP: usize = 2;
 
+/// Mark behind a suspect figure.
+const SUSPECT: &str = " ?";
+
 /// A saved run in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListLine {
@@ -16,6 +19,8 @@ pub struct ListLine {
     pub host: String,
     /// Headline figure, and the number of other figures.
     pub figure: String,
+    /// True if a figure with the name of the headline figure is suspect.
+    pub is_suspect: bool,
     /// Labels as text.
     pub labels: String,
     /// Command, with a mark if the run is incomplete.
@@ -41,7 +46,7 @@ pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
     let mut columns = vec![
         column("id", &|line| line.id.clone()),
         column("started (UTC)", &minute),
-        column("best", &|line| line.figure.clone()),
+        column("best", &figure),
     ];
     let fixed = columns.len();
     columns.extend((!one_host).then(|| column("host", &|line| line.host.clone())));
@@ -64,11 +69,19 @@ pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
     section.push(table);
     let host = (one_host && first.host != "-").then(|| format!("all on {}", first.host));
     let older = (older > 0).then(|| format!("{older} older: --all"));
-    let below: Vec<String> = host.into_iter().chain(older).collect();
+    let is_marked = lines.iter().any(|line| line.is_suspect);
+    let legend = is_marked.then(|| format!("{} suspect: history show ID", SUSPECT.trim()));
+    let below: Vec<String> = host.into_iter().chain(legend).chain(older).collect();
     if !below.is_empty() {
         section.push(Block::Text(below.join("; ")));
     }
     section
+}
+
+/// Returns the headline figure, with a mark if it is suspect.
+fn figure(line: &ListLine) -> String {
+    let mark = if line.is_suspect { SUSPECT } else { "" };
+    format!("{}{mark}", line.figure)
 }
 
 /// Distributes `room` over columns. A column gets at most the needed width. Columns that need more than the others get
@@ -103,6 +116,7 @@ mod tests {
             started: "2026-11-21T20:04:36Z".to_owned(),
             host: "n01".to_owned(),
             figure: "triad 163.8 GB/s +15".to_owned(),
+            is_suspect: false,
             labels: String::new(),
             command: "stream --sweep threads=1,2,4,8 --sweep stores=regular,nontemporal".to_owned(),
         }
@@ -131,6 +145,10 @@ mod tests {
              all on n01; 9980 older: --all\n"
         );
         assert_eq!(shown(&[], 0, 80), "no saved runs\n");
+        let suspect = ListLine { is_suspect: true, ..line("01M7ZVE3") };
+        let text = shown(&[line("01M7ZVE6"), suspect], 0, 80);
+        assert!(text.contains("triad 163.8 GB/s +15 ?"), "{text}");
+        assert!(text.ends_with("all on n01; ? suspect: history show ID\n"), "{text}");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Page of several runs side by side: their differences, a table that marks the best and the worst run of every figure,
 //! and pictures of the figures that all runs have.
 
-use crate::compare::{differences, listed, speed};
+use crate::compare::{differences, listed, obstacle_of, speed, would_be_found};
 use crate::conclusion::sentence;
 use crate::head::{self, Node};
 use crate::{run, terms};
 use nodegauge_analysis::compare::{Design, Pair, Reason, Shared, Side, Verdict, compare, several};
+use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
@@ -380,7 +381,7 @@ fn undecided(shared: &Shared<'_>, names: &[String]) -> String {
     if let Some(why) = shared.obstacles.first() {
         format!("the runs cannot be compared in {title}: {why}")
     } else if let Some(why) = doubts.next() {
-        format!("cannot tell which run is faster in {title}: {why}")
+        Obstacle::new(why).cannot_tell(&format!("which run is faster in {title}"))
     } else {
         format!("all runs have the same {title}")
     }
@@ -409,12 +410,16 @@ fn verdict(
             format!("{best} is {times} in {title} ({})", interval_in_words(ci95))
         }
         (Verdict::WithinNoise, _) => {
-            format!("no difference between {best} and {worst} in {title} is beyond noise")
+            let found = would_be_found(std::slice::from_ref(&pair));
+            let found = found.map(|found| format!("; {found}")).unwrap_or_default();
+            format!("no difference between {best} and {worst} in {title} is beyond noise{found}")
         }
         _ => {
-            let why = pair.reasons.first();
-            let why = why.map(|why| format!(": {}", why.text)).unwrap_or_default();
-            format!("cannot tell which of {best} and {worst} is faster in {title}{why}")
+            let question = format!("which of {best} and {worst} is faster in {title}");
+            match obstacle_of(&pair) {
+                Some(obstacle) => obstacle.cannot_tell(&question),
+                None => format!("{CANNOT_TELL} {question}"),
+            }
         }
     })
 }

@@ -1,10 +1,11 @@
 //! View of a roofline: the chart, the ceilings with their ridge points, and the limits of the points.
 
 use crate::place_of;
+use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_gauge::roofline::{
     BANDWIDTH, Ceiling, Dot, GAUGE, KERNEL, ONE_THREAD, PEAK, POINT, Roofline, chart, intensity,
 };
-use nodegauge_gauge::view::sentence::{doubt_among, doubted, quoted};
+use nodegauge_gauge::view::sentence::{doubted, quoted};
 use nodegauge_gauge::view::{Block, Section, Table, TableCell, plain_table, summary};
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::quantity::{counted, significant};
@@ -255,7 +256,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
 fn closing(roofline: &Roofline, own: &[&Measurement]) -> Option<String> {
     let is_suspect = |test: &str, ceiling: &Ceiling| {
         let of_ceiling = own.iter().filter(|m| m.test == test && m.name == ceiling.name);
-        doubt_among(of_ceiling.copied()).is_some()
+        Obstacle::among(of_ceiling.copied()).is_some()
     };
     let is_peak_suspect = is_suspect(PEAK, roofline.peak()?);
     let ridges: Vec<String> = roofline

@@ -145,14 +145,6 @@ fn one(
         describe(each, &mut config);
         return Some(figure(kernel).config(&config).judged(validity));
     };
-    if let (Stop::Budget, passes @ ..samples::LEAST_IN_REGIME) =
-        (evidence.stop, timed.group.all.len())
-    {
-        validity.suspect(format!(
-            "only {} in the budget: use a larger --budget",
-            samples::PASSES.counted(passes)
-        ));
-    }
     let guest = evidence.site.machine.virtualisation.is_some();
     if let Some(doubt) = sorted.doubt(timed.samples, timed.group, i, samples::PASSES, guest) {
         validity.suspect(doubt);

@@ -33,7 +33,7 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::PagesConfig;
 use nodegauge_arena::names::{CHOICE, TUNE};
 use nodegauge_gauge::{Foreseen, Planned, Site};
-use nodegauge_measure::record::{Measurement, Quoted};
+use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::PASSES;
 use nodegauge_measure::schedule::Limits;
@@ -215,6 +215,10 @@ impl TunePlan {
         let choice = Choice::new(setup, options.element, winner.loops.clone());
         let untuned = finalists.iter().find(|entry| entry.setup == 0).unwrap_or(winner);
         let mut gain = worth(winner, untuned, &choice, search.passes);
+        for (entry, of) in [(untuned, "untuned"), (winner, "choice")] {
+            let source = measurement(entry, &space.setups[entry.setup], options);
+            source.iter().for_each(|source| gain.doubt_as(&source.validity, of));
+        }
         if tried < all {
             gain.validity.suspect(format!("only {tried} of {all} teams and pages were tried"));
         }
@@ -467,7 +471,8 @@ fn measurement(entry: &Entry, setup: &TeamSetup, options: &StreamOptions) -> Opt
     };
     let name = format!("{}, {} pages", team_in_words(setup), setup.pages);
     let m = Measurement::new(GAUGE, TUNE, name, Unit::BytesPerSecond);
-    (!samples.is_empty()).then(|| m.sampled(Quoted::Median, samples).config(&config))
+    let m = m.sampled(Quoted::Median, samples).config(&config);
+    m.value.is_some().then(|| m.judged(Validity::valid()))
 }
 
 /// Returns the gain of the choice over one thread per core on default pages; both rates are from the final stage.

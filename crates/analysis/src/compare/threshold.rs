@@ -11,6 +11,7 @@
 //! condition without figures must not pass.
 
 use super::{Comparison, Pair, Unpaired, Verdict};
+use crate::conclusion::Obstacle;
 use crate::expect::{self, Operator};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
@@ -104,6 +105,15 @@ impl fmt::Display for Threshold {
     }
 }
 
+/// Measurement without a verdict because a figure is suspect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SuspectPair {
+    /// Name of the measurement.
+    pub title: String,
+    /// Reason why the figure is suspect.
+    pub doubt: String,
+}
+
 /// Result of the check of a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ThresholdResult {
@@ -114,6 +124,9 @@ pub enum ThresholdResult {
     Noise(Vec<String>),
     /// These measurements meet the condition; the comparison fails.
     Met(Vec<String>),
+    /// The figures of these measurements are suspect, e.g. of a node that was too busy to be judged. The comparison fails,
+    /// but nothing is known to be slower.
+    Suspect(Vec<SuspectPair>),
     /// The condition requires a verdict, and these measurements have no verdict. They are reported and are not a
     /// failure.
     Untold(Vec<String>),
@@ -124,7 +137,7 @@ pub enum ThresholdResult {
 impl ThresholdResult {
     /// True if the comparison fails.
     pub fn fails(&self) -> bool {
-        matches!(self, Self::Met(_) | Self::NoSuch(_))
+        matches!(self, Self::Met(_) | Self::Suspect(_) | Self::NoSuch(_))
     }
 
     /// Returns the message for the user, one line; `None` if there is nothing to report.
@@ -143,6 +156,25 @@ impl ThresholdResult {
             }
             Self::Untold(pairs) => {
                 Some(format!("{threshold} cannot be decided for {}", listed(pairs)))
+            }
+            Self::Suspect(pairs) => {
+                // Figures of one run usually have one cause, which is named once.
+                let mut texts: Vec<String> = Vec::new();
+                let mut doubts: Vec<&str> = Vec::new();
+                for SuspectPair { doubt, .. } in pairs {
+                    if doubts.contains(&doubt.as_str()) {
+                        continue;
+                    }
+                    doubts.push(doubt);
+                    let same = pairs.iter().filter(|pair| pair.doubt == *doubt);
+                    let titles: Vec<String> = same.map(|pair| pair.title.clone()).collect();
+                    texts.push(format!(
+                        "{}: {}",
+                        titles.join(", "),
+                        Obstacle::new(doubt).in_words()
+                    ));
+                }
+                Some(format!("{threshold} cannot be judged: {}", listed(&texts)))
             }
             Self::Met(pairs) => Some(format!("{threshold}: {}", listed(pairs))),
             Self::NoSuch(known) => Some(format!(
@@ -166,6 +198,7 @@ impl Threshold {
         }
         let mut met: Vec<String> =
             lost.iter().map(|of| format!("{} is missing in B", of.title)).collect();
+        let mut suspect = Vec::new();
         let mut noise = Vec::new();
         let mut untold = Vec::new();
         for pair in named {
@@ -176,7 +209,7 @@ impl Threshold {
                 continue;
             };
             if let Some(doubt) = &pair.suspect {
-                met.push(format!("{title}: {doubt}"));
+                suspect.push(SuspectPair { title, doubt: doubt.clone() });
                 continue;
             }
             let text = format!("{title} {}", change_in_words(ratio));
@@ -186,6 +219,9 @@ impl Threshold {
                 (false, Verdict::CannotTell) if *self == Self::Slower => untold.push(title),
                 (false, _) => {}
             }
+        }
+        if met.is_empty() && !suspect.is_empty() {
+            return ThresholdResult::Suspect(suspect);
         }
         match (met.is_empty(), noise.is_empty(), untold.is_empty()) {
             (false, ..) => ThresholdResult::Met(met),

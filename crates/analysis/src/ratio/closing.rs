@@ -1,13 +1,18 @@
 //! The result of a comparison as a sentence: `MPICH moves 1 MiB 1.12 times as fast as Open MPI (1.08 to 1.15
 //! in this run)`.
 
+use super::speed::{self, Speed};
 use super::within;
 use crate::bests::{self, Ratio};
+use crate::conclusion::{CANNOT_TELL, Obstacle, would_have_been_found};
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::stats::{self, Better, TWO_SIDED};
 
 /// Maximum number of figures with which the fastest is compared.
 const MOST_OTHERS: usize = 3;
+
+/// Obstacle to a verdict without an interval.
+const FEW: &str = "too few samples for an interval";
 
 /// One of two figures of a run that are compared in a sentence.
 #[derive(Debug, Clone, Copy)]
@@ -62,22 +67,34 @@ fn sentence(
 ) -> String {
     let both = [slower, faster];
     let doubted = both.into_iter().find(|of| of.figure.validity.status != Status::Valid);
-    let because = match (ci95, doubted) {
+    let interval = ci95.filter(|_| doubted.is_none());
+    let because = match (interval, doubted) {
         (_, Some(of)) => {
-            format!("the figure of {} is {}", of.name, of.figure.validity.status.name())
+            let status = of.figure.validity.status.name();
+            let why = Obstacle::among([of.figure]).map(|why| format!(": {}", why.in_words()));
+            format!("the figure of {} is {status}{}", of.name, why.unwrap_or_default())
         }
-        (None, _) => "too few samples for an interval".to_owned(),
+        (None, _) => Obstacle::new(FEW).in_words(),
         (Some(ci95), _) => format!("{} in this run", interval_in_words(ci95)),
     };
-    match (ci95, doubted) {
-        (Some([low, _]), None) if low > 1.0 => {
+    match Speed::of(interval, speed::LITTLE) {
+        Speed::Faster => {
             let times = times_as_fast(ratio, ci95, slower.name);
             format!("{} {what} {times} ({because})", faster.name)
+        }
+        Speed::NoDifference => {
+            let found = would_have_been_found(speed::LITTLE);
+            format!(
+                "no difference: {} {what} {} times as fast as {} ({because}); {found}",
+                faster.name,
+                digits(ratio, ci95),
+                slower.name
+            )
         }
         _ => {
             let times = digits(ratio, ci95);
             format!(
-                "cannot tell whether {} {what} faster than {}: {times} times ({because})",
+                "{CANNOT_TELL} whether {} {what} faster than {}: {times} times ({because})",
                 faster.name, slower.name
             )
         }
@@ -175,11 +192,16 @@ mod tests {
     fn what_is_not_told_is_said_not_to_be() {
         let of = |samples: Vec<f64>| figure(Unit::BytesPerSecond, Quoted::Mean, samples);
         let (a, b) = (of(samples(1, 40, 1.0)), of(samples(2, 40, 1.0005)));
-        let text = sentence(&a, &b, Quoted::Mean);
+        // The noise of the second figure is ten times as large.
+        let noisy = of(samples(2, 40, 1.0).into_iter().map(|x| x.powi(10)).collect());
+        let text = sentence(&a, &noisy, Quoted::Mean);
         assert!(text.starts_with("cannot tell whether ") && text.contains(" to "), "{text}");
+        let even = sentence(&a, &b, Quoted::Mean);
+        assert!(even.starts_with("no difference: "), "{even}");
+        assert!(even.ends_with("a difference of more than 1 % would have been found"), "{even}");
         let doubled_text = sentence(&of(vec![1.0, 1.0]), &of(vec![2.0, 2.0]), Quoted::Mean);
         assert!(
-            doubled_text.ends_with("than Open MPI: 2.00 times (too few samples for an interval)"),
+            doubled_text.contains("than Open MPI: 2.00 times (too few samples for an interval;"),
             "{doubled_text}"
         );
         let mut doubted = of(samples(2, 40, 2.0));
@@ -187,7 +209,7 @@ mod tests {
         let doubted_text = sentence(&a, &doubted, Quoted::Mean);
         assert!(
             doubted_text.starts_with("cannot tell")
-                && doubted_text.ends_with("(the figure of MPICH is suspect)"),
+                && doubted_text.ends_with("(the figure of MPICH is suspect: busy)"),
             "{doubted_text}"
         );
         let factor = figure(Unit::Factor, Quoted::Mean, vec![1.0; 9]);

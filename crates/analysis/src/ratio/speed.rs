@@ -3,7 +3,7 @@
 use super::of_blocks_together;
 
 /// Relative difference that counts as none.
-const LITTLE: f64 = 0.01;
+pub const LITTLE: f64 = 0.01;
 
 /// Verdict on the speed of a setting relative to the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,21 +39,25 @@ pub struct RelativeSpeed {
     pub verdict: Speed,
 }
 
+impl Speed {
+    /// Returns the verdict of a 95 % interval of a relative speed; [`Speed::CannotTell`] without an interval. A difference of
+    /// at most `little` counts as none: a larger one would have been found.
+    pub fn of(ci95: Option<[f64; 2]>, little: f64) -> Self {
+        match ci95 {
+            Some([low, high]) if high < 1.0 + little && low > 1.0 - little => Self::NoDifference,
+            Some([low, _]) if low > 1.0 => Self::Faster,
+            Some([_, high]) if high < 1.0 => Self::Slower,
+            _ => Self::CannotTell,
+        }
+    }
+}
+
 /// Compares a setting with the baseline, by the ratio of their speeds in each round. `comparisons` is the number of
 /// settings that are compared with the baseline; the intervals of all of them hold together, and the verdict is that of
 /// the interval. Returns `None` with fewer than three rounds.
 pub fn compared(ratios: &[f64], comparisons: usize) -> Option<RelativeSpeed> {
     let found = of_blocks_together(ratios, comparisons)?;
-    let [low, high] = found.ci95;
-    let verdict = if high < 1.0 + LITTLE && low > 1.0 - LITTLE {
-        Speed::NoDifference
-    } else if low > 1.0 {
-        Speed::Faster
-    } else if high < 1.0 {
-        Speed::Slower
-    } else {
-        Speed::CannotTell
-    };
+    let verdict = Speed::of(Some(found.ci95), LITTLE);
     Some(RelativeSpeed { ratio: found.ratio, ci95: found.ci95, visible: found.visible, verdict })
 }
 

@@ -10,6 +10,7 @@ use crate::bandwidth;
 use crate::cg::{End, PARTS};
 use crate::code;
 use crate::config::WorkersConfig;
+use crate::paired;
 use crate::sweep::Swept;
 use nodegauge_gauge::series::Series;
 use nodegauge_kernels::{Kernel, Variant};
@@ -65,7 +66,14 @@ struct Rate {
 impl IccgEvidence<'_> {
     /// Returns all figures of a run.
     pub fn figures(&self, cells: &[IccgCell<'_>]) -> Vec<Measurement> {
-        (0..cells.len()).flat_map(|at| self.of_cell(cells, at)).collect()
+        let mut by_cell: Vec<Vec<Measurement>> =
+            (0..cells.len()).map(|at| self.of_cell(cells, at)).collect();
+        let base_of = |at: usize| {
+            let reference = &cells[at].swept.reference;
+            cells.iter().position(|other| other.swept.settings == *reference)
+        };
+        paired::judge_relative(&mut by_cell, "rate", base_of);
+        by_cell.concat()
     }
 
     fn of_cell(&self, cells: &[IccgCell<'_>], at: usize) -> Vec<Measurement> {
@@ -99,7 +107,8 @@ impl IccgEvidence<'_> {
         };
         let flops = whole.flops.unwrap_or(0) as f64;
         let seconds = |s: f64| s;
-        let totals = cell.solutions.iter().map(|(_, durations)| *durations).collect();
+        let totals: Vec<f64> = cell.solutions.iter().map(|(_, durations)| *durations).collect();
+        let of_totals = if totals.len() == 1 { Quoted::Single } else { Quoted::Median };
         let mut rate =
             figure("rate", Unit::FlopsPerSecond)
                 .timed(Quoted::Median, timed, 0, &|duration| flops / duration);
@@ -107,7 +116,7 @@ impl IccgEvidence<'_> {
             rate =
                 rate.limit(flops / all, "time of the moved bytes at the read and Triad bandwidths");
         }
-        let time = figure("time_to_solution", Unit::Seconds).sampled(Quoted::Median, totals);
+        let time = figure("time_to_solution", Unit::Seconds).sampled(of_totals, totals);
         let iteration =
             figure("iteration", Unit::Seconds).timed(Quoted::Median, timed, 0, &seconds);
         let mut figures = vec![
@@ -148,7 +157,8 @@ impl IccgEvidence<'_> {
             let m = self.series.timed(&self.judged, cell_part, m, Quoted::Median, &rate_at);
             let Some(m) = m else { continue };
             let on = WorkersConfig::of(&cell.swept.workers);
-            figures.push(m.config(&IccgConfig { on, ..IccgConfig::default() }));
+            let m = m.config(&IccgConfig { on, ..IccgConfig::default() });
+            figures.push(self.series.judged(2 * at + 1, m));
         }
         let is_reference = |other: &&IccgCell<'_>| other.swept.settings == cell.swept.reference;
         let reference = cells.iter().find(is_reference);

@@ -7,15 +7,16 @@ use crate::GAUGE;
 use crate::cg::PARTS;
 use crate::efficiency::{self, WorkersRate};
 use crate::sweep;
+use nodegauge_analysis::conclusion;
 use nodegauge_analysis::ratio::closing::of_several;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::sentence::{doubt_among, quoted};
+use nodegauge_gauge::view::sentence::{capital, quotable, quoted, superlative};
 use nodegauge_gauge::view::{
     BarSeries, Bars, Block, Chart, ChartSeries, Column, Drawing, Picture, Scale, Section, Step,
     Steps, Table, TableCell, summary,
 };
 use nodegauge_measure::quantity::{counted, significant};
-use nodegauge_measure::record::{Measurement, Quoted, Record, doubt};
+use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
 
 /// Figure and its configuration.
@@ -86,17 +87,25 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
     let times = own.filter(|m| m.name == "time_to_solution" && quoted(m).is_some());
     let all: Vec<IccgFigure<'_>> = times.map(|m| (m, m.read_config())).collect();
-    let shortest = all.iter().min_by(|(a, _), (b, _)| a.by_value(b));
-    let (m, config) = shortest?;
-    let which = if all.len() > 1 { "The fastest solution" } else { "The solution" };
+    let chosen = quotable(all.iter(), |(m, _)| *m);
+    let (m, config) = chosen.iter().min_by(|(a, _), (b, _)| a.by_value(b))?;
+    let time = quoted(m)?;
     let iterations = config.iterations.map(|n| format!(" in {}", counted(n as usize, "iteration")));
-    Some(format!(
-        "{which} of {} unknowns takes {}{}, by {}",
-        config.n.unwrap_or(0),
-        quoted(m)?,
-        iterations.unwrap_or_default(),
-        workers(config)
-    ))
+    let iterations = iterations.unwrap_or_default();
+    let takes = |which: &str| {
+        let unknowns = config.n.unwrap_or(0);
+        format!("{which} of {unknowns} unknowns takes {time}{iterations}, by {}", workers(config))
+    };
+    if all.len() == 1 {
+        return Some(takes("The solution"));
+    }
+    let text = superlative(
+        "which workers are the fastest",
+        chosen.iter().map(|(m, _)| *m),
+        || takes("The fastest solution"),
+        || takes("the shortest"),
+    );
+    Some(capital(&text))
 }
 
 /// Returns the name of the workers of a figure, e.g. `2 threads`.
@@ -489,19 +498,15 @@ fn memory(config: &IccgConfig) -> Option<String> {
 /// Returns the closing sentence, which compares the solver with the memory bandwidth.
 fn closing((m, config): &IccgFigure<'_>) -> Option<String> {
     let limit = m.limit.as_ref().filter(|_| m.value.is_some())?;
-    // Records of older versions have valid figures above their limits.
-    let above = doubt::of_limit(m);
-    if let Some(doubt) = doubt_among([*m]).or(above.as_deref()) {
-        return Some(format!(
-            "cannot tell how near the solver is to the rate permitted by the bandwidth of this node: {doubt}"
-        ));
-    }
-    Some(format!(
-        "the solver runs at {}, {} of the rate permitted by the bandwidth of this node ({} per iteration)",
-        m.in_words(),
-        limit.fraction.in_whole_percent(),
-        Seconds(config.predicted_s?)
-    ))
+    let predicted = Seconds(config.predicted_s?);
+    let what = "how near the solver is to the rate permitted by the bandwidth of this node";
+    Some(conclusion::of(what, [*m], || {
+        format!(
+            "the solver runs at {}, {} of the rate permitted by the bandwidth of this node ({predicted} per iteration)",
+            m.in_words(),
+            limit.fraction.in_whole_percent()
+        )
+    }))
 }
 
 #[cfg(test)]

@@ -5,13 +5,15 @@ use super::TEST;
 use crate::GAUGE;
 use crate::config::TrapezoidConfig;
 use crate::efficiency::{self, WorkersRate};
+use nodegauge_analysis::conclusion::{Obstacle, would_have_been_found};
+use nodegauge_analysis::ratio::speed::Speed;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::sentence::{doubt_among, quotable, quoted};
+use nodegauge_gauge::view::sentence::{doubted, quotable, quoted};
 use nodegauge_gauge::view::{
     BarSeries, Bars, Column, Drawing, Picture, Section, Table, TableCell, distinct, summary,
 };
 use nodegauge_measure::quantity::significant;
-use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Summary;
 use nodegauge_measure::{Fraction, Unit};
 
@@ -117,7 +119,8 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let (m, config) = rates.into_iter().max_by(|(a, _), (b, _)| a.by_value(b))?;
     let efficiency = of_longest("efficiency").find(|(_, of)| of.on == config.on);
     let efficiency = efficiency.and_then(|(ratio, of)| {
-        let share = Fraction(ratio.value?).in_tenths();
+        let is_suspect = ratio.validity.status == Status::Suspect;
+        let share = doubted(&Fraction(ratio.value?).in_tenths(), is_suspect);
         let against = of.against.as_deref().unwrap_or("one worker");
         Some(format!(", a parallel efficiency of {share} relative to {against}"))
     });
@@ -197,11 +200,10 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
     let relative = || all.iter().filter(|(m, _)| m.name == "relative");
     let longest = relative().filter_map(|(_, config)| config.n).max()?;
     let of_longest = relative().filter(|(_, config)| config.n == Some(longest));
-    if let Some(doubt) = doubt_among(of_longest.clone().map(|(m, _)| *m)) {
-        return Some(format!(
-            "cannot tell whether placement affects sums of {} intervals: {doubt}",
-            power(longest)
-        ));
+    let what = format!("of {} intervals", power(longest));
+    let question = format!("whether placement affects sums {what}");
+    if let Some(obstacle) = Obstacle::among(of_longest.clone().map(|(m, _)| *m)) {
+        return Some(obstacle.cannot_tell(&question));
     }
     let known: Vec<(u64, f64, [f64; 2])> = of_longest
         .clone()
@@ -211,11 +213,9 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
         })
         .collect();
     let asked = of_longest.count();
-    let what = format!("of {} intervals", power(longest));
     if known.len() < asked || known.is_empty() {
-        return Some(format!(
-            "cannot tell whether placement affects sums {what}: too few samples for confidence intervals"
-        ));
+        let few = Obstacle::new("too few samples for confidence intervals");
+        return Some(few.cannot_tell(&question));
     }
     let range = |ends: &mut dyn Iterator<Item = f64>| {
         ends.fold([f64::INFINITY, 0.0], |[low, high]: [f64; 2], x| [low.min(x), high.max(x)])
@@ -224,7 +224,7 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
     let [low, high] = range(&mut known.iter().flat_map(|(.., ends)| *ends));
     let apart: Vec<String> = known
         .iter()
-        .filter(|(.., [lower, upper])| *lower > 1.0 || *upper < 1.0)
+        .filter(|(.., ci95)| matches!(Speed::of(Some(*ci95), 0.0), Speed::Faster | Speed::Slower))
         .map(|(policy, ratio, [lower, upper])| {
             format!(
                 "policy {policy} is {ratio:.3} times as fast as policy 0 ({lower:.3} to {upper:.3})"
@@ -234,11 +234,14 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
     let evenly = format!(
         "the other policies are {least:.3} to {most:.3} times as fast as policy 0 (confidence intervals from {low:.3} to {high:.3})"
     );
-    Some(match apart.as_slice() {
-        [] if low > 1.0 - LITTLE && high < 1.0 + LITTLE => {
-            format!("placement does not affect sums {what}: {evenly}")
+    Some(match (apart.as_slice(), Speed::of(Some([low, high]), LITTLE)) {
+        ([], Speed::NoDifference) => {
+            let found = would_have_been_found(LITTLE);
+            format!("placement does not affect sums {what}: {evenly}; {found}")
         }
-        [] => format!("cannot tell whether placement affects sums {what}: {evenly}"),
+        ([], _) => Obstacle::new(evenly)
+            .with_remedy("use a larger --budget or --samples")
+            .cannot_tell(&question),
         _ => {
             format!("sums {what}: {} of {asked} policies differ: {}", apart.len(), apart.join(", "))
         }

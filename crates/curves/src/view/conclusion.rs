@@ -4,7 +4,7 @@ use super::{Curves, CurvesFigure, matrix, of_caches};
 use crate::GAUGE;
 use nodegauge_arena::names::{LADDER, LATENCY, LOADED, MATRIX, MIX};
 use nodegauge_gauge::view::sentence::{
-    capital, doubted, joined, number_of, quotable, quoted, verb,
+    capital, doubted, joined, number_of, quotable, quoted, superlative, verb,
 };
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::{Bytes, Unit, stats};
@@ -91,12 +91,12 @@ fn loaded(of: &[CurvesFigure<'_>]) -> Option<String> {
     // Older records have a valid knee of suspect points.
     let rates_at_knee = find(Unit::BytesPerSecond, None).filter(|(m, _)| m.value.is_some());
     let knee = rates_at_knee.map(|(m, _)| {
-        let is_doubted = is_suspect(m) || is_suspect(without_load.0);
-        if is_doubted {
-            "; cannot tell at which load it doubles".to_owned()
-        } else {
-            format!("; it doubles at {}", m.in_words())
-        }
+        let text = nodegauge_analysis::conclusion::of(
+            "at which load it doubles",
+            [*m, without_load.0],
+            || format!("it doubles at {}", m.in_words()),
+        );
+        format!("; {text}")
     });
     let knee = knee.unwrap_or_default();
     Some(format!("Memory latency is {idle} without load{}{knee}", full.unwrap_or_default()))
@@ -113,7 +113,14 @@ fn mix(of: &[CurvesFigure<'_>]) -> Option<String> {
     let writes = lines(config.writes, "written");
     let parts: Vec<String> = reads.into_iter().chain(writes).collect();
     let what = if parts.is_empty() { m.name.clone() } else { parts.join(" for ") };
-    Some(capital(&format!("the fastest mix is {what}: {}", quoted(m)?)))
+    let value = quoted(m)?;
+    let text = superlative(
+        "which mix is the fastest",
+        [*m],
+        || format!("the fastest mix is {what}: {value}"),
+        || format!("the highest rate is that of {what}: {value}"),
+    );
+    Some(capital(&text))
 }
 
 #[cfg(test)]
@@ -135,6 +142,7 @@ mod tests {
         let all = [&read, &fastest, &streaming].map(of);
         assert_eq!(mix(&all).unwrap(), "The fastest mix is 1:1-nt: 47.00 GB/s");
         let only = mix(&[of(&fastest)]).unwrap();
-        assert_eq!(only, "The fastest mix is 1:1: 54.00 GB/s (suspect)");
+        let expected = "Cannot tell which mix is the fastest: disturbed; the highest rate is that of 1:1: 54.00 GB/s (suspect)";
+        assert_eq!(only, expected);
     }
 }

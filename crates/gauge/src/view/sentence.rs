@@ -1,6 +1,7 @@
 //! Parts of the sentence that a page begins with: the most important figure, its unit and its meaning.
 
 use super::Bar;
+use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_measure::record::{Measurement, Status};
 
 /// Numbers that are written as words.
@@ -25,11 +26,19 @@ pub fn doubted(text: &str, is_suspect: bool) -> String {
     if is_suspect { format!("{text} ({})", Status::Suspect.name()) } else { text.to_owned() }
 }
 
-/// Returns the first reason why one of the figures that a conclusion would rest on is suspect or invalid; `None` if all
-/// are valid.
-pub fn doubt_among<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Option<&'a str> {
-    let mut doubted = figures.into_iter().filter(|m| m.validity.status != Status::Valid);
-    Some(doubted.next()?.validity.reasons.first().map_or("?", String::as_str))
+/// Returns the conclusion that a figure is the best of several, e.g. `the fastest mix is copy: 54 GB/s`, or the sentence
+/// that `which`, e.g. `which mix is the fastest`, cannot be told. `figures` are those that [`quotable`] returned: if they
+/// are suspect, the best of them is named by `highest` only.
+pub fn superlative<'a>(
+    which: &str,
+    figures: impl IntoIterator<Item = &'a Measurement>,
+    best: impl FnOnce() -> String,
+    highest: impl FnOnce() -> String,
+) -> String {
+    match Obstacle::among(figures) {
+        Some(obstacle) => format!("{}; {}", obstacle.cannot_tell(which), highest()),
+        None => best(),
+    }
 }
 
 /// Returns the figures that a sentence may quote: the valid ones, or the suspect ones if none is valid.
@@ -147,15 +156,20 @@ mod tests {
     }
 
     #[test]
-    fn the_doubt_of_a_conclusion_is_that_of_the_first_doubted_figure() {
+    fn best_of_suspect_figures_is_not_the_best() {
         let figure = |value| {
             let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
             m.value(Quoted::Best, value)
         };
         let [valid, mut suspect] = [1e9, 9e9].map(figure);
         suspect.validity.suspect("disturbed");
-        assert_eq!(doubt_among([&valid, &valid]), None);
-        assert_eq!(doubt_among([&valid, &suspect]), Some("disturbed"));
+        let text = |m: &Measurement| {
+            let best = || "the fastest is b".to_owned();
+            superlative("which is the fastest", [m], best, || "the highest is b".to_owned())
+        };
+        assert_eq!(text(&valid), "the fastest is b");
+        let expected = "cannot tell which is the fastest: disturbed; the highest is b";
+        assert_eq!(text(&suspect), expected);
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Rule of doubt: decides from the samples of a figure, and from its limit, if the figure is suspect. The table is in
 //! the chapter on the method.
 //!
-//! This is the only home of the minimum numbers of samples and of the widest intervals. A gauge adds reasons of its own
-//! and may be stricter. The functions are pure.
+//! This is the only home of the minimum numbers of samples and of the widest intervals. Every measured figure passes
+//! [`Measurement::judged`], which applies the rule. A gauge adds reasons of its own and may be stricter. The functions are
+//! pure.
 
-use super::{Counts, Measurement, Quoted, Status};
+use super::{Category, Counts, Measurement, Quoted, Status, Validity};
 use crate::Fraction;
-use crate::samples::Plural;
+use crate::keys::{SharedKey, shared};
+use crate::samples::SAMPLES;
 use crate::stats::Better;
 use std::cmp::Ordering;
 
@@ -45,21 +47,25 @@ pub fn rule_of(quoted: Quoted) -> Option<DoubtRule> {
     DOUBT_RULES.into_iter().find(|rule| rule.quoted.contains(&quoted))
 }
 
-/// Returns the reasons why the samples make a measured figure suspect; empty if they do not. `what` names its samples.
-/// The texts have no values, except at the beginning, so that a page prints equal reasons once.
-pub fn of_samples(m: &Measurement, what: Plural) -> Vec<String> {
-    let Some(rule) = rule_of(m.quoted).filter(|_| m.value.is_some()) else { return Vec::new() };
+/// Returns the reason why the samples make a measured figure suspect; `None` if they do not. A figure without samples,
+/// and a figure that another program reports, are exempt. The text has no values, except at the beginning, so that a
+/// page prints equal reasons once.
+pub fn of_samples(m: &Measurement) -> Option<String> {
+    let rule = rule_of(m.quoted).filter(|_| m.value.is_some() && !m.is_reported())?;
     let DoubtRule { least, beyond, .. } = rule;
     let statistic = m.quoted.name();
     let is_best = m.quoted == Quoted::Best;
     let ranked = ranked(m);
     let counted = if is_best { ranked.len() } else { m.samples.len() };
+    if counted == 0 {
+        return None;
+    }
     if counted < least {
         let count = if counted == 1 { "counts" } else { "count" };
-        return vec![format!(
+        return Some(format!(
             "{} {count}: {TOO_FEW}, the {statistic} needs at least {least}; use a larger --budget or --samples",
-            what.counted(counted)
-        )];
+            SAMPLES.counted(counted)
+        ));
     }
     let share = beyond.in_whole_percent();
     let far = |value: f64| {
@@ -72,17 +78,14 @@ pub fn of_samples(m: &Measurement, what: Plural) -> Vec<String> {
     };
     if is_best {
         let second = ranked.get(1).copied().unwrap_or(f64::NAN);
-        let reason =
-            || format!("the {SECOND_BEST} of the {} is more than {share} away", what.several);
-        return far(second).then(reason).into_iter().collect();
+        return far(second)
+            .then(|| format!("the {SECOND_BEST} of the samples is more than {share} away"));
     }
     let ends = m.summary.as_ref().and_then(|summary| summary.ci95);
     let is_wide = ends.is_none_or(|ends| ends.into_iter().any(far));
-    let reason = || {
-        let several = what.several;
-        format!("the {INTERVAL} of the {several} reaches more than {share} from the {statistic}")
-    };
-    is_wide.then(reason).into_iter().collect()
+    is_wide.then(|| {
+        format!("the {INTERVAL} of the samples reaches more than {share} from the {statistic}")
+    })
 }
 
 /// Returns the samples among which the best is chosen, best first: those that count, and those that only count for the
@@ -115,13 +118,45 @@ pub fn of_limit(m: &Measurement) -> Option<String> {
 }
 
 impl Measurement {
-    /// Marks a valid figure above its limit as suspect. The gauge may already have judged the figure more strictly.
+    /// True if another program reports the figure: a published one, a standard result, or that of a reference program. The
+    /// rule of doubt does not apply to it, because what the other program reports counts. The time and the figure of a
+    /// user's program, whose runs this program repeats, are measured.
+    pub fn is_reported(&self) -> bool {
+        match self.category {
+            Category::Standard => true,
+            Category::Reference => self.config.contains_key(shared::engine::KEY.name),
+            Category::Variant | Category::Transport => false,
+        }
+    }
+
+    /// Applies the rule of doubt to a figure with its samples, configuration and limit. A reason that the figure already
+    /// has is not added again. The gauge may already have judged the figure more strictly.
+    pub(crate) fn doubt_by_rule(&mut self) {
+        if let Some(reason) = of_samples(self).filter(|_| self.validity.status != Status::Invalid)
+            && !self.validity.reasons.contains(&reason)
+        {
+            self.doubt(Status::Suspect, reason);
+        }
+        self.doubt_limit();
+    }
+
+    /// Marks a valid figure above its limit as suspect.
     pub fn doubt_limit(&mut self) {
         if self.validity.status != Status::Valid || self.is_published() {
             return;
         }
         if let Some(reason) = of_limit(self) {
             self.doubt(Status::Suspect, reason);
+        }
+    }
+
+    /// Adds the doubts about a figure from which this one is derived, which is at most as valid: `of` names that figure.
+    pub fn doubt_as(&mut self, source: &Validity, of: &str) {
+        for reason in &source.reasons {
+            if self.validity.reasons.iter().any(|known| known.ends_with(reason.as_str())) {
+                continue;
+            }
+            self.doubt(source.status, format!("{of}: {reason}"));
         }
     }
 }
@@ -182,6 +217,9 @@ pub fn blames_others(reason: &str) -> bool {
 }
 
 impl CauseEvidence {
+    /// All kinds of evidence, the strongest first.
+    const STRONGEST_FIRST: [Self; 4] = [Self::Counted, Self::Stated, Self::Inferred, Self::Symptom];
+
     /// Returns the kind of evidence for a reason of doubt.
     pub fn of(reason: &str) -> Self {
         let has = |words: &[&str]| words.iter().any(|word| reason.contains(word));
@@ -194,6 +232,67 @@ impl CauseEvidence {
         } else {
             Self::Stated
         }
+    }
+}
+
+/// Returns the cause that explains most of the suspect figures: of the causes that explain half of them or more, the one
+/// with the strongest evidence. Returns `None` if no figure is suspect.
+pub fn main_cause<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Option<&'a str> {
+    let suspect: Vec<&[String]> = figures
+        .into_iter()
+        .filter(|m| m.validity.status == Status::Suspect)
+        .map(|m| m.validity.reasons.as_slice())
+        .collect();
+    if suspect.is_empty() {
+        return None;
+    }
+    let mut by_kind: Vec<Vec<&str>> = Vec::new();
+    for kind in CauseEvidence::STRONGEST_FIRST {
+        let first =
+            |reasons: &&'a [String]| reasons.iter().find(|one| CauseEvidence::of(one) == kind);
+        by_kind.push(suspect.iter().filter_map(first).map(String::as_str).collect());
+    }
+    let explains_most = |reasons: &&Vec<&str>| 2 * reasons.len() >= suspect.len();
+    // If no kind of reason explains half of the figures, the kind that explains most of them counts.
+    let most = by_kind.iter().map(Vec::len).max();
+    let of_most = || by_kind.iter().find(|reasons| Some(reasons.len()) == most);
+    let found = by_kind.iter().find(explains_most).or_else(of_most)?;
+    Some(most_frequent(found).unwrap_or(UNKNOWN))
+}
+
+/// Returns the reason that most figures have; reasons that differ only in numbers are the same. Of equally frequent
+/// reasons, the first is returned.
+fn most_frequent<'a>(reasons: &[&'a str]) -> Option<&'a str> {
+    let mut kinds: Vec<(String, usize)> = Vec::new();
+    for reason in reasons {
+        let kind = reason.replace(|c: char| c.is_ascii_digit(), "");
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((kind, 1)),
+        }
+    }
+    let most = kinds.iter().map(|(_, count)| *count).max()?;
+    let (kind, _) = kinds.iter().find(|(_, count)| *count == most)?;
+    let is_it = |reason: &&&str| reason.replace(|c: char| c.is_ascii_digit(), "") == *kind;
+    reasons.iter().find(is_it).copied()
+}
+
+/// Reason of a figure that has none, e.g. in a record of another program.
+const UNKNOWN: &str = "?";
+
+/// Words of reasons that contain their remedy.
+const REMEDIES: [&str; 7] =
+    ["; use ", ": use ", "; repeat ", ": raise ", ": increase ", "; run ", "tune again"];
+
+/// Returns what would remove a reason of doubt; `None` if it is unknown, or if the reason contains it.
+pub fn remedy(reason: &str) -> Option<&'static str> {
+    if REMEDIES.iter().any(|words| reason.contains(words)) {
+        return None;
+    }
+    match CauseEvidence::of(reason) {
+        CauseEvidence::Symptom => Some("use a larger --budget or --samples"),
+        CauseEvidence::Inferred => Some("repeat the run on an idle node"),
+        CauseEvidence::Counted | CauseEvidence::Stated => None,
     }
 }
 

@@ -264,7 +264,7 @@ impl Quoted {
 }
 
 /// A figure is built with [`Measurement::new`] and the setters. [`Measurement::judged`] must be the last setter,
-/// because it removes the value of an invalid figure.
+/// because it applies the rule of doubt to the samples, and removes the value of an invalid figure.
 impl Measurement {
     /// Compares the values of two figures of one unit; a figure without value counts as zero.
     pub fn by_value(&self, other: &Self) -> Ordering {
@@ -454,13 +454,15 @@ impl Measurement {
         }
     }
 
-    /// Sets the validity; removes the value of an invalid figure.
+    /// Sets the validity that the gauge found, and applies the rule of doubt ([`super::doubt`]), which may lower it.
+    /// Removes the value of an invalid figure.
     pub fn judged(mut self, validity: Validity) -> Self {
         if validity.status == Status::Invalid {
             self.value = None;
             self.traffic = None;
         }
         self.validity = validity;
+        self.doubt_by_rule();
         self
     }
 

@@ -284,6 +284,7 @@ pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64])
     let measurement = result::blank(output.pattern, unit)
         .sampled(Quoted::Median, runs.to_vec())
         .category(Category::Reference)
+        .config(&config)
         .judged(validity);
     MessageFigure { measurement, config }
 }

@@ -6,8 +6,8 @@ use crate::GAUGE;
 use crate::axis::StreamSetting;
 use crate::kernels::{Kernel, Loop};
 use crate::result;
+use nodegauge_analysis::conclusion;
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::view::sentence::doubt_among;
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::record::Measurement;
@@ -140,14 +140,16 @@ impl Trends<'_> {
             let count = row.count(&self.cells[row.cells[first]]);
             let name = &row.name;
             let of_row = row.cells.iter().flat_map(|i| &figures[*i]);
-            let doubt = doubt_among(of_row.filter(|m| m.name == kernel.name()));
-            let text = if let Some(doubt) = doubt {
-                format!("{name}: cannot tell where {kernel} saturates: {doubt}")
-            } else if first + 1 == row.cells.len() {
-                format!("{name}: {kernel} still grows at {count}")
-            } else {
-                format!("{name}: {kernel} saturates at {count} (within 2 % of the best)")
-            };
+            let of_kernel = of_row.filter(|m| m.name == kernel.name());
+            let is_last = first + 1 == row.cells.len();
+            let text = conclusion::of(&format!("where {kernel} saturates"), of_kernel, || {
+                if is_last {
+                    format!("{kernel} still grows at {count}")
+                } else {
+                    format!("{kernel} saturates at {count} (within 2 % of the best)")
+                }
+            });
+            let text = format!("{name}: {text}");
             Some(Notice::new(NoticeId::Saturation, GAUGE, text))
         };
         rows(self.cells).into_iter().filter(|row| row.cells.len() > 1).filter_map(of_row).collect()

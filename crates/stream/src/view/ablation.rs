@@ -5,12 +5,13 @@ use crate::GAUGE;
 use crate::ablation::{ENOUGH_ROUNDS, MEMCPY, TEST, WHOLE, remedy};
 use crate::config::{ExplainConfig, StreamAgreement};
 use nodegauge_analysis::bests;
-use nodegauge_gauge::view::sentence::{capital, doubted, quoted};
+use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
+use nodegauge_gauge::view::sentence::{capital, quoted};
 use nodegauge_gauge::view::{
     Block, Drawing, Picture, Section, Step, Steps, Table, TableCell, Tone,
 };
 use nodegauge_measure::quantity::{change_in_words, changes_in_words, counted};
-use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
+use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 use serde_json::Value;
 
@@ -37,6 +38,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     // Records of old versions contain no confidence intervals.
     let known = whole.quoted != Quoted::GeometricMean;
     let few = too_few(config);
+    let obstacle = obstacle(whole, config);
     // Without an interval, the factor of a few rounds is the ratio of two accidents.
     let factor_cell = |m: &Measurement, step: &ExplainConfig| match (&few, ends(step)) {
         (Some(_), None) => TableCell::default(),
@@ -66,7 +68,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     at += from.0;
     for (m, step) in steps() {
         let reached = step.to.map(|best| best.0);
-        let significant = few.is_none() && (!known || is_significant(step));
+        let significant = obstacle.is_none() && (!known || is_significant(step));
         bars.push(Step {
             name: named(m, step),
             from: at,
@@ -81,12 +83,12 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     }
     let waterfall = Steps { unit: Unit::BytesPerSecond, steps: bars };
     let drawing = Drawing::Steps(waterfall);
-    let title = match &few {
-        Some(few) => format!("{CANNOT_TELL} the effect of each choice on {kernel}: {few}"),
+    let title = match &obstacle {
+        Some(obstacle) => obstacle.cannot_tell(&format!("the effect of each choice on {kernel}")),
         None => format!("effect of each choice: {kernel}"),
     };
     section.push(table);
-    if few.is_some() {
+    if obstacle.is_some() {
         // Renderers without graphics do not show the title of a picture.
         section.push(Block::Text(title.clone()));
     }
@@ -145,20 +147,18 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     let kernel = capital(config.kernel.as_deref().unwrap_or("triad"));
     let from = config.from?;
     let to = config.to?;
-    if let Some(few) = too_few(config) {
-        return Some(format!(
-            "Cannot tell what the choices are worth for {kernel}: {few}; {}",
-            remedy(config.enough_budget_s)
-        ));
+    if let Some(obstacle) = obstacle(whole, config) {
+        let worth = format!("what the choices are worth for {kernel}");
+        return Some(capital(&obstacle.cannot_tell(&worth)));
     }
     if ends(config).is_some() && !is_significant(config) {
-        return Some(format!(
-            "Cannot tell whether the choices affect {kernel}: {to} with all of them, {from} without"
-        ));
+        let obstacle = Obstacle::new(format!("{to} with all of them, {from} without"))
+            .with_remedy(remedy(config.enough_budget_s));
+        let question = format!("whether the choices affect {kernel}");
+        return Some(capital(&obstacle.cannot_tell(&question)));
     }
     let times = factor(whole, config).text;
     let faster = format!("{} times as fast", times.trim_start_matches("x "));
-    let faster = doubted(&faster, whole.validity.status == Status::Suspect);
     // Records of old versions contain no confidence intervals.
     let has_intervals = whole.quoted != Quoted::GeometricMean;
     let steps = figures.iter().filter(|(m, _)| m.name != WHOLE && m.name != MEMCPY);
@@ -178,10 +178,15 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     ))
 }
 
-/// Words for a conclusion that is not drawn.
-const CANNOT_TELL: &str = "cannot tell";
+/// Returns the reason why no conclusion is drawn: too few rounds count, or the figure is suspect for a cause that a larger
+/// budget does not remove; `None` if the conclusion can be drawn.
+fn obstacle(whole: &Measurement, config: &ExplainConfig) -> Option<Obstacle> {
+    let few = too_few(config);
+    let few = few.map(|few| Obstacle::new(few).with_remedy(remedy(config.enough_budget_s)));
+    few.or_else(|| Obstacle::among([whole]))
+}
 
-/// Returns the reason why no conclusion is drawn: too few rounds count; `None` if enough count.
+/// Returns the reason why rounds are too few for a conclusion; `None` if enough count.
 fn too_few(config: &ExplainConfig) -> Option<String> {
     let rounds = config.rounds.filter(|rounds| *rounds < ENOUGH_ROUNDS as u64)?;
     let count = if rounds == 1 { "counts" } else { "count" };
@@ -330,7 +335,7 @@ mod tests {
             );
             assert_eq!(conclusion(&record).unwrap(), expected);
             let expected_title = format!(
-                "cannot tell the effect of each choice on triad: {few}, at least 10 are needed"
+                "cannot tell the effect of each choice on triad: {few}, at least 10 are needed; use --budget 87"
             );
             assert_eq!(title(&record), expected_title);
             let text = serde_json::to_string(&section(&record).unwrap()).unwrap();

@@ -4,9 +4,10 @@ use super::figures::{StreamFigure, variants};
 use super::{Statistic, compiled, words};
 use crate::config::{RelativeConfig, StreamConfig};
 use crate::sweep::{is_dip, near_best};
+use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_analysis::ratio::closing::of_several;
 use nodegauge_arena::names::TRIAD;
-use nodegauge_gauge::view::sentence::{capital, doubt_among, doubted, quotable};
+use nodegauge_gauge::view::sentence::{capital, doubted, quotable};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, Column, Drawing, Guide, Note, Picture, Scale, Section, Step, Table,
     TableCell, distinct, grouped,
@@ -148,10 +149,9 @@ fn turning_points(medians: &[SweepMedian<'_>]) -> Vec<String> {
     };
     let is_size = coordinates(first.config)[axis].0 == "size";
     let has_points = curves.len() > 1 || !is_size;
-    if has_points && doubt_among(medians.iter().map(|one| one.m)).is_some() {
-        return vec![
-            "cannot tell where a curve saturates or leads: medians are suspect".to_owned(),
-        ];
+    if let Some(obstacle) = Obstacle::among(medians.iter().map(|one| one.m)).filter(|_| has_points)
+    {
+        return vec![obstacle.cannot_tell("where a curve saturates or leads")];
     }
     if let [(_, curve)] = curves.as_slice() {
         let rates: Vec<f64> = curve.iter().map(|one| one.median).collect();

@@ -4,7 +4,7 @@ use super::words;
 use crate::GAUGE;
 use crate::config::TuneConfig;
 use nodegauge_arena::names::TUNE;
-use nodegauge_gauge::view::sentence::quoted;
+use nodegauge_gauge::view::sentence::{capital, quotable, quoted, superlative};
 use nodegauge_gauge::view::{Block, Picture, Section, Step, Table, TableCell};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::record::{Measurement, Record};
@@ -64,14 +64,24 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     let all: Vec<(&Measurement, TuneConfig)> = own.map(|m| (m, m.read_config())).collect();
     let finalists = all.iter().filter(|(_, config)| config.stage.as_deref() == Some("final"));
     let finalist = finalists.filter(|(m, _)| m.value.is_some());
-    let (best, _) = finalist.max_by(|(a, _), (b, _)| a.by_value(b))?;
+    let finalist = quotable(finalist, |(m, _)| *m);
+    let (best, _) = finalist.iter().max_by(|(a, _), (b, _)| a.by_value(b))?;
     let tried = all.iter().filter(|(_, config)| config.stage.as_deref() == Some("placements"));
     let value = quoted(best)?;
     let count = tried.count();
-    Some(format!(
-        "The fastest of {count} configurations is {}: {value} on average of the kernels",
-        best.name
-    ))
+    let what = |which: &str| {
+        format!(
+            "the {which} of {count} configurations is {}: {value} on average of the kernels",
+            best.name
+        )
+    };
+    let text = superlative(
+        "which configuration is the fastest",
+        [*best],
+        || what("fastest"),
+        || what("highest rate"),
+    );
+    Some(capital(&text))
 }
 
 fn table(entries: &[&(&Measurement, TuneConfig)]) -> Table {

@@ -73,8 +73,10 @@ fn line(run: &RunLine, telling: usize, registry: &Registry) -> ListLine {
         let more = if more > 0 { format!(" +{more}") } else { String::new() };
         format!("{name} {value}{more}")
     });
+    let is_suspect = headline(run, registry).is_some_and(|(of, _)| of.suspect > 0);
     let labels = run.labels.iter().map(|(key, value)| format!("{key}={value}"));
     ListLine {
+        is_suspect,
         id: run.id.chars().take(telling).collect(),
         started: run.started.clone(),
         host: run.host.clone().unwrap_or_else(|| "-".to_owned()),
@@ -99,9 +101,9 @@ fn command(run: &RunLine) -> String {
 
 /// Returns the list as CSV, one line per run.
 fn table(lines: &[RunLine], registry: &Registry) -> String {
-    const COLUMNS: [&str; 14] = [
+    const COLUMNS: [&str; 15] = [
         "id", "started", "seconds", "host", "complete", "own", "command", "labels", "gauge",
-        "test", "name", "unit", "best", "more",
+        "test", "name", "unit", "best", "more", "suspect",
     ];
     let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
     for run in lines {
@@ -123,6 +125,7 @@ fn table(lines: &[RunLine], registry: &Registry) -> String {
             of(|of| of.unit.map(|unit| unit.to_string()).unwrap_or_default()),
             of(|of| csv::number(of.best)),
             figure.map(|(_, more)| more.to_string()).unwrap_or_default(),
+            of(|of| of.suspect.to_string()),
         ]);
     }
     csv::written(&rows)

@@ -1,7 +1,6 @@
 use super::*;
 use crate::Unit;
 use crate::record::{Disturbed, Limit};
-use crate::samples::{PASSES, SAMPLES};
 
 fn sampled(quoted: Quoted, samples: &[f64]) -> Measurement {
     Measurement::new("messages", "mpi", "latency", Unit::Seconds).sampled(quoted, samples.to_vec())
@@ -16,9 +15,12 @@ fn a_mean_of_few_scattered_batches_is_suspect() {
     // Batches of 8 B over Open MPI on a busy node: the mean was printed as valid, with two to three times the latency of
     // the neighbouring sizes.
     let busy = [0.357e-6, 0.42e-6, 0.48e-6, 0.511e-6, 0.9e-6, 1.4e-6, 4.079e-6];
-    let doubts = of_samples(&sampled(Quoted::Mean, &busy), SAMPLES);
-    assert_eq!(doubts, ["the 95 % interval of the samples reaches more than 10 % from the mean"]);
-    assert!(!of_samples(&sampled(Quoted::Median, &busy), SAMPLES).is_empty());
+    let doubts = of_samples(&sampled(Quoted::Mean, &busy));
+    assert_eq!(
+        doubts.unwrap(),
+        "the 95 % interval of the samples reaches more than 10 % from the mean"
+    );
+    assert!(of_samples(&sampled(Quoted::Median, &busy)).is_some());
 }
 
 #[test]
@@ -26,23 +28,23 @@ fn fewer_samples_than_the_table_requires_are_too_few() {
     let even = [1.0, 1.01, 1.0, 1.0, 1.01, 1.0];
     for rule in DOUBT_RULES {
         for quoted in rule.quoted {
-            let of = |n: usize| of_samples(&sampled(*quoted, &even[..n]), PASSES);
-            assert_eq!(of(rule.least), Vec::<String>::new(), "{quoted:?}");
-            let reason = of(rule.least - 1).remove(0);
-            let begin = format!("{} passes count: too few, the ", rule.least - 1);
+            let of = |n: usize| of_samples(&sampled(*quoted, &even[..n]));
+            assert_eq!(of(rule.least), None, "{quoted:?}");
+            let reason = of(rule.least - 1).unwrap();
+            let begin = format!("{} samples count: too few, the ", rule.least - 1);
             assert!(reason.starts_with(&begin), "{reason}");
         }
     }
-    let one = of_samples(&sampled(Quoted::Median, &even[..1]), PASSES).remove(0);
-    assert!(one.starts_with("1 pass counts: too few, the median needs at least 6"), "{one}");
-    assert!(of_samples(&sampled(Quoted::Median, &[]), PASSES).is_empty());
+    let one = of_samples(&sampled(Quoted::Median, &even[..1])).unwrap();
+    assert!(one.starts_with("1 sample counts: too few, the median needs at least 6"), "{one}");
+    assert_eq!(of_samples(&sampled(Quoted::Median, &[])), None);
 }
 
 #[test]
 fn single_values_and_factors_are_exempt() {
     for quoted in [Quoted::Single, Quoted::GeometricMean] {
         assert_eq!(rule_of(quoted), None);
-        assert!(of_samples(&sampled(quoted, &[1.0, 9.0]), SAMPLES).is_empty());
+        assert_eq!(of_samples(&sampled(quoted, &[1.0, 9.0])), None);
     }
     // Every statistic either has a row or is exempt.
     let rows: usize = DOUBT_RULES.iter().map(|rule| rule.quoted.len()).sum();
@@ -53,20 +55,64 @@ fn single_values_and_factors_are_exempt() {
 fn a_best_that_no_other_sample_approaches_is_suspect() {
     let others = [50.0, 51.0, 52.0, 50.5];
     let of = |best: f64| [&others[..], &[best]].concat();
-    assert!(of_samples(&rate(Quoted::Best, &of(57.0)), PASSES).is_empty());
-    let doubts = of_samples(&rate(Quoted::Best, &of(60.0)), PASSES);
-    assert_eq!(doubts, ["the second best of the passes is more than 10 % away"]);
+    assert_eq!(of_samples(&rate(Quoted::Best, &of(57.0))), None);
+    let doubts = of_samples(&rate(Quoted::Best, &of(60.0)));
+    assert_eq!(doubts.unwrap(), "the second best of the samples is more than 10 % away");
     // For times, the least is the best.
     let times = sampled(Quoted::Best, &[1.0, 1.2, 1.2, 1.2, 1.2]);
-    assert_eq!(of_samples(&times, PASSES).len(), 1);
+    assert!(of_samples(&times).is_some());
 }
 
 #[test]
 fn a_disturbed_sample_counts_for_the_best() {
     let mut m = rate(Quoted::Best, &[50.0, 50.0, 50.0, 50.0]);
-    assert_eq!(of_samples(&m, PASSES).len(), 1);
+    assert!(of_samples(&m).is_some());
     m.disturbed = vec![Disturbed { value: 49.0, counts: Counts::Best, ..Disturbed::default() }];
-    assert!(of_samples(&m, PASSES).is_empty());
+    assert_eq!(of_samples(&m), None);
+}
+
+#[test]
+fn judged_figures_pass_the_rule_once() {
+    let few = || rate(Quoted::Best, &[50.0, 50.0]);
+    let m = few().judged(Validity::valid());
+    assert_eq!((m.validity.status, m.value), (Status::Suspect, Some(50.0)));
+    let again = m.clone().judged(m.validity.clone());
+    assert_eq!(again.validity.reasons.len(), 1);
+    // Reasons of the gauge come first, and a stricter judgement stays.
+    let mut disturbed = Validity::valid();
+    disturbed.suspect("disturbed");
+    let m = few().judged(disturbed);
+    assert_eq!((m.validity.reasons[0].as_str(), m.validity.reasons.len()), ("disturbed", 2));
+    let invalid = few().missing("wrong result");
+    assert_eq!(invalid.validity.reasons, ["wrong result"]);
+}
+
+#[test]
+fn figures_that_another_program_reports_are_exempt() {
+    let of = |category, engine: Option<&str>| {
+        let mut m = rate(Quoted::Best, &[50.0]).category(category);
+        m.config.extend(engine.map(|engine| ("engine".to_owned(), engine.into())));
+        m.judged(Validity::valid()).validity.status
+    };
+    assert_eq!(of(Category::Standard, Some("stream.c")), Status::Valid);
+    assert_eq!(of(Category::Reference, Some("xhpl")), Status::Valid);
+    // Runs of a user's program are repeated and timed by this program.
+    assert_eq!(of(Category::Reference, None), Status::Suspect);
+    assert_eq!(of(Category::Variant, Some("native")), Status::Suspect);
+    assert_eq!(of(Category::Transport, Some("native")), Status::Suspect);
+}
+
+#[test]
+fn derived_figure_is_at_most_as_valid_as_its_sources() {
+    let base = rate(Quoted::Best, &[50.0]).judged(Validity::valid());
+    let factor = Measurement::new("memory", "sweep", "relative", Unit::Factor);
+    let mut factor = factor.value(Quoted::Single, 2.0);
+    factor.doubt_as(&base.validity, "baseline");
+    factor.doubt_as(&base.validity, "baseline");
+    assert_eq!((factor.validity.status, factor.validity.reasons.len()), (Status::Suspect, 1));
+    assert!(factor.validity.reasons[0].starts_with("baseline: 1 sample counts: too few"));
+    factor.doubt_as(&base.clone().missing("wrong result").validity, "baseline");
+    assert_eq!((factor.validity.status, factor.value), (Status::Invalid, None));
 }
 
 #[test]
@@ -121,6 +167,37 @@ fn reasons_have_their_evidence() {
     for (reason, evidence) in cases {
         assert_eq!(CauseEvidence::of(reason), evidence, "{reason}");
     }
+}
+
+/// Returns a suspect figure with these reasons.
+fn suspect(reasons: &[&str]) -> Measurement {
+    let mut m = rate(Quoted::Single, &[1.0]);
+    reasons.iter().for_each(|reason| m.validity.suspect(*reason));
+    m
+}
+
+const FEW: &str = "1 sample counts: too few, the best needs at least 5; use a larger --budget";
+const LOAD: &str = "other load took 36 % of the time of a thread";
+const QUOTA: &str = "the CPU quota of the control group throttled 144 of 147 periods";
+const SMALL: &str = "arrays are 0.5 times the last-level caches in use";
+
+#[test]
+fn main_cause_explains_half_of_the_figures_or_more() {
+    let cause = |figures: &[Measurement]| main_cause(figures).map(str::to_owned);
+    assert_eq!(cause(&[rate(Quoted::Single, &[1.0])]), None);
+    assert_eq!(cause(&[suspect(&[FEW]), suspect(&[FEW, LOAD])]).unwrap(), LOAD);
+    assert_eq!(cause(&[suspect(&[FEW]), suspect(&[FEW]), suspect(&[FEW, LOAD])]).unwrap(), FEW);
+    assert_eq!(cause(&[suspect(&[LOAD, QUOTA]), suspect(&[LOAD])]).unwrap(), QUOTA);
+    assert_eq!(cause(&[suspect(&[LOAD, SMALL])]).unwrap(), SMALL);
+}
+
+#[test]
+fn remedy_is_named_unless_the_reason_has_one() {
+    assert_eq!(remedy(FEW), None);
+    assert_eq!(remedy(LOAD), Some("repeat the run on an idle node"));
+    assert_eq!(remedy(SMALL), None);
+    let wide = "the 95 % interval of the samples reaches more than 10 % from the mean";
+    assert_eq!(remedy(wide), Some("use a larger --budget or --samples"));
 }
 
 #[test]

@@ -1,0 +1,131 @@
+//! Conclusions from figures: the only code that decides whether a sentence, the title of a picture, a recommendation or a
+//! verdict draws a conclusion, or states that it cannot be drawn, why, and what would suffice. The functions are pure.
+//!
+//! A conclusion rests on figures that are all valid, and a conclusion on a difference also on an interval
+//! ([`crate::ratio::speed`]).
+
+use nodegauge_measure::record::doubt::{self, main_cause};
+use nodegauge_measure::record::{Measurement, Status};
+
+/// Beginning of a sentence on a conclusion that cannot be drawn.
+pub const CANNOT_TELL: &str = "cannot tell";
+
+/// Reason why a conclusion cannot be drawn, with what would suffice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Obstacle {
+    /// Reason, without a full stop.
+    pub reason: String,
+    /// What would suffice, as an instruction; `None` if it is unknown, or part of the reason.
+    pub remedy: Option<String>,
+}
+
+impl Obstacle {
+    /// Creates an obstacle with the usual remedy of its reason.
+    pub fn new(reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        let remedy = doubt::remedy(&reason).map(str::to_owned);
+        Self { reason, remedy }
+    }
+
+    /// Sets what would suffice.
+    #[must_use]
+    pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// Returns the obstacle to a conclusion that rests on all of these figures; `None` if all are valid. It is the reason of
+    /// an invalid figure, else the cause that explains most of the suspect figures. A figure above its limit, which is
+    /// valid in records of old versions, is an obstacle, too.
+    pub fn among<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Option<Self> {
+        let figures: Vec<&Measurement> = figures.into_iter().collect();
+        let invalid = figures.iter().find(|m| m.validity.status == Status::Invalid);
+        if let Some(m) = invalid {
+            return Some(Self::new(m.validity.reasons.first().map_or("?", String::as_str)));
+        }
+        if let Some(cause) = main_cause(figures.iter().copied()) {
+            return Some(Self::new(cause));
+        }
+        figures.into_iter().find_map(doubt::of_limit).map(Self::new)
+    }
+
+    /// Returns the reason and what would suffice: `disturbed; repeat the run on an idle node`.
+    pub fn in_words(&self) -> String {
+        match &self.remedy {
+            Some(remedy) => format!("{}; {remedy}", self.reason),
+            None => self.reason.clone(),
+        }
+    }
+
+    /// Returns the sentence that `what` cannot be concluded: `cannot tell which mix is the fastest: disturbed`.
+    pub fn cannot_tell(&self, what: &str) -> String {
+        format!("{CANNOT_TELL} {what}: {}", self.in_words())
+    }
+}
+
+/// Returns the sentence of a conclusion that rests on all of these figures, or the sentence that `what`, e.g. `which mix
+/// is the fastest`, cannot be concluded.
+pub fn of<'a>(
+    what: &str,
+    figures: impl IntoIterator<Item = &'a Measurement>,
+    sentence: impl FnOnce() -> String,
+) -> String {
+    Obstacle::among(figures).map_or_else(sentence, |obstacle| obstacle.cannot_tell(what))
+}
+
+/// Words for a difference that was not found: a larger one would have been.
+pub fn would_have_been_found(share: f64) -> String {
+    let percent = 100.0 * share;
+    let digits = if percent < 9.95 { 1 } else { 0 };
+    let text = format!("{percent:.digits$}");
+    let text = text.strip_suffix(".0").unwrap_or(&text);
+    format!("a difference of more than {text} % would have been found")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::Unit;
+    use nodegauge_measure::record::Quoted;
+
+    const LOAD: &str = "other load took 36 % of the time of a thread";
+
+    fn figure(reasons: &[&str]) -> Measurement {
+        let m = Measurement::new("memory", "mix", "1:1", Unit::BytesPerSecond);
+        let mut m = m.value(Quoted::Single, 40e9);
+        reasons.iter().for_each(|reason| m.validity.suspect(*reason));
+        m
+    }
+
+    #[test]
+    fn conclusion_is_drawn_from_valid_figures_only() {
+        let (valid, suspect) = (figure(&[]), figure(&[LOAD]));
+        let what = "which mix is the fastest";
+        let drawn = |figures: &[&Measurement]| {
+            of(what, figures.iter().copied(), || "the fastest mix is 1:1".to_owned())
+        };
+        assert_eq!(drawn(&[&valid]), "the fastest mix is 1:1");
+        let expected = format!("cannot tell {what}: {LOAD}; repeat the run on an idle node");
+        assert_eq!(drawn(&[&valid, &suspect]), expected);
+        let invalid = figure(&[]).missing("wrong result");
+        assert_eq!(drawn(&[&suspect, &invalid]), format!("cannot tell {what}: wrong result"));
+    }
+
+    #[test]
+    fn figure_above_its_limit_is_an_obstacle() {
+        let above = figure(&[]).limit(30e9, "read, interleaved");
+        let text = Obstacle::among([&above]).unwrap().in_words();
+        assert!(text.ends_with("the figure or the limit is wrong"), "{text}");
+        assert_eq!(Obstacle::among([&figure(&[]).limit(50e9, "read, interleaved")]), None);
+    }
+
+    #[test]
+    fn difference_that_would_have_been_found_is_in_percent() {
+        assert_eq!(
+            would_have_been_found(0.05),
+            "a difference of more than 5 % would have been found"
+        );
+        assert!(would_have_been_found(0.0123).contains("1.2 %"));
+        assert!(would_have_been_found(0.31).contains("31 %"));
+    }
+}

@@ -1,0 +1,138 @@
+//! Pages of the golden records of every gauge with figures that were made suspect, wide, few, single or disturbed:
+//! headline, trust and closing line agree in all renderers.
+
+use super::GAUGES;
+use nodegauge_gauge::view::{Block, Page};
+use nodegauge_measure::record::{Measurement, Quoted, Record, Status, Validity, doubt};
+use nodegauge_report::{export, run};
+
+/// Cause of all doubts in these tests.
+const LOAD: &str = "other load took 36 % of the time of a thread";
+/// Words of a conclusion on a difference, on a limit or on a trend.
+const CLAIMS: [&str; 7] = [
+    "is fastest",
+    "times as fast",
+    "saturate",
+    "is the fastest",
+    "the fastest",
+    "no difference",
+    "does not affect",
+];
+
+/// Returns the records that a gauge of this program measured.
+fn measured() -> Vec<(String, Record)> {
+    let mut all = super::tests::golden();
+    all.retain(|(_, record)| !record.machine.is_imported());
+    all
+}
+
+/// Returns the record with each figure that it measured itself changed.
+fn changed(record: &Record, change: impl Fn(Measurement) -> Measurement) -> Record {
+    let mut record = record.clone();
+    for m in &mut record.measurements {
+        if m.value.is_some() && !m.is_published() {
+            *m = change(m.clone());
+        }
+    }
+    record
+}
+
+/// Returns the headline and the closing lines of a page.
+fn conclusions(page: &Page) -> Vec<String> {
+    let closing = page.sections.iter().filter(|section| section.is_summary());
+    let blocks = closing.flat_map(|section| &section.blocks);
+    let notes = blocks.filter_map(|block| match block {
+        Block::Note(note) => Some(note.text.clone()),
+        _ => None,
+    });
+    page.conclusion.iter().cloned().chain(notes).collect()
+}
+
+/// Asserts that nothing on a page of suspect figures is concluded without its doubt.
+fn draws_no_conclusion(name: &str, record: &Record) {
+    let page = run::page(record, &GAUGES, true);
+    for text in conclusions(&page) {
+        let lower = text.to_lowercase();
+        for part in lower.split("; ") {
+            let is_open = lower.contains("cannot tell") || part.contains("(suspect)");
+            let is_claim = CLAIMS.iter().any(|claim| part.contains(claim));
+            assert!(!is_claim || is_open, "{name}: {text}");
+        }
+    }
+    let (markdown, html) = (export::markdown_page(&page), export::html_page(&page, "page"));
+    // Renderers join numbers and units with blanks of their own.
+    let plain =
+        |text: &str| text.replace('\u{a0}', " ").replace("&#160;", " ").replace("&nbsp;", " ");
+    for start in page.conclusion.iter().filter_map(|text| text.get(..20)) {
+        let is_plain = start.chars().all(|c| c.is_ascii_alphanumeric() || c == ' ');
+        let is_shown = [&markdown, &html].into_iter().all(|text| plain(text).contains(start));
+        assert!(!is_plain || is_shown, "{name}: {start}");
+    }
+}
+
+#[test]
+fn suspect_figures_of_every_gauge_give_no_conclusion() {
+    for (name, record) in measured() {
+        let suspect = changed(&record, |mut m| {
+            m.validity = Validity::valid();
+            m.validity.suspect(LOAD);
+            m
+        });
+        draws_no_conclusion(&name, &suspect);
+        let page = run::page(&suspect, &GAUGES, true);
+        let has_own = suspect.measurements.iter().any(|m| m.value.is_some() && !m.is_published());
+        let is_invalid = |m: &Measurement| m.validity.status == Status::Invalid;
+        if has_own && !suspect.measurements.iter().any(is_invalid) {
+            let trust = page.head.map(|head| head.trust).unwrap_or_default();
+            assert!(trust.contains(LOAD), "{name}: {trust}");
+        }
+    }
+}
+
+#[test]
+fn rule_of_doubt_holds_for_the_figures_of_every_gauge() {
+    for (name, record) in measured() {
+        let judged = |samples: &dyn Fn(f64) -> Vec<f64>| {
+            changed(&record, |m| {
+                let (quoted, value) = (m.quoted, m.value.unwrap_or(1.0));
+                let mut m = m.sampled(quoted, samples(value));
+                (m.limit, m.disturbed) = (None, Vec::new());
+                m.judged(Validity::valid())
+            })
+        };
+        let few = judged(&|value| vec![value; 2]);
+        let wide = judged(&|value| (0..6).map(|i| value * 2f64.powi(i)).collect());
+        let even = judged(&|value| vec![value; 8]);
+        for m in even.measurements.iter().filter(|m| m.value.is_some() && !m.is_published()) {
+            assert_eq!(m.validity.status, Status::Valid, "{name}: {}", m.name);
+        }
+        for record in [few, wide] {
+            let is_judged = |m: &&Measurement| {
+                let is_exempt = m.is_reported() || doubt::rule_of(m.quoted).is_none();
+                m.value.is_some() && !m.is_published() && !is_exempt
+            };
+            for m in record.measurements.iter().filter(is_judged) {
+                assert_eq!(m.validity.status, Status::Suspect, "{name}: {}", m.name);
+            }
+            let all = record.measurements.iter().filter(|m| m.value.is_some());
+            if all.clone().all(|m| m.validity.status == Status::Suspect) {
+                draws_no_conclusion(&name, &record);
+            }
+        }
+    }
+}
+
+#[test]
+fn single_values_of_every_gauge_are_exempt() {
+    for (name, record) in measured() {
+        let single = changed(&record, |m| {
+            let value = m.value.unwrap_or(1.0);
+            let mut m = m.sampled(Quoted::Single, vec![value]);
+            (m.limit, m.disturbed) = (None, Vec::new());
+            m.judged(Validity::valid())
+        });
+        let own = single.measurements.iter().filter(|m| m.value.is_some());
+        assert!(own.clone().all(|m| m.validity.status == Status::Valid), "{name}");
+        run::page(&single, &GAUGES, true);
+    }
+}
