@@ -1,7 +1,7 @@
 //! Capacity of the last-level caches for the size rule: measured once on a machine, and remembered in the cache folder.
 //!
 //! The file is named by the identity of the machine, which it also contains, so that another machine, other CPUs or a
-//! changed topology never use it. A file that is missing, unreadable, of another user or implausible is ignored, and the
+//! changed topology never use it. What a busy node gave is not remembered. A file that is missing, unreadable, of another user or implausible is ignored, and the
 //! capacity is measured. If a run lengthens its arrays because a cache held part of them, the capacity is measured again,
 //! and the larger finding is remembered.
 
@@ -110,9 +110,11 @@ pub(crate) fn found(site: &Site) -> Option<MeasuredCache> {
     if let Some(remembered) = file.as_ref().and_then(CacheSizeFile::read) {
         return Some(remembered);
     }
-    let measured = cache_size::measure(&site.topology, &site.machine)?;
-    file.and_then(|file| file.write(measured));
-    Some(measured)
+    let found = cache_size::measure(&site.topology, &site.machine)?;
+    if !found.is_busy {
+        file.and_then(|file| file.write(found.cache));
+    }
+    Some(found.cache)
 }
 
 /// Measures the capacity again if the arrays of a run were lengthened because a cache held part of them, and remembers the
@@ -127,7 +129,8 @@ pub(crate) fn remember_larger(site: &Site, figures: &[Measurement]) {
     };
     let is_refuted = figures.iter().filter_map(of_figure).any(|found| found.bytes > known.bytes);
     let again = if is_refuted { cache_size::measure(&site.topology, &site.machine) } else { None };
-    if let Some(larger) = again.filter(|again| again.bytes > known.bytes) {
+    let at_rest = again.filter(|again| !again.is_busy).map(|again| again.cache);
+    if let Some(larger) = at_rest.filter(|again| again.bytes > known.bytes) {
         let folder = cache_folder(nodegauge_os::variable);
         let file = folder.and_then(|folder| CacheSizeFile::of(site, &folder));
         file.and_then(|file| file.write(larger));

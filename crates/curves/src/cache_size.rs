@@ -7,7 +7,8 @@
 //! the rate of memory, nor on its latency under other load, because loads of flushed lines are timed alternately.
 //!
 //! Other work on the node takes a part of the caches. Of several attempts, the one with the largest share counts, and
-//! the reported size counts unless the caches clearly hold less ([`capacity`]).
+//! the reported size counts unless the caches clearly hold less ([`capacity`]). Of a busy node, the next larger rung
+//! counts, because too long arrays cost time, and too short ones make the figures wrong.
 
 use crate::chase;
 use crate::region::SCALAR;
@@ -16,9 +17,10 @@ use nodegauge_arena::supply::best_pages;
 use nodegauge_arena::{ArenaError, PagedMapping};
 use nodegauge_kernels::{ARRAYS, Args, LINE, Resident};
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::interference::Work;
 use nodegauge_measure::record::{Machine, MeasuredCache};
 use nodegauge_measure::schedule::shuffle::Shuffler;
-use nodegauge_measure::{Bytes, clock, stats};
+use nodegauge_measure::{Bytes, Seconds, clock, stats};
 use nodegauge_os::monotonic_nanos;
 use nodegauge_team::Team;
 use std::collections::BTreeSet;
@@ -53,6 +55,18 @@ const CLEARLY_MORE: f64 = 1.5;
 /// Ratio of the capacity in use to a rung of the ladder up to which the rung is the capacity. The private caches add to
 /// the last level, and a sample has an error.
 const ROUNDED: f64 = 1.125;
+
+/// Share of the CPU time of the cores that other processes have on a busy node. An idle system uses less than a hundredth.
+const BUSY: f64 = 0.1;
+
+/// Capacity that was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FoundCapacity {
+    /// Capacity of the last-level caches.
+    pub cache: MeasuredCache,
+    /// True if other processes used the cores meanwhile, so that the capacity is not that of the machine at rest.
+    pub is_busy: bool,
+}
 
 /// Share of the lines of a working set that are in the caches after a pass over the set.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -112,7 +126,7 @@ fn needs_more(reported: ReportedCaches, may_hide: bool, curve: &[Residency]) -> 
 
 /// Measures the capacity of the last-level caches with one thread on each core that this process may use. Returns
 /// `None` if it cannot be told in this time, or if the processor cannot flush lines.
-pub fn measure(topology: &Topology, machine: &Machine) -> Option<MeasuredCache> {
+pub fn measure(topology: &Topology, machine: &Machine) -> Option<FoundCapacity> {
     let start = clock::now();
     let mut cores = BTreeSet::new();
     let first_of_core = topology.allowed().filter(|thread| cores.insert(thread.core));
@@ -124,6 +138,8 @@ pub fn measure(topology: &Topology, machine: &Machine) -> Option<MeasuredCache> 
         Bytes((2 * (last.0 + reported.private.0)).next_power_of_two())
     });
     let most = wanted.max(Bytes(FIRST.0 * 2)).min(available);
+    let numbers: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
+    let before = Work::now(&numbers);
     let mut probe = Probe::new(&cpus, most, machine).ok()?;
     let mut curve = Vec::new();
     let mut set = FIRST;
@@ -138,8 +154,19 @@ pub fn measure(topology: &Topology, machine: &Machine) -> Option<MeasuredCache> 
             break;
         }
     }
-    let bytes = capacity(reported, &curve)?;
-    Some(MeasuredCache { bytes: bytes.0, reported: reported.last.map(|last| last.0) })
+    let found = capacity(reported, &curve)?;
+    let others = Work::now(&numbers).zip(before).map(|(now, then)| now.of_others_since(then));
+    let all = (clock::now() - start).as_secs_f64() * cpus.len() as f64;
+    let is_busy = others.is_some_and(|Seconds(others)| others > BUSY * all);
+    let bytes = if is_busy { cautious(reported, found) } else { found };
+    let cache = MeasuredCache { bytes: bytes.0, reported: reported.last.map(|last| last.0) };
+    Some(FoundCapacity { cache, is_busy })
+}
+
+/// Returns the capacity that counts on a busy node: the rung above the capacity that was found, up to the reported size.
+fn cautious(reported: ReportedCaches, found: Bytes) -> Bytes {
+    let larger = Bytes(2 * found.0);
+    reported.last.map_or(larger, |last| larger.min(last).max(found))
 }
 
 /// Returns the sizes that the system reports of the caches of these CPUs, one of each core.
@@ -362,6 +389,15 @@ mod tests {
     }
 
     #[test]
+    fn busy_node_has_the_next_larger_capacity_up_to_the_reported_one() {
+        let of = |last, found| cautious(reported(last, 2), Bytes::mib(found)).0 >> 20;
+        assert_eq!([of(300, 16), of(300, 32), of(32, 32), of(48, 32)], [32, 64, 32, 48]);
+        // More than the reported size was found.
+        assert_eq!(of(8, 32), 32);
+        assert_eq!(cautious(ReportedCaches::default(), Bytes::mib(16)), Bytes::mib(32));
+    }
+
+    #[test]
     fn search_ends_when_two_sets_exceed_the_caches() {
         let needs =
             |reported, may_hide, shares: &[f64]| needs_more(reported, may_hide, &curve(shares));
@@ -403,7 +439,7 @@ mod tests {
         assert_eq!(measure(&topology, &machine), None);
         machine.memory.available = Some(1 << 30);
         if let Some(found) = measure(&topology, &machine) {
-            assert!(found.bytes >= 1 << 20, "{found:?}");
+            assert!(found.cache.bytes >= 1 << 20, "{found:?}");
         }
     }
 }
