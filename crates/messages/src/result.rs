@@ -27,8 +27,6 @@ use std::collections::BTreeSet;
 const LEVELS: [&str; 4] =
     ["MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED", "MPI_THREAD_SERIALIZED", "MPI_THREAD_MULTIPLE"];
 
-/// Noun for samples that are batches of operations.
-
 /// Figure whose configuration is not complete yet.
 #[derive(Debug, Clone)]
 pub(crate) struct MessageFigure {

@@ -75,7 +75,7 @@ fn sentence(
             format!("the figure of {} is {status}{}", of.name, why.unwrap_or_default())
         }
         (None, _) => Obstacle::new(FEW).in_words(),
-        (Some(ci95), _) => format!("{} in this run", interval_in_words(ci95)),
+        (Some(ends), _) => format!("{} in this run", interval_in_words(ends)),
     };
     match Speed::of(interval, speed::LITTLE) {
         Speed::Faster => {

@@ -101,7 +101,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     }
     let text = superlative(
         "which workers are the fastest",
-        chosen.iter().map(|(m, _)| *m),
+        chosen.iter().map(|(one, _)| *one),
         || takes("The fastest solution"),
         || takes("the shortest"),
     );

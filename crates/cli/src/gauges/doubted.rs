@@ -106,17 +106,17 @@ fn rule_of_doubt_holds_for_the_figures_of_every_gauge() {
         for m in even.measurements.iter().filter(|m| m.value.is_some() && !m.is_published()) {
             assert_eq!(m.validity.status, Status::Valid, "{name}: {}", m.name);
         }
-        for record in [few, wide] {
+        for doubted in [few, wide] {
             let is_judged = |m: &&Measurement| {
                 let is_exempt = m.is_reported() || doubt::rule_of(m.quoted).is_none();
                 m.value.is_some() && !m.is_published() && !is_exempt
             };
-            for m in record.measurements.iter().filter(is_judged) {
+            for m in doubted.measurements.iter().filter(is_judged) {
                 assert_eq!(m.validity.status, Status::Suspect, "{name}: {}", m.name);
             }
-            let all = record.measurements.iter().filter(|m| m.value.is_some());
+            let all = doubted.measurements.iter().filter(|m| m.value.is_some());
             if all.clone().all(|m| m.validity.status == Status::Suspect) {
-                draws_no_conclusion(&name, &record);
+                draws_no_conclusion(&name, &doubted);
             }
         }
     }

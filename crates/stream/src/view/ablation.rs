@@ -287,6 +287,7 @@ fn other_factors(config: &ExplainConfig, explained: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_measure::record::Validity;
 
     #[test]
     fn all_bars_of_suspect_steps_have_the_doubt_also_the_baseline() {
@@ -341,7 +342,10 @@ mod tests {
             let text = serde_json::to_string(&section(&record).unwrap()).unwrap();
             assert!(!text.contains("\"label\":\"x "), "{text}");
         }
-        let record = of_rounds(10);
+        let mut record = of_rounds(10);
+        let of_suspect = conclusion(&record).unwrap();
+        assert!(of_suspect.starts_with("Cannot tell what the choices are worth"), "{of_suspect}");
+        record.measurements.iter_mut().for_each(|m| m.validity = Validity::valid());
         assert!(conclusion(&record).unwrap().starts_with("All choices together make Triad"));
         assert_eq!(title(&record), "effect of each choice: triad");
     }

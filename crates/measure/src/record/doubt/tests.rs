@@ -81,8 +81,8 @@ fn judged_figures_pass_the_rule_once() {
     // Reasons of the gauge come first, and a stricter judgement stays.
     let mut disturbed = Validity::valid();
     disturbed.suspect("disturbed");
-    let m = few().judged(disturbed);
-    assert_eq!((m.validity.reasons[0].as_str(), m.validity.reasons.len()), ("disturbed", 2));
+    let reasons = few().judged(disturbed).validity.reasons;
+    assert_eq!((reasons[0].as_str(), reasons.len()), ("disturbed", 2));
     let invalid = few().missing("wrong result");
     assert_eq!(invalid.validity.reasons, ["wrong result"]);
 }
