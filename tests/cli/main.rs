@@ -48,6 +48,7 @@ mod report;
 mod report_runs;
 mod roofline;
 mod run;
+mod sizes;
 #[path = "../skip.rs"]
 mod skip;
 mod standard;

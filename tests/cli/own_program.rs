@@ -180,7 +180,7 @@ fn a_few_runs_do_not_tell_which_combination_is_fastest() {
     let few = ["env:A=10,20", "--samples", "5"];
     let words = [&["sweep"], &few[..], &FIGURE[..], &ECHO].concat();
     let shown = harness.run(&words).exits(0);
-    shown.tells("Cannot tell whether anything is faster than env:A 10: 5 runs count: too few");
+    shown.tells("Cannot tell whether anything is faster than env:A 10: 5 samples count: too few");
     let record = harness.latest();
     for (name, under) in [("figure", "env:A 10"), ("relative", "env:A 20")] {
         let validity = &figure(&record, name, under)["validity"];
@@ -190,7 +190,7 @@ fn a_few_runs_do_not_tell_which_combination_is_fastest() {
     let emitted = [&["sweep", "--emit"], &few[..], &FIGURE[..], &ECHO].concat();
     let script = harness.run(&emitted).exits(0).stdout;
     let (remark, command) = script.split_once('\n').unwrap();
-    assert!(remark.starts_with("# cannot tell which is fastest: 5 runs count"), "{script}");
+    assert!(remark.starts_with("# cannot tell which is fastest: 5 samples count"), "{script}");
     assert_eq!(command, "env A=10 sh -c 'echo rate $A'\n");
 }
 

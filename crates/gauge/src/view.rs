@@ -125,10 +125,37 @@ impl Section {
         self
     }
 
+    /// Adds every reason of figures once, with the names of the figures that have it. Of many names, the first are listed.
+    pub fn named_doubts(&mut self, doubts: impl IntoIterator<Item = NamedDoubt>) -> &mut Self {
+        for (_, same) in grouped(doubts, |one| (one.status.name(), one.reason.clone())) {
+            let names = distinct(same.iter().map(|one| one.name.as_str()));
+            let mut shown = names[..names.len().min(NAMED)].join(", ");
+            if names.len() > NAMED {
+                shown.push_str(&format!(" and {} more", names.len() - NAMED));
+            }
+            self.push(Note::doubt(same[0].status, format!("{shown}: {}", same[0].reason)));
+        }
+        self
+    }
+
     /// Adds an empty line between blocks.
     pub fn gap(&mut self) -> &mut Self {
         self.push(Block::Gap)
     }
+}
+
+/// Maximum number of figures that are listed with a reason.
+const NAMED: usize = 3;
+
+/// Reason why a figure is suspect or invalid, with the name of the figure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedDoubt {
+    /// Name of the figure on its page.
+    pub name: String,
+    /// Status of the figure.
+    pub status: Status,
+    /// Reason.
+    pub reason: String,
 }
 
 /// Identifier of the sections that end a page.

@@ -19,13 +19,9 @@ pub(crate) const INCOMPLETE: &str = "the run ended before everything was measure
 /// Returns the head of the page of a record.
 pub(crate) fn of(record: &Record) -> Head {
     let (tone, trust) = trust(record);
-    Head {
-        title: title(&record.machine),
-        facts: facts(record),
-        trust,
-        tone,
-        findings: notes(machine::findings(&record.findings)),
-    }
+    let mut findings = notes(machine::findings(&record.findings));
+    findings.extend(machine::measured_cache(&record.machine));
+    Head { title: title(&record.machine), facts: facts(record), trust, tone, findings }
 }
 
 /// Returns the head of a page as a section for text; `None` if the page describes the node in a section of its own.
@@ -35,6 +31,9 @@ pub(crate) fn in_text(page: &Page) -> Option<Section> {
     let mut section = Section::new(MACHINE);
     section.note("command", head.facts.as_str());
     section.push(Note::new("trust", head.trust.as_str()).tone(head.tone));
+    for note in head.findings.iter().filter(|note| note.label == machine::CACHES) {
+        section.push(note.clone());
+    }
     Some(section)
 }
 

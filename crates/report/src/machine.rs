@@ -379,6 +379,22 @@ pub(crate) fn brief(machine: &Machine) -> Section {
     section
 }
 
+/// Label of the note about caches with another size than the system reports.
+pub(crate) const CACHES: &str = "caches";
+
+/// Returns the note about last-level caches of which the system reports another size than they have; `None` if both are
+/// equal.
+pub(crate) fn measured_cache(machine: &Machine) -> Option<Note> {
+    let measured = machine.measured_cache.as_ref()?;
+    let reported = measured.reported.filter(|reported| *reported != measured.bytes)?;
+    let text = format!(
+        "{} of last-level cache found by measuring, {} reported: automatic sizes follow the former",
+        Bytes(measured.bytes),
+        Bytes(reported)
+    );
+    Some(Note::new(CACHES, text.as_str()))
+}
+
 /// Describes the machine of imported figures, of which only what the user gave is known.
 fn imported(machine: &Machine) -> String {
     let memory = machine.memory.theoretical.as_ref();

@@ -257,6 +257,9 @@ fn headed(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
         node.note("command", command(record));
     }
     node.push(Note::new("trust", head.trust.as_str()).tone(head.tone));
+    if let Some(note) = machine::measured_cache(machine) {
+        node.push(note);
+    }
     let parts = gauges.iter().flat_map(|gauge| sections(record, *gauge, detail));
     let sections = std::iter::once(node).chain(parts).collect();
     Page { heading, conclusion: conclusion::of(record, gauges), head: Some(head), sections }

@@ -4,7 +4,7 @@ use super::{SMALL, ShownFigure};
 use crate::curve::Switch;
 use crate::transport::Fabric;
 use nodegauge_gauge::view::sentence::joined;
-use nodegauge_gauge::view::{Note, Section, distinct, grouped};
+use nodegauge_gauge::view::{NamedDoubt, Section, grouped};
 use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
 
@@ -119,22 +119,19 @@ fn routes(own: &[&&ShownFigure<'_>]) -> String {
 
 /// Adds every doubt once, with the figures to which it applies.
 pub(super) fn doubts(section: &mut Section, all: &[&ShownFigure<'_>]) {
-    let doubted = all.iter().filter(|figure| figure.m.validity.status != Status::Valid);
-    let doubts =
-        doubted.flat_map(|figure| figure.m.validity.reasons.iter().map(move |r| (figure, r)));
-    for (reason, figures) in grouped(doubts, |(_, reason)| *reason) {
-        let size = |bytes: Option<u64>| bytes.map(|bytes| format!(" {}", Bytes(bytes)));
-        let what = |figure: &ShownFigure<'_>| {
-            format!("{}{}", figure.m.name, size(figure.config.message_bytes).unwrap_or_default())
-        };
-        let whats = distinct(figures.iter().map(|(figure, _)| what(figure)));
-        let mut shown = whats[..whats.len().min(SHOWN)].join(", ");
-        if whats.len() > SHOWN {
-            shown.push_str(&format!(" and {} more", whats.len() - SHOWN));
-        }
-        let status = figures[0].0.m.validity.status;
-        section.push(Note::doubt(status, format!("{shown}: {reason}")));
+    let mut found = Vec::new();
+    for figure in all.iter().filter(|figure| figure.m.validity.status != Status::Valid) {
+        let size = figure.config.message_bytes.map(|bytes| format!(" {}", Bytes(bytes)));
+        let name = format!("{}{}", figure.m.name, size.unwrap_or_default());
+        let status = figure.m.validity.status;
+        let reasons = figure.m.validity.reasons.iter();
+        found.extend(reasons.map(|reason| NamedDoubt {
+            name: name.clone(),
+            status,
+            reason: reason.clone(),
+        }));
     }
+    section.named_doubts(found);
 }
 
 /// Describes a curve: the change of protocol, the jumps and dips, and the parameters of Hockney's model.

@@ -135,7 +135,7 @@ pub(crate) fn times_caches(
 ) -> String {
     let caches = match (measured.map(Bytes), reported.map(Bytes)) {
         (Some(measured), Some(reported)) if measured == reported => {
-            format!("the {measured} of cache found by measuring, as reported")
+            format!("the {measured} of cache")
         }
         (Some(measured), Some(reported)) => {
             format!("the {measured} of cache found by measuring; {reported} are reported")

@@ -1,0 +1,66 @@
+//! Automatic sizes on a machine that reports more cache than it has.
+
+use crate::harness::Harness;
+use serde_json::Value;
+
+/// Variable with the size of the last-level cache that the machine reports.
+const REPORTED: &str = "NODEGAUGE_REPORTED_CACHE";
+const MIB: u64 = 1 << 20;
+
+/// Returns the largest array of the figures of a record; 0 without an array.
+fn largest_array(record: &Value) -> u64 {
+    let all = record["measurements"].as_array().unwrap().iter();
+    all.filter_map(|m| m["config"]["array_bytes"].as_u64()).max().unwrap_or(0)
+}
+
+#[test]
+fn arrays_follow_the_cache_that_is_found_and_the_page_names_both() {
+    let harness = Harness::new();
+    let reporting = [(REPORTED, "2GiB")];
+    let arguments = ["stream", "--samples", "5", "--json", "stream.json"];
+    let page = harness.run_with(&reporting, &arguments).exits(0);
+    let record: Value =
+        serde_json::from_slice(&std::fs::read(harness.path("stream.json")).unwrap()).unwrap();
+    let measured = &record["machine"]["measured_cache"];
+    let Some(bytes) = measured["bytes"].as_u64() else {
+        // The processor cannot flush lines, or its caches hold more than the memory that may be touched.
+        assert!(measured.is_null(), "{measured}");
+        return;
+    };
+    let reported = measured["reported"].as_u64().unwrap();
+    assert!(reported >= 2048 * MIB && bytes <= 2 * reported, "{measured}");
+    // The check of the arrays may have found that a cache holds part of them.
+    let array = largest_array(&record);
+    let least = (4 * bytes).max(8_000_000);
+    assert!(array >= least.min(4 * reported), "{array} for {bytes}");
+    if bytes == reported {
+        return;
+    }
+    assert!(array < 4 * reported, "{array} for {bytes} of {reported}");
+    page.says("found by measuring; 2 GiB are reported").says("automatic sizes follow the former");
+    // The capacity is remembered, unless the node was busy.
+    for command in [&["explain"][..], &["memory", "mix"], &["roofline"]] {
+        let more = [command, &["--samples", "3", "--json", "-"]].concat();
+        let record = harness.run_with(&reporting, &more).json();
+        let known = record["machine"]["measured_cache"]["bytes"].as_u64().unwrap();
+        let array = largest_array(&record);
+        assert!(array < 4 * reported, "{command:?}: {array} for {known}");
+    }
+}
+
+#[test]
+fn rule_of_stream_stays_on_the_reported_caches() {
+    let harness = Harness::new();
+    let reporting = [(REPORTED, "16MiB")];
+    let arguments = ["stream", "--size", "4xLLC", "--samples", "5", "--json", "-"];
+    let record = harness.run_with(&reporting, &arguments).exits(0).json();
+    let triad = record["measurements"].as_array().unwrap().iter().find(|m| m["name"] == "triad");
+    let config = &triad.unwrap()["config"];
+    let reported = config["reported_cache_bytes"].as_u64().unwrap();
+    // The threads may use several caches.
+    assert!(reported.is_multiple_of(16 * MIB), "{config}");
+    assert!(config["array_bytes"].as_u64().unwrap() >= 4 * reported, "{config}");
+    let page =
+        harness.run_with(&reporting, &["stream", "--size", "4xLLC", "--samples", "5"]).exits(0);
+    page.says("of last-level cache reported");
+}
