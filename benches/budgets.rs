@@ -6,6 +6,7 @@
 //! `BUDGETS=3,10` the budgets (default 3, 10 and 40 s), `LOADS=idle,busy` the loads, and `STREAM_C=PATH` adds `--standard`.
 //! Prints a line for each run and the share of the promises that held; fails if it is below 95 %. All runs take about an
 //! hour; the comparisons of `make bench` are of rates, and do not include it.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a program for a terminal")]
 
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Output, Stdio};

@@ -129,8 +129,8 @@ pub(crate) fn remember_larger(site: &Site, figures: &[Measurement]) {
     };
     let is_refuted = figures.iter().filter_map(of_figure).any(|found| found.bytes > known.bytes);
     let again = if is_refuted { cache_size::measure(&site.topology, &site.machine) } else { None };
-    let at_rest = again.filter(|again| !again.is_busy).map(|again| again.cache);
-    if let Some(larger) = at_rest.filter(|again| again.bytes > known.bytes) {
+    let at_rest = again.filter(|found| !found.is_busy).map(|found| found.cache);
+    if let Some(larger) = at_rest.filter(|found| found.bytes > known.bytes) {
         let folder = cache_folder(nodegauge_os::variable);
         let file = folder.and_then(|folder| CacheSizeFile::of(site, &folder));
         file.and_then(|file| file.write(larger));

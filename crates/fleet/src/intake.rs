@@ -281,9 +281,9 @@ impl Intake {
                 } else if carrier.is_of_ansible() {
                     ansible::add(self, text, json, selection);
                 } else {
-                    let reason = other_program(json, selection);
                     let unknown = || "not a record of nodegauge".to_owned();
-                    self.reject_text(text, reason.unwrap_or_else(unknown));
+                    let why = other_program(json, selection).unwrap_or_else(unknown);
+                    self.reject_text(text, why);
                 }
             }
         }

@@ -6,6 +6,7 @@ use nodegauge_history::Store;
 use nodegauge_measure::keys::{ConfigKind, FormerNames, Registry};
 use nodegauge_measure::record::{Machine, Measurement, Record, SCHEMA, new_id, now_rfc3339};
 use serde_json::{Value, json};
+use std::io::Write;
 use std::path::Path;
 
 // Key that only this test declares.
@@ -68,9 +69,9 @@ fn records_with_the_former_name_of_a_key_are_read_and_paired() {
     let old = record("rope_length");
     let text = serde_json::to_string(&old).unwrap();
 
-    let file = folder.path().join("old.json");
-    std::fs::write(&file, &text).unwrap();
-    pairs_with_today(nodegauge_history::read_file(&file, names).unwrap());
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    pairs_with_today(nodegauge_history::read_file(file.path(), names).unwrap());
 
     let exported = nodegauge_history::records(Path::new("old.jsonl"), &text, names).unwrap();
     exported.for_each(|read| pairs_with_today(read.unwrap()));

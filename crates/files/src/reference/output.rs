@@ -151,10 +151,7 @@ pub(super) fn run_lines(text: &str) -> Vec<usize> {
     let titles = lines_of(TITLE);
     let ends = lines_of(END);
     let runs = if ends.len() > titles.len() { ends } else { titles };
-    match runs.is_empty() && IozoneOutput::recognises(text) {
-        true => vec![1],
-        false => runs,
-    }
+    if runs.is_empty() && IozoneOutput::recognises(text) { vec![1] } else { runs }
 }
 
 impl IozoneOutput {

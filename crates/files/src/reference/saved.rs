@@ -162,9 +162,10 @@ mod tests {
     fn recorded(name: &str) -> Vec<Measurement> {
         let path = format!("{}/tests/outputs/{name}", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).unwrap();
-        match FioOutput::recognises(&text) {
-            true => of_fio(&FioOutput::read(&text).unwrap()),
-            false => of_iozone(&IozoneOutput::read(&text).unwrap()),
+        if FioOutput::recognises(&text) {
+            of_fio(&FioOutput::read(&text).unwrap())
+        } else {
+            of_iozone(&IozoneOutput::read(&text).unwrap())
         }
     }
 

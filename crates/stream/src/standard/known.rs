@@ -73,7 +73,7 @@ fn fits_the_table(
     let (option, given) = match (known.elements, known.element) {
         (Some(elements), _) => ("--size", elements.to_string()),
         (None, element) => {
-            ("--element", element.map(|Bytes(bytes)| bytes.to_string()).unwrap_or_default())
+            ("--element", element.map(|size| size.0.to_string()).unwrap_or_default())
         }
     };
     let found = format!(
