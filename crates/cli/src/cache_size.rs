@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(known.with_part(8 << 20, Some(300 << 20)), known);
         let node = site("a", "300MiB");
         let figure = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-        remember_larger(&node, &[figure]);
+        remember_larger(&node, &[figure], most_time(None));
         assert_eq!(node.machine.measured_cache, None);
     }
 }
