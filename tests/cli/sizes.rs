@@ -41,10 +41,10 @@ fn arrays_follow_the_cache_that_is_found_and_the_page_names_both() {
     // The capacity is remembered, unless the node was busy.
     for command in [&["explain"][..], &["memory", "mix"], &["roofline"]] {
         let more = [command, &["--samples", "3", "--json", "-"]].concat();
-        let record = harness.run_with(&reporting, &more).json();
-        let known = record["machine"]["measured_cache"]["bytes"].as_u64().unwrap();
-        let array = largest_array(&record);
-        assert!(array < 4 * reported, "{command:?}: {array} for {known}");
+        let later = harness.run_with(&reporting, &more).json();
+        let known = later["machine"]["measured_cache"]["bytes"].as_u64().unwrap();
+        let largest = largest_array(&later);
+        assert!(largest < 4 * reported, "{command:?}: {largest} for {known}");
     }
 }
 

@@ -521,7 +521,7 @@ impl HpcgEvidence<'_> {
             );
         }
         let cpus: Vec<_> = cell.swept.workers.cpus();
-        let held = self.site.topology.llc_in_use(&cpus).map_or(0, |(bytes, _)| bytes);
+        let held = self.site.cache_capacity(&cpus).bytes().map_or(0, |Bytes(bytes)| bytes);
         let bytes = cell.bytes();
         if (bytes as f64) < TIMES_LLC * held as f64 {
             validity.suspect(format!(

@@ -5,6 +5,7 @@
 
 pub(crate) mod apps;
 mod arrays;
+mod budgets;
 pub(crate) mod check;
 mod compare;
 pub(crate) mod device;
@@ -535,7 +536,7 @@ pub(crate) fn definition() -> clap::Command {
     };
     let all = ["explain", "roofline"].into_iter();
     let command = all.fold(Args::command(), |all, name| all.mut_subcommand(name, one_team));
-    tree::in_order(command.mut_subcommand("report", report))
+    tree::in_order(budgets::stated(command.mut_subcommand("report", report)))
 }
 
 /// Adds suggestions of similar commands to the error for an unknown command; returns other errors unchanged.

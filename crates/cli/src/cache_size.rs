@@ -17,6 +17,7 @@ use nodegauge_toolchain::{cache_file_name, cache_folder};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Variable with the size of a last-level cache that this machine reports, for tests of machines that report too much.
 pub(crate) const REPORTED: &str = "NODEGAUGE_REPORTED_CACHE";
@@ -26,6 +27,11 @@ const KIND: &str = "caches";
 const LONGEST: u64 = 1 << 16;
 /// Range of plausible capacities.
 const PLAUSIBLE: std::ops::RangeInclusive<Bytes> = Bytes::kib(64)..=Bytes::gib(1 << 10);
+
+/// Returns the maximum duration of measuring the capacity in a run with this budget of the user.
+pub(crate) fn most_time(budget: Option<Duration>) -> Duration {
+    if budget.is_some() { cache_size::USUAL_TIME } else { cache_size::MOST_TIME }
+}
 
 /// Properties of a machine that determine the caches that a process can use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,14 +109,15 @@ impl CacheSizeFile {
     }
 }
 
-/// Returns the capacity of the caches of this machine, remembered or measured; `None` if it cannot be told.
-pub(crate) fn found(site: &Site) -> Option<MeasuredCache> {
+/// Returns the capacity of the caches of this machine, remembered or measured in `most_time` at most; `None` if it cannot
+/// be told.
+pub(crate) fn found(site: &Site, most_time: Duration) -> Option<MeasuredCache> {
     let folder = cache_folder(nodegauge_os::variable);
     let file = folder.and_then(|folder| CacheSizeFile::of(site, &folder));
     if let Some(remembered) = file.as_ref().and_then(CacheSizeFile::read) {
         return Some(remembered);
     }
-    let found = cache_size::measure(&site.topology, &site.machine)?;
+    let found = cache_size::measure(&site.topology, &site.machine, most_time)?;
     if !found.is_busy {
         file.and_then(|file| file.write(found.cache));
     }
@@ -120,7 +127,7 @@ pub(crate) fn found(site: &Site) -> Option<MeasuredCache> {
 /// Measures the capacity again if the arrays of a run were lengthened because a cache held part of them, and remembers the
 /// larger finding. The longer arrays alone are no evidence, because the check of the arrays may err on a busy node, and an
 /// error would lengthen the arrays of all later runs.
-pub(crate) fn remember_larger(site: &Site, figures: &[Measurement]) {
+pub(crate) fn remember_larger(site: &Site, figures: &[Measurement], most_time: Duration) {
     let Some(known) = site.machine.measured_cache else { return };
     let of_figure = |m: &Measurement| {
         let bytes = |key: &str| m.config.get(key).and_then(serde_json::Value::as_u64);
@@ -128,7 +135,8 @@ pub(crate) fn remember_larger(site: &Site, figures: &[Measurement]) {
         Some(known.with_part(measured, part))
     };
     let is_refuted = figures.iter().filter_map(of_figure).any(|found| found.bytes > known.bytes);
-    let again = if is_refuted { cache_size::measure(&site.topology, &site.machine) } else { None };
+    let Site { topology, machine, .. } = site;
+    let again = if is_refuted { cache_size::measure(topology, machine, most_time) } else { None };
     let at_rest = again.filter(|found| !found.is_busy).map(|found| found.cache);
     if let Some(larger) = at_rest.filter(|found| found.bytes > known.bytes) {
         let folder = cache_folder(nodegauge_os::variable);
@@ -216,7 +224,7 @@ mod tests {
         assert_eq!(known.with_part(8 << 20, Some(300 << 20)), known);
         let node = site("a", "300MiB");
         let figure = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-        remember_larger(&node, &[figure]);
+        remember_larger(&node, &[figure], most_time(None));
         assert_eq!(node.machine.measured_cache, None);
     }
 }

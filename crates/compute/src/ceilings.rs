@@ -108,8 +108,14 @@ impl Planned for CeilingsPlan {
         let multiplier = library.load()?;
         // The time spent on choosing a library is subtracted from the budget; at least half of the budget remains.
         let left = budget.saturating_sub(limits.elapsed()).max(budget.div_f64(2.0));
+        let is_kept = whole.asked && samples.is_none();
         for PlannedPart { placement, suffix, share } in &parts {
-            if !found.is_interrupted() {
+            let is_late = is_kept && limits.elapsed() >= budget && !found.measurements.is_empty();
+            if is_late {
+                let of = if *suffix == roofline::ONE_THREAD { " of one thread" } else { "" };
+                let text = format!("no time is left for the peaks{of}");
+                found.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
+            } else if !found.is_interrupted() {
                 let with = PeakGroup { placement, suffix, library: (&library, &multiplier) };
                 found.extend(with.measure(Limits::new(left.mul_f64(*share), samples), observer)?);
             }

@@ -62,7 +62,9 @@ impl Gauge for ComputeGauge {
             ..HplOptions::default()
         };
         let placement = nodegauge_placement::plan(&site.topology, &PlacementRequest::default())?;
-        Ok(Some(Box::new(HplPlan::new(site, placement, options)?)))
+        let mut plan = HplPlan::new(site, placement, options)?;
+        plan.is_share = ask.budget.is_some();
+        Ok(Some(Box::new(plan)))
     }
 
     /// Plans register-only loops and DGEMM as ceilings of a roofline.

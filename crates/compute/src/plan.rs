@@ -56,6 +56,8 @@ pub struct HplPlan {
     reference: Option<PlacedReference>,
     /// Budget that the user set; a run that would exceed it is refused.
     asked: Option<Duration>,
+    /// True if the budget is a share of one that the user set, which the comparison of libraries keeps.
+    pub(crate) is_share: bool,
     /// Number of solutions that the user set; it decides instead of the budget.
     samples: Option<usize>,
     /// Notices about the places of the threads.
@@ -142,6 +144,7 @@ impl HplPlan {
             other_peaks,
             reference,
             asked: None,
+            is_share: false,
             samples: None,
             notices,
         })
@@ -207,7 +210,7 @@ impl HplPlan {
             root: &site.root,
             places: TrialPlaces(hpl::places(&self.placement)),
             time: self.options.budget.mul_f64(CHOOSE),
-            end: choose::end_of_trial(&limits),
+            end: choose::end_of_trial(&Limits { asked: limits.asked || self.is_share, ..limits }),
             interrupted: &|| observer.interrupted(),
         };
         let found = choose::find(&self.options.libraries, &trial, &mut notices)?;

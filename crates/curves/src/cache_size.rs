@@ -27,10 +27,11 @@ use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// Duration after which the measurement ends as soon as the capacity is known.
-const USUAL_TIME: Duration = Duration::from_millis(300);
+/// Duration after which the measurement ends as soon as the capacity is known, and its maximum in a run with a budget of
+/// the user.
+pub const USUAL_TIME: Duration = Duration::from_millis(300);
 /// Maximum duration of the measurement on a busy node. Working sets that would end later are left out.
-const MOST_TIME: Duration = Duration::from_millis(1500);
+pub const MOST_TIME: Duration = Duration::from_millis(1500);
 /// Smallest working set of all cores together.
 const FIRST: Bytes = Bytes::mib(4);
 /// Maximum share of the available memory that is touched.
@@ -124,9 +125,13 @@ fn needs_more(reported: ReportedCaches, may_hide: bool, curve: &[Residency]) -> 
     may_hide || !is_as_reported
 }
 
-/// Measures the capacity of the last-level caches with one thread on each core that this process may use. Returns
-/// `None` if it cannot be told in this time, or if the processor cannot flush lines.
-pub fn measure(topology: &Topology, machine: &Machine) -> Option<FoundCapacity> {
+/// Measures the capacity of the last-level caches with one thread on each core that this process may use, in `most_time`
+/// at most. Returns `None` if it cannot be told in this time, or if the processor cannot flush lines.
+pub fn measure(
+    topology: &Topology,
+    machine: &Machine,
+    most_time: Duration,
+) -> Option<FoundCapacity> {
     let start = clock::now();
     let mut cores = BTreeSet::new();
     let first_of_core = topology.allowed().filter(|thread| cores.insert(thread.core));
@@ -150,7 +155,7 @@ pub fn measure(topology: &Topology, machine: &Machine) -> Option<FoundCapacity> 
         // The next set takes about twice as long.
         let next_end = clock::now() + 2 * (clock::now() - begun);
         let is_known = capacity(reported, &curve).is_some();
-        if next_end > start + if is_known { USUAL_TIME } else { MOST_TIME } {
+        if next_end > start + if is_known { USUAL_TIME.min(most_time) } else { most_time } {
             break;
         }
     }

@@ -60,7 +60,8 @@ impl Gauge for Curves {
             Ok(Box::new(plan))
         };
         let parts: Result<_, Failure> = ask.parts.iter().map(plan).collect();
-        Ok(Some(Box::new(InTurn(parts?))))
+        let is_kept = ask.whole.asked && ask.samples.is_none();
+        Ok(Some(Box::new(InTurn { plans: parts?, time: is_kept.then_some(ask.budget) })))
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {

@@ -36,6 +36,7 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::RequestedPages;
 use nodegauge_arena::supply::{available, best_pages};
+use nodegauge_gauge::roofline::ONE_THREAD;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::schedule::{Budget, Limits, PredictedTime};
@@ -224,6 +225,12 @@ impl Planned for CurvePlan {
             Curve::Mix => Figures::new(GAUGE, test, mix::names(), rate).limited(limited),
             Curve::Ceilings => return self.mode.figures(),
         }]
+    }
+
+    fn in_words(&self) -> String {
+        let is_one = self.options.suffix == ONE_THREAD;
+        let of = if is_one { " of one thread" } else { "" };
+        format!("the bandwidths{of}")
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {

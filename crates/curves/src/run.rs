@@ -19,6 +19,7 @@ use nodegauge_gauge::roofline;
 use nodegauge_gauge::series::Series;
 use nodegauge_kernels::{self as kernels, Kernel, Resident, Stores};
 use nodegauge_machine::CpuId;
+use nodegauge_measure::notice::add_new;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, Turn, policy};
@@ -189,7 +190,8 @@ impl CurveRun<'_> {
         widths.dedup();
         let narrowest = widths.get(WIDTHS - 1).or(widths.last()).copied().unwrap_or(0);
         variants.retain(|variant| bits(variant) >= narrowest);
-        if variants.len() < 2 {
+        // The first has the widest vectors.
+        if variants.len() < 2 || self.is_chosen_late(until) {
             return Ok(variants.first().copied());
         }
         let beyond = (bytes * pool.workers()) as u64 > self.setup.held() && bytes > TRIAL_PART;
@@ -219,6 +221,19 @@ impl CurveRun<'_> {
         // Without time for a trial, the first loop is chosen, which has the widest vectors.
         let fastest = (0..variants.len()).min_by(|x, y| best(x).total_cmp(&best(y)));
         Ok(fastest.map(|cell| variants[cell]))
+    }
+
+    /// True if the share `until` of the time for choices has elapsed and the run must keep a budget of the user. Adds a
+    /// notice.
+    fn is_chosen_late(&mut self, until: f64) -> bool {
+        let whole = self.setup.options.whole.unwrap_or(self.setup.options.budget);
+        let end = self.limits.budget.mul_f64(until * policy::CURVES.choose.0);
+        let is_late = whole.asked && self.limits.samples.is_none() && self.limits.elapsed() >= end;
+        if is_late {
+            let text = "no time to compare the loops of each kernel: some have the widest vectors";
+            add_new(&mut self.outcome.notices, [notice(NoticeId::Budget, text)]);
+        }
+        is_late
     }
 
     /// Returns the configuration and the validity that are common to all figures of a pool on a memory region.

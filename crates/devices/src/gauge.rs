@@ -41,7 +41,7 @@ pub fn all_parts(
     let links = LinkOptions { sizes: Vec::new(), budget: budget.mul_f64(0.4).into(), samples };
     let links = LinkPlan::new(devices.clone(), links, Vec::new());
     let mut parts = roof_parts(devices, budget.mul_f64(0.6), samples, notices)?;
-    parts.0.insert(1, Box::new(links));
+    parts.plans.insert(1, Box::new(links));
     Ok(parts)
 }
 
@@ -59,10 +59,11 @@ pub fn roof_parts(
     let of_peaks = budget.mul_f64(1.0 / 3.0);
     let stream =
         DeviceStreamOptions { budget: of_stream.into(), samples, ..DeviceStreamOptions::default() };
-    Ok(InTurn(vec![
+    let plans: Vec<Box<dyn Planned>> = vec![
         Box::new(DeviceStreamPlan::new(devices.clone(), stream, notices)?),
         Box::new(PeakPlan::new(devices, Vec::new(), of_peaks.into(), samples, Vec::new())),
-    ]))
+    ];
+    Ok(InTurn { plans, time: None })
 }
 
 /// Measurement for `nodegauge run`. It measures devices with separate memory, which are listed when the measurement

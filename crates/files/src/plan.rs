@@ -29,8 +29,6 @@ pub struct ShortGrid {
     pub limit: Duration,
 }
 
-/// Default time limit of the whole measurement.
-const USUAL_BUDGET: Duration = Duration::from_secs(120);
 /// Sizes, operations and time limits of a quick run.
 const QUICK: ShortGrid = ShortGrid {
     mib: &[1, 16, 64],
@@ -91,6 +89,11 @@ pub struct FilesOptions {
 }
 
 impl FilesOptions {
+    /// Default time limit of the whole measurement.
+    pub const BUDGET: Duration = Duration::from_secs(120);
+    /// Default time limit of a quick measurement.
+    pub const QUICK_BUDGET: Duration = QUICK.budget;
+
     /// Returns the options for the summary page of the node.
     pub(crate) fn summary_plan(path: PathBuf) -> Self {
         Self {
@@ -107,7 +110,7 @@ impl FilesOptions {
     #[must_use]
     pub fn limited(self, quick: bool, budget: Option<Duration>, limit: Option<Duration>) -> Self {
         let short = quick.then_some(&QUICK);
-        let usual = short.map_or(USUAL_BUDGET, |short| short.budget);
+        let usual = short.map_or(Self::BUDGET, |short| short.budget);
         let is_unlimited = self.samples.is_some() && budget.is_none();
         Self {
             short,

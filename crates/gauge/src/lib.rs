@@ -27,7 +27,7 @@ use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{Machine, Measurement, Record};
 use nodegauge_measure::stream_rule::CacheCapacity;
-use nodegauge_measure::{Bytes, Failure, FailureKind, Notice, NoticeId, Observer, Outcome};
+use nodegauge_measure::{Bytes, Failure, FailureKind, Notice, NoticeId, Observer, Outcome, clock};
 use nodegauge_placement::Environment;
 use readers::Reader;
 use roofline::{CeilingsAsk, NoPoint, RooflinePoint};
@@ -96,6 +96,11 @@ pub trait Planned {
         Vec::new()
     }
 
+    /// Returns the words for the plan in a notice that it was left out.
+    fn in_words(&self) -> String {
+        "a part of the figures".to_owned()
+    }
+
     /// Runs the planned measurement.
     ///
     /// # Errors
@@ -105,11 +110,18 @@ pub trait Planned {
 }
 
 /// Several plans, which run one after another.
-pub struct InTurn(pub Vec<Box<dyn Planned>>);
+#[derive(Default)]
+pub struct InTurn {
+    /// Plans in their order.
+    pub plans: Vec<Box<dyn Planned>>,
+    /// Time of all plans, within the budget of the user: a plan that would begin later is left out. `None` if every plan
+    /// runs.
+    pub time: Option<Duration>,
+}
 
 impl Planned for InTurn {
     fn foreseen(&self) -> Foreseen {
-        let all = || self.0.iter().map(|plan| plan.foreseen());
+        let all = || self.plans.iter().map(|plan| plan.foreseen());
         Foreseen {
             time: all().map(|one| one.time).sum(),
             memory: all().filter_map(|one| one.memory).max(),
@@ -117,14 +129,21 @@ impl Planned for InTurn {
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
-        self.0.iter().flat_map(|plan| plan.figures(site)).collect()
+        self.plans.iter().flat_map(|plan| plan.figures(site)).collect()
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let mut found = Outcome::default();
-        for plan in self.0 {
+        let begun = clock::now();
+        for plan in self.plans {
             if found.is_interrupted() {
                 break;
+            }
+            let elapsed = clock::now().saturating_duration_since(begun);
+            if self.time.is_some_and(|time| elapsed >= time) && !found.measurements.is_empty() {
+                let text = format!("no time is left for {}", plan.in_words());
+                found.notices.push(Notice::new(NoticeId::Budget, "", text));
+                continue;
             }
             match Outcome::of_run(plan.run(site, observer), observer) {
                 Ok(outcome) => found.extend(outcome),
@@ -367,7 +386,8 @@ mod tests {
         let run = |first: Result<Outcome, Failure>, second: Failure| {
             let parts: Vec<Box<dyn Planned>> =
                 vec![Box::new(Known(first)), Box::new(Known(Err(second)))];
-            Box::new(InTurn(parts)).run(&site, &mut nodegauge_measure::progress::Silent)
+            Box::new(InTurn { plans: parts, time: None })
+                .run(&site, &mut nodegauge_measure::progress::Silent)
         };
         let measured = || {
             let figure = Measurement::new("g", "t", "n", nodegauge_measure::Unit::Seconds);

@@ -9,7 +9,7 @@ use nodegauge_gauge::{Detail, Gauge, hosts};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Finding, Record, Severity};
-use nodegauge_measure::{Fraction, Seconds};
+use nodegauge_measure::{Fraction, Notice, NoticeId, Seconds};
 use std::collections::BTreeSet;
 
 /// Maximum length of the name of a run.
@@ -265,6 +265,11 @@ fn headed(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     Page { heading, conclusion: conclusion::of(record, gauges), head: Some(head), sections }
 }
 
+/// True if a notice concerns the budget of all gauges together.
+fn is_of_whole_budget(notice: &Notice) -> bool {
+    notice.id == NoticeId::Budget && notice.gauge.is_empty()
+}
+
 /// Completes a page. A note about an incomplete run is added to the last section, so that the table in that section is
 /// not read as complete. Then the notices are added, or a hint to the option that shows the notices. The summaries are
 /// moved to the end.
@@ -279,7 +284,8 @@ fn ended(mut page: Page, record: &Record, notices: bool) -> Page {
     if !record.complete {
         last.push(Note::new("incomplete", INCOMPLETE).tone(Tone::Warning));
     }
-    for notice in record.notices.iter().filter(|_| notices) {
+    // A brief page says what the time of the whole run did not allow.
+    for notice in record.notices.iter().filter(|notice| notices || is_of_whole_budget(notice)) {
         last.note("note", notice.to_string());
     }
     if !notices {

@@ -56,7 +56,7 @@ impl<'r, 'a> PredictedSets<'r, 'a> {
         }
         let first = &run.cells[0];
         let cpus = first.swept.workers.cpus();
-        let llc = site.topology.llc_in_use(&cpus).map(|(bytes, _)| Bytes(bytes));
+        let llc = site.cache_capacity(&cpus).bytes();
         let rates = memory_rates(&first.swept.workers, Bytes(first.bytes()))?;
         Ok(Self { run, grid, may_shrink, kept: small.len(), small, rates, llc })
     }

@@ -71,7 +71,7 @@ fn trapezoid(args: &TrapezoidArgs, joined: Option<&MpiRanks>) -> Result<Exit, Fa
 }
 
 fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
-    let site = session::site(&args.common)?;
+    let site = session::site_of_arrays(&args.common)?;
     let requested = workers(&args.placement, &args.ranks, Some(&args.sweep));
     let options = HpcgOptions {
         grid: args.grid.unwrap_or(HpcgPlan::GRID),

@@ -6,8 +6,8 @@ use crate::gauges::{self, GAUGES};
 use crate::session::{self, Shown};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{BudgetShares, Depth, Site, SummaryRequest, usual_times};
-use nodegauge_measure::Outcome;
 use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::{Notice, NoticeId, Outcome};
 use nodegauge_placement::{Environment, PlacementRequest};
 use nodegauge_report::{run, text};
 use std::time::{Duration, Instant};
@@ -36,10 +36,19 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
             let usual = SummaryRequest::plain(depth, &environment);
             let times = usual_times(&GAUGES, site, &usual);
             progress.foresee(Some(times.iter().sum()));
+            let is_measured: Vec<bool> = times.iter().map(|time| !time.is_zero()).collect();
             let shares = common.budget.map(|budget| BudgetShares::new(budget, times));
+            let mut left_out = Vec::new();
             for (at, gauge) in GAUGES.into_iter().enumerate() {
                 if found.is_interrupted() {
                     break;
+                }
+                let is_late = limits.is_some_and(|limits| {
+                    limits.samples.is_none() && limits.elapsed() >= limits.budget
+                });
+                if is_late && is_measured[at] {
+                    left_out.push(gauge.name());
+                    continue;
                 }
                 let ask = SummaryRequest {
                     depth,
@@ -54,6 +63,10 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
             }
             let overrun = limits.and_then(|limits| limits.overrun("", Duration::ZERO));
             found.notices.extend(overrun);
+            if !left_out.is_empty() {
+                let text = format!("no time is left for {}", left_out.join(", "));
+                found.notices.push(Notice::new(NoticeId::Budget, "", text));
+            }
             Ok(found)
         },
         |record, style| Shown::Text(text::page(&run::page(record, &GAUGES, common.verbose), style)),
