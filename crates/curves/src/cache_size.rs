@@ -441,9 +441,9 @@ mod tests {
         let source = nodegauge_machine::TopologySource::Live;
         let topology = Topology::load(&source).unwrap();
         let mut machine = Machine::default();
-        assert_eq!(measure(&topology, &machine), None);
+        assert_eq!(measure(&topology, &machine, MOST_TIME), None);
         machine.memory.available = Some(1 << 30);
-        if let Some(found) = measure(&topology, &machine) {
+        if let Some(found) = measure(&topology, &machine, MOST_TIME) {
             assert!(found.cache.bytes >= 1 << 20, "{found:?}");
         }
     }
