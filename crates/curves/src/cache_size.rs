@@ -7,7 +7,7 @@
 //! the rate of memory, nor on its latency under other load, because loads of flushed lines are timed alternately.
 //!
 //! Other work on the node takes a part of the caches. Of several attempts, the one with the largest share counts, and
-//! the reported size counts unless the caches clearly hold less ([`capacity`]). Of a busy node, the next larger rung
+//! the reported size counts unless the caches clearly hold less (`capacity`). Of a busy node, the next larger rung
 //! counts, because too long arrays cost time, and too short ones make the figures wrong.
 
 use crate::chase;
