@@ -3,7 +3,7 @@
 
 use nodegauge_machine::{NodeId, SysRoot, memory};
 use nodegauge_measure::record::HugePages;
-use nodegauge_measure::{Bytes, Failure, Fraction};
+use nodegauge_measure::{Bytes, Failure, Fraction, UnknownName};
 use nodegauge_os::{MapError, Mapping, PageSize, page_bytes};
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_placement::cpus::number_ranges;
@@ -63,10 +63,12 @@ impl fmt::Display for RequestedPages {
 }
 
 impl FromStr for RequestedPages {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|pages| pages.name() == text).ok_or_else(|| {
-            format!("unknown kind of page '{text}': expected {}, thp, 2m or 1g", Self::Base)
+    type Err = UnknownName;
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        Self::ALL.into_iter().find(|pages| pages.name() == text).ok_or_else(|| UnknownName {
+            what: "kind of page",
+            given: text.to_owned(),
+            known: Self::ALL.into_iter().map(Self::name).collect(),
         })
     }
 }

@@ -1,9 +1,9 @@
 //! Capacity of the last-level caches for the size rule: measured once on a machine, and remembered in the cache folder.
 //!
 //! The file is named by the identity of the machine, which it also contains, so that another machine, other CPUs or a
-//! changed topology never use it. What a busy node gave is not remembered. A file that is missing, unreadable, of another user or implausible is ignored, and the
-//! capacity is measured. If a run lengthens its arrays because a cache held part of them, the capacity is measured again,
-//! and the larger finding is remembered.
+//! changed topology never use it. A file that is missing, unreadable, of another user or implausible is ignored, and the
+//! capacity is measured. What a busy node gave is not remembered. If a run lengthens its arrays because a cache held part
+//! of them, the capacity is measured again, and the larger finding is remembered.
 
 use nodegauge_curves::cache_size;
 use nodegauge_gauge::Site;

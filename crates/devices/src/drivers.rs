@@ -7,7 +7,8 @@ use crate::driver::{DeviceError, Driver, FailureClass, OpenDevice};
 use crate::hip::Hip;
 use crate::info::DeviceInfo;
 use crate::opencl::OpenCl;
-use nodegauge_measure::{Failure, FailureKind, Notice, NoticeId, UnknownName};
+use nodegauge_measure::grammar::Cursor;
+use nodegauge_measure::{Failure, FailureKind, Notice, NoticeId, SyntaxError, UnknownName};
 use nodegauge_os::{ChildEnd, KillReason, describe};
 use nodegauge_toolchain::{CommandLine, Job, last_line, no_response, run};
 use serde::{Deserialize, Serialize};
@@ -114,24 +115,32 @@ impl fmt::Display for DeviceChoice {
 }
 
 impl FromStr for DeviceChoice {
-    type Err = String;
+    type Err = SyntaxError;
 
     /// Parses `all`, or the name of a driver with the number of a device, e.g. `opencl:0`.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
         if text == "all" {
             return Ok(Self::All);
         }
-        let (driver, index) = text.split_once(':').unwrap_or((text, "0"));
+        let mut cursor = Cursor::new("device", "opencl:0, cuda:1 or all", text);
+        let driver = cursor.take_while(|c| c != ':');
         let known: Vec<&'static str> = DRIVERS.iter().map(|(name, _)| *name).collect();
         if !known.contains(&driver) {
             let given = driver.to_owned();
             let known = known.into_iter().chain(["all"]).collect();
-            return Err(UnknownName { what: "driver of devices", given, known }.to_string());
+            let unknown = UnknownName { what: "driver of devices", given, known };
+            return Err(cursor.error_at(0, unknown.to_string()));
         }
-        match index.parse() {
-            Ok(index) => Ok(Self::One(driver.to_owned(), index)),
-            Err(_) => Err(format!("expected {driver}:NUMBER, e.g. {driver}:0")),
+        if cursor.at_end() {
+            return Ok(Self::One(driver.to_owned(), 0));
         }
+        cursor.expect(':', "expected ':' and the number of a device")?;
+        let index_at = cursor.position();
+        let index = cursor.number("expected the number of a device")?;
+        let index = usize::try_from(index)
+            .map_err(|_| cursor.error_at(index_at, "this number is too large"))?;
+        cursor.finish("expected the end after the number of the device")?;
+        Ok(Self::One(driver.to_owned(), index))
     }
 }
 

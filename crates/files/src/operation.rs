@@ -4,6 +4,7 @@
 //! A new operation is a new row. A new method of transferring a block is a new [`Way`] with its own file in `engine`.
 
 use crate::pattern::AccessPattern;
+use nodegauge_measure::UnknownName;
 use std::str::FromStr;
 
 /// Direction in which an operation transfers data.
@@ -120,9 +121,9 @@ pub struct OperationList {
 }
 
 impl FromStr for OperationList {
-    type Err = String;
+    type Err = UnknownName;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
         let wanted = text.trim().replace('-', "_");
         if let Some(name) = wanted.strip_prefix(ASYNCHRONOUS)
             && let Some(operation) = named(name).filter(|operation| operation.way == Plain)
@@ -135,8 +136,12 @@ impl FromStr for OperationList {
             name => named(name).into_iter().collect(),
         };
         if chosen.is_empty() {
-            let names: Vec<&str> = OPERATIONS.iter().map(|operation| operation.name).collect();
-            return Err(format!("expected usual, all, or some of {}", names.join(", ")));
+            let names = OPERATIONS.iter().map(|operation| operation.name);
+            return Err(UnknownName {
+                what: "operation",
+                given: text.to_owned(),
+                known: ["usual", "all"].into_iter().chain(names).collect(),
+            });
         }
         Ok(Self { operations: chosen, is_asynchronous: false })
     }
@@ -165,7 +170,13 @@ mod tests {
         let one = |text: &str| text.parse::<OperationList>().unwrap();
         assert_eq!(one("random-read").operations[0].name, "random_read");
         assert_eq!(one("all").operations.len(), OPERATIONS.len());
-        assert!("reed".parse::<OperationList>().unwrap_err().contains("expected usual, all"));
+        assert!(
+            "reed"
+                .parse::<OperationList>()
+                .unwrap_err()
+                .to_string()
+                .contains("expected usual, all")
+        );
         // The C library's streams and positional calls have no asynchronous form.
         for name in ["aio_fread", "aio_pread", "aio_", "aio_all"] {
             assert!(name.parse::<OperationList>().is_err(), "{name}");

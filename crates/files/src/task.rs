@@ -4,6 +4,7 @@ use crate::engine::{IoEngine, Msync, SyncWrites, choice};
 use crate::grid::CellSize;
 use crate::operation::{Operation, Way};
 use crate::pattern::STRIDE;
+use nodegauge_measure::UnknownName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
@@ -100,9 +101,9 @@ impl CacheMode {
 }
 
 impl FromStr for CacheMode {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        choice(text, "cached, fsync, direct or beyond")
+    type Err = UnknownName;
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        choice(text, "cache mode", &["cached", "fsync", "direct", "beyond"])
     }
 }
 

@@ -1,5 +1,7 @@
 //! Points in time that select runs: a date, a time, or a duration before now.
 
+use nodegauge_measure::SyntaxError;
+use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::record::{now_rfc3339, rfc3339};
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
@@ -61,12 +63,13 @@ impl Moment {
 }
 
 impl FromStr for Moment {
-    type Err = String;
+    type Err = SyntaxError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::read(text, SystemTime::now()).ok_or_else(|| {
-            "expected a date, a time in UTC or a duration before now, e.g. 2026-11-21, 2026-11-21T20:00:00Z, 2d".to_owned()
-        })
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let example = "2026-11-21, 2026-11-21T20:00:00Z or 2d";
+        let cursor = Cursor::new("moment", example, text);
+        Self::read(text, SystemTime::now())
+            .ok_or_else(|| cursor.error("expected a date, a time in UTC, or a duration before now"))
     }
 }
 

@@ -139,6 +139,17 @@ impl<'a> Cursor<'a> {
         digits.parse().map_err(|_| self.error_at(start, "this number is too large"))
     }
 
+    /// Consumes a number from 1 to `most`.
+    ///
+    /// # Errors
+    /// Fails with `problem` if the next character is not a digit. Fails also if the number is out of range.
+    pub fn count(&mut self, most: u32, problem: &str) -> Result<u32, SyntaxError> {
+        let start = self.at;
+        let number = self.number(problem)?;
+        let fits = u32::try_from(number).ok().filter(|number| (1..=most).contains(number));
+        fits.ok_or_else(|| self.error_at(start, format!("expected 1 to {most}")))
+    }
+
     /// Returns an error at the next character.
     pub fn error(&self, problem: impl Into<String>) -> SyntaxError {
         self.error_at(self.at, problem)

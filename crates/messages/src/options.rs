@@ -2,8 +2,9 @@
 
 use crate::pattern::{Participants, Pattern};
 use crate::{GAUGE, MessagesError};
+use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::schedule::Budget;
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, names};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, SyntaxError, names};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -52,20 +53,20 @@ impl SideThreads {
 const MOST_THREADS: u32 = 64;
 
 impl std::str::FromStr for SideThreads {
-    type Err = String;
+    type Err = SyntaxError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "expected SENDERS:RECEIVERS of 1 to {MOST_THREADS} threads, e.g. 1:2; or RECEIVERS of one sender, e.g. 2"
-            )
-        };
-        // A single number is that of the receivers, as in osu_latency_mt: its default is one sender.
-        let (senders, receivers) = text.split_once(':').unwrap_or(("1", text));
-        let read = |word: &str| {
-            word.parse().ok().filter(|n| (1..=MOST_THREADS).contains(n)).ok_or_else(wrong)
-        };
-        Ok(Self { senders: read(senders)?, receivers: read(receivers)? })
+    /// Parses `SENDERS:RECEIVERS`, or `RECEIVERS` of one sender.
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let mut cursor = Cursor::new("threads", "--threads 1:2 or --threads 2", text);
+        let first = cursor.count(MOST_THREADS, "expected a number of threads")?;
+        if cursor.at_end() {
+            // A single number is that of the receivers, as in osu_latency_mt: its default is one sender.
+            return Ok(Self { senders: 1, receivers: first });
+        }
+        cursor.expect(':', "expected ':' and the threads of the receiver, or the end")?;
+        let receivers = cursor.count(MOST_THREADS, "expected the threads of the receiver")?;
+        cursor.finish("expected the end after the threads of the receiver")?;
+        Ok(Self { senders: first, receivers })
     }
 }
 

@@ -3,6 +3,7 @@
 
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, Topology};
+use nodegauge_measure::UnknownName;
 use nodegauge_measure::schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
@@ -75,13 +76,14 @@ impl fmt::Display for Distance {
 }
 
 impl FromStr for Distance {
-    type Err = String;
+    type Err = UnknownName;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
         let known = NAMES.iter().find(|(_, name, short)| *name == text || short.contains(&text));
-        known.map(|(distance, ..)| *distance).ok_or_else(|| {
-            let short: Vec<&str> = NAMES.iter().map(|(.., short)| short[0]).collect();
-            format!("unknown distance {text:?}: expected {}", short.join(", "))
+        known.map(|(distance, ..)| *distance).ok_or_else(|| UnknownName {
+            what: "distance",
+            given: text.to_owned(),
+            known: NAMES.iter().map(|(.., short)| short[0]).collect(),
         })
     }
 }
@@ -275,9 +277,7 @@ mod tests {
                 assert_eq!(text.parse(), Ok(*distance));
             }
         }
-        assert_eq!(
-            "L3".parse::<Distance>(),
-            Err("unknown distance \"L3\": expected smt, l3, numa, socket, node, network".to_owned())
-        );
+        let unknown = "L3".parse::<Distance>().unwrap_err().to_string();
+        assert_eq!(unknown, "unknown distance 'L3': expected smt, l3, numa, socket, node, network");
     }
 }

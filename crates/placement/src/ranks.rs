@@ -21,6 +21,8 @@ use crate::error::PlacementError;
 use crate::numa::{MemoryPolicy, NumaSpec};
 use crate::plan::{Placement, PlacementRequest, ThreadPlace, plan};
 use nodegauge_machine::{CpuId, NodeId, Topology};
+use nodegauge_measure::SyntaxError;
+use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::quantity::counted;
 use nodegauge_os::ChildPlace;
 use sockets::Sockets;
@@ -133,11 +135,19 @@ impl fmt::Display for LecturePolicy {
 }
 
 impl FromStr for LecturePolicy {
-    type Err = String;
+    type Err = SyntaxError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.trim().parse().ok().and_then(Self::new);
-        number.ok_or_else(|| format!("policy {text} is out of range: expected 0 to 5"))
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let mut cursor = Cursor::new("policy", "--policy 3", text);
+        cursor.skip_blanks();
+        let start = cursor.position();
+        let number = cursor.number("expected the number of a policy, 0 to 5")?;
+        cursor.skip_blanks();
+        cursor.finish("expected the end after the number of a policy")?;
+        let policy = u8::try_from(number).ok().and_then(Self::new);
+        policy.ok_or_else(|| {
+            cursor.error_at(start, format!("policy {number} is out of range: expected 0 to 5"))
+        })
     }
 }
 

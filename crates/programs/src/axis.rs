@@ -1,5 +1,7 @@
 //! Grammar of `sweep AXIS=VALUES`: the settings under which the user's program runs.
 
+use nodegauge_measure::SyntaxError;
+use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::names;
 use nodegauge_measure::sweep::{self, AxisSyntax, Wrong, one, several};
 use nodegauge_placement::{
@@ -39,15 +41,20 @@ impl fmt::Display for Hybrid {
     }
 }
 
-impl FromStr for Hybrid {
-    type Err = String;
+/// Maximum number of ranks, and of threads per rank.
+const MOST: u32 = 65_536;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let count = |part: &str| part.parse().ok().filter(|n| (1..=65_536).contains(n));
-        let both = text.split_once('x').and_then(|(ranks, threads)| {
-            Some(Self { ranks: count(ranks)?, threads: count(threads)? })
-        });
-        both.ok_or_else(|| "expected ranks x threads, e.g. 8x16".to_owned())
+impl FromStr for Hybrid {
+    type Err = SyntaxError;
+
+    /// Parses `RANKSxTHREADS`.
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
+        let mut cursor = Cursor::new("ranks and threads", "hybrid=8x16,16x8", text);
+        let ranks = cursor.count(MOST, "expected a number of ranks")?;
+        cursor.expect('x', "expected 'x' after the number of ranks")?;
+        let threads = cursor.count(MOST, "expected a number of threads per rank after 'x'")?;
+        cursor.finish("expected the end after the threads")?;
+        Ok(Self { ranks, threads })
     }
 }
 
@@ -247,8 +254,8 @@ mod tests {
     fn a_wrong_axis_is_pointed_at() {
         for (text, at) in [
             ("thread=1", 0),
-            ("hybrid=8", 7),
-            ("hybrid=8x0", 7),
+            ("hybrid=8", 8),
+            ("hybrid=8x0", 9),
             ("policy=0-6", 9),
             ("pages=4k,2m", 9),
             ("env:=1", 0),

@@ -1,7 +1,8 @@
 //! Figure of a run of the program: its elapsed time, or a number in its output.
 
+use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::{Failure, Unit, printed};
+use nodegauge_measure::{Failure, SyntaxError, Unit, printed};
 use nodegauge_toolchain::program::ProgramOutput;
 use regex_lite::{Regex, RegexBuilder};
 use std::ops::Range;
@@ -27,9 +28,9 @@ impl Default for FigureUnit {
 }
 
 impl FromStr for FigureUnit {
-    type Err = String;
+    type Err = SyntaxError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, SyntaxError> {
         const PREFIXES: [(&str, f64); 8] = [
             ("", 1.0),
             ("k", 1e3),
@@ -46,7 +47,8 @@ impl FromStr for FigureUnit {
         });
         found.ok_or_else(|| {
             let known: Vec<&str> = Unit::ALL.iter().map(|unit| unit.symbol()).collect();
-            format!("expected {}, with or without a prefix, e.g. GB/s or ms", known.join(", "))
+            let problem = format!("expected {}, with or without a prefix", known.join(", "));
+            Cursor::new("unit", "--unit GB/s or --unit ms", text).error(problem)
         })
     }
 }
@@ -258,6 +260,6 @@ mod tests {
         assert_eq!(of("GB/s"), Ok(FigureUnit { unit: Unit::BytesPerSecond, scale: 1e9 }));
         assert_eq!(of("ms"), Ok(FigureUnit { unit: Unit::Seconds, scale: 1e-3 }));
         assert_eq!(of("msg/s").unwrap().unit, Unit::MessagesPerSecond);
-        assert!(of("furlongs").unwrap_err().contains("FLOP/s"));
+        assert!(of("furlongs").unwrap_err().to_string().contains("FLOP/s"));
     }
 }

@@ -10,6 +10,7 @@ use nodegauge_apps::iccg::Method;
 use nodegauge_apps::sparse::Storage;
 use nodegauge_apps::sweep::WorkersAxis;
 use nodegauge_measure::SyntaxError;
+use nodegauge_measure::grammar::Cursor;
 use nodegauge_placement::{Policies, RankMap};
 use nodegauge_toolchain::CommandLine;
 use std::path::PathBuf;
@@ -138,20 +139,41 @@ pub(crate) struct HpcgArgs {
 pub(crate) type Elements = [usize; 3];
 
 /// Parses three numbers of elements such as `60,60,60`.
-fn elements(text: &str) -> Result<Elements, String> {
-    let numbers: Result<Vec<usize>, _> = text.split(',').map(|part| part.trim().parse()).collect();
-    let three = numbers.ok().and_then(|numbers| <[usize; 3]>::try_from(numbers).ok());
-    three.ok_or_else(|| "expected three whole numbers, e.g. 60,60,60".to_owned())
+fn elements(text: &str) -> Result<Elements, SyntaxError> {
+    let mut cursor = Cursor::new("elements", "--elements 60,60,60", text);
+    let x = along(&mut cursor, "expected the elements along x")?;
+    cursor.expect(',', "expected ',' and the elements along y")?;
+    let y = along(&mut cursor, "expected the elements along y")?;
+    cursor.expect(',', "expected ',' and the elements along z")?;
+    let z = along(&mut cursor, "expected the elements along z")?;
+    cursor.finish("expected the end after three numbers")?;
+    Ok([x, y, z])
+}
+
+/// Maximum number of elements or points in one direction.
+const MOST_ALONG: u32 = 1 << 16;
+
+/// Parses the number of elements or points in one direction.
+fn along(cursor: &mut Cursor<'_>, problem: &str) -> Result<usize, SyntaxError> {
+    cursor.skip_blanks();
+    let count = cursor.count(MOST_ALONG, problem)?;
+    cursor.skip_blanks();
+    Ok(count as usize)
 }
 
 /// Parses one number of points for all directions, or three numbers, one for each direction.
-fn grid(text: &str) -> Result<GridPoints, String> {
-    let points: Result<Vec<usize>, _> = text.split(',').map(|n| n.trim().parse()).collect();
-    match points.as_deref() {
-        Ok([all]) if *all > 0 && *all <= 1 << 16 => Ok([*all; 3]),
-        Ok([x, y, z]) if [x, y, z].into_iter().all(|n| *n > 0 && *n <= 1 << 16) => Ok([*x, *y, *z]),
-        _ => Err("expected at most 65536 points, e.g. 104 or 104,104,208".to_owned()),
+fn grid(text: &str) -> Result<GridPoints, SyntaxError> {
+    let mut cursor = Cursor::new("points", "--grid 104 or --grid 104,104,208", text);
+    let x = along(&mut cursor, "expected a number of points")?;
+    if cursor.at_end() {
+        return Ok([x; 3]);
     }
+    cursor.expect(',', "expected ',' and the points along y, or the end")?;
+    let y = along(&mut cursor, "expected the points along y")?;
+    cursor.expect(',', "expected ',' and the points along z")?;
+    let z = along(&mut cursor, "expected the points along z")?;
+    cursor.finish("expected the end after three numbers")?;
+    Ok([x, y, z])
 }
 
 /// Parses a list of policy numbers; `none` is an empty list.

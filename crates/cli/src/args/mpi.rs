@@ -3,10 +3,13 @@
 use super::{Common, seconds};
 use clap::Args as ClapArgs;
 use nodegauge_machine::CpuId;
-use nodegauge_measure::{Bytes, UnknownName};
+use nodegauge_measure::grammar::Cursor;
+use nodegauge_measure::quantity::read_bytes;
+use nodegauge_measure::{Bytes, SyntaxError, UnknownName};
 use nodegauge_messages::options::{Buffers, SideThreads, Timing};
 use nodegauge_messages::transport::Fabric;
 use nodegauge_messages::{Pattern, RankPairs};
+use nodegauge_placement::Distance;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::HostList;
 use std::path::PathBuf;
@@ -136,32 +139,41 @@ fn patterns(text: &str) -> Result<Patterns, String> {
     Ok(patterns)
 }
 
-fn sizes(text: &str) -> Result<Sizes, String> {
-    let read = |word: &str| -> Result<u64, String> {
-        let bytes: Bytes = word.trim().parse().map_err(|error| format!("{error}"))?;
-        if bytes.0 > MOST_BYTES {
-            return Err(format!(
-                "{word} is larger than the maximum message size, {}",
-                Bytes(MOST_BYTES)
-            ));
+/// Parses sizes of messages: `FROM:TO` for powers of two, or a list.
+fn sizes(text: &str) -> Result<Sizes, SyntaxError> {
+    let mut cursor = Cursor::new("sizes", "--sizes 8,1KiB,1MiB or --sizes 1:4MiB", text);
+    let first = message_size(&mut cursor)?;
+    let mut sizes = vec![first];
+    if cursor.eat(':') {
+        let end_at = cursor.position();
+        let last = message_size(&mut cursor)?;
+        if first > last {
+            return Err(cursor.error_at(end_at, "a range must begin with the smaller size"));
         }
-        Ok(bytes.0)
-    };
-    let mut sizes: Vec<u64> = match text.split_once(':') {
-        Some((from, to)) => {
-            let (from, to) = (read(from)?, read(to)?);
-            if from > to {
-                return Err(format!("{from} is larger than {to}: expected FROM:TO"));
-            }
-            let powers = std::iter::successors(Some(from.max(1)), |size| size.checked_mul(2));
-            let zero = (from == 0).then_some(0);
-            zero.into_iter().chain(powers.take_while(|size| *size <= to)).collect()
+        let powers = std::iter::successors(Some(first.max(1)), |size| size.checked_mul(2));
+        sizes.extend(powers.take_while(|size| *size <= last));
+    } else {
+        while cursor.eat(',') {
+            sizes.push(message_size(&mut cursor)?);
         }
-        None => text.split(',').map(read).collect::<Result<_, _>>()?,
-    };
+    }
+    cursor.finish("expected ',', ':' or the end after a size")?;
     sizes.sort_unstable();
     sizes.dedup();
     Ok(Sizes(sizes))
+}
+
+/// Parses the size of a message, bytes.
+fn message_size(cursor: &mut Cursor<'_>) -> Result<u64, SyntaxError> {
+    cursor.skip_blanks();
+    let start = cursor.position();
+    let Bytes(bytes) = read_bytes(cursor)?;
+    cursor.skip_blanks();
+    if bytes > MOST_BYTES {
+        let problem = format!("the maximum message size is {}", Bytes(MOST_BYTES));
+        return Err(cursor.error_at(start, problem));
+    }
+    Ok(bytes)
 }
 
 fn limit(text: &str) -> Result<Duration, String> {
@@ -171,30 +183,46 @@ fn limit(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn pairs(text: &str) -> Result<RankPairs, String> {
+/// Parses the pairs of CPUs: `all`, two CPUs, or distances.
+fn pairs(text: &str) -> Result<RankPairs, SyntaxError> {
     if text == "all" {
         return Ok(RankPairs::All);
     }
-    if let Some((a, b)) = text.split_once('-') {
-        let cpu = |word: &str| {
-            word.parse().map(CpuId).map_err(|_| {
-                format!("expected two CPUs such as 0-1, distances or all, found {word:?}")
-            })
-        };
-        let (a, b) = (cpu(a)?, cpu(b)?);
-        return if a == b {
-            Err("a pair needs two CPUs".to_owned())
-        } else {
-            Ok(RankPairs::Cpus(a, b))
-        };
+    let mut cursor = Cursor::new("pairs", "--pairs 0-1, --pairs smt,l3 or --pairs all", text);
+    if text.starts_with(|c: char| c.is_ascii_digit()) {
+        let first = cpu(&mut cursor)?;
+        cursor.expect('-', "expected '-' and a second CPU")?;
+        let second_at = cursor.position();
+        let second = cpu(&mut cursor)?;
+        cursor.finish("expected the end after two CPUs")?;
+        if first == second {
+            return Err(cursor.error_at(second_at, "a pair needs two CPUs"));
+        }
+        return Ok(RankPairs::Cpus(first, second));
     }
-    text.split(',').map(str::parse).collect::<Result<_, _>>().map(RankPairs::Distances)
+    let mut distances: Vec<Distance> = Vec::new();
+    loop {
+        let start = cursor.position();
+        let word = cursor.take_while(|c| c != ',');
+        let distance: Result<Distance, UnknownName> = word.parse();
+        distances.push(distance.map_err(|error| cursor.error_at(start, error.to_string()))?);
+        if !cursor.eat(',') {
+            return Ok(RankPairs::Distances(distances));
+        }
+    }
+}
+
+/// Parses the number of a CPU.
+fn cpu(cursor: &mut Cursor<'_>) -> Result<CpuId, SyntaxError> {
+    let start = cursor.position();
+    let number = cursor.number("expected the number of a CPU")?;
+    let number = u32::try_from(number);
+    number.map(CpuId).map_err(|_| cursor.error_at(start, "this number is too large"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_placement::Distance;
 
     #[test]
     fn sizes_are_ranges_of_powers_or_lists() {

@@ -15,7 +15,7 @@ pub(crate) use sync::{Calls, POSITIONAL, SEQUENTIAL, VECTORED};
 pub(crate) use uring::Uring;
 
 use crate::error;
-use nodegauge_measure::Failure;
+use nodegauge_measure::{Failure, UnknownName};
 use nodegauge_os::Buffer;
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, IntoDeserializer, value};
@@ -86,30 +86,35 @@ pub enum SyncWrites {
     Dsync,
 }
 
-/// Parses a choice by its name in records; `expected` is a list of all names for the error message.
-pub(crate) fn choice<T: DeserializeOwned>(text: &str, expected: &str) -> Result<T, String> {
-    let text: value::StrDeserializer<'_, value::Error> = text.into_deserializer();
-    T::deserialize(text).map_err(|_| format!("expected {expected}"))
+/// Parses a choice by its name in records. `what` names the choice, and `known` are all names, for the error.
+pub(crate) fn choice<T: DeserializeOwned>(
+    text: &str,
+    what: &'static str,
+    known: &[&'static str],
+) -> Result<T, UnknownName> {
+    let value: value::StrDeserializer<'_, value::Error> = text.into_deserializer();
+    let given = text.to_owned();
+    T::deserialize(value).map_err(|_| UnknownName { what, given, known: known.to_vec() })
 }
 
 impl FromStr for IoEngine {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        choice(text, "sync, mmap or uring")
+    type Err = UnknownName;
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        choice(text, "engine", &["sync", "mmap", "uring"])
     }
 }
 
 impl FromStr for Msync {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        choice(text, "none, async or sync")
+    type Err = UnknownName;
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        choice(text, "msync", &["none", "async", "sync"])
     }
 }
 
 impl FromStr for SyncWrites {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        choice(text, "sync or dsync")
+    type Err = UnknownName;
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        choice(text, "kind of synchronous write", &["sync", "dsync"])
     }
 }
 
