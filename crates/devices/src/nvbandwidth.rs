@@ -54,19 +54,24 @@ pub struct NvbandwidthOutput {
     pub cases: Vec<TestCase>,
 }
 
-/// Returns the numbers of the lines, from 1, in which runs begin: titles, or behind which JSON documents begin.
+/// Returns the numbers of the lines, from 1, in which runs begin: titles, or beginnings of JSON documents.
 pub fn run_lines(text: &str) -> Vec<usize> {
     if !text.trim_start().starts_with('{') {
         return printed::marked_lines(text, |line| line.starts_with(TITLE));
     }
     let mut documents = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
     let mut lines = Vec::new();
-    let mut begin = 0;
+    let mut line = 1;
+    let mut end = 0;
     while let Some(Ok(document)) = documents.next() {
+        let whole = &text[end..documents.byte_offset()];
+        let blank = whole.len() - whole.trim_start().len();
+        let begin = line + whole[..blank].matches('\n').count();
         if document.get(ROOT).is_some() {
-            lines.push(printed::line_at(text, begin));
+            lines.push(begin);
         }
-        begin = documents.byte_offset();
+        line = begin + whole[blank..].matches('\n').count();
+        end = documents.byte_offset();
     }
     lines
 }
@@ -381,6 +386,7 @@ mod tests {
         assert_eq!([TEXT, &[TEXT, TEXT].concat(), ""].map(|text| run_lines(text).len()), [1, 2, 0]);
         let json = "{\"nvbandwidth\": {}}\n";
         assert_eq!([json, &[json, json].concat()].map(|text| run_lines(text).len()), [1, 2]);
+        assert_eq!(run_lines("{\"a\":\n1}\n\n{\"nvbandwidth\": {}}{\"nvbandwidth\": {}}"), [4, 4]);
     }
 
     #[test]

@@ -61,10 +61,10 @@ pub fn marked_lines(text: &str, is_mark: impl Fn(&str) -> bool) -> Vec<usize> {
     lines.map(|(at, _)| at + 1).collect()
 }
 
-/// Returns the number of the line, from 1, that contains the byte at `position`.
-pub fn line_at(text: &str, position: usize) -> usize {
-    let before = text.as_bytes().iter().take(position);
-    before.filter(|byte| **byte == b'\n').count() + 1
+/// Returns the number of the line, from 1, of each occurrence of `mark`, which has no line end.
+pub fn lines_of(text: &str, mark: &str) -> Vec<usize> {
+    let of_line = |(at, line): (usize, &str)| vec![at + 1; line.matches(mark).count()];
+    text.lines().enumerate().flat_map(of_line).collect()
 }
 
 /// True if a number can be a figure: it is positive, and its square and its reciprocal are finite and not zero.
@@ -75,6 +75,13 @@ pub fn is_figure(value: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_marks_are_counted_from_one() {
+        assert_eq!(lines_of("a\nb b\n\nb", "b"), [2, 2, 4]);
+        assert_eq!(marked_lines("a\n b\nb", |line| line == "b"), [2, 3]);
+        assert!(lines_of("", "b").is_empty());
+    }
 
     #[test]
     fn a_mark_of_utf8_is_skipped_and_utf16_is_refused_by_name() {

@@ -84,7 +84,7 @@ pub(super) struct FioOutput {
 
 /// Returns the numbers of the lines, from 1, with the versions of the documents of runs.
 pub(super) fn run_lines(text: &str) -> Vec<usize> {
-    text.match_indices(VERSION).map(|(at, _)| printed::line_at(text, at)).collect()
+    printed::lines_of(text, VERSION)
 }
 
 impl FioOutput {

@@ -145,11 +145,8 @@ fn kib(digits: &str) -> Option<u64> {
 /// Returns the numbers of the lines, from 1, in which runs begin or, without their title, end; the first line of a part
 /// of an output. A run has a title and a completion message, of which one may be missing.
 pub(super) fn run_lines(text: &str) -> Vec<usize> {
-    let lines_of = |mark: &str| -> Vec<usize> {
-        text.match_indices(mark).map(|(at, _)| printed::line_at(text, at)).collect()
-    };
-    let titles = lines_of(TITLE);
-    let ends = lines_of(END);
+    let titles = printed::lines_of(text, TITLE);
+    let ends = printed::lines_of(text, END);
     let runs = if ends.len() > titles.len() { ends } else { titles };
     if runs.is_empty() && IozoneOutput::recognises(text) { vec![1] } else { runs }
 }
