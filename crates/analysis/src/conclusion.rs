@@ -15,7 +15,7 @@ pub const CANNOT_TELL: &str = "cannot tell";
 pub struct Obstacle {
     /// Reason, without a full stop.
     pub reason: String,
-    /// What would suffice, as an instruction; `None` if it is unknown, or part of the reason.
+    /// Instruction that would suffice; `None` if it is unknown, or part of the reason.
     pub remedy: Option<String>,
 }
 
@@ -27,7 +27,7 @@ impl Obstacle {
         Self { reason, remedy }
     }
 
-    /// Sets what would suffice.
+    /// Sets the instruction that would suffice.
     #[must_use]
     pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());

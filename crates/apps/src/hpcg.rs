@@ -261,14 +261,18 @@ impl Planned for HpcgPlan {
     }
 }
 
+/// Returns the points of a domain in each direction: `16 x 16 x 32`.
+fn in_words(grid: GridPoints) -> String {
+    grid.map(|points| points.to_string()).join(" x ")
+}
+
 /// Returns the notice on domains that are smaller than planned; `None` if they are not.
 fn shortened(before: GridPoints, now: GridPoints) -> Option<Notice> {
-    let words = |grid: GridPoints| grid.map(|points| points.to_string()).join(" x ");
     (before != now).then(|| {
         let text = format!(
             "domains reduced from {} to {} points, so that the run keeps its budget",
-            words(before),
-            words(now)
+            in_words(before),
+            in_words(now)
         );
         Notice::new(NoticeId::Clamped, GAUGE, text)
     })

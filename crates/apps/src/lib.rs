@@ -36,7 +36,7 @@ mod workers;
 pub use followers::end;
 pub use gauge::Apps;
 use nodegauge_arena::{MemoryRates, RequestedPages, supply};
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
+use nodegauge_measure::{Bytes, Failure, Notice};
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_team::{WorkerPool, Workers};
 use sweep::Swept;
@@ -61,11 +61,7 @@ fn memory_rates(workers: &Workers, most: Bytes) -> Result<MemoryRates, Failure> 
 /// Returns the notice on workers that were left out for lack of time; `None` if there are none.
 fn left_out_in_time<'a>(left_out: impl IntoIterator<Item = &'a Swept>) -> Option<Notice> {
     let names: Vec<String> = left_out.into_iter().map(|one| one.workers.in_words()).collect();
-    if names.is_empty() {
-        return None;
-    }
-    let text = format!("no time for {}: use a longer --budget", names.join(", "));
-    Some(Notice::new(NoticeId::Budget, GAUGE, text))
+    Notice::no_time_for(GAUGE, &names, "")
 }
 
 #[cfg(test)]

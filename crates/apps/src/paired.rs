@@ -27,11 +27,8 @@ pub(crate) fn judge_relative(
     name: &str,
     base_of: impl Fn(usize) -> Option<usize>,
 ) {
-    let validity = |of_cell: &Vec<Measurement>| {
-        let compared = of_cell.iter().find(|m| m.name == name);
-        compared.map_or_else(Validity::valid, |m| m.validity.clone())
-    };
-    let validities: Vec<Validity> = by_cell.iter().map(validity).collect();
+    let validities: Vec<Validity> =
+        by_cell.iter().map(|of_cell| validity_of(of_cell, name)).collect();
     for (at, of_cell) in by_cell.iter_mut().enumerate() {
         let Some(base) = base_of(at) else { continue };
         for m in of_cell.iter_mut().filter(|m| m.name == "relative") {
@@ -39,6 +36,12 @@ pub(crate) fn judge_relative(
             m.doubt_as(&validities[at], name);
         }
     }
+}
+
+/// Returns the validity of the figure `name`; of none, a valid one.
+fn validity_of(figures: &[Measurement], name: &str) -> Validity {
+    let found = figures.iter().find(|m| m.name == name);
+    found.map_or_else(Validity::valid, |m| m.validity.clone())
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{
     Budget, Limits, Predictable, PredictedTime, Turn, TurnFailure, policy,
 };
-use nodegauge_measure::{Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
+use nodegauge_measure::{Failure, FlopsPerSec, Notice, Observer, Outcome, Seconds, Unit};
 use nodegauge_team::{Interrupt, TeamError, stopping};
 use rule::Rule;
 use std::f64::consts::PI;
@@ -123,9 +123,10 @@ impl Planned for TrapezoidPlan {
             let mut predicted = run.predicted(&mut pool, is_default, &interrupted)?;
             limits.admit(&mut predicted)?;
             let kept = predicted.rows.len();
-            let left_out: Vec<u64> = options.points.drain(kept..).collect();
+            let left_out: Vec<String> =
+                options.points.drain(kept..).map(|n| n.to_string()).collect();
             run.cells.truncate(kept * run.first);
-            notices.extend(left_out_in_time(&left_out));
+            notices.extend(Notice::no_time_for(GAUGE, &left_out, " intervals"));
         }
         let mut series = Series::new(policy::APPS, limits, run.cells.len());
         (&mut &shared).phase("measuring sums interleaved");
@@ -203,16 +204,6 @@ impl Predictable for PredictedSums {
     }
 }
 
-/// Returns the notice on default numbers of intervals that were left out; `None` if there are none.
-fn left_out_in_time(points: &[u64]) -> Option<Notice> {
-    if points.is_empty() {
-        return None;
-    }
-    let numbers: Vec<String> = points.iter().map(u64::to_string).collect();
-    let text = format!("no time for {} intervals: use a longer --budget", numbers.join(", "));
-    Some(Notice::new(NoticeId::Budget, GAUGE, text))
-}
-
 /// Measures a sample of `sums` consecutive sums; a sum ends when all workers have synchronised. Returns the time of a
 /// sum, and the last sum; `None` if interrupted.
 fn sampled(
@@ -275,10 +266,10 @@ impl TrapezoidRun<'_> {
             let mut round = 0.0;
             for cell in row {
                 let points = cell.points.min(POINTS_A_SAMPLE);
-                let trial = TrapezoidCell { points, error: 0.0, ..*cell };
+                let short = TrapezoidCell { points, error: 0.0, ..*cell };
                 // The first sum raises the clock frequency and is not counted.
-                sampled(self.rule, pool, &trial, 1, interrupted)?;
-                let Some((sample, _)) = sampled(self.rule, pool, &trial, 1, interrupted)? else {
+                sampled(self.rule, pool, &short, 1, interrupted)?;
+                let Some((sample, _)) = sampled(self.rule, pool, &short, 1, interrupted)? else {
                     break;
                 };
                 let longer = cell.points as f64 / points as f64;

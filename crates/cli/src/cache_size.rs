@@ -10,6 +10,7 @@ use nodegauge_gauge::Site;
 use nodegauge_machine::Topology;
 use nodegauge_measure::Bytes;
 use nodegauge_measure::grammar::Cursor;
+use nodegauge_measure::keys::{Key, SharedKey, shared};
 use nodegauge_measure::quantity::read_bytes;
 use nodegauge_measure::record::{Cache, MeasuredCache, Measurement};
 use nodegauge_os::{OutputFile, TrustedFolder, read_trusted_file};
@@ -49,17 +50,16 @@ struct MachineIdentity {
 impl MachineIdentity {
     fn of(site: &Site) -> Self {
         let Site { topology, machine, root, .. } = site;
-        let id = |file: &str| root.text(file).map(|text| text.trim().to_owned());
-        let id = id("etc/machine-id").or_else(|| id("proc/sys/kernel/random/boot_id"));
-        let cpu = |thread: &nodegauge_machine::topology::HardwareThread| {
-            (thread.cpu.0, thread.core, thread.llc)
-        };
+        let id = root.text("etc/machine-id");
+        let id = id.or_else(|| root.text("proc/sys/kernel/random/boot_id"));
+        let id = id.map(|text| text.trim().to_owned());
+        let cpus = topology.allowed().map(|thread| (thread.cpu.0, thread.core, thread.llc));
         Self {
             host: machine.host.clone(),
             id: id.filter(|id| !id.is_empty()),
             processor: machine.processor.model.clone(),
             virtualisation: machine.virtualisation.clone(),
-            cpus: topology.allowed().map(cpu).collect(),
+            cpus: cpus.collect(),
             caches: topology.caches.clone(),
         }
     }
@@ -81,6 +81,11 @@ struct CacheSizeFile {
 }
 
 impl CacheSizeFile {
+    /// Returns the file of a machine in the user's cache folder.
+    fn of_user(site: &Site) -> Option<Self> {
+        Self::of(site, &cache_folder(nodegauge_os::variable)?)
+    }
+
     /// Returns the file of a machine in a folder of the cache.
     fn of(site: &Site, folder: &Path) -> Option<Self> {
         let identity = MachineIdentity::of(site);
@@ -109,11 +114,10 @@ impl CacheSizeFile {
     }
 }
 
-/// Returns the capacity of the caches of this machine, remembered or measured in `most_time` at most; `None` if it cannot
-/// be told.
+/// Returns the capacity of the caches of this machine, remembered or measured in `most_time` at most; `None` if it is
+/// unknown.
 pub(crate) fn found(site: &Site, most_time: Duration) -> Option<MeasuredCache> {
-    let folder = cache_folder(nodegauge_os::variable);
-    let file = folder.and_then(|folder| CacheSizeFile::of(site, &folder));
+    let file = CacheSizeFile::of_user(site);
     if let Some(remembered) = file.as_ref().and_then(CacheSizeFile::read) {
         return Some(remembered);
     }
@@ -129,20 +133,25 @@ pub(crate) fn found(site: &Site, most_time: Duration) -> Option<MeasuredCache> {
 /// error would lengthen the arrays of all later runs.
 pub(crate) fn remember_larger(site: &Site, figures: &[Measurement], most_time: Duration) {
     let Some(known) = site.machine.measured_cache else { return };
-    let of_figure = |m: &Measurement| {
-        let bytes = |key: &str| m.config.get(key).and_then(serde_json::Value::as_u64);
-        let (measured, part) = (bytes("measured_cache_bytes")?, bytes("reported_cache_bytes"));
-        Some(known.with_part(measured, part))
-    };
-    let is_refuted = figures.iter().filter_map(of_figure).any(|found| found.bytes > known.bytes);
+    let is_refuted = figures.iter().any(|m| is_larger(m, known));
     let Site { topology, machine, .. } = site;
     let again = if is_refuted { cache_size::measure(topology, machine, most_time) } else { None };
     let at_rest = again.filter(|found| !found.is_busy).map(|found| found.cache);
     if let Some(larger) = at_rest.filter(|found| found.bytes > known.bytes) {
-        let folder = cache_folder(nodegauge_os::variable);
-        let file = folder.and_then(|folder| CacheSizeFile::of(site, &folder));
-        file.and_then(|file| file.write(larger));
+        CacheSizeFile::of_user(site).and_then(|file| file.write(larger));
     }
+}
+
+/// True if the capacity with which the arrays of a figure are compared is larger than the known one.
+fn is_larger(m: &Measurement, known: MeasuredCache) -> bool {
+    let Some(measured) = bytes_of(m, shared::measured_cache_bytes::KEY) else { return false };
+    let part = bytes_of(m, shared::reported_cache_bytes::KEY);
+    known.with_part(measured, part).bytes > known.bytes
+}
+
+/// Returns the value of a key with a number of bytes.
+fn bytes_of(m: &Measurement, key: Key) -> Option<u64> {
+    m.config.get(key.name)?.as_u64()
 }
 
 /// Replaces the reported size of the last-level caches by that of the variable, if it is set.

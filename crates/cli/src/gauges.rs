@@ -6,6 +6,7 @@ use nodegauge_measure::keys::{ConfigKind, Registry};
 use nodegauge_measure::record::Record;
 use nodegauge_measure::{Observer, Outcome, UnknownName};
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 #[cfg(test)]
 mod doubted;
@@ -21,8 +22,10 @@ pub(crate) use list::{GAUGES, with_stream};
 pub(crate) struct Tests(pub(crate) Vec<&'static str>);
 
 /// Returns the kinds of figures of all gauges, with the keys of their configurations.
-pub(crate) fn registry() -> Registry {
-    Registry::new(GAUGES.iter().flat_map(|gauge| gauge.kinds()))
+pub(crate) fn registry() -> &'static Registry {
+    static ALL: LazyLock<Registry> =
+        LazyLock::new(|| Registry::new(GAUGES.iter().flat_map(|gauge| gauge.kinds())));
+    &ALL
 }
 
 /// Returns the tests of the gauge of this name, or the test of this name.
@@ -48,7 +51,7 @@ pub(crate) fn tests(name: &str) -> Result<Tests, UnknownName> {
 
 /// Returns a record as CSV.
 pub(crate) fn csv(record: &Record) -> String {
-    nodegauge_analysis::csv::render(std::slice::from_ref(record), &registry())
+    nodegauge_analysis::csv::render(std::slice::from_ref(record), registry())
 }
 
 /// Runs a gauge's part of `run`.
@@ -91,7 +94,7 @@ mod tests {
 
     fn compared(a: &Record, b: &Record) -> Comparison {
         let side = |run: &Record| Side { runs: vec![run.clone()], ..Side::default() };
-        compare(&side(a), &side(b), Design::default(), &registry())
+        compare(&side(a), &side(b), Design::default(), registry())
     }
 
     /// Compares two records; asserts that every figure is paired and that every figure with a result has a ratio.
@@ -185,7 +188,7 @@ mod tests {
     /// schema.
     fn keys_in_words() -> String {
         let registry = registry();
-        let schema = nodegauge_measure::schema::of_record(&registry);
+        let schema = nodegauge_measure::schema::of_record(registry);
         let mut text = String::new();
         let mut reported = BTreeSet::new();
         for kind in registry.kinds() {
@@ -407,7 +410,7 @@ mod tests {
         let registry = registry();
         let columns = registry.columns();
         for (name, record) in golden() {
-            let text = nodegauge_analysis::csv::render(std::slice::from_ref(&record), &registry);
+            let text = nodegauge_analysis::csv::render(std::slice::from_ref(&record), registry);
             let mut rows = csv::Reader::from_reader(text.as_bytes());
             let header = rows.headers().unwrap().clone();
             let tells = |column: &str| {

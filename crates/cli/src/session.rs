@@ -412,7 +412,7 @@ fn follow(
 fn slow_hosts(record: &Record) -> String {
     let registry = gauges::registry();
     let gauge = record.measurements.first().map(|m| m.gauge.as_str()).unwrap_or_default();
-    let ranking = HostRanking::of(record, gauge, &registry);
+    let ranking = HostRanking::of(record, gauge, registry);
     let slow = ranking.map(|ranking| ranking.slow()).unwrap_or_default();
     slow.iter().map(|name| format!("{name}\n")).collect()
 }
@@ -558,7 +558,7 @@ pub(crate) fn unmet(conditions: &Conditions, record: &Record, run: &str, verbose
     let mut any = conditions.strict && output::suspects(&record.measurements, run);
     let registry = gauges::registry();
     for expectation in &conditions.expect {
-        let verdict = expectation.check(&record.measurements, conditions.accept_suspect, &registry);
+        let verdict = expectation.check(&record.measurements, conditions.accept_suspect, registry);
         let words = || format!("{run}{}", verdict.in_words(expectation));
         if !verdict.is_met() {
             any = true;
@@ -581,8 +581,7 @@ pub(crate) fn is_below(reference: &Reference, record: &Record, run: &str, verbos
         return false;
     };
     let registry = gauges::registry();
-    let selection =
-        FigureSelection { gauges: &gauges::GAUGES, registry: &registry, all: true, facts: false };
+    let selection = FigureSelection { gauges: &gauges::GAUGES, registry, all: true, facts: false };
     let mut any = false;
     for figure in group.compare(&selection.of(record)) {
         let words = format!("{run}{}", figure.words);

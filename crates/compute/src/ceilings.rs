@@ -90,12 +90,13 @@ impl Planned for CeilingsPlan {
         let mut found = Outcome::default();
         observer.phase("comparing BLAS libraries");
         let limits = Limits::new(budget, None);
+        // The peaks are the last part of the run, so that the end of the whole is theirs.
+        let of_whole = Limits { asked: whole.asked, samples, ..limits };
         let trial = Trial {
             root: &site.root,
             places: TrialPlaces(places(&first.placement)),
             time: budget.mul_f64(CHOOSE),
-            // The peaks are the last part of the run, so that the end of the whole is theirs.
-            end: choose::end_of_trial(&Limits { asked: whole.asked, samples, ..limits }),
+            end: choose::end_of_trial(&of_whole),
             interrupted: &|| observer.interrupted(),
         };
         let library = choose::find(&[], &trial, &mut found.notices)?.and_then(|mut all| all.pop());
@@ -108,13 +109,11 @@ impl Planned for CeilingsPlan {
         let multiplier = library.load()?;
         // The time spent on choosing a library is subtracted from the budget; at least half of the budget remains.
         let left = budget.saturating_sub(limits.elapsed()).max(budget.div_f64(2.0));
-        let is_kept = whole.asked && samples.is_none();
         for PlannedPart { placement, suffix, share } in &parts {
-            let is_late = is_kept && limits.elapsed() >= budget && !found.measurements.is_empty();
-            if is_late {
+            let is_late = of_whole.must_be_kept() && limits.elapsed() >= budget;
+            if is_late && !found.measurements.is_empty() {
                 let of = if *suffix == roofline::ONE_THREAD { " of one thread" } else { "" };
-                let text = format!("no time is left for the peaks{of}");
-                found.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
+                found.notices.push(Notice::no_time_left(GAUGE, &format!("the peaks{of}")));
             } else if !found.is_interrupted() {
                 let with = PeakGroup { placement, suffix, library: (&library, &multiplier) };
                 found.extend(with.measure(Limits::new(left.mul_f64(*share), samples), observer)?);

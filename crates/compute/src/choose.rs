@@ -233,8 +233,7 @@ impl Trial<'_> {
 /// Returns the end of a comparison in a run with these limits, half of whose budget is for the measurement; `None` if
 /// the user did not set the budget.
 pub(crate) fn end_of_trial(limits: &Limits) -> Option<Instant> {
-    let is_kept = limits.asked && limits.samples.is_none();
-    is_kept.then(|| limits.at(Fraction(0.5)))
+    limits.must_be_kept().then(|| limits.at(Fraction(0.5)))
 }
 
 /// Chooses the fastest kernels of every library in `requests`; without requests, chooses the fastest of all candidates.

@@ -14,7 +14,7 @@ use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_measure::record::{Figure, Machine};
 use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::schedule::{Budget, Limits, Predictable, PredictedTime};
+use nodegauge_measure::schedule::{Budget, Limits, PredictedTime};
 use nodegauge_measure::{
     Bytes, Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Unit, notice,
 };
@@ -202,7 +202,7 @@ impl HplPlan {
         let limits = Limits::of(Budget::of(self.asked, self.options.budget), self.samples);
         if self.options.order != OrderSpec::Quick {
             observer.phase("predicting the time of the solution");
-            limits.admit(&mut PredictedSolution::new(self)?)?;
+            limits.admit_as_planned(self.predicted()?, SMALLER)?;
         }
         let mut notices = Vec::new();
         observer.phase("comparing BLAS libraries");
@@ -272,43 +272,23 @@ impl HplPlan {
         Duration::try_from_secs_f64(samples * all * (1.0 + AROUND_SOLUTION))
             .unwrap_or(Duration::MAX / 4)
     }
-}
 
-/// Solutions of a requested order, before the libraries are compared.
-struct PredictedSolution {
-    time: PredictedTime,
-}
-
-impl PredictedSolution {
-    /// Predicts the time from the peak of the cores and from the rate of an earlier run of this node; without one, from
-    /// a short product with the built-in kernels.
-    fn new(plan: &HplPlan) -> Result<Self, Failure> {
-        let known = plan.options.rate.or(plan.options.dgemm.as_ref().map(|(rate, _)| *rate));
+    /// Predicts the time of the solutions of a requested order, before the libraries are compared: from the peak of the
+    /// cores and from the rate of an earlier run of this node; without one, from a short product with the built-in
+    /// kernels.
+    fn predicted(&self) -> Result<PredictedTime, Failure> {
+        let known = self.options.rate.or(self.options.dgemm.as_ref().map(|(rate, _)| *rate));
         let rate = match known {
             Some(rate) => rate,
-            None => choose::rate_of_built_in(&TrialPlaces(hpl::places(&plan.placement)))?,
+            None => choose::rate_of_built_in(&TrialPlaces(hpl::places(&self.placement)))?,
         };
-        let peak = plan.peak.as_ref().map(|peak| peak.value);
+        let peak = self.peak.as_ref().map(|peak| peak.value);
         let fastest = FlopsPerSec(peak.unwrap_or(LIBRARY_OVER_BUILT_IN * rate.0).max(rate.0));
-        let libraries = plan.options.libraries.len().max(1);
-        let time =
-            |each: FlopsPerSec| plan.solutions(&vec![each; libraries]) + hpl::least(libraries);
-        Ok(Self { time: PredictedTime { least: time(fastest), likely: time(rate) } })
-    }
-}
-
-impl Predictable for PredictedSolution {
-    fn predicted(&self) -> PredictedTime {
-        self.time
-    }
-
-    /// Does nothing: the user requested the order.
-    fn shorten(&mut self) -> bool {
-        false
-    }
-
-    fn smaller(&self) -> &str {
-        SMALLER
+        let libraries = self.options.libraries.len().max(1);
+        let around = hpl::least(libraries);
+        let least = self.solutions(&vec![fastest; libraries]) + around;
+        let likely = self.solutions(&vec![rate; libraries]) + around;
+        Ok(PredictedTime { least, likely })
     }
 }
 

@@ -18,9 +18,10 @@ impl Reader for HplReader {
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, Unread> {
         let found = output::read(text);
         if found.rows.is_empty() {
-            let cause = found.errors.first().cloned();
-            let none = || "it has no line with the result of a test".to_owned();
-            return Err(Unread::from(cause.unwrap_or_else(none)));
+            let cause = found.errors.into_iter().next();
+            let cause =
+                cause.unwrap_or_else(|| "it has no line with the result of a test".to_owned());
+            return Err(Unread::from(cause));
         }
         Ok(reference::of_saved(&found).into())
     }

@@ -10,7 +10,7 @@ use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{joined, quoted};
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, Drawing, NamedDoubt, Picture, Scale, Section, Step, Steps, Table,
+    Block, Chart, ChartSeries, Drawing, NamedFigure, Picture, Scale, Section, Step, Steps, Table,
     TableCell, distinct, grouped, plain_table, summary_of,
 };
 use nodegauge_measure::legible::in_lines;
@@ -299,17 +299,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
 
 /// Adds a note for every reason for doubt.
 fn doubts(section: &mut Section, of: &[&Measurement]) {
-    let mut all = Vec::new();
-    for m in of {
-        let status = m.validity.status;
-        let reasons = m.validity.reasons.iter();
-        all.extend(reasons.map(|reason| NamedDoubt {
-            name: m.name.clone(),
-            status,
-            reason: reason.clone(),
-        }));
-    }
-    section.named_doubts(all);
+    section.named_doubts(of.iter().map(|m| NamedFigure { name: m.name.clone(), m }));
 }
 
 /// Returns the name of a figure among `all`, with its library or program if another figure has the same name.

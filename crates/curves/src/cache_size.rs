@@ -95,7 +95,7 @@ struct ReportedCaches {
 }
 
 /// Returns the capacity of the last-level caches, from the shares of the lines in the caches by working set; `None` if
-/// they do not tell. The reported size counts unless the caches hold clearly less or clearly more.
+/// it is unknown. The reported size counts unless the caches hold clearly less or clearly more.
 fn capacity(reported: ReportedCaches, curve: &[Residency]) -> Option<Bytes> {
     let held = curve.iter().map(Residency::held).fold(0.0, f64::max);
     let is_exceeded = curve.last().is_some_and(|last| last.share <= FITS);
@@ -126,7 +126,7 @@ fn needs_more(reported: ReportedCaches, may_hide: bool, curve: &[Residency]) -> 
 }
 
 /// Measures the capacity of the last-level caches with one thread on each core that this process may use, in `most_time`
-/// at most. Returns `None` if it cannot be told in this time, or if the processor cannot flush lines.
+/// at most. Returns `None` if it is not found in this time, or if the processor cannot flush lines.
 pub fn measure(
     topology: &Topology,
     machine: &Machine,
@@ -196,6 +196,18 @@ struct LoadTimes {
     flushed: f64,
 }
 
+impl LoadTimes {
+    /// Returns the mean times of all cores.
+    fn mean(all: &[Self]) -> Self {
+        let share = 1.0 / all.len() as f64;
+        Self {
+            passed: share * all.iter().map(|one| one.passed).sum::<f64>(),
+            again: share * all.iter().map(|one| one.again).sum::<f64>(),
+            flushed: share * all.iter().map(|one| one.flushed).sum::<f64>(),
+        }
+    }
+}
+
 /// Threads and memory of the measurement.
 struct Probe {
     team: Team,
@@ -251,13 +263,7 @@ impl Probe {
             let Some(all) = all.into_iter().collect::<Option<Vec<LoadTimes>>>() else {
                 return Ok(None);
             };
-            let mean =
-                |of: fn(&LoadTimes) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
-            times.push(LoadTimes {
-                passed: mean(|one| one.passed),
-                again: mean(|one| one.again),
-                flushed: mean(|one| one.flushed),
-            });
+            times.push(LoadTimes::mean(&all));
         }
         Ok(Some(largest_share(&times)))
     }
@@ -266,10 +272,10 @@ impl Probe {
 /// Returns the largest share of the lines in the caches of several attempts. The time of a load from a cache is the
 /// shortest of all attempts, that of a flushed line the median.
 fn largest_share(times: &[LoadTimes]) -> f64 {
-    let all = |of: fn(&LoadTimes) -> f64| times.iter().map(of).collect::<Vec<f64>>();
-    let flushed = stats::median(&all(|one| one.flushed));
-    let again = stats::quantile(&all(|one| one.again), 0.0);
-    let passed = stats::quantile(&all(|one| one.passed), 0.0);
+    let of_flushed: Vec<f64> = times.iter().map(|one| one.flushed).collect();
+    let flushed = stats::median(&of_flushed);
+    let again = times.iter().map(|one| one.again).fold(f64::INFINITY, f64::min);
+    let passed = times.iter().map(|one| one.passed).fold(f64::INFINITY, f64::min);
     if flushed <= again {
         return 1.0;
     }
@@ -328,15 +334,15 @@ unsafe fn touch_pages(start: usize, bytes: usize) {
 /// The lines must be mapped and contain zeros.
 unsafe fn load_time(lines: &[usize]) -> f64 {
     let mut zero = 0;
-    let part_time = |part: &[usize]| {
+    let mut times = Vec::new();
+    for part in lines.chunks(lines.len().div_ceil(PARTS).max(1)) {
         let begun = monotonic_nanos();
         for line in part {
             // SAFETY: the caller's promise; the line contains zero.
             zero = unsafe { ((line + zero) as *const usize).read_volatile() };
         }
-        (monotonic_nanos() - begun) as f64 * 1e-9 / part.len() as f64
-    };
-    let times: Vec<f64> = lines.chunks(lines.len().div_ceil(PARTS).max(1)).map(part_time).collect();
+        times.push((monotonic_nanos() - begun) as f64 * 1e-9 / part.len() as f64);
+    }
     stats::median(&times)
 }
 

@@ -8,6 +8,7 @@ use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge, Headline, InTurn, Planned, Site, SummaryRequest};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
+use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{Failure, Unit};
 
 /// Gauge of curves of latency and bandwidth.
@@ -60,7 +61,7 @@ impl Gauge for Curves {
             Ok(Box::new(plan))
         };
         let parts: Result<_, Failure> = ask.parts.iter().map(plan).collect();
-        let is_kept = ask.whole.asked && ask.samples.is_none();
+        let is_kept = Limits::of(ask.whole, ask.samples).must_be_kept();
         Ok(Some(Box::new(InTurn { plans: parts?, time: is_kept.then_some(ask.budget) })))
     }
 

@@ -330,21 +330,23 @@ fn knee(curve: &[LoadPoint]) -> Knee {
     Knee::At { rate: low.rate + (high.rate - low.rate) * part, doubt }
 }
 
+/// Returns the sentence that the load of twice the idle latency is unknown, with the reason.
+fn no_knee(why: &str) -> String {
+    Obstacle::new(why).cannot_tell("at which load latency is twice the idle latency")
+}
+
 fn knee_in_words(curve: &[LoadPoint]) -> Option<String> {
     let idle = curve.first()?;
     let last = curve.last()?;
     let doubt_of_ends = [idle, last].into_iter().find_map(|point| point.doubt.clone());
-    let unknown = |why: &str| {
-        Obstacle::new(why).cannot_tell("at which load latency is twice the idle latency")
-    };
     let idle_words = Seconds(idle.latency);
     Some(match (knee(curve), doubt_of_ends) {
         (Knee::At { rate, doubt: None }, _) => format!(
             "latency is twice the idle latency of {idle_words} when the loaders read at {}",
             BytesPerSec(rate)
         ),
-        (Knee::At { doubt: Some(doubt), .. }, _) | (Knee::Below, Some(doubt)) => unknown(&doubt),
-        (Knee::Falls, _) => unknown("latency falls again at a higher load"),
+        (Knee::At { doubt: Some(doubt), .. }, _) | (Knee::Below, Some(doubt)) => no_knee(&doubt),
+        (Knee::Falls, _) => no_knee("latency falls again at a higher load"),
         (Knee::Below, None) => format!(
             "latency stays below twice the idle latency of {idle_words}: at the full load of {} it is {:.2} times as high",
             BytesPerSec(last.rate),

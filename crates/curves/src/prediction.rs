@@ -5,13 +5,11 @@ use crate::{Curve, CurveOptions, CurveSetup, Mode, TIMES_LLC, notice, planned};
 use nodegauge_arena::supply::masks;
 use nodegauge_arena::{ArenaError, MemoryRates};
 use nodegauge_gauge::Site;
+use nodegauge_kernels::LINE;
 use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, policy};
 use nodegauge_measure::{Bytes, Notice, NoticeId, Observer};
 use nodegauge_placement::Placement;
-use std::time::Duration;
 
-/// Size of a cache line, bytes.
-const LINE: u64 = 64;
 /// Passes of a chase through what the caches hold before a sample, at least: the time per load must stop falling.
 const WARM_PASSES: u32 = 2;
 /// Number of rounds of a curve, with the measurement during the set-up, that it has at least.
@@ -30,16 +28,16 @@ impl CurveTimes<'_> {
     pub(crate) fn loops(&self, bytes: Bytes, loops: u32) -> PredictedTime {
         let once = self.rates.writing(bytes);
         let set_up = self.rates.touching(bytes) + 2 * loops * once;
-        let turns = |count: u32| count * (1 + loops) * once;
+        let turn = (1 + loops) * once;
         let fewest = 1 + policy::CURVES_BEHIND.fewest as u32;
-        PredictedTime { least: set_up + turns(LEAST_ROUNDS), likely: set_up + turns(fewest) }
+        PredictedTime { least: set_up + LEAST_ROUNDS * turn, likely: set_up + fewest * turn }
     }
 
     /// Returns the time of a chase through `bytes`, of which one worker touches all.
     pub(crate) fn chase(&self, bytes: Bytes) -> PredictedTime {
         // The cycle is determined and written at random places.
-        let set_up = self.rates.touching(bytes) + self.rates.loading(2 * bytes.0 / LINE);
-        let turn = WARM_PASSES * self.rates.loading(bytes.0.min(self.held) / LINE);
+        let set_up = self.rates.touching(bytes) + self.rates.loading(2 * bytes.0 / LINE as u64);
+        let turn = WARM_PASSES * self.rates.loading(bytes.0.min(self.held) / LINE as u64);
         let fewest = 1 + policy::CURVES_BEHIND.fewest as u32;
         PredictedTime { least: set_up + LEAST_ROUNDS * turn, likely: set_up + fewest * turn }
     }
@@ -69,8 +67,7 @@ impl Predictable for PredictedCurve<'_> {
     fn predicted(&self) -> PredictedTime {
         let times = CurveTimes { rates: &self.rates, held: self.setup().held() };
         let PredictedTime { least, likely } = self.mode.predicted(&times);
-        let whole = |time: Duration| time.div_f64(self.share);
-        PredictedTime { least: whole(least), likely: whole(likely) }
+        PredictedTime { least: least.div_f64(self.share), likely: likely.div_f64(self.share) }
     }
 
     /// Halves the working set, as long as it is larger than the caches as the size rule requires.

@@ -228,7 +228,8 @@ impl CurveRun<'_> {
     fn is_chosen_late(&mut self, until: f64) -> bool {
         let whole = self.setup.options.whole.unwrap_or(self.setup.options.budget);
         let end = self.limits.budget.mul_f64(until * policy::CURVES.choose.0);
-        let is_late = whole.asked && self.limits.samples.is_none() && self.limits.elapsed() >= end;
+        let of_whole = Limits { asked: whole.asked, ..self.limits };
+        let is_late = of_whole.must_be_kept() && self.limits.elapsed() >= end;
         if is_late {
             let text = "no time to compare the loops of each kernel: some have the widest vectors";
             add_new(&mut self.outcome.notices, [notice(NoticeId::Budget, text)]);

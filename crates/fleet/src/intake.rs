@@ -281,8 +281,8 @@ impl Intake {
                 } else if carrier.is_of_ansible() {
                     ansible::add(self, text, json, selection);
                 } else {
-                    let unknown = || "not a record of nodegauge".to_owned();
-                    let why = other_program(json, selection).unwrap_or_else(unknown);
+                    let why = other_program(json, selection);
+                    let why = why.unwrap_or_else(|| "not a record of nodegauge".to_owned());
                     self.reject_text(text, why);
                 }
             }

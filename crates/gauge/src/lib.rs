@@ -141,8 +141,7 @@ impl Planned for InTurn {
             }
             let elapsed = clock::now().saturating_duration_since(begun);
             if self.time.is_some_and(|time| elapsed >= time) && !found.measurements.is_empty() {
-                let text = format!("no time is left for {}", plan.in_words());
-                found.notices.push(Notice::new(NoticeId::Budget, "", text));
+                found.notices.push(Notice::no_time_left("", &plan.in_words()));
                 continue;
             }
             match Outcome::of_run(plan.run(site, observer), observer) {

@@ -243,25 +243,18 @@ pub fn read(
     if let Some(length) = printed::overlong_line(text).filter(|_| !is_json) {
         return Err(ReadError::Overlong(length));
     }
-    let names = |described: bool| -> Vec<&'static str> {
-        let mut all: Vec<&'static str> = readers
-            .iter()
-            .filter(|reader| !described || reader.takes_description())
-            .map(|reader| reader.program())
-            .collect();
-        all.dedup();
-        all
+    let reader = match found.first() {
+        Some(of) => readers.iter().find(|reader| reader.program() == of.program),
+        None => readers.iter().find(|reader| reader.resembles(text)),
     };
-    let is_found = |reader: &&&dyn Reader| match found.first() {
-        Some(of) => of.program == reader.program(),
-        None => reader.resembles(text),
-    };
-    let Some(reader) = readers.iter().find(is_found) else {
-        return Err(ReadError::Unknown(names(false)));
+    let Some(reader) = reader else {
+        return Err(ReadError::Unknown(readers.iter().map(|one| one.program()).collect()));
     };
     let program = reader.program();
     if let Some(option) = context.known.option().filter(|_| !reader.takes_description()) {
-        return Err(ReadError::Described { option, program, of: names(true) });
+        let described = readers.iter().filter(|one| one.takes_description());
+        let of = described.map(|one| one.program()).collect();
+        return Err(ReadError::Described { option, program, of });
     }
     let mut run = reader.read(text, context).map_err(|why| ReadError::Unread { program, why })?;
     if run.measurements.is_empty() {

@@ -24,7 +24,7 @@ pub use picture::{
 
 use nodegauge_measure::legible;
 use nodegauge_measure::quantity::significant;
-use nodegauge_measure::record::{Measurement, Status};
+use nodegauge_measure::record::{Measurement, Status, Validity};
 use nodegauge_measure::{Fraction, Unit};
 use serde::Serialize;
 
@@ -126,14 +126,23 @@ impl Section {
     }
 
     /// Adds every reason of figures once, with the names of the figures that have it. Of many names, the first are listed.
-    pub fn named_doubts(&mut self, doubts: impl IntoIterator<Item = NamedDoubt>) -> &mut Self {
-        for (_, same) in grouped(doubts, |one| (one.status.name(), one.reason.clone())) {
-            let names = distinct(same.iter().map(|one| one.name.as_str()));
+    pub fn named_doubts<'m>(
+        &mut self,
+        figures: impl IntoIterator<Item = NamedFigure<'m>>,
+    ) -> &mut Self {
+        let mut doubts: Vec<(String, Status, &str)> = Vec::new();
+        for NamedFigure { name, m } in figures {
+            let Validity { status, reasons } = &m.validity;
+            doubts.extend(reasons.iter().map(|reason| (name.clone(), *status, reason.as_str())));
+        }
+        for ((_, reason), same) in grouped(doubts, |(_, status, reason)| (status.name(), *reason)) {
+            let names = distinct(same.iter().map(|(name, ..)| name.as_str()));
             let mut shown = names[..names.len().min(NAMED)].join(", ");
             if names.len() > NAMED {
                 shown.push_str(&format!(" and {} more", names.len() - NAMED));
             }
-            self.push(Note::doubt(same[0].status, format!("{shown}: {}", same[0].reason)));
+            let (_, status, _) = same[0];
+            self.push(Note::doubt(status, format!("{shown}: {reason}")));
         }
         self
     }
@@ -147,15 +156,13 @@ impl Section {
 /// Maximum number of figures that are listed with a reason.
 const NAMED: usize = 3;
 
-/// Reason why a figure is suspect or invalid, with the name of the figure.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedDoubt {
+/// Figure with its name on a page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamedFigure<'m> {
     /// Name of the figure on its page.
     pub name: String,
-    /// Status of the figure.
-    pub status: Status,
-    /// Reason.
-    pub reason: String,
+    /// The figure.
+    pub m: &'m Measurement,
 }
 
 /// Identifier of the sections that end a page.

@@ -205,26 +205,6 @@ impl SizeRule {
     }
 }
 
-/// Returns the smallest array that no cache helps: four times the caches, and at least a million elements; `None` if
-/// the caches are unknown.
-pub fn smallest(caches: CacheCapacity, element: Element) -> Option<Bytes> {
-    caches.bytes().map(|size| Bytes(by_rule(size, element) * element.bytes()))
-}
-
-/// Returns the sizes of arrays below `array` on the ladder of powers of two, in descending order. The last is the
-/// smallest that no cache helps ([`smallest`]), so that arrays may be shortened to any of them. There is none if the
-/// caches are unknown.
-pub fn ladder_below(
-    array: Bytes,
-    caches: CacheCapacity,
-    element: Element,
-) -> impl Iterator<Item = Bytes> {
-    let least = smallest(caches, element).filter(|least| *least < array);
-    let rungs = (0..u64::BITS).rev().map(|bits| Bytes(1 << bits));
-    let between = move |rung: &Bytes| *rung < array && least.is_some_and(|least| *rung > least);
-    rungs.filter(between).chain(least)
-}
-
 fn unknown_cache() -> Failure {
     Failure::missing("the size of the last-level cache is unknown")
         .hint("give a size, e.g. --size 1GiB")
@@ -383,19 +363,6 @@ mod tests {
         assert_eq!(chosen(times), (Bytes::mib(1200), Some(4.0), Some(true), None));
         let given = SizeSpec::Bytes(Bytes::mib(64));
         assert_eq!(chosen(given), (Bytes::mib(64), Some(2.0), Some(false), measured));
-    }
-
-    #[test]
-    fn ladder_ends_at_the_smallest_array_that_no_cache_helps() {
-        let caches = CacheCapacity { measured: Some(Bytes::mib(24)), reported: None };
-        let below = |mib| {
-            let rungs = ladder_below(Bytes::mib(mib), caches, Element::F64);
-            rungs.map(|rung| rung.0 >> 20).collect::<Vec<u64>>()
-        };
-        assert_eq!(below(1200), [1024, 512, 256, 128, 96]);
-        assert_eq!((below(128), below(96), below(8)), (vec![96], vec![], vec![]));
-        let unknown = CacheCapacity::default();
-        assert_eq!(ladder_below(Bytes::gib(1), unknown, Element::F64).next(), None);
     }
 
     #[test]

@@ -231,11 +231,6 @@ impl ConfigKind {
 pub struct FormerNames(BTreeMap<&'static str, &'static str>);
 
 impl FormerNames {
-    /// Returns the present name of a key with this former name; `None` if no key had the name.
-    pub fn present(&self, former: &str) -> Option<&'static str> {
-        self.0.get(former).copied()
-    }
-
     /// Renames the keys of a configuration that have former names. A value under the present name has precedence.
     pub fn rename(&self, config: &mut Map<String, Value>) {
         for (former, present) in &self.0 {
@@ -384,8 +379,8 @@ macro_rules! keys {
 /// Declares the configuration of a kind of figure. Every field is a key. A key that only this kind has is declared
 /// here, with documentation, type of the value (without `Option`), [`Role`], label, and the options of
 /// [`keys!`](crate::keys!). A key that several kinds have is declared once, with `keys!`, and the field refers to that
-/// declaration; a doc comment of the field then replaces the description. For this kind of figure only, `as` sets another role and `of`
-/// another type; the string after `=` gives the reason.
+/// declaration; a doc comment of the field then replaces the description. For this kind of figure only, `as` sets another
+/// role and `of` another type; the string after `=` gives the reason.
 ///
 /// A configuration can include other configurations, whose keys precede the keys of the fields:
 /// `pub struct Rating including dgemm: Dgemm, ending: Ending { ... }`.

@@ -77,6 +77,21 @@ impl Notice {
         Self { id, gauge: gauge.to_owned(), message, hint: None }
     }
 
+    /// Returns the notice that nothing of `what` was measured, because the time of the run is used up.
+    pub fn no_time_left(gauge: &str, what: &str) -> Self {
+        Self::new(NoticeId::Budget, gauge, format!("no time is left for {what}"))
+    }
+
+    /// Returns the notice on parts of a plan that were left out because their predicted time exceeds the budget; `None` if
+    /// there are none. `noun` follows the names.
+    pub fn no_time_for(gauge: &str, names: &[String], noun: &str) -> Option<Self> {
+        if names.is_empty() {
+            return None;
+        }
+        let text = format!("no time for {}{noun}: use a longer --budget", names.join(", "));
+        Some(Self::new(NoticeId::Budget, gauge, text))
+    }
+
     /// Sets the remedy, which is shown as a hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {

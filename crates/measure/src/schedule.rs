@@ -88,9 +88,14 @@ impl Limits {
         self.budget.div_f64(10.0).max(Duration::from_secs(1))
     }
 
+    /// True if the run must keep its budget: the user set it, and no number of samples.
+    pub fn must_be_kept(&self) -> bool {
+        self.asked && self.samples.is_none()
+    }
+
     /// True if the user set the budget and the run exceeds it. The run then ends and delivers what it has.
     pub fn is_exceeded(&self) -> bool {
-        self.asked && self.samples.is_none() && self.elapsed() > self.budget + self.grace()
+        self.must_be_kept() && self.elapsed() > self.budget + self.grace()
     }
 
     /// Returns a notice if the run exceeded its budget by more than the grace time; `None` if it did not, or if the

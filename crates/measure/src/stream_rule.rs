@@ -5,7 +5,7 @@
 
 use crate::Bytes;
 use crate::quantity::significant;
-use crate::record::{Machine, MeasuredCache};
+use crate::record::{Cache, Machine, MeasuredCache};
 
 /// Minimum ratio of an array to the sum of last-level caches by STREAM's rule.
 pub const RULE_FACTOR: f64 = 4.0;
@@ -54,18 +54,21 @@ impl CacheCapacity {
     }
 }
 
+/// Returns the last-level caches of a machine that hold data; `None` if they are unknown.
+fn last_level(machine: &Machine) -> Option<&Cache> {
+    let data_caches = machine.caches.iter().filter(|cache| cache.holds_data());
+    data_caches.max_by_key(|cache| cache.level)
+}
+
 /// Returns the size of one last-level cache of a machine.
 pub fn last_cache(machine: &Machine) -> CacheCapacity {
-    let data_caches = machine.caches.iter().filter(|cache| cache.holds_data());
-    let last = data_caches.max_by_key(|cache| cache.level);
-    let reported = last.and_then(|cache| cache.bytes).map(Bytes);
+    let reported = last_level(machine).and_then(|cache| cache.bytes).map(Bytes);
     CacheCapacity::of(reported, machine.measured_cache.as_ref())
 }
 
 /// Returns the size of an array by the rule if all CPUs of a machine are used; `None` if its caches are unknown.
 pub fn array_bytes(machine: &Machine) -> Option<Bytes> {
-    let data_caches = machine.caches.iter().filter(|cache| cache.holds_data());
-    let count = data_caches.max_by_key(|cache| cache.level).map_or(1, |last| last.count);
+    let count = last_level(machine).map_or(1, |last| last.count);
     let caches = last_cache(machine).bytes()?.as_f64() * f64::from(count);
     Some(Bytes(((RULE_FACTOR * caches) as u64).max(8 * RULE_ELEMENTS)))
 }

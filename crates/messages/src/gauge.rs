@@ -273,8 +273,7 @@ fn run_starts(
         let left = &launches[number + 1..];
         if starters.iter().any(Starter::is_late) && has_figure(&outcome) && !left.is_empty() {
             let unmeasured: Vec<String> = left.iter().map(in_words).collect();
-            let text = format!("no time is left for {}", unmeasured.join(", "));
-            outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
+            outcome.notices.push(Notice::no_time_left(GAUGE, &unmeasured.join(", ")));
             break;
         }
     }

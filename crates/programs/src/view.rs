@@ -329,8 +329,8 @@ fn closing(rows: &[Row<'_>]) -> Option<String> {
 /// Returns the cause why figures are suspect, with the name of the first combination that has it; `None` if all are valid.
 fn doubt_of(rows: &[Row<'_>]) -> Option<Obstacle> {
     let cause = main_cause(rows.iter().map(|row| row.figure))?;
-    let has_cause = |row: &&Row<'_>| row.figure.validity.reasons.iter().any(|one| one == cause);
-    let name = rows.iter().find(has_cause).map_or("?", Row::name);
+    let first = rows.iter().find(|row| row.figure.validity.reasons.iter().any(|one| one == cause));
+    let name = first.map_or("?", Row::name);
     let remedy = Obstacle::new(cause).remedy;
     Some(Obstacle { reason: format!("{cause} ({name})"), remedy })
 }

@@ -161,8 +161,8 @@ impl Planned for RooflinePlan {
         }
         found.notices.extend(limits.overrun(GAUGE, Duration::ZERO));
         if !left_out.is_empty() {
-            let text = format!("no time is left for the ceilings of {}", left_out.join(", "));
-            found.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
+            let what = format!("the ceilings of {}", left_out.join(", "));
+            found.notices.push(Notice::no_time_left(GAUGE, &what));
         }
         if let Some(program) = self.program.filter(|_| !found.is_interrupted()) {
             observer.phase(&format!("running {program}"));

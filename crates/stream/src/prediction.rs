@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Number of passes of the size check, at least: two over the half and two over the whole arrays, of one of four kernels.
 const SIZE_CHECK: f64 = 0.75;
 
-/// Assumed time of a compiler, which is not known before.
+/// Assumed time of compiling a source, which is not known before.
 pub(crate) const COMPILING: Duration = Duration::from_secs(1);
 
 /// Returns the time of this number of compilations. It counts against the budget, but no run is refused for it.
@@ -40,6 +40,9 @@ pub(crate) struct ArraysCost {
 }
 
 impl ArraysCost {
+    /// One set of arrays, with a pass in each round.
+    pub(crate) const ONE_SET: Self = Self { sets: 1, refills: 0, before: 0, round: 1 };
+
     /// Returns the predicted time for the arrays of an arrangement under a policy.
     pub(crate) fn predicted(
         &self,
@@ -56,9 +59,9 @@ impl ArraysCost {
             + self.refills * rates.writing(arrays)
             + pass.mul_f64(f64::from(self.before) + SIZE_CHECK);
         let warm_up = u32::from(policy.warm_up != WarmUp::None);
-        let rounds = |count: u32| (warm_up + count) * self.round * pass;
-        let enough = rounds(policy.fewest as u32);
-        PredictedTime { least: set_up + rounds(1), likely: set_up + enough }
+        let round = self.round * pass;
+        let fewest = warm_up + policy.fewest as u32;
+        PredictedTime { least: set_up + (warm_up + 1) * round, likely: set_up + fewest * round }
     }
 }
 
@@ -142,12 +145,12 @@ impl Arrangement {
     /// Returns the notice on arrays that were `before` elements long per process; `None` if they still are.
     pub(crate) fn shortened(&self, before: u64) -> Option<Notice> {
         let now = self.elements();
-        let bytes = |elements: u64| Bytes(elements * self.options.element.bytes());
+        let each = self.options.element.bytes();
         (now < before).then(|| {
             let text = format!(
                 "arrays reduced from {} to {} each, so that the run keeps its budget",
-                bytes(before),
-                bytes(now)
+                Bytes(before * each),
+                Bytes(now * each)
             );
             Notice::new(NoticeId::Clamped, GAUGE, text)
         })

@@ -1,8 +1,9 @@
 //! Standard STREAM: the user's own unmodified stream.c (or stream.f), compiled and run.
 //!
 //! [`build`] compiles the source for the sizes and threads of the native run, and [`output`] parses the output of the
-//! program, whose table `table` reads; `unread` has the reasons why a text is refused, and `known` what the user knows
-//! about a saved output; `reader` reads a saved output. [`figures`] checks the output and converts it to measurements, which are labelled as standard results.
+//! program, whose table `table` reads; `reader` reads a saved output, `unread` has the reasons why a text is refused, and
+//! `known` the properties of a saved output that the user knows. [`figures`] checks the output and converts it to
+//! measurements, which are labelled as standard results.
 //! `forecast` predicts the time of a run, and refuses one that cannot keep its budget.
 //! `comparison` runs the program and the native kernels alternately, so that both are measured in the same state of the
 //! machine. `stack` is the limit of the stack of stream.f. `mpi` runs STREAM's MPI source with placed ranks.

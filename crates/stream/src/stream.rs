@@ -23,9 +23,6 @@ use nodegauge_measure::{BytesPerSec, Failure, Observer, Outcome};
 use nodegauge_placement::{RankPlace, cpus};
 use std::time::Duration;
 
-/// Time of a run in passes over its arrays.
-const COST: ArraysCost = ArraysCost { sets: 1, refills: 0, before: 0, round: 1 };
-
 /// Plan for one configuration, which is measured until its figures are stable.
 pub struct StreamPlan {
     arrangement: Arrangement,
@@ -61,7 +58,8 @@ impl Planned for StreamPlan {
         let Self { mut arrangement, joined, mixes } = *self;
         let limits = arrangement.limits();
         let fixed = PredictedTime::default();
-        prediction::admit(site, &mut arrangement, COST, policy::STREAM, fixed, &limits, observer)?;
+        let cost = ArraysCost::ONE_SET;
+        prediction::admit(site, &mut arrangement, cost, policy::STREAM, fixed, &limits, observer)?;
         let coordinator = match (&arrangement.ranks, joined) {
             (Some(plan), None) => Some(StreamCoordinator::start(plan.ranks.len(), observer)?),
             (_, joined) => joined,

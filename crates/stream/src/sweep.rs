@@ -191,7 +191,7 @@ impl SweepPlan {
         let mut run = PredictedSweep::new(site, &mut self.cells, rates, compiling);
         limits.admit(&mut run)?;
         let PredictedSweep { numbers, left_out, .. } = run;
-        self.notices.extend(left_out_in_time(&left_out));
+        self.notices.extend(Notice::no_time_for(GAUGE, &left_out, ""));
         let shortened = self.cells.iter().zip(&numbers);
         let shortened = shortened.map(|(cell, at)| cell.arrangement.shortened(lengths[*at]));
         notice::add_new(&mut self.notices, shortened.flatten());
@@ -293,9 +293,9 @@ impl<'a> PredictedSweep<'a> {
 
 impl Predictable for PredictedSweep<'_> {
     fn predicted(&self) -> PredictedTime {
-        let cost = ArraysCost { sets: 1, refills: 0, before: 0, round: 1 };
-        let of_cell =
-            |cell: &SweepCell| cost.predicted(&cell.arrangement, &self.rates, &policy::SWEEP);
+        let of_cell = |cell: &SweepCell| {
+            ArraysCost::ONE_SET.predicted(&cell.arrangement, &self.rates, &policy::SWEEP)
+        };
         let fixed = PredictedTime::of(arrangement::LEAST_CHOICE_TIME) + self.compiling;
         fixed + self.cells.iter().map(of_cell).sum()
     }
@@ -327,15 +327,6 @@ impl Predictable for PredictedSweep<'_> {
 /// Returns the option of a setting, e.g. `threads=4`.
 fn setting_in_words(setting: &StreamSetting) -> String {
     format!("{}={setting}", setting.axis())
-}
-
-/// Returns the notice on configurations that were left out for lack of time; `None` if there are none.
-fn left_out_in_time(left_out: &[String]) -> Option<Notice> {
-    if left_out.is_empty() {
-        return None;
-    }
-    let text = format!("no time for {}: use a longer --budget", left_out.join(", "));
-    Some(Notice::new(NoticeId::Budget, GAUGE, text))
 }
 
 /// Groups the cells that need only one common size check: their arrays have the same length, and the caches in use have

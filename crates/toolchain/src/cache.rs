@@ -24,8 +24,8 @@ const PRIVATE: Mode = Mode::RWXU;
 /// Number of digits of a digest in the name of a file.
 const DIGITS: usize = 16;
 
-/// Returns the folder of compiled programs and of measured capacities: `NODEGAUGE_CACHE_DIR`, else the XDG cache folder. A relative `XDG_CACHE_HOME`
-/// is ignored, as the XDG specification requires.
+/// Returns the folder of compiled programs and of measured capacities: `NODEGAUGE_CACHE_DIR`, else the XDG cache folder.
+/// A relative `XDG_CACHE_HOME` is ignored, as the XDG specification requires.
 pub fn cache_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("NODEGAUGE_CACHE_DIR")

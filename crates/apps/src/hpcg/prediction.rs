@@ -47,11 +47,11 @@ impl<'r, 'a> PredictedSets<'r, 'a> {
         let smaller =
             |cell: &HpcgCell<'a>| HpcgCell::new(cell.swept, cell.workers, cell.columns, [LEAST; 3]);
         let cells = run.cells.iter().map(smaller).collect::<Result<_, _>>()?;
-        let mut trial = HpcgRun { codes: run.codes, cells };
+        let mut small_run = HpcgRun { codes: run.codes, cells };
         let mut small = Vec::new();
-        for at in 0..trial.cells.len() {
+        for at in 0..small_run.cells.len() {
             let begun = clock::now();
-            trial.set(pool, at, interrupted)?;
+            small_run.set(pool, at, interrupted)?;
             small.push(clock::now().saturating_duration_since(begun));
         }
         let first = &run.cells[0];
@@ -67,6 +67,13 @@ impl<'r, 'a> PredictedSets<'r, 'a> {
         bytes(&cell.swept.layout(grid), cell.columns)
     }
 
+    /// Returns the predicted time of a set of a cell.
+    fn set(&self, at: usize) -> Duration {
+        let ratio = points(self.grid) / points([LEAST; 3]);
+        let read = READ * ITERATIONS as u64 * self.bytes(at, self.grid);
+        self.small[at].mul_f64(ratio).max(self.rates.writing(Bytes(read)))
+    }
+
     /// Returns the grid with half the edges; `None` if it is too small.
     fn half(&self) -> Option<GridPoints> {
         let half = self.grid.map(|points| (points / 2).next_multiple_of(MULTIPLE));
@@ -76,16 +83,15 @@ impl<'r, 'a> PredictedSets<'r, 'a> {
     }
 }
 
+/// Returns the number of points of a domain.
+fn points(grid: GridPoints) -> f64 {
+    grid.iter().product::<usize>() as f64
+}
+
 impl Predictable for PredictedSets<'_, '_> {
     fn predicted(&self) -> PredictedTime {
-        let points = |grid: GridPoints| grid.iter().product::<usize>() as f64;
-        let ratio = points(self.grid) / points([LEAST; 3]);
-        let time = |at: usize| {
-            let read = READ * ITERATIONS as u64 * self.bytes(at, self.grid);
-            self.small[at].mul_f64(ratio).max(self.rates.writing(Bytes(read)))
-        };
         // The first round is the warm-up.
-        let least: Duration = (0..self.kept).map(time).sum::<Duration>() * 2;
+        let least: Duration = (0..self.kept).map(|at| self.set(at)).sum::<Duration>() * 2;
         PredictedTime { least, likely: BEYOND_CACHES * least }
     }
 

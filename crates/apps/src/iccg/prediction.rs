@@ -84,7 +84,24 @@ impl<'a> PredictedSolutions<'a> {
         self.swept
     }
 
-    /// Returns the notices on what was shortened; before, the matrix had the size `before`, and the workers were `all`.
+    /// Returns the predicted time of the solution by workers with this solution on the small mesh.
+    fn solution(&self, small: &SmallSolution) -> Duration {
+        let ratio = elements(self.size.mesh) / elements(self.small);
+        let least_iteration = self.rates.writing(Bytes(READ * self.size.matrix.0));
+        let iteration = small.iteration.mul_f64(ratio).max(least_iteration);
+        small.setup.mul_f64(ratio) + iteration.mul_f64(small.iterations as f64 * ratio.cbrt())
+    }
+
+    /// Returns the size with half the matrix; `None` if it is too small, or if ranks cannot divide its mesh.
+    fn half(&self) -> Option<MeshSize> {
+        let half = size::half(&self.size, self.constraints)?;
+        let can_divide = self.swept.iter().all(|one| {
+            !one.workers.are_processes() || size::grid(half.mesh, one.workers.count()).is_ok()
+        });
+        can_divide.then_some(half)
+    }
+
+    /// Returns the notices on the shortened parts; before, the matrix had the size `before`, and the workers were `all`.
     pub(super) fn notices(&self, before: Bytes, all: &[Swept]) -> Vec<Notice> {
         let mut notices = Vec::new();
         let now = self.size.matrix;
@@ -99,31 +116,22 @@ impl<'a> PredictedSolutions<'a> {
     }
 }
 
+/// Returns the number of elements of a mesh.
+fn elements(mesh: Mesh) -> f64 {
+    mesh.elements.iter().product::<usize>() as f64
+}
+
 impl Predictable for PredictedSolutions<'_> {
     fn predicted(&self) -> PredictedTime {
-        let elements = |mesh: Mesh| mesh.elements.iter().product::<usize>() as f64;
-        let ratio = elements(self.size.mesh) / elements(self.small);
-        let least_iteration = self.rates.writing(Bytes(READ * self.size.matrix.0));
-        let time = |solved: &SmallSolution| {
-            let iteration = solved.iteration.mul_f64(ratio).max(least_iteration);
-            solved.setup.mul_f64(ratio) + iteration.mul_f64(solved.iterations as f64 * ratio.cbrt())
-        };
-        let least: Duration = self.solved.iter().flatten().map(time).sum();
+        let least: Duration = self.solved.iter().flatten().map(|small| self.solution(small)).sum();
         PredictedTime { least, likely: BEYOND_CACHES * least }
     }
 
     /// Halves the matrix, as long as it is larger than the caches as the size rule requires. Then leaves the last kind of
     /// workers out; the first is the reference of the others.
     fn shorten(&mut self) -> bool {
-        let smaller = || {
-            let half = size::half(&self.size, self.constraints)?;
-            let divides = |one: &Swept| {
-                !one.workers.are_processes() || size::grid(half.mesh, one.workers.count()).is_ok()
-            };
-            self.swept.iter().all(divides).then_some(half)
-        };
         if self.options.elements.is_none()
-            && let Some(size) = smaller()
+            && let Some(size) = self.half()
         {
             self.size = size;
             return true;

@@ -34,7 +34,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
         return Ok(exit);
     }
     let design = Design { blocks: args.run.is_some(), accept_suspect: args.accept_suspect };
-    let comparison = compare(&a, &b, design, &gauges::registry());
+    let comparison = compare(&a, &b, design, gauges::registry());
     if comparison.pairs.is_empty() {
         return Err(nothing_in_common(&comparison));
     }
@@ -84,8 +84,8 @@ fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
     let runs = match store {
         Some(store) => store.find_all(selector)?,
         None if nodegauge_history::means_a_file(selector) => {
-            let registry = gauges::registry();
-            vec![nodegauge_history::read_file(Path::new(selector), registry.former_names())?]
+            let names = gauges::registry().former_names();
+            vec![nodegauge_history::read_file(Path::new(selector), names)?]
         }
         None => {
             let selector = selector.to_owned();

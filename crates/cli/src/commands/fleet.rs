@@ -42,8 +42,7 @@ pub(crate) fn execute(command: &FleetCommand) -> Result<Exit, Failure> {
 /// Reads the records of the inputs, or of the history; with the facts of the nodes if `facts` is set.
 fn read(args: &InputArgs, facts: bool) -> Result<Intake, Failure> {
     let registry = gauges::registry();
-    let selection =
-        FigureSelection { gauges: &GAUGES, registry: &registry, all: args.all_figures, facts };
+    let selection = FigureSelection { gauges: &GAUGES, registry, all: args.all_figures, facts };
     if !args.inputs.is_empty() {
         args.inputs.iter().for_each(|path| output::protect(path));
         let intake = Intake::read(&args.inputs, &selection)?;

@@ -62,8 +62,8 @@ pub(crate) fn find(run: &str, db: &Database) -> Result<Record, Failure> {
     match session::open_store_to_read(db)? {
         Some(store) => Ok(store.find(run)?),
         None if nodegauge_history::means_a_file(run) => {
-            let registry = gauges::registry();
-            Ok(nodegauge_history::read_file(Path::new(run), registry.former_names())?)
+            let names = gauges::registry().former_names();
+            Ok(nodegauge_history::read_file(Path::new(run), names)?)
         }
         None => {
             Err(HistoryError::NotFound { selector: run.to_owned(), candidates: Vec::new() }.into())

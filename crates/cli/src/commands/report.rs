@@ -35,7 +35,7 @@ pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
         asked: &args.runs,
         conditions,
         gauges: &GAUGES,
-        registry: &registry,
+        registry,
         related: &args.db,
     };
     let format = args.format.0;
@@ -122,7 +122,7 @@ fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
     if let Some(store) = session::open_store_to_read(&args.db)? {
         // Records are loaded one by one: there may be thousands of records, and every record contains all samples.
         for id in store.ids(&filter)?.iter().rev() {
-            runs.add(&store.find(id)?, &GAUGES, &registry);
+            runs.add(&store.find(id)?, &GAUGES, registry);
         }
     }
     if runs.count() == 0 {

@@ -7,7 +7,7 @@ use crate::session::{self, Shown};
 use nodegauge_analysis::expect::Figures;
 use nodegauge_gauge::{BudgetShares, Depth, Site, SummaryRequest, usual_times};
 use nodegauge_measure::schedule::Limits;
-use nodegauge_measure::{Notice, NoticeId, Outcome};
+use nodegauge_measure::{Notice, Outcome};
 use nodegauge_placement::{Environment, PlacementRequest};
 use nodegauge_report::{run, text};
 use std::time::{Duration, Instant};
@@ -64,8 +64,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
             let overrun = limits.and_then(|limits| limits.overrun("", Duration::ZERO));
             found.notices.extend(overrun);
             if !left_out.is_empty() {
-                let text = format!("no time is left for {}", left_out.join(", "));
-                found.notices.push(Notice::new(NoticeId::Budget, "", text));
+                found.notices.push(Notice::no_time_left("", &left_out.join(", ")));
             }
             Ok(found)
         },

@@ -74,18 +74,18 @@ impl Limits {
                 break;
             }
         }
-        let PredictedTime { least, likely } = run.predicted();
-        self.refuse_beforehand(elapsed + least, elapsed + likely, run.smaller())
+        self.admit_as_planned(run.predicted(), run.smaller())
     }
 
-    /// Returns the remark of [`Self::admit`] for a run that takes at least `least` and likely `likely`.
-    fn refuse_beforehand(
-        &self,
-        least: Duration,
-        likely: Duration,
-        smaller: &str,
-    ) -> Result<String, Failure> {
-        if least <= self.budget + self.grace() {
+    /// Returns the remark of [`Self::admit`] for a run that cannot be shortened. `smaller` names the options with which
+    /// the user makes it shorter.
+    ///
+    /// # Errors
+    /// Fails as [`Self::admit`].
+    pub fn admit_as_planned(&self, time: PredictedTime, smaller: &str) -> Result<String, Failure> {
+        let elapsed = PredictedTime::of(self.elapsed());
+        let PredictedTime { least, likely } = elapsed + time;
+        if self.samples.is_some() || least <= self.budget + self.grace() {
             return Ok(String::new());
         }
         let least = least.as_secs_f64();

@@ -4,7 +4,7 @@ use super::{SMALL, ShownFigure};
 use crate::curve::Switch;
 use crate::transport::Fabric;
 use nodegauge_gauge::view::sentence::joined;
-use nodegauge_gauge::view::{NamedDoubt, Section, grouped};
+use nodegauge_gauge::view::{NamedFigure, Section, grouped};
 use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
 
@@ -119,19 +119,14 @@ fn routes(own: &[&&ShownFigure<'_>]) -> String {
 
 /// Adds every doubt once, with the figures to which it applies.
 pub(super) fn doubts(section: &mut Section, all: &[&ShownFigure<'_>]) {
-    let mut found = Vec::new();
-    for figure in all.iter().filter(|figure| figure.m.validity.status != Status::Valid) {
-        let size = figure.config.message_bytes.map(|bytes| format!(" {}", Bytes(bytes)));
-        let name = format!("{}{}", figure.m.name, size.unwrap_or_default());
-        let status = figure.m.validity.status;
-        let reasons = figure.m.validity.reasons.iter();
-        found.extend(reasons.map(|reason| NamedDoubt {
-            name: name.clone(),
-            status,
-            reason: reason.clone(),
-        }));
-    }
-    section.named_doubts(found);
+    let doubted = all.iter().filter(|figure| figure.m.validity.status != Status::Valid);
+    section.named_doubts(doubted.map(|figure| named(figure)));
+}
+
+/// Returns a figure with its name and the size of its messages.
+fn named<'f>(figure: &ShownFigure<'f>) -> NamedFigure<'f> {
+    let size = figure.config.message_bytes.map(|bytes| format!(" {}", Bytes(bytes)));
+    NamedFigure { name: format!("{}{}", figure.m.name, size.unwrap_or_default()), m: figure.m }
 }
 
 /// Describes a curve: the change of protocol, the jumps and dips, and the parameters of Hockney's model.

@@ -134,7 +134,7 @@ pub fn make(
 
 /// True if the time for compilers is used up in a run whose budget the user set.
 fn is_over(limits: &Limits) -> bool {
-    limits.asked && limits.samples.is_none() && clock::now() > limits.at(COMPILE_UNTIL)
+    limits.must_be_kept() && clock::now() > limits.at(COMPILE_UNTIL)
 }
 
 /// Plan that measures native kernels and the kernels of compilers alternately.

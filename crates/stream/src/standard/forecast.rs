@@ -8,11 +8,12 @@ use super::build::Wanted;
 use crate::arrangement::Arrangement;
 use crate::kernels::{Kernel, KernelShape, STREAM, STREAM_ARRAYS, Stores};
 use crate::point::StreamPoint;
+use crate::prediction::COMPILING;
 use crate::target::{Target, TargetConfig};
 use crate::tuner::{self, Breadth, Constraints};
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::supply::masks;
-use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime};
+use nodegauge_measure::schedule::{Limits, PredictedTime};
 use nodegauge_measure::{Bytes, BytesPerSec, Failure, Seconds, clock};
 use nodegauge_placement::MemoryPolicy;
 use std::time::Duration;
@@ -23,8 +24,6 @@ const SHORTEST: Bytes = Bytes::mib(4);
 const FILLING: Seconds = Seconds(0.08);
 /// Number of passes of a measurement, without the warm-up.
 const PASSES: usize = 3;
-/// Assumed time of compiling a source, which is not known before.
-const COMPILING: Seconds = Seconds(1.0);
 /// Bytes on the memory bus by regular stores, which read the line that they overwrite, divided by the counted bytes:
 /// Copy and Scale move 3 words for 2, Add and Triad 4 for 3.
 const REGULAR_STORES: f64 = 14.0 / 10.0;
@@ -119,9 +118,10 @@ impl Forecast {
             Seconds((STREAM_ARRAYS as u64 * element * wanted.elements) as f64 / rates.filling.0);
         let run = |rate: BytesPerSec| arrays + Seconds(wanted.ntimes as f64 * pass / rate.0);
         let count = builds as f64;
+        let compiling = Seconds(COMPILING.as_secs_f64());
         let slow = BytesPerSec(rates.slowest.0 / REGULAR_STORES);
         let mut least = run(rates.best) * count;
-        let mut likely = (run(slow) + COMPILING) * count;
+        let mut likely = (run(slow) + compiling) * count;
         if has_native {
             least = least + arrays + NATIVE;
             likely = likely + arrays + Seconds(NATIVE_PASSES * pass / rates.slowest.0);
@@ -130,23 +130,11 @@ impl Forecast {
     }
 
     /// Refuses a run that cannot keep its budget; otherwise returns a remark for the announcement of the run.
-    pub(super) fn check(mut self, limits: &Limits) -> Result<String, Failure> {
-        limits.admit(&mut self)
-    }
-}
-
-impl Predictable for Forecast {
-    fn predicted(&self) -> PredictedTime {
-        PredictedTime { least: self.least, likely: self.likely }
-    }
-
-    /// Does nothing: the length of the arrays is that of STREAM's rule, and the number of passes that of the source.
-    fn shorten(&mut self) -> bool {
-        false
-    }
-
-    fn smaller(&self) -> &str {
-        "fewer passes (-DNTIMES), or smaller arrays (--size)"
+    /// The run is not shortened: the length of the arrays is that of STREAM's rule, and the number of passes that of the
+    /// source.
+    pub(super) fn check(self, limits: &Limits) -> Result<String, Failure> {
+        let time = PredictedTime { least: self.least, likely: self.likely };
+        limits.admit_as_planned(time, "fewer passes (-DNTIMES), or smaller arrays (--size)")
     }
 }
 

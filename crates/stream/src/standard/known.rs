@@ -17,14 +17,14 @@ pub struct ContradictedByText {
     pub found: String,
 }
 
-/// Adds what the user knows to what the text says.
+/// Adds the properties that the user knows to those of the text.
 ///
 /// # Errors
 /// Fails if the text contradicts the user.
 pub fn complete(known: &KnownRun, output: &mut StreamOutput) -> Result<(), ContradictedByText> {
     let given_size = known.element.map(|Bytes(bytes)| bytes);
-    let said_size = output.element.map(Element::bytes);
-    agreed("--element", given_size, said_size, "bytes in an element")?;
+    let printed_size = output.element.map(Element::bytes);
+    agreed("--element", given_size, printed_size, "bytes in an element")?;
     let has_ranks = output.ranks.is_some();
     agreed("--ranks", known.ranks, output.ranks, "ranks")?;
     output.ranks = output.ranks.or(known.ranks);
@@ -39,8 +39,8 @@ pub fn complete(known: &KnownRun, output: &mut StreamOutput) -> Result<(), Contr
     if !has_ranks {
         output.elements = output.elements.and_then(|elements| elements.checked_mul(parts));
     }
-    let said_elements = output.elements.map(|elements| elements / parts);
-    agreed("--size", known.elements, said_elements, "elements in an array")?;
+    let printed_elements = output.elements.map(|elements| elements / parts);
+    agreed("--size", known.elements, printed_elements, "elements in an array")?;
     let counted = output.threads.map(|(_, counted)| counted);
     agreed("--threads", known.threads, counted, "threads")?;
     agreed("--times", known.ntimes, output.ntimes, "runs of each kernel")?;
@@ -92,14 +92,14 @@ fn element_of(bytes: u64) -> Option<Element> {
 fn agreed(
     option: &'static str,
     given: Option<u64>,
-    said: Option<u64>,
+    printed: Option<u64>,
     what: &str,
 ) -> Result<(), ContradictedByText> {
-    match (given, said) {
-        (Some(given), Some(said)) if given != said => Err(ContradictedByText {
+    match (given, printed) {
+        (Some(given), Some(printed)) if given != printed => Err(ContradictedByText {
             option,
             given: given.to_string(),
-            found: format!("{said} {what}"),
+            found: format!("{printed} {what}"),
         }),
         _ => Ok(()),
     }

@@ -192,8 +192,7 @@ impl Check<'_> {
     /// Adds the figures of a record.
     fn add(&mut self, record: &Record, size: PartSize, examination: &Examination) {
         let registry = gauges::registry();
-        let selection =
-            FigureSelection { gauges: &GAUGES, registry: &registry, all: false, facts: false };
+        let selection = FigureSelection { gauges: &GAUGES, registry, all: false, facts: false };
         for figure in selection.of(record) {
             let known = self.figures.iter_mut().find(|checked| checked.key == figure.key);
             match known {
@@ -283,9 +282,8 @@ impl Check<'_> {
         if self.args.reference.is_some() {
             return FigureBound::of_reference(self.group.as_ref()?, key);
         }
-        let registry = gauges::registry();
-        let path = self.own_runs.as_ref()?;
-        let store = Store::open_to_read(path, registry.former_names()).ok()??;
+        let names = gauges::registry().former_names();
+        let store = Store::open_to_read(self.own_runs.as_ref()?, names).ok()??;
         let host = examination.machine.host.as_deref();
         let runs = store.own_runs(host, test, None, OWN_RUNS + 1).ok()?;
         let own = runs.iter().filter(|run| run.id != id);

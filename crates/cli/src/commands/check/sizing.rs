@@ -36,7 +36,7 @@ const ARRAYS: f64 = 3.0;
 pub(super) struct SizingProbe {
     /// Rates of memory.
     pub(super) rates: TouchRates,
-    /// Capacity of the last-level caches; `None` if it cannot be told.
+    /// Capacity of the last-level caches; `None` if it is unknown.
     pub(super) cache: Option<MeasuredCache>,
 }
 

@@ -379,8 +379,7 @@ impl<'a> FleetRun<'a> {
     /// Ranks the records in the folder.
     fn ranking(&self) -> Result<Ranking, Failure> {
         let registry = gauges::registry();
-        let selection =
-            FigureSelection { gauges: &GAUGES, registry: &registry, all: false, facts: false };
+        let selection = FigureSelection { gauges: &GAUGES, registry, all: false, facts: false };
         let intake = Intake::read(&[self.folder.path().to_owned()], &selection)?;
         let mut options = self.options.clone();
         self.folder.add_to(&mut options);

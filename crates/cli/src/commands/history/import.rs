@@ -72,8 +72,7 @@ pub(super) fn execute(
     let machine = described.machine()?;
     let mut outputs: Vec<(&Path, Record)> = Vec::new();
     let mut exports: Vec<(&Path, String)> = Vec::new();
-    let registry = gauges::registry();
-    let names = registry.former_names();
+    let names = gauges::registry().former_names();
     for file in files {
         let bytes = nodegauge_os::read_input(file, LONGEST_EXPORT)
             .map_err(|cause| Failure::usage(format!("cannot read {}: {cause}", shown(file))))?;

@@ -41,10 +41,10 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
         None => (Vec::new(), 0, ID),
     };
     let registry = gauges::registry();
-    let as_csv = || Ok(table(&lines, &registry));
+    let as_csv = || Ok(table(&lines, registry));
     if !args.documents.write(&|| output::json(&lines), &as_csv)? {
         let older = every - lines.len();
-        let shown: Vec<ListLine> = lines.iter().map(|run| line(run, telling, &registry)).collect();
+        let shown: Vec<ListLine> = lines.iter().map(|run| line(run, telling, registry)).collect();
         output::show_section(&history::list(&shown, older, output::style().width.into()));
     }
     Ok(())
