@@ -31,6 +31,7 @@ check:
 	@./scripts/setup run check
 	cargo fmt --all --check
 	cargo test --package nodegauge-structure --locked
+	./scripts/minimum-rust
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo clippy --workspace --test machines --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
