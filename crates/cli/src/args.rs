@@ -187,13 +187,13 @@ pub(crate) enum Command {
     /// Print the JSON Schema of the record
     Schema,
     /// Examine the node for check, without measuring (internal)
-    #[command(hide = true, name = check::EXAMINE_NODE)]
+    #[command(hide = true, name = nodegauge_node::check::EXAMINE_NODE)]
     ExamineNode {
         /// Time of the last check, seconds since 1970
         since: u64,
     },
     /// Measure how fast memory is touched, for check (internal)
-    #[command(hide = true, name = check::MEASURE_TOUCH)]
+    #[command(hide = true, name = nodegauge_node::check::MEASURE_TOUCH)]
     MeasureTouch {
         /// Number of threads
         threads: u32,
