@@ -3,7 +3,8 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::{Database, WhenBusy, seconds};
+use super::values::seconds;
+use super::{Database, WhenBusy};
 use clap::Args as ClapArgs;
 use nodegauge_node::check::VerdictCodes;
 use std::ffi::OsString;
