@@ -206,12 +206,6 @@ fn the_wall_clock_is_read_in_these_modules_only() {
     assert_eq!(
         with_any(&["SystemTime", "CLOCK_REALTIME"]),
         [
-            // The times of boot and of the last check, since which hardware errors count.
-            "crates/cli/src/commands/check/examination.rs",
-            "crates/cli/src/commands/check.rs",
-            // The times of samples in a day.
-            "crates/cli/src/commands/watch/grid.rs",
-            "crates/cli/src/commands/watch.rs",
             // The beginning of a solution, in the words of HPL's output.
             "crates/compute/src/hpl.rs",
             // The age of folders that a killed run has left.
@@ -219,6 +213,13 @@ fn the_wall_clock_is_read_in_these_modules_only() {
             // Dates of records, in options and in the history.
             "crates/history/src/moment.rs",
             "crates/measure/src/record.rs",
+            // The times of boot and of the last check, since which hardware errors count.
+            "crates/node/src/check/examination.rs",
+            "crates/node/src/check.rs",
+            // The times of samples in a day.
+            "crates/node/src/watch/grid.rs",
+            "crates/node/src/watch/series.rs",
+            "crates/node/src/watch.rs",
         ]
     );
 }
@@ -259,7 +260,7 @@ fn files_are_written_in_these_modules_only() {
             "crates/history/src/error.rs",
             "crates/history/src/store.rs",
             // The compiled probe, in a private folder.
-            "crates/messages/src/probe.rs",
+            "crates/messages/src/probe/build.rs",
             // Memory without a name, the order in which the kernel ends processes, /dev/null, outputs. `input.rs` only
             // reads.
             "crates/os/src/barrier.rs",

@@ -25,6 +25,7 @@ pub(crate) mod roofline;
 pub(crate) mod stream;
 pub(crate) mod sweep;
 mod tree;
+mod values;
 mod watch;
 
 pub(crate) use arrays::{ArrayArgs, Choice, ExplainArgs, or_auto};
@@ -47,6 +48,7 @@ use nodegauge_stream::compiled::self_test;
 use ranks::{Emit, RankArgs};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use values::{label, seconds};
 
 mod mpi;
 
@@ -187,13 +189,13 @@ pub(crate) enum Command {
     /// Print the JSON Schema of the record
     Schema,
     /// Examine the node for check, without measuring (internal)
-    #[command(hide = true, name = check::EXAMINE_NODE)]
+    #[command(hide = true, name = nodegauge_node::check::EXAMINE_NODE)]
     ExamineNode {
         /// Time of the last check, seconds since 1970
         since: u64,
     },
     /// Measure how fast memory is touched, for check (internal)
-    #[command(hide = true, name = check::MEASURE_TOUCH)]
+    #[command(hide = true, name = nodegauge_node::check::MEASURE_TOUCH)]
     MeasureTouch {
         /// Number of threads
         threads: u32,
@@ -564,34 +566,6 @@ fn long_version() -> String {
     )
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let value: f64 = text
-        .trim_end_matches('s')
-        .parse()
-        .map_err(|_| "expected a number of seconds, e.g. 10".to_owned())?;
-    if (0.1..=1e6).contains(&value) {
-        Ok(Duration::from_secs_f64(value))
-    } else {
-        Err("expected between 0.1 and 1000000 seconds".to_owned())
-    }
-}
-
-fn fraction(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value > 0.0 && value <= 1.0 => Ok(value),
-        _ => Err("expected a share above 0 and at most 1, e.g. 0.8".to_owned()),
-    }
-}
-
-fn label(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.trim().is_empty() => {
-            Ok((key.trim().to_owned(), value.trim().to_owned()))
-        }
-        _ => Err("expected KEY=VALUE, e.g. nps=4".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -618,18 +592,5 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         command().debug_assert();
-    }
-
-    #[test]
-    fn labels_need_a_key() {
-        assert_eq!(label("nps=4"), Ok(("nps".to_owned(), "4".to_owned())));
-        assert_eq!(label("nps="), Ok(("nps".to_owned(), String::new())));
-        assert!(label("=4").is_err() && label("nps").is_err());
-    }
-
-    #[test]
-    fn budgets_are_positive() {
-        assert_eq!(seconds("2.5"), Ok(Duration::from_millis(2500)));
-        assert!(seconds("0").is_err() && seconds("-1").is_err() && seconds("soon").is_err());
     }
 }

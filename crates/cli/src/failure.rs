@@ -2,6 +2,7 @@
 
 pub(crate) use nodegauge_measure::Failure;
 use nodegauge_measure::FailureKind;
+use nodegauge_node::Ended;
 
 /// Exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,16 @@ impl Exit {
             Self::Missing => 3,
             Self::Signal(number) => 128 + number,
             Self::Told(code) | Self::Checked(code) => code,
+        }
+    }
+}
+
+impl From<Ended> for Exit {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Met => Self::Success,
+            Ended::Unmet => Self::Unmet,
+            Ended::Signal(number) => Self::Signal(number),
         }
     }
 }

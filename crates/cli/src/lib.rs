@@ -11,12 +11,10 @@ mod failure;
 mod files;
 mod gauges;
 mod launched;
+mod node;
 mod output;
 mod progress;
-mod saving;
 mod session;
-mod signals;
-mod started;
 
 use clap::FromArgMatches;
 use failure::{Exit, Failure};
@@ -32,7 +30,7 @@ pub fn run() -> ! {
     nodegauge_measure::clock::since_start();
     nodegauge_os::take_name(c"nodegauge");
     nodegauge_os::share_arena_if_limited();
-    signals::survive_file_size_limit();
+    nodegauge_node::signals::survive_file_size_limit();
     let matches = args::command().try_get_matches().unwrap_or_else(|error| refuse(error));
     let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| refuse(error));
     parsed.color.write_global();

@@ -2,13 +2,13 @@
 
 use crate::args::Documents;
 use crate::failure::{Exit, Failure};
-use crate::signals::exit_of_signal;
 use anstream::stream::RawStream;
 use nodegauge_gauge::view::{Page, Section};
 use nodegauge_measure::legible;
 use nodegauge_measure::record::{Measurement, Status};
+pub(crate) use nodegauge_node::as_json as json;
+use nodegauge_node::signals;
 use nodegauge_report::{Style, text};
-use serde::Serialize;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io;
@@ -19,13 +19,6 @@ use std::time::Duration;
 
 mod sink;
 pub(crate) use sink::{Sink, protect};
-
-/// Returns a document as JSON, with a final line break.
-pub(crate) fn json(document: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string_pretty(document)
-        .map(|text| text + "\n")
-        .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))
-}
 
 /// Document requested by an option: its destination, and the function that makes it.
 pub(crate) type Document<'a> = (Option<&'a str>, &'a dyn Fn() -> Result<String, Failure>);
@@ -75,7 +68,7 @@ pub(crate) fn print(text: &str) {
 
 /// Returns the exit status of a process whose standard output nobody reads, and which was ended for that by a signal.
 pub(crate) fn ended_by_signal() -> Option<Exit> {
-    if UNREAD.load(Ordering::Relaxed) { exit_of_signal() } else { None }
+    if UNREAD.load(Ordering::Relaxed) { signals::handled().map(Exit::Signal) } else { None }
 }
 
 /// Prints a result like [`print()`], but returns the failure.

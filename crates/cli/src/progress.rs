@@ -1,11 +1,11 @@
 //! Progress on standard error: a bar on a terminal; elsewhere, a plain line every 30 s, so that the log of a
 //! job shows progress.
 
-use crate::signals::Signals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nodegauge_gauge::cpus::CpuWatch;
 use nodegauge_gauge::view::wrap;
 use nodegauge_measure::Observer;
+use nodegauge_node::signals::Signals;
 use std::cell::Cell;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -132,7 +132,7 @@ impl Observer for Progress {
     fn interrupted(&self) -> bool {
         self.show();
         self.cpus.iter().for_each(CpuWatch::look);
-        self.signals.received().is_some()
+        self.signals.is_received()
     }
 }
 

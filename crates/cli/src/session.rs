@@ -6,10 +6,9 @@ use crate::args::{Common, Conditions, Database};
 use crate::cache_size;
 use crate::failure::{Exit, Failure};
 use crate::gauges;
+use crate::node::Terminal;
 use crate::output::{self, Sink};
 use crate::progress::Progress;
-use crate::saving::Saving;
-use crate::signals::Signals;
 use nodegauge_analysis::expect::Figures;
 use nodegauge_fleet::figures::FigureSelection;
 use nodegauge_fleet::reference::Reference;
@@ -18,59 +17,38 @@ use nodegauge_gauge::hosts::{HostRanking, HostReport, merged};
 use nodegauge_gauge::ledger::LedgerWatch;
 use nodegauge_gauge::time::TimeWatch;
 use nodegauge_gauge::{Gauge, Planned, Site};
-use nodegauge_history::Store;
+use nodegauge_history::{HistoryFile, Store};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::SavedTrips;
 use nodegauge_measure::record::{self, Ledger, Machine, Record, Status, Tool};
 use nodegauge_measure::{Notice, NoticeId, Observer, Outcome, Seconds, legible};
+use nodegauge_node::saving::Saving;
+use nodegauge_node::signals::Signals;
 use nodegauge_published::Against;
 use nodegauge_report::{Style, run, text};
 use nodegauge_team::hosts::Hosts;
-use std::path::PathBuf;
 use std::time::Instant;
 
-/// Returns the path of the history: as given, or in the XDG data folder. Outputs of this command cannot
-/// replace it.
-pub(crate) fn store_path(db: &Database) -> Result<PathBuf, Failure> {
-    let path = location(db)?;
-    output::protect(&path);
-    Ok(path)
+/// Returns the history that the user gives, or the default one.
+pub(crate) fn history(db: &Database) -> HistoryFile {
+    HistoryFile { given: db.db.clone(), former_names: gauges::registry().former_names() }
 }
 
-fn location(db: &Database) -> Result<PathBuf, Failure> {
-    // An empty variable counts as not set.
-    let variable = || nodegauge_os::variable("NODEGAUGE_DB").filter(|path| !path.is_empty());
-    let (name, given) = match &db.db {
-        Some(path) => ("--db", Some(path.clone())),
-        None => ("NODEGAUGE_DB", variable().map(PathBuf::from)),
-    };
-    match given {
-        Some(path) => match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            // The folder is not created, because a mistyped path would then create a second history.
-            Some(folder) if matches!(folder.try_exists(), Ok(false)) => {
-                Err(Failure::usage(format!(
-                    "{name} {}: folder {} does not exist",
-                    legible::path(&path),
-                    legible::path(folder)
-                ))
-                .hint(format!("create it, e.g. mkdir -p {}", legible::path(folder))))
-            }
-            _ => Ok(path),
-        },
-        None => nodegauge_history::default_path(nodegauge_os::variable).ok_or_else(|| {
-            Failure::missing("no home folder for the history").hint("give --db FILE, or --no-save")
-        }),
-    }
+/// Returns the history, which outputs of this command cannot replace.
+pub(crate) fn protected_history(db: &Database) -> Result<HistoryFile, Failure> {
+    let history = history(db);
+    output::protect(&history.path()?);
+    Ok(history)
 }
 
 /// Opens the history for writing.
 pub(crate) fn open_store(db: &Database) -> Result<Store, Failure> {
-    Ok(Store::open(&store_path(db)?, gauges::registry().former_names())?)
+    protected_history(db)?.open()
 }
 
 /// Opens the history for reading; `None` if there is none.
 pub(crate) fn open_store_to_read(db: &Database) -> Result<Option<Store>, Failure> {
-    Ok(Store::open_to_read(&store_path(db)?, gauges::registry().former_names())?)
+    protected_history(db)?.open_to_read()
 }
 
 /// Returns a function that finds the newest saved run of this node with a figure, given the test and the name of the
@@ -429,7 +407,7 @@ impl Session {
         }
         let sinks = [&json, &csv];
         if !common.no_save {
-            store_path(&common.db)?;
+            protected_history(&common.db)?;
         }
         for sink in sinks.into_iter().flatten() {
             sink.check()?;
@@ -484,7 +462,12 @@ impl Session {
         let mut is_saved = false;
         if let Some(store) = &mut self.store {
             let elapsed = self.started.elapsed();
-            let saving = Saving { db: &common.db, signals: &self.signals, elapsed };
+            let saving = Saving {
+                history: &history(&common.db),
+                signals: &self.signals,
+                elapsed,
+                outputs: &Terminal,
+            };
             match saving.save(store, record, copy) {
                 Ok(()) => is_saved = true,
                 Err(failure) => failures.push(failure),

@@ -166,42 +166,52 @@ impl Store {
 
     /// Returns suggestions to type instead of `selector`, the most similar first.
     fn near(&self, selector: &str) -> rusqlite::Result<Vec<String>> {
-        let texts = |sql: &str| -> rusqlite::Result<Vec<String>> {
-            self.connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
-        };
-        let ids = || self.runs("id", &RunFilter::default(), |row| row.get(0));
-        let labels = || texts("SELECT DISTINCT key || '=' || value FROM label ORDER BY 1");
         Ok(match Selector::from(selector) {
-            Selector::Latest(_) => match ids()?.len() {
+            Selector::Latest(_) => match self.all_ids()?.len() {
                 0 => Vec::new(),
                 1 => vec!["latest".to_owned()],
                 2 => vec!["latest".to_owned(), "latest~1".to_owned()],
                 n => vec!["latest".to_owned(), format!("latest~1 to latest~{}", n - 1)],
             },
-            Selector::Label(..) => nearest(selector, labels()?),
+            Selector::Label(..) => nearest(selector, self.all_labels()?),
             Selector::Word(word) => {
-                nearest(&word.to_ascii_uppercase(), ids()?.into_iter().chain(labels()?).collect())
+                let mut known = self.all_ids()?;
+                known.extend(self.all_labels()?);
+                nearest(&word.to_ascii_uppercase(), known)
             }
         })
+    }
+
+    /// Returns the identifiers of all runs.
+    fn all_ids(&self) -> rusqlite::Result<Vec<String>> {
+        self.runs("id", &RunFilter::default(), |row| row.get(0))
+    }
+
+    /// Returns all labels as `key=value`.
+    fn all_labels(&self) -> rusqlite::Result<Vec<String>> {
+        let labels = "SELECT DISTINCT key || '=' || value FROM label ORDER BY 1";
+        self.connection.prepare(labels)?.query_map([], |row| row.get(0))?.collect()
     }
 }
 
 /// Returns the texts of `known` that are most similar to `typed`, or the first texts if none is similar.
 fn nearest(typed: &str, mut known: Vec<String>) -> Vec<String> {
-    let similarity = |text: &String| {
-        let whole = strsim::jaro_winkler(typed, text);
-        // The user may have typed only the value of a label.
-        text.split_once('=').map_or(whole, |(_, value)| {
-            whole.max(strsim::jaro_winkler(typed, &value.to_ascii_uppercase()))
-        })
-    };
     let mut similar: Vec<String> =
-        known.iter().filter(|text| similarity(text) >= MIN_SIMILARITY).cloned().collect();
+        known.iter().filter(|text| similarity(typed, text) >= MIN_SIMILARITY).cloned().collect();
     if similar.is_empty() {
         known.truncate(OFFERED);
         return known;
     }
-    similar.sort_by(|a, b| similarity(b).total_cmp(&similarity(a)));
+    similar.sort_by(|a, b| similarity(typed, b).total_cmp(&similarity(typed, a)));
     similar.truncate(OFFERED);
     similar
+}
+
+/// Returns the similarity of a typed text and a label or identifier. The user may have typed only the value of a label.
+fn similarity(typed: &str, text: &str) -> f64 {
+    let whole = strsim::jaro_winkler(typed, text);
+    match text.split_once('=') {
+        Some((_, value)) => whole.max(strsim::jaro_winkler(typed, &value.to_ascii_uppercase())),
+        None => whole,
+    }
 }

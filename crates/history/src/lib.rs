@@ -10,6 +10,7 @@ mod edit;
 mod error;
 mod find;
 mod list;
+mod location;
 mod moment;
 mod order;
 mod own;
@@ -21,27 +22,11 @@ mod transfer;
 
 pub use error::HistoryError;
 pub use list::{LabelledRuns, ListedFigures, RunFilter, RunLine};
+pub use location::{DB_VARIABLE, HistoryFile, default_path};
 pub use moment::Moment;
 pub use selector::{means_a_file, read_file};
 pub use store::Store;
 pub use transfer::{Imported, records};
-
-use std::ffi::OsString;
-use std::path::PathBuf;
-
-/// Returns the default path of the history: `$NODEGAUGE_DB`, else `$XDG_DATA_HOME/nodegauge/history.db`, else
-/// `~/.local/share/nodegauge/history.db`, or `None` without a home folder. `lookup` reads environment
-/// variables; an empty variable counts as not set.
-pub fn default_path(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let set = |name| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(path) = set("NODEGAUGE_DB") {
-        return Some(path);
-    }
-    // The XDG specification requires that relative paths are ignored.
-    let data = set("XDG_DATA_HOME").filter(|path| path.is_absolute());
-    let data = data.or_else(|| set("HOME").map(|home| home.join(".local/share")))?;
-    Some(data.join("nodegauge").join("history.db"))
-}
 
 #[cfg(test)]
 mod tests;

@@ -93,19 +93,13 @@ pub struct ListedFigures {
 impl RunFilter {
     /// Returns the SQL conditions on runs, joined by AND, and the values of the question marks in these conditions.
     fn conditions(&self) -> (String, Vec<Value>) {
-        let mut sql = "1".to_owned();
-        let mut values: Vec<Value> = Vec::new();
-        let mut and = |condition: &str, of: &mut dyn Iterator<Item = String>| {
-            sql.push_str(" AND ");
-            sql.push_str(condition);
-            values.extend(of.map(Value::Text));
-        };
+        let mut found = SqlConditions { sql: "1".to_owned(), values: Vec::new() };
         if let Some(host) = &self.host {
-            and("host = ?", &mut [host.clone()].into_iter());
+            found.and("host = ?", [host.clone()]);
         }
         for (key, value) in &self.labels {
             let label = "id IN (SELECT run FROM label WHERE key = ? AND value = ?)";
-            and(label, &mut [key.clone(), value.clone()].into_iter());
+            found.and(label, [key.clone(), value.clone()]);
         }
         if let Some(label) = &self.labelled {
             let (key, value, operator) = match label.split_once('=') {
@@ -114,24 +108,39 @@ impl RunFilter {
             };
             let labelled =
                 format!("id IN (SELECT run FROM label WHERE key = ? {operator} value = ?)");
-            and(&labelled, &mut [key.to_owned(), value.to_owned()].into_iter());
+            found.and(&labelled, [key.to_owned(), value.to_owned()]);
         }
         if !self.tests.is_empty() {
             let marks = vec!["?"; self.tests.len()].join(", ");
             let one = "EXISTS (SELECT 1 FROM measurement WHERE run = run.id AND test IN";
             let tests = self.tests.iter().map(|test| (*test).to_owned());
-            and(&format!("{one} ({marks}))"), &mut tests.into_iter());
+            found.and(&format!("{one} ({marks}))"), tests);
         }
         if let Some(since) = &self.since {
-            and("started >= ?", &mut [since.first()].into_iter());
+            found.and("started >= ?", [since.first()]);
         }
         if let Some(until) = &self.until {
-            and("started < ?", &mut [until.end()].into_iter());
+            found.and("started < ?", [until.end()]);
         }
         if self.own {
-            and("own", &mut std::iter::empty());
+            found.and("own", []);
         }
-        (sql, values)
+        (found.sql, found.values)
+    }
+}
+
+/// Conditions in SQL, joined by AND, with the values of their question marks.
+struct SqlConditions {
+    sql: String,
+    values: Vec<Value>,
+}
+
+impl SqlConditions {
+    /// Adds a condition with its values.
+    fn and(&mut self, condition: &str, values: impl IntoIterator<Item = String>) {
+        self.sql.push_str(" AND ");
+        self.sql.push_str(condition);
+        self.values.extend(values.into_iter().map(Value::Text));
     }
 }
 
@@ -211,10 +220,7 @@ impl Store {
                  GROUP BY value ORDER BY max(iif(started <= ?4, started, '')) DESC LIMIT 1",
             )
             .and_then(|mut found| {
-                let series = |row: &Row<'_>| {
-                    Ok(LabelledRuns { value: row.get(0)?, first: row.get(1)?, runs: row.get(2)? })
-                };
-                found.query_row((key, value, host, horizon()), series).optional()
+                found.query_row((key, value, host, horizon()), labelled_runs).optional()
             })
             .map_err(self.failed(Access::Read))
     }
@@ -225,21 +231,24 @@ impl Store {
     /// # Errors
     /// Fails if the database cannot be read.
     pub fn telling(&self, lines: &[RunLine], least: usize) -> Result<usize, HistoryError> {
-        let neighbours = |id: &str| -> rusqlite::Result<[Option<String>; 2]> {
-            self.connection
-                .prepare_cached(
-                    "SELECT (SELECT max(id) FROM run WHERE id < ?1), (SELECT min(id) FROM run WHERE id > ?1)",
-                )?
-                .query_row([id], |row| Ok([row.get(0)?, row.get(1)?]))
-        };
         let mut length = least;
         for line in lines {
-            for other in neighbours(&line.id).map_err(self.failed(Access::Read))?.iter().flatten() {
+            let neighbours = self.neighbours(&line.id).map_err(self.failed(Access::Read))?;
+            for other in neighbours.iter().flatten() {
                 let common = line.id.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
                 length = length.max(common + 1);
             }
         }
         Ok(length)
+    }
+
+    /// Returns the identifiers before and after an identifier.
+    fn neighbours(&self, id: &str) -> rusqlite::Result<[Option<String>; 2]> {
+        self.connection
+            .prepare_cached(
+                "SELECT (SELECT max(id) FROM run WHERE id < ?1), (SELECT min(id) FROM run WHERE id > ?1)",
+            )?
+            .query_row([id], |row| Ok([row.get(0)?, row.get(1)?]))
     }
 
     /// Returns columns of the selected runs, newest first.
@@ -292,4 +301,9 @@ impl Store {
             .query_map([id], |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect()
     }
+}
+
+/// Reads the runs that share a label from a row.
+fn labelled_runs(row: &Row<'_>) -> rusqlite::Result<LabelledRuns> {
+    Ok(LabelledRuns { value: row.get(0)?, first: row.get(1)?, runs: row.get(2)? })
 }

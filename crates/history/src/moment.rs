@@ -31,15 +31,18 @@ impl Moment {
         format!("{}~", self.0)
     }
 
+    /// Returns a time to the second.
+    fn at(time: SystemTime) -> Option<Self> {
+        rfc3339(time).map(Self)
+    }
+
     fn read(text: &str, now: SystemTime) -> Option<Self> {
-        let at = |time: Option<SystemTime>| time.and_then(rfc3339).map(Self);
         // A duration such as `2d` or `36h` is a time before now, to the second.
         if let Ok(ago) = humantime::parse_duration(text) {
-            return at(now.checked_sub(ago));
+            return Self::at(now.checked_sub(ago)?);
         }
-        let time = |moment: &str| humantime::parse_rfc3339_weak(moment).ok();
         if text.len() == "2026-11-21".len() {
-            return time(&format!("{text}T00:00:00")).map(|_| Self(text.to_owned()));
+            return time_of(&format!("{text}T00:00:00")).map(|_| Self(text.to_owned()));
         }
         // The time ends with an offset from UTC, as in 2026-11-21T20:00:00+01:00.
         if let Some((local, [sign, hours_and_minutes @ ..])) = text
@@ -48,17 +51,17 @@ impl Moment {
             .and_then(|length| text.as_bytes().split_at_checked(length))
             && [b'+', b'-'].contains(sign)
         {
-            let local = time(str::from_utf8(local).ok()?)?;
+            let local = time_of(str::from_utf8(local).ok()?)?;
             let (hours, minutes) = str::from_utf8(hours_and_minutes).ok()?.split_once(':')?;
             let hours: u64 = hours.parse().ok()?;
             let minutes: u64 = minutes.parse().ok()?;
             let offset = Duration::from_secs((hours * 60 + minutes) * 60);
-            return at(match sign {
-                b'+' => local.checked_sub(offset),
-                _ => local.checked_add(offset),
+            return Self::at(match sign {
+                b'+' => local.checked_sub(offset)?,
+                _ => local.checked_add(offset)?,
             });
         }
-        at(time(text))
+        Self::at(time_of(text)?)
     }
 }
 
@@ -71,6 +74,11 @@ impl FromStr for Moment {
         Self::read(text, SystemTime::now())
             .ok_or_else(|| cursor.error("expected a date, a time in UTC, or a duration before now"))
     }
+}
+
+/// Returns the time of a date with a time in UTC.
+fn time_of(moment: &str) -> Option<SystemTime> {
+    humantime::parse_rfc3339_weak(moment).ok()
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ impl Store {
         name: Option<&str>,
         limit: u32,
     ) -> Result<Vec<Record>, HistoryError> {
-        let ids = |of_time: &str, most: usize| -> rusqlite::Result<Vec<String>> {
+        let found = newest_first(limit as usize, |of_time, most| {
             self.connection
                 .prepare(&format!(
                     "SELECT id FROM run
@@ -39,18 +39,20 @@ impl Store {
                      ORDER BY started DESC, id DESC LIMIT ?4"
                 ))?
                 .query_map(params![host, test, name, most as i64], |row| row.get(0))?
-                .collect()
-        };
-        let own = |id: &String| {
-            let mut record = self.record(id)?;
-            record.keep_own_host();
-            record.measurements.retain(|m| {
-                m.category != Category::Reference && m.validity.status != Status::Invalid
-            });
-            Ok(record)
-        };
-        let found = newest_first(limit as usize, ids).map_err(self.failed(Access::Read))?;
-        found.iter().map(own).collect()
+                .collect::<rusqlite::Result<Vec<String>>>()
+        });
+        let found = found.map_err(self.failed(Access::Read))?;
+        found.iter().map(|id| self.own_record(id)).collect()
+    }
+
+    /// Returns a saved run with its valid figures of this node.
+    fn own_record(&self, id: &str) -> Result<Record, HistoryError> {
+        let mut record = self.record(id)?;
+        record.keep_own_host();
+        record
+            .measurements
+            .retain(|m| m.category != Category::Reference && m.validity.status != Status::Invalid);
+        Ok(record)
     }
 
     /// Returns further saved runs on the node of the given runs, with figures of the same tests, newest first.

@@ -8,6 +8,7 @@ use nodegauge_measure::record::{self, Measurement, Record};
 use nodegauge_measure::{Failure, legible};
 use nodegauge_os::OutputError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -35,9 +36,9 @@ impl Store {
     /// is not changed. Also fails if the folder or the file cannot be written, even if the file can be read.
     pub fn open(path: &Path, names: &FormerNames) -> Result<Self, HistoryError> {
         let access = Access::Write;
-        let closed = |cause: std::io::Error| HistoryError::closed(path, access, cause);
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(closed)?;
+            std::fs::create_dir_all(folder)
+                .map_err(|cause| HistoryError::closed(path, access, cause))?;
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let (mut store, kind) = Self::connect(path, names, access, flags)?;
@@ -176,17 +177,15 @@ impl Store {
     /// Inserts a record within a transaction. `own` is true if the run was measured on this node.
     pub(crate) fn insert(&self, record: &Record, own: bool) -> Result<(), HistoryError> {
         let id = legible::escaped(&record.id);
-        let unfit = |cause: String| {
-            HistoryError::from(Failure::missing(format!("cannot save run {id}: {cause}")))
-        };
-        let json = serde_json::to_string(record).map_err(|error| unfit(error.to_string()))?;
+        let json = serde_json::to_string(record).map_err(|error| unfit(&id, error.to_string()))?;
         // JSON has no infinities. Without this check, an infinite sample would fail only when the run is
         // shown.
         record::parse(&json, &self.names).map_err(|cause| {
-            unfit(match infinite_figure(record) {
+            let why = match infinite_figure(record) {
                 Some(m) => format!("its figure {} {} is not a finite number", m.test, m.name),
                 None => format!("the record cannot be read back: {cause}"),
-            })
+            };
+            unfit(&id, why)
         })?;
         rows(&self.connection, record, &json, own).map_err(|error| {
             match error.sqlite_error_code() {
@@ -208,12 +207,22 @@ impl Store {
     }
 }
 
+/// Returns the error for a run that cannot be saved.
+fn unfit(id: &str, cause: String) -> HistoryError {
+    Failure::missing(format!("cannot save run {id}: {cause}")).into()
+}
+
+/// Returns the name under which a value stands in JSON.
+fn word(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).ok();
+    value.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
 /// Returns a figure with a value or a sample that is not a finite number.
 fn infinite_figure(record: &Record) -> Option<&Measurement> {
-    let is_infinite = |m: &&Measurement| {
+    record.measurements.iter().find(|m| {
         m.value.into_iter().chain(m.samples.iter().copied()).any(|value| !value.is_finite())
-    };
-    record.measurements.iter().find(is_infinite)
+    })
 }
 
 /// Inserts the rows of a record.
@@ -236,9 +245,6 @@ fn rows(connection: &Connection, record: &Record, json: &str, own: bool) -> rusq
         let label = "INSERT INTO label (run, key, value) VALUES (?1, ?2, ?3)";
         connection.prepare_cached(label)?.execute([&record.id, key, value])?;
     }
-    let word = |value: serde_json::Result<serde_json::Value>| {
-        value.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
-    };
     let mut measurement = connection.prepare_cached(
         "INSERT INTO measurement
          (run, position, gauge, test, name, unit, value, median, n, status, category)
@@ -255,8 +261,8 @@ fn rows(connection: &Connection, record: &Record, json: &str, own: bool) -> rusq
             m.value,
             m.summary.as_ref().map(|summary| summary.median),
             m.samples.len() as i64,
-            word(serde_json::to_value(m.validity.status)),
-            word(serde_json::to_value(m.category)),
+            word(&m.validity.status),
+            word(&m.category),
         ])?;
     }
     Ok(())

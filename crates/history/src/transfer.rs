@@ -5,7 +5,7 @@ use crate::moment::horizon;
 use crate::store::Store;
 use nodegauge_measure::keys::FormerNames;
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::{self, Measurement, Record};
+use nodegauge_measure::record::{self, Record};
 use nodegauge_measure::{Failure, legible, printed};
 use rusqlite::OptionalExtension;
 use serde::de::IgnoredAny;
@@ -45,14 +45,13 @@ pub fn records<'a>(
         let record = whole.and_then(|_| record::parse(&text[from..to], names));
         let begins = from + text[from..].len() - text[from..].trim_start().len();
         line += text[from..begins].matches('\n').count();
-        let refusal = |cause| -> HistoryError {
+        let record = record.map_err(|cause| -> HistoryError {
             let shown = legible::path(path);
             Failure::usage(format!("{shown}, record at line {line}"))
                 .cause(cause)
                 .hint("give a complete file from history export or --json")
                 .into()
-        };
-        let record = record.map_err(refusal);
+        });
         line += text[begins..to.max(begins)].matches('\n').count();
         from = to.max(begins);
         Some(record)
@@ -126,27 +125,35 @@ impl Store {
         portion: Duration,
         imported: &mut Imported,
     ) -> Result<(), HistoryError> {
-        let earlier = imported.saved;
-        let rest = |error: HistoryError| error.with_saved(earlier);
-        let transaction = self.begin().map_err(rest)?;
+        let whole = self.import_whole_portion(records, portion, *imported);
+        *imported = whole.map_err(|error| error.with_saved(imported.saved))?;
+        Ok(())
+    }
+
+    /// Imports a portion, and returns the counts with it.
+    fn import_whole_portion(
+        &self,
+        records: impl Iterator<Item = Result<Record, HistoryError>>,
+        portion: Duration,
+        mut counts: Imported,
+    ) -> Result<Imported, HistoryError> {
+        let transaction = self.begin()?;
         let started = Instant::now();
-        let mut done = *imported;
         for record in records {
-            let record = record.map_err(rest)?;
-            check_plausible(&record).map_err(rest)?;
-            if self.is_saved(&record).map_err(rest)? {
-                done.known += 1;
+            let record = record?;
+            check_plausible(&record)?;
+            if self.is_saved(&record)? {
+                counts.known += 1;
             } else {
-                self.insert(&record, false).map_err(rest)?;
-                done.saved += 1;
+                self.insert(&record, false)?;
+                counts.saved += 1;
             }
             if started.elapsed() >= portion {
                 break;
             }
         }
-        transaction.commit().map_err(|error| rest(self.failed(Access::Write)(error)))?;
-        *imported = done;
-        Ok(())
+        transaction.commit().map_err(self.failed(Access::Write))?;
+        Ok(counts)
     }
 
     /// True if the record is already saved, possibly with different labels.
@@ -203,34 +210,38 @@ impl HistoryError {
 /// Checks that the start of a record is a past time and that its times and figures are not negative. Runs are ordered by
 /// their start as text, so that only the form in which nodegauge writes it is accepted.
 fn check_plausible(record: &Record) -> Result<(), HistoryError> {
-    let refused = |cause: String, hint: &str| {
-        let id = legible::escaped(&record.id);
-        Err(Failure::usage(format!("cannot import run {id}: {cause}")).hint(hint).into())
-    };
     let started = legible::escaped(&record.started);
     if record::time_of(&record.started).and_then(record::rfc3339).as_ref() != Some(&record.started)
     {
         let cause =
             format!("it starts at \"{started}\", which is not a time such as 2026-11-21T20:00:00Z");
-        return refused(cause, "import a file from history export");
+        return Err(implausible(record, &cause, "import a file from history export"));
     }
     if record.started > horizon() {
         let cause = format!("it starts at {started}, which is in the future");
-        return refused(cause, "check the clocks, and leave this run out of the export");
+        let hint = "check the clocks, and leave this run out of the export";
+        return Err(implausible(record, &cause, hint));
     }
     if record.seconds.0 < 0.0 {
         let cause = format!("it lasts {} s", record.seconds.0);
-        return refused(cause, "import a file from history export");
+        return Err(implausible(record, &cause, "import a file from history export"));
     }
-    let is_negative = |m: &&Measurement| {
-        m.value.into_iter().chain(m.samples.iter().copied()).any(|value| value < 0.0)
-    };
-    if let Some(m) = record.measurements.iter().find(is_negative) {
+    let negative = record
+        .measurements
+        .iter()
+        .find(|m| m.value.into_iter().chain(m.samples.iter().copied()).any(|value| value < 0.0));
+    if let Some(m) = negative {
         let name = format!("{} {}", m.test, m.name);
         let cause = format!("its figure {} is negative", legible::escaped(&name));
-        return refused(cause, "import a file from history export");
+        return Err(implausible(record, &cause, "import a file from history export"));
     }
     Ok(())
+}
+
+/// Returns the error for a record that cannot be right.
+fn implausible(record: &Record, cause: &str, hint: &str) -> HistoryError {
+    let id = legible::escaped(&record.id);
+    Failure::usage(format!("cannot import run {id}: {cause}")).hint(hint).into()
 }
 
 /// Returns a hash of a record, to compare records.

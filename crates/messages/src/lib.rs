@@ -1,38 +1,32 @@
 //! Messages between MPI processes: latency, bandwidth, message rate, collectives.
 //!
-//! `plan` chooses ranks, patterns and launches; `gauge` runs the launches. A probe is compiled with the compiler
-//! wrapper of an installed MPI (`probe`) and started by the launcher of this MPI with an explicit binding (`launch`,
-//! `start`). Its output is parsed line by line (`protocol`) and evaluated (`result`, `curve`). `osu` runs the OSU
-//! micro-benchmarks alternately with the probe, `nodes` pairs many nodes, `view` formats the results.
+//! `plan` chooses the transport, ranks, patterns and launches; `run` runs the launches. A probe is compiled with the
+//! compiler wrapper of an installed MPI and started by the launcher of this MPI with an explicit binding (`probe`,
+//! `job`). Its output is parsed line by line and evaluated (`figures`, `curve`). `osu` runs the OSU micro-benchmarks
+//! alternately with the probe, `nodes` pairs many nodes, `transport` exchanges messages without an MPI, `view` formats
+//! the results. The table of the modules is in ARCHITECTURE.md.
 #![forbid(unsafe_code)]
 
-mod choice;
 mod config;
 pub mod curve;
-mod eager;
 mod error;
-mod floor;
-mod gauge;
-mod launch;
-mod means;
+mod figures;
+mod job;
 mod nodes;
 pub mod options;
 pub mod osu;
 pub mod pattern;
 mod plan;
 mod probe;
-mod protocol;
-mod result;
-mod start;
+mod run;
 pub mod transport;
 mod view;
 
-pub use choice::MpiRequest;
 pub use config::{DipConfig, FloorConfig, MessageConfig, MpiConfig, PairRank};
 pub use error::MessagesError;
 pub use options::MessageOptions;
 pub use pattern::Pattern;
-pub use plan::{MessageRequest, MessagesPlan, RankPairs};
+pub use plan::{MessageRequest, MessagesPlan, MpiRequest, RankPairs};
 
 use crate::osu::OsuReader;
 use nodegauge_gauge::readers::Reader;

@@ -2,12 +2,12 @@
 //! connect every node with three other nodes in few steps, so that a bad link or adapter is visible.
 
 use crate::config::MessageConfig;
-use crate::launch::{Launch, Where};
+use crate::figures::result;
+use crate::job::launch::{Launch, Where};
+use crate::job::protocol::SizeRun;
 use crate::options::{MessageOptions, SideThreads};
 use crate::pattern::{Participants, Pattern};
-use crate::protocol::SizeRun;
-use crate::result;
-use crate::start::{StartReport, Starter, error_tail};
+use crate::probe::start::{StartReport, Starter, error_tail};
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::schedule::shuffle::Shuffler;
 use nodegauge_os::{OtherUsers, check_rights, describe};

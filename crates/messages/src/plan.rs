@@ -1,15 +1,17 @@
 //! Plan of a run: ranks, patterns and launches. Only the search for MPIs accesses the system.
 
-use crate::choice::MpiRequest;
-use crate::floor;
-use crate::launch::{Launch, Where};
-use crate::means::{self, Choice, Means};
+pub(crate) mod mpis;
+pub(crate) mod transport_choice;
+
+use crate::figures::lower_bound;
+use crate::job::launch::{Launch, Where};
 use crate::nodes;
 use crate::options::{MessageOptions, SideThreads};
 use crate::osu::{self, OsuPrograms};
 use crate::pattern::{Participants, Pattern};
 use crate::transport::{self, Fabric};
 use crate::{GAUGE, MessagesError};
+pub use mpis::MpiRequest;
 use nodegauge_gauge::{Depth, Site, SummaryRequest};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::schedule::Budget;
@@ -18,6 +20,7 @@ use nodegauge_placement::{CpuPair, Distance, pairs};
 use nodegauge_toolchain::mpi::HostList;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use transport_choice::{TransportChoice, TransportKind};
 
 /// Sizes of the quick test.
 const QUICK_SIZES: [u64; 5] = [8, 1024, 65_536, 1 << 20, 4 << 20];
@@ -84,7 +87,7 @@ pub struct MessagesPlan {
     pub(crate) between: RankPairs,
     pub(crate) launches: Vec<Launch>,
     pub(crate) notices: Vec<Notice>,
-    pub(crate) choice: Choice,
+    pub(crate) choice: TransportChoice,
     /// Fabrics of the built-in transport that are measured.
     pub(crate) own: Vec<Fabric>,
     /// OSU programs of each MPI; empty if the probe runs alone.
@@ -161,16 +164,16 @@ impl MessagesPlan {
         Ok(plan)
     }
 
-    /// Chooses the means of measurement: an MPI or the built-in transport.
+    /// Chooses the transport: an MPI or the built-in one.
     ///
     /// # Errors
-    /// Fails when the requested means are unavailable, or no means are available.
+    /// Fails when the requested transport is unavailable, or none is available.
     fn choose(&mut self, request: &MpiRequest) -> Result<(), MessagesError> {
-        self.choice = means::choose(request)?;
+        self.choice = transport_choice::choose(request)?;
         let hosts = matches!(self.between, RankPairs::Hosts(_));
-        if self.choice.means != Means::Transport {
+        if self.choice.kind != TransportKind::BuiltIn {
             let here = !hosts && self.between != RankPairs::All && request.osu.is_empty();
-            self.own = if request.floor && here { vec![Fabric::Shm] } else { Vec::new() };
+            self.own = if request.lower_bound && here { vec![Fabric::Shm] } else { Vec::new() };
             return Ok(());
         }
         let missing = self.choice.missing.take();
@@ -230,7 +233,7 @@ impl MessagesPlan {
     /// Returns the patterns for the built-in transport. If an MPI is measured as well, these are the patterns with a
     /// lower bound.
     pub(crate) fn own_plays(&self) -> &'static [Pattern] {
-        if self.choice.mpis.is_empty() { Pattern::ALL } else { &floor::PATTERNS }
+        if self.choice.mpis.is_empty() { Pattern::ALL } else { &lower_bound::PATTERNS }
     }
 
     fn keep_budget(&mut self) {
@@ -241,7 +244,7 @@ impl MessagesPlan {
         }
     }
 
-    /// Plans the launches, independently of the means of measurement.
+    /// Plans the launches, independently of the transport.
     fn with(
         topology: &Topology,
         mut options: MessageOptions,
@@ -252,7 +255,7 @@ impl MessagesPlan {
         let (launches, mut notices) = launches(topology, &options, &between, ranks)?;
         notices.extend(meaningless);
         notices.extend(capped(&launches, &options)?);
-        let (choice, own, osu) = (Choice::default(), Vec::new(), Vec::new());
+        let (choice, own, osu) = (TransportChoice::default(), Vec::new(), Vec::new());
         Ok(Self { options, between, launches, notices, choice, own, osu, rounds: 1 })
     }
 

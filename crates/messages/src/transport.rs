@@ -14,7 +14,7 @@ mod segment;
 pub use ranks::serve;
 
 use crate::MessagesError;
-use crate::launch::{Launch, Where};
+use crate::job::launch::{Launch, Where};
 use crate::options::{Buffers, MessageOptions, Timing};
 use crate::pattern::{Participants, Pattern};
 use nodegauge_measure::{Failure, names};

@@ -3,7 +3,8 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::{Common, PlacementArgs, fraction};
+use super::values::{count, fraction};
+use super::{Common, PlacementArgs};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_apps::hpcg::problem::GridPoints;
 use nodegauge_apps::iccg::Method;
@@ -181,27 +182,9 @@ fn policies(text: &str) -> Result<Policies, SyntaxError> {
     if text == "none" { Ok(Policies::default()) } else { text.parse() }
 }
 
-/// Parses a number such as `1000000` or `1e6`.
-fn count(text: &str) -> Result<u64, String> {
-    let whole = |number: &f64| number.fract() == 0.0 && (1.0..=2f64.powi(53)).contains(number);
-    let number: Result<f64, _> = text.trim().parse();
-    match number.ok().filter(whole) {
-        Some(number) => Ok(number as u64),
-        None => Err("expected whole numbers, e.g. 1000000 or 1e6".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counts_are_whole() {
-        assert_eq!((count("1e6"), count("31")), (Ok(1_000_000), Ok(31)));
-        for wrong in ["0", "-1", "1.5", "1e30", "many", "", "nan", "inf"] {
-            assert!(count(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn meshes_have_three_axes() {

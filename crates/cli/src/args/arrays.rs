@@ -3,7 +3,8 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::{Common, PlacementArgs, fraction};
+use super::values::fraction;
+use super::{Common, PlacementArgs};
 use clap::Args as ClapArgs;
 use nodegauge_arena::RequestedPages;
 use nodegauge_kernels::size::SizeSpec;

@@ -3,18 +3,13 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::{Database, WhenBusy, seconds};
+use super::values::seconds;
+use super::{Database, WhenBusy};
 use clap::Args as ClapArgs;
-use nodegauge_fleet::check::NodeVerdict;
+use nodegauge_node::check::VerdictCodes;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// Name of the hidden command that examines the node.
-pub(crate) const EXAMINE_NODE: &str = "examine-node";
-
-/// Name of the hidden command that measures how fast memory is touched.
-pub(crate) const MEASURE_TOUCH: &str = "measure-touch";
 
 /// Name of the command.
 const CHECK: &str = "check";
@@ -99,18 +94,13 @@ impl CheckArgs {
         self.deadline.unwrap_or(Duration::from_secs(usual))
     }
 
-    /// Returns the exit code for a verdict. Plain codes are those of a prolog, after which Slurm drains a node on
+    /// Returns the exit codes for verdicts. Plain codes are those of a prolog, after which Slurm drains a node on
     /// anything but 0.
-    pub(crate) fn exit_code(&self, verdict: NodeVerdict) -> u8 {
-        let [good, bad, unknown] = match (self.nagios, self.npd) {
-            (true, _) => [0, 2, NAGIOS_UNKNOWN],
-            (_, true) => [0, 1, 2],
-            _ => [0, 1, 0],
-        };
-        match verdict {
-            NodeVerdict::Good => good,
-            NodeVerdict::Bad => bad,
-            NodeVerdict::Unknown => unknown,
+    pub(crate) fn codes(&self) -> VerdictCodes {
+        match (self.nagios, self.npd) {
+            (true, _) => VerdictCodes { good: 0, bad: 2, unknown: NAGIOS_UNKNOWN },
+            (_, true) => VerdictCodes { good: 0, bad: 1, unknown: 2 },
+            _ => VerdictCodes { good: 0, bad: 1, unknown: 0 },
         }
     }
 }

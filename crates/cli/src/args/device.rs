@@ -3,14 +3,17 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
+use super::Common;
 use super::ranks::RANKS;
-use super::{Common, fraction};
+use super::values::fraction;
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_devices::drivers::DeviceChoice;
 use nodegauge_devices::links;
 use nodegauge_kernels::size::SizeSpec;
 use nodegauge_kernels::{Element, Kernel};
-use nodegauge_measure::Bytes;
+use nodegauge_measure::grammar::Cursor;
+use nodegauge_measure::quantity::read_bytes;
+use nodegauge_measure::{Bytes, SyntaxError};
 use std::path::PathBuf;
 
 /// Arguments of `device`. Without a subcommand, short versions of all device measurements run.
@@ -119,12 +122,13 @@ pub(crate) struct DevicePeakArgs {
 }
 
 /// Parses a size for `--sizes`, in bytes or with a unit.
-fn copy_size(text: &str) -> Result<Bytes, String> {
-    let Bytes(bytes) =
-        text.parse().map_err(|error: nodegauge_measure::SyntaxError| error.to_string())?;
+fn copy_size(text: &str) -> Result<Bytes, SyntaxError> {
+    let mut cursor = Cursor::new("size", "8,1MiB,1GiB", text);
+    let Bytes(bytes) = read_bytes(&mut cursor)?;
+    cursor.finish("expected nothing after the unit")?;
     if (1..=links::LARGEST).contains(&bytes) {
         Ok(Bytes(bytes))
     } else {
-        Err(format!("expected 1 B to {}, e.g. 8,1MiB,1GiB", Bytes(links::LARGEST)))
+        Err(cursor.error_at(0, format!("expected 1 B to {}", Bytes(links::LARGEST))))
     }
 }

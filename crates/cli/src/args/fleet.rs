@@ -9,7 +9,7 @@ use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use nodegauge_fleet::reference::Reference;
 use nodegauge_fleet::script::Carrier;
 use nodegauge_history::Moment;
-use nodegauge_measure::Failure;
+use nodegauge_measure::{Failure, SyntaxError};
 use nodegauge_toolchain::mpi::HostList;
 use std::path::{Path, PathBuf};
 
@@ -164,16 +164,15 @@ pub(crate) enum EarlierRecords {
     Saved(Moment),
 }
 
-/// Reads where earlier records are. What is there is a path, also if its name is a date.
-fn earlier(text: &str) -> Result<EarlierRecords, String> {
+/// Reads where earlier records are. What is there is a path, also if its name is a date. A text that begins as a date or
+/// an age does, and names nothing, must be one.
+fn earlier(text: &str) -> Result<EarlierRecords, SyntaxError> {
     let path = PathBuf::from(text);
-    if text == "-" || path.exists() {
-        return Ok(EarlierRecords::Path(path));
+    let is_time = text.starts_with(|c: char| c.is_ascii_digit()) && !text.contains('/');
+    if is_time && !path.exists() {
+        return text.parse().map(EarlierRecords::Saved);
     }
-    match text.parse() {
-        Ok(moment) => Ok(EarlierRecords::Saved(moment)),
-        Err(_) => Ok(EarlierRecords::Path(path)),
-    }
+    Ok(EarlierRecords::Path(path))
 }
 
 /// Arguments of `fleet script`.

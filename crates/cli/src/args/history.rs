@@ -4,13 +4,15 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::stream::ShowArgs;
-use super::{Database, Documents, label};
+use super::values::label;
+use super::{Database, Documents};
 use crate::gauges;
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_gauge::readers::KnownRun;
 use nodegauge_history::{Moment, RunFilter};
 use nodegauge_machine::DimmSpec;
-use nodegauge_measure::Bytes;
+use nodegauge_measure::grammar::Cursor;
+use nodegauge_measure::{Bytes, SyntaxError};
 use nodegauge_stream::kernels::Element;
 use std::path::PathBuf;
 
@@ -130,11 +132,12 @@ pub(crate) struct ImportedRun {
 }
 
 /// Parses the bytes of an element.
-fn element(text: &str) -> Result<Element, String> {
+fn element(text: &str) -> Result<Element, SyntaxError> {
     match text {
         "4" => Ok(Element::F32),
         "8" => Ok(Element::F64),
-        _ => Err("an element has 4 bytes (float) or 8 bytes (double)".to_owned()),
+        _ => Err(Cursor::new("element", "--element 8", text)
+            .error("an element has 4 bytes (float) or 8 bytes (double)")),
     }
 }
 

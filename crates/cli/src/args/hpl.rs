@@ -1,9 +1,10 @@
 //! The arguments of `hpl`.
 
 use super::plan::PlanForArgs;
+use super::values::fraction_up_to;
 use super::{Common, HostsArgs, PlacementArgs};
 use clap::Args as ClapArgs;
-use nodegauge_measure::FlopsPerSec;
+use nodegauge_measure::{FlopsPerSec, SyntaxError};
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::blas::BlasRequest;
 use nodegauge_toolchain::mpi::HostList;
@@ -83,11 +84,6 @@ pub(crate) struct RealArgs {
 }
 
 /// Parses a share above 0 and at most 0.95; the rest is left to the operating system.
-fn fraction(text: &str) -> Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| format!("invalid number '{text}'"))?;
-    if value > 0.0 && value <= 0.95 {
-        Ok(value)
-    } else {
-        Err("expected more than 0 and at most 0.95".into())
-    }
+fn fraction(text: &str) -> Result<f64, SyntaxError> {
+    fraction_up_to(0.95, text)
 }

@@ -82,7 +82,7 @@ pub(crate) struct IoArgs {
     #[arg(long, help_heading = "How")]
     pub(crate) verify: bool,
     /// Stop each operation after this time in seconds, even before the end of the file
-    #[arg(long, value_name = "SECONDS", value_parser = super::seconds, help_heading = "How long")]
+    #[arg(long, value_name = "SECONDS", value_parser = super::values::seconds, help_heading = "How long")]
     pub(crate) runtime: Option<Duration>,
     /// Also run this iozone on the same cells, alternately with nodegauge
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]

@@ -3,11 +3,13 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::{Choice, Common, HostsArgs, PlacementArgs, fraction, or_auto};
+use super::values::fraction;
+use super::{Choice, Common, HostsArgs, PlacementArgs, or_auto};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_arena::RequestedPages;
 use nodegauge_curves::{ChaseOrder, Locality};
-use nodegauge_measure::Bytes;
+use nodegauge_measure::grammar::Cursor;
+use nodegauge_measure::{Bytes, SyntaxError};
 
 /// Commands of `memory`.
 #[derive(Debug, Subcommand)]
@@ -98,9 +100,18 @@ pub(crate) struct MatrixArgs {
     pub(crate) memory: MemoryArgs,
 }
 
-fn stride(text: &str) -> Result<u32, String> {
-    match text.parse::<u32>() {
-        Ok(bytes) if (64..=1 << 20).contains(&bytes) && bytes % 64 == 0 => Ok(bytes),
-        _ => Err("expected a multiple of 64 from 64 to 1048576".to_owned()),
-    }
+/// Unit of strides, and their maximum, in bytes.
+const LINE: u32 = 64;
+const MOST_STRIDE: u32 = 1 << 20;
+
+/// Parses the distance of two loads in bytes.
+fn stride(text: &str) -> Result<u32, SyntaxError> {
+    let mut cursor = Cursor::new("stride", "--stride 64 or --stride 4096", text);
+    let bytes = cursor.number("expected a number of bytes")?;
+    cursor.finish("expected the end after the number of bytes")?;
+    let stride = u32::try_from(bytes).ok().filter(|bytes| bytes % LINE == 0);
+    stride.filter(|bytes| (LINE..=MOST_STRIDE).contains(bytes)).ok_or_else(|| {
+        let problem = format!("expected a multiple of {LINE} from {LINE} to {MOST_STRIDE}");
+        cursor.error_at(0, problem)
+    })
 }

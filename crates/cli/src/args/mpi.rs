@@ -1,6 +1,7 @@
 //! The options of `mpi`.
 
-use super::{Common, seconds};
+use super::Common;
+use super::values::seconds_from;
 use clap::Args as ClapArgs;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::grammar::Cursor;
@@ -121,17 +122,26 @@ fn pattern_names() -> String {
     format!("Patterns: {pairs} (p2p); {collectives} (collectives); or p2p, collectives, all")
 }
 
-fn patterns(text: &str) -> Result<Patterns, String> {
+/// Parses names of patterns and of groups of patterns.
+fn patterns(text: &str) -> Result<Patterns, SyntaxError> {
+    let mut cursor = Cursor::new("patterns", "--patterns latency,bw or --patterns p2p", text);
     let mut patterns = Patterns { list: Vec::new(), named: false };
-    for word in text.split(',').map(str::trim) {
-        match word {
+    loop {
+        cursor.skip_blanks();
+        let start = cursor.position();
+        match cursor.take_while(|c| c != ',').trim_end() {
             "all" => patterns.list.extend(Pattern::ALL.iter()),
             "p2p" => patterns.list.extend(Pattern::point_to_point()),
             "collectives" => patterns.list.extend(Pattern::collectives()),
             name => {
-                patterns.list.push(name.parse().map_err(|error: UnknownName| error.to_string())?);
+                let pattern: Result<Pattern, UnknownName> = name.parse();
+                let pattern = pattern.map_err(|error| cursor.error_at(start, error.to_string()))?;
+                patterns.list.push(pattern);
                 patterns.named = true;
             }
+        }
+        if !cursor.eat(',') {
+            break;
         }
     }
     patterns.list.sort_unstable();
@@ -176,11 +186,9 @@ fn message_size(cursor: &mut Cursor<'_>) -> Result<u64, SyntaxError> {
     Ok(bytes)
 }
 
-fn limit(text: &str) -> Result<Duration, String> {
-    match text.trim_end_matches('s').parse::<f64>() {
-        Ok(value) if (0.001..=3600.0).contains(&value) => Ok(Duration::from_secs_f64(value)),
-        _ => seconds(text),
-    }
+/// Parses the time limit of a size.
+fn limit(text: &str) -> Result<Duration, SyntaxError> {
+    seconds_from(0.001, text)
 }
 
 /// Parses the pairs of CPUs: `all`, two CPUs, or distances.

@@ -4,7 +4,8 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::ranks::RankArgs;
-use super::{Common, PlacementArgs, seconds};
+use super::values::seconds;
+use super::{Common, PlacementArgs};
 use clap::Args as ClapArgs;
 use nodegauge_measure::SyntaxError;
 use nodegauge_programs::FigureUnit;

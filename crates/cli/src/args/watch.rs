@@ -3,8 +3,12 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::{Database, label, seconds};
+use super::Database;
+use super::values::{label, seconds};
 use clap::{Args as ClapArgs, ValueEnum};
+use humantime::DurationError;
+use nodegauge_measure::SyntaxError;
+use nodegauge_measure::grammar::Cursor;
 use std::time::Duration;
 
 /// Arguments of `watch`.
@@ -38,12 +42,28 @@ pub(crate) struct WatchArgs {
     pub(crate) db: Database,
 }
 
-/// Parses a time such as `10m`; the upper limit avoids overflow in the arithmetic of times.
-fn span(text: &str) -> Result<Duration, String> {
-    const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
-    let time =
-        humantime::parse_duration(text).map_err(|error| format!("{error}, e.g. 90s, 10m, 24h"))?;
-    if time > LONGEST { Err("expected less than 100 years".to_owned()) } else { Ok(time) }
+/// Longest time that an option accepts, which avoids overflow in the arithmetic of times.
+const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
+
+/// Parses a time such as `10m`.
+fn span(text: &str) -> Result<Duration, SyntaxError> {
+    let cursor = Cursor::new("time", "90s, 10m or 24h", text);
+    match humantime::parse_duration(text) {
+        Ok(time) if time > LONGEST => Err(cursor.error("expected less than 100 years")),
+        Ok(time) => Ok(time),
+        Err(DurationError::InvalidCharacter(at)) => {
+            Err(cursor.error_at(at, "expected a number or a unit"))
+        }
+        Err(DurationError::NumberExpected(at)) => Err(cursor.error_at(at, "expected a number")),
+        Err(DurationError::UnknownUnit { unit, .. }) if unit.is_empty() => {
+            Err(cursor.error_at(text.len(), "expected a unit such as s, m, h or days"))
+        }
+        Err(DurationError::UnknownUnit { start, .. }) => {
+            Err(cursor.error_at(start, "expected a unit such as s, m, h or days"))
+        }
+        Err(DurationError::Empty) => Err(cursor.error("expected a number and a unit")),
+        Err(_) => Err(cursor.error("this time is too long")),
+    }
 }
 
 /// Action for a sample that is due while other programs use the node.

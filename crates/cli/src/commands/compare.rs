@@ -1,15 +1,16 @@
 //! Implementation of the command `nodegauge compare`.
 
-mod turns;
-
 use crate::args::CompareArgs;
 use crate::failure::{Exit, Failure};
 use crate::gauges;
+use crate::node;
 use crate::output;
+use crate::progress::Progress;
 use crate::session;
 use nodegauge_analysis::compare::{Comparison, Design, Side, Unpaired, compare};
 use nodegauge_history::{HistoryError, Store};
 use nodegauge_measure::legible;
+use nodegauge_node::turns::TurnsRequest;
 use std::path::Path;
 
 pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
@@ -22,7 +23,15 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
             [side(a, store.as_ref())?, side(b, store.as_ref())?]
         }
         (commands, ..) => {
-            let turns = turns::measure(commands.as_deref().unwrap_or_default(), args)?;
+            let request = TurnsRequest {
+                commands: commands.clone().unwrap_or_default(),
+                blocks: args.blocks,
+                is_saved: !args.no_save,
+                history: session::protected_history(&args.db)?,
+            };
+            let turns = request.run(&node::caller(), |signals| {
+                Progress::new(false, signals.clone(), "compare", None)
+            })?;
             saved = turns.saved;
             unsaved = turns.unsaved;
             ended = turns.signal.map(Exit::Signal);

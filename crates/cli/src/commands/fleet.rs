@@ -3,10 +3,11 @@
 use crate::args;
 use crate::args::fleet::{
     BaselineArgs, BaselineFormat, DiffArgs, EarlierRecords, FleetCommand, InputArgs, RankArgs,
-    RankFormat, ScriptArgs,
+    RankFormat, RunArgs, ScriptArgs,
 };
 use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
+use crate::node;
 use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_fleet::figures::FigureSelection;
@@ -17,10 +18,10 @@ use nodegauge_fleet::{baseline, diff, formats, page, script};
 use nodegauge_gauge::view::Page;
 use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record;
+use nodegauge_node::fleet_run::{FleetEnd, FleetRequest};
 use nodegauge_report::text;
 use std::path::{Path, PathBuf};
-
-mod run;
+use std::time::Duration;
 
 /// Maximum number of words of a command in the head of a page.
 const WORDS: usize = 16;
@@ -35,7 +36,7 @@ pub(crate) fn execute(command: &FleetCommand) -> Result<Exit, Failure> {
         FleetCommand::Baseline(args) => make_baseline(args),
         FleetCommand::Diff(args) => show_differences(args),
         FleetCommand::Script(args) => print_script(args),
-        FleetCommand::Run(args) => run::execute(args),
+        FleetCommand::Run(args) => run_jobs(args),
     }
 }
 
@@ -238,4 +239,34 @@ fn print_script(args: &ScriptArgs) -> Result<Exit, Failure> {
     let lines = script::of(args.carrier, &args.nodes.0, &args.folder, &args.command);
     output::print(&lines);
     Ok(Exit::Success)
+}
+
+/// Measures nodes by jobs of Slurm and shows their ranking, with the commands that drain the slow nodes.
+fn run_jobs(args: &RunArgs) -> Result<Exit, Failure> {
+    check_command(&args.command)?;
+    let request = FleetRequest {
+        folder: args.folder.clone(),
+        nodes: args.nodes.clone(),
+        partition: args.partition.clone(),
+        qos: args.qos.clone(),
+        sbatch: args.sbatch.clone(),
+        minutes: args.minutes,
+        command: args.command.clone(),
+        power_up: args.power_up,
+        outstanding: args.outstanding as usize,
+        deadline: args.deadline.map(Duration::from_secs),
+        confirm: args.confirm as usize,
+        reference: args.reference.clone(),
+        only_watch: args.watch,
+    };
+    let ranking = match request.run(&node::caller())? {
+        FleetEnd::Signal(signal) => return Ok(Exit::Signal(signal)),
+        FleetEnd::Ranked(ranking) => ranking,
+    };
+    show(&ranking, RankFormat::Text, false, "-")?;
+    let lines = formats::scontrol(&ranking);
+    if !lines.is_empty() {
+        output::print(&format!("\nto drain the slow nodes:\n{}\n", lines.join("\n")));
+    }
+    Ok(exit_of(&ranking))
 }

@@ -16,7 +16,7 @@ pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
             launcher: args.launcher.clone(),
             osu: args.osu.clone(),
             transport: args.transport.clone(),
-            floor: !args.no_floor,
+            lower_bound: !args.no_floor,
         },
         pairs: args.pairs.clone(),
         hosts: args.hosts.clone(),

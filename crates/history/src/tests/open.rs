@@ -1,7 +1,9 @@
 //! Tests of opening databases: rejected files, missing files, earlier versions.
 
 use super::*;
+use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 /// Returns the error of opening a path for writing, and the error of opening it for reading.
 fn refusals(path: &Path) -> [HistoryError; 2] {

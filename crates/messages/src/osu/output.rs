@@ -6,9 +6,9 @@
 //! result of the data check, `-D` adds a second size, and `-z` adds percentiles.
 
 use crate::config::MessageConfig;
+use crate::figures::result::{self, MessageFigure};
 use crate::options::Timing;
 use crate::pattern::Pattern;
-use crate::result::{self, MessageFigure};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::{Bytes, Unit, printed};
 

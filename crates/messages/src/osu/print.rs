@@ -78,8 +78,8 @@ fn heading(pattern: Pattern, config: &MessageConfig) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::result::{self, MessageFigure};
     use crate::osu::OsuOutput;
-    use crate::result::{self, MessageFigure};
     use nodegauge_measure::record::Quoted;
 
     fn record(pattern: Pattern, figures: &[(u64, f64)]) -> Record {

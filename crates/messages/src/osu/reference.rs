@@ -1,14 +1,14 @@
 //! Alternate runs of the OSU programs and the probe. Both are started in the same manner on the same CPUs, so that the
 //! state of the machine is the same for both.
 
-use crate::launch::Launch;
+use crate::figures::result;
+use crate::job::launch::Launch;
+use crate::job::protocol::SizeRun;
 use crate::options::MessageOptions;
 use crate::osu::output::OsuOutput;
 use crate::osu::rounds::{self, Round};
 use crate::pattern::{Participants, Pattern};
-use crate::protocol::SizeRun;
-use crate::result;
-use crate::start::{Broken, FOREVER, Silence, Starter, error_tail};
+use crate::probe::start::{Broken, FOREVER, Silence, Starter, error_tail};
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::interference::Work;
 use nodegauge_measure::progress::SharedObserver;

@@ -6,9 +6,9 @@
 //! regime.
 
 use crate::config::MessageConfig;
+use crate::figures::result::MessageFigure;
 use crate::osu::output::{self, OsuOutput};
 use crate::pattern::Pattern;
-use crate::result::MessageFigure;
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::samples::Sample;

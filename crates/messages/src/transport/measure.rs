@@ -4,7 +4,7 @@
 use super::link::Link;
 use super::participant::Participant;
 use super::{RankJob, Route, SizeOrder};
-use crate::protocol::{Done, MOST_LOST};
+use crate::job::protocol::{Done, MOST_LOST};
 use nodegauge_measure::interference::ThreadCounts;
 use nodegauge_measure::stats::{self, Better, Summary};
 use std::fmt::Write;

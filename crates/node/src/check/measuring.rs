@@ -2,16 +2,14 @@
 //! bound or excludes no loss.
 
 use super::sizing::{PartSize, Sized, SizingProbe, probe};
-use super::{Check, Examination};
-use crate::failure::Failure;
-use crate::gauges::{self, GAUGES};
-use crate::session;
+use super::{Check, Examination, unknown};
 use crate::started::{program_of, record_of};
 use nodegauge_arena::names::LATENCY;
 use nodegauge_fleet::check::{self, CheckedFigure, FigureBound, NodeVerdict, Remark};
-use nodegauge_fleet::figures::{FigureSelection, NodeFigure};
+use nodegauge_fleet::figures::NodeFigure;
 use nodegauge_history::Store;
 use nodegauge_machine::OTHER_LOAD;
+use nodegauge_measure::Failure;
 use nodegauge_measure::figure_names::stream::TEST as STREAM;
 use nodegauge_measure::record::{Finding, Machine, Measurement, Record};
 use nodegauge_placement::rank_variables;
@@ -28,6 +26,11 @@ struct Part {
 }
 
 impl Part {
+    /// True if the command measures figures of this test.
+    fn measures(&self, test: &str) -> bool {
+        self.test.is_none_or(|own| own == test)
+    }
+
     /// Returns the working set whose size the check chooses.
     fn sized(&self) -> Option<Sized> {
         match self.test {
@@ -58,7 +61,7 @@ const OWN_RUNS: u32 = 20;
 impl Check<'_> {
     /// Measures the figures of the level, and those below their bounds a second time.
     pub(super) fn measure(&mut self, examination: &Examination) {
-        let parts: &[Part] = if self.args.level == 2 { &MEMORY } else { &EVERYTHING };
+        let parts: &[Part] = if self.request.level == 2 { &MEMORY } else { &EVERYTHING };
         let is_sized = parts.iter().any(|part| part.sized().is_some());
         let probed = is_sized.then(|| probe(&examination.machine, self.deadline)).flatten();
         let measured_cache = probed.and_then(|probed| probed.cache);
@@ -68,7 +71,7 @@ impl Check<'_> {
         let mut failed = Vec::new();
         let mut measured: Vec<(&Part, PartSize)> = Vec::new();
         for (at, part) in parts.iter().enumerate() {
-            if self.signals.received().is_some() {
+            if self.signals.is_received() {
                 return;
             }
             if let Some((group, test)) = self.group.as_ref().zip(part.test)
@@ -102,7 +105,7 @@ impl Check<'_> {
             let left = self.deadline.left().saturating_sub(GRACE) / rest;
             // As long as the first measurement, if there is time.
             let budget = left.saturating_sub(START).min(whole.mul_f64(part.share));
-            if budget < LEAST || self.signals.received().is_some() {
+            if budget < LEAST || self.signals.is_received() {
                 break;
             }
             if let Ok(record) = self.record(part, *size, budget) {
@@ -124,7 +127,7 @@ impl Check<'_> {
         let bounded = self.figures.iter().any(|figure| figure.bound.is_some());
         if !bounded && judged.is_empty() {
             let text = "nothing to compare with: give --reference; own runs count from the fifth";
-            judged.push(Remark::new(NodeVerdict::Unknown, "no reference", text));
+            judged.push(unknown("no reference", text));
         }
         self.measured = bounded;
         self.remarks.splice(0..0, judged);
@@ -133,11 +136,9 @@ impl Check<'_> {
     /// True if a figure that the command measures is below its bound, or excludes no loss. Every command finds the clock; a
     /// low one is to be confirmed once.
     fn has_low_figure(&self, part: &Part) -> bool {
-        let of_part =
-            |figure: &&CheckedFigure| part.test.is_none_or(|test| figure.key.test == test);
-        let is_to_confirm = |clock: &&CheckedFigure| clock.measured.len() < check::RUNS;
-        let clock = self.clock.iter().filter(is_to_confirm);
-        self.figures.iter().filter(of_part).chain(clock).any(CheckedFigure::is_to_repeat)
+        let clock = self.clock.iter().filter(|clock| clock.measured.len() < check::RUNS);
+        let figures = self.figures.iter().filter(|figure| part.measures(&figure.key.test));
+        figures.chain(clock).any(CheckedFigure::is_to_repeat)
     }
 
     /// Notes a size that is smaller than the usual one.
@@ -152,13 +153,9 @@ impl Check<'_> {
 
     /// Runs a command and returns its record.
     fn record(&mut self, part: &Part, size: PartSize, budget: Duration) -> Result<Record, Remark> {
-        let failed = |failure: Failure| {
-            Remark::new(NodeVerdict::Unknown, "not measured", failure.in_a_line())
-        };
         let limit = self.deadline.left().saturating_sub(GRACE);
         if limit < LEAST {
-            let text = format!("no time for {}", part.words.join(" "));
-            return Err(Remark::new(NodeVerdict::Unknown, "deadline", text));
+            return Err(unknown("deadline", format!("no time for {}", part.words.join(" "))));
         }
         let options = ["--budget".to_owned(), format!("{:.1}", budget.as_secs_f64())];
         let exceed = ["--exceed-budget", "--label", "check=yes"].map(str::to_owned);
@@ -166,22 +163,22 @@ impl Check<'_> {
         let size = size.given.map(|size| ["--size".to_owned(), format!("{}B", size.0)]);
         let rest = rest.chain(options).chain(exceed).chain(size.into_iter().flatten());
         let command = CommandLine::new(part.words[0].to_owned(), rest);
-        let mut job = program_of(&command, &self.args.db, limit).map_err(failed)?;
+        let mut job = program_of(&command, &self.request.history, limit, self.caller)
+            .map_err(not_measured)?;
         // A rank of a vetting measures its node alone, not together with the other ranks.
         job.environment.extend(rank_variables().map(|name| (name.to_owned(), None)));
-        let record = record_of(&command, &job, &self.signals).map_err(|failure| {
-            if self.deadline.left() <= GRACE {
+        let record = match record_of(&command, &job, &self.signals, self.caller) {
+            Ok(Some(record)) => record,
+            Ok(None) => return Err(unknown("interrupted", "nothing was measured")),
+            Err(_) if self.deadline.left() <= GRACE => {
                 let text = format!("{} did not end in time", part.words.join(" "));
-                return Remark::new(NodeVerdict::Unknown, "deadline", text);
+                return Err(unknown("deadline", text));
             }
-            failed(failure)
-        })?;
-        let record = record.ok_or_else(|| {
-            Remark::new(NodeVerdict::Unknown, "interrupted", "nothing was measured")
-        })?;
-        if !self.args.no_save {
-            let saved = session::open_store(&self.args.db)
-                .and_then(|mut store| store.save(&record).map_err(Failure::from));
+            Err(failure) => return Err(not_measured(failure)),
+        };
+        if self.request.is_saved {
+            let history = self.request.history.open();
+            let saved = history.and_then(|mut store| store.save(&record).map_err(Failure::from));
             if let Err(failure) = saved {
                 self.notes.push(format!("run not saved: {}", failure.in_a_line()));
             }
@@ -191,28 +188,25 @@ impl Check<'_> {
 
     /// Adds the figures of a record.
     fn add(&mut self, record: &Record, size: PartSize, examination: &Examination) {
-        let registry = gauges::registry();
-        let selection = FigureSelection { gauges: &GAUGES, registry, all: false, facts: false };
+        let selection = self.caller.headlines();
         for figure in selection.of(record) {
             let known = self.figures.iter_mut().find(|checked| checked.key == figure.key);
-            match known {
-                Some(checked) => checked.measured.push(figure),
-                None => {
-                    let key = figure.key.clone();
-                    let of_run = |run: &Record| selection.of(run);
-                    let bound = self.bound(&figure, &key.test, &record.id, examination, of_run);
-                    let is_reduced = size.is_reduced;
-                    self.figures.push(CheckedFigure {
-                        key,
-                        measured: vec![figure],
-                        bound,
-                        is_reduced,
-                    });
-                }
+            if let Some(checked) = known {
+                checked.measured.push(figure);
+                continue;
             }
+            let key = figure.key.clone();
+            let bound =
+                self.bound(&figure, &key.test, &record.id, examination, |run| selection.of(run));
+            self.figures.push(CheckedFigure {
+                key,
+                measured: vec![figure],
+                bound,
+                is_reduced: size.is_reduced,
+            });
         }
-        if let Some(clock) = record.machine.processor.measured_hz {
-            self.add_clock(NodeFigure::of_clock(clock.0), &record.id, examination);
+        if let Some(figure) = clock_of(record) {
+            self.add_clock(figure, &record.id, examination);
         }
         self.add_findings(&record.findings, examination);
         self.note_failures(record);
@@ -225,11 +219,8 @@ impl Check<'_> {
             return;
         }
         let key = figure.key.clone();
-        let of_run = |run: &Record| {
-            run.machine.processor.measured_hz.map(|clock| NodeFigure::of_clock(clock.0))
-        };
         let bound =
-            self.bound(&figure, STREAM, id, examination, |run| of_run(run).into_iter().collect());
+            self.bound(&figure, STREAM, id, examination, |run| clock_of(run).into_iter().collect());
         let measured = vec![figure];
         self.clock = Some(CheckedFigure { key, measured, bound, is_reduced: false });
     }
@@ -256,10 +247,10 @@ impl Check<'_> {
     /// Returns the history whose own runs are bounds, unless there is a reference. Its runs decide the verdict, so that it
     /// must be a file of the caller or of root.
     fn trusted_history(&mut self) -> Option<PathBuf> {
-        if self.args.reference.is_some() {
+        if self.request.reference.is_some() {
             return None;
         }
-        let path = session::store_path(&self.args.db).ok()?;
+        let path = self.request.history.path().ok()?;
         match nodegauge_os::check_trusted(&path) {
             Ok(()) => return Some(path),
             Err(why) if why.is_absent() => {}
@@ -279,19 +270,32 @@ impl Check<'_> {
         figures_of: impl Fn(&Record) -> Vec<NodeFigure>,
     ) -> Option<FigureBound> {
         let NodeFigure { key, size, .. } = figure;
-        if self.args.reference.is_some() {
+        if self.request.reference.is_some() {
             return FigureBound::of_reference(self.group.as_ref()?, key);
         }
-        let names = gauges::registry().former_names();
+        let names = self.caller.registry.former_names();
         let store = Store::open_to_read(self.own_runs.as_ref()?, names).ok()??;
         let host = examination.machine.host.as_deref();
         let runs = store.own_runs(host, test, None, OWN_RUNS + 1).ok()?;
-        let own = runs.iter().filter(|run| run.id != id);
-        let figures = own.flat_map(figures_of);
-        let is_valid =
-            |one: &NodeFigure| one.key == *key && one.size == *size && one.doubt.is_none();
-        let values: Vec<f64> = figures.filter(is_valid).map(|one| one.value).collect();
+        let mut values = Vec::new();
+        for run in runs.iter().filter(|run| run.id != id) {
+            for one in figures_of(run) {
+                if one.key == *key && one.size == *size && one.doubt.is_none() {
+                    values.push(one.value);
+                }
+            }
+        }
         let bound = FigureBound::of_own_runs(key, &values)?;
         Some(FigureBound { size: *size, ..bound })
     }
+}
+
+/// Returns the clock of a record as a figure.
+fn clock_of(record: &Record) -> Option<NodeFigure> {
+    record.machine.processor.measured_hz.map(|clock| NodeFigure::of_clock(clock.0))
+}
+
+/// Returns the observation that a command failed.
+fn not_measured(failure: Failure) -> Remark {
+    unknown("not measured", failure.in_a_line())
 }

@@ -5,10 +5,10 @@
 //! core-to-core latency changes; samples with different latencies (regimes) are never combined.
 
 use crate::config::{DipConfig, MessageConfig, MpiConfig, PairRank};
-use crate::launch::Where;
+use crate::job::launch::Where;
+use crate::job::protocol::{MOST_LOST, SizeRun};
 use crate::pattern::{Participants, Pattern};
-use crate::protocol::{MOST_LOST, SizeRun};
-use crate::start::{Broken, MessageTransport, StartReport, Starter};
+use crate::probe::start::{Broken, MessageTransport, StartReport, Starter};
 use crate::{GAUGE, TEST, TRANSPORT};
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::quantity;
@@ -405,7 +405,7 @@ fn digits(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::BatchGroup;
+    use crate::job::protocol::BatchGroup;
 
     const NEAR: f64 = 50e-9;
     const FAR: f64 = 190e-9;

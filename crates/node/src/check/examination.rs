@@ -1,27 +1,27 @@
 //! Examination of the node in a child process: description, ledger and doctor's findings, without a measurement.
 
-use super::Deadline;
-use crate::args::check::EXAMINE_NODE;
-use crate::failure::{Exit, Failure};
-use crate::output;
-use crate::session;
+use super::{BUSY, Deadline, unknown};
 use crate::signals::Signals;
-use nodegauge_fleet::check::{NodeVerdict, Remark};
+use nodegauge_fleet::check::{self, Remark};
 use nodegauge_history::rasdaemon;
 use nodegauge_machine::ledger::LedgerReading;
-use nodegauge_machine::{DescribeOptions, SysRoot};
+use nodegauge_machine::{OTHER_LOAD, SysRoot, Topology};
+use nodegauge_measure::Failure;
 use nodegauge_measure::record::{EventCount, Finding, Ledger, Machine};
 use nodegauge_toolchain::{ChildEnd, CommandLine, Job, KillReason};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// Name of the hidden command that examines the node and prints the [`Examination`] as JSON. Its argument is the time of
+/// the last check in seconds since 1970.
+pub const EXAMINE_NODE: &str = "examine-node";
 /// Name of the other source of hardware errors.
 pub(super) const RASDAEMON: &str = "rasdaemon";
 
 /// Findings of a child process about the node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Examination {
+pub struct Examination {
     pub(super) machine: Machine,
     pub(super) findings: Vec<Finding>,
     pub(super) reading: LedgerReading,
@@ -34,38 +34,41 @@ pub(super) struct Examination {
     pub(super) rasdaemon_error: Option<String>,
 }
 
-/// Examines this node and prints the result as JSON: the child process of [`Examination::take`].
-pub(crate) fn print(since: u64) -> Result<Exit, Failure> {
-    let root = SysRoot::live();
-    let options = DescribeOptions { passive: true, ..DescribeOptions::default() };
-    let (topology, machine) = session::this_machine(&options)?;
-    let findings = nodegauge_machine::examine(&topology, &root, &machine);
-    let reading = LedgerReading::take(&root);
-    let uptime = root.text("proc/uptime").and_then(|text| text.split(' ').next()?.parse().ok());
-    let uptime = uptime.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let boot = uptime.and_then(|uptime| SystemTime::now().checked_sub(uptime));
-    let boot = boot.and_then(|boot| boot.duration_since(UNIX_EPOCH).ok());
-    let since = since.max(boot.map_or(0, |boot| boot.as_secs()));
-    let path = Path::new(rasdaemon::PATH);
-    let events = if path.exists() { rasdaemon::events(path, since) } else { Ok(Vec::new()) };
-    let (events, error) = match events {
-        Ok(events) => (events, None),
-        Err(why) => (Vec::new(), Some(why)),
-    };
-    let examination = Examination {
-        machine,
-        findings,
-        ledger: reading.ledger(&root, None),
-        reading,
-        uptime,
-        rasdaemon: events,
-        rasdaemon_error: error,
-    };
-    output::print(&output::json(&examination)?);
-    Ok(Exit::Success)
-}
-
 impl Examination {
+    /// Examines this node, which is described by `topology` and `machine`. `since` is the time of the last check in
+    /// seconds since 1970.
+    pub fn of(topology: &Topology, machine: Machine, since: u64) -> Self {
+        let root = SysRoot::live();
+        let findings = nodegauge_machine::examine(topology, &root, &machine);
+        let reading = LedgerReading::take(&root);
+        let uptime = root.text("proc/uptime").and_then(|text| text.split(' ').next()?.parse().ok());
+        let uptime = uptime.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let boot = uptime.and_then(|uptime| SystemTime::now().checked_sub(uptime));
+        let boot = boot.and_then(|boot| boot.duration_since(UNIX_EPOCH).ok());
+        let since = since.max(boot.map_or(0, |boot| boot.as_secs()));
+        let path = Path::new(rasdaemon::PATH);
+        let events = if path.exists() { rasdaemon::events(path, since) } else { Ok(Vec::new()) };
+        let (events, error) = match events {
+            Ok(events) => (events, None),
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        Self {
+            machine,
+            findings,
+            ledger: reading.ledger(&root, None),
+            reading,
+            uptime,
+            rasdaemon: events,
+            rasdaemon_error: error,
+        }
+    }
+
+    /// Returns the observation that other programs use the node, if they do.
+    pub(super) fn other_load(&self) -> Option<Remark> {
+        let conditions = check::conditions(&self.findings, OTHER_LOAD);
+        conditions.into_iter().find(|remark| remark.reason == BUSY)
+    }
+
     /// Examines the node until the deadline. `since` is the time of the last check.
     ///
     /// # Errors
@@ -75,8 +78,6 @@ impl Examination {
         since: Option<SystemTime>,
         signals: &Signals,
     ) -> Result<Self, Remark> {
-        let unknown = |reason, text: String| Remark::new(NodeVerdict::Unknown, reason, text);
-        let not_examined = |text: String| unknown("not examined", text);
         let this = nodegauge_os::own_program()
             .map_err(|cause| not_examined(format!("cannot find nodegauge: {cause}")))?;
         let since = since.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
@@ -84,9 +85,8 @@ impl Examination {
         let words = [EXAMINE_NODE.to_owned(), since];
         let command = CommandLine::new(this, words);
         let limit = deadline.left();
-        let ended =
-            nodegauge_toolchain::run(&Job::new(command, limit), &|| signals.received().is_some())
-                .map_err(|cause| not_examined(Failure::from(cause).in_a_line()))?;
+        let ended = nodegauge_toolchain::run(&Job::new(command, limit), &|| signals.is_received())
+            .map_err(|cause| not_examined(Failure::from(cause).in_a_line()))?;
         match ended.end {
             ChildEnd::Killed(KillReason::TimedOut) => {
                 let text =
@@ -101,4 +101,9 @@ impl Examination {
             not_examined(format!("the examination failed: {first}"))
         })
     }
+}
+
+/// Returns the observation that the node could not be examined.
+fn not_examined(text: String) -> Remark {
+    unknown("not examined", text)
 }

@@ -20,7 +20,7 @@ pub struct MpiRequest {
     /// Fabrics of the built-in transport, which is used instead of an MPI. If empty, an MPI is used if there is one.
     pub transport: Vec<Fabric>,
     /// True if the built-in transport is measured alternately with the MPIs, as the lower bound.
-    pub floor: bool,
+    pub lower_bound: bool,
 }
 
 impl MpiRequest {

@@ -4,11 +4,10 @@
 //! name by a rename. This needs nothing but the shared file system on which the job script reads the list.
 
 use super::{CheckReport, Deadline};
-use crate::args::check::CheckArgs;
-use crate::failure::{Exit, Failure};
-use crate::output::{self, Sink};
+use crate::caller::{Caller, Ended, Outputs, as_json};
 use crate::signals::Signals;
 use nodegauge_fleet::check::NodeVerdict;
+use nodegauge_measure::Failure;
 use nodegauge_measure::quantity::counted;
 use nodegauge_os::TrustError;
 use nodegauge_placement::Started;
@@ -25,6 +24,21 @@ const LATE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(50);
 /// Longest file of a rank.
 const LONGEST: u64 = 1 << 20;
+
+/// Command in hints.
+const EXAMPLE: &str =
+    "srun -N6 --ntasks-per-node=1 nodegauge check --level 2 --vet 4 --exclude-file bad.txt";
+
+/// Options of a vetting.
+#[derive(Debug, Clone)]
+pub struct VettingRequest {
+    /// Number of nodes to keep.
+    pub keep: u32,
+    /// File for the nodes that are not kept.
+    pub exclude_file: Option<PathBuf>,
+    /// File for the nodes that are kept.
+    pub node_file: Option<PathBuf>,
+}
 
 /// Verdict of a rank in its file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -53,22 +67,21 @@ pub(super) struct Vetting {
 
 impl Vetting {
     /// Returns the vetting for this rank.
-    pub(super) fn new(args: &CheckArgs, keep: u32) -> Result<Self, Failure> {
-        let hint =
-            "srun -N6 --ntasks-per-node=1 nodegauge check --level 2 --vet 4 --exclude-file bad.txt";
+    pub(super) fn new(request: &VettingRequest, outputs: &dyn Outputs) -> Result<Self, Failure> {
         let job = Started::own().ok_or_else(|| {
-            Failure::usage("--vet needs several ranks of a launcher, one per node").hint(hint)
+            Failure::usage("--vet needs several ranks of a launcher, one per node").hint(EXAMPLE)
         })?;
+        let keep = request.keep;
         if keep > job.ranks {
             let text =
                 format!("--vet {keep}: the job has only {}", counted(job.ranks as usize, "rank"));
-            return Err(Failure::usage(text).hint(hint));
+            return Err(Failure::usage(text).hint(EXAMPLE));
         }
-        let Some(exclude) = args.exclude_file.clone() else {
-            return Err(Failure::usage("--vet needs --exclude-file").hint(hint));
+        let Some(exclude) = request.exclude_file.clone() else {
+            return Err(Failure::usage("--vet needs --exclude-file").hint(EXAMPLE));
         };
-        for file in [&args.exclude_file, &args.node_file].into_iter().flatten() {
-            Sink::File(file.clone()).check()?;
+        for file in [&request.exclude_file, &request.node_file].into_iter().flatten() {
+            outputs.check_file(file)?;
         }
         // Slurm's name of the node, which its options accept, may differ from that of the host.
         let named = std::env::var("SLURMD_NODENAME").ok();
@@ -85,7 +98,7 @@ impl Vetting {
             job,
             host,
             exclude,
-            nodes: args.node_file.clone(),
+            nodes: request.node_file.clone(),
             of_step: of_step.map(|list| list.0).unwrap_or_default(),
         })
     }
@@ -109,7 +122,9 @@ impl Vetting {
         report: &CheckReport,
         deadline: Deadline,
         signals: &Signals,
-    ) -> Result<Exit, Failure> {
+        caller: &Caller,
+    ) -> Result<Ended, Failure> {
+        let outputs = caller.outputs;
         let own = RankVerdict {
             rank: self.job.rank,
             host: self.host.clone(),
@@ -123,82 +138,96 @@ impl Vetting {
                 .reduce(f64::min),
             rate: report.figures.first().and_then(|figure| figure.values.first().copied()),
         };
-        output::try_print(&format!("{}\n", report.line))?;
+        outputs.print(&format!("{}\n", report.line))?;
         let until = deadline.0 + LATE;
         if self.job.rank != 0 {
-            return self.pass(&own, until, signals);
+            return self.pass(&own, until, signals, outputs);
         }
         let mut verdicts = vec![own];
         let mut refused = BTreeSet::new();
         while verdicts.len() < self.job.ranks as usize
             && Instant::now() < until
-            && signals.received().is_none()
+            && !signals.is_received()
         {
             std::thread::sleep(LOOK);
             for rank in 1..self.job.ranks {
                 if verdicts.iter().all(|known| known.rank != rank) {
-                    verdicts.extend(self.take(rank, &mut refused));
+                    verdicts.extend(self.take(rank, &mut refused, outputs));
                 }
             }
         }
         if let Some(signal) = signals.received() {
-            return Ok(Exit::Signal(signal));
+            return Ok(Ended::Signal(signal));
         }
-        self.write_lists(verdicts)
+        self.write_lists(verdicts, outputs)
     }
 
     /// Writes the verdict of this rank and waits until rank 0 has taken it, so that no file is left.
-    fn pass(&self, own: &RankVerdict, until: Instant, signals: &Signals) -> Result<Exit, Failure> {
+    fn pass(
+        &self,
+        own: &RankVerdict,
+        until: Instant,
+        signals: &Signals,
+        outputs: &dyn Outputs,
+    ) -> Result<Ended, Failure> {
         let path = self.path_of(self.job.rank);
-        Sink::File(path.clone()).write(&output::json(own)?)?;
-        while path.exists() && Instant::now() < until && signals.received().is_none() {
+        outputs.write_text(&path, as_json(own)?)?;
+        while path.exists() && Instant::now() < until && !signals.is_received() {
             std::thread::sleep(LOOK);
         }
         // Rank 0 has ended without taking it, or has taken it meanwhile.
         let _ = std::fs::remove_file(&path);
-        Ok(Exit::Success)
+        Ok(Ended::Met)
     }
 
     /// Takes the verdict of a rank, if it has been written. A file or link of another user is no verdict; it is named once,
     /// and its rank put into `refused`.
-    fn take(&self, rank: u32, refused: &mut BTreeSet<u32>) -> Option<RankVerdict> {
+    fn take(
+        &self,
+        rank: u32,
+        refused: &mut BTreeSet<u32>,
+        outputs: &dyn Outputs,
+    ) -> Option<RankVerdict> {
         let path = self.path_of(rank);
         match taken(&path, rank) {
             Ok(found) => found,
             Err(why) => {
                 if !why.is_absent() && refused.insert(rank) {
                     let shown = path.display();
-                    output::note(&format!("not the verdict of rank {rank}: {shown}: {why}"));
+                    outputs.note(&format!("not the verdict of rank {rank}: {shown}: {why}"));
                 }
                 None
             }
         }
     }
 
-    /// Writes both lists and returns the exit code.
-    fn write_lists(&self, verdicts: Vec<RankVerdict>) -> Result<Exit, Failure> {
+    /// Writes both lists and prints them.
+    fn write_lists(
+        &self,
+        verdicts: Vec<RankVerdict>,
+        outputs: &dyn Outputs,
+    ) -> Result<Ended, Failure> {
         let missing = self.job.ranks as usize - verdicts.len();
-        let is_silent =
-            |name: &&String| verdicts.iter().all(|verdict| verdict.host != name.as_str());
-        let silent: Vec<String> = self.of_step.iter().filter(is_silent).cloned().collect();
+        let silent: Vec<String> = self
+            .of_step
+            .iter()
+            .filter(|name| verdicts.iter().all(|verdict| verdict.host != **name))
+            .cloned()
+            .collect();
         let (kept, rest) = chosen(verdicts, self.keep);
-        let names = |of: &[RankVerdict]| -> Vec<String> {
-            of.iter().map(|verdict| verdict.host.clone()).collect()
-        };
-        let lines = |of: &[RankVerdict]| -> String {
-            of.iter().map(|verdict| format!("{}\n", verdict.host)).collect()
-        };
-        let without: String = silent.iter().map(|name| format!("{name}\n")).collect();
-        Sink::File(self.exclude.clone()).write(&(lines(&rest) + &without))?;
+        let kept = names_of(&kept);
+        let rest = names_of(&rest);
+        outputs.write_text(&self.exclude, lines_of(&rest) + &lines_of(&silent))?;
         if let Some(path) = &self.nodes {
-            Sink::File(path.clone()).write(&lines(&kept))?;
+            outputs.write_text(path, lines_of(&kept))?;
         }
-        let list = |of: &[RankVerdict]| match names(of) {
-            none if none.is_empty() => "none".to_owned(),
-            some => some.join(","),
-        };
-        let mut text =
-            format!("{:11}{}\n{:11}{}\n", "vetted", list(&kept), "excluded", list(&rest));
+        let mut text = format!(
+            "{:11}{}\n{:11}{}\n",
+            "vetted",
+            list_or_none(&kept),
+            "excluded",
+            list_or_none(&rest)
+        );
         if missing > 0 {
             let named =
                 if silent.is_empty() { String::new() } else { format!(": {}", silent.join(",")) };
@@ -207,13 +236,28 @@ impl Vetting {
                 "missing", self.job.ranks
             ));
         }
-        output::try_print(&text)?;
+        outputs.print(&text)?;
         if kept.len() < self.keep {
-            output::note(&format!("{} of {} nodes can be kept", kept.len(), self.keep));
-            return Ok(Exit::Unmet);
+            outputs.note(&format!("{} of {} nodes can be kept", kept.len(), self.keep));
+            return Ok(Ended::Unmet);
         }
-        Ok(Exit::Success)
+        Ok(Ended::Met)
     }
+}
+
+/// Returns the names of nodes.
+fn names_of(nodes: &[RankVerdict]) -> Vec<String> {
+    nodes.iter().map(|node| node.host.clone()).collect()
+}
+
+/// Returns names, one per line.
+fn lines_of(names: &[String]) -> String {
+    names.iter().map(|name| format!("{name}\n")).collect()
+}
+
+/// Returns names in a list, or `none`.
+fn list_or_none(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(",") }
 }
 
 /// Takes the verdict of a rank out of its file and removes the file; `None` if it is not that of the rank. Ranks belong to
@@ -237,16 +281,20 @@ fn chosen(verdicts: Vec<RankVerdict>, keep: usize) -> (Vec<RankVerdict>, Vec<Ran
             None => nodes.push(verdict),
         }
     }
-    let value = |of: Option<f64>| of.unwrap_or(f64::NEG_INFINITY);
     nodes.sort_by(|a, b| {
         let by_verdict = a.verdict.cmp(&b.verdict);
-        let by_share = value(b.share).total_cmp(&value(a.share));
-        let by_rate = value(b.rate).total_cmp(&value(a.rate));
+        let by_share = known_or_least(b.share).total_cmp(&known_or_least(a.share));
+        let by_rate = known_or_least(b.rate).total_cmp(&known_or_least(a.rate));
         by_verdict.then(by_share).then(by_rate).then(a.rank.cmp(&b.rank))
     });
     let usable = nodes.iter().take_while(|node| node.verdict != NodeVerdict::Bad).count();
     let rest = nodes.split_off(usable.min(keep));
     (nodes, rest)
+}
+
+/// Returns a value that orders nodes; an unknown value comes after all others.
+fn known_or_least(value: Option<f64>) -> f64 {
+    value.unwrap_or(f64::NEG_INFINITY)
 }
 
 #[cfg(test)]

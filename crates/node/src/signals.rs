@@ -2,7 +2,6 @@
 //! Ctrl-C or SIGTERM ends the program immediately. A write that nobody reads ends some time after the first signal
 //! (`nodegauge_os::write_all`).
 
-use crate::failure::Exit;
 use nodegauge_measure::Failure;
 use nodegauge_os::{end_request, hangup_is_ignored};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -13,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 /// Makes a write beyond the limit of file sizes (`ulimit -f`) fail with an error, like a write to a full disk, instead
 /// of ending the program. A handler is used because child processes would inherit an ignored signal, but do not inherit
 /// a handler.
-pub(crate) fn survive_file_size_limit() {
+pub fn survive_file_size_limit() {
     // Without the handler, such a write ends the program; nothing else changes.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
@@ -21,30 +20,29 @@ pub(crate) fn survive_file_size_limit() {
 /// Number of the latest signal that this process has handled.
 static NUMBER: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
-/// Returns the exit code for the signal that this process has handled, if any.
-pub(crate) fn exit_of_signal() -> Option<Exit> {
+/// Returns the signal that this process has handled, if any.
+pub fn handled() -> Option<u8> {
     let number = NUMBER.get()?;
-    Signals(Arc::clone(number)).received().map(Exit::Signal)
+    Signals(Arc::clone(number)).received()
 }
 
 /// Signal received, if any.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Signals(Arc<AtomicUsize>);
+pub struct Signals(Arc<AtomicUsize>);
 
 impl Signals {
     /// Starts listening for signals.
-    pub(crate) fn listen() -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// Fails if a handler cannot be registered.
+    pub fn listen() -> Result<Self, Failure> {
         Self::register().map_err(|cause| Failure::missing("cannot listen for signals").cause(cause))
     }
 
     /// Registers the handlers of all signals.
     fn register() -> io::Result<Self> {
-        let number = Arc::clone(NUMBER.get_or_init(Arc::default));
+        let signals = Self(Arc::clone(NUMBER.get_or_init(Arc::default)));
         let again = Arc::new(AtomicBool::new(false));
-        let listen = |signal| {
-            signal_hook::flag::register(signal, Arc::clone(end_request()))?;
-            signal_hook::flag::register_usize(signal, Arc::clone(&number), signal as usize)
-        };
         for signal in [SIGINT, SIGTERM] {
             // The shutdown handler is registered first, so that it sees the flag only at the second signal.
             signal_hook::flag::register_conditional_shutdown(
@@ -53,21 +51,33 @@ impl Signals {
                 Arc::clone(&again),
             )?;
             signal_hook::flag::register(signal, Arc::clone(&again))?;
-            listen(signal)?;
+            signals.note(signal)?;
         }
         // Closing a terminal sends SIGHUP twice, from kernel and shell; the second signal must not end the program
         // immediately.
         if !hangup_is_ignored() {
-            listen(SIGHUP)?;
+            signals.note(SIGHUP)?;
         }
-        Ok(Self(number))
+        Ok(signals)
+    }
+
+    /// Keeps the number of a signal when it arrives, and requests the end of everything that waits.
+    fn note(&self, signal: i32) -> io::Result<()> {
+        signal_hook::flag::register(signal, Arc::clone(end_request()))?;
+        signal_hook::flag::register_usize(signal, Arc::clone(&self.0), signal as usize)?;
+        Ok(())
     }
 
     /// Returns the received signal.
-    pub(crate) fn received(&self) -> Option<u8> {
+    pub fn received(&self) -> Option<u8> {
         match self.0.load(Ordering::Relaxed) {
             0 => None,
             number => Some(number as u8),
         }
+    }
+
+    /// True if a signal was received.
+    pub fn is_received(&self) -> bool {
+        self.received().is_some()
     }
 }

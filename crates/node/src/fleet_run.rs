@@ -1,19 +1,14 @@
 //! `nodegauge fleet run --slurm`: submits jobs until every node has its records, or the reason why it has none.
 
-use super::{exit_of, show};
-use crate::args::fleet::{RankFormat, RunArgs};
-use crate::failure::{Exit, Failure};
-use crate::gauges::{self, GAUGES};
-use crate::output;
+use crate::caller::{Caller, Outputs};
 use crate::signals::Signals;
-use nodegauge_fleet::figures::FigureSelection;
 use nodegauge_fleet::folder::{FleetFolder, failure_file, job_file};
-use nodegauge_fleet::formats;
 use nodegauge_fleet::intake::{Intake, error_or_last_line};
 use nodegauge_fleet::rank::{RankVerdict, Ranking, RankingOptions};
+use nodegauge_fleet::reference::Reference;
 use nodegauge_fleet::slurm::{self, JobOptions, NodeState, QueuedJob, Refusal, Until};
 use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record;
+use nodegauge_measure::{Failure, record};
 use nodegauge_toolchain::mpi::HostList;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -26,56 +21,96 @@ const LOOKS_WITHOUT_RECORD: u32 = 3;
 /// Successive failures of Slurm after which the command gives up; the jobs go on, and the folder keeps their state.
 const MOST_FAILURES: u32 = 5;
 
-pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
-    super::check_command(&args.command)?;
-    let signals = Signals::listen()?;
-    check_configuration()?;
-    let folder = FleetFolder::create(&args.folder)?;
-    let until = Until::after(args.deadline.map(Duration::from_secs));
-    let mut run = FleetRun::new(args, &folder, until)?;
-    let mut failures = 0;
-    let mut has_worked = false;
-    loop {
-        if until.is_over() {
-            output::note("deadline reached; start the command again to go on");
-            break;
-        }
-        match run.step(args.watch) {
-            Ok(true) => break,
-            Ok(false) => {
-                has_worked = true;
-                failures = 0;
+/// Options of the measurement of many nodes by jobs of Slurm.
+#[derive(Debug, Clone)]
+pub struct FleetRequest {
+    /// Folder of the records, whose content is the state.
+    pub folder: PathBuf,
+    /// Nodes to measure; without them, those of the folder or of the partition.
+    pub nodes: Option<HostList>,
+    /// Partition of the jobs.
+    pub partition: Option<String>,
+    /// Quality of service of the jobs.
+    pub qos: Option<String>,
+    /// Further options of sbatch.
+    pub sbatch: Vec<String>,
+    /// Time limit of a job in minutes.
+    pub minutes: u32,
+    /// Command that each node runs.
+    pub command: Vec<String>,
+    /// True if jobs may switch nodes on.
+    pub power_up: bool,
+    /// Maximum number of jobs in the queue.
+    pub outstanding: usize,
+    /// Time after which the command gives up.
+    pub deadline: Option<Duration>,
+    /// Number of runs that agree before a node is slow.
+    pub confirm: usize,
+    /// Reference that judges small groups of nodes.
+    pub reference: Option<Reference>,
+    /// True to submit nothing and to wait for the jobs in the queue.
+    pub only_watch: bool,
+}
+
+/// Outcome of the measurement of many nodes.
+pub enum FleetEnd {
+    /// The command was ended by this signal; the folder keeps the state.
+    Signal(u8),
+    /// Ranking of the records in the folder.
+    Ranked(Box<Ranking>),
+}
+
+impl FleetRequest {
+    /// Submits jobs until every node has its records or a reason why it has none, or until the deadline.
+    ///
+    /// # Errors
+    /// Fails if Slurm does not answer, or if the folder cannot be written.
+    pub fn run(&self, caller: &Caller) -> Result<FleetEnd, Failure> {
+        let signals = Signals::listen()?;
+        check_configuration()?;
+        let folder = FleetFolder::create(&self.folder)?;
+        let until = Until::after(self.deadline);
+        let mut run = FleetRun::new(self, &folder, until, caller)?;
+        let outputs = caller.outputs;
+        let mut failures = 0;
+        let mut has_worked = false;
+        loop {
+            if until.is_over() {
+                outputs.note("deadline reached; start the command again to go on");
+                break;
             }
-            // Slurm that never answered is not there.
-            Err(failure) if !has_worked => return Err(failure),
-            Err(failure) => {
-                failures += 1;
-                if failures == MOST_FAILURES {
-                    return Err(failure.of("the state is kept, start the command again"));
+            match run.step(self.only_watch) {
+                Ok(true) => break,
+                Ok(false) => {
+                    has_worked = true;
+                    failures = 0;
                 }
-                output::note(&failure.in_a_line());
+                // Slurm that never answered is not there.
+                Err(failure) if !has_worked => return Err(failure),
+                Err(failure) => {
+                    failures += 1;
+                    if failures == MOST_FAILURES {
+                        return Err(failure.of("the state is kept, start the command again"));
+                    }
+                    outputs.note(&failure.in_a_line());
+                }
+            }
+            let wait = Instant::now();
+            while wait.elapsed() < INTERVAL && !until.is_over() && !signals.is_received() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            if let Some(signal) = signals.received() {
+                outputs.note("jobs in the queue stay there; start the command again to go on");
+                return Ok(FleetEnd::Signal(signal));
             }
         }
-        let wait = Instant::now();
-        while wait.elapsed() < INTERVAL && !until.is_over() && signals.received().is_none() {
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        if let Some(signal) = signals.received() {
-            output::note("jobs in the queue stay there; start the command again to go on");
-            return Ok(Exit::Signal(signal));
-        }
+        run.ranking().map(|ranking| FleetEnd::Ranked(Box::new(ranking)))
     }
-    let ranking = run.ranking()?;
-    show(&ranking, RankFormat::Text, false, "-")?;
-    let lines = formats::scontrol(&ranking);
-    if !lines.is_empty() {
-        output::print(&format!("\nto drain the slow nodes:\n{}\n", lines.join("\n")));
-    }
-    Ok(exit_of(&ranking))
 }
 
 /// State of the command between two looks at the queue.
 struct FleetRun<'a> {
+    caller: &'a Caller,
     folder: &'a FleetFolder,
     /// Time until which Slurm is asked.
     until: Until,
@@ -125,12 +160,17 @@ fn check_configuration() -> Result<(), Failure> {
 }
 
 impl<'a> FleetRun<'a> {
-    fn new(args: &RunArgs, folder: &'a FleetFolder, until: Until) -> Result<Self, Failure> {
+    fn new(
+        request: &FleetRequest,
+        folder: &'a FleetFolder,
+        until: Until,
+        caller: &'a Caller,
+    ) -> Result<Self, Failure> {
         let known = folder.nodes();
-        let mut hosts = match &args.nodes {
+        let mut hosts = match &request.nodes {
             Some(nodes) => nodes.0.clone(),
             None if !known.is_empty() => known.clone(),
-            None => slurm::nodes(args.partition.as_deref(), until)?.into_keys().collect(),
+            None => slurm::nodes(request.partition.as_deref(), until)?.into_keys().collect(),
         };
         let (valid, odd) = HostList::partition(&hosts);
         if let Some(odd) = odd.first() {
@@ -162,24 +202,25 @@ impl<'a> FleetRun<'a> {
             Failure::missing("cannot find the executable of nodegauge").cause(cause)
         })?;
         Ok(Self {
+            caller,
             folder,
             until,
             needed: hosts.iter().map(|host| (host.clone(), 1)).collect(),
             hosts,
             name,
             jobs: JobOptions {
-                partition: args.partition.clone(),
-                qos: args.qos.clone(),
-                more: args.sbatch.clone(),
-                minutes: args.minutes,
+                partition: request.partition.clone(),
+                qos: request.qos.clone(),
+                more: request.sbatch.clone(),
+                minutes: request.minutes,
                 program,
-                command: args.command.clone(),
+                command: request.command.clone(),
             },
-            power_up: args.power_up,
-            most: args.outstanding as usize,
+            power_up: request.power_up,
+            most: request.outstanding,
             options: RankingOptions {
-                reference: args.reference.clone(),
-                confirm: args.confirm as usize,
+                reference: request.reference.clone(),
+                confirm: request.confirm,
                 ..RankingOptions::default()
             },
             absent: HashMap::new(),
@@ -295,7 +336,7 @@ impl<'a> FleetRun<'a> {
             self.folder.remove_state(&job_file(host));
             self.failed.insert(host.clone(), ());
         }
-        output::note(&format!("{}: {why}", HostList::folded(hosts)));
+        self.outputs().note(&format!("{}: {why}", HostList::folded(hosts)));
         Ok(())
     }
 
@@ -308,11 +349,7 @@ impl<'a> FleetRun<'a> {
     ) -> Result<(), Failure> {
         let states = slurm::nodes(self.jobs.partition.as_deref(), self.until)?;
         self.give_up_unavailable(waiting, &states)?;
-        let is_pending = |host: &&String| {
-            let id = self.folder.read_state(&job_file(host)).unwrap_or_default();
-            queue.get(&id).is_some_and(|job| job.is_pending())
-        };
-        let pending = active.iter().filter(is_pending).count();
+        let pending = active.iter().filter(|host| self.is_pending(host, queue)).count();
         let names: Vec<&str> = waiting.iter().map(String::as_str).collect();
         let next: Vec<String> = slurm::next(&names, &states, active.len(), pending, self.most)
             .into_iter()
@@ -328,7 +365,8 @@ impl<'a> FleetRun<'a> {
                 Err(Refusal::Limit) => {
                     // Jobs of others may fill the limit, so that at least one job is tried.
                     self.most = active.len().max(1);
-                    output::note(&format!("Slurm accepts {} now", counted(active.len(), "job")));
+                    self.outputs()
+                        .note(&format!("Slurm accepts {} now", counted(active.len(), "job")));
                     break;
                 }
                 Err(Refusal::Rejected(why)) => self.fail(&host, &format!("sbatch: {why}"))?,
@@ -337,6 +375,12 @@ impl<'a> FleetRun<'a> {
             waiting.retain(|other| *other != host);
         }
         Ok(())
+    }
+
+    /// True if the job of a node waits in the queue.
+    fn is_pending(&self, host: &str, queue: &HashMap<String, QueuedJob>) -> bool {
+        let id = self.folder.read_state(&job_file(host)).unwrap_or_default();
+        queue.get(&id).is_some_and(QueuedJob::is_pending)
     }
 
     /// Gives up the waiting nodes on which no job would start, or which a job would switch on without permission.
@@ -365,7 +409,7 @@ impl<'a> FleetRun<'a> {
             let is_own = self.hosts.contains(&host) && !self.failed.contains_key(&host);
             // A second, faster run acquits the node; a third one would not be the first to disagree.
             if is_own && runs < self.options.confirm {
-                output::note(&format!(
+                self.outputs().note(&format!(
                     "{host}: slow or undecided in {}, measured again",
                     counted(runs, "run")
                 ));
@@ -378,12 +422,15 @@ impl<'a> FleetRun<'a> {
 
     /// Ranks the records in the folder.
     fn ranking(&self) -> Result<Ranking, Failure> {
-        let registry = gauges::registry();
-        let selection = FigureSelection { gauges: &GAUGES, registry, all: false, facts: false };
-        let intake = Intake::read(&[self.folder.path().to_owned()], &selection)?;
+        let intake = Intake::read(&[self.folder.path().to_owned()], &self.caller.headlines())?;
         let mut options = self.options.clone();
         self.folder.add_to(&mut options);
         Ok(Ranking::of(&intake, &options))
+    }
+
+    /// Returns the outputs for progress.
+    fn outputs(&self) -> &'static dyn Outputs {
+        self.caller.outputs
     }
 
     /// Prints a line of progress when something has changed.
@@ -395,7 +442,7 @@ impl<'a> FleetRun<'a> {
             counted(self.hosts.len(), "node")
         );
         if line != self.printed {
-            output::note(&line);
+            self.outputs().note(&line);
             self.printed = line;
         }
     }

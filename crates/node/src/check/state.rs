@@ -1,13 +1,11 @@
 //! State between two checks: the counters of hardware errors, and the last measured verdict.
 
-use crate::args::check::CheckArgs;
-use crate::failure::Failure;
-use crate::output::{self, Sink};
-use crate::session;
+use super::CheckRequest;
+use crate::caller::{Outputs, as_json};
 use humantime::format_duration;
 use nodegauge_fleet::check::NodeVerdict;
 use nodegauge_machine::ledger::LedgerReading;
-use nodegauge_measure::record;
+use nodegauge_measure::{Failure, record};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -42,12 +40,13 @@ pub(super) struct MeasuredVerdict {
 impl MeasuredVerdict {
     /// Describes the verdict with its age.
     pub(super) fn in_words(&self) -> String {
-        let age = record::time_of(&self.at).and_then(|time| time.elapsed().ok());
-        let minutes = |time: Duration| Duration::from_secs(time.as_secs() / 60 * 60);
-        let age = age.map_or("at an unknown time".to_owned(), |elapsed| match minutes(elapsed) {
-            Duration::ZERO => "less than 1min ago".to_owned(),
-            whole => format!("{} ago", format_duration(whole)),
-        });
+        let elapsed = record::time_of(&self.at).and_then(|time| time.elapsed().ok());
+        let minutes = elapsed.map(|time| Duration::from_secs(time.as_secs() / 60 * 60));
+        let age = match minutes {
+            None => "at an unknown time".to_owned(),
+            Some(Duration::ZERO) => "less than 1min ago".to_owned(),
+            Some(whole) => format!("{} ago", format_duration(whole)),
+        };
         let reason = self.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
         format!("measured {}{reason} at level {}, {age}", self.verdict, self.level)
     }
@@ -55,7 +54,7 @@ impl MeasuredVerdict {
 
 /// File of the state.
 #[derive(Debug, Clone)]
-pub(super) struct State(PathBuf);
+pub(super) struct StateFile(PathBuf);
 
 /// Content of the file before this check.
 pub(super) enum SavedState {
@@ -77,17 +76,17 @@ impl SavedState {
     }
 }
 
-impl State {
+impl StateFile {
     /// Returns the file: as given, or next to the history.
-    pub(super) fn of(args: &CheckArgs, host: &str) -> Result<Self, Failure> {
-        if let Some(path) = &args.state {
+    pub(super) fn of(request: &CheckRequest, host: &str) -> Result<Self, Failure> {
+        if let Some(path) = &request.state {
             return Ok(Self(path.clone()));
         }
-        let history = session::store_path(&args.db)
+        let history = request
+            .history
+            .path()
             .map_err(|failure| failure.hint("give --state FILE, --db FILE, or --no-save"))?;
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
-        let name: String =
-            host.chars().map(|c| if is_plain(c) { c } else { '-' }).take(128).collect();
+        let name: String = host.chars().map(in_file_name).take(128).collect();
         Ok(Self(history.with_file_name(format!("check-{name}.json"))))
     }
 
@@ -119,7 +118,12 @@ impl State {
     }
 
     /// Replaces the state.
-    pub(super) fn write(&self, state: &CheckState) -> Result<(), Failure> {
-        Sink::File(self.0.clone()).write(&output::json(state)?)
+    pub(super) fn write(&self, state: &CheckState, outputs: &dyn Outputs) -> Result<(), Failure> {
+        outputs.write_text(&self.0, as_json(state)?)
     }
+}
+
+/// Returns a character of a host's name as it stands in the name of a file.
+fn in_file_name(c: char) -> char {
+    if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '-' }
 }

@@ -1,12 +1,10 @@
 //! Saving of a record in the history, or in a file that can be imported later.
 
-use crate::args::Database;
-use crate::failure::Failure;
-use crate::output::{self, Sink};
+use crate::caller::Outputs;
 use crate::signals::Signals;
-use nodegauge_history::{HistoryError, Store};
-use nodegauge_measure::legible;
+use nodegauge_history::{HistoryError, HistoryFile, Store};
 use nodegauge_measure::record::Record;
+use nodegauge_measure::{Failure, legible};
 use nodegauge_toolchain::CommandLine;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,18 +20,24 @@ const MOST_WAIT: Duration = Duration::from_secs(300);
 const WAIT_AFTER_SIGNAL: Duration = Duration::from_secs(5);
 
 /// Context for saving a record.
-pub(crate) struct Saving<'a> {
+pub struct Saving<'a> {
     /// The history, as given by the user.
-    pub(crate) db: &'a Database,
-    pub(crate) signals: &'a Signals,
+    pub history: &'a HistoryFile,
+    /// Signals that end the wait for the history.
+    pub signals: &'a Signals,
     /// Time that was spent on the measurement.
-    pub(crate) elapsed: Duration,
+    pub elapsed: Duration,
+    /// Outputs for remarks and for a file with the record.
+    pub outputs: &'a dyn Outputs,
 }
 
 impl Saving<'_> {
     /// Saves a record. `copy` is a file that already contains it, if any. If the history cannot be written immediately,
     /// the record is first written to a file, so that the record is not lost if this process ends during the wait.
-    pub(crate) fn save(
+    ///
+    /// # Errors
+    /// Fails if the record is not saved; the failure names the file that contains it.
+    pub fn save(
         &self,
         store: &mut Store,
         record: &Record,
@@ -43,13 +47,13 @@ impl Saving<'_> {
         let is_temporary = copy.is_none();
         let copy = match copy {
             Some(file) => Ok(file),
-            None => keep(std::slice::from_ref(record), &folders(store.path())),
+            None => keep(std::slice::from_ref(record), &folders(store.path()), self.outputs),
         };
         let HistoryError::Busy(_) = cause else { return Err(self.failure(record, &cause, copy)) };
         self.announce(store, copy.as_ref().ok());
         let before = self.signals.received();
-        let is_ended = || self.signals.received() != before;
-        if let Err(final_cause) = store.save_within(record, self.wait(), &is_ended) {
+        let saved = store.save_within(record, self.wait(), &|| self.signals.received() != before);
+        if let Err(final_cause) = saved {
             return Err(self.failure(record, &final_cause, copy));
         }
         if let Ok(file) = copy
@@ -73,7 +77,7 @@ impl Saving<'_> {
             Some(file) => format!("; until then the record is in {}", legible::path(file)),
             None => String::new(),
         };
-        output::note(&format!(
+        self.outputs.note(&format!(
             "waiting for at most {} s: another program is writing to history database {}{until}",
             self.wait().as_secs(),
             legible::path(store.path()),
@@ -94,7 +98,7 @@ impl Saving<'_> {
                 "run {id} is not saved: {problem}; the record is in {}",
                 legible::path(&file),
             ))
-            .hint(import_command(&file, self.db).to_string()),
+            .hint(import_command(&file, self.history).to_string()),
             Err(failure) => Failure::missing(format!(
                 "run {id} is not saved: {problem}; the record cannot be written to a file either: {failure}"
             )),
@@ -103,10 +107,10 @@ impl Saving<'_> {
 }
 
 /// Returns the command that imports a file into the history.
-pub(crate) fn import_command(file: &Path, db: &Database) -> CommandLine {
+pub(crate) fn import_command(file: &Path, history: &HistoryFile) -> CommandLine {
     let mut words = vec!["history".to_owned(), "import".to_owned(), file.display().to_string()];
-    if let Some(db) = &db.db {
-        words.extend(["--db".to_owned(), db.display().to_string()]);
+    if let Some(given) = &history.given {
+        words.extend(["--db".to_owned(), given.display().to_string()]);
     }
     CommandLine::new("nodegauge".to_owned(), words)
 }
@@ -119,13 +123,17 @@ fn folders(history: &Path) -> Vec<PathBuf> {
 }
 
 /// Writes records to a new file in the first writable folder.
-pub(crate) fn keep(records: &[Record], folders: &[PathBuf]) -> Result<PathBuf, Failure> {
+pub(crate) fn keep(
+    records: &[Record],
+    folders: &[PathBuf],
+    outputs: &dyn Outputs,
+) -> Result<PathBuf, Failure> {
     let name = format!("nodegauge-unsaved-{}.jsonl", records[0].id);
     let mut written = Err(Failure::missing("no folder available"));
     for folder in folders {
         let file = folder.join(&name);
-        let lines = records.iter().map(nodegauge_report::export::json_line);
-        written = Sink::File(file.clone()).write_parts(lines).map(|()| file);
+        let mut lines = records.iter().map(nodegauge_report::export::json_line);
+        written = outputs.write_file(&file, &mut lines).map(|()| file);
         if written.is_ok() {
             break;
         }

@@ -1,28 +1,28 @@
-//! Choice of the means for measuring messages: the best available one on this node, with the reason.
+//! TransportChoice of the means for measuring messages: the best available one on this node, with the reason.
 
 use crate::MessagesError;
-use crate::choice::{MpiRequest, usual};
+use crate::plan::mpis::{MpiRequest, usual};
 use nodegauge_measure::Failure;
 use nodegauge_toolchain::mpi::{Mpi, MpiParts};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 
-/// Means for measuring messages, best first.
+/// TransportKind for measuring messages, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Means {
+pub(crate) enum TransportKind {
     /// Probe that the compiler wrapper of an MPI compiles.
-    Compiled,
+    CompiledProbe,
     /// Precompiled probe of this program, run with the library of an MPI without a compiler.
-    Precompiled,
+    PrecompiledProbe,
     /// Built-in transport, without an MPI.
     #[default]
-    Transport,
+    BuiltIn,
 }
 
-/// Chosen means, with the usable and unusable MPIs.
+/// Chosen transport, with the usable and unusable MPIs.
 #[derive(Debug, Default)]
-pub(crate) struct Choice {
-    pub means: Means,
-    /// Usable MPIs; empty for [`Means::Transport`].
+pub(crate) struct TransportChoice {
+    pub kind: TransportKind,
+    /// Usable MPIs; empty for [`TransportKind::BuiltIn`].
     pub mpis: Vec<Mpi>,
     /// True if the user specified the MPIs; then no other MPI is used.
     pub named: bool,
@@ -32,13 +32,13 @@ pub(crate) struct Choice {
     pub missing: Option<Failure>,
 }
 
-/// Chooses the best available means. If the user specifies MPIs, the usable MPIs among these are chosen.
+/// Chooses the best available transport. If the user specifies MPIs, the usable MPIs among these are chosen.
 ///
 /// # Errors
 /// Fails when no specified MPI is usable, or the request is inconsistent.
-pub(crate) fn choose(request: &MpiRequest) -> Result<Choice, MessagesError> {
+pub(crate) fn choose(request: &MpiRequest) -> Result<TransportChoice, MessagesError> {
     if !request.transport.is_empty() {
-        return Ok(Choice::default());
+        return Ok(TransportChoice::default());
     }
     request.check()?;
     if !request.mpicc.is_empty() {
@@ -46,18 +46,18 @@ pub(crate) fn choose(request: &MpiRequest) -> Result<Choice, MessagesError> {
     }
     let launcher = request.launcher.first();
     let missing = match usual(launcher) {
-        Ok(mpi) => return Ok(of(Means::Compiled, mpi)),
+        Ok(mpi) => return Ok(of(TransportKind::CompiledProbe, mpi)),
         Err(failure) => failure,
     };
     match without_compiler(launcher, &missing.reason()) {
-        Some(mpi) => Ok(of(Means::Precompiled, mpi)),
+        Some(mpi) => Ok(of(TransportKind::PrecompiledProbe, mpi)),
         None if launcher.is_some() || !request.osu.is_empty() => Err(missing.into()),
-        None => Ok(Choice { missing: Some(missing), ..Choice::default() }),
+        None => Ok(TransportChoice { missing: Some(missing), ..TransportChoice::default() }),
     }
 }
 
-fn of(means: Means, mpi: Mpi) -> Choice {
-    Choice { means, mpis: vec![mpi], ..Choice::default() }
+fn of(kind: TransportKind, mpi: Mpi) -> TransportChoice {
+    TransportChoice { kind, mpis: vec![mpi], ..TransportChoice::default() }
 }
 
 /// Returns an MPI that can be used without a compiler, chosen for the reason `why`; `None` if there is none.
@@ -88,8 +88,12 @@ pub(crate) fn uncompiled(mpi: &Mpi, error: &MessagesError) -> String {
 }
 
 /// Tries all MPIs that the user specifies.
-fn named(request: &MpiRequest) -> Result<Choice, MessagesError> {
-    let mut choice = Choice { means: Means::Compiled, named: true, ..Choice::default() };
+fn named(request: &MpiRequest) -> Result<TransportChoice, MessagesError> {
+    let mut choice = TransportChoice {
+        kind: TransportKind::CompiledProbe,
+        named: true,
+        ..TransportChoice::default()
+    };
     let mut first = None;
     for (mpicc, found) in request.named() {
         match found {

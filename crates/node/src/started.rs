@@ -1,42 +1,44 @@
 //! Starts commands of nodegauge, optionally wrapped by other programs, as child processes and reads their
 //! records.
 
-use crate::args::{Args, Database};
-use crate::failure::Failure;
-use crate::gauges;
+use crate::caller::Caller;
 use crate::signals::Signals;
-use clap::CommandFactory;
+use nodegauge_history::{DB_VARIABLE, HistoryFile};
+use nodegauge_measure::Failure;
 use nodegauge_measure::record::Record;
 use nodegauge_os::describe;
 use nodegauge_toolchain::program::{self, ProgramJob};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 use std::time::Duration;
 
+/// Name of this program in a typed command.
+const NAME: &str = "nodegauge";
+
+/// Returns the variable that a word in front of a command sets, with its value; `None` for another word.
+fn variable_of(word: &str) -> Option<(&str, &str)> {
+    let (name, value) = word.split_once('=')?;
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    is_name.then_some((name, value))
+}
+
 /// Returns the job for a typed command, including environment variables in front of it. The command writes its record
 /// to standard output and does not save the record.
 pub(crate) fn program_of(
     command: &CommandLine,
-    db: &Database,
+    history: &HistoryFile,
     limit: Duration,
+    caller: &Caller,
 ) -> Result<ProgramJob<'static>, Failure> {
-    let is_variable = |word: &&String| {
-        word.split_once('=').is_some_and(|(name, _)| {
-            let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
-            name.starts_with(letter) && name.chars().all(|c| letter(c) || c.is_ascii_digit())
-        })
-    };
     let words = command.words();
-    let variables: Vec<&String> = words.iter().take_while(is_variable).collect();
+    let variables: Vec<(&str, &str)> = words.iter().map_while(|word| variable_of(word)).collect();
     let mut rest = words[variables.len()..].iter().peekable();
-    let definition = Args::command();
     // A command of nodegauge, with or without `nodegauge` in front, runs the executable of this process.
-    let own = rest.peek().is_none_or(|word| {
-        word.starts_with('-')
-            || *word == definition.get_name()
-            || definition.find_subcommand(word).is_some()
-    });
+    let own = rest
+        .peek()
+        .is_none_or(|word| word.starts_with('-') || *word == NAME || (caller.has_command)(word));
     let program = if own {
-        rest.next_if(|word| *word == definition.get_name());
+        rest.next_if(|word| *word == NAME);
         nodegauge_os::own_program().map_err(|cause| {
             Failure::missing(format!("cannot find the executable of nodegauge: {cause}"))
         })?
@@ -45,11 +47,13 @@ pub(crate) fn program_of(
     };
     let arguments = rest.cloned().chain(["--no-save", "--json", "-"].map(str::to_owned));
     let mut run = ProgramJob::new(CommandLine::new(program, arguments), limit);
-    let value = |(name, value): (&str, &str)| (name.to_owned(), Some(value.to_owned()));
-    run.environment = variables.iter().filter_map(|word| word.split_once('=')).map(value).collect();
+    run.environment = variables
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), Some(value.to_owned())))
+        .collect();
     // Child processes read the history given by `--db`, e.g. for tuned choices.
-    let db = db.db.iter().map(|path| path.to_string_lossy().into_owned());
-    run.environment.extend(db.map(|path| ("NODEGAUGE_DB".to_owned(), Some(path))));
+    let given = history.given.iter().map(|path| path.to_string_lossy().into_owned());
+    run.environment.extend(given.map(|path| (DB_VARIABLE.to_owned(), Some(path))));
     Ok(run)
 }
 
@@ -59,17 +63,17 @@ pub(crate) fn record_of(
     command: &CommandLine,
     run: &ProgramJob<'_>,
     signals: &Signals,
+    caller: &Caller,
 ) -> Result<Option<Record>, Failure> {
-    let output =
-        program::run(run, &|| signals.received().is_some()).map_err(|error| match error {
-            ToolchainError::Start { cause, .. } => {
-                Failure::missing(format!("cannot start '{command}': {cause}"))
-            }
-            other => other.into(),
-        })?;
+    let output = program::run(run, &|| signals.is_received()).map_err(|error| match error {
+        ToolchainError::Start { cause, .. } => {
+            Failure::missing(format!("cannot start '{command}': {cause}"))
+        }
+        other => other.into(),
+    })?;
     // Skips output of a launcher before the record.
     let text = output.stdout.find('{').map_or("", |start| &output.stdout[start..]);
-    let record = nodegauge_measure::record::parse(text, gauges::registry().former_names());
+    let record = nodegauge_measure::record::parse(text, caller.registry.former_names());
     let status = match output.status() {
         Err(ToolchainError::Interrupted) => {
             return Ok(record.ok().filter(|record| !record.measurements.is_empty()));
@@ -88,6 +92,20 @@ pub(crate) fn record_of(
             let status = describe(status);
             let last_words = output.last_words();
             Err(Failure::usage(format!("'{command}' ended with {status}: {last_words}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_in_front_of_a_command_have_a_name() {
+        assert_eq!(variable_of("OMP_NUM_THREADS=4"), Some(("OMP_NUM_THREADS", "4")));
+        assert_eq!(variable_of("_X1="), Some(("_X1", "")));
+        for word in ["stream", "--size=4KiB", "=4", "1X=4", "a-b=4"] {
+            assert_eq!(variable_of(word), None, "{word}");
         }
     }
 }

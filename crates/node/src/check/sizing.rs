@@ -6,20 +6,16 @@
 //! reference comes first, because figures of another size are not compared.
 
 use super::{Check, Deadline};
-use crate::args::check::MEASURE_TOUCH;
-use crate::cache_size;
-use crate::failure::{Exit, Failure};
-use crate::output;
-use crate::session;
 use nodegauge_curves::{TouchRates, beyond};
-use nodegauge_gauge::Site;
-use nodegauge_machine::{DescribeOptions, SysRoot};
 use nodegauge_measure::record::{Machine, MeasuredCache};
 use nodegauge_measure::{Bytes, stream_rule};
 use nodegauge_toolchain::{ChildEnd, CommandLine, Job};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+/// Name of the hidden command that measures how fast memory is touched, and prints the [`SizingProbe`] as JSON. Its
+/// argument is the number of threads.
+pub const MEASURE_TOUCH: &str = "measure-touch";
 /// Size of a cache line.
 const LINE: u64 = 64;
 /// Maximum share of the available memory that the probe touches.
@@ -33,21 +29,11 @@ const ARRAYS: f64 = 3.0;
 
 /// Facts about the memory that decide which sizes end in time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct SizingProbe {
+pub struct SizingProbe {
     /// Rates of memory.
-    pub(super) rates: TouchRates,
+    pub rates: TouchRates,
     /// Capacity of the last-level caches; `None` if it is unknown.
-    pub(super) cache: Option<MeasuredCache>,
-}
-
-/// Measures with `threads` threads and prints the result as JSON: the child process of [`probe`].
-pub(crate) fn print(threads: u32) -> Result<Exit, Failure> {
-    let options = DescribeOptions { passive: true, ..DescribeOptions::default() };
-    let (topology, machine) = session::this_machine(&options)?;
-    let site = Site::new(topology, machine, SysRoot::live());
-    let cache = cache_size::found(&site, cache_size::most_time(None));
-    output::print(&output::json(&SizingProbe { rates: TouchRates::measure(threads), cache })?);
-    Ok(Exit::Success)
+    pub cache: Option<MeasuredCache>,
 }
 
 /// Measures in a child process; `None` if it fails.
@@ -137,22 +123,31 @@ impl PartSize {
         most: Duration,
     ) -> Self {
         let caches = stream_rule::last_cache(machine).bytes().unwrap_or(Bytes(u64::MAX));
-        let fits = |size: Bytes, within: Duration| what.time(size, caches, rates) <= within;
         let usual = what.usual(machine);
-        let smaller = |size: Bytes| usual.filter(|usual| size < *usual);
         let reference = reference.map(Bytes);
-        if let Some(size) = reference.filter(|size| fits(*size, most)) {
-            return Self { given: Some(size), usual: smaller(size), is_reduced: false };
+        if let Some(size) = reference.filter(|size| what.time(*size, caches, rates) <= most) {
+            return Self { given: Some(size), usual: larger_than(size, usual), is_reduced: false };
         }
-        if reference.is_none() && usual.is_none_or(|usual| fits(usual, most / 2)) {
+        let usual_fits = usual.is_none_or(|usual| what.time(usual, caches, rates) <= most / 2);
+        if reference.is_none() && usual_fits {
             return Self::USUAL;
         }
         let mut size = LEAST;
-        while fits(Bytes(size.0 * 2), most / 4) && smaller(Bytes(size.0 * 2)).is_some() {
-            size = Bytes(size.0 * 2);
+        loop {
+            let next = Bytes(size.0 * 2);
+            let is_usual = larger_than(next, usual).is_none();
+            if is_usual || what.time(next, caches, rates) > most / 4 {
+                break;
+            }
+            size = next;
         }
-        Self { given: Some(size), usual: smaller(size), is_reduced: true }
+        Self { given: Some(size), usual: larger_than(size, usual), is_reduced: true }
     }
+}
+
+/// Returns the usual size if it is larger than this size.
+fn larger_than(size: Bytes, usual: Option<Bytes>) -> Option<Bytes> {
+    usual.filter(|usual| size < *usual)
 }
 
 impl Check<'_> {

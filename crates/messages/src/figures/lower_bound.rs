@@ -1,13 +1,13 @@
-//! Comparison of an MPI with a lower bound (the floor), which is the time of the built-in transport through shared
+//! Comparison of an MPI with a lower bound, which is the time of the built-in transport through shared
 //! memory. For each size, the built-in transport uses the faster of a ring buffer and a single copy. The built-in
 //! transport and the MPI run alternately on the same two cores.
 
 use crate::GAUGE;
 use crate::config::FloorConfig;
 use crate::curve::EagerLimit;
+use crate::figures::result::MessageFigure;
 use crate::pattern::Pattern;
-use crate::result::MessageFigure;
-use crate::start::StartReport;
+use crate::probe::start::StartReport;
 use crate::transport::Route;
 use nodegauge_analysis::ratio;
 use nodegauge_measure::record::Status;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// Patterns that are compared with the lower bound: single messages and windows of messages.
 pub(crate) const PATTERNS: [Pattern; 2] = [Pattern::Latency, Pattern::Bw];
 
-/// Minimum share of the floor. An MPI that needs more than twice the floor's time is reported, because the additional
+/// Minimum share of the lower bound. An MPI that needs more than twice the bound's time is reported, because the additional
 /// work of an MPI (tags, communicators, matching) explains a smaller difference only.
 const SLOW: f64 = 0.5;
 
@@ -28,7 +28,7 @@ pub(crate) struct Share {
     standing: Standing,
 }
 
-/// Performance of an MPI as a share of the floor's, by pattern and size.
+/// Performance of an MPI as a share of the bound's, by pattern and size.
 pub(crate) type Shares = BTreeMap<(Pattern, u64), Share>;
 
 /// Compares the times of an MPI with the lower bound. The share is the ratio of the reported times. Its confidence
@@ -37,29 +37,29 @@ pub(crate) type Shares = BTreeMap<(Pattern, u64), Share>;
 pub(crate) fn shares(
     figures: &[MessageFigure],
     mpi: &StartReport,
-    floors: &[MessageFigure],
-    floor: &StartReport,
+    bounds: &[MessageFigure],
+    bound: &StartReport,
 ) -> Shares {
     let mut shares = Shares::new();
-    for own in floors {
+    for own in bounds {
         let Some(at) = own.at() else { continue };
         let of_mpi = figures.iter().find(|figure| figure.at() == Some(at));
         let values = of_mpi.and_then(|figure| figure.measurement.value.zip(own.measurement.value));
         let Some((reached, value)) = values.filter(|(a, b)| *a > 0.0 && *b > 0.0) else { continue };
         let share = if at.0.is_rate() { reached / value } else { value / reached };
-        let (mpi_shares, of_floor): (Vec<f64>, Vec<f64>) = mpi
+        let (mpi_shares, of_bound): (Vec<f64>, Vec<f64>) = mpi
             .by_start
             .iter()
-            .zip(&floor.by_start)
+            .zip(&bound.by_start)
             .filter(|(a, b)| {
                 a.trip.0.is_nan() || b.trip.0.is_nan() || regime::same(a.trip.0, b.trip.0)
             })
             .filter_map(|(a, b)| a.seconds.get(&at).zip(b.seconds.get(&at)))
             .unzip();
-        let ratios: Vec<f64> = of_floor.iter().zip(&mpi_shares).map(|(b, a)| b / a).collect();
+        let ratios: Vec<f64> = of_bound.iter().zip(&mpi_shares).map(|(b, a)| b / a).collect();
         let ci95 = ratio::of_blocks(&ratios).map(|found| found.ci95);
         let config = FloorConfig { value, share: Fraction(share), ci95 };
-        let apart = stats::quantile(&of_floor, 1.0) / stats::quantile(&mpi_shares, 0.0);
+        let apart = stats::quantile(&of_bound, 1.0) / stats::quantile(&mpi_shares, 0.0);
         let sure = apart < SLOW && own.measurement.validity.status == Status::Valid;
         shares.insert(at, Share { config, standing: Standing::of(&config, sure) });
     }
@@ -69,7 +69,7 @@ pub(crate) fn shares(
 /// Position of the whole confidence interval relative to the bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// Slow in every start: even the fastest start of the MPI is slow compared with the slowest start of a floor that
+    /// Slow in every start: even the fastest start of the MPI is slow compared with the slowest start of a lower bound that
     /// is not doubtful itself.
     Doubtful,
     Slow,
@@ -93,14 +93,14 @@ impl Standing {
 /// Reasons to doubt times of an MPI, by pattern and size.
 pub(crate) type Doubts = BTreeMap<(Pattern, u64), String>;
 
-/// Returns notices on ranges of sizes in which an MPI takes more than twice the floor's time, with the likely cause.
-/// Ranges in which the MPI is faster than the floor are reported as well, because the floor is not a lower bound there.
+/// Returns notices on ranges of sizes in which an MPI takes more than twice the bound's time, with the likely cause.
+/// Ranges in which the MPI is faster than the lower bound are reported as well, because the lower bound is not a lower bound there.
 /// If the MPI is slow in every start, its times are doubtful: they show its configuration, not the performance that is
 /// possible on this node.
 pub(crate) fn remarks(
     name: &str,
     mpi: &StartReport,
-    floor: &StartReport,
+    bound: &StartReport,
     shares: &Shares,
     eager: Option<&EagerLimit>,
 ) -> (Vec<Notice>, Doubts) {
@@ -120,7 +120,7 @@ pub(crate) fn remarks(
             };
             let slow = || {
                 let (least, most) = of_range(&|config| 1.0 / config.share.0);
-                let look = look_at(mpi, floor, pattern, from, to, eager);
+                let look = look_at(mpi, bound, pattern, from, to, eager);
                 let times = times(least, most);
                 format!("{times} the time of nodegauge's own transport (the floor); {look}")
             };
@@ -155,13 +155,13 @@ fn times(least: f64, most: f64) -> String {
 /// Returns the configuration that may slow an MPI down in a range of sizes.
 fn look_at(
     mpi: &StartReport,
-    floor: &StartReport,
+    bound: &StartReport,
     pattern: Pattern,
     from: u64,
     to: u64,
     eager: Option<&EagerLimit>,
 ) -> String {
-    let runs = &floor.output.sizes;
+    let runs = &bound.output.sizes;
     let single_copy = runs.iter().any(|run| {
         (run.pattern, run.bytes) == (pattern, to)
             && run.routes.iter().any(|route| route == Route::Read.name())
@@ -183,10 +183,10 @@ fn look_at(
 mod tests {
     use super::*;
     use crate::config::MessageConfig;
-    use crate::launch::{Launch, Where};
-    use crate::protocol::ProbeOutput;
-    use crate::result;
-    use crate::start::StartMedians;
+    use crate::figures::result;
+    use crate::job::launch::{Launch, Where};
+    use crate::job::protocol::ProbeOutput;
+    use crate::probe::start::StartMedians;
     use nodegauge_measure::Seconds;
 
     const NEAR: f64 = 50e-9;
@@ -224,9 +224,9 @@ mod tests {
     }
 
     /// Returns the notices on an MPI compared with a lower bound, and the doubtful sizes with the reason.
-    fn judged(mpi: &StartReport, floor: &StartReport) -> (Vec<String>, Vec<(u64, String)>) {
-        let shares = shares(&figures(mpi), mpi, &figures(floor), floor);
-        let (notices, doubts) = remarks("MPICH", mpi, floor, &shares, None);
+    fn judged(mpi: &StartReport, bound: &StartReport) -> (Vec<String>, Vec<(u64, String)>) {
+        let shares = shares(&figures(mpi), mpi, &figures(bound), bound);
+        let (notices, doubts) = remarks("MPICH", mpi, bound, &shares, None);
         let notices = notices.into_iter().map(|notice| notice.message).collect();
         (notices, doubts.into_iter().map(|((_, bytes), why)| (bytes, why)).collect())
     }
@@ -239,23 +239,23 @@ mod tests {
     #[test]
     fn shares_are_of_starts_by_turns_in_one_regime() {
         let mpi = report(&[(NEAR, [2.0; 3]), (FAR, [9.0; 3]), (NEAR, [2.2; 3]), (NEAR, [2.0; 3])]);
-        let floor =
+        let bound =
             report(&[(NEAR, [1.0; 3]), (NEAR, [1.0; 3]), (NEAR, [1.1; 3]), (NEAR, [1.0; 3])]);
-        let of = |start: &StartReport| shares(&figures(start), start, &figures(&floor), &floor);
+        let of = |start: &StartReport| shares(&figures(start), start, &figures(&bound), &bound);
         let [low, high] = of(&mpi)[&(Pattern::Latency, 8)].config.ci95.unwrap();
         assert!((low - 0.5).abs() < 1e-9 && (high - 0.5).abs() < 1e-9, "{low} to {high}");
         // Two starts give no interval, and without an interval there is no notice.
         let two = starts(&[30.0, 30.0]);
         assert_eq!(of(&two)[&(Pattern::Latency, 8)].config.ci95, None);
-        assert_eq!(judged(&two, &floor), (Vec::new(), Vec::new()));
+        assert_eq!(judged(&two, &bound), (Vec::new(), Vec::new()));
     }
 
     #[test]
     fn a_time_that_no_start_explains_is_in_doubt_in_its_range_of_sizes() {
         let times = |large: f64| (NEAR, [1.2e-6, 1.3e-6, large]);
         let mpi = report(&[times(300e-6), times(330e-6), times(315e-6)]);
-        let floor = report(&[(NEAR, [1e-6, 1e-6, 100e-6]); 3]);
-        let (notices, doubts) = judged(&mpi, &floor);
+        let bound = report(&[(NEAR, [1e-6, 1e-6, 100e-6]); 3]);
+        let (notices, doubts) = judged(&mpi, &bound);
         assert_eq!(notices, [""; 0]);
         assert_eq!(
             doubts,
@@ -276,28 +276,28 @@ mod tests {
 
     #[test]
     fn what_starts_leave_open_is_no_doubt() {
-        let floor = starts(&[1.0, 1.0, 1.0]);
-        // A time below twice the floor's is the normal overhead of an MPI.
-        assert_eq!(judged(&starts(&[1.8, 1.81, 1.82]), &floor), (Vec::new(), Vec::new()));
+        let bound = starts(&[1.0, 1.0, 1.0]);
+        // A time below twice the bound's is the normal overhead of an MPI.
+        assert_eq!(judged(&starts(&[1.8, 1.81, 1.82]), &bound), (Vec::new(), Vec::new()));
         // The confidence interval contains one half.
-        assert_eq!(judged(&starts(&[1.5, 2.5, 4.0]), &floor), (Vec::new(), Vec::new()));
-        // The whole interval is below one half, but the ratio of the MPI's fastest start to the floor's slowest start
+        assert_eq!(judged(&starts(&[1.5, 2.5, 4.0]), &bound), (Vec::new(), Vec::new()));
+        // The whole interval is below one half, but the ratio of the MPI's fastest start to the bound's slowest start
         // is not.
-        let [mpi, alternating_floor] =
+        let [mpi, alternating_bound] =
             [&[3.0, 6.1, 3.0, 6.0], &[1.0, 2.0, 1.0, 2.0]].map(|us| starts(us));
-        let (notices, doubts) = judged(&mpi, &alternating_floor);
+        let (notices, doubts) = judged(&mpi, &alternating_bound);
         assert_eq!((notices.len(), doubts), (1, Vec::new()));
         assert!(notices[0].starts_with("MPICH: latency of 8 B to 1 MiB takes 3.0 times the time"));
-        // A doubtful floor is not a valid bound either.
-        let (slow_mpi, slow_floor) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
-        let mut doubted = figures(&slow_floor);
+        // A doubtful lower bound is not a valid bound either.
+        let (slow_mpi, slow_bound) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
+        let mut doubted = figures(&slow_bound);
         doubted.iter_mut().for_each(|of| of.measurement.validity.suspect("busy"));
-        let shares = shares(&figures(&slow_mpi), &slow_mpi, &doubted, &slow_floor);
-        assert_eq!(remarks("MPICH", &slow_mpi, &slow_floor, &shares, None).1.len(), 0);
+        let shares = shares(&figures(&slow_mpi), &slow_mpi, &doubted, &slow_bound);
+        assert_eq!(remarks("MPICH", &slow_mpi, &slow_bound, &shares, None).1.len(), 0);
     }
 
     #[test]
-    fn an_mpi_that_is_faster_has_no_floor() {
+    fn an_mpi_that_is_faster_has_no_lower_bound() {
         let (notices, doubts) = judged(&starts(&[0.5, 0.51, 0.52]), &starts(&[1.0, 1.0, 1.0]));
         assert_eq!(doubts.len(), 0);
         assert_eq!(
@@ -310,18 +310,18 @@ mod tests {
     }
 
     #[test]
-    fn what_to_look_at_follows_the_floors_way_and_the_librarys_word() {
-        let (mpi, mut floor) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
+    fn what_to_look_at_follows_the_route_of_the_bound_and_the_variable() {
+        let (mpi, mut bound) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
         let limit = EagerLimit { bytes: 4096, variable: "btl_sm_eager_limit".to_owned() };
         let look = |lower: &StartReport, from| {
             look_at(&mpi, lower, Pattern::Latency, from, 1 << 20, Some(&limit))
         };
         assert!(
-            look(&floor, 8)
+            look(&bound, 8)
                 .starts_with("check that the MPI uses shared memory; its transport is pml")
         );
-        assert!(look(&floor, 4096).starts_with("messages of 4 KiB or more wait for the receiver"));
-        assert!(floor.output.read("size latency 1048576 0 1 1\nroute process_vm_readv"));
-        assert!(look(&floor, 8).contains("copies these messages only once (process_vm_readv)"));
+        assert!(look(&bound, 4096).starts_with("messages of 4 KiB or more wait for the receiver"));
+        assert!(bound.output.read("size latency 1048576 0 1 1\nroute process_vm_readv"));
+        assert!(look(&bound, 8).contains("copies these messages only once (process_vm_readv)"));
     }
 }

@@ -2,11 +2,11 @@
 //! all ranks are killed. Complete measurements are kept.
 
 use crate::error::MessagesError;
-use crate::launch::{Launch, Where};
+use crate::job::launch::{Launch, Where};
+use crate::job::protocol::{ProbeOutput, SizeRun};
 use crate::options::MessageOptions;
 use crate::pattern::Pattern;
-use crate::probe::Probe;
-use crate::protocol::{ProbeOutput, SizeRun};
+use crate::probe::build::Probe;
 use crate::transport::{self, Fabric, RankJob};
 use nodegauge_machine::Topology;
 use nodegauge_measure::schedule::Limits;

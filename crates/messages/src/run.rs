@@ -2,18 +2,18 @@
 //! curve (dips), and analyses the curves.
 
 use crate::curve::{self, CurvePoint, EagerLimit, MessageCurve};
-use crate::eager;
-use crate::floor;
-use crate::launch::{Launch, Where};
-use crate::means::{self, Choice};
+use crate::figures::eager;
+use crate::figures::lower_bound;
+use crate::figures::result::{self, MessageFigure};
+use crate::job::launch::{Launch, Where};
+use crate::job::protocol::{ProbeRank, SizeRun};
 use crate::nodes;
 use crate::osu::reference;
 use crate::pattern::Pattern;
+use crate::plan::transport_choice::{self, TransportChoice};
 use crate::plan::{MessagesPlan, RankPairs};
-use crate::probe::{self, Probe};
-use crate::protocol::{ProbeRank, SizeRun};
-use crate::result::{self, MessageFigure};
-use crate::start::{Broken, MessageTransport, StartReport, Starter};
+use crate::probe::build::{self, Probe};
+use crate::probe::start::{Broken, MessageTransport, StartReport, Starter};
 use crate::transport;
 use crate::{GAUGE, MessagesError, TEST, TRANSPORT};
 use nodegauge_analysis::expect::Figures;
@@ -141,7 +141,7 @@ fn run(
 /// Fails when no MPI is left. With OSU's programs (`paired`), also fails when one wrapper cannot compile, because each
 /// folder of OSU programs belongs to a wrapper.
 fn probes(
-    choice: &mut Choice,
+    choice: &mut TransportChoice,
     reach: ProgramReach,
     paired: bool,
     observer: &mut dyn Observer,
@@ -152,12 +152,17 @@ fn probes(
     for mut mpi in std::mem::take(&mut choice.mpis) {
         observer.phase(&format!("{}: preparing the probe", mpi.library));
         let build = |library: &Mpi| {
-            probe::build(library, folder.as_deref(), reach, &|| observer.interrupted())
+            build::build(library, folder.as_deref(), reach, &|| observer.interrupted())
         };
         let built = build(&mpi).or_else(|error| {
             let launcher = Some(&mpi.launcher.command);
             let no_other = choice.named || observer.interrupted();
-            let other = || means::without_compiler(launcher, &means::uncompiled(&mpi, &error));
+            let other = || {
+                transport_choice::without_compiler(
+                    launcher,
+                    &transport_choice::uncompiled(&mpi, &error),
+                )
+            };
             mpi = (!no_other).then(other).flatten().ok_or(error)?;
             build(&mpi)
         });
@@ -260,11 +265,11 @@ fn run_starts(
             first_error.get_or_insert(error);
         }
         let of_own = |(starter, _): &&(&Starter<'_>, StartReport)| starter.is_own();
-        let floor = reports.iter().find(of_own);
-        let floor = floor.map(|(own, report)| (result::figures(own, report), report.clone()));
+        let bound = reports.iter().find(of_own);
+        let bound = bound.map(|(own, report)| (result::figures(own, report), report.clone()));
         for (starter, report) in reports {
-            let floor = floor.as_ref().filter(|_| !starter.is_own());
-            outcome.extend(finish(starter, report, floor, deadline, observer)?);
+            let bound = bound.as_ref().filter(|_| !starter.is_own());
+            outcome.extend(finish(starter, report, bound, deadline, observer)?);
         }
         if outcome.is_interrupted() || observer.interrupted() {
             outcome.stop = Some(Stop::Interrupted);
@@ -373,7 +378,7 @@ fn in_words(launch: &Launch) -> String {
 fn finish(
     starter: &Starter<'_>,
     mut report: StartReport,
-    floor: Option<&(Vec<MessageFigure>, StartReport)>,
+    bound: Option<&(Vec<MessageFigure>, StartReport)>,
     deadline: Option<Instant>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
@@ -386,10 +391,11 @@ fn finish(
     let mut figures = result::figures(starter, &report);
     judge_curves(&mut figures, limit.as_ref());
     let mut notices = notices(starter, &report);
-    if let Some((floors, floor)) = floor {
-        let shares = floor::shares(&figures, &report, floors, floor);
+    if let Some((bounds, bound)) = bound {
+        let shares = lower_bound::shares(&figures, &report, bounds, bound);
         let name = starter.transport.name();
-        let (remarks, doubts) = floor::remarks(&name, &report, floor, &shares, limit.as_ref());
+        let (remarks, doubts) =
+            lower_bound::remarks(&name, &report, bound, &shares, limit.as_ref());
         notices.extend(remarks);
         for figure in &mut figures {
             let Some(at) = figure.at() else { continue };

@@ -1,0 +1,102 @@
+//! Interface to the program that calls this crate: its gauges, its commands and its outputs.
+
+use nodegauge_fleet::figures::FigureSelection;
+use nodegauge_gauge::Gauge;
+use nodegauge_gauge::view::Page;
+use nodegauge_measure::Failure;
+use nodegauge_measure::keys::Registry;
+use serde::Serialize;
+use std::path::Path;
+use std::time::Duration;
+
+/// Program that runs a command of this crate.
+#[derive(Clone, Copy)]
+pub struct Caller {
+    /// All gauges of the program.
+    pub gauges: &'static [&'static dyn Gauge],
+    /// Keys of the figures of all gauges.
+    pub registry: &'static Registry,
+    /// True if the program has a command of this name.
+    pub has_command: fn(&str) -> bool,
+    /// Outputs of the program.
+    pub outputs: &'static dyn Outputs,
+}
+
+impl Caller {
+    /// Returns the selection of the figures that represent a node.
+    pub(crate) fn headlines(&self) -> FigureSelection<'static> {
+        FigureSelection { gauges: self.gauges, registry: self.registry, all: false, facts: false }
+    }
+}
+
+/// Outputs of the program: standard output, standard error, and files that the user names.
+pub trait Outputs: Sync {
+    /// Prints a result.
+    ///
+    /// # Errors
+    /// Fails if standard output cannot be written.
+    fn print(&self, text: &str) -> Result<(), Failure>;
+
+    /// Prints a result, or ends the program if standard output cannot be written.
+    fn print_or_end(&self, text: &str);
+
+    /// Prints a page, or ends the program if standard output cannot be written.
+    fn show(&self, page: &Page);
+
+    /// Prints a result for at most this time, while another thread may be writing.
+    fn print_within(&self, text: &str, time: Duration);
+
+    /// Prints a remark in one line.
+    fn note(&self, remark: &str);
+
+    /// Prints a remark for at most this time.
+    fn note_within(&self, remark: &str, time: Duration);
+
+    /// Prints an error, after which the command continues.
+    fn error(&self, message: &str);
+
+    /// Checks that a file can be written, before anything is measured.
+    ///
+    /// # Errors
+    /// Fails if it cannot be written, or if it is an input of the command.
+    fn check_file(&self, file: &Path) -> Result<(), Failure>;
+
+    /// Replaces a file atomically by a text in parts.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be written, and with the first part that is a failure.
+    fn write_file(
+        &self,
+        file: &Path,
+        parts: &mut dyn Iterator<Item = Result<String, Failure>>,
+    ) -> Result<(), Failure>;
+
+    /// Replaces a file atomically by a text.
+    ///
+    /// # Errors
+    /// As [`Self::write_file`].
+    fn write_text(&self, file: &Path, text: String) -> Result<(), Failure> {
+        self.write_file(file, &mut std::iter::once(Ok(text)))
+    }
+}
+
+/// Outcome of a command that has not failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// All results are valid, and all conditions are met.
+    Met,
+    /// A result is invalid, or a condition is not met.
+    Unmet,
+    /// The command was ended by this signal.
+    Signal(u8),
+}
+
+/// Returns a document as JSON, with a final line break.
+///
+/// # Errors
+/// Fails if the document cannot be written as JSON.
+pub fn as_json(document: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string_pretty(document)
+        .map(|text| text + "\n")
+        .map_err(|error| Failure::missing(format!("cannot write JSON: {error}")))
+}

@@ -1,0 +1,456 @@
+//! `nodegauge check`: is this node good, bad or unknown, within a deadline.
+//!
+//! This process only waits and judges. The examination and every measurement run as child processes with a time
+//! limit, so that a process that hangs or is stopped makes the node unknown, and never delays the verdict.
+
+mod deadline;
+mod examination;
+mod measuring;
+mod report;
+mod sizing;
+mod state;
+mod vetting;
+
+use crate::caller::{Caller, Ended};
+use crate::signals::Signals;
+use deadline::{Deadline, Ending};
+use examination::RASDAEMON;
+pub use examination::{EXAMINE_NODE, Examination};
+use nodegauge_fleet::check::{self, CheckedFigure, NodeVerdict, Remark};
+use nodegauge_fleet::reference::{Reference, ReferenceGroup};
+use nodegauge_history::HistoryFile;
+use nodegauge_machine::OTHER_LOAD;
+use nodegauge_measure::record::{self, EventCount, Finding, Ledger, Severity, SourceState};
+use nodegauge_measure::{Bytes, Failure};
+pub use report::{CheckReport, ReportedFigure};
+pub use sizing::{MEASURE_TOUCH, SizingProbe};
+use state::{CheckState, MeasuredVerdict, SavedState, StateFile};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+use vetting::Vetting;
+pub use vetting::VettingRequest;
+
+/// Maximum number of findings in the text.
+const FINDINGS: usize = 4;
+/// Reason of a node that other programs use.
+const BUSY: &str = "busy";
+
+/// Exit codes for the verdicts on a node, with which this process ends at the deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VerdictCodes {
+    /// Code for a good node.
+    pub good: u8,
+    /// Code for a bad node.
+    pub bad: u8,
+    /// Code for a node that cannot be judged.
+    pub unknown: u8,
+}
+
+impl VerdictCodes {
+    /// Returns the code for a verdict.
+    pub fn of(self, verdict: NodeVerdict) -> u8 {
+        match verdict {
+            NodeVerdict::Good => self.good,
+            NodeVerdict::Bad => self.bad,
+            NodeVerdict::Unknown => self.unknown,
+        }
+    }
+}
+
+/// Options of a check.
+#[derive(Debug, Clone)]
+pub struct CheckRequest {
+    /// Extent: 1 examines only, 2 measures memory, 3 measures everything.
+    pub level: u8,
+    /// Time within which the verdict is printed.
+    pub time: Duration,
+    /// File with the reference; without it, own saved runs are the bounds.
+    pub reference: Option<PathBuf>,
+    /// True to measure while other programs use the node.
+    pub measures_when_busy: bool,
+    /// Exit codes for the verdicts.
+    pub codes: VerdictCodes,
+    /// Vetting of the nodes of a job.
+    pub vetting: Option<VettingRequest>,
+    /// File with the state between two checks; without it, the file is next to the history.
+    pub state: Option<PathBuf>,
+    /// True if the state and the measured runs are saved.
+    pub is_saved: bool,
+    /// History of own runs.
+    pub history: HistoryFile,
+}
+
+/// Check that can be run: everything that can be refused was refused.
+pub struct PreparedCheck {
+    request: CheckRequest,
+    caller: Caller,
+    started: Instant,
+    deadline: Deadline,
+    vetting: Option<Vetting>,
+    host: String,
+    state: Result<StateFile, Failure>,
+}
+
+/// Outcome of a check.
+pub enum CheckEnd {
+    /// The check was ended by this signal.
+    Signal(u8),
+    /// The nodes of a job were vetted.
+    Vetted(Ended),
+    /// The verdict on this node, which is still to be printed.
+    Checked(Box<CheckedNode>),
+}
+
+/// Verdict on this node, with the state for the next check.
+pub struct CheckedNode {
+    /// Verdict with all observations.
+    pub report: CheckReport,
+    next: Option<NextState>,
+}
+
+impl CheckedNode {
+    /// Saves the state. A failure is a note of the report, which is also returned: the verdict does not depend on it.
+    pub fn save(&mut self, caller: &Caller) -> Option<String> {
+        let failure = self.next.take()?.save(caller).err()?;
+        let note = format!("state not saved: {}", failure.in_a_line());
+        self.report.notes.push(note.clone());
+        Some(note)
+    }
+}
+
+/// A check while it runs.
+struct Check<'a> {
+    request: &'a CheckRequest,
+    caller: &'a Caller,
+    deadline: Deadline,
+    signals: Signals,
+    /// Group of the reference to which the node belongs.
+    group: Option<ReferenceGroup>,
+    remarks: Vec<Remark>,
+    notes: Vec<String>,
+    figures: Vec<CheckedFigure>,
+    events: Vec<EventCount>,
+    /// Clock with all cores busy, which every measuring command finds.
+    clock: Option<CheckedFigure>,
+    /// Findings of the measuring commands that the examination does not have.
+    findings: Vec<Finding>,
+    /// Sizes of arrays and working sets that are smaller than usual.
+    sizes: Vec<Bytes>,
+    measured: bool,
+    /// History whose own runs are bounds.
+    own_runs: Option<PathBuf>,
+}
+
+impl PreparedCheck {
+    /// Starts the time of a check, and finds its files.
+    ///
+    /// # Errors
+    /// Fails if the options of a vetting do not fit the job, or name files that cannot be written.
+    pub fn new(request: CheckRequest, caller: Caller) -> Result<Self, Failure> {
+        let started = Instant::now();
+        let deadline = Deadline(started + request.time);
+        nodegauge_os::withhold_new_files();
+        let vetting = match &request.vetting {
+            Some(asked) => Some(Vetting::new(asked, caller.outputs)?),
+            None => None,
+        };
+        let host = vetting.as_ref().map_or_else(host, |vetting| vetting.host().to_owned());
+        let state = StateFile::of(&request, &host);
+        Ok(Self { request, caller, started, deadline, vetting, host, state })
+    }
+
+    /// Returns the file of the state, if there is a place for it.
+    pub fn state(&self) -> Option<&Path> {
+        self.state.as_ref().ok().map(StateFile::path)
+    }
+
+    /// Runs the check. This process ends at the deadline if there is no verdict then.
+    ///
+    /// # Errors
+    /// Fails if signals cannot be received, or if the verdict of a rank cannot be passed on.
+    pub fn run(self) -> Result<CheckEnd, Failure> {
+        let signals = Signals::listen()?;
+        let ending = Ending::default();
+        // A vetting has another end: the rank that collects waits for all ranks.
+        if self.vetting.is_none() {
+            self.end_at_deadline(&ending);
+        }
+        let mut check = Check {
+            request: &self.request,
+            caller: &self.caller,
+            deadline: self.deadline,
+            signals,
+            group: None,
+            remarks: Vec::new(),
+            notes: Vec::new(),
+            figures: Vec::new(),
+            events: Vec::new(),
+            clock: None,
+            findings: Vec::new(),
+            sizes: Vec::new(),
+            measured: false,
+            own_runs: None,
+        };
+        let next = check.run(&self.state);
+        if let Some(signal) = check.signals.received() {
+            return Ok(CheckEnd::Signal(signal));
+        }
+        let report = check.report(&self.host, self.started);
+        // From here on, the verdict is printed by this thread only.
+        ending.decide(self.request.codes.of(report.verdict));
+        let mut checked = CheckedNode { report, next };
+        if let Some(vetting) = &self.vetting {
+            let end = vetting.end(&checked.report, self.deadline, &check.signals, &self.caller);
+            checked.save(&self.caller);
+            return end.map(CheckEnd::Vetted);
+        }
+        Ok(CheckEnd::Checked(Box::new(checked)))
+    }
+
+    /// Ends this process at the deadline, with the verdict *unknown* if there is none then.
+    fn end_at_deadline(&self, ending: &Ending) {
+        let remark = Remark::new(
+            NodeVerdict::Unknown,
+            "deadline",
+            format!("no verdict within {:.1} s", self.request.time.as_secs_f64()),
+        );
+        let line = check::line(&self.host, NodeVerdict::Unknown, Some(&remark), "");
+        ending.watch(self.deadline, line, self.request.codes.unknown, self.caller.outputs);
+    }
+}
+
+/// Returns the name of this host.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
+}
+
+impl Check<'_> {
+    /// Examines and, from level 2 on, measures the node. Returns what is to be saved.
+    fn run(&mut self, state: &Result<StateFile, Failure>) -> Option<NextState> {
+        let saved = state.as_ref().map_or(SavedState::Absent, StateFile::read);
+        let previous = saved.known();
+        let since = previous.and_then(|last| record::time_of(&last.checked));
+        let mut examination = match Examination::take(self.deadline, since, &self.signals) {
+            Ok(examination) => examination,
+            Err(remark) => {
+                self.remarks.push(remark);
+                return None;
+            }
+        };
+        self.find_group(&examination);
+        if let Some(group) = &self.group {
+            self.remarks.extend(check::lost_parts(group, &examination.machine));
+            if group.inventory.dimms.is_some() && examination.machine.memory.dimms.is_empty() {
+                self.notes.push("memory modules: not readable, not compared".to_owned());
+            }
+        }
+        self.judge_errors(&examination, previous);
+        // Level 1 does not measure, so that other load does not matter.
+        let conditions = check::conditions(&examination.findings, OTHER_LOAD);
+        self.remarks.extend(conditions.into_iter().filter(|remark| remark.reason != BUSY));
+        if self.request.level < 2 {
+            self.judge_last(&examination, previous);
+        } else if self.request.measures_when_busy {
+            self.measure(&examination);
+        } else {
+            if examination.other_load().is_some() {
+                examination = self.wait_until_idle(examination, since);
+            }
+            match examination.other_load() {
+                Some(remark) => self.remarks.push(remark),
+                None => self.measure(&examination),
+            }
+        }
+        self.note_findings(&examination);
+        self.next_state(state, saved, &examination)
+    }
+
+    /// Examines the node again while other programs use it, for a part of the time: a job may just have ended.
+    fn wait_until_idle(
+        &mut self,
+        mut examination: Examination,
+        since: Option<SystemTime>,
+    ) -> Examination {
+        let until = Instant::now() + self.deadline.left() / 10;
+        while Instant::now() < until && !self.signals.is_received() {
+            match Examination::take(self.deadline, since, &self.signals) {
+                Ok(again) => examination = again,
+                Err(_) => break,
+            }
+            if examination.other_load().is_none() {
+                break;
+            }
+        }
+        examination
+    }
+
+    /// Finds the group of the reference for this node. Without one, the node is unknown.
+    fn find_group(&mut self, examination: &Examination) {
+        let Some(path) = &self.request.reference else { return };
+        // An unreadable reference, e.g. on a file system that is not mounted, must not drain all nodes.
+        match Reference::read_trusted(path) {
+            Err(failure) => self.remarks.push(unknown("no reference", failure.in_a_line())),
+            Ok(reference) => match reference.group_of(&examination.machine) {
+                Some(group) => self.group = Some(group.clone()),
+                None => {
+                    let text = reference.no_group(&examination.machine);
+                    self.remarks.push(unknown("other kind of node", text));
+                }
+            },
+        }
+    }
+
+    /// Judges hardware errors since the last check, or since boot.
+    fn judge_errors(&mut self, examination: &Examination, previous: Option<&CheckState>) {
+        let ledger = &examination.ledger;
+        let earlier = previous.filter(|state| examination.reading.is_of_same_boot(&state.ledger));
+        let mut events = match earlier {
+            Some(state) => examination.reading.since(&state.ledger).events,
+            None => ledger.since_boot.clone(),
+        };
+        for event in &mut events {
+            event.slot = slot_of(event, ledger);
+        }
+        let interval = match earlier {
+            Some(state) => record::time_of(&state.checked).and_then(|time| time.elapsed().ok()),
+            None => examination.uptime,
+        };
+        // rasdaemon counts the same errors; it matters where the kernel's counters are absent.
+        let edac = ledger.sources.first();
+        let has_edac = edac.is_some_and(|source| source.state == SourceState::Read);
+        if !has_edac {
+            events.extend(examination.rasdaemon.iter().cloned());
+        }
+        self.remarks.extend(check::errors(&events, interval));
+        let when = if earlier.is_some() { "since the last check" } else { "since boot" };
+        self.notes.extend(events.iter().take(FINDINGS).map(|event| format!("{when}: {event}")));
+        self.notes.extend(ledger.narrow_links.iter().map(ToString::to_string));
+        self.notes.extend(ledger.slow_links.iter().map(ToString::to_string));
+        let unread = ledger.sources.iter().filter_map(|source| source.reason.as_ref());
+        self.notes.extend(unread.map(|reason| format!("hardware errors: cannot read {reason}")));
+        let mut states = ledger.sources.iter().map(|source| source.state);
+        if !states.any(|state| matches!(state, SourceState::Read | SourceState::Unreadable)) {
+            self.notes.push("hardware errors: this node has no counters of them".to_owned());
+        }
+        self.notes
+            .extend(examination.rasdaemon_error.iter().map(|why| format!("{RASDAEMON}: {why}")));
+        self.events = events;
+    }
+
+    /// Judges a node that is not measured now by its last measured verdict.
+    fn judge_last(&mut self, examination: &Examination, previous: Option<&CheckState>) {
+        let last = previous.and_then(|state| state.measured.as_ref());
+        let Some(last) = last else {
+            self.notes.push("never measured: nodegauge check --level 2".to_owned());
+            if self.group.is_none() && self.remarks.is_empty() {
+                let text = "nothing to compare with: give --reference, or measure with --level 2";
+                self.remarks.push(unknown("no reference", text));
+            }
+            return;
+        };
+        let words = last.in_words();
+        // A node that was started again may have been repaired.
+        let is_current = examination.reading.boot() == last.boot.as_deref();
+        if last.verdict == NodeVerdict::Bad && is_current {
+            let reason = last.reason.clone().unwrap_or_else(|| "bad".to_owned());
+            self.remarks.push(Remark::new(NodeVerdict::Bad, reason, words));
+        } else {
+            self.notes.push(words);
+        }
+    }
+
+    /// Adds the doctor's findings to the notes.
+    fn note_findings(&mut self, examination: &Examination) {
+        let known: Vec<&String> = self.remarks.iter().map(|remark| &remark.text).collect();
+        // Findings of the measuring commands are few and explain the figures.
+        let all = self.findings.iter().chain(&examination.findings);
+        let notable = all.filter(|finding| {
+            finding.severity >= Severity::Warning && !known.contains(&&finding.text)
+        });
+        let texts: Vec<String> = notable
+            .take(FINDINGS)
+            .map(|finding| format!("{}: {}", finding.id, finding.text))
+            .collect();
+        self.notes.extend(texts);
+    }
+
+    /// Returns the state for the next check, unless nothing is to be saved.
+    fn next_state(
+        &mut self,
+        state: &Result<StateFile, Failure>,
+        saved: SavedState,
+        examination: &Examination,
+    ) -> Option<NextState> {
+        let is_saved = self.request.is_saved;
+        let words = if is_saved { "state not read, state not saved" } else { "state not read" };
+        let previous = match saved {
+            SavedState::Absent => None,
+            SavedState::Known(last) => Some(last),
+            SavedState::Refused(why) => {
+                self.notes.push(format!("{words}: {}", why.in_a_line()));
+                return None;
+            }
+        };
+        let file = match state {
+            Ok(file) if is_saved => file.clone(),
+            Ok(_) => return None,
+            Err(why) => {
+                self.notes.push(format!("{words}: {}", why.in_a_line()));
+                return None;
+            }
+        };
+        let (verdict, reason) = check::verdict(&self.remarks);
+        let now = record::now_rfc3339();
+        // An unknown verdict says nothing about the node and leaves the last one.
+        let measured =
+            (self.measured && verdict != NodeVerdict::Unknown).then(|| MeasuredVerdict {
+                at: now.clone(),
+                level: self.request.level,
+                verdict,
+                reason: reason.map(|remark| remark.reason.clone()),
+                boot: examination.reading.boot().map(str::to_owned),
+            });
+        let content = CheckState {
+            schema: state::SCHEMA.to_owned(),
+            checked: now,
+            ledger: examination.reading.clone(),
+            measured: measured.or_else(|| previous.and_then(|last| last.measured)),
+        };
+        // The folder of the history is created with the history.
+        let history = self.request.state.is_none().then(|| self.request.history.clone());
+        Some(NextState { file, content, history })
+    }
+}
+
+/// State to be saved for the next check.
+struct NextState {
+    file: StateFile,
+    content: CheckState,
+    /// History next to which the file is, and which is created with its folder.
+    history: Option<HistoryFile>,
+}
+
+impl NextState {
+    fn save(&self, caller: &Caller) -> Result<(), Failure> {
+        if let Some(history) = &self.history {
+            history.open()?;
+        }
+        self.file.write(&self.content, caller.outputs)
+    }
+}
+
+/// Returns an observation that makes the node unknown.
+fn unknown(reason: &str, text: impl Into<String>) -> Remark {
+    Remark::new(NodeVerdict::Unknown, reason, text)
+}
+
+/// Returns the slot of the component of an event, which the ledger names.
+fn slot_of(event: &EventCount, ledger: &Ledger) -> Option<String> {
+    let known = ledger
+        .since_boot
+        .iter()
+        .find(|known| known.kind == event.kind && known.component == event.component)?;
+    known.slot.clone()
+}

@@ -1,0 +1,102 @@
+//! Two commands run alternately, A B B A, so that a linear drift affects both commands equally.
+
+use crate::caller::Caller;
+use crate::saving::Saving;
+use crate::signals::Signals;
+use crate::started::{program_of, record_of};
+use nodegauge_analysis::compare::{Side, TURNS};
+use nodegauge_history::{HistoryFile, Store};
+use nodegauge_measure::{Failure, Observer, record};
+use nodegauge_toolchain::CommandLine;
+use std::time::{Duration, Instant};
+
+/// Order of the commands in a block; 0 is command A, 1 is command B.
+const BLOCK: [usize; 4] = [0, 1, 1, 0];
+/// Time limit of a run: a hundred days, which is practically unlimited.
+const LIMIT: Duration = Duration::from_secs(100 * 24 * 3600);
+
+/// Commands to compare.
+#[derive(Debug, Clone)]
+pub struct TurnsRequest {
+    /// Commands A and B, as they were typed.
+    pub commands: Vec<CommandLine>,
+    /// Number of blocks.
+    pub blocks: u32,
+    /// True if the runs are saved.
+    pub is_saved: bool,
+    /// History that receives the runs, and which the commands read.
+    pub history: HistoryFile,
+}
+
+/// Runs of both commands from complete blocks.
+pub struct Turns {
+    /// Runs of A, and of B.
+    pub sides: [Side; 2],
+    /// Path of the history with the number and the labels of the saved runs.
+    pub saved: Option<String>,
+    /// Number of runs that could not be saved.
+    pub unsaved: usize,
+    /// Signal that ended the turns early, if any.
+    pub signal: Option<u8>,
+}
+
+impl TurnsRequest {
+    /// Runs both commands alternately and saves every run. `progress` makes the observer of the turns.
+    ///
+    /// # Errors
+    /// Fails if the history cannot be opened, or if a command fails.
+    pub fn run<P: Observer>(
+        &self,
+        caller: &Caller,
+        progress: impl FnOnce(&Signals) -> P,
+    ) -> Result<Turns, Failure> {
+        let mut store = if self.is_saved { Some(self.history.open()?) } else { None };
+        let started = Instant::now();
+        let mut unsaved = 0;
+        let signals = Signals::listen()?;
+        let mut progress = progress(&signals);
+        let id = record::new_id();
+        let labels = ["A", "B"].map(|side| format!("{id}-{side}"));
+        let mut jobs = Vec::new();
+        for command in &self.commands {
+            jobs.push(program_of(command, &self.history, LIMIT, caller)?);
+        }
+        let mut sides =
+            [0, 1].map(|side| Side { asked: self.commands[side].to_string(), ..Side::default() });
+        'blocks: for block in 0..self.blocks {
+            for (turn, side) in BLOCK.into_iter().enumerate() {
+                let command = &self.commands[side];
+                progress.phase(&format!("block {} of {}: {command}", block + 1, self.blocks));
+                let share = (f64::from(block) + turn as f64 / 4.0) / f64::from(self.blocks);
+                progress.progress(share, "");
+                let run = record_of(command, &jobs[side], &signals, caller)?;
+                let whole = run.filter(|run| run.complete || !signals.is_received());
+                let Some(mut latest_run) = whole else { break 'blocks };
+                latest_run.labels.insert(TURNS.to_owned(), labels[side].clone());
+                if let Some(store) = &mut store {
+                    let saving = Saving {
+                        history: &self.history,
+                        signals: &signals,
+                        elapsed: started.elapsed(),
+                        outputs: caller.outputs,
+                    };
+                    if let Err(failure) = saving.save(store, &latest_run, None) {
+                        caller.outputs.error(&failure.to_string());
+                        unsaved += 1;
+                    }
+                }
+                sides[side].runs.push(latest_run);
+            }
+        }
+        let runs: usize = sides.iter().map(|side| side.runs.len()).sum();
+        let saved = store.as_ref().map(|store| in_words(store, runs - unsaved, &labels));
+        let whole = sides.iter().map(|side| side.runs.len() / 2 * 2).min().unwrap_or(0);
+        sides.iter_mut().for_each(|side| side.runs.truncate(whole));
+        Ok(Turns { sides, saved, unsaved, signal: signals.received() })
+    }
+}
+
+/// Describes where runs were saved, and with which labels.
+fn in_words(store: &Store, runs: usize, [a, b]: &[String; 2]) -> String {
+    format!("{runs} runs in {}, labels {TURNS}={a} and {TURNS}={b}", store.path().display())
+}

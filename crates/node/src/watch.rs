@@ -1,0 +1,346 @@
+//! `nodegauge watch`: short samples over a day. Every sample runs in separate processes, so that a failure affects only
+//! that sample.
+
+mod grid;
+mod series;
+
+use crate::caller::{Caller, Ended};
+use crate::saving;
+use crate::signals::Signals;
+use crate::started::{program_of, record_of};
+use grid::TimeGrid;
+use humantime::format_duration;
+use nodegauge_gauge::Site;
+use nodegauge_gauge::view::Page;
+use nodegauge_history::HistoryFile;
+use nodegauge_machine::OTHER_LOAD;
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::record::{self, Measurement, Record, Severity, Status};
+use nodegauge_measure::{Failure, legible};
+use nodegauge_report::conclusion;
+use nodegauge_toolchain::CommandLine;
+use nodegauge_toolchain::program::ProgramJob;
+use series::SampleSeries;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+/// Commands of one sample.
+const COMMANDS: [&[&str]; 2] = [&["stream"], &["memory", "latency"]];
+/// Time that a command takes in addition to its budget, for its start, for reading the topology and for its exit.
+const START: Duration = Duration::from_secs(1);
+/// Time limit of a measurement as a multiple of its budget, and the minimum of that limit: on a busy node, the setup alone
+/// may take a minute.
+const HANGS: u32 = 20;
+const HANGS_AFTER: Duration = Duration::from_secs(300);
+/// The maximum wait for the end of other load is the interval between samples divided by this number.
+const WAITS: u32 = 10;
+/// Interval at which clock, signals and load are polled.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Options of a series of samples.
+#[derive(Debug, Clone)]
+pub struct WatchRequest {
+    /// Time between the starts of two samples.
+    pub every: Duration,
+    /// Total time from the first sample of the series.
+    pub whole: Duration,
+    /// Time for each measurement of a sample.
+    pub budget: Duration,
+    /// Labels of the records; the first names the series.
+    pub labels: Vec<(String, String)>,
+    /// True to start a new series even if a saved one has not ended.
+    pub anew: bool,
+    /// True to measure while other programs use the node.
+    pub measures_when_busy: bool,
+    /// True to print only errors.
+    pub is_quiet: bool,
+    /// History that receives the runs.
+    pub history: HistoryFile,
+}
+
+impl WatchRequest {
+    /// Checks that a sample ends before the next one is due.
+    ///
+    /// # Errors
+    /// Fails if the interval is too short.
+    pub fn check_interval(&self) -> Result<(), Failure> {
+        let least = (self.budget + START) * COMMANDS.len() as u32;
+        if self.every >= least {
+            return Ok(());
+        }
+        Err(Failure::usage(format!(
+            "--every {} is shorter than a sample of {}: a run of stream and a run of memory latency, {} each",
+            format_duration(self.every),
+            format_duration(least),
+            format_duration(self.budget + START),
+        ))
+        .hint(format!(
+            "--every {} or more",
+            format_duration(Duration::from_secs(least.as_secs_f64().ceil() as u64)),
+        )))
+    }
+
+    /// Takes the samples of the series on this node until its end.
+    ///
+    /// # Errors
+    /// Fails if the history cannot be written, if the series has ended, or if no sample was taken.
+    pub fn run(&self, site: Site, caller: &Caller) -> Result<Ended, Failure> {
+        let series = SampleSeries::of(self, &site)?;
+        let signals = Signals::listen()?;
+        if !self.measures_when_busy {
+            // With `--when-busy measure`, the priority stays normal, because a low priority would reduce the measured
+            // figures under other load.
+            nodegauge_os::yield_to_others();
+        }
+        let mut watch = Watch::new(self, site, signals, series.labels.clone(), caller)?;
+        watch.print(&series.in_words(self));
+        let mut grid = TimeGrid::new(series.began, self.every);
+        let end = series.began + self.whole;
+        let mut due = if series.samples == 0 { series.began } else { grid.next(SystemTime::now()) };
+        while due < end && watch.wait(&mut due, &mut grid) {
+            // The machine may have been suspended until after the end of the series.
+            if SystemTime::now() >= end {
+                break;
+            }
+            watch.sample();
+            due = grid.next(SystemTime::now());
+        }
+        watch.end(&series.labels[0])
+    }
+}
+
+/// State of a running `watch` command.
+struct Watch<'a> {
+    request: &'a WatchRequest,
+    caller: &'a Caller,
+    site: Site,
+    signals: Signals,
+    labels: Vec<(String, String)>,
+    jobs: Vec<(CommandLine, ProgramJob<'static>)>,
+    /// Runs that could not be saved yet.
+    unsaved: Vec<Record>,
+    /// Headline figures of all samples, without the samples that they consist of.
+    headlines: Vec<(&'static str, Measurement)>,
+    samples: usize,
+    skipped: usize,
+    failed: usize,
+    invalid: bool,
+}
+
+impl<'a> Watch<'a> {
+    fn new(
+        request: &'a WatchRequest,
+        site: Site,
+        signals: Signals,
+        labels: Vec<(String, String)>,
+        caller: &'a Caller,
+    ) -> Result<Self, Failure> {
+        let limit = (request.budget * HANGS).max(HANGS_AFTER);
+        // A sample that takes longer than planned, e.g. on a busy machine, is better than no sample.
+        let budget = [
+            "--budget".to_owned(),
+            request.budget.as_secs_f64().to_string(),
+            "--exceed-budget".to_owned(),
+        ];
+        let mut jobs = Vec::new();
+        for words in COMMANDS {
+            let rest = words[1..].iter().map(|word| (*word).to_owned()).chain(budget.clone());
+            let command = CommandLine::new(words[0].to_owned(), rest);
+            let job = program_of(&command, &request.history, limit, caller)?;
+            jobs.push((command, job));
+        }
+        Ok(Self {
+            request,
+            caller,
+            site,
+            signals,
+            labels,
+            jobs,
+            unsaved: Vec::new(),
+            headlines: Vec::new(),
+            samples: 0,
+            skipped: 0,
+            failed: 0,
+            invalid: false,
+        })
+    }
+
+    /// Prints a line, unless only errors are requested.
+    fn print(&self, line: &str) {
+        if !self.request.is_quiet {
+            self.caller.outputs.print_or_end(line);
+        }
+    }
+
+    /// Waits until a sample is due; returns false if the user ends the watch. If the clock is set back or the
+    /// machine was suspended, only the time of the next sample changes.
+    fn wait(&self, due: &mut SystemTime, grid: &mut TimeGrid) -> bool {
+        loop {
+            if self.signals.is_received() {
+                return false;
+            }
+            let now = SystemTime::now();
+            match due.duration_since(now) {
+                Err(_) => return true,
+                Ok(left) if left.is_zero() => return true,
+                Ok(left) if left > self.request.every => *due = grid.next(now),
+                Ok(left) => std::thread::sleep(left.min(LOOK)),
+            }
+        }
+    }
+
+    /// Waits for other load to end; returns the load if it does not.
+    fn busy(&self) -> Option<String> {
+        let until = SystemTime::now() + self.request.every / WAITS;
+        loop {
+            let Site { topology, machine, root, .. } = &self.site;
+            let mut found = nodegauge_machine::examine(topology, root, machine);
+            found.retain(|one| one.id == OTHER_LOAD && one.severity == Severity::Critical);
+            let load = found.into_iter().next()?;
+            if SystemTime::now() >= until || self.signals.is_received() {
+                return Some(load.text);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Takes a sample and prints a line with the figures.
+    fn sample(&mut self) {
+        let now = record::now_rfc3339();
+        let time = now.trim_end_matches('Z').replace('T', " ");
+        if !self.request.measures_when_busy
+            && let Some(load) = self.busy()
+        {
+            self.skipped += 1;
+            self.print(&format!("{time}  skipped: {load}\n"));
+            return;
+        }
+        let mut lines = Vec::new();
+        let mut failed = false;
+        for (command, job) in std::mem::take(&mut self.jobs) {
+            if !self.signals.is_received() {
+                match record_of(&command, &job, &self.signals, self.caller) {
+                    Ok(Some(run)) => {
+                        lines.push(in_words(&run, self.caller));
+                        self.keep_headlines(&run);
+                        self.save(run);
+                    }
+                    Ok(None) => {}
+                    Err(failure) => {
+                        failed = true;
+                        lines.push(format!(
+                            "{} failed: {}",
+                            command.program(),
+                            failure.in_a_line()
+                        ));
+                    }
+                }
+            }
+            self.jobs.push((command, job));
+        }
+        self.samples += usize::from(!lines.is_empty() && !failed);
+        self.failed += usize::from(failed);
+        if !lines.is_empty() {
+            self.print(&format!("{time}  {}\n", lines.join(", ")));
+        }
+    }
+
+    /// Keeps the headline figures of a run for the conclusion.
+    fn keep_headlines(&mut self, run: &Record) {
+        for (title, m) in conclusion::headline_figures(run, self.caller.gauges) {
+            let mut figure = Measurement::new(&m.gauge, &m.test, &m.name, m.unit);
+            figure.value = m.value;
+            figure.validity = m.validity.clone();
+            self.headlines.push((title, figure));
+        }
+    }
+
+    /// Saves a run, and earlier runs that could not be saved.
+    fn save(&mut self, mut run: Record) {
+        run.labels.extend(self.labels.iter().cloned());
+        self.invalid |= run.measurements.iter().any(|m| m.validity.status == Status::Invalid);
+        self.unsaved.push(run);
+        if let Err(failure) = self.save_all() {
+            let kept = counted(self.unsaved.len(), "run");
+            self.caller
+                .outputs
+                .error(&format!("{}; {kept} will be saved later", failure.in_a_line()));
+        }
+    }
+
+    fn save_all(&mut self) -> Result<(), Failure> {
+        // The history is opened for every sample: during a day, the file may be moved, or the disk may be temporarily
+        // unavailable.
+        let mut store = self.request.history.open()?;
+        while let Some(run) = self.unsaved.first() {
+            store.save(run)?;
+            self.unsaved.remove(0);
+        }
+        Ok(())
+    }
+
+    /// Prints a summary and writes runs that could not be saved to a file in the current folder.
+    fn end(mut self, (key, value): &(String, String)) -> Result<Ended, Failure> {
+        let figures: Vec<(&'static str, &Measurement)> =
+            self.headlines.iter().map(|(title, m)| (*title, m)).collect();
+        let conclusion = conclusion::of_series(self.samples, &figures);
+        if !self.request.is_quiet && conclusion.is_some() {
+            self.caller.outputs.show(&Page { conclusion, ..Page::default() });
+        }
+        let page = format!(": nodegauge report --trend '{key}={value}'");
+        let page = if self.samples > 0 { page.as_str() } else { "" };
+        self.print(&format!("{:11}{}{page}\n", "watched", self.tally()));
+        if !self.unsaved.is_empty()
+            && let Err(failure) = self.save_all()
+        {
+            let folders = [PathBuf::new(), std::env::temp_dir()];
+            let file = saving::keep(&self.unsaved, &folders, self.caller.outputs)?;
+            return Err(Failure::missing(format!(
+                "{}; {} are in {}",
+                failure.in_a_line(),
+                counted(self.unsaved.len(), "run"),
+                legible::path(&file),
+            ))
+            .hint(saving::import_command(&file, &self.request.history).to_string()));
+        }
+        Ok(match self.signals.received() {
+            Some(signal) => Ended::Signal(signal),
+            None if self.samples == 0 && self.failed == 0 => {
+                let skipped = counted(self.skipped, "sample");
+                let text = format!(
+                    "no sample was taken: {skipped} skipped because other programs used the node"
+                );
+                return Err(Failure::unmet(text).hint("--when-busy measure"));
+            }
+            None if self.invalid || self.failed > 0 => Ended::Unmet,
+            None => Ended::Met,
+        })
+    }
+
+    /// Returns the numbers of samples, and of those that were skipped or failed.
+    fn tally(&self) -> String {
+        let mut words = counted(self.samples, "sample");
+        for (number, what) in [(self.skipped, "skipped"), (self.failed, "failed")] {
+            if number > 0 {
+                words.push_str(&format!(", {number} {what}"));
+            }
+        }
+        words
+    }
+}
+
+/// Returns the headline figures of a run, e.g. `memory 33.1 GB/s`.
+fn in_words(run: &Record, caller: &Caller) -> String {
+    let mut figures = Vec::new();
+    for head in caller.gauges.iter().flat_map(|gauge| gauge.headlines(run)) {
+        let Some(m) = head.figure else { continue };
+        let doubt = match m.validity.status {
+            Status::Valid => String::new(),
+            status => format!(" ({})", status.name()),
+        };
+        figures.push(format!("{} {}{doubt}", head.title, m.in_words()));
+    }
+    let cut = if run.complete { "" } else { "interrupted: " };
+    let figures = if figures.is_empty() { "no result".to_owned() } else { figures.join(", ") };
+    format!("{cut}{figures}")
+}

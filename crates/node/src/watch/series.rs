@@ -1,0 +1,80 @@
+//! The series to which the samples of `watch` belong: a saved series that has not ended, or a new one.
+
+use super::WatchRequest;
+use humantime::format_duration;
+use nodegauge_gauge::Site;
+use nodegauge_gauge::view::sentence;
+use nodegauge_history::LabelledRuns;
+use nodegauge_measure::quantity::counted;
+use nodegauge_measure::{Failure, record};
+use std::time::SystemTime;
+
+/// Default label of a series.
+const LABEL: &str = "watch";
+
+/// Series of samples, identified by their first label.
+pub(super) struct SampleSeries {
+    pub(super) labels: Vec<(String, String)>,
+    pub(super) began: SystemTime,
+    /// Number of saved runs of the series.
+    pub(super) samples: usize,
+}
+
+impl SampleSeries {
+    /// Returns the saved series to continue, or a new one.
+    pub(super) fn of(request: &WatchRequest, site: &Site) -> Result<Self, Failure> {
+        let now = SystemTime::now();
+        let named = request.labels.first();
+        let key = named.map_or(LABEL, |(key, _)| key.as_str());
+        let value = named.map(|(_, value)| value.as_str());
+        // The history is opened for writing, so that an unwritable history is reported before anything is measured.
+        let store = request.history.open()?;
+        let host = site.machine.host.as_deref();
+        let saved = store.series(host, key, value)?.filter(|_| !request.anew);
+        let mut labels = request.labels.clone();
+        if let Some(saved) = saved {
+            let began = record::time_of(&saved.first).unwrap_or(now);
+            if began + request.whole > now {
+                if labels.is_empty() {
+                    labels.push((LABEL.to_owned(), saved.value));
+                }
+                return Ok(Self { labels, began, samples: saved.runs });
+            }
+            if let Some(label) = named {
+                return Err(has_ended(request, label, &saved));
+            }
+        }
+        if labels.is_empty() {
+            labels.push((LABEL.to_owned(), record::now_rfc3339()));
+        }
+        Ok(Self { labels, began: now, samples: 0 })
+    }
+
+    /// Describes the series in the first line of the command.
+    pub(super) fn in_words(&self, request: &WatchRequest) -> String {
+        let (key, value) = &self.labels[0];
+        let end = record::rfc3339(self.began + request.whole).unwrap_or_default();
+        let end = sentence::minute(&end);
+        let goes_on = match self.samples {
+            0 => String::new(),
+            n => format!("; continues after {}", counted(n, "run")),
+        };
+        let every = format_duration(request.every);
+        format!("{:11}{key}={value}: a sample every {every} until {end} UTC{goes_on}\n", "watch")
+    }
+}
+
+/// Returns the failure for a named series that has ended.
+fn has_ended(
+    request: &WatchRequest,
+    (key, value): &(String, String),
+    saved: &LabelledRuns,
+) -> Failure {
+    Failure::usage(format!(
+        "--for {} of series {key}={value} has ended: {} since {}",
+        format_duration(request.whole),
+        counted(saved.runs, "run"),
+        saved.first,
+    ))
+    .hint("use a longer --for, another --label, or --anew")
+}
