@@ -416,7 +416,6 @@ struct Running {
     cells: Vec<SweepCell>,
     candidates: Vec<MeasuredTarget>,
     limits: Limits,
-    setting_up: Duration,
     notices: Vec<Notice>,
 }
 
@@ -456,7 +455,7 @@ impl Running {
         let candidates = candidates.into_values().collect();
         let setting_up = limits.elapsed();
         let limits = Limits { reserve: (setting_up - begun) / 2, ..limits };
-        Ok(Self { cells, candidates, limits, setting_up, notices })
+        Ok(Self { cells, candidates, limits, notices })
     }
 
     fn measure(mut self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -464,7 +463,7 @@ impl Running {
         self.choose_loops(observer)?;
         let count = self.cells.len();
         observer.phase(&format!("measuring {count} configurations interleaved"));
-        let Self { cells, mut candidates, limits, setting_up, mut notices } = self;
+        let Self { cells, mut candidates, limits, mut notices } = self;
         let mut series = Series::new(policy::SWEEP, limits, count);
         let trends = Trends { cells: &cells, topology: &site.topology, limits };
         let mut turn = |turn: Turn| candidates[turn.cell].pass();
@@ -498,7 +497,6 @@ impl Running {
         }
         relate(&mut figures, &cells);
         notices.extend(trends.saturation(&series.schedule, &candidates, &figures));
-        notices.extend(limits.overrun(GAUGE, setting_up));
         let mut outcome = Outcome { measurements: figures.concat(), notices, ..Outcome::default() };
         series.end(&mut outcome);
         Ok(outcome)

@@ -173,7 +173,6 @@ impl Planned for IccgPlan {
             loops: &run.loops,
         };
         outcome.measurements = evidence.figures(&run.cells);
-        outcome.notices.extend(limits.overrun(GAUGE, Duration::ZERO));
         outcome.details = run.pool.details();
         Ok(outcome)
     }
