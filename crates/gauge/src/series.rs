@@ -13,7 +13,7 @@
 pub mod altered;
 
 use nodegauge_measure::progress::SharedObserver;
-use nodegauge_measure::record::{Measurement, Quoted};
+use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Latest, Limits, RepetitionPolicy, Schedule, Turn, TurnFailure};
@@ -229,7 +229,7 @@ impl Series {
 
     /// Returns a figure with the samples of part number `part` of a cell, which are those of `regime`. Of a lost cell, the
     /// figure is invalid, and without a sample that counts it has no value. Returns `None` for another cell without such
-    /// a sample.
+    /// a sample. The figure has the doubts of its samples: they are disturbed, or of another regime.
     pub fn timed(
         &self,
         regime: &OneRegime,
@@ -239,7 +239,13 @@ impl Series {
         value: &dyn Fn(f64) -> f64,
     ) -> Option<Measurement> {
         match regime.of(cell) {
-            Some(timed) => Some(self.judged(cell, m.timed(quoted, timed, part, value))),
+            Some(timed) => {
+                let mut m = m.timed(quoted, timed, part, value);
+                for doubt in regime.doubts(cell, part, regime.is_of_guest()) {
+                    m.doubt(Status::Suspect, doubt);
+                }
+                Some(self.judged(cell, m))
+            }
             None => self.lost(cell).map(|_| self.judged(cell, m)),
         }
     }

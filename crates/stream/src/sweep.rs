@@ -389,7 +389,9 @@ impl Planned for SweepPlan {
         let mut outcome = Outcome { notices: self.notices, ..Outcome::default() };
         if let (Some(limits), false) = (limits, cells.is_empty()) {
             let running = Running::prepare(site, cells, limits, coordinator.as_ref(), observer)?;
-            outcome.extend(running.measure(site, observer)?);
+            let measured = running.measure(site, observer)?;
+            outcome.time = measured.time;
+            outcome.extend(measured);
         }
         outcome.measurements.extend(idle.iter().flat_map(|cell| cell.located(Vec::new())));
         outcome.stop = outcome.stop.or(Some(Stop::Budget));
