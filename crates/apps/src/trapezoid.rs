@@ -142,7 +142,6 @@ impl Planned for TrapezoidPlan {
         measurements.retain(|m| m.value.is_some() || !m.validity.reasons.is_empty());
         let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
         series.end(&mut outcome);
-        outcome.notices.extend(limits.overrun(GAUGE, Duration::ZERO));
         outcome.details = pool.details();
         Ok(outcome)
     }

@@ -119,7 +119,7 @@ impl Planned for CeilingsPlan {
                 found.extend(with.measure(Limits::new(left.mul_f64(*share), samples), observer)?);
             }
         }
-        found.notices.extend(limits.overrun(GAUGE, Duration::ZERO));
+        found.within(&limits, Duration::ZERO);
         Ok(found)
     }
 }

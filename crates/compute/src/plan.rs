@@ -237,7 +237,7 @@ impl HplPlan {
         outcome.notices.splice(0..0, notices);
         // The default budget does not limit the time of the solution for a requested order.
         if self.options.order == OrderSpec::Quick || limits.asked {
-            outcome.notices.extend(limits.overrun(GAUGE, tried));
+            outcome.within(&limits, tried);
         }
         if let (Some(reference), false) = (&self.reference, outcome.is_interrupted()) {
             // The native solution also predicts the time of the reference program.

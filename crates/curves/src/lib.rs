@@ -246,10 +246,8 @@ impl Planned for CurvePlan {
             limits,
             observer,
             outcome: Outcome { notices, ..Outcome::default() },
-            setting_up: Duration::ZERO,
         };
         mode.measure(&mut run)?;
-        run.outcome.notices.extend(run.limits.overrun(GAUGE, run.setting_up));
         Ok(run.outcome)
     }
 }

@@ -26,7 +26,6 @@ use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, Turn, poli
 use nodegauge_measure::{BytesPerSec, Failure, Fraction, NoticeId, Observer, Outcome, Unit};
 use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
-use std::time::Duration;
 
 /// Number of vector widths that the choice of loops tries, widest first.
 const WIDTHS: usize = 2;
@@ -62,8 +61,6 @@ pub(crate) struct CurveRun<'a> {
     pub limits: Limits,
     pub observer: &'a mut dyn Observer,
     pub outcome: Outcome,
-    /// Time of the setup: from the start of the run to the start of the last series of samples.
-    pub setting_up: Duration,
 }
 
 /// Conversion of the seconds of a sample into a value.
@@ -125,7 +122,6 @@ impl CurveRun<'_> {
         mut turn: impl FnMut(usize) -> Result<Sample, ArenaError>,
     ) -> Result<TimedCells, Failure> {
         self.observer.phase(phase);
-        self.setting_up = self.limits.elapsed();
         let mut series = Series::new(policy, self.limits, warm_up.len()).after(warm_up);
         let mut cells = |of: Turn| turn(of.cell).map(|sample| vec![sample]);
         series.run(&mut cells, self.observer, None)?;

@@ -208,7 +208,7 @@ impl Planned for LinkPlan {
                 }
             }
         }
-        found.notices.extend(limits.overrun(GAUGE, Duration::ZERO));
+        found.within(&limits, Duration::ZERO);
         found.notices.extend(reference::compare(&found.measurements));
         Ok(found)
     }

@@ -137,7 +137,6 @@ impl Planned for PeakPlan {
                 cells.extend(product.map(|product| PeakCell::new(device, Work::Product(product))));
             }
         }
-        let setting_up = limits.elapsed();
         observer.phase("measuring peaks alternately");
         let mut series = Series::new(policy::DEVICES, limits, cells.len());
         let mut turn = |turn: Turn| -> Result<Vec<Sample>, DeviceError> {
@@ -162,7 +161,6 @@ impl Planned for PeakPlan {
                 DeviceEvidence { site, series: &series, judged: &judged, stopped: &stopped };
             measurements.extend(cell.figure(number, &evidence, worst));
         }
-        notices.extend(limits.overrun(GAUGE, setting_up));
         let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
         series.end(&mut outcome);
         Ok(outcome)
@@ -278,7 +276,7 @@ impl PeakCell {
         if let Some(limit) = limit {
             m = m.within(limit);
         }
-        Some(series.judged(number, m.judged(validity)))
+        Some(series.judged(number, m.judged_also(&validity)))
     }
 }
 

@@ -261,7 +261,6 @@ impl Planned for DeviceStreamPlan {
                 watched,
             });
         }
-        let setting_up = limits.elapsed();
         observer.phase("measuring alternately");
         let mut series = Series::new(policy::DEVICES, limits, cells.len());
         let last: Vec<(String, f64)> = cells.iter().map(StreamCell::last).collect();
@@ -308,12 +307,13 @@ impl Planned for DeviceStreamPlan {
         }
         measurements.extend(reference);
         notices.extend(reference::compare(&measurements));
-        if self.babelstream.is_none() {
-            notices.extend(limits.overrun(GAUGE, setting_up));
-        }
         let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
         outcome.failure = refused;
         series.end(&mut outcome);
+        if self.babelstream.is_some() {
+            // The time of the reference program is not part of the budget.
+            outcome.time = None;
+        }
         Ok(outcome)
     }
 }
@@ -415,7 +415,7 @@ impl StreamCell {
             if let Some(theoretical) = &theoretical {
                 m = m.within(theoretical);
             }
-            Some(series.judged(cell, m.judged(validity)))
+            Some(series.judged(cell, m.judged_also(&validity)))
         };
         self.loops.iter().enumerate().filter_map(figure).collect()
     }

@@ -108,7 +108,6 @@ pub fn run(
         Ok(vec![sample])
     };
     let describe = |_: &[Vec<Sample>]| latest.borrow().clone();
-    let setting_up = limits.elapsed();
     // Operations before the one that failed have figures, although the cell has no sample.
     let _ = series.run(&mut turn, &mut &shared, Some(&describe));
     let mut measured = turns.measured;
@@ -129,7 +128,6 @@ pub fn run(
         let hint = "increase --budget SECONDS, or leave out large files with --max-size";
         notices.push(Notice::new(NoticeId::Budget, GAUGE, text).hint(hint));
     }
-    notices.extend(limits.overrun(GAUGE, setting_up));
     notices.extend(left.iter().map(offered));
     let measurements = result::measurements(&plan, &measured, clock);
     let mut outcome = Outcome { measurements, notices, ..Outcome::default() };

@@ -13,12 +13,13 @@
 pub mod altered;
 
 use nodegauge_measure::progress::SharedObserver;
-use nodegauge_measure::record::{Measurement, Quoted};
+use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::{OneRegime, Sample};
 use nodegauge_measure::schedule::{Latest, Limits, RepetitionPolicy, Schedule, Turn, TurnFailure};
 use nodegauge_measure::{Failure, Observer, Outcome};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Cells of a series. They may share a target, such as a team of threads or a device.
 pub trait Cells {
@@ -54,6 +55,8 @@ pub struct Series {
     /// Order of the turns, and the samples of each cell.
     pub schedule: Schedule,
     stop: Stop,
+    /// Time from the start of the run to the first turn.
+    setting_up: Duration,
     lost: BTreeMap<usize, Failure>,
     /// Loss of a target that cells share.
     target: Option<Failure>,
@@ -63,7 +66,13 @@ impl Series {
     /// Creates a series of `cells` cells.
     pub fn new(policy: RepetitionPolicy, limits: Limits, cells: usize) -> Self {
         let schedule = Schedule::new(policy, limits, cells);
-        Self { schedule, stop: Stop::Stable, lost: BTreeMap::new(), target: None }
+        Self {
+            schedule,
+            stop: Stop::Stable,
+            setting_up: Duration::ZERO,
+            lost: BTreeMap::new(),
+            target: None,
+        }
     }
 
     /// Sets the samples that the set-up of the cells has already taken.
@@ -90,6 +99,7 @@ impl Series {
         observer: &mut dyn Observer,
         latest: Option<Latest<'_>>,
     ) -> Result<(), Failure> {
+        self.setting_up = self.schedule.limits.elapsed();
         let shared = SharedObserver::new(observer);
         let mut lost = std::mem::take(&mut self.lost);
         let ended = self.schedule.run(&mut &shared, latest, |turn| {
@@ -219,7 +229,7 @@ impl Series {
 
     /// Returns a figure with the samples of part number `part` of a cell, which are those of `regime`. Of a lost cell, the
     /// figure is invalid, and without a sample that counts it has no value. Returns `None` for another cell without such
-    /// a sample.
+    /// a sample. The figure has the doubts of its samples: they are disturbed, or of another regime.
     pub fn timed(
         &self,
         regime: &OneRegime,
@@ -229,7 +239,13 @@ impl Series {
         value: &dyn Fn(f64) -> f64,
     ) -> Option<Measurement> {
         match regime.of(cell) {
-            Some(timed) => Some(self.judged(cell, m.timed(quoted, timed, part, value))),
+            Some(timed) => {
+                let mut m = m.timed(quoted, timed, part, value);
+                for doubt in regime.doubts(cell, part, regime.is_of_guest()) {
+                    m.doubt(Status::Suspect, doubt);
+                }
+                Some(self.judged(cell, m))
+            }
             None => self.lost(cell).map(|_| self.judged(cell, m)),
         }
     }
@@ -239,9 +255,11 @@ impl Series {
         OneRegime::new(self.schedule.samples.clone(), known)
     }
 
-    /// Stores the end of the series in the outcome: the reason, and a failure, which makes the run incomplete.
+    /// Stores the end of the series in the outcome: the reason, a failure, which makes the run incomplete, and the time,
+    /// from which the end of the run determines whether it was late.
     pub fn end(&self, outcome: &mut Outcome) {
         outcome.stop = Some(self.stop);
+        outcome.within(&self.schedule.limits, self.setting_up);
         if outcome.failure.is_none() {
             outcome.failure = self.failure().cloned();
         }

@@ -5,6 +5,17 @@ use crate::notice::{self, Notice};
 use crate::progress::Observer;
 use crate::record::{EventCount, Finding, Measurement, Status};
 use crate::repeat::Stop;
+use crate::schedule::Limits;
+use std::time::Duration;
+
+/// Time of a run: its limits, and when its first measurement began.
+#[derive(Debug, Clone, Copy)]
+pub struct RunTime {
+    /// Limits of the whole run.
+    pub limits: Limits,
+    /// Time from the start of the run to the first measurement; zero if the set-up is not a part of its own.
+    pub setting_up: Duration,
+}
 
 /// Result of one or several gauges, from which the command makes a record.
 #[derive(Debug, Default)]
@@ -19,6 +30,8 @@ pub struct Outcome {
     pub details: Vec<String>,
     /// Reason why repetition ended; `None` if nothing was repeated.
     pub stop: Option<Stop>,
+    /// Time of the run, from which [`Outcome::of_run`] determines whether it was late; `None` if it has no limits.
+    pub time: Option<RunTime>,
     /// Failure that ended the measurement early; figures measured before the failure are kept.
     pub failure: Option<Failure>,
     /// Hardware events during parts of the run, for which the figures of these parts have been judged.
@@ -33,15 +46,37 @@ impl Outcome {
         Self { stop: Some(Stop::Interrupted), ..Self::default() }
     }
 
-    /// Returns the result of a run. The error of an interrupted run, e.g. of a setup, is an interruption, not a failure.
+    /// Returns the result of a run, at its end. The error of an interrupted run, e.g. of a setup, is an interruption, not
+    /// a failure. A run that exceeded its budget has a notice by how much and why; this is the only place that adds it.
     ///
     /// # Errors
     /// Fails if the run failed without an interruption.
     pub fn of_run(ended: Result<Self, Failure>, observer: &dyn Observer) -> Result<Self, Failure> {
         match ended {
             Err(_) if observer.interrupted() => Ok(Self::interrupted()),
-            ended => ended,
+            Err(failure) => Err(failure),
+            Ok(mut outcome) => {
+                outcome.add_overrun();
+                Ok(outcome)
+            }
         }
+    }
+
+    /// Sets the limits of the run and the time of its set-up, unless they are known from a part of the run.
+    pub fn within(&mut self, limits: &Limits, setting_up: Duration) {
+        self.time.get_or_insert(RunTime { limits: *limits, setting_up });
+    }
+
+    /// Adds the notice of a run that exceeded its budget. It names the gauge if the run has figures of only one.
+    fn add_overrun(&mut self) {
+        let Some(RunTime { limits, setting_up }) = self.time.take() else { return };
+        if self.is_interrupted() {
+            return;
+        }
+        let first = self.measurements.first().map_or("", |m| m.gauge.as_str());
+        let is_alone = self.measurements.iter().all(|m| m.gauge == first);
+        let gauge = if is_alone { first } else { "" };
+        self.notices.extend(limits.overrun(gauge, setting_up));
     }
 
     /// True if the user or the system ended the run before everything was measured.
@@ -70,7 +105,7 @@ impl Outcome {
         }
     }
 
-    /// Appends the result of another gauge.
+    /// Appends the result of another gauge, or of a part of the run. The time of a part is within that of the run.
     pub fn extend(&mut self, more: Self) {
         self.measurements.extend(more.measurements);
         self.findings.extend(more.findings);
@@ -87,6 +122,7 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
     use crate::progress::Silent;
 
     /// Observer of a run that the user has interrupted.
@@ -107,6 +143,25 @@ mod tests {
         assert_eq!(Outcome::of_run(failed(), &Silent).unwrap_err().message, "no memory");
         let complete = Outcome::of_run(Ok(Outcome::default()), &Interrupted).unwrap();
         assert!(complete.is_complete());
+    }
+
+    #[test]
+    fn late_run_has_one_notice_at_its_end() {
+        let limits = Limits::new(Duration::from_secs(2), None);
+        let mut outcome = Outcome::default();
+        outcome.within(&limits, Duration::from_secs(1));
+        let mut part = Outcome::default();
+        part.within(&Limits::new(Duration::ZERO, None), Duration::ZERO);
+        outcome.extend(part);
+        clock::run_ahead(Duration::from_secs(9));
+        let once = Outcome::of_run(Ok(outcome), &Silent).unwrap();
+        let twice = Outcome::of_run(Ok(once), &Silent).unwrap();
+        assert_eq!(twice.notices.len(), 1);
+        let text = &twice.notices[0].message;
+        assert!(text.contains("instead of 2.0 s (1.0 s for setup, and"), "{text}");
+        let mut ended = Outcome::interrupted();
+        ended.within(&limits, Duration::ZERO);
+        assert!(Outcome::of_run(Ok(ended), &Silent).unwrap().notices.is_empty());
     }
 
     #[test]

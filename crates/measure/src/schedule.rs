@@ -101,7 +101,7 @@ impl Limits {
     /// Returns a notice if the run exceeded its budget by more than the grace time; `None` if it did not, or if the
     /// user requested a number of samples. `setting_up` is the time that the setup took; zero if it is not
     /// a part of its own.
-    pub fn overrun(&self, gauge: &str, setting_up: Duration) -> Option<Notice> {
+    pub(crate) fn overrun(&self, gauge: &str, setting_up: Duration) -> Option<Notice> {
         let elapsed = self.elapsed();
         if self.samples.is_some() || elapsed <= self.budget + self.grace() {
             return None;
@@ -135,7 +135,8 @@ pub type Latest<'a> = &'a dyn Fn(&[Vec<Sample>]) -> String;
 /// Cells that are measured under one policy, with their samples.
 pub struct Schedule {
     policy: RepetitionPolicy,
-    limits: Limits,
+    /// Time and number of samples of the run.
+    pub limits: Limits,
     /// Samples of each cell in order of time, beginning with the warm-up; empty for a cell that was not measured.
     pub samples: Vec<Vec<Sample>>,
     active: Vec<usize>,

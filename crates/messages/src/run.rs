@@ -129,7 +129,9 @@ fn run(
         outcome.extend(run_starts(&all, &plan.launches, limits, observer)?);
     }
     if outcome.is_complete() {
-        outcome.notices.extend(limits.and_then(|limits| limits.overrun(GAUGE, setting_up)));
+        if let Some(limits) = limits {
+            outcome.within(&limits, setting_up);
+        }
     }
     Ok(outcome)
 }

@@ -58,7 +58,7 @@ pub use numa::{
     PolicyMode, mbind, nodes_of_pages, policy_at, policy_of_thread, set_policy_of_thread,
 };
 pub use output::{OutputError, OutputFile, are_one_file, without_links};
-pub use own_program::{own_path, own_program, take_name};
+pub use own_program::{own_path, own_program, take_name, with_own_program};
 pub use process_memory::{let_others_read, read_process_memory};
 pub use ring::{Arrival, Ring, RingReader, RingWriter, WrongLength};
 pub use signal_delay::SignalDelay;

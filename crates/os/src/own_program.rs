@@ -1,9 +1,23 @@
 //! Path of the running program.
 
+use std::cell::RefCell;
 use std::ffi::{CStr, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+thread_local! {
+    static REPLACEMENT: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Calls `run`, during which [`own_program`] returns `program` in this thread. A test binary needs it: it knows none of the
+/// commands with which the program starts itself, and would run its tests instead.
+pub fn with_own_program<R>(program: String, run: impl FnOnce() -> R) -> R {
+    REPLACEMENT.set(Some(program));
+    let result = run();
+    REPLACEMENT.set(None);
+    result
+}
 
 /// Link of procfs to the running program. It is valid if the file has been replaced or removed since the start, and its own
 /// name is plain if that of the file is not UTF-8.
@@ -15,6 +29,9 @@ const LINK: &str = "/proc/self/exe";
 /// # Errors
 /// Fails if there is neither.
 pub fn own_program() -> io::Result<String> {
+    if let Some(program) = REPLACEMENT.with_borrow(Clone::clone) {
+        return Ok(program);
+    }
     if Path::new(LINK).exists() {
         return Ok(LINK.to_owned());
     }

@@ -159,7 +159,7 @@ impl Planned for RooflinePlan {
                 ended => found.extend(kept(gauge, ended)),
             }
         }
-        found.notices.extend(limits.overrun(GAUGE, Duration::ZERO));
+        found.within(&limits, Duration::ZERO);
         if !left_out.is_empty() {
             let what = format!("the ceilings of {}", left_out.join(", "));
             found.notices.push(Notice::no_time_left(GAUGE, &what));

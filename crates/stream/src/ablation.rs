@@ -203,7 +203,6 @@ impl Planned for AblationPlan {
             array_bytes: Bytes(arrangement.elements() * arrangement.options.element.bytes()),
         };
         let notices = &mut arrangement.notices;
-        notices.extend(limits.overrun(GAUGE, setting_up));
         notices.extend(measured.leader().map(|text| Notice::new(NoticeId::Reference, GAUGE, text)));
         let mut measurements = measured.figures();
         measurements.extend(failed.map(|(failure, step)| lost(step, failure)));

@@ -4,7 +4,6 @@
 //! kernels, in STREAM's order, are then repeated until the figures are stable or the time is used up. The arrays are
 //! checked before any result is returned. This module prints nothing.
 
-use crate::GAUGE;
 use crate::arrangement::{self, Ready, SettingUp};
 pub use crate::arrangement::{Arrangement, StreamOptions, plan};
 use crate::kernels::Kernel;
@@ -132,7 +131,6 @@ pub(crate) fn measure(
     let mut outcome = result::outcome(&evidence);
     series.end(&mut outcome);
     outcome.notices = arrangement.notices;
-    outcome.notices.extend(limits.overrun(GAUGE, setting_up));
     Ok(outcome)
 }
 

@@ -389,7 +389,9 @@ impl Planned for SweepPlan {
         let mut outcome = Outcome { notices: self.notices, ..Outcome::default() };
         if let (Some(limits), false) = (limits, cells.is_empty()) {
             let running = Running::prepare(site, cells, limits, coordinator.as_ref(), observer)?;
-            outcome.extend(running.measure(site, observer)?);
+            let measured = running.measure(site, observer)?;
+            outcome.time = measured.time;
+            outcome.extend(measured);
         }
         outcome.measurements.extend(idle.iter().flat_map(|cell| cell.located(Vec::new())));
         outcome.stop = outcome.stop.or(Some(Stop::Budget));
@@ -416,7 +418,6 @@ struct Running {
     cells: Vec<SweepCell>,
     candidates: Vec<MeasuredTarget>,
     limits: Limits,
-    setting_up: Duration,
     notices: Vec<Notice>,
 }
 
@@ -456,7 +457,7 @@ impl Running {
         let candidates = candidates.into_values().collect();
         let setting_up = limits.elapsed();
         let limits = Limits { reserve: (setting_up - begun) / 2, ..limits };
-        Ok(Self { cells, candidates, limits, setting_up, notices })
+        Ok(Self { cells, candidates, limits, notices })
     }
 
     fn measure(mut self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -464,7 +465,7 @@ impl Running {
         self.choose_loops(observer)?;
         let count = self.cells.len();
         observer.phase(&format!("measuring {count} configurations interleaved"));
-        let Self { cells, mut candidates, limits, setting_up, mut notices } = self;
+        let Self { cells, mut candidates, limits, mut notices } = self;
         let mut series = Series::new(policy::SWEEP, limits, count);
         let trends = Trends { cells: &cells, topology: &site.topology, limits };
         let mut turn = |turn: Turn| candidates[turn.cell].pass();
@@ -498,7 +499,6 @@ impl Running {
         }
         relate(&mut figures, &cells);
         notices.extend(trends.saturation(&series.schedule, &candidates, &figures));
-        notices.extend(limits.overrun(GAUGE, setting_up));
         let mut outcome = Outcome { measurements: figures.concat(), notices, ..Outcome::default() };
         series.end(&mut outcome);
         Ok(outcome)

@@ -282,11 +282,8 @@ impl Planned for TunePlan {
             }
             None => arrangement.target(site, None),
         };
-        let mut measured = stream::measure(site, chosen, limits, &mut set_up, observer)?;
-        // The notice about the budget is added once, below, with the set-up time of the search.
-        measured.notices.retain(|notice| notice.id != NoticeId::Budget);
-        outcome.extend(measured);
-        outcome.notices.extend(limits.overrun(GAUGE, setting_up));
+        outcome.extend(stream::measure(site, chosen, limits, &mut set_up, observer)?);
+        outcome.within(&limits, setting_up);
         Ok(outcome)
     }
 }

@@ -165,15 +165,15 @@ impl Planned for IccgPlan {
             outcome.notices.extend(notice);
         }
         let known = site.round_trips.between(&run.pool.places());
+        let guest = site.machine.virtualisation.is_some();
         let evidence = IccgEvidence {
-            judged: series.one_regime(&known),
+            judged: series.one_regime(&known).of_guest(guest),
             series: &series,
-            guest: site.machine.virtualisation.is_some(),
+            guest,
             found: Found { options: &options, size: &size, natural, stop: series.stop() },
             loops: &run.loops,
         };
         outcome.measurements = evidence.figures(&run.cells);
-        outcome.notices.extend(limits.overrun(GAUGE, Duration::ZERO));
         outcome.details = run.pool.details();
         Ok(outcome)
     }

@@ -61,8 +61,9 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
                 let more = gauges::summary_plan(gauge, site, &ask, progress);
                 found.extend(more);
             }
-            let overrun = limits.and_then(|limits| limits.overrun("", Duration::ZERO));
-            found.notices.extend(overrun);
+            if let Some(limits) = &limits {
+                found.within(limits, Duration::ZERO);
+            }
             if !left_out.is_empty() {
                 found.notices.push(Notice::no_time_left("", &left_out.join(", ")));
             }

@@ -466,6 +466,16 @@ impl Measurement {
         self
     }
 
+    /// Judges the figure for more reasons than those that it has, e.g. those of its samples.
+    #[must_use]
+    pub fn judged_also(self, more: &Validity) -> Self {
+        let mut validity = self.validity.clone();
+        for reason in &more.reasons {
+            validity.add(more.status, reason);
+        }
+        self.judged(validity)
+    }
+
     /// Marks the figure as invalid with the reason why it could not be measured.
     pub fn missing(self, reason: impl Into<String>) -> Self {
         let mut validity = Validity::valid();

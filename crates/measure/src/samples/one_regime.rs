@@ -11,6 +11,7 @@ pub struct OneRegime {
     cells: Vec<(Vec<Sample>, Sorted)>,
     /// Regime of the run's figures; `None` if no round trips were measured.
     regime: Option<Regime>,
+    guest: bool,
     /// Round trips of all detected regimes, seconds, shortest first.
     pub trips: Vec<f64>,
 }
@@ -54,7 +55,18 @@ impl OneRegime {
         };
         let chosen = regimes.iter().copied().max_by_key(in_regime);
         let trips = regimes.iter().map(|regime| (regime.from * regime.to).sqrt()).collect();
-        Self { cells, regime: chosen, trips }
+        Self { cells, regime: chosen, guest: false, trips }
+    }
+
+    /// Sets whether the machine is a guest, whose hypervisor may be the cause of a doubt.
+    #[must_use]
+    pub fn of_guest(self, guest: bool) -> Self {
+        Self { guest, ..self }
+    }
+
+    /// True if the machine is a guest.
+    pub fn is_of_guest(&self) -> bool {
+        self.guest
     }
 
     /// Returns the samples of a cell, and the group of samples that counts. This is the group of the run's regime; if

@@ -130,7 +130,6 @@ pub(super) fn run(
         }
     }
     outcome.notices = arrangement.notices;
-    outcome.notices.extend(limits.overrun(GAUGE, setting_up));
     Ok(outcome)
 }
 

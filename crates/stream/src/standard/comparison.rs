@@ -105,7 +105,6 @@ pub(super) fn run<'a>(
         taken: None,
         fastest: f64::NAN,
     };
-    let setting_up = limits.elapsed();
     // The reserve is for a last native part and the comparison of every element, which takes about half as long as
     // filling the arrays.
     let limits = Limits { reserve: PART.0 + filling / 2, ..limits };
@@ -148,7 +147,6 @@ pub(super) fn run<'a>(
     }
     outcome.notices = arrangement.notices;
     outcome.notices.extend(left_out);
-    outcome.notices.extend(limits.overrun(GAUGE, setting_up));
     Ok(outcome)
 }
 

@@ -273,7 +273,6 @@ impl Planned for MpiStandardPlan {
         let asked = limits.samples;
         let budget = if asked.is_some() { ENDLESS } else { limits.budget };
         let limits = Limits { budget, samples: None, ..limits };
-        let setting_up = limits.elapsed();
         let rules = RepetitionPolicy { most: asked.or(policy::PROGRAMS.most), ..policy::PROGRAMS };
         let mut series = Series::new(rules, limits, builds.len());
         let mut turn =
@@ -285,7 +284,6 @@ impl Planned for MpiStandardPlan {
         }
         let mut notices = self.arrangement.notices.clone();
         notices.extend(scratch.notice(GAUGE));
-        notices.extend(limits.overrun(GAUGE, setting_up));
         let mut outcome = Outcome::default();
         for (number, build) in builds.iter().enumerate() {
             let lost = series.lost(number);

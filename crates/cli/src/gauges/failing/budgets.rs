@@ -1,0 +1,128 @@
+//! Rules of time and of doubt in the series of every gauge: budgets that are too small, few samples, disturbed samples,
+//! and load that exceeds the budget.
+
+use super::{Case, Extent, FEW, LONG, TurnResult, counts, run};
+use nodegauge_measure::interference::Cause;
+use nodegauge_measure::progress::Silent;
+use nodegauge_measure::record::{Measurement, Status, doubt};
+use nodegauge_measure::schedule::Turn;
+use nodegauge_measure::{FailureKind, Fraction, NoticeId, Outcome, clock};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Cases whose figures are those of passes within a turn, which the samples of the series do not contain.
+const WITH_OWN_SAMPLES: [&str; 1] = ["file_grid"];
+/// Budget that is too small for every plan.
+const NO_TIME: Duration = Duration::from_millis(1);
+/// Largest number of figures that a run beside load may measure for each of its cells.
+const MOST_TURNS: usize = 12;
+
+fn asked(budget: Duration) -> Extent {
+    Extent { budget, asked: true, samples: None }
+}
+
+/// Returns the budget of a hint: `use --budget 12, or smaller arrays`.
+fn hinted(hint: &str) -> Option<Duration> {
+    let (_, rest) = hint.split_once("--budget ")?;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    Some(Duration::from_secs(digits.parse().ok()?))
+}
+
+/// Measures a turn, and lets a tenth of the budget pass, so that a run with time for several rounds ends soon.
+fn hurried(
+    budget: Duration,
+) -> impl FnMut(usize, Turn, &mut dyn FnMut() -> TurnResult) -> TurnResult {
+    move |_, turn: Turn, measure: &mut dyn FnMut() -> TurnResult| {
+        let taken = measure();
+        if turn.round > 0 {
+            clock::run_ahead(budget / 10);
+        }
+        taken
+    }
+}
+
+/// Runs a case with a budget that is too small. The run is refused before its first turn, with a budget that then
+/// suffices, or it delivers.
+pub(super) fn refuses_or_delivers(case: &Case) {
+    let name = case.name;
+    let Some(first) = run(case, asked(NO_TIME), &mut Silent, hurried(NO_TIME)) else { return };
+    let refused = match first.ended {
+        Ok(outcome) => return delivers(name, &outcome),
+        Err(refused) => refused,
+    };
+    assert_eq!(refused.kind, FailureKind::Usage, "{name}: {refused}");
+    assert!(first.turns.is_empty(), "{name}: {refused}, after {} turns", first.turns.len());
+    let hint = refused.hint.as_deref().unwrap_or_default();
+    let enough = hinted(hint).unwrap_or_else(|| panic!("{name}: {refused}"));
+    let second = run(case, asked(enough), &mut Silent, hurried(enough)).unwrap();
+    delivers(name, &second.ended.unwrap_or_else(|again| panic!("{name}: {refused}; {again}")));
+}
+
+/// Asserts that a run has figures and lost none.
+fn delivers(name: &str, outcome: &Outcome) {
+    assert!(outcome.is_complete(), "{name}: {:?}", outcome.failure);
+    assert!(outcome.measurements.iter().any(|m| m.value.is_some()), "{name}");
+    assert_eq!(counts(outcome)[1], 0, "{name}");
+}
+
+/// Returns the figures that the rule of doubt judges by their samples.
+fn judged(outcome: &Outcome) -> impl Iterator<Item = (&Measurement, usize)> {
+    let own = outcome.measurements.iter().filter(|m| m.value.is_some() && !m.is_reported());
+    own.filter_map(|m| Some((m, doubt::rule_of(m.quoted)?.least)))
+}
+
+/// Runs a case with fewer samples than any statistic needs.
+pub(super) fn doubts_few_samples(case: &Case) {
+    let one = Extent { samples: Some(1), ..FEW };
+    let Some(run) = run(case, one, &mut Silent, |_, _, measure| measure()) else { return };
+    let outcome = run.ended.unwrap();
+    delivers(case.name, &outcome);
+    for (m, least) in judged(&outcome).filter(|(m, _)| !m.samples.is_empty()) {
+        let is_valid = m.validity.status == Status::Valid;
+        assert!(!is_valid || m.samples.len() >= least, "{}: {} {:?}", case.name, m.name, m.samples);
+    }
+}
+
+/// Runs a case in which another program uses a core during all samples.
+pub(super) fn doubts_disturbed_samples(case: &Case) {
+    let few = Extent { samples: Some(7), ..FEW };
+    let disturbs = |_, _: Turn, measure: &mut dyn FnMut() -> TurnResult| {
+        let mut taken = measure()?;
+        for sample in &mut taken {
+            sample.causes.push(Cause::OtherProgram { share: Fraction(0.5) });
+        }
+        Ok(taken)
+    };
+    if WITH_OWN_SAMPLES.contains(&case.name) {
+        return;
+    }
+    let Some(run) = run(case, few, &mut Silent, disturbs) else { return };
+    let outcome = run.ended.unwrap();
+    delivers(case.name, &outcome);
+    for (m, _) in judged(&outcome).filter(|(m, _)| !m.samples.is_empty()) {
+        assert_ne!(m.validity.status, Status::Valid, "{}: {} {:?}", case.name, m.name, m.validity);
+    }
+}
+
+/// Runs a case beside load that begins with the first turn and makes each turn as long as the budget.
+pub(super) fn delivers_beside_load(case: &Case) {
+    let turns = Rc::new(Cell::new(0));
+    let seen = turns.clone();
+    let slows = move |_, turn: Turn, measure: &mut dyn FnMut() -> TurnResult| {
+        let taken = measure();
+        if turn.round > 0 {
+            seen.set(seen.get() + 1);
+            clock::run_ahead(LONG);
+        }
+        taken
+    };
+    let budget = Extent { asked: true, ..super::TIMED };
+    let Some(run) = run(case, budget, &mut Silent, slows) else { return };
+    let outcome = run.ended.unwrap();
+    delivers(case.name, &outcome);
+    let cells = 1 + run.turns.iter().map(|turn| turn.cell).max().unwrap();
+    assert!(turns.get() <= MOST_TURNS * cells, "{}: {} turns", case.name, turns.get());
+    let is_named = outcome.notices.iter().any(|notice| notice.id == NoticeId::Budget);
+    assert!(is_named, "{}: {:?}", case.name, outcome.notices);
+}
