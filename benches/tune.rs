@@ -60,11 +60,8 @@ fn main() {
         .setups
         .iter()
         .map(|setup| {
-            let options = StreamOptions {
-                pages: Some(setup.pages),
-                memory_fraction: options.memory_fraction / space.setups.len() as f64,
-                ..options.clone()
-            };
+            let arrays = space.share(setup, &options.arrays);
+            let options = StreamOptions { arrays, ..options.clone() };
             let (_, config) = stream::plan(&site, &setup.placement, &options).expect("it fits");
             StreamPoint::prepare(config).expect("a point")
         })
@@ -73,7 +70,7 @@ fn main() {
     let passes = variable("PASSES").unwrap_or(20);
     let samples = exhaust(space, &mut points, passes);
     let exhausting = search_begun.elapsed();
-    let best = best(space, &samples, &options.kernels);
+    let best = best(space, &samples, &options.arrays.kernels);
 
     let of_choice = space
         .setups
@@ -107,7 +104,8 @@ const KERNELS: [Kernel; 6] =
 
 /// Compares the loops that runs of `stream` select with an exhaustive search on the default team and pages.
 fn loops(site: &Site, space: &Space) {
-    let options = StreamOptions { kernels: KERNELS.to_vec(), ..StreamOptions::default() };
+    let mut options = StreamOptions::default();
+    options.arrays.kernels = KERNELS.to_vec();
     let placement = &space.setups[0].placement;
     let (_, config) = stream::plan(site, placement, &options).expect("it fits");
     let element = config.element;
@@ -259,7 +257,7 @@ fn best(space: &Space, samples: &Samples, kernels: &[Kernel]) -> Configuration {
             pairs.iter().filter(|(_, trip)| counts(*trip)).map(|(rate, _)| *rate).collect();
         stats::median(&rates)
     };
-    let element = StreamOptions::default().element;
+    let element = StreamOptions::default().arrays.element;
     let mut found: Vec<(f64, Configuration)> = Vec::new();
     let sites: BTreeSet<usize> = samples.keys().map(|(site, ..)| *site).collect();
     for site in sites {

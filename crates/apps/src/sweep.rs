@@ -2,11 +2,16 @@
 
 use crate::config::WorkersConfig;
 use crate::{GAUGE, Workers};
-use nodegauge_measure::sweep::{self, AxisSyntax, one, several};
+use WorkersSetting::Placement;
+use nodegauge_measure::sweep::{self, AxisSyntax, Setting as _};
 use nodegauge_measure::{Failure, Notice};
-use nodegauge_placement::{MappedPolicy, Policies, RankMap, ThreadList};
+use nodegauge_placement::{JobPlacement, PlacementSetting};
 use serde_json::{Map, Value};
-use std::fmt;
+
+/// Axes whose values are in the names of workers.
+const COUNTED: [&str; 3] = ["workers", "threads", "ranks"];
+/// Axes that request ranks.
+const OF_RANKS: [&str; 4] = ["ranks", "policy", "rank-map", "workers"];
 
 /// Kind of workers: threads of a process, or processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,74 +23,28 @@ pub enum WorkersKind {
 }
 nodegauge_measure::names!(WorkersKind, "kind of workers", Threads = "threads", Ranks = "ranks");
 
-/// Value of an option that can be swept.
-#[derive(Debug, Clone, PartialEq)]
-pub enum WorkersSetting {
-    /// Kind of workers: threads or ranks.
-    Workers(WorkersKind),
-    /// Number of threads.
-    Threads(u32),
-    /// Number of ranks.
-    Ranks(u32),
-    /// Placement policy of the ranks, and their map if it is given with the policy.
-    Policy(MappedPolicy),
-    /// Map of ranks to sockets or cores.
-    RankMap(RankMap),
+/// Options for the workers of one combination, which a sweep varies.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct WorkersCellOptions {
+    /// Threads, ranks and memory.
+    pub job: JobPlacement,
+    /// Kind of workers; `None` for ranks if an option requests ranks, otherwise threads.
+    pub kind: Option<WorkersKind>,
 }
 
-impl fmt::Display for WorkersSetting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Workers(kind) => kind.fmt(f),
-            Self::Threads(count) | Self::Ranks(count) => count.fmt(f),
-            Self::Policy(policy) => policy.fmt(f),
-            Self::RankMap(map) => map.fmt(f),
-        }
+nodegauge_measure::settings! {
+    /// Value of an option for workers that can be swept.
+    pub enum WorkersSetting including Placement(PlacementSetting) of job
+    sets WorkersCellOptions, e.g. "--sweep policy=0-5 or --sweep ranks=1,2,4" {
+        /// Kind of workers: threads or ranks.
+        Workers(WorkersKind) = "workers", AxisSyntax::parted().or_alone(WorkersKind::ALL),
+            given |cell| cell.kind.is_some(),
+            set |cell, kind| cell.kind = Some(*kind);
     }
 }
 
 /// Axis of a sweep over workers: values of one option.
 pub type WorkersAxis = sweep::Axis<WorkersSetting>;
-
-impl sweep::Setting for WorkersSetting {
-    const EXAMPLE: &'static str = "--sweep policy=0-5 or --sweep ranks=1,2,4";
-    const EXPECTED: &'static str =
-        "expected an axis of workers, threads, ranks, policy or rank-map";
-
-    fn axis(&self) -> &str {
-        match self {
-            Self::Workers(_) => "workers",
-            Self::Threads(_) => "threads",
-            Self::Ranks(_) => "ranks",
-            Self::Policy(_) => "policy",
-            Self::RankMap(_) => "rank-map",
-        }
-    }
-
-    fn also_sets(&self) -> Option<&'static str> {
-        match self {
-            Self::Policy(MappedPolicy { map: Some(_), .. }) => Some("rank-map"),
-            _ => None,
-        }
-    }
-
-    fn values(name: &str) -> Option<AxisSyntax<Self>> {
-        let all = |kinds: &[WorkersKind]| kinds.iter().copied().map(Self::Workers).collect();
-        Some(match name {
-            "workers" => {
-                AxisSyntax::parted(|text| one(text, Self::Workers)).or_alone(all(WorkersKind::ALL))
-            }
-            "threads" => {
-                AxisSyntax::listed(|text| several::<ThreadList, _, _>(text, Self::Threads))
-            }
-            "ranks" => AxisSyntax::listed(|text| several::<ThreadList, _, _>(text, Self::Ranks)),
-            "policy" => AxisSyntax::listed(|text| several::<Policies, _, _>(text, Self::Policy)),
-            "rank-map" => AxisSyntax::parted(|text| one(text, Self::RankMap))
-                .or_alone(RankMap::ALL.iter().copied().map(Self::RankMap).collect()),
-            _ => return None,
-        })
-    }
-}
 
 /// Workers of one combination of a sweep.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,10 +65,7 @@ impl Swept {
 
     /// Returns the values on all axes for the record; `None` without a sweep.
     pub(crate) fn coordinates(&self) -> Option<Map<String, Value>> {
-        let entry = |value: &WorkersSetting| {
-            (sweep::Setting::axis(value).to_owned(), Value::from(value.to_string()))
-        };
-        (!self.settings.is_empty()).then(|| self.settings.iter().map(entry).collect())
+        (!self.settings.is_empty()).then(|| sweep::coordinates(&self.settings))
     }
 }
 
@@ -130,12 +86,14 @@ pub(crate) fn in_words(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
 
 /// Returns the label of workers in a chart: all swept values, or only policies and maps if these are swept.
 pub(crate) fn label(on: &WorkersConfig, sweep: Coordinates<'_>) -> String {
-    let of = |axis: &str| Some(format!("{axis} {}", coordinate(sweep, axis)?));
-    let is_counted = ["workers", "threads", "ranks"].into_iter().any(|axis| of(axis).is_some());
-    match [of("policy"), of("rank-map")].into_iter().flatten().collect::<Vec<_>>() {
-        swept if is_counted || swept.is_empty() => in_words(on, sweep),
-        swept => swept.join(", "),
+    let is_counted = COUNTED.into_iter().any(|axis| coordinate(sweep, axis).is_some());
+    let mut swept = Vec::new();
+    for (axis, value) in sweep.into_iter().flatten() {
+        if let Some(value) = value.as_str().filter(|_| !COUNTED.contains(&axis.as_str())) {
+            swept.push(format!("{axis} {value}"));
+        }
     }
+    if is_counted || swept.is_empty() { in_words(on, sweep) } else { swept.join(", ") }
 }
 
 /// Plans the workers of every combination with `arrange`; combinations that this node does not support are left out.
@@ -146,9 +104,8 @@ pub fn plan(
     axes: &[WorkersAxis],
     mut arrange: impl FnMut(&[WorkersSetting]) -> Result<Workers, Failure>,
 ) -> Result<(Vec<Swept>, Vec<Notice>), Failure> {
-    let of_ranks =
-        |axis: &WorkersAxis| ["ranks", "policy", "rank-map", "workers"].contains(&axis.name());
-    if axes.iter().any(|axis| axis.name() == "threads") && axes.iter().any(of_ranks) {
+    let has_threads = axes.iter().any(|axis| axis.is("threads"));
+    if has_threads && axes.iter().any(|axis| OF_RANKS.contains(&axis.name())) {
         return Err(Failure::usage("--sweep threads cannot be combined with an axis of ranks")
             .hint(
                 "e.g. --sweep workers=threads,ranks --sweep ranks=1,2,4, which is the number of \
@@ -179,28 +136,14 @@ pub fn plan(
 pub(crate) fn keep(
     all: impl IntoIterator<Item = (Vec<WorkersSetting>, Result<Swept, Failure>)>,
 ) -> Result<(Vec<Swept>, Vec<Notice>), Failure> {
-    let (mut kept, mut gone): (Vec<Swept>, Vec<(Vec<WorkersSetting>, Failure)>) =
-        Default::default();
-    for (settings, swept) in all {
-        match swept {
-            Ok(swept) => kept.push(swept),
-            Err(why) if why.is_of_machine() => gone.push((settings, why)),
-            Err(why) => return Err(why),
-        }
-    }
-    if kept.is_empty() && !gone.is_empty() {
-        return Err(gone.swap_remove(0).1);
-    }
-    let settings: Vec<&[WorkersSetting]> = kept.iter().map(|swept| &swept.settings[..]).collect();
-    let notices = sweep::left_out(&gone, &settings, GAUGE);
-    Ok((kept, notices))
+    sweep::keep(all, |swept| &swept.settings[..], GAUGE)
 }
 
 /// Removes values without effect, because threads have no policy and no map.
 fn meaningful(mut settings: Vec<WorkersSetting>) -> Vec<WorkersSetting> {
     if settings.contains(&WorkersSetting::Workers(WorkersKind::Threads)) {
         settings.retain(|value| {
-            !matches!(value, WorkersSetting::Policy(_) | WorkersSetting::RankMap(_))
+            !matches!(value, Placement(PlacementSetting::Policy(_) | PlacementSetting::RankMap(_)))
         });
     }
     settings
@@ -208,38 +151,44 @@ fn meaningful(mut settings: Vec<WorkersSetting>) -> Vec<WorkersSetting> {
 
 /// Returns the settings of the workers with which a combination is compared. With both kinds of workers in the sweep,
 /// these are threads; with policies, the same ranks under policy 0 (as in the plots of the ccNUMA lecture); otherwise,
-/// a single rank or thread. If that value is not in the sweep, the first value of the axis is used.
+/// a single rank or thread. If that value is not in the sweep, or another option is swept, the first value of the axis is
+/// used.
 fn reference(settings: &[WorkersSetting], axes: &[WorkersAxis]) -> Vec<WorkersSetting> {
     const BY: [&str; 5] = ["workers", "policy", "rank-map", "ranks", "threads"];
-    let own = |name: &str| settings.iter().position(|value| sweep::Setting::axis(value) == name);
-    let Some((at, name)) = BY.into_iter().find_map(|name| Some((own(name)?, name))) else {
+    let own =
+        BY.into_iter().find_map(|name| settings.iter().position(|value| value.axis() == name));
+    let Some(at) = own.or((!settings.is_empty()).then_some(0)) else { return Vec::new() };
+    let Some(axis) = axes.iter().find(|axis| axis.is(settings[at].axis())) else {
         return Vec::new();
     };
-    let Some(axis) = axes.iter().find(|axis| axis.name() == name) else { return Vec::new() };
-    let is_base = |value: &&WorkersSetting| {
-        *value == &WorkersSetting::Workers(WorkersKind::Threads)
-            || matches!(value, WorkersSetting::Policy(of) if of.policy.number() == 0)
-            || matches!(value, WorkersSetting::Ranks(1) | WorkersSetting::Threads(1))
-    };
-    let base = axis.settings().iter().find(is_base).unwrap_or(&axis.settings()[0]);
+    let base = axis.settings().iter().find(|value| is_base(value)).unwrap_or(&axis.settings()[0]);
     let mut wanted = settings.to_vec();
     wanted[at] = base.clone();
     meaningful(wanted)
 }
 
+/// True if others are compared with this value: threads, policy 0, one rank or one thread.
+fn is_base(value: &WorkersSetting) -> bool {
+    match value {
+        WorkersSetting::Workers(kind) => *kind == WorkersKind::Threads,
+        Placement(PlacementSetting::Policy(of)) => of.policy.number() == 0,
+        Placement(PlacementSetting::Ranks(count) | PlacementSetting::Threads(count)) => *count == 1,
+        Placement(_) => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_placement::Placement;
 
     /// Returns combinations with their references, for a node that does not support `refused` ranks.
     fn planned(axes: &[&str], refused: u32) -> Result<(Vec<String>, Vec<Notice>), Failure> {
         let axes: Vec<WorkersAxis> = axes.iter().map(|text| text.parse().unwrap()).collect();
         let (swept, notices) = plan(&axes, |settings| match settings {
-            [WorkersSetting::Ranks(n), ..] if *n == refused => {
+            [Placement(PlacementSetting::Ranks(n)), ..] if *n == refused => {
                 Err(Failure::beyond("no such ranks"))
             }
-            _ => Ok(Workers::Threads(Placement::new(
+            _ => Ok(Workers::Threads(nodegauge_placement::Placement::new(
                 nodegauge_placement::Bind::None,
                 "",
                 Vec::new(),

@@ -5,12 +5,13 @@
 //! option or an axis requests ranks; [`WorkersOptions::compared`] always plans threads and ranks.
 
 use crate::GAUGE;
-use crate::sweep::{self, Swept, WorkersAxis, WorkersKind, WorkersSetting};
+use crate::sweep::{self, Swept, WorkersAxis, WorkersCellOptions, WorkersKind, WorkersSetting};
 use nodegauge_machine::Topology;
-use nodegauge_measure::{Failure, FailureKind, Notice, NoticeId, notice, sweep as grid};
+use nodegauge_measure::sweep::{self as grid, Setting as _};
+use nodegauge_measure::{Failure, FailureKind, Notice, NoticeId, notice};
 use nodegauge_placement::{
-    Bind, LecturePolicy, MappedPolicy, MemoryPolicy, Placement, PlacementOptions, PlacementRequest,
-    Policies, RankMap, RankPlacementOptions, Started, ThreadList, plan,
+    Bind, JobPlacement, LecturePolicy, MappedPolicy, MemoryPolicy, Placement, PlacementRequest,
+    PlacementSetting, Policies, Started, ThreadList, plan,
 };
 use nodegauge_team::mpi::World;
 use nodegauge_team::{Workers, hosts};
@@ -18,12 +19,8 @@ use nodegauge_team::{Workers, hosts};
 /// Options for the workers of an application.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WorkersOptions {
-    /// Threads and their places.
-    pub placement: PlacementOptions,
-    /// Number of ranks.
-    pub ranks: Option<u32>,
-    /// Map of ranks to sockets or cores.
-    pub rank_map: Option<RankMap>,
+    /// Threads, ranks and their places.
+    pub cell: WorkersCellOptions,
     /// Placement policies of ranks; with an empty list, only threads are measured.
     pub policies: Option<Policies>,
     /// Axes of a sweep.
@@ -83,8 +80,9 @@ impl WorkersOptions {
             self.refuse_all(&ranks.started)?;
             return Ok(vec![Swept::alone(ranks.workers(topology, notices)?)]);
         }
-        let arrange = |settings: &[WorkersSetting]| self.workers(settings, topology, notices);
-        let (swept, left_out) = sweep::plan(&self.axes()?, arrange)?;
+        let (axes, fixed) = self.axes()?;
+        let (swept, left_out) =
+            sweep::plan(&axes, |settings| fixed.clone().workers(settings, topology, notices))?;
         notices.extend(left_out);
         Ok(swept)
     }
@@ -118,7 +116,8 @@ impl WorkersOptions {
     ) -> Result<Vec<Workers>, Failure> {
         self.refuse_numa()?;
         self.refuse_two_maps()?;
-        let mut placement = self.placement.clone();
+        let job = &self.cell.job;
+        let mut placement = job.process.clone();
         let counts = doubled(cores(topology)?);
         placement.threads = placement.threads.or_else(|| ThreadList::new(counts));
         let placed = placement.teams(topology)?;
@@ -131,9 +130,13 @@ impl WorkersOptions {
             None => (0..=5).filter_map(LecturePolicy::new).map(MappedPolicy::from).collect(),
         };
         for policy in policies {
-            match self.ranks(Some(policy), topology, notices) {
-                Ok(ranks) => workers.push(ranks),
-                Err(why) if self.policies.is_some() || self.ranks.is_some() => return Err(why),
+            let mut under = job.clone();
+            under.ranks = under.ranks.under(policy);
+            match ranks(under, topology, notices) {
+                Ok(planned) => workers.push(planned),
+                Err(why) if self.policies.is_some() || job.ranks.ranks.is_some() => {
+                    return Err(why);
+                }
                 Err(why) => {
                     let text = format!("policy {policy} left out: {}", why.in_a_line());
                     notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
@@ -145,7 +148,12 @@ impl WorkersOptions {
 
     /// Returns an error if a memory policy is given, because applications place memory by first touch.
     fn refuse_numa(&self) -> Result<(), Failure> {
-        match &self.placement.numa {
+        let swept =
+            self.axes.iter().flat_map(WorkersAxis::settings).find_map(|value| match value {
+                WorkersSetting::Placement(PlacementSetting::Numa(spec)) => Some(spec),
+                _ => None,
+            });
+        match self.cell.job.process.numa.as_ref().or(swept) {
             Some(spec) => Err(Failure::usage(format!(
                 "--numa {spec} is not supported: applications place their memory by first touch"
             ))
@@ -157,8 +165,8 @@ impl WorkersOptions {
     /// Returns an error if a policy has its own map of ranks, and another option or axis gives the map too.
     fn refuse_two_maps(&self) -> Result<(), Failure> {
         let mapped = self.policies.iter().flat_map(|given| &given.0).find(|of| of.map.is_some());
-        let is_swept = self.axes.iter().any(|axis| grid::Axis::name(axis) == "rank-map");
-        match mapped.filter(|_| is_swept || self.rank_map.is_some()) {
+        let is_swept = self.axes.iter().any(|axis| axis.is("rank-map"));
+        match mapped.filter(|_| is_swept || self.cell.job.ranks.map.is_some()) {
             Some(policy) => {
                 let problem =
                     format!("--policy {policy} and the rank map both decide where threads go");
@@ -171,13 +179,14 @@ impl WorkersOptions {
 
     /// Returns an error if a placement option is given, because the launcher has placed the ranks.
     fn refuse_all(&self, started: &Started) -> Result<(), Failure> {
+        let JobPlacement { process, ranks } = &self.cell.job;
         let given = [
-            ("--threads", self.placement.threads.is_some()),
-            ("--places", self.placement.places.is_some()),
-            ("--bind", self.placement.bind.is_some()),
-            ("--per-cache", self.placement.per_cache.is_some()),
-            ("--ranks", self.ranks.is_some()),
-            ("--rank-map", self.rank_map.is_some()),
+            ("--threads", process.threads.is_some()),
+            ("--places", process.places.is_some()),
+            ("--bind", process.bind.is_some()),
+            ("--per-cache", process.per_cache.is_some()),
+            ("--ranks", ranks.ranks.is_some()),
+            ("--rank-map", ranks.map.is_some()),
             ("--policy", self.policies.is_some()),
             ("--sweep", !self.axes.is_empty()),
         ];
@@ -190,100 +199,76 @@ impl WorkersOptions {
         }
     }
 
-    /// Returns the axes of the sweep; several numbers of threads and several policies are axes too.
-    fn axes(&self) -> Result<Vec<WorkersAxis>, Failure> {
+    /// Returns the axes of the sweep, and the options that all combinations share; several numbers of threads and
+    /// several policies are axes too.
+    fn axes(&self) -> Result<(Vec<WorkersAxis>, WorkersCellOptions), Failure> {
         let mut axes = self.axes.clone();
-        let counts = self.placement.threads.as_ref();
-        if let Some(counts) = counts.filter(|counts| counts.single().is_none()) {
-            axes.insert(0, WorkersAxis::of(counts.clone(), WorkersSetting::Threads));
+        let mut fixed = self.cell.clone();
+        if let Some(threads) = fixed.job.take_thread_axis() {
+            axes.insert(0, threads);
         }
-        let policies = self.policies.as_ref();
-        if let Some(policies) = policies.filter(|policies| policies.0.len() > 1) {
-            axes.push(WorkersAxis::of(policies.clone(), WorkersSetting::Policy));
+        match self.policies.as_ref().map(|given| given.0.as_slice()) {
+            None | Some([]) => {}
+            Some([policy]) => fixed.job.ranks = fixed.job.ranks.under(*policy),
+            Some(several) => axes.push(WorkersAxis::of(several.iter().copied(), |policy| {
+                PlacementSetting::Policy(policy).into()
+            })),
         }
-        grid::check(&axes, |name| match name {
-            "threads" => self.placement.single_count().is_some(),
-            "ranks" => self.ranks.is_some(),
-            "policy" => policies.is_some_and(|policies| policies.0.len() == 1),
-            "rank-map" => self.rank_map.is_some(),
-            _ => false,
-        })?;
-        Ok(axes)
+        grid::check(&axes, &fixed)?;
+        Ok((axes, fixed))
     }
+}
 
+impl WorkersCellOptions {
     /// Returns the workers of a combination: ranks if an option or an axis requests ranks, otherwise threads.
     fn workers(
-        &self,
+        mut self,
         settings: &[WorkersSetting],
         topology: &Topology,
         notices: &mut Vec<Notice>,
     ) -> Result<Workers, Failure> {
-        let mut asked = self.clone();
-        let mut policy = self.policies.iter().flat_map(|given| &given.0).copied().next();
-        let mut kind = None;
-        for setting in settings {
-            match *setting {
-                WorkersSetting::Workers(of) => kind = Some(of),
-                WorkersSetting::Threads(count) => {
-                    asked.placement.threads = ThreadList::new(vec![count]);
-                }
-                WorkersSetting::Ranks(count) => asked.ranks = Some(count),
-                WorkersSetting::Policy(of) => policy = Some(of),
-                WorkersSetting::RankMap(map) => asked.rank_map = Some(map),
-            }
-        }
-        let has_ranks = asked.ranks.is_some() || asked.rank_map.is_some() || policy.is_some();
+        settings.iter().for_each(|setting| setting.apply(&mut self));
+        let JobPlacement { process, ranks: of_ranks } = &mut self.job;
+        let has_ranks =
+            of_ranks.ranks.is_some() || of_ranks.map.is_some() || of_ranks.policy.is_some();
         // If the sweep has both kinds of workers, a number of workers applies to threads and to ranks.
-        let threads = asked.placement.single_count();
-        let kind = match kind {
+        let threads = process.single_count();
+        let is_of_ranks = match self.kind {
             Some(WorkersKind::Threads) => {
-                let count = threads.or(asked.ranks);
-                asked.placement.threads = count.and_then(|count| ThreadList::new(vec![count]));
-                WorkersKind::Threads
+                let count = threads.or(of_ranks.ranks);
+                process.threads = count.and_then(|count| ThreadList::new(vec![count]));
+                false
             }
             Some(WorkersKind::Ranks) => {
-                asked.ranks = asked.ranks.or(threads);
-                WorkersKind::Ranks
+                of_ranks.ranks = of_ranks.ranks.or(threads);
+                true
             }
-            None if has_ranks => WorkersKind::Ranks,
-            None => WorkersKind::Threads,
+            None => has_ranks,
         };
-        if kind == WorkersKind::Ranks {
-            return asked.ranks(policy, topology, notices);
+        if is_of_ranks {
+            return ranks(self.job, topology, notices);
         }
-        let placed = asked.placement.teams(topology)?;
+        let placed = process.teams(topology)?;
         add(notices, placed.notices);
         let only = placed.placements.into_iter().next();
         only.map(Workers::Threads).ok_or_else(|| Failure::usage("expected threads"))
     }
+}
 
-    /// Returns ranks with one thread; the default number is one rank per core.
-    fn ranks(
-        &self,
-        policy: Option<MappedPolicy>,
-        topology: &Topology,
-        notices: &mut Vec<Notice>,
-    ) -> Result<Workers, Failure> {
-        let count = match self.ranks {
-            Some(count) => count,
-            None => cores(topology)?,
-        };
-        let placement =
-            PlacementOptions { threads: ThreadList::new(vec![1]), ..self.placement.clone() };
-        let options = RankPlacementOptions {
-            ranks: Some(count),
-            map: self.rank_map,
-            ..RankPlacementOptions::default()
-        };
-        let options = match policy {
-            Some(policy) => options.under(policy),
-            None => options,
-        };
-        let plan = placement.ranks(&options, topology)?;
-        let mut plan = plan.unwrap_or_else(|| unreachable!("their number is given"));
-        add(notices, std::mem::take(&mut plan.notices));
-        Ok(Workers::Ranks(plan))
+/// Returns ranks with one thread; the default number is one rank per core.
+fn ranks(
+    mut job: JobPlacement,
+    topology: &Topology,
+    notices: &mut Vec<Notice>,
+) -> Result<Workers, Failure> {
+    if job.ranks.ranks.is_none() {
+        job.ranks.ranks = Some(cores(topology)?);
     }
+    job.process.threads = ThreadList::new(vec![1]);
+    let mut plan =
+        job.rank_plan(topology)?.unwrap_or_else(|| unreachable!("their number is given"));
+    add(notices, std::mem::take(&mut plan.notices));
+    Ok(Workers::Ranks(plan))
 }
 
 /// Returns the number of cores that this process may use.
@@ -293,8 +278,9 @@ fn cores(topology: &Topology) -> Result<u32, Failure> {
 
 /// Adds the notices of a placement that are not yet in the list.
 fn add(notices: &mut Vec<Notice>, texts: Vec<String>) {
-    let notice = |text| Notice::new(NoticeId::Environment, GAUGE, text);
-    notice::add_new(notices, texts.into_iter().map(notice));
+    for text in texts {
+        notice::add_new(notices, [Notice::new(NoticeId::Environment, GAUGE, text)]);
+    }
 }
 
 /// Returns the powers of two below `most`, and `most`.
@@ -307,6 +293,7 @@ fn doubled(most: u32) -> Vec<u32> {
 mod tests {
     use super::*;
     use nodegauge_machine::TopologySource;
+    use nodegauge_placement::RankMap;
 
     fn topology() -> Topology {
         let source = TopologySource::Synthetic("Package:2 NUMANode:1 Core:3 PU:1".to_owned());
@@ -327,10 +314,12 @@ mod tests {
     #[test]
     fn there_is_one_worker_per_core_and_ranks_only_where_something_asks_for_them() {
         assert_eq!(words(&WorkersOptions::default()), ["6 threads"]);
-        let by_map = WorkersOptions { rank_map: Some(RankMap::Block), ..WorkersOptions::default() };
+        let mut by_map = WorkersOptions::default();
+        by_map.cell.job.ranks.map = Some(RankMap::Block);
         assert_eq!(words(&by_map), ["6 ranks, block"]);
         let axes = vec!["workers".parse().unwrap()];
-        let both = WorkersOptions { ranks: Some(4), axes, ..WorkersOptions::default() };
+        let mut both = WorkersOptions { axes, ..WorkersOptions::default() };
+        both.cell.job.ranks.ranks = Some(4);
         assert_eq!(words(&both), ["4 threads", "4 ranks, spread"]);
         let policies = Some("0,3".parse().unwrap());
         let by_policy = WorkersOptions { policies, ..both };
@@ -340,12 +329,15 @@ mod tests {
 
     #[test]
     fn policy_may_have_a_map_which_is_not_given_twice() {
-        let with_map = |rank_map: Option<RankMap>, axis: &str| WorkersOptions {
-            ranks: Some(4),
-            policies: Some("4/even".parse().unwrap()),
-            rank_map,
-            axes: axis.split_whitespace().map(|text| text.parse().unwrap()).collect(),
-            ..WorkersOptions::default()
+        let with_map = |map: Option<RankMap>, axis: &str| {
+            let mut options = WorkersOptions {
+                policies: Some("4/even".parse().unwrap()),
+                axes: axis.split_whitespace().map(|text| text.parse().unwrap()).collect(),
+                ..WorkersOptions::default()
+            };
+            options.cell.job.ranks.ranks = Some(4);
+            options.cell.job.ranks.map = map;
+            options
         };
         let several =
             WorkersOptions { policies: Some("5,4,4/even".parse().unwrap()), ..with_map(None, "") };
@@ -374,10 +366,21 @@ mod tests {
 
     #[test]
     fn memory_is_not_placed() {
-        let numa = Some("local".parse().unwrap());
-        let placement = PlacementOptions { numa, ..PlacementOptions::default() };
-        let options = WorkersOptions { placement, ..WorkersOptions::default() };
-        let refusal = options.swept(&topology(), None, &mut Vec::new()).unwrap_err();
-        assert!(refusal.reason().starts_with("--numa local is not supported"), "{refusal}");
+        let mut options = WorkersOptions::default();
+        options.cell.job.process.numa = Some("local".parse().unwrap());
+        let axes = vec!["numa=local;bind:0".parse().unwrap()];
+        for refused in [options, WorkersOptions { axes, ..WorkersOptions::default() }] {
+            let refusal = refused.swept(&topology(), None, &mut Vec::new()).unwrap_err();
+            assert!(refusal.reason().starts_with("--numa local is not supported"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn places_and_binding_are_axes_too() {
+        let axes = vec!["places={0},{1};{3},{4},{5}".parse().unwrap()];
+        let options = WorkersOptions { axes, ..WorkersOptions::default() };
+        assert_eq!(words(&options), ["2 threads", "3 threads"]);
+        let swept = options.swept(&topology(), None, &mut Vec::new()).unwrap();
+        assert_eq!(swept[1].reference, swept[0].settings);
     }
 }

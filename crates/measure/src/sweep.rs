@@ -1,86 +1,165 @@
 //! Parameter sweeps: the grammar of `--sweep AXIS=VALUES`, the combinations of several axes, and the checks of the
-//! combinations. A gauge declares the options that can be swept, and the syntax of their values, with a [`Setting`].
+//! combinations. The options that can be swept, the syntax of their values and their application are rows of a table
+//! ([`settings!`](crate::settings)), from which a [`Setting`] is made.
 
 use crate::grammar::{Cursor, SyntaxError};
 use crate::names::UnknownName;
 use crate::{Failure, Notice, NoticeId};
+use serde_json::{Map, Value};
 use std::fmt;
 use std::str::FromStr;
 
+/// Maximum number of axes of a sweep: published figures of ranks vary their number, their policy and their map.
+const MOST_AXES: usize = 3;
 /// Maximum number of combinations that one run measures.
 const MOST_COMBINATIONS: usize = 256;
 /// Name of the grammar in error messages.
 const WHAT: &str = "sweep";
 
-/// A value of an option that can be swept.
+/// A value of an option that can be swept: the only trait of a setting that is an option, an axis and a key of the record.
+/// A table of [`settings!`](crate::settings) implements it.
 pub trait Setting: Clone + PartialEq + fmt::Display + 'static {
+    /// Options of the user, of which a value replaces one.
+    type Options;
     /// Valid example of a sweep, ready to be typed.
     const EXAMPLE: &'static str;
-    /// List of the axes, for the error message on an unknown axis.
-    const EXPECTED: &'static str;
-    /// Maximum number of axes of a sweep.
-    const MOST_AXES: usize = 2;
+
+    /// Returns the names of all axes, for the error message on an unknown axis.
+    fn names() -> Vec<&'static str>;
 
     /// Returns the name of the axis that the value belongs to.
     fn axis(&self) -> &str;
 
-    /// Returns the syntax of the values of axis `name`; `None` if there is no such axis.
-    fn values(name: &str) -> Option<AxisSyntax<Self>>;
+    /// Returns the parser of the values of axis `name`; `None` if there is no such axis.
+    fn values(name: &str) -> Option<AxisReader<Self>>;
+
+    /// Formats the values of one axis in the syntax of the command line.
+    fn list(all: &[Self]) -> String;
+
+    /// True if the user has set the option of axis `name` to a single value.
+    fn is_given(name: &str, options: &Self::Options) -> bool;
+
+    /// Sets the option of the axis to the value.
+    fn apply(&self, options: &mut Self::Options);
 
     /// Returns the name of another axis whose option the value sets too: `rank-map` for the policy `4/even`.
     fn also_sets(&self) -> Option<&'static str> {
         None
     }
-
-    /// Formats the values of one axis in the syntax of the command line.
-    fn list(all: &[Self]) -> String {
-        if let Some(list) = Self::listed(all) {
-            return list;
-        }
-        let syntax = all.first().and_then(|first| Self::values(first.axis()));
-        let separator = syntax.and_then(|syntax| syntax.separator).unwrap_or(',').to_string();
-        all.iter().map(Self::word).collect::<Vec<_>>().join(&separator)
-    }
-
-    /// Formats values whose lists have their own grammar, e.g. `1,2-8:2`; `None` if they are separated words.
-    fn listed(_all: &[Self]) -> Option<String> {
-        None
-    }
-
-    /// Formats the value as a word of a list.
-    fn word(&self) -> String {
-        self.to_string()
-    }
 }
 
 /// Parser of the text of one value or of a list.
-type ValueParser<S> = Box<dyn Fn(&str) -> Result<Vec<S>, Wrong>>;
+type ValueParser<T> = Box<dyn Fn(&str) -> Result<Vec<T>, Wrong>>;
 
-/// Syntax of the values of an axis.
-pub struct AxisSyntax<S> {
+/// Parser of the values of an axis.
+pub struct AxisReader<T> {
     /// Separator of the values; `None` if lists have their own grammar.
-    pub separator: Option<char>,
+    separator: Option<char>,
     /// Parser of one value between separators, or of the whole list if `separator` is `None`.
-    pub read: ValueParser<S>,
+    read: ValueParser<T>,
     /// Values of the axis if the user types only its name; empty if the axis requires values.
-    pub alone: Vec<S>,
+    alone: Vec<T>,
 }
 
-impl<S> AxisSyntax<S> {
-    /// Returns the syntax of values separated by commas.
-    pub fn parted(read: impl Fn(&str) -> Result<Vec<S>, Wrong> + 'static) -> Self {
-        Self { separator: Some(','), read: Box::new(read), alone: Vec::new() }
+impl<T: 'static> AxisReader<T> {
+    /// Returns the parser of values between commas, each of which `read` parses.
+    pub fn parted(read: impl Fn(&str) -> Result<T, Wrong> + 'static) -> Self {
+        let read = Box::new(move |text: &str| Ok(vec![read(text)?]));
+        Self { separator: Some(','), read, alone: Vec::new() }
     }
 
-    /// Returns the syntax of lists that have their own grammar.
-    pub fn listed(read: impl Fn(&str) -> Result<Vec<S>, Wrong> + 'static) -> Self {
-        Self { separator: None, ..Self::parted(read) }
+    /// Converts the values to settings.
+    pub fn map<S: 'static>(self, setting: fn(T) -> S) -> AxisReader<S> {
+        let Self { separator, read, alone } = self;
+        let settings = move |text: &str| Ok(read(text)?.into_iter().map(setting).collect());
+        AxisReader {
+            separator,
+            read: Box::new(settings),
+            alone: alone.into_iter().map(setting).collect(),
+        }
+    }
+}
+
+/// Syntax of the values of an axis in a table of settings.
+pub struct AxisSyntax<T> {
+    /// Parser of the values.
+    pub reader: AxisReader<T>,
+    list: fn(&[T]) -> String,
+}
+
+impl<T: fmt::Display + 'static> AxisSyntax<T> {
+    /// Returns the syntax of values separated by commas.
+    pub fn parted() -> Self
+    where
+        T: FromStr<Err: Into<Wrong>>,
+    {
+        Self { reader: AxisReader::parted(parsed::<T>), list: joined::<T, ','> }
+    }
+
+    /// Returns the syntax of values separated by semicolons.
+    pub fn by_semicolon() -> Self
+    where
+        T: FromStr<Err: Into<Wrong>>,
+    {
+        let reader = AxisReader { separator: Some(';'), ..AxisReader::parted(parsed::<T>) };
+        Self { reader, list: joined::<T, ';'> }
+    }
+
+    /// Returns the syntax of lists `L`, which have their own grammar.
+    pub fn listed<L>() -> Self
+    where
+        L: FromStr<Err: Into<Wrong>> + IntoIterator<Item = T> + 'static,
+    {
+        let reader = AxisReader { separator: None, read: Box::new(listed::<L>), alone: Vec::new() };
+        Self { reader, list: joined::<T, ','> }
+    }
+
+    /// Sets the parser of one value, for values that are written differently in a list.
+    #[must_use]
+    pub fn read_by(mut self, read: fn(&str) -> Result<T, Wrong>) -> Self {
+        self.reader.read = Box::new(move |text| Ok(vec![read(text)?]));
+        self
+    }
+
+    /// Sets the function that formats the values of an axis.
+    #[must_use]
+    pub fn listed_by(self, list: fn(&[T]) -> String) -> Self {
+        Self { list, ..self }
     }
 
     /// Sets the values of the axis for the case that the user types only its name.
-    pub fn or_alone(self, alone: Vec<S>) -> Self {
-        Self { alone, ..self }
+    #[must_use]
+    pub fn or_alone(mut self, alone: &[T]) -> Self
+    where
+        T: Clone,
+    {
+        self.reader.alone = alone.to_vec();
+        self
     }
+
+    /// Formats the values of the axis in the syntax of the command line.
+    pub fn list(&self, all: &[T]) -> String {
+        (self.list)(all)
+    }
+}
+
+/// Formats values with `SEPARATOR` between them.
+pub fn joined<T: fmt::Display, const SEPARATOR: char>(all: &[T]) -> String {
+    let words: Vec<String> = all.iter().map(ToString::to_string).collect();
+    words.join(&SEPARATOR.to_string())
+}
+
+/// Parses one value.
+fn parsed<T: FromStr<Err: Into<Wrong>>>(text: &str) -> Result<T, Wrong> {
+    text.parse().map_err(Into::into)
+}
+
+/// Parses a list of values that has its own grammar.
+fn listed<L>(text: &str) -> Result<Vec<L::Item>, Wrong>
+where
+    L: FromStr<Err: Into<Wrong>> + IntoIterator,
+{
+    text.parse::<L>().map(|all| all.into_iter().collect()).map_err(Into::into)
 }
 
 /// Error in a value: byte offset of the wrong character, and description.
@@ -105,28 +184,6 @@ impl From<String> for Wrong {
     }
 }
 
-/// Reads one value.
-///
-/// # Errors
-/// Fails if the value does not follow its grammar.
-pub fn one<T: FromStr<Err: Into<Wrong>>, S>(
-    text: &str,
-    setting: fn(T) -> S,
-) -> Result<Vec<S>, Wrong> {
-    text.parse().map(|value| vec![setting(value)]).map_err(Into::into)
-}
-
-/// Reads a list of values that has its own grammar.
-///
-/// # Errors
-/// Fails if the list does not follow that grammar.
-pub fn several<L, T, S>(text: &str, setting: fn(T) -> S) -> Result<Vec<S>, Wrong>
-where
-    L: FromStr<Err: Into<Wrong>> + IntoIterator<Item = T>,
-{
-    text.parse::<L>().map(|all| all.into_iter().map(setting).collect()).map_err(Into::into)
-}
-
 /// An axis of a sweep: the values of one option; never empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis<S>(Vec<S>);
@@ -135,6 +192,11 @@ impl<S: Setting> Axis<S> {
     /// Returns an axis with these values; there must be at least one.
     pub fn of<T>(values: impl IntoIterator<Item = T>, setting: impl Fn(T) -> S) -> Self {
         Self(values.into_iter().map(setting).collect())
+    }
+
+    /// True if the axis has this name.
+    pub fn is(&self, name: &str) -> bool {
+        self.name() == name
     }
 
     /// Returns the name of the axis.
@@ -165,7 +227,9 @@ impl<S: Setting> FromStr for Axis<S> {
         if !alone {
             cursor.expect('=', "expected '=' after the axis")?;
         }
-        let Some(values) = S::values(name) else { return Err(cursor.error_at(0, S::EXPECTED)) };
+        let Some(values) = S::values(name) else {
+            return Err(cursor.error_at(0, format!("expected an axis of {}", one_of(&S::names()))));
+        };
         if alone && values.alone.is_empty() {
             return Err(cursor.error("expected '=' and values"));
         }
@@ -174,8 +238,10 @@ impl<S: Setting> FromStr for Axis<S> {
         }
         let rest = cursor.rest();
         let start = cursor.position();
-        let listed = || vec![(0, rest)];
-        let parts = values.separator.map_or_else(listed, |separator| parts(rest, separator));
+        let parts = match values.separator {
+            Some(separator) => parts(rest, separator),
+            None => vec![(0, rest)],
+        };
         let mut settings = Vec::new();
         for (at, part) in parts {
             let part = if values.separator.is_some() { part.trim() } else { part };
@@ -183,6 +249,14 @@ impl<S: Setting> FromStr for Axis<S> {
             settings.extend(read.map_err(|Wrong(i, why)| cursor.error_at(start + at + i, why))?);
         }
         Ok(Self(settings))
+    }
+}
+
+/// Joins names: `threads, ranks or policy`.
+fn one_of(names: &[&str]) -> String {
+    match names {
+        [before @ .., last] if !before.is_empty() => format!("{} or {last}", before.join(", ")),
+        _ => names.concat(),
     }
 }
 
@@ -210,29 +284,28 @@ fn parts(text: &str, separator: char) -> Vec<(usize, &str)> {
     parts
 }
 
-/// Checks the axes before they are combined. `is_fixed` returns true if the user has also set the option with this name
-/// to a single value.
+/// Checks the axes before they are combined with the other options of the user.
 ///
 /// # Errors
 /// Fails if there are too many axes, an axis is given twice, an option is both fixed and swept, or a value sets an option
 /// that is given elsewhere too.
-pub fn check<S: Setting>(axes: &[Axis<S>], is_fixed: impl Fn(&str) -> bool) -> Result<(), Failure> {
+pub fn check<S: Setting>(axes: &[Axis<S>], options: &S::Options) -> Result<(), Failure> {
     for (i, axis) in axes.iter().enumerate() {
         let name = axis.name();
-        if axes[..i].iter().any(|other| other.name() == name) {
+        if axes[..i].iter().any(|other| other.is(name)) {
             return Err(Failure::usage(format!("the axis {name} is given twice"))
                 .hint(format!("give all values in one --sweep, e.g. --sweep {axis}")));
         }
     }
-    if let Some(axis) = axes.iter().find(|axis| is_fixed(axis.name())) {
+    if let Some(axis) = axes.iter().find(|axis| S::is_given(axis.name(), options)) {
         let name = axis.name();
         return Err(Failure::usage(format!("--{name} is both fixed and swept"))
             .hint(format!("leave out --{name}, e.g. --sweep {axis}")));
     }
     for value in axes.iter().flat_map(Axis::settings) {
         let Some(other) = value.also_sets() else { continue };
-        let is_swept = axes.iter().any(|axis| axis.name() == other);
-        if is_swept || is_fixed(other) {
+        let is_swept = axes.iter().any(|axis| axis.is(other));
+        if is_swept || S::is_given(other, options) {
             let option = if is_swept { format!("--sweep {other}") } else { format!("--{other}") };
             let name = value.axis();
             return Err(Failure::usage(format!(
@@ -241,9 +314,8 @@ pub fn check<S: Setting>(axes: &[Axis<S>], is_fixed: impl Fn(&str) -> bool) -> R
             .hint(format!("leave out {option}, or the part after '/' in the values of {name}")));
         }
     }
-    if axes.len() > S::MOST_AXES {
-        let most = if S::MOST_AXES == 2 { "two" } else { "three" };
-        let failure = Failure::usage(format!("a sweep has at most {most} axes"));
+    if axes.len() > MOST_AXES {
+        let failure = Failure::usage("a sweep has at most three axes");
         return Err(failure.hint("set one of the axes to a single value with its own option"));
     }
     Ok(())
@@ -254,13 +326,13 @@ pub fn check<S: Setting>(axes: &[Axis<S>], is_fixed: impl Fn(&str) -> bool) -> R
 pub fn combinations<S: Setting>(axes: &[Axis<S>], gauge: &str) -> (Vec<Vec<S>>, Vec<Notice>) {
     let mut all: Vec<Vec<S>> = vec![Vec::new()];
     for axis in axes {
-        let with = |settings: &Vec<S>| {
-            let settings = settings.clone();
-            axis.settings()
-                .iter()
-                .map(move |value| [&settings[..], std::slice::from_ref(value)].concat())
-        };
-        all = all.iter().flat_map(with).collect();
+        let mut longer = Vec::new();
+        for settings in &all {
+            for value in axis.settings() {
+                longer.push([&settings[..], std::slice::from_ref(value)].concat());
+            }
+        }
+        all = longer;
     }
     let mut each: Vec<Vec<S>> = Vec::new();
     let mut notices = Vec::new();
@@ -309,12 +381,46 @@ pub fn left_out<S: Setting>(all: &[(Vec<S>, Failure)], kept: &[&[S]], gauge: &st
             reported.push((what, why));
         }
     }
-    let notice = |(what, why): (Vec<&S>, &Failure)| {
+    let mut notices = Vec::new();
+    for (what, why) in reported {
         let text = format!("{} left out: {}", in_words(what), why.in_a_line());
-        Notice::new(NoticeId::LeftOut, gauge, text)
-    };
-    reported.into_iter().map(notice).collect()
+        notices.push(Notice::new(NoticeId::LeftOut, gauge, text));
+    }
+    notices
 }
 
+/// Returns the cells that this node supports, with notices of `gauge` about the other combinations; `settings_of` returns
+/// the combination of a cell.
+///
+/// # Errors
+/// Fails with the first error if no combination is supported, and with any error that does not depend on the machine.
+pub fn keep<S: Setting, C>(
+    all: impl IntoIterator<Item = (Vec<S>, Result<C, Failure>)>,
+    settings_of: impl Fn(&C) -> &[S],
+    gauge: &str,
+) -> Result<(Vec<C>, Vec<Notice>), Failure> {
+    let mut kept: Vec<C> = Vec::new();
+    let mut gone: Vec<(Vec<S>, Failure)> = Vec::new();
+    for (settings, cell) in all {
+        match cell {
+            Ok(cell) => kept.push(cell),
+            Err(why) if why.is_of_machine() => gone.push((settings, why)),
+            Err(why) => return Err(why),
+        }
+    }
+    if kept.is_empty() && !gone.is_empty() {
+        return Err(gone.swap_remove(0).1);
+    }
+    let supported: Vec<&[S]> = kept.iter().map(settings_of).collect();
+    let notices = left_out(&gone, &supported, gauge);
+    Ok((kept, notices))
+}
+
+/// Returns the value on each axis, as stored in records.
+pub fn coordinates<S: Setting>(settings: &[S]) -> Map<String, Value> {
+    settings.iter().map(|value| (value.axis().to_owned(), value.to_string().into())).collect()
+}
+
+mod settings;
 #[cfg(test)]
 mod tests;

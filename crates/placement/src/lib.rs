@@ -29,6 +29,7 @@ pub mod pin;
 pub mod places;
 mod plan;
 pub mod ranks;
+mod setting;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -50,4 +51,5 @@ pub use plan::{Placement, PlacementRequest, ThreadPlace, plan};
 pub use ranks::{
     LecturePolicy, MappedPolicy, Policies, RankMap, RankPlace, RankPlan, RankRequest, plan_ranks,
 };
+pub use setting::{JobPlacement, PlacementSetting};
 pub use threads::ThreadList;

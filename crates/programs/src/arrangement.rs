@@ -1,14 +1,12 @@
 //! Arrangement of the program for each combination of the axes: ranks, CPUs, memory policy, pages and variables.
 
-use crate::axis::{ProgramAxis, ProgramPages, ProgramSetting};
+use crate::axis::{ProgramAxis, ProgramCellOptions, ProgramPages, ProgramSetting};
 use crate::{GAUGE, TEST};
 use nodegauge_machine::{SysRoot, Topology};
 use nodegauge_measure::sweep::{self, Setting as _};
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_os::ChildPlace;
-use nodegauge_placement::{
-    Bind, PlacementOptions, RankPlace, RankPlacementOptions, RankPlan, ThreadList, emit,
-};
+use nodegauge_placement::{Bind, JobPlacement, RankPlace, RankPlacementOptions, RankPlan, emit};
 
 /// File with the kernel's setting of transparent huge pages.
 const HUGE_PAGES: &str = "sys/kernel/mm/transparent_hugepage/enabled";
@@ -22,10 +20,8 @@ const OTHERS: [&str; 3] = ["KMP_AFFINITY", "GOMP_CPU_AFFINITY", "OMP_THREAD_LIMI
 /// Options for the placement of the program, and the axes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ProgramOptions {
-    /// Threads, places and memory of the program.
-    pub placement: PlacementOptions,
-    /// Ranks of the program.
-    pub ranks: RankPlacementOptions,
+    /// Threads, ranks, pages and variables that all combinations have.
+    pub cell: ProgramCellOptions,
     /// Axes of the sweep.
     pub axes: Vec<ProgramAxis>,
 }
@@ -65,46 +61,44 @@ impl ProgramOptions {
         topology: &Topology,
         root: &SysRoot,
     ) -> Result<(Vec<Arrangement>, Vec<Notice>), Failure> {
-        let ranks = &self.ranks;
-        sweep::check(&self.axes, |name| match name {
-            "threads" => self.placement.threads.is_some(),
-            "places" => self.placement.places.is_some(),
-            "bind" => self.placement.bind.is_some(),
-            "per-cache" => self.placement.per_cache.is_some(),
-            "numa" => self.placement.numa.is_some(),
-            "ranks" => ranks.ranks.is_some(),
-            "policy" => ranks.policy.is_some(),
-            "rank-map" => ranks.map.is_some(),
-            _ => false,
-        })?;
-        let swept = |name: &str| self.axes.iter().any(|axis| axis.name() == name);
-        let counts =
-            [("--ranks", ranks.ranks.is_some()), ("--threads", self.placement.threads.is_some())];
-        let counts = counts.into_iter().find(|(_, given)| *given).map(|(name, _)| name);
-        let axis = ["ranks", "threads"].into_iter().find(|name| swept(name));
-        if let Some(other) = counts.or(axis).filter(|_| swept("hybrid")) {
-            return Err(Failure::usage(format!("hybrid cannot be combined with {other}")).hint(
-                "hybrid gives the numbers of ranks and of threads per rank, e.g. hybrid=8x16",
-            ));
-        }
+        sweep::check(&self.axes, &self.cell)?;
+        self.refuse_hybrid()?;
         let (all, mut notices) = sweep::combinations(&self.axes, GAUGE);
         sweep::check_count(all.len())?;
-        let mut kept: Vec<Arrangement> = Vec::new();
-        let mut gone = Vec::new();
+        let mut arranged = Vec::new();
         for settings in all {
-            match self.arranged(&settings, topology, root, &mut notices) {
-                Ok(arrangement) => kept.push(arrangement),
-                Err(why) if why.is_of_machine() => gone.push((settings, why)),
-                Err(why) => return Err(why),
-            }
+            let arrangement = self.arranged(&settings, topology, root, &mut notices);
+            arranged.push((settings, arrangement));
         }
-        if kept.is_empty() && !gone.is_empty() {
-            return Err(gone.swap_remove(0).1);
-        }
-        let supported: Vec<&[ProgramSetting]> =
-            kept.iter().map(|arrangement| &arrangement.settings[..]).collect();
-        notices.extend(sweep::left_out(&gone, &supported, GAUGE));
+        let (kept, left_out) = sweep::keep(arranged, |cell| &cell.settings[..], GAUGE)?;
+        notices.extend(left_out);
         Ok((kept, notices))
+    }
+
+    /// Returns an error if `hybrid`, which gives the numbers of ranks and of threads, is swept beside another option for
+    /// one of them.
+    fn refuse_hybrid(&self) -> Result<(), Failure> {
+        if !self.is_swept("hybrid") {
+            return Ok(());
+        }
+        let job = &self.cell.job;
+        let others = [
+            ("--ranks", job.ranks.ranks.is_some()),
+            ("--threads", job.process.threads.is_some()),
+            ("ranks", self.is_swept("ranks")),
+            ("threads", self.is_swept("threads")),
+        ];
+        match others.into_iter().find(|(_, is_given)| *is_given) {
+            Some((other, _)) => Err(Failure::usage(format!(
+                "hybrid cannot be combined with {other}"
+            ))
+            .hint("hybrid gives the numbers of ranks and of threads per rank, e.g. hybrid=8x16")),
+            None => Ok(()),
+        }
+    }
+
+    fn is_swept(&self, name: &str) -> bool {
+        self.axes.iter().any(|axis| axis.is(name))
     }
 
     /// Arranges the program for one combination.
@@ -115,82 +109,82 @@ impl ProgramOptions {
         root: &SysRoot,
         notices: &mut Vec<Notice>,
     ) -> Result<Arrangement, Failure> {
-        let mut placement = self.placement.clone();
-        let mut ranks = self.ranks.clone();
-        let mut variables: Vec<Change> = Vec::new();
-        let mut without_huge_pages = false;
-        for setting in settings {
-            match setting {
-                ProgramSetting::Threads(count) => placement.threads = ThreadList::new(vec![*count]),
-                ProgramSetting::Ranks(count) => ranks.ranks = Some(*count),
-                ProgramSetting::Hybrid(hybrid) => {
-                    ranks.ranks = Some(hybrid.ranks);
-                    placement.threads = ThreadList::new(vec![hybrid.threads]);
-                }
-                ProgramSetting::Policy(of) => ranks = ranks.under(*of),
-                ProgramSetting::RankMap(map) => ranks.map = Some(*map),
-                ProgramSetting::Bind(bind) => placement.bind = Some(*bind),
-                ProgramSetting::PerCache(count) => placement.per_cache = Some(*count),
-                ProgramSetting::Places(places) => placement.places = Some(places.clone()),
-                ProgramSetting::Numa(numa) => placement.numa = Some(numa.clone()),
-                ProgramSetting::Pages(ProgramPages::Base) => without_huge_pages = true,
-                ProgramSetting::Pages(ProgramPages::Transparent) => {
-                    variables.extend(huge_pages(root, notices)?);
-                }
-                ProgramSetting::Variable(variable) => {
-                    variables.push((variable.name().to_owned(), Some(variable.value.clone())));
-                }
-            }
+        let mut cell = self.cell.clone();
+        settings.iter().for_each(|setting| setting.apply(&mut cell));
+        let placed = places(&cell.job, topology)?;
+        let mut variables = placed.variables;
+        if cell.pages == Some(ProgramPages::Transparent) {
+            variables.extend(huge_pages(root, notices)?);
         }
-        let (places, placed, texts) = places(&placement, &ranks, topology)?;
-        let notice = |text: String| Notice::new(NoticeId::Environment, GAUGE, text);
-        nodegauge_measure::notice::add_new(notices, texts.into_iter().map(notice));
         // A variable of an axis replaces that of the placement.
-        let variables = placed.into_iter().chain(variables).collect();
-        Ok(Arrangement { settings: settings.to_vec(), places, variables, without_huge_pages })
+        for variable in &cell.variables {
+            variables.push((variable.name().to_owned(), Some(variable.value.clone())));
+        }
+        for text in placed.notices {
+            let notice = Notice::new(NoticeId::Environment, GAUGE, text);
+            nodegauge_measure::notice::add_new(notices, [notice]);
+        }
+        Ok(Arrangement {
+            settings: settings.to_vec(),
+            places: placed.places,
+            variables,
+            without_huge_pages: cell.pages == Some(ProgramPages::Base),
+        })
     }
 }
 
-/// Returns the places of the processes, the variables of all processes, and notices.
-fn places(
-    placement: &PlacementOptions,
-    ranks: &RankPlacementOptions,
-    topology: &Topology,
-) -> Result<(Places, Vec<Change>, Vec<String>), Failure> {
-    if let Some(plan) = placement.ranks(&with_one(ranks), topology)? {
-        let mut plan = plan;
+/// Places of the processes of a program.
+struct PlacedProgram {
+    places: Places,
+    /// Variables of all processes.
+    variables: Vec<Change>,
+    notices: Vec<String>,
+}
+
+/// Places the processes of a program.
+fn places(job: &JobPlacement, topology: &Topology) -> Result<PlacedProgram, Failure> {
+    let process = &job.process;
+    if let Some(mut plan) = process.ranks(&with_one(&job.ranks), topology)? {
         let notices = std::mem::take(&mut plan.notices);
-        if ranks.ranks.is_some() {
-            return Ok((Places::Ranks(plan), removed(), notices));
+        if job.ranks.ranks.is_some() {
+            return Ok(PlacedProgram {
+                places: Places::Ranks(plan),
+                variables: removed(),
+                notices,
+            });
         }
         // A policy or explicit CPUs place one process, as numactl does.
         let mut place = plan.ranks.swap_remove(0);
         place.rank = None;
-        let has_threads =
-            placement.threads.is_some() || placement.environment.num_threads.is_some();
+        let has_threads = process.threads.is_some() || process.environment.num_threads.is_some();
         let variables = if has_threads { set(emit::threads_within(&place)) } else { Vec::new() };
-        return Ok((Places::Process(place), variables, notices));
+        return Ok(PlacedProgram { places: Places::Process(place), variables, notices });
     }
-    let threads = placement.threads.is_some()
-        || placement.places.is_some()
-        || placement.bind.is_some()
-        || placement.per_cache.is_some();
-    if !threads && placement.numa.is_none() {
-        return Ok((Places::Anywhere, Vec::new(), Vec::new()));
+    let threads = process.threads.is_some()
+        || process.places.is_some()
+        || process.bind.is_some()
+        || process.per_cache.is_some();
+    if !threads && process.numa.is_none() {
+        let places = Places::Anywhere;
+        return Ok(PlacedProgram { places, variables: Vec::new(), notices: Vec::new() });
     }
-    let several = || {
-        Failure::usage(format!("{TEST} runs the program with a single number of threads"))
-            .hint("to compare several, give an axis, e.g. threads=1,2,4")
-    };
-    let plan = placement.single(topology, several)?;
+    let plan = process.single(topology, several)?;
     let mut place = plan.ranks.into_iter().next().ok_or_else(several)?;
-    if !threads {
+    let mut variables = Vec::new();
+    if threads {
+        variables.extend(removed());
+        variables.extend(set(emit::omp(&place)));
+    } else {
         // Only the memory is placed; the number of threads is that of the program.
         place.placement.bind = Bind::None;
-        return Ok((Places::Process(place), Vec::new(), plan.notices));
     }
-    let variables = removed().into_iter().chain(set(emit::omp(&place))).collect();
-    Ok((Places::Process(place), variables, plan.notices))
+    Ok(PlacedProgram { places: Places::Process(place), variables, notices: plan.notices })
+}
+
+/// Returns the failure of several numbers of threads in an option.
+fn several() -> Failure {
+    Failure::usage(format!("{TEST} runs the program with a single number of threads"))
+        .hint("to compare several, give an axis, e.g. threads=1,2,4")
 }
 
 /// Returns the options with one rank if an option places ranks without a number.
@@ -269,9 +263,7 @@ impl Arrangement {
 
     /// Returns the values on all axes, for the record.
     pub fn coordinates(&self) -> serde_json::Map<String, serde_json::Value> {
-        let entry =
-            |setting: &ProgramSetting| (setting.axis().to_owned(), setting.to_string().into());
-        self.settings.iter().map(entry).collect()
+        sweep::coordinates(&self.settings)
     }
 }
 
@@ -291,8 +283,8 @@ mod tests {
         ranks: Option<u32>,
     ) -> Result<(Vec<Arrangement>, Vec<Notice>), Failure> {
         let axes = axes.iter().map(|text| text.parse().unwrap()).collect();
-        let ranks = RankPlacementOptions { ranks, ..RankPlacementOptions::default() };
-        let options = ProgramOptions { axes, ranks, ..ProgramOptions::default() };
+        let mut options = ProgramOptions { axes, ..ProgramOptions::default() };
+        options.cell.job.ranks.ranks = ranks;
         options.arrangements(&t2k(), &SysRoot::live())
     }
 

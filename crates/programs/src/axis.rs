@@ -1,12 +1,11 @@
-//! Grammar of `sweep AXIS=VALUES`: the settings under which the user's program runs.
+//! Axes of `sweep AXIS=VALUES -- PROGRAM`: those of placement, those of programs, and environment variables. A new axis is
+//! a row of the table.
 
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::names;
-use nodegauge_measure::sweep::{self, AxisSyntax, Wrong, one, several};
-use nodegauge_placement::{
-    Bind, MappedPolicy, NumaSpec, PlacesSpec, Policies, RankMap, ThreadList,
-};
+use nodegauge_measure::sweep::{self, AxisReader, AxisSyntax, Wrong};
+use nodegauge_placement::{JobPlacement, PlacementSetting, ThreadList};
 use nodegauge_toolchain::CommandLine;
 use std::fmt;
 use std::str::FromStr;
@@ -38,6 +37,14 @@ pub struct Hybrid {
 impl fmt::Display for Hybrid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x{}", self.ranks, self.threads)
+    }
+}
+
+impl Hybrid {
+    /// Sets the numbers of ranks and of threads per rank.
+    fn apply(self, job: &mut JobPlacement) {
+        job.ranks.ranks = Some(self.ranks);
+        job.process.threads = ThreadList::new(vec![self.threads]);
     }
 }
 
@@ -73,8 +80,42 @@ impl Variable {
         &self.axis[ENVIRONMENT.len()..]
     }
 
-    /// Returns the syntax of the values of a variable; `None` if no variable of the program can have this name.
-    fn values(axis: &str) -> Option<AxisSyntax<ProgramSetting>> {
+    /// Returns the values that the user typed for the axis of a variable, without the quotes of a shell.
+    fn read(axis: &str, text: &str) -> Result<Self, Wrong> {
+        Ok(Self { axis: axis.to_owned(), value: unquoted(text)? })
+    }
+
+    /// Returns the value as a word of a list, with the quotes of a shell if it needs them.
+    fn word(&self) -> String {
+        if self.value.contains([',', '\'', '"', '\\']) {
+            format!("'{}'", self.value.replace('\'', r"'\''"))
+        } else {
+            self.value.clone()
+        }
+    }
+}
+
+impl fmt::Display for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.value)
+    }
+}
+
+/// The axes of all variables: each name of a variable is an axis.
+impl sweep::Setting for Variable {
+    type Options = Vec<Variable>;
+    const EXAMPLE: &'static str = "env:OMP_SCHEDULE='static,4',dynamic";
+
+    fn names() -> Vec<&'static str> {
+        vec!["env:NAME"]
+    }
+
+    fn axis(&self) -> &str {
+        &self.axis
+    }
+
+    /// Returns the parser of the values of a variable; `None` if no variable of the program can have this name.
+    fn values(axis: &str) -> Option<AxisReader<Self>> {
         let name = axis.strip_prefix(ENVIRONMENT)?;
         let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
         let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -82,10 +123,19 @@ impl Variable {
             return None;
         }
         let axis = axis.to_owned();
-        Some(AxisSyntax::parted(move |text| {
-            let value = unquoted(text)?;
-            Ok(vec![ProgramSetting::Variable(Self { axis: axis.clone(), value })])
-        }))
+        Some(AxisReader::parted(move |text| Self::read(&axis, text)))
+    }
+
+    fn list(all: &[Self]) -> String {
+        all.iter().map(Self::word).collect::<Vec<_>>().join(",")
+    }
+
+    fn is_given(_: &str, _: &Vec<Variable>) -> bool {
+        false
+    }
+
+    fn apply(&self, variables: &mut Vec<Variable>) {
+        variables.push(self.clone());
     }
 }
 
@@ -101,123 +151,34 @@ fn unquoted(text: &str) -> Result<String, Wrong> {
     }
 }
 
-/// Value of a setting under which the program runs.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ProgramSetting {
-    /// Number of threads, per rank if there are ranks.
-    Threads(u32),
-    /// Number of ranks.
-    Ranks(u32),
-    /// Numbers of ranks and of threads per rank.
-    Hybrid(Hybrid),
-    /// Policy for the CPUs and the memory of ranks, and their map if it is given with the policy.
-    Policy(MappedPolicy),
-    /// Socket or core of each rank.
-    RankMap(RankMap),
-    /// Binding policy of the threads.
-    Bind(Bind),
-    /// Number of threads per last-level cache.
-    PerCache(u32),
-    /// Places of the threads.
-    Places(PlacesSpec),
-    /// Memory policy of the process.
-    Numa(NumaSpec),
-    /// Pages of the program.
-    Pages(ProgramPages),
-    /// Environment variable.
-    Variable(Variable),
+/// Options of the program in one combination, which a sweep varies.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ProgramCellOptions {
+    /// Threads, ranks and memory of the program.
+    pub job: JobPlacement,
+    /// Pages of the program; `None` for those that it gets by itself.
+    pub pages: Option<ProgramPages>,
+    /// Environment variables of the program.
+    pub variables: Vec<Variable>,
 }
 
-impl fmt::Display for ProgramSetting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Threads(count) | Self::Ranks(count) | Self::PerCache(count) => count.fmt(f),
-            Self::Hybrid(hybrid) => hybrid.fmt(f),
-            Self::Policy(policy) => policy.fmt(f),
-            Self::RankMap(map) => map.fmt(f),
-            Self::Bind(bind) => bind.fmt(f),
-            Self::Places(places) => places.fmt(f),
-            Self::Numa(numa) => numa.fmt(f),
-            Self::Pages(pages) => pages.fmt(f),
-            Self::Variable(variable) => f.write_str(&variable.value),
-        }
+nodegauge_measure::settings! {
+    /// Value of a setting under which the program runs.
+    pub enum ProgramSetting including Placement(PlacementSetting) of job including Variable(Variable) of variables
+    sets ProgramCellOptions, e.g. "nodegauge sweep policy=0-5 -- ./solver input" {
+        /// Numbers of ranks and of threads per rank.
+        Hybrid(Hybrid) = "hybrid", AxisSyntax::parted(),
+            given |_| false,
+            set |cell, hybrid| hybrid.apply(&mut cell.job);
+        /// Pages of the program.
+        Pages(ProgramPages) = "pages", AxisSyntax::parted().or_alone(ProgramPages::ALL),
+            given |cell| cell.pages.is_some(),
+            set |cell, pages| cell.pages = Some(*pages);
     }
 }
 
 /// Axis of a sweep of a program: all values of one setting.
 pub type ProgramAxis = sweep::Axis<ProgramSetting>;
-
-impl sweep::Setting for ProgramSetting {
-    const EXAMPLE: &'static str = "nodegauge sweep policy=0-5 -- ./solver input";
-    const EXPECTED: &'static str = "expected an axis of threads, ranks, hybrid, policy, rank-map, bind, per-cache, places, numa, pages or env:NAME";
-    const MOST_AXES: usize = 3;
-
-    fn axis(&self) -> &str {
-        match self {
-            Self::Threads(_) => "threads",
-            Self::Ranks(_) => "ranks",
-            Self::Hybrid(_) => "hybrid",
-            Self::Policy(_) => "policy",
-            Self::RankMap(_) => "rank-map",
-            Self::Bind(_) => "bind",
-            Self::PerCache(_) => "per-cache",
-            Self::Places(_) => "places",
-            Self::Numa(_) => "numa",
-            Self::Pages(_) => "pages",
-            Self::Variable(variable) => &variable.axis,
-        }
-    }
-
-    fn also_sets(&self) -> Option<&'static str> {
-        match self {
-            Self::Policy(MappedPolicy { map: Some(_), .. }) => Some("rank-map"),
-            _ => None,
-        }
-    }
-
-    fn values(name: &str) -> Option<AxisSyntax<Self>> {
-        type Read = fn(&str) -> Result<Vec<ProgramSetting>, Wrong>;
-        let by_semicolon =
-            |read: Read| AxisSyntax { separator: Some(';'), ..AxisSyntax::parted(read) };
-        let all_maps = || RankMap::ALL.iter().copied().map(Self::RankMap).collect();
-        let all_pages = || ProgramPages::ALL.iter().copied().map(Self::Pages).collect();
-        Some(match name {
-            "threads" => {
-                AxisSyntax::listed(|text| several::<ThreadList, _, _>(text, Self::Threads))
-            }
-            "ranks" => AxisSyntax::listed(|text| several::<ThreadList, _, _>(text, Self::Ranks)),
-            "per-cache" => {
-                AxisSyntax::listed(|text| several::<ThreadList, _, _>(text, Self::PerCache))
-            }
-            "policy" => AxisSyntax::listed(|text| several::<Policies, _, _>(text, Self::Policy)),
-            "hybrid" => AxisSyntax::parted(|text| one(text, Self::Hybrid)),
-            "rank-map" => AxisSyntax::parted(|text| one(text, Self::RankMap)).or_alone(all_maps()),
-            "bind" => AxisSyntax::parted(|text| one(text, Self::Bind)),
-            "pages" => AxisSyntax::parted(|text| one(text, Self::Pages)).or_alone(all_pages()),
-            "places" => by_semicolon(|text| one(text, Self::Places)),
-            "numa" => by_semicolon(|text| one(text, Self::Numa)),
-            _ => return Variable::values(name),
-        })
-    }
-
-    fn listed(all: &[Self]) -> Option<String> {
-        let count = |setting: &Self| match setting {
-            Self::Threads(count) | Self::Ranks(count) | Self::PerCache(count) => Some(*count),
-            _ => None,
-        };
-        let counts: Option<Vec<u32>> = all.iter().map(count).collect();
-        Some(ThreadList::new(counts?)?.to_string())
-    }
-
-    fn word(&self) -> String {
-        match self {
-            Self::Variable(variable) if variable.value.contains([',', '\'', '"', '\\']) => {
-                format!("'{}'", variable.value.replace('\'', r"'\''"))
-            }
-            other => other.to_string(),
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -17,6 +17,7 @@ mod result;
 mod view;
 
 pub use arrangement::ProgramOptions;
+pub use axis::ProgramCellOptions;
 pub use emit::{EmittedCommand, winner};
 pub use figure::{FigureSource, FigureUnit};
 pub use gauge::Programs;

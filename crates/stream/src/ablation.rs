@@ -86,7 +86,7 @@ impl Planned for AblationPlan {
         let limits = arrangement.limits();
         let reported = admit(site, &mut arrangement, &limits, observer)?;
         observer.phase("choosing the best loops");
-        let asked = arrangement.options.constraints();
+        let asked = arrangement.options.arrays.constraints();
         let prefetch = asked.prefetch.or(Some(Prefetch::Off));
         let constraints = Constraints { prefetch, ..asked };
         let shapes = tuner::candidates(constraints, Breadth::Likely);
@@ -200,7 +200,7 @@ impl Planned for AblationPlan {
             unchecked: series.target_loss(),
             size: arrangement.size.clone(),
             check,
-            array_bytes: Bytes(arrangement.elements() * arrangement.options.element.bytes()),
+            array_bytes: Bytes(arrangement.elements() * arrangement.options.arrays.element.bytes()),
         };
         let notices = &mut arrangement.notices;
         notices.extend(measured.leader().map(|text| Notice::new(NoticeId::Reference, GAUGE, text)));

@@ -4,7 +4,7 @@
 mod options;
 mod sizing;
 
-pub use options::StreamOptions;
+pub use options::{ArrayOptions, StreamOptions};
 pub(crate) use sizing::{Ready, SettingUp, shown};
 
 use crate::GAUGE;
@@ -76,20 +76,22 @@ impl Arrangement {
     /// Fails if the arrays do not fit, and if the requested loops do not exist.
     pub fn of_ranks(site: &Site, ranks: RankPlan, options: StreamOptions) -> Result<Self, Failure> {
         let count = ranks.ranks.len() as u64;
-        let shared =
-            matches!(options.size, SizeSpec::Auto | SizeSpec::TimesLlc(_) | SizeSpec::Share(_));
+        let shared = matches!(
+            options.arrays.size,
+            SizeSpec::Auto | SizeSpec::TimesLlc(_) | SizeSpec::Share(_)
+        );
         let placement = ranks.together();
         // The available memory is that of the union of all policies: ranks bound to different nodes use the memory of
         // all these nodes.
         let mut together = StreamOptions { policy: whole_policy(&ranks), ..options.clone() };
         if !shared {
-            together.memory_fraction = together.memory_fraction / count as f64;
+            together.arrays.memory_fraction = together.arrays.memory_fraction / count as f64;
         }
         let (mut size, config) = plan(site, &placement, &together)?;
         let elements = if shared { size.elements.div_ceil(count) } else { size.elements };
         if !shared {
             // STREAM's rule applies to the arrays of all ranks together.
-            size = ArraySize::of(elements * count, options.element, size.rule, size.notices);
+            size = ArraySize::of(elements * count, options.arrays.element, size.rule, size.notices);
         }
         let each = |place: &RankPlace| TargetConfig {
             places: masks(&place.placement),
@@ -134,7 +136,7 @@ impl Arrangement {
 
     /// Returns STREAM's figures for the planned kernels.
     pub(crate) fn figures(&self, site: &Site) -> Vec<Figures> {
-        stream_figures(&self.options.kernels, site)
+        stream_figures(&self.options.arrays.kernels, site)
     }
 
     /// Returns the limits of time and samples; the time starts now.
@@ -164,7 +166,7 @@ impl Arrangement {
 
     /// Reports the start of the set-up to `observer`.
     pub(crate) fn announce(&self, observer: &mut dyn Observer) {
-        let array = Bytes(self.elements() * self.options.element.bytes());
+        let array = Bytes(self.elements() * self.options.arrays.element.bytes());
         let owners = match &self.ranks {
             Some(plan) => format!("in each of {} ranks", plan.ranks.len()),
             None => format!("on {} threads", self.placement.threads.len()),
@@ -182,7 +184,7 @@ impl Arrangement {
     ) -> Result<Option<ChosenLoops>, Failure> {
         let shapes = candidates(&self.options, Breadth::Likely)?;
         let open = |kernel: &Kernel| self.options.loops.iter().all(|(known, _)| known != kernel);
-        if shapes.len() < 2 || !self.options.kernels.iter().any(open) {
+        if shapes.len() < 2 || !self.options.arrays.kernels.iter().any(open) {
             return Ok(None);
         }
         observer.phase(&format!("trying {} loops for each kernel", shapes.len()));
@@ -231,10 +233,10 @@ pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> CacheCapacity
 fn size_conditions(site: &Site, placement: &Placement, options: &StreamOptions) -> SizeConditions {
     SizeConditions {
         gauge: GAUGE,
-        arrays: options.arrays(),
+        arrays: options.array_count(),
         caches: caches_in_use(site, placement),
-        available: available(&site.machine, options.pages, &options.policy),
-        fraction: options.memory_fraction,
+        available: available(&site.machine, options.arrays.pages, &options.policy),
+        fraction: options.arrays.memory_fraction,
     }
 }
 
@@ -249,20 +251,21 @@ pub fn plan(
 ) -> Result<(ArraySize, TargetConfig), Failure> {
     let machine = &site.machine;
     let conditions = size_conditions(site, placement, options);
-    let size = size::choose(options.size, options.element, &conditions)?;
+    let size = size::choose(options.arrays.size, options.arrays.element, &conditions)?;
     let shapes = candidates(options, Breadth::Likely)?;
     let loop_of = |kernel: &Kernel| (*kernel, loop_for(*kernel, options, &shapes));
     let config = TargetConfig {
         places: masks(placement),
-        arrays: options.arrays(),
+        arrays: options.array_count(),
         elements: size.elements,
-        element: options.element,
-        pages: options.pages.unwrap_or_else(|| best_pages(machine)),
+        element: options.arrays.element,
+        pages: options.arrays.pages.unwrap_or_else(|| best_pages(machine)),
         layout: options
+            .arrays
             .offset
             .map_or(ArrayLayout::Staggered, |offset| ArrayLayout::Sequential { offset }),
         policy: options.policy.clone(),
-        kernels: options.kernels.iter().map(loop_of).collect(),
+        kernels: options.arrays.kernels.iter().map(loop_of).collect(),
         cache_bytes: conditions.caches.bytes().map_or(0, |caches| caches.0),
     };
     Ok((size, config))
@@ -273,8 +276,8 @@ pub(crate) fn candidates(
     options: &StreamOptions,
     breadth: Breadth,
 ) -> Result<Vec<KernelShape>, Failure> {
-    let shapes = tuner::candidates(options.constraints(), breadth);
-    match (options.prefetch, options.side_by_side, options.stores) {
+    let shapes = tuner::candidates(options.arrays.constraints(), breadth);
+    match (options.arrays.prefetch, options.arrays.side_by_side, options.arrays.stores) {
         _ if !shapes.is_empty() => Ok(shapes),
         (Some(prefetch), Some(pages), _)
             if prefetch != Prefetch::Off && pages.several().is_some() =>

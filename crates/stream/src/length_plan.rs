@@ -118,8 +118,8 @@ impl LengthPlan {
         let command = compile::command_of(options, &site.machine)?;
         let macros = StreamMacros::of(&options.compilers)?;
         let options = options.with_macros(&macros)?;
-        let arrays = &options.arrays;
-        let team = options.placement.team(&site.topology, "--plan")?;
+        let arrays = &options.cell.arrays;
+        let team = options.cell.job.process.team(&site.topology, "--plan")?;
         let placement = nodegauge_placement::plan(&site.topology, &team.request)?;
         let mut notices = team.notices;
         notices.extend(placement.notices.iter().cloned());

@@ -30,10 +30,11 @@ mod tuner;
 pub use nodegauge_kernels::values;
 pub mod view;
 
+pub use arrangement::ArrayOptions;
 pub use gauge::Stream;
 pub use length_plan::{LengthPlan, LengthPlanDocument, LengthRequest};
 pub use nodegauge_arena::GAUGE;
-pub use request::{ArrayOptions, StreamMode, StreamRequest};
+pub use request::{StreamMode, StreamRequest};
 
 /// Way to a shorter run, for hints about a budget that is too short.
 pub(crate) const SMALLER_ARRAYS: &str = "smaller arrays (--size)";

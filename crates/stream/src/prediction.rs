@@ -145,7 +145,7 @@ impl Arrangement {
     /// Returns the notice on arrays that were `before` elements long per process; `None` if they still are.
     pub(crate) fn shortened(&self, before: u64) -> Option<Notice> {
         let now = self.elements();
-        let each = self.options.element.bytes();
+        let each = self.options.arrays.element.bytes();
         (now < before).then(|| {
             let text = format!(
                 "arrays reduced from {} to {} each, so that the run keeps its budget",

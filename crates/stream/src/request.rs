@@ -5,9 +5,8 @@ mod sweep;
 
 use crate::ablation::AblationPlan;
 use crate::arrangement::{Arrangement, StreamOptions};
-use crate::axis::StreamAxis;
+use crate::axis::{StreamAxis, StreamCellOptions};
 use crate::compiled::{CompiledPlan, CompilerChoice};
-use crate::kernels::{Element, Kernel, Prefetch, STREAM, SideBySide, Stores};
 use crate::ranks::LaunchedRanks;
 use crate::size::SizeSpec;
 use crate::standard::build::{NTIMES, Source};
@@ -16,79 +15,20 @@ use crate::standard::{MpiStandardPlan, StandardPlan};
 use crate::stream::StreamPlan;
 use crate::tune::{self, TunePlan};
 use crate::{GAUGE, mixes};
-use nodegauge_arena::RequestedPages;
 use nodegauge_gauge::{Planned, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::schedule::Budget;
-use nodegauge_measure::{Failure, FailureKind, Fraction};
-use nodegauge_placement::{
-    MemoryPolicy, PlacementOptions, RankPlacementOptions, RankPlan, Started,
-};
+use nodegauge_measure::{Failure, FailureKind};
+use nodegauge_placement::{MemoryPolicy, RankPlacementOptions, RankPlan, Started};
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// Options of the user for kernels and arrays.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ArrayOptions {
-    /// Length of the arrays.
-    pub size: SizeSpec,
-    /// Maximum share of the available memory for the arrays, 0 to 1.
-    pub memory_fraction: Fraction,
-    /// Type of the elements.
-    pub element: Element,
-    /// Padding in elements between contiguous arrays, as in stream.c; `None` for staggered arrays.
-    pub offset: Option<u64>,
-    /// Kernels in any order; if empty, STREAM's four kernels.
-    pub kernels: Vec<Kernel>,
-    /// Kind of store; `None` to choose it by measurement.
-    pub stores: Option<Stores>,
-    /// Kind of pages; `None` for the largest pages available without a reservation.
-    pub pages: Option<RequestedPages>,
-    /// Software prefetch; `None` to choose it by measurement.
-    pub prefetch: Option<Prefetch>,
-    /// Number of 4 KiB pages that loops traverse alternately (side by side); `None` to choose it by measurement.
-    pub side_by_side: Option<SideBySide>,
-}
-
-impl Default for ArrayOptions {
-    fn default() -> Self {
-        Self {
-            size: SizeSpec::Auto,
-            memory_fraction: Fraction(0.8),
-            element: Element::F64,
-            offset: None,
-            kernels: Vec::new(),
-            stores: None,
-            pages: None,
-            prefetch: None,
-            side_by_side: None,
-        }
-    }
-}
-
-impl ArrayOptions {
-    /// Returns the distinct kernels of a pass, in STREAM's order.
-    pub fn pass(&self) -> Vec<Kernel> {
-        let mut kernels = self.kernels.clone();
-        if kernels.is_empty() {
-            kernels.extend(STREAM);
-        }
-        kernels.sort();
-        kernels.dedup();
-        kernels
-    }
-}
 
 /// Options of `stream` and `explain`, as the user gave them.
 #[derive(Debug, Clone, Default)]
 pub struct StreamRequest {
-    /// Threads, their places and their memory policy.
-    pub placement: PlacementOptions,
-    /// Ranks and their places.
-    pub ranks: RankPlacementOptions,
-    /// Options for kernels and arrays.
-    pub arrays: ArrayOptions,
+    /// Threads, ranks and arrays of the configuration, or of all configurations of a sweep.
+    pub cell: StreamCellOptions,
     /// Axes of a sweep.
     pub axes: Vec<StreamAxis>,
     /// True to search for the best configuration (`--tune`).
@@ -180,7 +120,7 @@ impl StreamRequest {
     ) -> Result<Box<dyn Planned>, Failure> {
         Ok(match mode {
             StreamMode::Tune => {
-                let team = self.placement.team(&site.topology, "--tune")?;
+                let team = self.cell.job.process.team(&site.topology, "--tune")?;
                 let notices = team.notices_of(GAUGE);
                 let options = self.options(team.policy, TunePlan::BUDGET, 1.0);
                 Box::new(TunePlan::new(site, &team.request, options, notices)?)
@@ -215,13 +155,14 @@ impl StreamRequest {
 
     /// Returns the first given option for ranks.
     pub(crate) fn rank_option(&self) -> Option<&'static str> {
-        let ranks = self.ranks.ranks.map(|_| "--ranks");
-        ranks.or_else(|| RankPlacementOptions { ranks: None, ..self.ranks.clone() }.given())
+        let ranks = self.cell.job.ranks.ranks.map(|_| "--ranks");
+        ranks
+            .or_else(|| RankPlacementOptions { ranks: None, ..self.cell.job.ranks.clone() }.given())
     }
 
     /// Plans runs of STREAM's MPI source.
     fn mpi_standard(&self, source: Source, site: &Site) -> Result<Box<dyn Planned>, Failure> {
-        let ranks = self.placement.ranks(&self.ranks, &site.topology)?.ok_or_else(|| {
+        let ranks = self.cell.job.rank_plan(&site.topology)?.ok_or_else(|| {
             Failure::usage(format!("{} requires --ranks", source.engine()))
                 .hint("give the number of ranks, e.g. --ranks 2")
         })?;
@@ -241,9 +182,9 @@ impl StreamRequest {
     /// Returns the request with the arrays that macros of stream.c define.
     pub(crate) fn with_macros(&self, macros: &StreamMacros) -> Result<Self, Failure> {
         let mut request = self.clone();
-        request.arrays.size = macros.size(self.arrays.size)?;
-        request.arrays.offset = self.arrays.offset.or(macros.offset);
-        request.arrays.element = macros.element.unwrap_or(self.arrays.element);
+        request.cell.arrays.size = macros.size(self.cell.arrays.size)?;
+        request.cell.arrays.offset = self.cell.arrays.offset.or(macros.offset);
+        request.cell.arrays.element = macros.element.unwrap_or(self.cell.arrays.element);
         Ok(request)
     }
 
@@ -259,22 +200,14 @@ impl StreamRequest {
     /// Returns the options of a run. `usual` applies unless the user gives a budget; `share` is the share of the
     /// permitted memory for this run.
     fn options(&self, policy: MemoryPolicy, usual: Duration, share: f64) -> StreamOptions {
-        let arrays = &self.arrays;
+        let mut options = StreamOptions::of(&self.cell.arrays);
+        options.arrays.memory_fraction = options.arrays.memory_fraction * share;
         let budget = Budget::of(self.budget, usual);
         StreamOptions {
-            size: arrays.size,
-            memory_fraction: arrays.memory_fraction * share,
-            element: arrays.element,
-            offset: arrays.offset,
-            kernels: arrays.pass(),
-            stores: arrays.stores,
-            pages: arrays.pages,
-            prefetch: arrays.prefetch,
-            side_by_side: arrays.side_by_side,
             policy,
             budget: Budget { asked: budget.asked && !self.exceed_budget, ..budget },
-            loops: Vec::new(),
             samples: self.samples,
+            ..options
         }
     }
 
@@ -286,7 +219,7 @@ impl StreamRequest {
         budget: Duration,
         share: f64,
     ) -> Result<Arrangement, Failure> {
-        let team = self.placement.team(&site.topology, mode)?;
+        let team = self.cell.job.process.team(&site.topology, mode)?;
         let notices = team.notices_of(GAUGE);
         let options = self.options(team.policy, budget, share);
         Arrangement::new(site, &team.request, options, notices)
@@ -303,7 +236,7 @@ impl StreamRequest {
     ) -> Result<StreamPlan, Failure> {
         let ranks = match joined {
             Some(joined) => Some(self.joined(joined, &site.topology)?),
-            None => self.placement.ranks(&self.ranks, &site.topology)?,
+            None => self.cell.job.rank_plan(&site.topology)?,
         };
         if let Some(ranks) = ranks {
             let options = self.options(MemoryPolicy::Default, StreamPlan::BUDGET, 1.0);
@@ -311,12 +244,12 @@ impl StreamRequest {
             let coordinator = joined.map(|joined| joined.coordinator.clone());
             return Ok(StreamPlan::new(arrangement, coordinator));
         }
-        let team = self.placement.team(&site.topology, "stream")?;
+        let team = self.cell.job.process.team(&site.topology, "stream")?;
         let mut notices = team.notices_of(GAUGE);
         let mut request = team.request;
         let mut options = self.options(team.policy, StreamPlan::BUDGET, 1.0);
-        let is_as_tuned = self.arrays.size == SizeSpec::Auto
-            && self.arrays.offset.is_none()
+        let is_as_tuned = self.cell.arrays.size == SizeSpec::Auto
+            && self.cell.arrays.offset.is_none()
             && options.policy == MemoryPolicy::Default;
         if is_as_tuned
             && !self.untuned
@@ -333,25 +266,25 @@ impl StreamRequest {
     /// assigned.
     fn joined(&self, joined: &LaunchedRanks, topology: &Topology) -> Result<RankPlan, Failure> {
         let Started { ranks: count, launcher, .. } = joined.started;
-        if let Some(asked) = self.ranks.ranks.filter(|asked| *asked != count) {
+        if let Some(asked) = self.cell.job.ranks.ranks.filter(|asked| *asked != count) {
             return Err(Failure::usage(format!(
                 "--ranks {asked}, but {launcher} has started {count}"
             ))
             .hint("leave out --ranks"));
         }
-        let by_rank = RankPlacementOptions { ranks: None, ..self.ranks.clone() };
+        let by_rank = RankPlacementOptions { ranks: None, ..self.cell.job.ranks.clone() };
         let is_asked = by_rank.given().is_some()
-            || self.placement.places.is_some()
-            || self.placement.bind.is_some()
-            || self.placement.per_cache.is_some();
+            || self.cell.job.process.places.is_some()
+            || self.cell.job.process.bind.is_some()
+            || self.cell.job.process.per_cache.is_some();
         if is_asked {
             let ranks = RankPlacementOptions { ranks: Some(count), ..by_rank };
-            let plan = self.placement.ranks(&ranks, &joined.topology(topology))?;
+            let plan = self.cell.job.process.ranks(&ranks, &joined.topology(topology))?;
             let mut plan = plan.ok_or_else(|| Failure::usage("expected ranks"))?;
             plan.notices.insert(0, joined.started.in_words());
             return Ok(plan);
         }
-        let each = self.placement.in_each_rank(topology)?;
+        let each = self.cell.job.process.in_each_rank(topology)?;
         joined.places(topology, each.threads, &each.memory).map_err(|(rank, error)| {
             Failure::from(error).of(format_args!("rank {rank}")).kind(FailureKind::Usage)
         })
@@ -364,33 +297,23 @@ mod tests {
     use nodegauge_placement::ThreadList;
 
     #[test]
-    fn a_pass_has_each_kernel_once_in_streams_order() {
-        let asked = |kernels: &[Kernel]| {
-            ArrayOptions { kernels: kernels.to_vec(), ..ArrayOptions::default() }.pass()
-        };
-        assert_eq!(asked(&[]), STREAM);
-        assert_eq!(
-            asked(&[Kernel::Triad, Kernel::Copy, Kernel::Triad]),
-            [Kernel::Copy, Kernel::Triad]
-        );
-    }
-
-    #[test]
     fn several_thread_counts_are_a_sweep_and_compilers_an_axis_beside_another() {
         let threads = ThreadList::new(vec![1, 2]);
-        let placement = PlacementOptions { threads, ..PlacementOptions::default() };
+        let mut cell = StreamCellOptions::default();
+        cell.job.process.threads = threads;
         let compilers = vec!["gcc -O2".parse().unwrap()];
         let alone = StreamRequest { compilers: compilers.clone(), ..StreamRequest::default() };
         assert!(matches!(alone.mode(None), Ok(StreamMode::Compilers)));
-        let swept = StreamRequest { placement, compilers, ..StreamRequest::default() };
+        let swept = StreamRequest { cell, compilers, ..StreamRequest::default() };
         let Ok(StreamMode::Sweep(axes)) = swept.mode(None) else { panic!("expected a sweep") };
         let names: Vec<&str> = axes.iter().map(StreamAxis::name).collect();
         assert_eq!(names, ["threads", "compiler"]);
         let searched = StreamRequest { tune: true, compilers: Vec::new(), ..swept };
         assert!(matches!(searched.mode(None), Ok(StreamMode::Tune)));
         let size = vec!["size=1MiB,2MiB".parse().unwrap()];
-        let arrays = ArrayOptions { size: "1GiB".parse().unwrap(), ..ArrayOptions::default() };
-        let twice = StreamRequest { axes: size, arrays, ..StreamRequest::default() };
+        let mut long = StreamCellOptions::default();
+        long.arrays.size = "1GiB".parse().unwrap();
+        let twice = StreamRequest { axes: size, cell: long, ..StreamRequest::default() };
         assert!(twice.mode(None).is_err());
     }
 }

@@ -5,7 +5,7 @@
 //! checked before any result is returned. This module prints nothing.
 
 use crate::arrangement::{self, Ready, SettingUp};
-pub use crate::arrangement::{Arrangement, StreamOptions, plan};
+pub use crate::arrangement::{Arrangement, ArrayOptions, StreamOptions, plan};
 use crate::kernels::Kernel;
 use crate::mixes::{self, SavedMixes};
 use crate::prediction::{self, ArraysCost};
@@ -167,7 +167,8 @@ mod tests {
         machine.memory.available = Some(1 << 40);
         let site = Site::new(topology, machine, SysRoot::live());
         let budget = Duration::from_secs_f64(budget).into();
-        let options = StreamOptions { size, budget, ..StreamOptions::default() };
+        let mut options = StreamOptions { budget, ..StreamOptions::default() };
+        options.arrays.size = size;
         let arrangement =
             Arrangement::new(&site, &PlacementRequest::default(), options, Vec::new()).unwrap();
         let arrays = (3 * arrangement.elements() * 8) as f64;

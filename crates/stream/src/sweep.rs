@@ -34,7 +34,6 @@ use nodegauge_measure::{
     Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, clock, notice,
 };
 use nodegauge_toolchain::CompileLimits;
-use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -49,6 +48,8 @@ const MOST_THREADS: usize = 8192;
 
 /// One configuration of a sweep.
 struct SweepCell {
+    /// Number of the cell in the sweep as it was requested.
+    number: usize,
     /// Value on each axis, in the order of the axes.
     settings: Vec<StreamSetting>,
     /// Arrangement of threads and arrays for these settings.
@@ -60,16 +61,14 @@ struct SweepCell {
 }
 
 impl SweepCell {
+    /// Returns the number of threads of all ranks.
+    fn threads(&self) -> usize {
+        self.arrangement.placement.threads.len()
+    }
+
     /// True if there are loops to run; false if a compiler has built none.
     fn can_run(&self) -> bool {
         self.compiled.as_ref().is_none_or(|compiled| !compiled.loops().is_empty())
-    }
-
-    /// Returns the value on each axis as stored in the record.
-    fn coordinates(&self) -> Map<String, Value> {
-        let entry =
-            |setting: &StreamSetting| (setting.axis().to_owned(), setting.to_string().into());
-        self.settings.iter().map(entry).collect()
     }
 
     /// Adds the coordinates to measurements. For kernels that the compiler did not build, adds invalid measurements
@@ -81,7 +80,7 @@ impl SweepCell {
         };
         for m in &mut all {
             let mut config: StreamConfig = m.read_config();
-            config.sweep = Some(self.coordinates());
+            config.sweep = Some(sweep::coordinates(&self.settings));
             m.config = config.to_map();
         }
         all
@@ -117,40 +116,33 @@ impl SweepPlan {
         let mut compilers = grid::resolve_compilers(&mut axes)?;
         let (combinations, mut notices) = grid::combinations(&axes, fixed)?;
         let share = 1.0 / combinations.len() as f64;
-        let (mut cells, mut left_out): (Vec<SweepCell>, Vec<(Vec<StreamSetting>, Failure)>) =
-            Default::default();
-        // Index of the cell of each combination; `None` if this node cannot measure it.
-        let mut cell_of: Vec<Option<usize>> = Vec::new();
-        for Combination { settings, reference } in combinations {
-            let choices = settings.iter().filter_map(StreamSetting::compiler);
-            let arranged = compiled::find(choices).and_then(|()| arrange(&settings, share));
-            let cell = match arranged {
-                Ok(mut arrangement) => {
-                    notice::add_new(&mut notices, arrangement.notices.drain(..));
-                    cells.push(SweepCell { settings, arrangement, reference, compiled: None });
-                    Some(cells.len() - 1)
-                }
-                Err(why) if why.is_of_machine() => {
-                    left_out.push((settings, why));
-                    None
-                }
-                Err(why) => return Err(why),
-            };
-            cell_of.push(cell);
-        }
-        if let (true, Some((_, why))) = (cells.is_empty(), left_out.first()) {
-            return Err(Failure::missing(why));
-        }
+        let planned = combinations.into_iter().enumerate().map(|(number, combination)| {
+            let Combination { settings, reference } = combination;
+            let arranged = compiled::find(settings.iter().filter_map(StreamSetting::compiler))
+                .and_then(|()| arrange(&settings, share));
+            let cell = arranged.map(|arrangement| SweepCell {
+                number,
+                settings: settings.clone(),
+                arrangement,
+                reference,
+                compiled: None,
+            });
+            (settings, cell)
+        });
+        let (mut cells, left_out) =
+            sweep::keep(planned, |cell| &cell.settings[..], GAUGE).map_err(missing)?;
         for cell in &mut cells {
-            cell.reference = cell.reference.and_then(|reference| cell_of[reference]);
+            notice::add_new(&mut notices, cell.arrangement.notices.drain(..));
         }
-        let kept: Vec<&[StreamSetting]> = cells.iter().map(|cell| &cell.settings[..]).collect();
-        notices.extend(sweep::left_out(&left_out, &kept, GAUGE));
-        let is_kept = |one: &ChosenCompiler| {
-            kept.iter().any(|cell| cell.contains(&StreamSetting::Compiler(one.choice.clone())))
-        };
-        compilers.retain(is_kept);
-        let threads: usize = cells.iter().map(|c| c.arrangement.placement.threads.len()).sum();
+        notices.extend(left_out);
+        let numbers: Vec<usize> = cells.iter().map(|cell| cell.number).collect();
+        for (position, cell) in cells.iter_mut().enumerate() {
+            let reference = cell.reference;
+            cell.reference = reference.and_then(|of| numbers.iter().position(|one| *one == of));
+            cell.number = position;
+        }
+        retain_used(&mut compilers, &cells);
+        let threads: usize = cells.iter().map(SweepCell::threads).sum();
         if threads > MOST_THREADS {
             return Err(Failure::usage(format!(
                 "the configurations have {threads} threads in total; the maximum is {MOST_THREADS}"
@@ -182,24 +174,22 @@ impl SweepPlan {
         limits: &Limits,
         observer: &mut dyn Observer,
     ) -> Result<(), Failure> {
-        let widest = self.cells.iter().max_by_key(|cell| cell.arrangement.placement.threads.len());
+        let widest = self.cells.iter().max_by_key(|cell| cell.threads());
         let Some(widest) = widest.filter(|_| limits.samples.is_none()) else { return Ok(()) };
         observer.phase("predicting the time of the sweep");
         let rates = prediction::rates(&widest.arrangement)?;
         let lengths: Vec<u64> = self.cells.iter().map(|c| c.arrangement.elements()).collect();
         let compiling = prediction::compiling(self.compilers.len());
-        let mut run = PredictedSweep::new(site, &mut self.cells, rates, compiling);
+        let cells = &mut self.cells;
+        let mut run = PredictedSweep { site, cells, left_out: Vec::new(), rates, compiling };
         limits.admit(&mut run)?;
-        let PredictedSweep { numbers, left_out, .. } = run;
+        let left_out = run.left_out;
         self.notices.extend(Notice::no_time_for(GAUGE, &left_out, ""));
-        let shortened = self.cells.iter().zip(&numbers);
-        let shortened = shortened.map(|(cell, at)| cell.arrangement.shortened(lengths[*at]));
-        notice::add_new(&mut self.notices, shortened.flatten());
-        let cells = &self.cells;
-        self.compilers.retain(|one| {
-            let setting = StreamSetting::Compiler(one.choice.clone());
-            cells.iter().any(|cell| cell.settings.contains(&setting))
-        });
+        for cell in &self.cells {
+            let shortened = cell.arrangement.shortened(lengths[cell.number]);
+            notice::add_new(&mut self.notices, shortened);
+        }
+        retain_used(&mut self.compilers, &self.cells);
         Ok(())
     }
 
@@ -209,7 +199,7 @@ impl SweepPlan {
         limits: Option<&Limits>,
         observer: &mut dyn Observer,
     ) -> Result<bool, Failure> {
-        let (false, Some(cell)) = (self.compilers.is_empty(), self.cells.first()) else {
+        let Some(cell) = self.cells.first().filter(|_| !self.compilers.is_empty()) else {
             return Ok(true);
         };
         let made = compiled::make(
@@ -223,15 +213,8 @@ impl SweepPlan {
         self.set_compiled(made.variants);
         self.notices.extend(made.notices);
         // Compiled loops do not depend on an axis whose option applies to native loops only.
-        let native = |setting: &&StreamSetting| {
-            matches!(
-                setting,
-                StreamSetting::Stores(_)
-                    | StreamSetting::Prefetch(_)
-                    | StreamSetting::SideBySide(_)
-            )
-        };
-        let axis = self.cells.first().and_then(|one| one.settings.iter().find(native));
+        let settings = self.cells.first().map_or(&[][..], |one| &one.settings);
+        let axis = settings.iter().find(|setting| setting.is_of_native_loops());
         if let Some(axis) = axis.map(StreamSetting::axis) {
             let text = format!("{axis} applies to the native loops only, not to compiled ones");
             self.notices.push(Notice::new(NoticeId::Method, GAUGE, text));
@@ -259,8 +242,6 @@ impl SweepPlan {
 struct PredictedSweep<'a> {
     site: &'a Site,
     cells: &'a mut Vec<SweepCell>,
-    /// Number of each cell in the sweep as it was requested.
-    numbers: Vec<usize>,
     /// Configurations that were left out.
     left_out: Vec<String>,
     rates: MemoryRates,
@@ -268,36 +249,32 @@ struct PredictedSweep<'a> {
     compiling: PredictedTime,
 }
 
-impl<'a> PredictedSweep<'a> {
-    fn new(
-        site: &'a Site,
-        cells: &'a mut Vec<SweepCell>,
-        rates: MemoryRates,
-        compiling: PredictedTime,
-    ) -> Self {
-        let numbers = (0..cells.len()).collect();
-        Self { site, cells, numbers, left_out: Vec::new(), rates, compiling }
-    }
-
+impl PredictedSweep<'_> {
     /// Returns the cell without which the others still span the axes: of each pair of neighbours the second, then of
     /// those that remain, and so on. Neither the last cell nor one with which others are compared is left out.
     fn least_important(&self) -> Option<usize> {
-        let is_reference = |at: &usize| self.cells.iter().any(|cell| cell.reference == Some(*at));
-        let inner = (1..self.cells.len().saturating_sub(1)).filter(|at| !is_reference(at));
+        let last = self.cells.len().saturating_sub(1);
+        let inner = (1..last).filter(|at| !self.is_reference(*at));
         inner.min_by_key(|at| {
-            let number = self.numbers[*at];
+            let number = self.cells[*at].number;
             (number.trailing_zeros(), std::cmp::Reverse(number))
         })
+    }
+
+    /// True if another cell is compared with this one.
+    fn is_reference(&self, at: usize) -> bool {
+        self.cells.iter().any(|cell| cell.reference == Some(at))
     }
 }
 
 impl Predictable for PredictedSweep<'_> {
     fn predicted(&self) -> PredictedTime {
-        let of_cell = |cell: &SweepCell| {
-            ArraysCost::ONE_SET.predicted(&cell.arrangement, &self.rates, &policy::SWEEP)
-        };
-        let fixed = PredictedTime::of(arrangement::LEAST_CHOICE_TIME) + self.compiling;
-        fixed + self.cells.iter().map(of_cell).sum()
+        let mut time = PredictedTime::of(arrangement::LEAST_CHOICE_TIME) + self.compiling;
+        for cell in self.cells.iter() {
+            let cost = ArraysCost::ONE_SET;
+            time = time + cost.predicted(&cell.arrangement, &self.rates, &policy::SWEEP);
+        }
+        time
     }
 
     fn shorten(&mut self) -> bool {
@@ -310,7 +287,6 @@ impl Predictable for PredictedSweep<'_> {
         }
         let Some(at) = self.least_important() else { return false };
         let cell = self.cells.remove(at);
-        self.numbers.remove(at);
         let words: Vec<String> = cell.settings.iter().map(setting_in_words).collect();
         self.left_out.push(words.join(" "));
         for other in &mut *self.cells {
@@ -332,23 +308,35 @@ fn setting_in_words(setting: &StreamSetting) -> String {
 /// Groups the cells that need only one common size check: their arrays have the same length, and the caches in use have
 /// the same size. The cell with most threads is the first of each group.
 fn alike(site: &Site, cells: &[SweepCell]) -> Vec<Vec<usize>> {
-    let kind = |i: usize| {
-        let arrangement = &cells[i].arrangement;
-        let caches = arrangement::caches_in_use(site, &arrangement.placement);
-        (
-            arrangement.size.elements,
-            arrangement.options.element.bytes(),
-            caches.bytes().map(|bytes| bytes.0),
-        )
-    };
     let mut kinds: BTreeMap<_, Vec<usize>> = BTreeMap::new();
-    (0..cells.len()).for_each(|i| kinds.entry(kind(i)).or_default().push(i));
-    let threads = |i: &usize| cells[*i].arrangement.placement.threads.len();
-    let widest_first = |mut members: Vec<usize>| {
-        members.sort_by_key(|i| std::cmp::Reverse(threads(i)));
-        members
-    };
-    kinds.into_values().map(widest_first).collect()
+    for (i, cell) in cells.iter().enumerate() {
+        let arrangement = &cell.arrangement;
+        let caches = arrangement::caches_in_use(site, &arrangement.placement);
+        let kind = (
+            arrangement.size.elements,
+            arrangement.options.arrays.element.bytes(),
+            caches.bytes().map(|bytes| bytes.0),
+        );
+        kinds.entry(kind).or_default().push(i);
+    }
+    let mut groups: Vec<Vec<usize>> = kinds.into_values().collect();
+    for members in &mut groups {
+        members.sort_by_key(|i| std::cmp::Reverse(cells[*i].threads()));
+    }
+    groups
+}
+
+/// Removes the compilers that no cell uses.
+fn retain_used(compilers: &mut Vec<ChosenCompiler>, cells: &[SweepCell]) {
+    compilers.retain(|one| {
+        let setting = StreamSetting::Compiler(one.choice.clone());
+        cells.iter().any(|cell| cell.settings.contains(&setting))
+    });
+}
+
+/// Returns the failure of a sweep of which this node can measure nothing.
+fn missing(why: Failure) -> Failure {
+    if why.is_of_machine() { Failure::missing(why) } else { why }
 }
 
 /// Returns the maximum number of ranks over all cells; `None` if no cell has ranks.
@@ -408,6 +396,10 @@ struct MeasuredTarget {
 }
 
 impl MeasuredTarget {
+    fn new(target: Box<dyn Target>, check: Option<SizeCheck>) -> Self {
+        Self { target, chosen: None, check }
+    }
+
     fn pass(&mut self) -> Result<Vec<Sample>, ArenaError> {
         Ok(vec![self.target.pass()?])
     }
@@ -446,12 +438,12 @@ impl Running {
             let ready = leader.check_size(site, ready, &mut set_up, limits, observer)?;
             notice::add_new(&mut notices, leader.notices.drain(..));
             let (size, check) = (leader.size.clone(), ready.check);
-            let candidate = |target| MeasuredTarget { target, chosen: None, check };
-            candidates.insert(members[0], candidate(ready.target));
+            candidates.insert(members[0], MeasuredTarget::new(ready.target, check));
             for i in &members[1..] {
                 observer.check_interrupt()?;
                 cells[*i].arrangement.resize(size.clone());
-                candidates.insert(*i, candidate(cells[*i].arrangement.target(site, coordinator)?));
+                let target = cells[*i].arrangement.target(site, coordinator)?;
+                candidates.insert(*i, MeasuredTarget::new(target, check));
             }
         }
         let candidates = candidates.into_values().collect();
@@ -514,7 +506,7 @@ impl Running {
                 candidates[i].target.set_loops(compiled.loops())?;
                 continue;
             }
-            let constraints = cell.arrangement.options.constraints();
+            let constraints = cell.arrangement.options.arrays.constraints();
             match groups.iter_mut().find(|(known, _)| *known == constraints) {
                 Some((_, members)) => members.push(i),
                 None => groups.push((constraints, vec![i])),
@@ -522,8 +514,8 @@ impl Running {
         }
         let share = policy::SWEEP.choose / groups.len().max(1) as f64;
         for (done, (constraints, members)) in groups.into_iter().enumerate() {
-            let threads = |i: &usize| cells[*i].arrangement.placement.threads.len();
-            let Some(widest) = members.iter().copied().max_by_key(threads) else { continue };
+            let widest = members.iter().copied().max_by_key(|i| cells[*i].threads());
+            let Some(widest) = widest else { continue };
             let shapes = tuner::candidates(constraints, Breadth::Likely);
             let least = clock::now() + limits.budget.mul_f64(share.0 / 2.0);
             let least = least.min(limits.at(Fraction(CHOOSE_UNTIL)));
@@ -543,7 +535,6 @@ impl Running {
 /// Sets the relative rate of each figure: its median divided by the median of the same kernel in the reference cell.
 /// `figures` contains the figures of each cell.
 fn relate(figures: &mut [Vec<Measurement>], cells: &[SweepCell]) {
-    let median = |m: &Measurement| m.summary.as_ref().map(|summary| summary.median);
     let medians: Vec<Vec<(String, Option<f64>)>> = figures
         .iter()
         .map(|cell| cell.iter().map(|m| (m.name.clone(), median(m))).collect())
@@ -554,9 +545,13 @@ fn relate(figures: &mut [Vec<Measurement>], cells: &[SweepCell]) {
             let same = medians[reference].iter().find(|(name, _)| *name == m.name);
             let ratio = same.and_then(|(_, other)| Some(median(m)? / (*other)?));
             let mut config: StreamConfig = m.read_config();
-            let to = cells[reference].coordinates();
+            let to = sweep::coordinates(&cells[reference].settings);
             config.relative = Some(RelativeConfig { to, median: ratio });
             m.config = config.to_map();
         }
     }
+}
+
+fn median(m: &Measurement) -> Option<f64> {
+    m.summary.as_ref().map(|summary| summary.median)
 }

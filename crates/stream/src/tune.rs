@@ -125,11 +125,8 @@ impl TunePlan {
         let space = Space::of(site, request, &options)?;
         let mut configs = Vec::new();
         for setup in &space.setups {
-            let own = StreamOptions {
-                pages: Some(setup.pages),
-                memory_fraction: options.memory_fraction / space.setups.len() as f64,
-                ..options.clone()
-            };
+            let own =
+                StreamOptions { arrays: space.share(setup, &options.arrays), ..options.clone() };
             let (size, config) = arrangement::plan(site, &setup.placement, &own)?;
             notice::add_new(&mut notices, size.notices);
             configs.push(config);
@@ -212,7 +209,7 @@ impl TunePlan {
             return Ok(Found { outcome, choice: None, target: None, setting_up });
         };
         let setup = &space.setups[winner.setup];
-        let choice = Choice::new(setup, options.element, winner.loops.clone());
+        let choice = Choice::new(setup, options.arrays.element, winner.loops.clone());
         let untuned = finalists.iter().find(|entry| entry.setup == 0).unwrap_or(winner);
         let mut gain = worth(winner, untuned, &choice, search.passes);
         for (entry, of) in [(untuned, "untuned"), (winner, "choice")] {
@@ -254,7 +251,7 @@ impl Planned for TunePlan {
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
-        let mut figures = arrangement::stream_figures(&self.options.kernels, site);
+        let mut figures = arrangement::stream_figures(&self.options.arrays.kernels, site);
         figures.push(Figures::new(GAUGE, TUNE, [CHOICE], &[Unit::Factor]));
         figures
     }
@@ -462,7 +459,7 @@ fn measurement(entry: &Entry, setup: &TeamSetup, options: &StreamOptions) -> Opt
         pages: Some(PagesConfig { asked: setup.pages.name().to_owned(), got: None }),
         stores: entry.stores().map(|stores| stores.name().to_owned()),
         loops: Some(arrangement::describe(&entry.loops)),
-        element: Some(options.element.name().to_owned()),
+        element: Some(options.arrays.element.name().to_owned()),
         plain: Some(entry.setup == 0),
         ..TuneConfig::default()
     };

@@ -46,8 +46,8 @@ pub(crate) struct AppRankArgs {
 /// Option for a sweep over kinds and numbers of workers (threads or ranks).
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct AppSweepArgs {
-    /// Measure several values in turn: policy=0-5 or policy=4,4/even, ranks=1,2,4, rank-map, threads=1-8, or
-    /// workers=threads,ranks (at most two axes)
+    /// Measure several values in turn: policy=0-5 or policy=4,4/even, ranks=1,2,4, rank-map, threads=1-8,
+    /// per-cache=1,2, places=A;B, bind=close,spread, or workers=threads,ranks (at most three axes)
     ///
     /// Values that this node does not support are left out, with the reason. rank-map and workers without
     /// values mean all kinds.

@@ -10,8 +10,9 @@ use super::{ArrayArgs, Common, HostsArgs, PlacementArgs};
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use nodegauge_measure::BytesPerSec;
+use nodegauge_placement::JobPlacement;
 use nodegauge_stream::StreamRequest;
-use nodegauge_stream::axis::StreamAxis;
+use nodegauge_stream::axis::{StreamAxis, StreamCellOptions};
 use nodegauge_stream::compiled::CompilerChoice as Compiler;
 use nodegauge_stream::view::Statistic;
 use std::path::PathBuf;
@@ -51,10 +52,9 @@ pub(crate) struct StreamArgs {
 impl StreamArgs {
     /// Returns the options.
     pub(crate) fn request(&self) -> StreamRequest {
+        let job = JobPlacement { process: self.placement.options(), ranks: self.ranks.options() };
         StreamRequest {
-            placement: self.placement.options(),
-            ranks: self.ranks.options(),
-            arrays: self.arrays.options(),
+            cell: StreamCellOptions { job, arrays: self.arrays.options() },
             axes: self.sweep.axes.clone(),
             tune: self.tune.tune,
             untuned: self.untuned,
@@ -71,8 +71,8 @@ impl StreamArgs {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct SweepArgs {
     /// Measure several values of an option in turn: ranks=1,2,4, policy=0-5, rank-map, threads=1,2-32:2,
-    /// per-cache=1,2, places=A;B, stores, pages, size=.., prefetch=.., 'compiler=native;gcc -O3' (at most
-    /// three axes)
+    /// per-cache=1,2, places=A;B, bind=.., numa=A;B, stores, pages, size=.., prefetch=..,
+    /// 'compiler=native;gcc -O3' (at most three axes)
     ///
     /// Values that this node does not support are left out, with the reason. stores, pages and rank-map
     /// without values mean all kinds. A policy may have its own map of ranks: policy=5,3,4,4/even.

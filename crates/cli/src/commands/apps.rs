@@ -11,10 +11,11 @@ use crate::launched;
 use crate::session;
 use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan, XhpcgOptions};
 use nodegauge_apps::iccg::{IccgOptions, IccgPlan};
+use nodegauge_apps::sweep::WorkersCellOptions;
 use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
 use nodegauge_apps::{Apps, MpiRanks, WorkersOptions};
 use nodegauge_measure::Fraction;
-use nodegauge_placement::Started;
+use nodegauge_placement::{JobPlacement, RankPlacementOptions, Started};
 
 pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
     match (command, Started::own()) {
@@ -46,10 +47,14 @@ fn workers(
     ranks: &AppRankArgs,
     sweep: Option<&AppSweepArgs>,
 ) -> WorkersOptions {
-    WorkersOptions {
-        placement: placement.options(),
+    let of_ranks = RankPlacementOptions {
         ranks: ranks.ranks,
-        rank_map: ranks.rank_map,
+        map: ranks.rank_map,
+        ..RankPlacementOptions::default()
+    };
+    let job = JobPlacement { process: placement.options(), ranks: of_ranks };
+    WorkersOptions {
+        cell: WorkersCellOptions { job, kind: None },
         policies: ranks.policy.clone(),
         axes: sweep.map(|sweep| sweep.axes.clone()).unwrap_or_default(),
     }

@@ -3,6 +3,8 @@
 use crate::args::ExplainArgs;
 use crate::failure::{Exit, Failure};
 use crate::session;
+use nodegauge_placement::JobPlacement;
+use nodegauge_stream::axis::StreamCellOptions;
 use nodegauge_stream::{Stream, StreamRequest};
 
 pub(crate) fn execute(args: &ExplainArgs) -> Result<Exit, Failure> {
@@ -11,9 +13,9 @@ pub(crate) fn execute(args: &ExplainArgs) -> Result<Exit, Failure> {
             .hint("use --against with stream"));
     }
     let site = session::site_of_arrays(&args.common)?;
+    let job = JobPlacement { process: args.placement.options(), ..JobPlacement::default() };
     let request = StreamRequest {
-        placement: args.placement.options(),
-        arrays: args.arrays.options(),
+        cell: StreamCellOptions { job, arrays: args.arrays.options() },
         budget: args.common.budget,
         samples: args.common.samples.map(|n| n as usize),
         ..StreamRequest::default()

@@ -90,7 +90,7 @@ fn measure(
     let table = text_of(args, &mode)?;
     if matches!(mode, StreamMode::Plain)
         && table.is_some()
-        && !request.arrays.pass().iter().any(|kernel| STREAM.contains(kernel))
+        && !request.cell.arrays.pass().iter().any(|kernel| STREAM.contains(kernel))
     {
         return Err(Failure::usage(
             "--stream-text requires copy, scale, add or triad in --kernels",

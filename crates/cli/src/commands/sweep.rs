@@ -5,8 +5,9 @@ use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
 use crate::session::{self, Shown};
 use nodegauge_gauge::{Planned, Site};
+use nodegauge_placement::JobPlacement;
 use nodegauge_programs::{
-    FigureSource, ProgramOptions, ProgramSweep, Programs, SweepLimits, winner,
+    FigureSource, ProgramCellOptions, ProgramOptions, ProgramSweep, Programs, SweepLimits, winner,
 };
 use nodegauge_toolchain::mpi::MpiProgram;
 use nodegauge_toolchain::{CommandLine, find_program, with_path_hint};
@@ -33,9 +34,9 @@ pub(crate) fn execute(args: &SweepArgs) -> Result<Exit, Failure> {
             .hint(with_path_hint(path, HINT)));
     }
     let site = session::site(common)?;
+    let job = JobPlacement { process: args.placement.options(), ranks: args.ranks.options() };
     let options = ProgramOptions {
-        placement: args.placement.options(),
-        ranks: args.ranks.options(),
+        cell: ProgramCellOptions { job, ..ProgramCellOptions::default() },
         axes: args.axes.clone(),
     };
     let limits = SweepLimits {

@@ -167,12 +167,12 @@ fn one_thread() -> PlacementOptions {
 
 fn request(extent: Extent) -> StreamRequest {
     let mut request = StreamRequest {
-        placement: one_thread(),
         budget: Some(extent.budget),
         samples: extent.samples,
         ..StreamRequest::default()
     };
-    request.arrays.size = SizeSpec::Bytes(Bytes::mib(1));
+    request.cell.job.process = one_thread();
+    request.cell.arrays.size = SizeSpec::Bytes(Bytes::mib(1));
     request
 }
 
@@ -187,7 +187,8 @@ fn stream(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
 
 fn sweep(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
     let mut request = request(extent);
-    request.arrays.size = SizeSpec::Auto;
+    request.cell.job.process = one_thread();
+    request.cell.arrays.size = SizeSpec::Auto;
     request.axes = vec!["size=1MiB,2MiB,3MiB".parse().unwrap()];
     planned(&request, site)
 }
@@ -288,12 +289,11 @@ fn device_peaks(_: &Site, extent: Extent) -> Option<Box<dyn Planned>> {
 }
 
 fn workers() -> WorkersOptions {
-    WorkersOptions {
-        placement: one_thread(),
-        ranks: Some(1),
-        policies: Some("0".parse().unwrap()),
-        ..WorkersOptions::default()
-    }
+    let mut options =
+        WorkersOptions { policies: Some("0".parse().unwrap()), ..WorkersOptions::default() };
+    options.cell.job.process = one_thread();
+    options.cell.job.ranks.ranks = Some(1);
+    options
 }
 
 fn trapezoid(site: &Site, extent: Extent) -> Option<Box<dyn Planned>> {

@@ -1,51 +1,64 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Setting with two axes: numbers, whose lists have their own grammar, and names.
-#[derive(Debug, Clone, PartialEq)]
-enum Typed {
-    Rate(u32),
-    Name(String),
+/// Options that the axes of the tests replace.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Journey {
+    rate: Option<u32>,
+    name: Option<String>,
+}
+
+/// Axis of another table.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Ticket {
+    journey: Journey,
+    is_first_class: bool,
+}
+
+crate::settings! {
+    /// Setting with two axes: numbers, and names between semicolons.
+    pub enum Typed sets Journey, e.g. "--sweep rate=1,2" {
+        /// Number.
+        Rate(u32) = "rate", AxisSyntax::parted().read_by(rate),
+            given |journey| journey.rate.is_some(),
+            set |journey, rate| journey.rate = Some(*rate);
+        /// Text; `fast` sets the rate too.
+        Name(String) = "name", AxisSyntax::by_semicolon().read_by(name).or_alone(&["all".to_owned()]),
+            given |journey| journey.name.is_some(),
+            set |journey, name| journey.name = Some(name.clone()),
+            also |name| (name == "fast").then_some("rate");
+    }
 }
 use Typed::{Name, Rate};
 
-impl fmt::Display for Typed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Rate(rate) => rate.fmt(f),
-            Name(name) => name.fmt(f),
-        }
+crate::settings! {
+    /// Setting with the axes of another table.
+    pub enum OfTicket including OfJourney(Typed) of journey sets Ticket, e.g. "--sweep rate=1,2" {
+        /// Class.
+        Class(String) = "class", AxisSyntax::parted().read_by(name),
+            given |ticket| ticket.is_first_class,
+            set |ticket, class| ticket.is_first_class = class == "1";
     }
 }
 
-impl Setting for Typed {
-    const EXAMPLE: &'static str = "--sweep rate=1,2";
-    const EXPECTED: &'static str = "expected rate or name";
-
-    fn axis(&self) -> &str {
-        if matches!(self, Rate(_)) { "rate" } else { "name" }
+impl From<std::convert::Infallible> for Wrong {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
     }
+}
 
-    fn also_sets(&self) -> Option<&'static str> {
-        matches!(self, Name(name) if name == "fast").then_some("rate")
+impl From<std::num::ParseIntError> for Wrong {
+    fn from(_: std::num::ParseIntError) -> Self {
+        Self(1, "no number".to_owned())
     }
+}
 
-    fn values(name: &str) -> Option<AxisSyntax<Self>> {
-        match name {
-            "rate" => Some(AxisSyntax::parted(|text| {
-                let rate: Result<u32, _> = text.parse();
-                rate.map(|rate| vec![Rate(rate)]).map_err(|_| Wrong(1, "no number".to_owned()))
-            })),
-            "name" => Some(
-                AxisSyntax {
-                    separator: Some(';'),
-                    ..AxisSyntax::parted(|text| Ok(vec![Name(text.into())]))
-                }
-                .or_alone(vec![Name("all".into())]),
-            ),
-            _ => None,
-        }
-    }
+fn rate(text: &str) -> Result<u32, Wrong> {
+    text.parse().map_err(Into::into)
+}
+
+fn name(text: &str) -> Result<String, Wrong> {
+    Ok(text.to_owned())
 }
 
 fn axis(text: &str) -> Axis<Typed> {
@@ -92,7 +105,9 @@ fn what_cannot_be_had_is_said_once_with_the_reason() {
 #[test]
 fn an_option_has_one_value() {
     let says = |axes: &[Axis<Typed>], fixed: &str| {
-        check(axes, |name| name == fixed).map_err(|failure| failure.to_string())
+        let rate = (fixed == "rate").then_some(1);
+        let options = Journey { rate, ..Journey::default() };
+        check(axes, &options).map_err(|failure| failure.to_string())
     };
     let twice =
         "the axis rate is given twice\nhint: give all values in one --sweep, e.g. --sweep rate=3";
@@ -110,6 +125,39 @@ fn an_option_has_one_value() {
     assert_eq!(says(&[axis("name=slow;fast"), axis("rate=1")], ""), both("--sweep rate"));
     assert_eq!(says(&[axis("name=fast")], "rate"), both("--rate"));
     assert_eq!(says(&[axis("name=slow;fast")], ""), Ok(()));
+}
+
+#[test]
+fn table_includes_the_axes_of_another() {
+    let axes: Vec<Axis<OfTicket>> =
+        ["rate=3,4", "class=1,2"].iter().map(|text| text.parse().unwrap()).collect();
+    assert_eq!(axes[0].settings()[1], OfTicket::from(Rate(4)));
+    assert_eq!(axes[0].to_string(), "rate=3,4");
+    let unknown = "colour=1".parse::<Axis<OfTicket>>().unwrap_err();
+    assert_eq!(unknown.problem, "expected an axis of rate, name or class");
+    let mut ticket = Ticket::default();
+    axes.iter().for_each(|axis| axis.settings()[0].apply(&mut ticket));
+    assert_eq!((ticket.journey.rate, ticket.is_first_class), (Some(3), true));
+    assert!(OfTicket::is_given("rate", &ticket) && !OfTicket::is_given("name", &ticket));
+    let words: Vec<String> =
+        coordinates(axes[1].settings()).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(words, ["class"]);
+}
+
+#[test]
+fn cells_of_other_machines_are_left_out() {
+    let (all, _) = combinations(&[axis("rate=1,9")], "gauge");
+    let cell = |settings: Vec<Typed>| match settings[0] {
+        Rate(9) => Err(Failure::beyond("no nine")),
+        _ => Ok(settings),
+    };
+    let planned = |all: &[Vec<Typed>]| -> Vec<(Vec<Typed>, Result<Vec<Typed>, Failure>)> {
+        all.iter().map(|settings| (settings.clone(), cell(settings.clone()))).collect()
+    };
+    let (kept, notices) = keep(planned(&all), |cell| &cell[..], "gauge").unwrap();
+    assert_eq!((kept.len(), notices[0].message.as_str()), (1, "rate 9 left out: no nine"));
+    let none = keep(planned(&all[1..]), |cell| &cell[..], "gauge").unwrap_err();
+    assert_eq!(none.reason(), "no nine");
 }
 
 proptest! {

@@ -9,9 +9,9 @@ use nodegauge_measure::schedule::Budget;
 use nodegauge_placement::MemoryPolicy;
 use std::time::Duration;
 
-/// Options of a run for the arrays and the loops: request of the user, or defaults.
+/// Options of the user for kernels and arrays.
 #[derive(Debug, Clone, PartialEq)]
-pub struct StreamOptions {
+pub struct ArrayOptions {
     /// Length of the arrays.
     pub size: SizeSpec,
     /// Maximum share of the available memory for the arrays, 0 to 1.
@@ -20,7 +20,7 @@ pub struct StreamOptions {
     pub element: Element,
     /// Padding in elements between contiguous arrays, as in stream.c; `None` for staggered arrays.
     pub offset: Option<u64>,
-    /// Kernels, in the order of a pass.
+    /// Kernels in any order; if empty, STREAM's four kernels.
     pub kernels: Vec<Kernel>,
     /// Kind of store; `None` to choose it by measurement.
     pub stores: Option<Stores>,
@@ -30,6 +30,48 @@ pub struct StreamOptions {
     pub prefetch: Option<Prefetch>,
     /// Number of 4 KiB pages that loops traverse alternately (side by side); `None` to choose it by measurement.
     pub side_by_side: Option<SideBySide>,
+}
+
+impl Default for ArrayOptions {
+    fn default() -> Self {
+        Self {
+            size: SizeSpec::Auto,
+            memory_fraction: Fraction(0.8),
+            element: Element::F64,
+            offset: None,
+            kernels: Vec::new(),
+            stores: None,
+            pages: None,
+            prefetch: None,
+            side_by_side: None,
+        }
+    }
+}
+
+impl ArrayOptions {
+    /// Returns the distinct kernels of a pass, in STREAM's order.
+    pub fn pass(&self) -> Vec<Kernel> {
+        let mut kernels = self.kernels.clone();
+        if kernels.is_empty() {
+            kernels.extend(kernels::STREAM);
+        }
+        kernels.sort();
+        kernels.dedup();
+        kernels
+    }
+
+    /// Returns the constraints on the loops.
+    pub(crate) fn constraints(&self) -> Constraints {
+        let Self { stores, prefetch, side_by_side, .. } = *self;
+        Constraints { stores, prefetch, side_by_side }
+    }
+}
+
+/// Options of a run: those of the user for the arrays, and those that the plan determines.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamOptions {
+    /// Kernels, in the order of a pass, and their arrays.
+    pub arrays: ArrayOptions,
     /// Memory policy of the arrays.
     pub policy: MemoryPolicy,
     /// Time budget of the whole run.
@@ -41,34 +83,47 @@ pub struct StreamOptions {
 }
 
 impl StreamOptions {
-    /// Returns the number of arrays that the kernels of a pass need.
-    pub(crate) fn arrays(&self) -> usize {
-        kernels::arrays_of(self.kernels.iter().copied())
-    }
-
-    /// Returns the constraints on the loops.
-    pub(crate) fn constraints(&self) -> Constraints {
-        let Self { stores, prefetch, side_by_side, .. } = *self;
-        Constraints { stores, prefetch, side_by_side }
-    }
-}
-
-impl Default for StreamOptions {
-    fn default() -> Self {
+    /// Returns options for these arrays, with the kernels in the order of a pass.
+    pub fn of(arrays: &ArrayOptions) -> Self {
         Self {
-            size: SizeSpec::Auto,
-            memory_fraction: Fraction(0.8),
-            element: Element::F64,
-            offset: None,
-            kernels: kernels::STREAM.to_vec(),
-            stores: None,
-            pages: None,
-            prefetch: None,
-            side_by_side: None,
+            arrays: ArrayOptions { kernels: arrays.pass(), ..arrays.clone() },
             policy: MemoryPolicy::Default,
             budget: Duration::from_secs(10).into(),
             loops: Vec::new(),
             samples: None,
         }
+    }
+
+    /// Returns the number of arrays that the kernels of a pass need.
+    pub(crate) fn array_count(&self) -> usize {
+        kernels::arrays_of(self.arrays.kernels.iter().copied())
+    }
+}
+
+impl Default for StreamOptions {
+    fn default() -> Self {
+        Self::of(&ArrayOptions::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_has_each_kernel_once_in_streams_order() {
+        let asked = |kernels: &[Kernel]| {
+            ArrayOptions { kernels: kernels.to_vec(), ..ArrayOptions::default() }.pass()
+        };
+        assert_eq!(asked(&[]), kernels::STREAM);
+        assert_eq!(
+            asked(&[Kernel::Triad, Kernel::Copy, Kernel::Triad]),
+            [Kernel::Copy, Kernel::Triad]
+        );
+        let repeated = ArrayOptions {
+            kernels: vec![Kernel::Triad, Kernel::Copy, Kernel::Triad],
+            ..ArrayOptions::default()
+        };
+        assert_eq!(StreamOptions::of(&repeated).array_count(), 3);
     }
 }

@@ -98,22 +98,22 @@ impl Arrangement {
     pub(crate) fn twice(&self, site: &Site) -> Option<ArraySize> {
         let spec = SizeSpec::Elements(2 * self.size.elements);
         let conditions = size_conditions(site, &self.placement, &self.options);
-        let twice = size::choose(spec, self.options.element, &conditions).ok();
-        let twice = twice.filter(|_| self.options.size == SizeSpec::Auto)?;
+        let twice = size::choose(spec, self.options.arrays.element, &conditions).ok();
+        let twice = twice.filter(|_| self.options.arrays.size == SizeSpec::Auto)?;
         // A cache held part of the arrays, so that the capacity is larger than measured before.
         let rule = self.size.rule.doubled();
-        Some(ArraySize::of(twice.elements, self.options.element, rule, twice.notices))
+        Some(ArraySize::of(twice.elements, self.options.arrays.element, rule, twice.notices))
     }
 
     /// Returns a size with arrays of half the length; `None` if the user chose the length, if the caches are unknown, or
     /// if the arrays would not follow STREAM's rule.
     pub(crate) fn half(&self, site: &Site) -> Option<ArraySize> {
-        if self.options.size != SizeSpec::Auto {
+        if self.options.arrays.size != SizeSpec::Auto {
             return None;
         }
         let spec = SizeSpec::Elements(self.size.elements / 2);
         let conditions = size_conditions(site, &self.placement, &self.options);
-        let half = size::choose(spec, self.options.element, &conditions).ok();
+        let half = size::choose(spec, self.options.arrays.element, &conditions).ok();
         half.filter(|half| half.follows_rule == Some(true))
     }
 
@@ -129,7 +129,7 @@ impl Arrangement {
         let text = format!(
             "arrays doubled to {}: {} was {:.2} times as fast over half of them, so a cache larger than {} \
              held part of them",
-            Bytes(each * self.options.element.bytes()),
+            Bytes(each * self.options.arrays.element.bytes()),
             check.kernel,
             check.ratio,
             if size.rule.measured().is_some() { "measured before" } else { "reported" }
@@ -158,7 +158,8 @@ mod tests {
     }
 
     fn plan(site: &Site, size: SizeSpec) -> Arrangement {
-        let options = StreamOptions { size, ..StreamOptions::default() };
+        let mut options = StreamOptions::default();
+        options.arrays.size = size;
         Arrangement::new(site, &PlacementRequest::default(), options, Vec::new()).unwrap()
     }
 

@@ -106,7 +106,8 @@ pub fn make(
 ) -> Result<Option<Made>, Failure> {
     let program = nodegauge_os::own_program().map_err(Failure::missing)?;
     let self_test = CommandLine::new(program, [self_test::COMMAND.to_owned()]);
-    let mut builder = KernelBuilder::open(self_test, limits, &options.kernels, options.element)?;
+    let mut builder =
+        KernelBuilder::open(self_test, limits, &options.arrays.kernels, options.arrays.element)?;
     let mut made = Made { variants: Vec::new(), notices: builder.notice().into_iter().collect() };
     for ChosenCompiler { choice, preset } in chosen {
         let CompilerChoice::Command(command) = choice else { continue };
@@ -154,7 +155,7 @@ impl CompiledPlan {
     /// Fails if all installed compilers are requested and there are none.
     pub fn new(arrangement: Arrangement, choices: &[CompilerChoice]) -> Result<Self, Failure> {
         let options = &arrangement.options;
-        let pages = tuner::pages_tried(options.constraints());
+        let pages = tuner::pages_tried(options.arrays.constraints());
         let chosen = resolve(choices)?.into_iter().flat_map(|one| one.with_pages(&pages));
         Ok(Self { chosen: chosen.collect(), compile_limits: limits()?, arrangement })
     }

@@ -1,9 +1,7 @@
 //! Lengths of published runs: two EPYC 9654, two EPYC 7H12, two EPYC 7F52, Xeon Phi 7110P.
 
 use super::*;
-use crate::request::ArrayOptions;
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
-use nodegauge_placement::PlacementOptions;
 
 const GENOA: &str =
     "Package:2 NUMANode:1 L3Cache:12(size=33554432) L2Cache:8 L1dCache:1 Core:1 PU:1";
@@ -29,8 +27,9 @@ fn plan_of(site: &Site, request: &StreamRequest) -> Result<LengthPlan, Failure> 
 }
 
 fn sized(size: &str) -> StreamRequest {
-    let arrays = ArrayOptions { size: size.parse().unwrap(), ..ArrayOptions::default() };
-    StreamRequest { arrays, ..StreamRequest::default() }
+    let mut request = StreamRequest::default();
+    request.cell.arrays.size = size.parse().unwrap();
+    request
 }
 
 fn compiled_by(command: &str, request: StreamRequest) -> StreamRequest {
@@ -77,11 +76,9 @@ fn lengths_of_published_runs_are_those_of_the_rule_and_of_memory() {
 #[test]
 fn fewer_threads_use_fewer_caches() {
     let genoa = site(GENOA, None, None);
-    let placement = PlacementOptions {
-        places: Some("{0},{1},{2},{8}".parse().unwrap()),
-        ..PlacementOptions::default()
-    };
-    let plan = plan_of(&genoa, &StreamRequest { placement, ..StreamRequest::default() }).unwrap();
+    let mut request = StreamRequest::default();
+    request.cell.job.process.places = Some("{0},{1},{2},{8}".parse().unwrap());
+    let plan = plan_of(&genoa, &request).unwrap();
     assert_eq!(plan.caches.map(|caches| caches.count), Some(2));
     assert_eq!(elements(&plan), [4 * (2 << 25) / 8]);
 }
@@ -150,8 +147,7 @@ fn impossible_plan_is_refused_with_the_remedy() {
     assert_eq!(unknown, "neither the caches nor the memory of the machine are known");
     let tune = StreamRequest { tune: true, ..StreamRequest::default() };
     assert_eq!(refused(&little, &tune), "--plan cannot be used with --tune");
-    let threads = Some("1,2".parse().unwrap());
-    let placement = PlacementOptions { threads, ..PlacementOptions::default() };
-    let swept = StreamRequest { placement, ..StreamRequest::default() };
+    let mut swept = StreamRequest::default();
+    swept.cell.job.process.threads = Some("1,2".parse().unwrap());
     assert_eq!(refused(&little, &swept), "--plan plans one configuration, not a sweep");
 }

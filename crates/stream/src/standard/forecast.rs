@@ -47,7 +47,7 @@ pub(super) struct ProbedRates {
 impl ProbedRates {
     /// Measures the rates on the threads of `arrangement`.
     pub(super) fn measure(arrangement: &Arrangement) -> Result<Self, ArenaError> {
-        let element = arrangement.options.element.bytes();
+        let element = arrangement.options.arrays.element.bytes();
         let first = Self::with_arrays(arrangement, SHORTEST.0 / element)?;
         let longer = first.filling.0 * FILLING.0 / (STREAM_ARRAYS as u64 * element) as f64;
         let longer = (longer as u64).min(arrangement.size.elements);

@@ -91,8 +91,8 @@ impl MpiStandardPlan {
         let all = arrangement.elements() * ranks.ranks.len() as u64;
         let wanted = Wanted {
             elements: macros.elements.unwrap_or(all),
-            element: options.element,
-            offset: options.offset.unwrap_or(0),
+            element: options.arrays.element,
+            offset: options.arrays.offset.unwrap_or(0),
             ntimes: macros.ntimes.unwrap_or(build::NTIMES),
         };
         Ok(Self { arrangement, ranks, source, wanted, commands })

@@ -58,8 +58,8 @@ impl StandardPlan {
         }
         let wanted = Wanted {
             elements: arrangement.elements(),
-            element: options.element,
-            offset: options.offset.unwrap_or(0),
+            element: options.arrays.element,
+            offset: options.arrays.offset.unwrap_or(0),
             ntimes,
         };
         Ok(Self { arrangement, source, wanted, choices: choices.to_vec(), presets })
@@ -170,7 +170,7 @@ impl Planned for StandardPlan {
     }
 
     fn figures(&self, site: &Site) -> Vec<Figures> {
-        let own = &self.arrangement.options.kernels;
+        let own = &self.arrangement.options.arrays.kernels;
         arrangement::stream_figures(&[own, &STREAM[..]].concat(), site)
     }
 

@@ -1,11 +1,13 @@
 //! Combinations of the axes of a sweep, before they are planned on a machine.
 
 use crate::GAUGE;
-use crate::axis::{StreamAxis, StreamSetting};
+use crate::axis::StreamAxis;
+use crate::axis::StreamSetting::{self, Placement};
 use crate::compiled::{self, ChosenCompiler, CompilerChoice};
 use nodegauge_measure::sweep::{self, Setting as _};
 use nodegauge_measure::{Failure, Notice, NoticeId};
-use nodegauge_placement::{LecturePolicy, RankMap};
+use nodegauge_placement::PlacementSetting::{Policy, Ranks};
+use nodegauge_placement::{LecturePolicy, PlacementSetting, RankMap};
 
 /// Combination of axis values: one value per axis.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,8 +47,20 @@ pub(super) fn combinations(
     let (mut each, mut notices) = sweep::combinations(axes, GAUGE);
     let references = references(&mut each, fixed, &mut notices);
     sweep::check_count(each.len())?;
-    let combination = |(settings, reference)| Combination { settings, reference };
-    Ok((each.into_iter().zip(references).map(combination).collect(), notices))
+    let mut combinations = Vec::new();
+    for (settings, reference) in each.into_iter().zip(references) {
+        combinations.push(Combination { settings, reference });
+    }
+    Ok((combinations, notices))
+}
+
+/// True for a number of ranks and for a policy, whose rates are compared with those of a reference.
+fn is_of_ranks(value: &StreamSetting) -> bool {
+    matches!(value, Placement(Ranks(_) | Policy(_)))
+}
+
+fn is_policy(value: &StreamSetting) -> bool {
+    matches!(value, Placement(Policy(_)))
 }
 
 /// Returns the index of the reference for each combination.
@@ -55,13 +69,11 @@ fn references(
     fixed: &[StreamSetting],
     notices: &mut Vec<Notice>,
 ) -> Vec<Option<usize>> {
-    let of_ranks =
-        |value: &StreamSetting| matches!(value, StreamSetting::Ranks(_) | StreamSetting::Policy(_));
-    if !each.iter().flatten().any(of_ranks) {
+    if !each.iter().flatten().any(is_of_ranks) {
         return vec![None; each.len()];
     }
     for settings in each.iter_mut() {
-        for value in fixed.iter().filter(|value| of_ranks(value)) {
+        for value in fixed.iter().filter(|value| is_of_ranks(value)) {
             if settings.iter().all(|known| known.axis() != value.axis()) {
                 settings.push(value.clone());
             }
@@ -70,8 +82,7 @@ fn references(
     let mut added = false;
     for i in 0..each.len() {
         let wanted = reference(&each[i]);
-        let has_policy = wanted.iter().any(|value| matches!(value, StreamSetting::Policy(_)));
-        if has_policy && !each.contains(&wanted) {
+        if wanted.iter().any(is_policy) && !each.contains(&wanted) {
             each.push(wanted);
             added = true;
         }
@@ -85,15 +96,18 @@ fn references(
 
 /// Returns the reference for these settings: one rank, and policy 5 if there is a policy.
 fn reference(settings: &[StreamSetting]) -> Vec<StreamSetting> {
-    let has_policy = settings.iter().any(|value| matches!(value, StreamSetting::Policy(_)));
-    let replaced = |value: &StreamSetting| match value {
-        StreamSetting::Ranks(_) => StreamSetting::Ranks(1),
-        StreamSetting::Policy(_) => StreamSetting::Policy(LecturePolicy::REFERENCE.into()),
-        // Policy 5 binds nothing, so that all rank maps are equivalent.
-        StreamSetting::RankMap(_) if has_policy => StreamSetting::RankMap(RankMap::Block),
-        other => other.clone(),
-    };
-    settings.iter().map(replaced).collect()
+    let has_policy = settings.iter().any(is_policy);
+    let mut wanted = settings.to_vec();
+    for value in &mut wanted {
+        match value {
+            Placement(Ranks(count)) => *count = 1,
+            Placement(Policy(policy)) => *policy = LecturePolicy::REFERENCE.into(),
+            // Policy 5 binds nothing, so that all rank maps are equivalent.
+            Placement(PlacementSetting::RankMap(map)) if has_policy => *map = RankMap::Block,
+            _ => {}
+        }
+    }
+    wanted
 }
 
 #[cfg(test)]
@@ -115,7 +129,7 @@ mod tests {
 
     #[test]
     fn ranks_are_held_against_one_of_policy_5() {
-        let policy = |number| StreamSetting::Policy(LecturePolicy::new(number).unwrap().into());
+        let policy = |number| Placement(Policy(LecturePolicy::new(number).unwrap().into()));
         let (all, notices) = combinations(&[axis("ranks=1,2")], &[policy(3)]).unwrap();
         assert_eq!(words(&all), ["1/3 over 2", "2/3 over 2", "1/5 over 2"]);
         assert_eq!(notices.len(), 1);
@@ -124,10 +138,9 @@ mod tests {
             (words(&plain), plain_notices.len()),
             (vec!["1 over 0".into(), "2 over 0".into()], 0)
         );
-        let (by_policy, _) =
-            combinations(&[axis("policy=0,5")], &[StreamSetting::Ranks(2)]).unwrap();
+        let (by_policy, _) = combinations(&[axis("policy=0,5")], &[Placement(Ranks(2))]).unwrap();
         assert_eq!(words(&by_policy), ["0/2 over 2", "5/2 over 2", "5/1 over 2"]);
-        let fixed = [StreamSetting::Ranks(2), policy(3)];
+        let fixed = [Placement(Ranks(2)), policy(3)];
         let (by_map, _) = combinations(&[axis("rank-map=block,core")], &fixed).unwrap();
         assert_eq!(words(&by_map), ["block", "core"]);
         let (series, _) =

@@ -203,7 +203,7 @@ fn rows(cells: &[SweepCell]) -> Vec<Row> {
             let others = others.iter().map(|value| format!(" with {} {value}", value.axis()));
             Row {
                 name: format!("{}{}", own.axis(), others.collect::<String>()),
-                of_ranks: matches!(own, StreamSetting::Ranks(_)),
+                of_ranks: own.axis() == "ranks",
                 cells: members,
             }
         }));
@@ -245,7 +245,7 @@ mod tests {
     use nodegauge_gauge::Site;
     use nodegauge_machine::{SysRoot, TopologySource};
     use nodegauge_measure::record::Machine;
-    use nodegauge_placement::PlacementRequest;
+    use nodegauge_placement::{PlacementRequest, PlacementSetting};
 
     fn site(text: &str) -> Site {
         let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
@@ -258,7 +258,8 @@ mod tests {
         let request = PlacementRequest { threads: Some(threads), ..PlacementRequest::default() };
         let options = StreamOptions::default();
         SweepCell {
-            settings: vec![StreamSetting::Threads(threads)],
+            number: 0,
+            settings: vec![PlacementSetting::Threads(threads).into()],
             arrangement: Arrangement::new(site, &request, options, Vec::new()).unwrap(),
             reference: None,
             compiled: None,

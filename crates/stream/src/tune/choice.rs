@@ -40,11 +40,11 @@ impl Choice {
     /// Sets everything that `options` do not fix. Loops were chosen together with their stores and prefetch. They are
     /// therefore used only if the options fix neither of these.
     pub fn fill(&self, options: &mut StreamOptions) {
-        options.pages = options.pages.or(Some(self.pages));
-        let open = options.stores.is_none()
-            && options.prefetch.is_none()
-            && options.side_by_side.is_none();
-        if open && options.element == self.element {
+        options.arrays.pages = options.arrays.pages.or(Some(self.pages));
+        let open = options.arrays.stores.is_none()
+            && options.arrays.prefetch.is_none()
+            && options.arrays.side_by_side.is_none();
+        if open && options.arrays.element == self.element {
             options.loops.clone_from(&self.loops);
         }
     }
@@ -198,15 +198,15 @@ mod tests {
     #[test]
     fn what_the_user_fixes_is_left() {
         let choice = choice();
-        let mut options =
-            StreamOptions { pages: Some(RequestedPages::Base), ..StreamOptions::default() };
+        let mut options = StreamOptions::default();
+        options.arrays.pages = Some(RequestedPages::Base);
         choice.fill(&mut options);
-        assert_eq!((options.pages, options.loops.len()), (Some(RequestedPages::Base), 2));
-        let mut explained =
-            StreamOptions { stores: Some(Stores::Regular), ..StreamOptions::default() };
+        assert_eq!((options.arrays.pages, options.loops.len()), (Some(RequestedPages::Base), 2));
+        let mut explained = StreamOptions::default();
+        explained.arrays.stores = Some(Stores::Regular);
         choice.fill(&mut explained);
         assert_eq!(
-            (explained.pages, explained.loops.len()),
+            (explained.arrays.pages, explained.loops.len()),
             (Some(RequestedPages::Transparent), 0)
         );
     }

@@ -1,6 +1,6 @@
 //! Search space of the tuner: teams, pages and loops that are useful on this machine. All functions are pure.
 
-use crate::arrangement::{self, StreamOptions};
+use crate::arrangement::{self, ArrayOptions, StreamOptions};
 use crate::kernels::{Element, Kernel, KernelShape, Stores};
 use crate::tuner::{self, Breadth};
 use nodegauge_arena::RequestedPages;
@@ -64,7 +64,7 @@ impl Space {
                 }
             }
         }
-        let pages = match options.pages {
+        let pages = match options.arrays.pages {
             Some(pages) => vec![pages],
             None => possible_pages(&site.machine),
         };
@@ -81,10 +81,22 @@ impl Space {
         Ok(Self { setups, shapes: arrangement::candidates(options, Breadth::Wide)? })
     }
 
+    /// Returns the arrays of one of the setups, which exist simultaneously: on its pages, with its share of the memory.
+    pub fn share(&self, setup: &TeamSetup, arrays: &ArrayOptions) -> ArrayOptions {
+        ArrayOptions {
+            pages: Some(setup.pages),
+            memory_fraction: arrays.memory_fraction / self.setups.len() as f64,
+            ..arrays.clone()
+        }
+    }
+
     /// Returns the presumably best loop for each kind of store.
     pub fn guesses(&self) -> Vec<KernelShape> {
-        let guess = |kind| self.shapes.iter().copied().find(|shape| shape.stores == kind);
-        Stores::ALL.iter().filter_map(|kind| guess(*kind)).collect()
+        let mut guesses = Vec::new();
+        for kind in Stores::ALL {
+            guesses.extend(self.shapes.iter().copied().find(|shape| shape.stores == *kind));
+        }
+        guesses
     }
 
     /// Returns every loop for an element type and a kernel that [`Space::shapes`] allows, as for an exhaustive

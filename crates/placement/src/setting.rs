@@ -1,0 +1,180 @@
+//! Axes of a sweep over threads, ranks and memory, for every command with a sweep. A new axis is a row of the table.
+
+use crate::{
+    Bind, MappedPolicy, NumaSpec, PlacementOptions, PlacesSpec, Policies, RankMap,
+    RankPlacementOptions, RankPlan, ThreadList,
+};
+use nodegauge_machine::Topology;
+use nodegauge_measure::sweep::{Axis, AxisSyntax, joined};
+use nodegauge_measure::{Failure, settings};
+
+/// Options for threads, memory and ranks together: those that the axes of a sweep replace.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct JobPlacement {
+    /// Threads, their places and the memory of one process, or of all ranks together.
+    pub process: PlacementOptions,
+    /// Ranks and their places.
+    pub ranks: RankPlacementOptions,
+}
+
+settings! {
+    /// Value of an option of threads, ranks or memory.
+    pub enum PlacementSetting sets JobPlacement, e.g. "--sweep threads=1,2-32:2 or --sweep policy=0-5" {
+        /// Number of threads, per rank if there are ranks.
+        Threads(u32) = "threads", counts(),
+            given |job| job.process.threads.is_some(),
+            set |job, count| job.process.threads = ThreadList::new(vec![*count]);
+        /// Number of threads per last-level cache.
+        PerCache(u32) = "per-cache", counts(),
+            given |job| job.process.per_cache.is_some(),
+            set |job, count| job.process.per_cache = Some(*count);
+        /// Places of the threads.
+        Places(PlacesSpec) = "places", AxisSyntax::by_semicolon(),
+            given |job| job.process.places.is_some(),
+            set |job, places| job.process.places = Some(places.clone());
+        /// Binding policy of the threads.
+        Bind(Bind) = "bind", AxisSyntax::parted(),
+            given |job| job.process.bind.is_some(),
+            set |job, bind| job.process.bind = Some(*bind);
+        /// Memory policy of the process.
+        Numa(NumaSpec) = "numa", AxisSyntax::by_semicolon(),
+            given |job| job.process.numa.is_some(),
+            set |job, numa| job.process.numa = Some(numa.clone());
+        /// Number of ranks.
+        Ranks(u32) = "ranks", counts(),
+            given |job| job.ranks.ranks.is_some(),
+            set |job, count| job.ranks.ranks = Some(*count);
+        /// Policy for the CPUs and the memory of ranks, and their map if it is given with the policy.
+        Policy(MappedPolicy) = "policy", AxisSyntax::listed::<Policies>(),
+            given |job| job.ranks.policy.is_some(),
+            set |job, policy| job.ranks = job.ranks.clone().under(*policy),
+            also |policy| policy.map.map(|_| "rank-map");
+        /// Socket or core of each rank.
+        RankMap(RankMap) = "rank-map", AxisSyntax::parted().or_alone(RankMap::ALL),
+            given |job| job.ranks.map.is_some(),
+            set |job, map| job.ranks.map = Some(*map);
+    }
+}
+
+/// Returns the syntax of counts, whose lists may have ranges: `1,2-8:2`.
+fn counts() -> AxisSyntax<u32> {
+    AxisSyntax::listed::<ThreadList>().listed_by(list_of_counts)
+}
+
+fn list_of_counts(counts: &[u32]) -> String {
+    ThreadList::new(counts.to_vec())
+        .map_or_else(|| joined::<_, ','>(counts), |list| list.to_string())
+}
+
+impl JobPlacement {
+    /// Places the requested ranks; `None` if no ranks are requested.
+    ///
+    /// # Errors
+    /// Returns the errors of [`PlacementOptions::ranks`].
+    pub fn rank_plan(&self, topology: &Topology) -> Result<Option<RankPlan>, Failure> {
+        self.process.ranks(&self.ranks, topology)
+    }
+
+    /// Removes several numbers of threads from the options and returns them as an axis; `None` if there is at most one
+    /// number.
+    pub fn take_thread_axis<S>(&mut self) -> Option<Axis<S>>
+    where
+        S: nodegauge_measure::sweep::Setting + From<PlacementSetting>,
+    {
+        let several = self.process.threads.take_if(|counts| counts.single().is_none())?;
+        Some(Axis::of(several, |count| PlacementSetting::Threads(count).into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::sweep::{self, Setting};
+
+    fn axis(text: &str) -> Axis<PlacementSetting> {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn every_axis_prints_and_parses_back() {
+        for text in [
+            "threads=1,2-8:2",
+            "per-cache=1,2,4",
+            "places=cores;{0:4}:2:4;0:96:2",
+            "bind=close,none",
+            "numa=local;bind:0,1",
+            "ranks=1,2-8:2",
+            "policy=0-3,5",
+            "policy=0..5",
+            "policy=5,3,4,4/even",
+            "rank-map=block,cyclic",
+            "rank-map",
+        ] {
+            assert_eq!(axis(&axis(text).to_string()), axis(text), "{text}");
+        }
+        assert_eq!(axis("threads=1,2,4,6,8").to_string(), "threads=1,2-8:2");
+    }
+
+    #[test]
+    fn a_wrong_axis_is_pointed_at() {
+        for (text, at) in [
+            ("", 0),
+            ("thread=1", 0),
+            ("threads", 7),
+            ("threads=1,x", 10),
+            ("places=cores;{0:x}", 16),
+            ("bind=close,far", 11),
+            ("policy=0-6", 9),
+            ("policy=1,5-2", 11),
+            ("policy=5,4/evn", 11),
+            ("ranks=0", 6),
+            ("rank-map=block,round", 15),
+        ] {
+            assert_eq!(text.parse::<Axis<PlacementSetting>>().unwrap_err().at, at, "{text}");
+        }
+    }
+
+    /// Every value replaces the option of its own axis, and no other.
+    #[test]
+    fn a_value_sets_the_option_of_its_axis() {
+        for text in [
+            "threads=2",
+            "per-cache=1",
+            "places=cores",
+            "bind=close",
+            "numa=local",
+            "ranks=2",
+            "policy=3",
+            "rank-map=block",
+        ] {
+            let mut job = JobPlacement::default();
+            let axis = axis(text);
+            axis.settings()[0].apply(&mut job);
+            let is_given = |name: &&str| PlacementSetting::is_given(name, &job);
+            let given: Vec<&str> =
+                PlacementSetting::names().into_iter().filter(|name| is_given(name)).collect();
+            assert_eq!(given, [axis.name()], "{text}");
+            assert!(sweep::check(&[axis], &job).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn policy_may_set_the_map_too() {
+        let mut job = JobPlacement::default();
+        let mapped = &axis("policy=4/even").settings()[0].clone();
+        mapped.apply(&mut job);
+        assert_eq!((job.ranks.map, mapped.also_sets()), (Some(RankMap::Even), Some("rank-map")));
+        assert_eq!(axis("policy=4").settings()[0].also_sets(), None);
+    }
+
+    #[test]
+    fn several_numbers_of_threads_are_an_axis() {
+        let mut job = JobPlacement::default();
+        job.process.threads = Some("1,2".parse().unwrap());
+        assert_eq!(job.take_thread_axis(), Some(axis("threads=1,2")));
+        assert_eq!(job.process.threads, None);
+        job.process.threads = Some("2".parse().unwrap());
+        assert_eq!(job.take_thread_axis::<PlacementSetting>(), None);
+        assert_eq!(job.process.single_count(), Some(2));
+    }
+}
