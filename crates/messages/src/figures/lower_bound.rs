@@ -116,9 +116,9 @@ pub(crate) fn remarks(
             } else {
                 format!("{} to {}", Bytes(from), Bytes(to))
             };
-            let shares: Vec<f64> = range.iter().map(|(_, of)| of.config.share.0).collect();
-            let least = stats::quantile(&shares, 0.0);
-            let most = stats::quantile(&shares, 1.0);
+            let reached: Vec<f64> = range.iter().map(|(_, of)| of.config.share.0).collect();
+            let least = stats::quantile(&reached, 0.0);
+            let most = stats::quantile(&reached, 1.0);
             let standing = range[0].1.standing;
             let text = match standing {
                 Standing::Between => continue,

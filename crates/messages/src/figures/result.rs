@@ -288,11 +288,11 @@ impl SizeEvidence<'_> {
         let (operations, mean) = self.batches.mean(counted.counted(0));
         let mut config = self.config(operations);
         if operations > 0 {
-            let samples = &measurement.samples;
+            let values = &measurement.samples;
             let p99 = if unit.better() == Better::Lower { 0.99 } else { 0.01 };
-            config.min = Some(stats::quantile(samples, 0.0));
-            config.max = Some(stats::quantile(samples, 1.0));
-            config.p99 = Some(digits(stats::quantile(samples, p99)));
+            config.min = Some(stats::quantile(values, 0.0));
+            config.max = Some(stats::quantile(values, 1.0));
+            config.p99 = Some(digits(stats::quantile(values, p99)));
             // OSU's programs include batches that other programs disturbed. In a comparison with them, the probe
             // includes these batches as well.
             let mean = if self.starter.options.like_osu {

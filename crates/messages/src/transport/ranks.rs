@@ -153,11 +153,11 @@ impl Rank<'_> {
         let worst = self.segment.agree(self.rank, members, &[f64::from(errno)], |all| {
             vec![all.iter().map(|of_rank| of_rank[0]).fold(0.0, f64::max)]
         });
-        let errno = worst[0] as i32;
-        if errno != 0 && self.rank == members[0] {
-            say(&format!("unreadable {errno}\n"))?;
+        let worst_errno = worst[0] as i32;
+        if worst_errno != 0 && self.rank == members[0] {
+            say(&format!("unreadable {worst_errno}\n"))?;
         }
-        Ok(errno == 0)
+        Ok(worst_errno == 0)
     }
 
     fn connect(&self, members: &[usize], sender: bool, partner: usize) -> Worked<TcpStream> {
