@@ -523,22 +523,29 @@ pub(crate) fn command() -> clap::Command {
 
 /// Returns the definition of the command line. Documents such as the man page are generated from it too.
 pub(crate) fn definition() -> clap::Command {
-    // `explain` and `roofline` measure with a single number of threads, and no published figures exist for them.
-    let one_team = |command: clap::Command| {
-        command
-            .mut_arg("threads", |threads| {
-                threads.help("Threads [default: one per core]").value_name("N")
-            })
-            .mut_arg("against", |against| against.hide(true))
-    };
-    // These options of `report` select the runs of `--trend` and require it.
-    let report = |report: clap::Command| {
-        let filters = ["gauge", "label", "host", "since", "until"];
-        filters.iter().fold(report, |report, id| report.mut_arg(id, |arg| arg.requires("trend")))
-    };
-    let all = ["explain", "roofline"].into_iter();
-    let command = all.fold(Args::command(), |all, name| all.mut_subcommand(name, one_team));
-    tree::in_order(budgets::stated(command.mut_subcommand("report", report)))
+    let command = Args::command()
+        .mut_subcommand("explain", with_one_team)
+        .mut_subcommand("roofline", with_one_team)
+        .mut_subcommand("report", with_filters_of_trend);
+    tree::in_order(budgets::stated(command))
+}
+
+/// Changes the options of `explain` and `roofline`, which measure with a single number of threads, and for which no
+/// published figures exist.
+fn with_one_team(command: clap::Command) -> clap::Command {
+    command
+        .mut_arg("threads", |threads| {
+            threads.help("Threads [default: one per core]").value_name("N")
+        })
+        .mut_arg("against", |against| against.hide(true))
+}
+
+/// Makes the options of `report` that select the runs of `--trend` require it.
+fn with_filters_of_trend(mut report: clap::Command) -> clap::Command {
+    for id in ["gauge", "label", "host", "since", "until"] {
+        report = report.mut_arg(id, |arg| arg.requires("trend"));
+    }
+    report
 }
 
 /// Adds suggestions of similar commands to the error for an unknown command; returns other errors unchanged.

@@ -2,7 +2,7 @@
 //! tests.
 
 use nodegauge_gauge::{Gauge, Site, SummaryRequest};
-use nodegauge_measure::keys::{ConfigKind, Registry};
+use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::{Observer, Outcome, UnknownName};
 use std::collections::BTreeSet;
@@ -33,20 +33,19 @@ pub(crate) fn registry() -> &'static Registry {
 /// # Errors
 /// Fails if neither a gauge nor a test has this name.
 pub(crate) fn tests(name: &str) -> Result<Tests, UnknownName> {
-    let kinds = || registry().kinds().to_vec();
-    let of =
-        |kind: ConfigKind| kind.tests.iter().filter(move |test| [kind.gauge, test].contains(&name));
-    let found: Vec<&str> = kinds().into_iter().flat_map(of).copied().collect();
-    let all = || kinds().into_iter().flat_map(|kind| [&[kind.gauge], kind.tests].concat());
-    if !found.is_empty() {
-        Ok(Tests(found))
-    } else {
-        Err(UnknownName {
-            what: "gauge or test",
-            given: name.to_owned(),
-            known: all().collect::<BTreeSet<_>>().into_iter().collect(),
-        })
+    let mut found: Vec<&str> = Vec::new();
+    let mut known: BTreeSet<&str> = BTreeSet::new();
+    for kind in registry().kinds() {
+        known.insert(kind.gauge);
+        known.extend(kind.tests);
+        let meant = kind.tests.iter().filter(|test| [kind.gauge, **test].contains(&name));
+        found.extend(meant);
     }
+    if !found.is_empty() {
+        return Ok(Tests(found));
+    }
+    let known = known.into_iter().collect();
+    Err(UnknownName { what: "gauge or test", given: name.to_owned(), known })
 }
 
 /// Returns a record as CSV.
@@ -68,6 +67,7 @@ pub(crate) fn summary_plan(
 mod tests {
     use super::*;
     use nodegauge_analysis::compare::{Comparison, Design, Side, Verdict, compare};
+    use nodegauge_measure::keys::ConfigKind;
     use nodegauge_measure::keys::{COLUMNS, Key, Role};
     use nodegauge_measure::record::{Measurement, Status};
     use serde_json::{Value, json};

@@ -37,15 +37,15 @@ impl JobOnHosts {
     fn join(&self) -> Result<Option<Hosts>, Failure> {
         let Self::Launched(started) = self else { return Hosts::of_rank_0().map(Some) };
         let is_rank_0 = started.rank == 0;
-        let give_up = move |refusal: Failure| {
+        let nodes = slurm_nodes(started);
+        Hosts::join(started, &session::version(), nodes.as_ref(), move |refusal: Failure| {
             if is_rank_0 {
                 output::failure(&refusal);
             } else {
                 std::thread::sleep(PRINTING);
             }
             nodegauge_os::leave(Exit::Missing.number())
-        };
-        Hosts::join(started, &session::version(), slurm_nodes(started).as_ref(), give_up)
+        })
     }
 
     /// Returns the error where the errors of the job are printed, and only its exit code elsewhere.

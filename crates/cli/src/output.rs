@@ -10,7 +10,7 @@ pub(crate) use nodegauge_node::as_json as json;
 use nodegauge_node::signals;
 use nodegauge_report::{Style, text};
 use std::borrow::Cow;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
@@ -25,12 +25,17 @@ pub(crate) type Document<'a> = (Option<&'a str>, &'a dyn Fn() -> Result<String, 
 
 /// Writes the requested documents; returns true if one of them was written to standard output.
 pub(crate) fn documents(documents: &[Document<'_>]) -> Result<bool, Failure> {
-    let asked = || documents.iter().filter_map(|(file, make)| Some((Sink::from((*file)?), make)));
-    let to_stdout = asked().filter(|(sink, _)| *sink == Sink::Stdout).count();
+    let mut requested = Vec::new();
+    for (file, make) in documents {
+        if let Some(file) = file {
+            requested.push((Sink::from(*file), make));
+        }
+    }
+    let to_stdout = requested.iter().filter(|(sink, _)| *sink == Sink::Stdout).count();
     if to_stdout > 1 {
         return Err(both_to_stdout());
     }
-    for (sink, make) in asked() {
+    for (sink, make) in requested {
         sink.write(&make()?)?;
     }
     Ok(to_stdout > 0)
@@ -107,9 +112,13 @@ fn for_stream<'a>(stream: &impl RawStream, text: &'a str) -> Cow<'a, str> {
 
 /// True if writing failed because the terminal was closed.
 fn is_hung_up(error: &io::Error) -> bool {
-    let stdout = || io::stdout().as_fd().try_clone_to_owned().map(File::from)?.metadata();
-    let is_device = || stdout().is_ok_and(|stdout| stdout.file_type().is_char_device());
-    error.raw_os_error() == Some(libc::EIO) && is_device()
+    error.raw_os_error() == Some(libc::EIO)
+        && stdout_metadata().is_ok_and(|stdout| stdout.file_type().is_char_device())
+}
+
+/// Returns the metadata of the file to which standard output refers.
+fn stdout_metadata() -> io::Result<Metadata> {
+    io::stdout().as_fd().try_clone_to_owned().map(File::from)?.metadata()
 }
 
 /// Prints a page.
@@ -155,8 +164,9 @@ pub(crate) fn suspects<'a>(
     measurements: impl IntoIterator<Item = &'a Measurement>,
     side: &str,
 ) -> bool {
-    let suspect = |m: &&Measurement| m.validity.status == Status::Suspect && !m.is_published();
-    let mut suspects = measurements.into_iter().filter(suspect);
+    let mut suspects = measurements
+        .into_iter()
+        .filter(|m| m.validity.status == Status::Suspect && !m.is_published());
     let Some(first) = suspects.next() else { return false };
     let more = match suspects.count() {
         0 => String::new(),
@@ -198,8 +208,8 @@ pub(crate) fn style() -> Style {
 /// Returns the width in columns: of the terminal, else from `COLUMNS`, else 80; at least 60.
 fn width() -> u16 {
     let terminal = terminal_width(libc::STDOUT_FILENO);
-    let variable = || std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    terminal.or_else(variable).unwrap_or(80).max(60)
+    let variable = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    terminal.or(variable).unwrap_or(80).max(60)
 }
 
 /// Returns the width of the terminal of standard error in columns; 80 if it is unknown.

@@ -196,14 +196,18 @@ impl Estimate {
 
     /// Returns the elapsed time and the estimate in words, e.g. `40 s of about 60 s`.
     fn words(&self, elapsed: Duration) -> String {
-        let seconds = |time: Duration| time.as_secs_f64().round();
         let end = match self.total(elapsed).filter(|total| *total > elapsed) {
-            Some(total) if self.budget.is_some() => format!(" of {} s", seconds(total)),
-            Some(total) => format!(" of about {} s", seconds(total)),
+            Some(total) if self.budget.is_some() => format!(" of {} s", whole_seconds(total)),
+            Some(total) => format!(" of about {} s", whole_seconds(total)),
             None => String::new(),
         };
-        format!("{} s{end}", seconds(elapsed))
+        format!("{} s{end}", whole_seconds(elapsed))
     }
+}
+
+/// Returns a time in seconds, rounded.
+fn whole_seconds(time: Duration) -> f64 {
+    time.as_secs_f64().round()
 }
 
 /// Progress as plain lines, for a pipe or a file.

@@ -218,8 +218,14 @@ pub(crate) fn conduct_plan_on(
     gauge: &dyn Gauge,
 ) -> Result<Exit, Failure> {
     let figures = plan.figures(&node);
-    let measure = |site: &Site, progress: &mut Progress| self::measure(plan, site, progress);
-    conduct_on(hosts, common, node, &figures, measure, Shown::page_of(gauge))
+    conduct_on(
+        hosts,
+        common,
+        node,
+        &figures,
+        |site, progress| measure(plan, site, progress),
+        Shown::page_of(gauge),
+    )
 }
 
 /// Runs a plan; its predicted time is the estimate that `progress` shows.
@@ -289,9 +295,10 @@ pub(crate) fn conduct_on(
     }
     nodegauge_published::add_to(&mut found, &node.machine, common.against.as_ref());
     let skipped = nodegauge_toolchain::skipped_folders(|name| std::env::var_os(name));
-    let notice = |text| Notice::new(NoticeId::Environment, "", text);
     let passed_over = nodegauge_toolchain::passed_over_folders();
-    found.notices.extend(skipped.into_iter().chain(passed_over).map(notice));
+    for text in skipped.into_iter().chain(passed_over) {
+        found.notices.push(Notice::new(NoticeId::Environment, "", text));
+    }
     let complete = found.is_complete();
     let mut ending = found.ending_failure();
     add_findings(&mut findings, found.findings);
@@ -542,12 +549,12 @@ pub(crate) fn unmet(conditions: &Conditions, record: &Record, run: &str, verbose
     let registry = gauges::registry();
     for expectation in &conditions.expect {
         let verdict = expectation.check(&record.measurements, conditions.accept_suspect, registry);
-        let words = || format!("{run}{}", verdict.in_words(expectation));
+        let words = format!("{run}{}", verdict.in_words(expectation));
         if !verdict.is_met() {
             any = true;
-            output::error(&legible::escaped(&words()));
+            output::error(&legible::escaped(&words));
         } else if verbose {
-            output::note(&words());
+            output::note(&words);
         }
     }
     match &conditions.reference {

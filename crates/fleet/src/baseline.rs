@@ -3,7 +3,7 @@
 use crate::check;
 use crate::figures::{FigureKey, NodeFigure};
 use crate::node::NodeRun;
-use crate::rank::{FigureStatistics, RankVerdict, RankedGroup, RankedNode, Ranking};
+use crate::rank::{FigureStatistics, RankVerdict, RankedGroup, Ranking};
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup, SCHEMA};
 use nodegauge_analysis::slow::limit;
 use nodegauge_measure::quantity::{counted, significant};
@@ -29,10 +29,9 @@ pub fn of(ranking: &Ranking, tool: Tool, written: String) -> Result<Reference, F
 }
 
 fn group(ranked: &RankedGroup) -> ReferenceGroup {
-    let is_kept = |node: &&RankedNode| {
+    let kept = ranked.nodes.iter().filter(|node| {
         matches!(node.verdict, RankVerdict::Good | RankVerdict::Unknown) || !node.is_beyond()
-    };
-    let kept = ranked.nodes.iter().filter(is_kept);
+    });
     let nodes: Vec<String> = kept.map(|node| node.host.clone()).collect();
     let left_out = ranked.nodes.len() - nodes.len();
     // The clock alone is no reference.

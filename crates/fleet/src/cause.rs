@@ -60,12 +60,13 @@ pub(crate) fn with_cause<'a>(
     causes: impl IntoIterator<Item = &'a str>,
 ) -> String {
     let heads = [format!("{figure} of {base}"), format!("{figure} {base}"), figure.to_owned()];
-    let with = |cause: &str| {
+    for cause in causes {
         let mut lines = heads.iter().map(|head| format!("{head}: {cause}"));
-        lines.find(|line| fits(line))
-    };
-    let found = causes.into_iter().find_map(with);
-    found.unwrap_or_else(|| heads[0].clone())
+        if let Some(line) = lines.find(|line| fits(line)) {
+            return line;
+        }
+    }
+    heads[0].clone()
 }
 
 #[cfg(test)]

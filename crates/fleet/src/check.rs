@@ -222,10 +222,9 @@ pub struct CheckedFigure {
 impl CheckedFigure {
     /// Returns the best measurement, because interference makes figures worse, never better.
     pub fn best(&self) -> Option<&NodeFigure> {
-        let better = |a: &&NodeFigure, b: &&NodeFigure| {
-            self.key.share(a.value, 1.0).total_cmp(&self.key.share(b.value, 1.0))
-        };
-        self.measured.iter().max_by(better)
+        self.measured
+            .iter()
+            .max_by(|a, b| self.key.share(a.value, 1.0).total_cmp(&self.key.share(b.value, 1.0)))
     }
 
     /// Returns the share of the reference that the best measurement reaches.

@@ -104,43 +104,52 @@ impl Facts {
 
     /// Returns the value of a fact; `absent` for an entry that the node does not have, `None` if it is unknown.
     pub fn value(&self, path: &str) -> Option<&str> {
-        let is_part = |list: &&str| {
-            let rest = path.strip_prefix(list).and_then(|rest| rest.strip_prefix('['));
-            rest.is_some_and(|rest| rest.ends_with(']'))
-        };
-        let is_absent = || {
-            self.complete.iter().any(|prefix| path.starts_with(prefix))
-                || self.parts.iter().any(is_part)
-        };
-        match self.values.get(path) {
-            Some(value) => Some(value),
-            None => is_absent().then_some(ABSENT),
+        if let Some(value) = self.values.get(path) {
+            return Some(value);
         }
+        let is_absent = self.complete.iter().any(|prefix| path.starts_with(prefix))
+            || self.parts.iter().any(|list| is_part_of(list, path));
+        is_absent.then_some(ABSENT)
     }
+}
+
+/// True if the path is that of a part in a list.
+fn is_part_of(list: &str, path: &str) -> bool {
+    let rest = path.strip_prefix(list).and_then(|rest| rest.strip_prefix('['));
+    rest.is_some_and(|rest| rest.ends_with(']'))
 }
 
 /// Rounds the size in the options of a file system in memory: it is a share of the memory that the kernel leaves.
 fn with_rounded_size(mount: &str) -> String {
-    let option = |text: &str| {
-        let kib = text.strip_prefix("size=").and_then(|size| size.strip_suffix('k'));
-        match kib.and_then(|digits| digits.parse::<u64>().ok()) {
-            Some(kib) => format!("size={}k", rounded(kib << 10) >> 10),
-            None => text.to_owned(),
-        }
-    };
-    mount.split(',').map(option).collect::<Vec<_>>().join(",")
+    mount.split(',').map(option_with_rounded_size).collect::<Vec<_>>().join(",")
+}
+
+/// Rounds the size in an option `size=...k`; returns any other option unchanged.
+fn option_with_rounded_size(option: &str) -> String {
+    let kib = option.strip_prefix("size=").and_then(|size| size.strip_suffix('k'));
+    match kib.and_then(|digits| digits.parse::<u64>().ok()) {
+        Some(kib) => format!("size={}k", rounded(kib << 10) >> 10),
+        None => option.to_owned(),
+    }
 }
 
 /// Returns the names of the parts in a list; `None` if parts are not identified.
 fn part_names(items: &[Value], fields: &[&str]) -> Option<Vec<String>> {
-    let name = |item: &Value| {
-        let words: Option<Vec<String>> =
-            fields.iter().map(|field| item.get(field).map(in_words)).collect();
-        words.map(|words| words.join(" ")).filter(|name| !name.is_empty())
-    };
-    let names: Option<Vec<String>> = items.iter().map(name).collect();
-    let are_distinct = |all: &Vec<String>| all.iter().collect::<BTreeSet<_>>().len() == all.len();
-    names.filter(are_distinct)
+    let mut names = Vec::new();
+    let mut distinct = BTreeSet::new();
+    for item in items {
+        let name = part_name(item, fields).filter(|name| !name.is_empty())?;
+        distinct.insert(name.clone());
+        names.push(name);
+    }
+    (distinct.len() == names.len()).then_some(names)
+}
+
+/// Returns the name of a part, from its fields; `None` if it lacks one of them.
+fn part_name(item: &Value, fields: &[&str]) -> Option<String> {
+    let words: Option<Vec<String>> =
+        fields.iter().map(|field| item.get(field).map(in_words)).collect();
+    Some(words?.join(" "))
 }
 
 /// Adds a list of parts, or of other objects, which are numbered.

@@ -244,16 +244,15 @@ fn figure(m: &Measurement, name: String) -> Option<NodeFigure> {
     }
     let reasons = &m.validity.reasons;
     let is_suspect = m.validity.status == Status::Suspect;
-    let is_of_size = |reason: &&String| stream_rule::is_below_rule(reason);
-    let below_rule = reasons.iter().find(is_of_size).filter(|_| is_suspect).cloned();
-    let other = reasons.iter().find(|reason| !is_of_size(reason)).cloned();
+    let below_rule = reasons.iter().find(|reason| stream_rule::is_below_rule(reason));
+    let below_rule = below_rule.filter(|_| is_suspect).cloned();
+    let other = reasons.iter().find(|reason| !stream_rule::is_below_rule(reason)).cloned();
     let doubt = match &below_rule {
         _ if !is_suspect => None,
         Some(_) => other,
         None => Some(other.unwrap_or_default()),
     };
     m.unit.direction()?;
-    let bytes = |size: &str| m.config.get(size).and_then(serde_json::Value::as_u64);
-    let size = SIZES.into_iter().find_map(bytes);
+    let size = SIZES.into_iter().find_map(|size| m.config.get(size)?.as_u64());
     Some(NodeFigure { key: FigureKey::named(m, name), value, doubt, below_rule, size })
 }

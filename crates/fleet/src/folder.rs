@@ -8,7 +8,7 @@
 use crate::intake::STATE_FOLDER;
 use crate::rank::RankingOptions;
 use nodegauge_measure::{Failure, legible};
-use nodegauge_os::OutputFile;
+use nodegauge_os::{OutputError, OutputFile};
 use nodegauge_toolchain::mpi::HostList;
 use serde::Deserialize;
 use std::io::Write;
@@ -50,13 +50,13 @@ impl FleetFolder {
     /// # Errors
     /// Fails if the folders cannot be created.
     pub fn create(path: &Path) -> Result<Self, Failure> {
-        let failed = |cause| {
+        let created = std::fs::create_dir_all(path.join(STATE_FOLDER));
+        let path = created.and_then(|()| path.canonicalize()).map_err(|cause| {
             Failure::missing(format!("cannot create {}", legible::path(path)))
                 .cause(cause)
                 .hint("give a folder that all nodes share and that you may write")
-        };
-        std::fs::create_dir_all(path.join(STATE_FOLDER)).map_err(failed)?;
-        Ok(Self { path: path.canonicalize().map_err(failed)? })
+        })?;
+        Ok(Self { path })
     }
 
     /// Returns the path of the folder.
@@ -102,12 +102,7 @@ impl FleetFolder {
     /// Fails if the file cannot be written.
     pub fn write_state(&self, name: &str, text: &str) -> Result<(), Failure> {
         let path = self.state(name);
-        let write = || {
-            let mut file = OutputFile::create(&path, &[])?;
-            file.write_all(format!("{text}\n").as_bytes())?;
-            file.finish()
-        };
-        write().map_err(|why| {
+        write_line(&path, text).map_err(|why| {
             Failure::missing(format!("cannot write {}: {why}", legible::path(&path)))
                 .hint(why.hint())
         })
@@ -138,6 +133,13 @@ impl FleetFolder {
             options.expected.push(host);
         }
     }
+}
+
+/// Replaces a file by one line.
+fn write_line(path: &Path, text: &str) -> Result<(), OutputError> {
+    let mut file = OutputFile::create(path, &[])?;
+    file.write_all(format!("{text}\n").as_bytes())?;
+    file.finish()
 }
 
 #[cfg(test)]

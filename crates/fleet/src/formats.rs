@@ -102,14 +102,19 @@ pub fn json(ranking: &Ranking) -> Value {
         .rejected
         .iter()
         .map(|one| json!({"source": one.source, "node": one.node, "reason": one.reason}));
-    let folded = |verdict| HostList::folded(&ranking.hosts(verdict));
     json!({
         "schema": "nodegauge-rank/1",
-        "slow": folded(RankVerdict::Slow), "suspect": folded(RankVerdict::Suspect),
-        "unknown": folded(RankVerdict::Unknown), "missing": missing,
+        "slow": folded(ranking, RankVerdict::Slow),
+        "suspect": folded(ranking, RankVerdict::Suspect),
+        "unknown": folded(ranking, RankVerdict::Unknown), "missing": missing,
         "groups": groups.collect::<Vec<_>>(), "not_read": rejected.collect::<Vec<_>>(),
         "duplicates": ranking.duplicates, "remarks": ranking.remarks,
     })
+}
+
+/// Returns the nodes with a verdict as one word.
+fn folded(ranking: &Ranking, verdict: RankVerdict) -> String {
+    HostList::folded(&ranking.hosts(verdict))
 }
 
 /// Returns the slow nodes as one word, for `--exclude`; empty if there is none.
@@ -140,26 +145,29 @@ fn by_reason(ranking: &Ranking) -> Vec<(String, String)> {
 
 /// Keeps the characters of a reason that no shell interprets: it is printed for a line that a person pastes.
 fn plain(reason: &str) -> String {
-    let keeps = |c: char| c.is_ascii_alphanumeric() || " %:/.-".contains(c);
-    reason.chars().filter(|c| keeps(*c)).collect()
+    let mut plain = reason.to_owned();
+    plain.retain(|c| c.is_ascii_alphanumeric() || " %:/.-".contains(c));
+    plain
 }
 
 /// Returns lines of `nhc.conf` that fail on the slow nodes.
 pub fn nhc(ranking: &Ranking) -> String {
-    let line = |(nodes, reason): (String, String)| {
+    let mut lines = String::new();
+    for (nodes, reason) in by_reason(ranking) {
         // NHC's match strings: a node range is written in braces.
-        format!("{{{nodes}}} || die 1 \"{reason}\"\n")
-    };
-    by_reason(ranking).into_iter().map(line).collect()
+        lines.push_str(&format!("{{{nodes}}} || die 1 \"{reason}\"\n"));
+    }
+    lines
 }
 
 /// Returns the commands that drain the slow nodes, for a person to run. Slurm shows the first characters of the reason.
 pub fn scontrol(ranking: &Ranking) -> Vec<String> {
-    let line = |(nodes, reason): (String, String)| {
+    let mut commands = Vec::new();
+    for (nodes, reason) in by_reason(ranking) {
         let name = CommandLine::new(format!("NodeName={nodes}"), []);
-        format!("scontrol update {name} State=DRAIN Reason=\"{reason}\"")
-    };
-    by_reason(ranking).into_iter().map(line).collect()
+        commands.push(format!("scontrol update {name} State=DRAIN Reason=\"{reason}\""));
+    }
+    commands
 }
 
 #[cfg(test)]

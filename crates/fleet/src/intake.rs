@@ -326,9 +326,9 @@ impl Intake {
         reason: String,
         evidence: Evidence,
     ) {
-        let plain = |text: String| legible::escaped(&text).into_owned();
-        let node = node.map(plain);
-        let [source, reason] = [source, reason].map(plain);
+        let node = node.map(|node| legible::escaped(&node).into_owned());
+        let source = legible::escaped(&source).into_owned();
+        let reason = legible::escaped(&reason).into_owned();
         self.rejected.push(Rejected { source, node, reason, evidence });
     }
 
@@ -428,9 +428,10 @@ fn json_start(content: &str) -> Option<usize> {
 /// Returns the error in the output of a program, or its last line that is not blank; empty if there is none.
 pub fn error_or_last_line(output: &str) -> &str {
     let mut lines = output.lines().map(str::trim);
-    let error = lines.find(|line| line.starts_with("error: "));
-    let last = || output.lines().map(str::trim).rfind(|line| !line.is_empty());
-    error.or_else(last).unwrap_or_default()
+    if let Some(error) = lines.find(|line| line.starts_with("error: ")) {
+        return error;
+    }
+    output.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default()
 }
 
 /// Shortens text of other programs for a reason.

@@ -33,13 +33,12 @@ impl<'a> Names<'a> {
             }
         }
         let asked = asked(hosts_of(runs), &expected);
-        let is_of_node = |host: &str, label: &str| {
-            !are_one(host, label) && hosts.get(label).is_none_or(|of_label| of_label.len() == 1)
-        };
         let mut shared = BTreeMap::new();
         for (host, of_host) in labels {
             let known: BTreeSet<&str> = of_host.iter().copied().flatten().collect();
-            let are_nodes = known.iter().all(|label| is_of_node(host, label));
+            let are_nodes = known.iter().all(|label| {
+                !are_one(host, label) && hosts.get(label).is_none_or(|of_label| of_label.len() == 1)
+            });
             let has_others = known.len() < of_host.len();
             if known.len() > 1 && are_nodes && !has_others && !expected.contains(host) {
                 shared.insert(host, known);
@@ -50,27 +49,28 @@ impl<'a> Names<'a> {
 
     /// Returns the name of the node of a run.
     pub fn of_run(&self, run: &'a NodeRun) -> &'a str {
-        let is_name =
-            |label: &&str| self.expected.contains(label) || self.shared.contains_key(&*run.host);
         let host: &'a str = &run.host;
-        let asked = || self.asked.get(host).copied().unwrap_or(host);
-        run.label.as_deref().filter(is_name).unwrap_or_else(asked)
+        match run.label.as_deref() {
+            Some(label) if self.expected.contains(label) || self.shared.contains_key(host) => label,
+            _ => self.asked.get(host).copied().unwrap_or(host),
+        }
     }
 
     /// Returns a remark on each host name that several nodes have.
     pub fn remarks(&self) -> Vec<String> {
-        let remark = |(host, labels): (&&str, &BTreeSet<&str>)| {
+        let mut remarks = Vec::new();
+        for (host, labels) in &self.shared {
+            // Labels that are expected are names in any case.
+            if labels.iter().all(|label| self.expected.contains(label)) {
+                continue;
+            }
             let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
             let folded = HostList::folded(&labels);
-            format!(
+            remarks.push(format!(
                 "the records of {folded} have the same host name, {host}: nodes have the names of their files or lines"
-            )
-        };
-        // Labels that are expected are names in any case.
-        let shared = self.shared.iter();
-        let unexpected =
-            shared.filter(|(_, labels)| labels.iter().any(|label| !self.expected.contains(label)));
-        unexpected.map(remark).collect()
+            ));
+        }
+        remarks
     }
 }
 
@@ -91,11 +91,15 @@ fn asked<'a>(hosts: BTreeSet<&'a str>, expected: &HashSet<&'a str>) -> HashMap<&
             of_name.push(host);
         }
     }
-    let only = |(names, of_name): (Vec<&'a str>, Vec<&'a str>)| match (&names[..], &of_name[..]) {
-        ([name], [host]) if name.contains('.') != host.contains('.') => Some((*host, *name)),
-        _ => None,
-    };
-    by_short.into_values().filter_map(only).collect()
+    let mut asked = HashMap::new();
+    for (names, of_name) in by_short.into_values() {
+        if let ([name], [host]) = (&names[..], &of_name[..])
+            && name.contains('.') != host.contains('.')
+        {
+            asked.insert(*host, *name);
+        }
+    }
+    asked
 }
 
 /// Returns a name without the domain.

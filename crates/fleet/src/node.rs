@@ -52,10 +52,10 @@ impl NodeRun {
         let load = record.findings.iter().find(|one| one.id == OTHER_LOAD);
         let busy = load.filter(|one| one.severity >= Severity::Warning);
         // Names come from other nodes, and lists, pages and messages have them: they stay in one line.
-        let plain = |name: &str| legible::escaped(name).into_owned();
+        let host = machine.host.as_deref().or(label).unwrap_or_default();
         Self {
-            host: plain(machine.host.as_deref().or(label).unwrap_or_default()),
-            label: label.map(plain),
+            host: legible::escaped(host).into_owned(),
+            label: label.map(|name| legible::escaped(name).into_owned()),
             id: record.id.clone(),
             started: record.started.clone(),
             kind: NodeKind::of(machine),
@@ -73,21 +73,23 @@ impl NodeRun {
 
 /// Returns the settings of a machine that change its speed, with the words that a reason has for them.
 fn settings(machine: &Machine) -> BTreeMap<&'static str, String> {
-    let mut found = BTreeMap::new();
-    let mut add = |word, value: Option<String>| {
-        found.extend(value.map(|value| (word, value)));
-    };
-    let on_off = |on: bool| if on { "on" } else { "off" }.to_owned();
-    add("governor", machine.governor.clone());
     let pages = machine.pages.as_ref();
-    add("THP", pages.and_then(|pages| pages.thp.clone()));
     let circumstances = machine.circumstances.as_ref();
-    add("boost", circumstances.and_then(|one| one.boost.map(on_off)));
-    add("SMT", circumstances.and_then(|one| one.smt.map(on_off)));
-    add("NUMA bal", circumstances.and_then(|one| one.numa_balancing.map(on_off)));
-    add("microcode", circumstances.and_then(|one| one.microcode.clone()));
     let firmware = circumstances.and_then(|one| one.firmware.as_ref());
-    add("BIOS", firmware.and_then(|one| one.version.clone()));
-    add("kernel", machine.kernel.clone());
-    found
+    let all = [
+        ("governor", machine.governor.clone()),
+        ("THP", pages.and_then(|pages| pages.thp.clone())),
+        ("boost", circumstances.and_then(|one| one.boost.map(on_or_off))),
+        ("SMT", circumstances.and_then(|one| one.smt.map(on_or_off))),
+        ("NUMA bal", circumstances.and_then(|one| one.numa_balancing.map(on_or_off))),
+        ("microcode", circumstances.and_then(|one| one.microcode.clone())),
+        ("BIOS", firmware.and_then(|one| one.version.clone())),
+        ("kernel", machine.kernel.clone()),
+    ];
+    all.into_iter().filter_map(|(word, value)| Some((word, value?))).collect()
+}
+
+/// Returns the word for a setting that is on or off.
+fn on_or_off(is_on: bool) -> String {
+    if is_on { "on" } else { "off" }.to_owned()
 }

@@ -310,32 +310,39 @@ fn ranked(members: &group::Members<'_>, options: &RankingOptions) -> RankedGroup
             judged(&nodes[at], figures, &statistics, members, &peers, options)
         })
         .collect();
-    let worst = |node: &RankedNode| {
-        let deciding = node.deciding.and_then(|index| node.figures[index].as_ref());
-        deciding.map_or(f64::INFINITY, |figure| figure.share)
-    };
     ranked_nodes.sort_by(|a, b| {
-        let by_share = worst(a).total_cmp(&worst(b));
+        let by_share = deciding_share(a).total_cmp(&deciding_share(b));
         a.verdict.cmp(&b.verdict).then(by_share).then(a.host.cmp(&b.host))
     });
-    let started = nodes.iter().flat_map(|node| &node.runs).map(|run| &run.started);
-    let started = || started.clone().filter(|text| !text.is_empty());
+    let mut started: Vec<&String> =
+        nodes.iter().flat_map(|node| &node.runs).map(|run| &run.started).collect();
+    started.retain(|text| !text.is_empty());
+    let first = started.iter().min();
+    let last = started.iter().max();
     RankedGroup {
         kind: members.kind.clone(),
         inventory: members.inventory.clone(),
         nodes: ranked_nodes,
         figures: statistics,
         clock: clock(nodes),
-        measured: started().min().zip(started().max()).map(|(a, b)| [a.clone(), b.clone()]),
+        measured: first.zip(last).map(|(a, b)| [(*a).clone(), (*b).clone()]),
     }
+}
+
+/// Returns the share of the figure that decides on a node; infinite if there is none.
+fn deciding_share(node: &RankedNode) -> f64 {
+    let deciding = node.deciding.and_then(|index| node.figures[index].as_ref());
+    deciding.map_or(f64::INFINITY, |figure| figure.share)
 }
 
 /// Returns the statistics of the clock with all cores busy.
 fn clock(nodes: &[Node<'_>]) -> Option<FigureStatistics> {
     let key = FigureKey::of_clock();
-    let of_run = |run: &&NodeRun| run.clock_hz.map(|hz| performance(&key, hz));
-    let runs: Vec<Vec<f64>> =
-        nodes.iter().map(|node| node.runs.iter().filter_map(of_run).collect()).collect();
+    let mut runs: Vec<Vec<f64>> = Vec::new();
+    for node in nodes {
+        let clocks = node.runs.iter().filter_map(|run| run.clock_hz);
+        runs.push(clocks.map(|hz| performance(&key, hz)).collect());
+    }
     let is_known = runs.iter().any(|of_node| !of_node.is_empty());
     let column = Column { doubts: vec![None; runs.len()], runs, key, sizes: BTreeSet::new() };
     is_known.then(|| statistics(&column, None))
@@ -375,6 +382,16 @@ impl FigureStatistics {
     /// True if this value is worse than the bound of the reference.
     fn is_beyond_reference(&self, value: f64) -> bool {
         self.reference.as_ref().is_some_and(|reference| !reference.is_met(value))
+    }
+
+    /// Returns the value of a performance.
+    fn value_of(&self, performance: f64) -> f64 {
+        self.key.at_share(performance.exp(), 1.0)
+    }
+
+    /// True if this performance is beyond the limit of the peers or of the reference.
+    fn is_beyond_limits(&self, performance: f64) -> bool {
+        self.is_beyond_peers(performance) || self.is_beyond_reference(self.value_of(performance))
     }
 
     /// True if something judges the figure.
@@ -431,13 +448,17 @@ impl<'a> Judges<'a> {
         let by_reference =
             by_reference.map(|(power, reference)| (power, power.standing(reference.share(value))));
         let judged: Vec<(Power, Standing)> = by_peers.into_iter().chain(by_reference).collect();
-        let has = |standing| judged.iter().any(|(_, one)| *one == standing);
         let order = [Standing::Undecided, Standing::Good, Standing::Unknown];
-        let standing = order.into_iter().find(|standing| has(*standing));
-        let found = |power: &Power| power.found.map_or(1.0, |found| found.0);
+        let standing =
+            order.into_iter().find(|standing| judged.iter().any(|(_, one)| one == standing));
         let strongest = judged.iter().map(|(power, _)| *power);
-        (standing, strongest.min_by(|a, b| found(a).total_cmp(&found(b))))
+        (standing, strongest.min_by(|a, b| smallest_loss(a).total_cmp(&smallest_loss(b))))
     }
+}
+
+/// Returns the smallest loss that a judge finds; 1 if it finds none.
+fn smallest_loss(power: &Power) -> f64 {
+    power.found.map_or(1.0, |found| found.0)
 }
 
 /// Returns the middle value; of an even number of values, the better of the two in the middle: a node that was fast once
@@ -458,10 +479,8 @@ fn ranked_figure(
     let of = judges.of;
     let runs = column.runs.get(at)?;
     let own = better_median(runs)?;
-    let value_of = |performance: f64| of.key.at_share(performance.exp(), 1.0);
-    let is_beyond = |run: f64| of.is_beyond_peers(run) || of.is_beyond_reference(value_of(run));
-    let value = value_of(own);
-    let runs_beyond = runs.iter().filter(|run| is_beyond(**run)).count();
+    let value = of.value_of(own);
+    let runs_beyond = runs.iter().filter(|run| of.is_beyond_limits(**run)).count();
     let is_acquitted = runs.len() >= confirm && runs_beyond < confirm;
     let (standing, power) = judges.standing(runs.len(), value);
     Some(RankedFigure {
@@ -469,12 +488,29 @@ fn ranked_figure(
         share: of.key.share(value, of.median),
         of_reference: of.reference.as_ref().map(|reference| reference.share(value)),
         z: of.limit.map(|_| of.robust().z(own)),
-        is_beyond: is_beyond(own) && !is_acquitted,
+        is_beyond: of.is_beyond_limits(own) && !is_acquitted,
         runs_beyond,
         standing,
         power,
         doubt: column.doubts[at].clone(),
     })
+}
+
+/// Returns the index of the worst figure among those that `is_meant` selects: the one with the smallest share of the
+/// reference or of the median.
+fn worst(
+    figures: &[Option<RankedFigure>],
+    is_meant: impl Fn(&RankedFigure) -> bool,
+) -> Option<usize> {
+    let mut worst: Option<(usize, f64)> = None;
+    for (index, figure) in figures.iter().enumerate() {
+        let Some(figure) = figure.as_ref().filter(|figure| is_meant(figure)) else { continue };
+        let share = figure.of_reference.unwrap_or(1.0).min(figure.share);
+        if worst.is_none_or(|(_, least)| share.total_cmp(&least).is_lt()) {
+            worst = Some((index, share));
+        }
+    }
+    worst.map(|(index, _)| index)
 }
 
 /// Returns the verdict on a node.
@@ -486,17 +522,11 @@ fn judged(
     peers: &reason::NodePeers,
     options: &RankingOptions,
 ) -> RankedNode {
-    let share = |figure: &RankedFigure| figure.of_reference.unwrap_or(1.0).min(figure.share);
-    let known = || figures.iter().enumerate().filter_map(|(i, one)| Some((i, one.as_ref()?)));
-    let worst = |of: &dyn Fn(&RankedFigure) -> bool| {
-        let those = known().filter(|(_, figure)| of(figure));
-        those.min_by(|(_, a), (_, b)| share(a).total_cmp(&share(b))).map(|(index, _)| index)
-    };
-    let beyond = worst(&|figure| figure.is_beyond);
-    let undecided = worst(&|figure| figure.standing == Some(Standing::Undecided));
-    let without_power = worst(&|figure| figure.standing == Some(Standing::Unknown));
-    let deciding = beyond.or(undecided).or(without_power).or_else(|| worst(&|_| true));
-    let is_judged = known().any(|(index, _)| statistics[index].is_judged());
+    let beyond = worst(&figures, |figure| figure.is_beyond);
+    let undecided = worst(&figures, |figure| figure.standing == Some(Standing::Undecided));
+    let without_power = worst(&figures, |figure| figure.standing == Some(Standing::Unknown));
+    let deciding = beyond.or(undecided).or(without_power).or_else(|| worst(&figures, |_| true));
+    let is_judged = figures.iter().zip(statistics).any(|(one, of)| one.is_some() && of.is_judged());
     let load = node.runs.iter().find_map(|run| run.other_load.clone());
     let decided = deciding.and_then(|index| figures[index].as_ref());
     // Load that most nodes have distinguishes none of them, but it makes figures lower than a reference. A finding that
@@ -536,20 +566,29 @@ fn judged(
     ranked
 }
 
+/// Returns a host name without its domain.
+fn without_domain(host: &str) -> &str {
+    host.split('.').next().unwrap_or(host)
+}
+
+/// True if a host is among those with a run, with or without its domain.
+fn is_there(host: &str, there: &HashSet<String>) -> bool {
+    there.contains(host) || host.contains('.') && there.contains(without_domain(host))
+}
+
 /// Returns expected nodes without a run, and nodes whose text gave no record.
 fn missing(intake: &Intake, names: &Names<'_>, options: &RankingOptions) -> Vec<(String, String)> {
-    let short = |host: &str| host.split('.').next().unwrap_or(host).to_owned();
     let mut there: HashSet<String> = HashSet::new();
     for run in &intake.runs {
         let host = names.of_run(run);
         there.insert(host.to_owned());
-        there.insert(short(host));
+        there.insert(without_domain(host).to_owned());
     }
-    let is_there =
-        |host: &str| there.contains(host) || host.contains('.') && there.contains(&short(host));
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     for rejected in &intake.rejected {
-        let Some(node) = rejected.node.as_ref().filter(|node| !is_there(node)) else { continue };
+        let Some(node) = rejected.node.as_ref().filter(|node| !is_there(node, &there)) else {
+            continue;
+        };
         let is_node = match rejected.evidence {
             Evidence::Record => true,
             Evidence::Message => options.expected.is_empty() || options.expected.contains(node),
@@ -559,12 +598,12 @@ fn missing(intake: &Intake, names: &Names<'_>, options: &RankingOptions) -> Vec<
             found.insert(node.clone(), rejected.reason.clone());
         }
     }
-    for host in options.expected.iter().filter(|host| !is_there(host)) {
+    for host in options.expected.iter().filter(|host| !is_there(host, &there)) {
         found.entry(host.clone()).or_insert_with(|| {
             options.states.get(host).cloned().unwrap_or_else(|| "no record".to_owned())
         });
     }
-    for (host, why) in options.failures.iter().filter(|(host, _)| !is_there(host)) {
+    for (host, why) in options.failures.iter().filter(|(host, _)| !is_there(host, &there)) {
         found.insert(host.clone(), why.clone());
     }
     found.into_iter().collect()

@@ -189,9 +189,8 @@ impl Reference {
         let reference: Self = serde_json::from_str(text)
             .map_err(|cause| Failure::usage("incomplete reference").cause(cause).hint(hint))?;
         let figures = reference.groups.iter().flat_map(|group| &group.figures);
-        let is_wrong = |value: f64| !value.is_finite() || value <= 0.0;
         for figure in figures {
-            if is_wrong(figure.value) || is_wrong(figure.bound) {
+            if !is_positive(figure.value) || !is_positive(figure.bound) {
                 let of = &figure.key;
                 return Err(Failure::usage(format!("{of}: a value or bound is not positive"))
                     .hint("correct the value in the reference"));
@@ -217,15 +216,23 @@ impl Reference {
     /// Fails as [`Self::read`] does, and if another user may have written the file.
     pub fn read_trusted(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
-        let refused = |why: TrustError| match why {
-            TrustError::Io(cause) => Failure::usage(format!("cannot read {shown}")).cause(cause),
-            why => Failure::usage(format!("{shown}: {why}"))
-                .hint("give a copy that belongs to root or to you"),
+        let bytes = match nodegauge_os::read_trusted_input(path, nodegauge_os::LONGEST_TEXT) {
+            Ok(bytes) => bytes,
+            Err(TrustError::Io(cause)) => {
+                return Err(Failure::usage(format!("cannot read {shown}")).cause(cause));
+            }
+            Err(why) => {
+                return Err(Failure::usage(format!("{shown}: {why}"))
+                    .hint("give a copy that belongs to root or to you"));
+            }
         };
-        let bytes =
-            nodegauge_os::read_trusted_input(path, nodegauge_os::LONGEST_TEXT).map_err(refused)?;
         Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|failure| failure.of(shown))
     }
+}
+
+/// True for a finite number above zero.
+fn is_positive(value: f64) -> bool {
+    value.is_finite() && value > 0.0
 }
 
 #[cfg(test)]

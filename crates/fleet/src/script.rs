@@ -73,7 +73,6 @@ pub fn of(carrier: Carrier, nodes: &[String], folder: &str, command: &[String]) 
     let measure = record_command("nodegauge", command, "-");
     // Shells expand brackets: zsh fails if no file has such a name.
     let folded = CommandLine::new(HostList::folded(nodes), []).to_string();
-    let within = |name: &str| CommandLine::new(format!("{folder}/{name}"), []).to_string();
     let quoted = CommandLine::new(folder, []).to_string();
     let make = format!("mkdir -p {quoted}\n");
     // One quoted word for programs that pass a command to a shell on the node.
@@ -85,11 +84,15 @@ pub fn of(carrier: Carrier, nodes: &[String], folder: &str, command: &[String]) 
                 "--nodes={} --ntasks-per-node=1 --exclusive --nodelist={folded} --kill-on-bad-exit=0 --wait=0",
                 nodes.len()
             );
-            let files = format!("--output={} --error={}", within("%N.json"), within("%N.log"));
+            let files = format!(
+                "--output={} --error={}",
+                quoted_in(folder, "%N.json"),
+                quoted_in(folder, "%N.log")
+            );
             format!("{make}srun {words} \\\n    {files} \\\n    {measure}\n")
         }
         Carrier::Reframe => {
-            let report = within("report.json");
+            let report = quoted_in(folder, "report.json");
             let options = format!("-J nodelist={folded} --distribute --report-file={report}");
             format!(
                 "{make}reframe -c reframe_nodegauge.py -n NodegaugeStream -r \\\n    {options}\n"
@@ -99,7 +102,7 @@ pub fn of(carrier: Carrier, nodes: &[String], folder: &str, command: &[String]) 
             format!("{make}clush -w {folded} --outdir={quoted} {as_word} > /dev/null\n")
         }
         Carrier::Pdsh => {
-            format!("{make}pdsh -w {folded} {as_word} > {} 2>&1\n", within("all.txt"))
+            format!("{make}pdsh -w {folded} {as_word} > {} 2>&1\n", quoted_in(folder, "all.txt"))
         }
         Carrier::Ansible => {
             // The callback `minimal` prints a result per node in all versions. `--tree` and `--one-line` are deprecated
@@ -108,32 +111,39 @@ pub fn of(carrier: Carrier, nodes: &[String], folder: &str, command: &[String]) 
             format!(
                 "{make}ANSIBLE_LOAD_CALLBACK_PLUGINS=0 ansible all -i {hosts}, -m command \\\n    \
                  -a {as_word} > {}\n",
-                within("all.txt")
+                quoted_in(folder, "all.txt")
             )
         }
         Carrier::Flux => {
             let job = format!(
                 "flux submit --nodes=1 --exclusive --requires=\"host:$host\" --output={}\"$host.json\" {measure}",
-                within("")
+                quoted_in(folder, "")
             );
             format!("{UNTESTED}{make}for host in {list}; do\n    {job}\ndone\nflux queue drain\n")
         }
         Carrier::Pbs => {
             let job = format!(
                 "qsub -l select=1:host=\"$host\" -l place=excl -j n -o {}\"$host.json\" -- \"$(command -v nodegauge)\" {}",
-                within(""),
+                quoted_in(folder, ""),
                 arguments(&measure)
             );
             format!("{UNTESTED}{make}for host in {list}; do\n    {job}\ndone\n")
         }
         Carrier::Lsf => {
-            let job = format!("bsub -m \"$host\" -x -o {}\"$host.out\" {measure}", within(""));
+            let job =
+                format!("bsub -m \"$host\" -x -o {}\"$host.out\" {measure}", quoted_in(folder, ""));
             format!("{UNTESTED}{make}for host in {list}; do\n    {job}\ndone\n")
         }
         Carrier::K8s => return kubernetes(nodes, &measure, &legible::escaped(&quoted)),
     };
-    let report = if carrier == Carrier::Reframe { within("report.json") } else { quoted };
+    let report =
+        if carrier == Carrier::Reframe { quoted_in(folder, "report.json") } else { quoted };
     format!("{lines}nodegauge fleet rank {report} --nodes {folded}\n")
+}
+
+/// Returns the path of a file in the folder, quoted for a shell.
+fn quoted_in(folder: &str, name: &str) -> String {
+    CommandLine::new(format!("{folder}/{name}"), []).to_string()
 }
 
 fn arguments(command: &CommandLine) -> String {
@@ -144,11 +154,16 @@ fn arguments(command: &CommandLine) -> String {
 /// Returns a text as a string of YAML: one of JSON, without the characters that end a line in YAML and not in JSON.
 fn yaml(text: &str) -> String {
     let json = serde_json::Value::from(text).to_string();
-    let ends_line = |c: char| matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{feff}');
-    let escaped = |c: char| {
-        if ends_line(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() }
-    };
-    json.chars().map(escaped).collect()
+    let mut yaml = String::new();
+    for c in json.chars() {
+        match c {
+            '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{feff}' => {
+                yaml.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            other => yaml.push(other),
+        }
+    }
+    yaml
 }
 
 /// Returns the manifests of a job per node. `folder` is one line: it is named in a comment.

@@ -166,17 +166,15 @@ pub fn nodes(
 
 /// Parses the output of sinfo. Without a partition, only nodes of the default partition count, which is marked `*`.
 fn node_states(text: &str, is_partition: bool) -> BTreeMap<String, NodeState> {
-    let rows = || {
-        text.lines().filter_map(|line| {
-            let mut cells = line.trim().split('|');
-            Some((cells.next()?, cells.next()?, cells.next()?))
-        })
-    };
-    let has_default = rows().any(|(.., partition)| partition.ends_with('*'));
-    rows()
-        .filter(|(.., partition)| is_partition || !has_default || partition.ends_with('*'))
-        .map(|(node, state, _)| (node.to_owned(), node_state(state)))
-        .collect()
+    let mut rows = Vec::new();
+    for line in text.lines() {
+        if let [node, state, partition, ..] = line.trim().split('|').collect::<Vec<_>>()[..] {
+            rows.push((node, state, partition));
+        }
+    }
+    let has_default = rows.iter().any(|(.., partition)| partition.ends_with('*'));
+    rows.retain(|(.., partition)| is_partition || !has_default || partition.ends_with('*'));
+    rows.into_iter().map(|(node, state, _)| (node.to_owned(), node_state(state))).collect()
 }
 
 /// Returns the state for Slurm's word, which may end with a mark (manual of sinfo, NODE STATE CODES).
@@ -193,7 +191,6 @@ fn node_state(word: &str) -> NodeState {
         _ => NodeState::Unavailable(name.to_owned()),
     };
     let starts_jobs = !matches!(by_word, NodeState::Unavailable(_));
-    let powered = |state: &str| NodeState::PoweredDown(format!("{name}, {state}"));
     match word[name.len()..].chars().next() {
         Some('*') => NodeState::Unavailable(format!("{name}, does not respond")),
         // A node that is drained for a reboot comes back by itself.
@@ -202,10 +199,12 @@ fn node_state(word: &str) -> NodeState {
         Some('-') => NodeState::Busy,
         // In a reservation for maintenance; a node that is also down or drained takes no job when that has ended.
         Some('$') if starts_jobs => NodeState::Busy,
-        Some('~') if starts_jobs => powered("powered off"),
-        Some('%') if starts_jobs => powered("being powered off"),
-        Some('!') if starts_jobs => powered("about to be powered off"),
-        Some('#') if starts_jobs => powered("being powered on"),
+        Some('~') if starts_jobs => NodeState::PoweredDown(format!("{name}, powered off")),
+        Some('%') if starts_jobs => NodeState::PoweredDown(format!("{name}, being powered off")),
+        Some('!') if starts_jobs => {
+            NodeState::PoweredDown(format!("{name}, about to be powered off"))
+        }
+        Some('#') if starts_jobs => NodeState::PoweredDown(format!("{name}, being powered on")),
         _ => by_word,
     }
 }
@@ -318,15 +317,22 @@ pub fn next<'a>(
     most: usize,
 ) -> Vec<&'a str> {
     let free = most.saturating_sub(active);
-    let of = |is_wanted: fn(&NodeState) -> bool| {
-        waiting.iter().copied().filter(move |host| states.get(*host).is_some_and(is_wanted))
-    };
-    let idle = of(|state| *state == NodeState::Idle);
-    let off = of(|state| matches!(state, NodeState::PoweredDown(_)));
-    let mut chosen: Vec<&str> = idle.chain(off).take(free).collect();
+    let mut chosen: Vec<&str> = Vec::new();
+    let mut off: Vec<&str> = Vec::new();
+    let mut busy: Vec<&str> = Vec::new();
+    for host in waiting {
+        match states.get(*host) {
+            Some(NodeState::Idle) => chosen.push(host),
+            Some(NodeState::PoweredDown(_)) => off.push(host),
+            Some(NodeState::Busy) => busy.push(host),
+            Some(NodeState::Unavailable(_)) | None => {}
+        }
+    }
+    chosen.extend(off);
+    chosen.truncate(free);
     let places = (most / 2).max(1).saturating_sub(waiting_for_busy);
     let left = (free - chosen.len()).min(places);
-    chosen.extend(of(|state| *state == NodeState::Busy).take(left));
+    chosen.extend(busy.into_iter().take(left));
     chosen
 }
 

@@ -40,13 +40,14 @@ impl MessageCurve {
         let sound: Vec<CurvePoint> =
             points.iter().copied().filter(|(size, _)| *size > 0 && !dips.contains(size)).collect();
         let switches = switches(&sound);
-        let goes_on = |last: &CurvePoint, next: &CurvePoint| {
+        // A range of sizes ends at a change of the protocol and at a jump.
+        let ranges = points.chunk_by(|last, next| {
             !is_between(bytes, last, next) && switches.iter().all(|switch| switch.bytes != next.0)
-        };
+        });
         Self {
             rendezvous_bytes: bytes,
             rendezvous_source: limit.map(|limit| limit.variable.clone()),
-            hockney: points.chunk_by(goes_on).filter_map(fit).collect(),
+            hockney: ranges.filter_map(fit).collect(),
             dips,
             switches,
         }
@@ -109,12 +110,15 @@ fn is_between(limit: Option<u64>, last: &CurvePoint, next: &CurvePoint) -> bool 
 /// Returns the jumps of a curve without dips, in ascending order of sizes. At a jump, the time exceeds the prediction
 /// from the smaller sizes, and the prediction from the larger sizes exceeds the times of the smaller sizes.
 fn switches(points: &[CurvePoint]) -> Vec<Switch> {
-    let leap = |i: usize| {
-        let above = lines(&points[i..]).map(|line| line.at(points[i - 1].0));
-        let stays = above.reduce(f64::min).unwrap_or(0.0) / points[i - 1].1;
-        Switch { bytes: points[i].0, leap: (points[i].1 / from_below(points, i)).min(stays) }
-    };
-    (1..points.len()).map(leap).filter(|switch| switch.leap > LEAP).collect()
+    let all = (1..points.len()).map(|i| switch_at(points, i));
+    all.filter(|switch| switch.leap > LEAP).collect()
+}
+
+/// Returns the jump before a point.
+fn switch_at(points: &[CurvePoint], i: usize) -> Switch {
+    let above = lines(&points[i..]).map(|line| line.at(points[i - 1].0));
+    let stays = above.reduce(f64::min).unwrap_or(0.0) / points[i - 1].1;
+    Switch { bytes: points[i].0, leap: (points[i].1 / from_below(points, i)).min(stays) }
 }
 
 /// Line with a slope of at least zero.
@@ -128,11 +132,20 @@ impl Line {
     /// If the times decrease with the size, the line is horizontal.
     fn through(points: &[CurvePoint]) -> Self {
         // Unknowns t0 and 1/r; each row is (1/t, s/t) and must be 1.
-        let sum = |term: fn(f64, f64) -> f64| -> f64 {
-            points.iter().map(|(bytes, time)| term(1.0 / time, *bytes as f64 / time)).sum()
-        };
-        let (aa, ab, bb) = (sum(|a, _| a * a), sum(|a, b| a * b), sum(|_, b| b * b));
-        let (a1, b1) = (sum(|a, _| a), sum(|_, b| b));
+        let mut aa = 0.0;
+        let mut ab = 0.0;
+        let mut bb = 0.0;
+        let mut a1 = 0.0;
+        let mut b1 = 0.0;
+        for (bytes, time) in points {
+            let a = 1.0 / time;
+            let b = *bytes as f64 / time;
+            aa += a * a;
+            ab += a * b;
+            bb += b * b;
+            a1 += a;
+            b1 += b;
+        }
         let determinant = aa * bb - ab * ab;
         let per_byte = (aa * b1 - ab * a1) / determinant;
         if per_byte > 0.0 {
@@ -157,7 +170,8 @@ fn lines(points: &[CurvePoint]) -> impl Iterator<Item = Line> {
 
 /// Returns the time at `i` that is expected from the smaller sizes: the maximum that the model allows.
 fn from_below(points: &[CurvePoint], i: usize) -> f64 {
-    let (size, (below, time)) = (points[i].0 as f64, points[i - 1]);
+    let size = points[i].0 as f64;
+    let (below, time) = points[i - 1];
     // The line through the last two sizes, or through the origin if there is only one size. The result is at least the
     // last time, and at most proportional to the size.
     let slope = match i.checked_sub(2).map(|j| points[j]) {
@@ -195,7 +209,9 @@ fn dips_within(points: &[CurvePoint]) -> Vec<u64> {
 /// Returns the ratio of the time at an inner point to the predictions from the smaller and from the larger sizes. The
 /// smaller ratio is returned, because a jump after which times stay higher is not a dip.
 fn depth(points: &[CurvePoint], i: usize) -> f64 {
-    let ((b0, t0), (b1, t1), (b2, t2)) = (points[i - 1], points[i], points[i + 1]);
+    let (b0, t0) = points[i - 1];
+    let (b1, t1) = points[i];
+    let (b2, t2) = points[i + 1];
     let between = t0 + (t2 - t0) * (b1 - b0) as f64 / (b2 - b0) as f64;
     // A slope above the model's maximum is itself a jump and predicts nothing for smaller sizes. A single point
     // predicts nothing either.

@@ -72,15 +72,12 @@ impl Gauge for Messages {
     }
 
     fn headlines<'r>(&self, record: &'r Record) -> Vec<Headline<'r>> {
-        let is_small = |m: &Measurement| {
-            let of_8_bytes = m.read_config::<MessageConfig>().message_bytes == Some(8);
-            m.gauge == GAUGE && m.name == Pattern::Latency.name() && of_8_bytes && m.value.is_some()
-        };
-        let by_mpi = |m: &Measurement| m.category != Category::Transport;
         // The transport without an MPI is the figure only of a run without an MPI.
-        let any_mpi = record.measurements.iter().any(|m| is_small(m) && by_mpi(m));
-        let small = |m: &Measurement| (is_small(m) && (by_mpi(m) || !any_mpi)).then_some(-m.value?);
-        vec![Headline::of("messages", "8 B latency of the nearest pair", record, GAUGE, small)]
+        let any_mpi = record.measurements.iter().any(|m| is_small_latency(m) && is_by_mpi(m));
+        let title = "8 B latency of the nearest pair";
+        vec![Headline::of("messages", title, record, GAUGE, |m| {
+            (is_small_latency(m) && (is_by_mpi(m) || !any_mpi)).then_some(-m.value?)
+        })]
     }
 
     fn reach(&self, _: &Record, figure: &Measurement) -> Option<Reach> {
@@ -97,4 +94,15 @@ impl Gauge for Messages {
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
         view::sections(record, detail)
     }
+}
+
+/// True if the figure is the latency of 8 B.
+fn is_small_latency(m: &Measurement) -> bool {
+    let bytes = m.read_config::<MessageConfig>().message_bytes;
+    m.gauge == GAUGE && m.name == Pattern::Latency.name() && bytes == Some(8) && m.value.is_some()
+}
+
+/// True if the messages of a figure went through an MPI.
+fn is_by_mpi(m: &Measurement) -> bool {
+    m.category != Category::Transport
 }

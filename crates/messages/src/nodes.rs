@@ -4,7 +4,6 @@
 use crate::config::MessageConfig;
 use crate::figures::result;
 use crate::job::launch::{Launch, Where};
-use crate::job::protocol::SizeRun;
 use crate::options::{MessageOptions, SideThreads};
 use crate::pattern::{Participants, Pattern};
 use crate::probe::start::{StartReport, Starter, error_tail};
@@ -28,9 +27,14 @@ type PairStep = Vec<(usize, usize)>;
 fn ring(n: usize) -> Vec<PairStep> {
     // A ring of two nodes has only one edge.
     let edges = if n > 2 { n } else { n.saturating_sub(1) };
-    let step_of = |edge: usize| if edges % 2 == 1 && edge + 1 == edges { 2 } else { edge % 2 };
-    let step = |at| (0..edges).filter(|e| step_of(*e) == at).map(|e| (e, (e + 1) % n)).collect();
-    (0..3).map(step).filter(|step: &PairStep| !step.is_empty()).collect()
+    let mut steps = vec![PairStep::new(); 3];
+    for edge in 0..edges {
+        // The last edge of an odd number meets both of its neighbours.
+        let step = if edges % 2 == 1 && edge + 1 == edges { 2 } else { edge % 2 };
+        steps[step].push((edge, (edge + 1) % n));
+    }
+    steps.retain(|step| !step.is_empty());
+    steps
 }
 
 /// Returns a random pairing of `n` nodes, which depends only on `n` and `seed`. If `n` is odd, one node is idle.
@@ -48,9 +52,8 @@ const SEEDS: std::ops::RangeInclusive<u64> = 1..=100;
 fn steps(n: usize) -> Vec<PairStep> {
     let mut steps = ring(n);
     if n > 3 {
-        let met = |(a, b): &(usize, usize)| b - a == 1 || b - a == n - 1;
         let mut pairings = SEEDS.map(|seed| random(n, seed));
-        steps.extend(pairings.find(|step| !step.iter().any(met)));
+        steps.extend(pairings.find(|step| step.iter().all(|(a, b)| b - a != 1 && b - a != n - 1)));
     }
     steps
 }
@@ -59,15 +62,18 @@ fn steps(n: usize) -> Vec<PairStep> {
 /// patterns use all hosts together.
 pub(crate) fn launches(hosts: &[String], options: &MessageOptions) -> Vec<Launch> {
     let n = hosts.len();
-    let launch = |count: usize, wanted: &[Participants]| {
-        let ranks = Where::Hosts(hosts[..count].to_vec());
-        Launch::new(ranks, Some(Distance::OtherHost), options.patterns_of(wanted))
-    };
-    let own = Launch { steps: steps(n), ..launch(n, &[Participants::Pair]) };
-    let together = launch(n, &[Participants::Pairs, Participants::All]);
+    let own = launch(hosts, options.patterns_of(&[Participants::Pair]));
+    let own = Launch { steps: steps(n), ..own };
+    let together = launch(hosts, options.patterns_of(&[Participants::Pairs, Participants::All]));
     let threads = options.threads.unwrap_or(SideThreads::CUSTOMARY);
-    let threaded = Launch { threads, ..launch(n.min(2), &[Participants::Threads]) };
+    let threaded = launch(&hosts[..n.min(2)], options.patterns_of(&[Participants::Threads]));
+    let threaded = Launch { threads, ..threaded };
     [own, together, threaded].into_iter().filter(|one| !one.patterns.is_empty()).collect()
+}
+
+/// Returns a launch of patterns with one rank on each of these hosts.
+fn launch(hosts: &[String], patterns: Vec<Pattern>) -> Launch {
+    Launch::new(Where::Hosts(hosts.to_vec()), Some(Distance::OtherHost), patterns)
 }
 
 /// Returns the host pairs of the unfinished step that have no result. Returns `None` if every pair has a result, or if
@@ -75,13 +81,14 @@ pub(crate) fn launches(hosts: &[String], options: &MessageOptions) -> Vec<Launch
 pub(crate) fn silent(report: &StartReport) -> Option<Vec<String>> {
     let hosts = report.launch.hosts().filter(|_| report.broken.is_some())?;
     let step = report.launch.steps.get(report.output.steps)?;
-    let answered = |(a, b): (usize, usize)| {
+    let mut names = Vec::new();
+    for (a, b) in step {
         // Each pair is measured only once, so that any complete size of a pair belongs to this step.
-        let same = |size: &SizeRun| size.ranks == (a as u32, b as u32) && size.done.is_some();
-        report.output.sizes.iter().any(same)
-    };
-    let names = step.iter().filter(|pair| !answered(**pair));
-    let names: Vec<_> = names.map(|(a, b)| format!("{} with {}", hosts[*a], hosts[*b])).collect();
+        let pair = (*a as u32, *b as u32);
+        if !report.output.sizes.iter().any(|size| size.ranks == pair && size.done.is_some()) {
+            names.push(format!("{} with {}", hosts[*a], hosts[*b]));
+        }
+    }
     (!names.is_empty()).then_some(names)
 }
 
@@ -103,14 +110,16 @@ pub(crate) fn ask(
     hosts: &[String],
     interrupted: &dyn Fn() -> bool,
 ) -> (Vec<String>, Vec<(String, String)>) {
-    let (mut answer, mut silent) = (Vec::new(), Vec::new());
+    let mut answer = Vec::new();
+    let mut silent = Vec::new();
     for some in hosts.chunks(AT_ONCE) {
         let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for host in some {
-                let ask = || one(mpi, host, &ended);
-                match std::thread::Builder::new().spawn_scoped(scope, ask) {
+                let started =
+                    std::thread::Builder::new().spawn_scoped(scope, || one(mpi, host, &ended));
+                match started {
                     Ok(thread) => threads.push((host, thread)),
                     Err(cause) => {
                         silent.push((host.clone(), format!("cannot start a thread: {cause}")));
@@ -144,8 +153,8 @@ fn one(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> 
     arguments.extend(parts.iter().map(|part| part.display().to_string()));
     let run = mpi.program(&launch, STAT, &arguments).map_err(|error| error.to_string())?;
     let run = ProgramJob { limit: ANSWER, ..run };
-    let interrupted = || ended.load(Ordering::Relaxed);
-    let output = program::run(&run, &interrupted).map_err(|error| error.to_string())?;
+    let output =
+        program::run(&run, &|| ended.load(Ordering::Relaxed)).map_err(|error| error.to_string())?;
     Err(match output.end {
         ChildEnd::Exited(status) if status.success() => {
             return check_path(&parts, &output.stdout);

@@ -142,8 +142,10 @@ impl Default for MessageOptions {
 impl MessageOptions {
     /// Returns the requested sizes that are valid for a pattern.
     pub fn sizes_of(&self, pattern: Pattern) -> Vec<u64> {
-        let usual = || pattern.usual_sizes();
-        self.sizes.as_ref().map_or_else(usual, |sizes| pattern.sizes_of(sizes))
+        match &self.sizes {
+            Some(sizes) => pattern.sizes_of(sizes),
+            None => pattern.usual_sizes(),
+        }
     }
 
     /// Leaves out patterns for which no requested size is valid. Returns notices on the sizes that are not valid for a
@@ -161,10 +163,9 @@ impl MessageOptions {
                 without.entry(lost).or_default().push(pattern.name());
             }
         }
-        let empty = |pattern: &Pattern| pattern.sizes_of(&asked).is_empty();
-        let none = self.patterns.iter().find(|pattern| empty(pattern)).copied();
+        let none = self.patterns.iter().copied().find(|one| one.sizes_of(&asked).is_empty());
         let named = self.named;
-        self.patterns.retain(|pattern| !empty(pattern));
+        self.patterns.retain(|pattern| !pattern.sizes_of(&asked).is_empty());
         if let Some(pattern) = none.filter(|_| named || self.patterns.is_empty()) {
             let least = pattern.usual_sizes()[0];
             return Err(Failure::usage(format!("no requested size is valid for {pattern}"))
@@ -174,12 +175,14 @@ impl MessageOptions {
                 ))
                 .into());
         }
-        let reported = |(lost, names): (Vec<u64>, Vec<&str>)| {
+        let mut notices = Vec::new();
+        for (lost, names) in without {
             let lost: Vec<String> = lost.into_iter().map(|b| Bytes(b).to_string()).collect();
             let text = format!("{} left out for {}", lost.join(", "), names.join(", "));
-            Notice::new(NoticeId::LeftOut, GAUGE, format!("{text}: this size is not valid there"))
-        };
-        Ok(without.into_iter().map(reported).collect())
+            let text = format!("{text}: this size is not valid there");
+            notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
+        }
+        Ok(notices)
     }
 
     /// Returns the numbers of messages that fit into a rank's send buffer and receive buffer.
@@ -193,8 +196,9 @@ impl MessageOptions {
 
     /// Returns the patterns with these kinds of participants.
     pub(crate) fn patterns_of(&self, wanted: &[Participants]) -> Vec<Pattern> {
-        let wanted = |pattern: &Pattern| wanted.contains(&pattern.row().participants);
-        self.patterns.iter().copied().filter(wanted).collect()
+        let mut patterns = self.patterns.clone();
+        patterns.retain(|pattern| wanted.contains(&pattern.row().participants));
+        patterns
     }
 
     /// Returns the numbers of warm-up operations and of timed operations. The latter is 0 if the number is not fixed.

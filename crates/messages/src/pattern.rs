@@ -217,11 +217,12 @@ impl Pattern {
     /// require whole numbers. For a pattern without a message size, returns the single size 0.
     pub fn sizes_of(self, sizes: &[u64]) -> Vec<u64> {
         let PatternRow { sizes: (least, _), multiple_of, .. } = self.row();
-        let takes = |bytes: &u64| bytes >= least && bytes.is_multiple_of(*multiple_of);
         if self.is_sizeless() {
             return vec![0];
         }
-        sizes.iter().copied().filter(takes).collect()
+        let mut valid = sizes.to_vec();
+        valid.retain(|bytes| bytes >= least && bytes.is_multiple_of(*multiple_of));
+        valid
     }
 
     /// Returns the default sizes, which are those of the OSU micro-benchmarks: 0 and the powers of two up to 4 MiB, and
@@ -253,8 +254,10 @@ impl Pattern {
     /// second of `pairs` pairs with windows of `window` messages.
     pub fn figure(self, seconds: f64, bytes: u64, window: u32, pairs: u32) -> f64 {
         let messages = f64::from(window) * f64::from(pairs);
-        let rate = |ways| f64::from(ways) * bytes as f64 * messages / seconds;
-        self.row().ways.map_or(seconds, rate)
+        match self.row().ways {
+            Some(ways) => f64::from(ways) * bytes as f64 * messages / seconds,
+            None => seconds,
+        }
     }
 }
 

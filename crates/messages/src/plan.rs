@@ -182,12 +182,11 @@ impl MessagesPlan {
         }
         let asked = !request.transport.is_empty();
         self.own = if asked { request.transport.clone() } else { Fabric::ALL.to_vec() };
-        let mut say = |id, text| self.notices.push(Notice::new(id, GAUGE, text));
         for fabric in self.own.clone() {
             match fabric.missing() {
                 Some(text) if asked => return Err(Failure::missing(text).into()),
                 Some(text) => {
-                    say(NoticeId::LeftOut, format!("{} left out: {text}", fabric.title()));
+                    self.leave_out(format!("{} left out: {text}", fabric.title()));
                     self.own.retain(|known| *known != fabric);
                 }
                 None => {}
@@ -200,10 +199,8 @@ impl MessagesPlan {
             return Err(transport::needs_mpi(&names.join(", "), missing.as_ref()));
         }
         if !names.is_empty() {
-            say(
-                NoticeId::LeftOut,
-                format!("patterns that require an MPI are left out: {}", names.join(", ")),
-            );
+            let text = format!("patterns that require an MPI are left out: {}", names.join(", "));
+            self.leave_out(text);
         }
         for launch in &mut self.launches {
             launch.patterns.retain(|pattern| transport::has(*pattern));
@@ -219,15 +216,22 @@ impl MessagesPlan {
         Ok(())
     }
 
+    /// Adds a notice on something that is left out.
+    fn leave_out(&mut self, text: String) {
+        self.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
+    }
+
     /// Returns the number of sizes over all transports.
     pub(crate) fn turns(&self) -> usize {
-        let of = |plays: &[Pattern]| -> usize {
-            let parts = self.launches.iter().filter_map(|launch| launch.part(plays));
-            parts.map(|launch| launch.count(&self.options)).sum()
-        };
         let with_osu = if self.osu.is_empty() { 1 } else { 2 };
-        let own = self.own.len() * of(self.own_plays());
-        own + self.choice.mpis.len() * of(Pattern::ALL) * with_osu * self.rounds as usize
+        let own = self.own.len() * self.sizes(self.own_plays());
+        own + self.choice.mpis.len() * self.sizes(Pattern::ALL) * with_osu * self.rounds as usize
+    }
+
+    /// Returns the number of sizes of these patterns over all launches.
+    fn sizes(&self, plays: &[Pattern]) -> usize {
+        let parts = self.launches.iter().filter_map(|launch| launch.part(plays));
+        parts.map(|launch| launch.count(&self.options)).sum()
     }
 
     /// Returns the patterns for the built-in transport. If an MPI is measured as well, these are the patterns with a
@@ -255,7 +259,9 @@ impl MessagesPlan {
         let (launches, mut notices) = launches(topology, &options, &between, ranks)?;
         notices.extend(meaningless);
         notices.extend(capped(&launches, &options)?);
-        let (choice, own, osu) = (TransportChoice::default(), Vec::new(), Vec::new());
+        let choice = TransportChoice::default();
+        let own = Vec::new();
+        let osu = Vec::new();
         Ok(Self { options, between, launches, notices, choice, own, osu, rounds: 1 })
     }
 
@@ -265,11 +271,14 @@ impl MessagesPlan {
     }
 
     fn largest_buffers(&self) -> Option<(u64, Pattern, usize)> {
-        let of = |launch: &Launch, pattern: &Pattern| {
-            (launch.buffer_bytes(*pattern, &self.options), *pattern, launch.ranks())
-        };
-        let all = self.launches.iter().flat_map(|l| l.patterns.iter().map(move |p| of(l, p)));
-        all.max_by_key(|(bytes, ..)| *bytes)
+        let mut all = Vec::new();
+        for launch in &self.launches {
+            for pattern in &launch.patterns {
+                let bytes = launch.buffer_bytes(*pattern, &self.options);
+                all.push((bytes, *pattern, launch.ranks()));
+            }
+        }
+        all.into_iter().max_by_key(|(bytes, ..)| *bytes)
     }
 
     /// Checks that the buffers fit into the memory of this node.
@@ -301,11 +310,13 @@ impl MessagesPlan {
 fn capped(launches: &[Launch], options: &MessageOptions) -> Result<Vec<Notice>, MessagesError> {
     let mut notices = Vec::new();
     for (launch, pattern) in launches.iter().flat_map(|l| l.patterns.iter().map(move |p| (l, *p))) {
-        let (asked, kept) = (launch.asked_of(pattern, options), launch.sizes_of(pattern, options));
+        let asked = launch.asked_of(pattern, options);
+        let kept = launch.sizes_of(pattern, options);
         if kept.len() == asked.len() {
             continue;
         }
-        let (ranks, limit) = (launch.ranks(), Bytes(options.memory_limit));
+        let ranks = launch.ranks();
+        let limit = Bytes(options.memory_limit);
         let Some(largest) = kept.last() else {
             return Err(Failure::usage(format!(
                 "a buffer of {pattern} among {ranks} ranks is larger than {limit} for every \
@@ -403,19 +414,18 @@ fn together_ranks(
             .hint(format!("use at most {}, e.g. --ranks {cores}", cores * MOST_A_CORE))
             .into());
     }
-    let mut notice = |id, text| notices.push(Notice::new(id, GAUGE, text));
     if count > cores {
         let text = format!(
             "{count} ranks share {cores} cores; ranks on the same core wait for each other"
         );
-        notice(NoticeId::Method, text);
+        notices.push(Notice::new(NoticeId::Method, GAUGE, text));
     }
     if !in_pairs || count.is_multiple_of(2) {
         return Ok(count.max(2));
     }
     let text =
         format!("{} of {count} ranks are used, because pairs require an even number", count - 1);
-    notice(NoticeId::Clamped, text);
+    notices.push(Notice::new(NoticeId::Clamped, GAUGE, text));
     Ok((count - 1).max(2))
 }
 
@@ -424,23 +434,11 @@ fn chosen(topology: &Topology, between: &RankPairs) -> Result<Vec<CpuPair>, Mess
     let all = pairs::by_distance(topology);
     match between {
         RankPairs::Distances(wanted) => {
-            let missing = |distance: &Distance| -> MessagesError {
-                let known: Vec<&str> = all.iter().map(|pair| pair.distance.name()).collect();
-                Failure::usage(format!(
-                    "no two hardware threads here are at the distance {distance}"
-                ))
-                .hint(format!("distances on this node: {}", known.join(", ")))
-                .into()
-            };
-            let find = |distance: &Distance| {
-                let found = all.iter().find(|pair| pair.distance == *distance).copied();
-                found.ok_or_else(|| missing(distance))
-            };
-            wanted.iter().map(find).collect()
+            wanted.iter().map(|distance| pair_at(*distance, &all)).collect()
         }
         RankPairs::Cpus(first, second) => {
-            let usable = |cpu: &&CpuId| topology.thread(**cpu).is_some_and(|t| t.allowed);
-            if let Some(cpu) = [first, second].into_iter().find(|cpu| !usable(cpu)) {
+            let mut cpus = [first, second].into_iter();
+            if let Some(cpu) = cpus.find(|cpu| !topology.thread(**cpu).is_some_and(|t| t.allowed)) {
                 return Err(Failure::usage(format!("this process may not use cpu {cpu}"))
                     .hint("nodegauge places --mpi-pairs lists valid pairs")
                     .into());
@@ -451,6 +449,24 @@ fn chosen(topology: &Topology, between: &RankPairs) -> Result<Vec<CpuPair>, Mess
         }
         _ => Ok(all),
     }
+}
+
+/// Returns the pair of CPUs at a distance.
+fn pair_at(distance: Distance, all: &[CpuPair]) -> Result<CpuPair, MessagesError> {
+    let found = all.iter().find(|pair| pair.distance == distance).copied();
+    found.ok_or_else(|| {
+        let known: Vec<&str> = all.iter().map(|pair| pair.distance.name()).collect();
+        Failure::usage(format!("no two hardware threads here are at the distance {distance}"))
+            .hint(format!("distances on this node: {}", known.join(", ")))
+            .into()
+    })
+}
+
+/// Takes the CPU of the first thread of a rank and `count - 1` free CPUs, the nearest first.
+fn take_cpus(topology: &Topology, free: &mut Vec<CpuId>, first: CpuId, count: u32) -> Vec<CpuId> {
+    free.sort_by_key(|cpu| pairs::distance(topology, first, *cpu));
+    let more = (count as usize).saturating_sub(1).min(free.len());
+    std::iter::once(first).chain(free.drain(..more)).collect()
 }
 
 /// Returns the CPUs and the numbers of threads for `latency_mt`. By default one thread sends and two threads receive,
@@ -471,16 +487,10 @@ fn of_threads(
         notices.push(Notice::new(NoticeId::FewerThreads, GAUGE, text));
         SideThreads::SINGLE
     });
-    let taken = |cpu: &CpuId| [pair.first, pair.second].contains(cpu);
-    let mut free: Vec<CpuId> = cores.iter().copied().filter(|cpu| !taken(cpu)).collect();
-    let mut take = |first: CpuId, count: u32| {
-        // CPUs nearest to the first thread of the rank come first.
-        free.sort_by_key(|cpu| pairs::distance(topology, first, *cpu));
-        let more = (count as usize).saturating_sub(1).min(free.len());
-        std::iter::once(first).chain(free.drain(..more)).collect::<Vec<CpuId>>()
-    };
-    let mut receivers = take(pair.second, threads.receivers);
-    let mut senders = take(pair.first, threads.senders);
+    let mut free = cores.to_vec();
+    free.retain(|cpu| ![pair.first, pair.second].contains(cpu));
+    let mut receivers = take_cpus(topology, &mut free, pair.second, threads.receivers);
+    let mut senders = take_cpus(topology, &mut free, pair.first, threads.senders);
     if senders.len() + receivers.len() < (threads.senders + threads.receivers) as usize {
         // If there are too few CPUs, the threads of both ranks share them all.
         senders.extend(receivers);

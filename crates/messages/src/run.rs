@@ -6,7 +6,7 @@ use crate::figures::eager;
 use crate::figures::lower_bound;
 use crate::figures::result::{self, MessageFigure};
 use crate::job::launch::{Launch, Where};
-use crate::job::protocol::{ProbeRank, SizeRun};
+use crate::job::protocol::SizeRun;
 use crate::nodes;
 use crate::osu::reference;
 use crate::pattern::Pattern;
@@ -27,7 +27,7 @@ use nodegauge_measure::{
 };
 use nodegauge_placement::emit::OpenMpi;
 use nodegauge_toolchain::ProgramReach;
-use nodegauge_toolchain::mpi::{Mpi, MpiParts};
+use nodegauge_toolchain::mpi::MpiParts;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -40,35 +40,41 @@ impl Planned for MessagesPlan {
     }
 
     fn figures(&self, _: &Site) -> Vec<Figures> {
-        let units = |pattern: &Pattern| -> &'static [Unit] {
-            match (pattern.row().counts_messages, pattern.unit()) {
-                (true, _) => &[Unit::BytesPerSecond, Unit::MessagesPerSecond],
-                (_, Unit::Seconds) => &[Unit::Seconds],
-                _ => &[Unit::BytesPerSecond],
-            }
-        };
-        let figures = |(launch, pattern): (&Launch, &Pattern)| {
-            let of = |test| {
-                let of = Figures::new(GAUGE, test, [pattern.name()], units(pattern));
-                // OSU's programs double the size for each measurement, beginning with the smallest.
-                if self.osu.is_empty() {
-                    of.sized(launch.sizes_of(*pattern, &self.options))
-                } else {
-                    of
+        let mut figures = Vec::new();
+        for launch in &self.launches {
+            for pattern in &launch.patterns {
+                if !self.choice.mpis.is_empty() {
+                    figures.push(self.figures_of(TEST, launch, *pattern));
                 }
-            };
-            let mpi = (!self.choice.mpis.is_empty()).then(|| of(TEST));
-            let own = !self.own.is_empty() && self.own_plays().contains(pattern);
-            mpi.into_iter().chain(own.then(|| of(TRANSPORT).scoped())).collect::<Vec<_>>()
-        };
-        let launches = self.launches.iter();
-        let played = launches.flat_map(|launch| launch.patterns.iter().map(move |p| (launch, p)));
-        played.flat_map(figures).collect()
+                if !self.own.is_empty() && self.own_plays().contains(pattern) {
+                    figures.push(self.figures_of(TRANSPORT, launch, *pattern).scoped());
+                }
+            }
+        }
+        figures
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let ended = run(*self, site, observer).map_err(Failure::from);
         Outcome::of_run(ended, observer)
+    }
+}
+
+impl MessagesPlan {
+    /// Returns the figures of a pattern of a launch.
+    fn figures_of(&self, test: &'static str, launch: &Launch, pattern: Pattern) -> Figures {
+        let units: &[Unit] = match (pattern.row().counts_messages, pattern.unit()) {
+            (true, _) => &[Unit::BytesPerSecond, Unit::MessagesPerSecond],
+            (_, Unit::Seconds) => &[Unit::Seconds],
+            _ => &[Unit::BytesPerSecond],
+        };
+        let figures = Figures::new(GAUGE, test, [pattern.name()], units);
+        // OSU's programs double the size for each measurement, beginning with the smallest.
+        if self.osu.is_empty() {
+            figures.sized(launch.sizes_of(pattern, &self.options))
+        } else {
+            figures
+        }
     }
 }
 
@@ -93,7 +99,8 @@ fn run(
     for (mpi, probe) in choice.mpis.iter().zip(&probes) {
         notice::add_new(&mut outcome.notices, probe.notices.clone());
         if mpi.launcher.refuses_root() {
-            let (launcher, option) = (mpi.launcher.command.program(), OpenMpi::AS_ROOT);
+            let launcher = mpi.launcher.command.program();
+            let option = OpenMpi::AS_ROOT;
             let text = format!(
                 "{}: ranks run as root, so {launcher} was started with {option}",
                 mpi.library
@@ -102,10 +109,12 @@ fn run(
         }
     }
     for (mpicc, why) in &choice.unusable {
-        let missing = |pattern: &Pattern| result::unusable(*pattern, mpicc, why);
-        outcome.measurements.extend(plan.options.patterns.iter().map(missing));
+        for pattern in &plan.options.patterns {
+            outcome.measurements.push(result::unusable(*pattern, mpicc, why));
+        }
     }
-    let (topology, options) = (&site.topology, &plan.options);
+    let topology = &site.topology;
+    let options = &plan.options;
     let mpis = choice.mpis.iter().zip(&probes);
     let mpis: Vec<Starter<'_>> = mpis
         .map(|(mpi, probe)| (MessageTransport::Mpi(mpi, probe), Pattern::ALL))
@@ -150,24 +159,24 @@ fn probes(
 ) -> Result<Vec<Probe>, MessagesError> {
     let folder = nodegauge_toolchain::cache_folder(nodegauge_os::variable);
     let several = choice.mpis.len() + choice.unusable.len() > 1;
-    let (mut probes, mut mpis, mut first_error) = (Vec::new(), Vec::new(), None);
+    let mut probes = Vec::new();
+    let mut mpis = Vec::new();
+    let mut first_error = None;
     for mut mpi in std::mem::take(&mut choice.mpis) {
         observer.phase(&format!("{}: preparing the probe", mpi.library));
-        let build = |library: &Mpi| {
-            build::build(library, folder.as_deref(), reach, &|| observer.interrupted())
-        };
-        let built = build(&mpi).or_else(|error| {
+        let folder = folder.as_deref();
+        let mut built = build::build(&mpi, folder, reach, &|| observer.interrupted());
+        if let Err(error) = &built
+            && !choice.named
+            && !observer.interrupted()
+        {
+            let why = transport_choice::uncompiled(&mpi, error);
             let launcher = Some(&mpi.launcher.command);
-            let no_other = choice.named || observer.interrupted();
-            let other = || {
-                transport_choice::without_compiler(
-                    launcher,
-                    &transport_choice::uncompiled(&mpi, &error),
-                )
-            };
-            mpi = (!no_other).then(other).flatten().ok_or(error)?;
-            build(&mpi)
-        });
+            if let Some(other) = transport_choice::without_compiler(launcher, &why) {
+                mpi = other;
+                built = build::build(&mpi, folder, reach, &|| observer.interrupted());
+            }
+        }
         match built {
             Ok(probe) => {
                 probes.push(probe);
@@ -233,30 +242,24 @@ fn run_starts(
 ) -> Result<Outcome, MessagesError> {
     let mut outcome = Outcome::default();
     let mut first_error = None;
-    let sizes = |part: &[Launch]| -> f64 {
-        let counts = part.iter().map(|launch| {
-            starters.iter().map(|starter| launch.count(starter.options)).sum::<usize>()
-        });
-        counts.sum::<usize>() as f64
-    };
     for (number, launch) in launches.iter().enumerate() {
         let words = format!("{}, {} of {}", in_words(launch), number + 1, launches.len());
         // A launch may use the part of the budget that corresponds to its number of sizes.
-        let up_to_this = Fraction(sizes(&launches[..=number]) / sizes(launches));
+        let up_to_this =
+            Fraction(sizes_of(&launches[..=number], starters) / sizes_of(launches, starters));
         let deadline = limits.map(|limits| limits.at(up_to_this));
         let (reports, errors) = by_turns(starters, launch, &words, deadline, observer);
         outcome.notices.extend(left_out_starts(&reports, launch, deadline));
-        let unstarted = |starter: &&Starter<'_>| {
-            let own = launch.part(starter.plays).is_some();
-            let reported = reports.iter().any(|(known, _)| std::ptr::eq(*known, *starter));
-            own && !reported && !errors.iter().any(|(known, ..)| std::ptr::eq(*known, *starter))
-        };
         if !observer.interrupted() {
-            outcome.notices.extend(starters.iter().filter(unstarted).map(|starter| {
+            let mut unstarted: Vec<&Starter<'_>> =
+                starters.iter().filter(|one| launch.part(one.plays).is_some()).collect();
+            unstarted.retain(|one| !reports.iter().any(|(known, _)| std::ptr::eq(*known, *one)));
+            unstarted.retain(|one| !errors.iter().any(|(known, ..)| std::ptr::eq(*known, *one)));
+            for starter in unstarted {
                 let name = starter.transport.name();
                 let text = format!("{}: no time is left for {name}", in_words(launch));
-                Notice::new(NoticeId::Budget, GAUGE, text)
-            }));
+                outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
+            }
         }
         for (starter, tried, error) in errors {
             if matches!(error, MessagesError::Interrupted) {
@@ -266,8 +269,7 @@ fn run_starts(
             outcome.measurements.extend(failed(starter, &tried, &error));
             first_error.get_or_insert(error);
         }
-        let of_own = |(starter, _): &&(&Starter<'_>, StartReport)| starter.is_own();
-        let bound = reports.iter().find(of_own);
+        let bound = reports.iter().find(|(starter, _)| starter.is_own());
         let bound = bound.map(|(own, report)| (result::figures(own, report), report.clone()));
         for (starter, report) in reports {
             let bound = bound.as_ref().filter(|_| !starter.is_own());
@@ -290,6 +292,17 @@ fn run_starts(
     }
 }
 
+/// Returns the number of sizes of launches over all transports.
+fn sizes_of(launches: &[Launch], starters: &[Starter<'_>]) -> f64 {
+    let mut sizes = 0;
+    for launch in launches {
+        for starter in starters {
+            sizes += launch.count(starter.options);
+        }
+    }
+    sizes as f64
+}
+
 /// True if a figure has samples.
 fn has_figure(outcome: &Outcome) -> bool {
     outcome.measurements.iter().any(|m| m.summary.is_some())
@@ -306,10 +319,9 @@ fn left_out_starts(
     deadline: Option<Instant>,
 ) -> Option<Notice> {
     deadline?;
-    let is_short = |(starter, report): &&(&Starter<'_>, StartReport)| {
+    let (starter, report) = reports.iter().find(|(starter, report)| {
         report.broken.is_none() && report.starts < starter.starts(launch)
-    };
-    let (starter, report) = reports.iter().find(is_short)?;
+    })?;
     let text = format!(
         "{}: {} of {} starts were run, because another one would exceed --budget",
         in_words(launch),
@@ -334,11 +346,11 @@ fn by_turns<'a, 'b>(
         let round_start = clock::now();
         for starter in starters {
             let Some(launch) = launch.part(starter.plays) else { continue };
-            let same = |known: &Starter<'b>| std::ptr::eq(known, starter);
             let has_report = !reports.is_empty();
-            let known = reports.iter_mut().find(|(known, _)| same(known)).map(|(_, report)| report);
+            let known = reports.iter_mut().find(|(known, _)| std::ptr::eq(*known, starter));
+            let known = known.map(|(_, report)| report);
             let over = known.as_ref().is_some_and(|report| report.broken.is_some())
-                || errors.iter().any(|(known_error, ..)| same(known_error));
+                || errors.iter().any(|(failing, ..)| std::ptr::eq(*failing, starter));
             let late = has_report && starter.is_late();
             if over || late || round >= starter.starts(&launch) || observer.interrupted() {
                 continue;
@@ -360,8 +372,9 @@ fn by_turns<'a, 'b>(
         }
         let now = clock::now();
         let round_time = now.saturating_duration_since(round_start);
-        let allows = |end| Affordable::until(end, 1).allows(Duration::ZERO, round_time);
-        if !deadline.is_none_or(allows) {
+        let fits =
+            deadline.is_none_or(|end| Affordable::until(end, 1).allows(Duration::ZERO, round_time));
+        if !fits {
             break;
         }
     }
@@ -434,7 +447,8 @@ fn measure_dips_again(
     limit: Option<&EagerLimit>,
     observer: &mut dyn Observer,
 ) -> Result<(), MessagesError> {
-    let (launch, sizes) = (&report.launch, &mut report.output.sizes);
+    let launch = &report.launch;
+    let sizes = &mut report.output.sizes;
     let mut dips: Vec<(Pattern, u64)> = Vec::new();
     for pattern in &launch.patterns {
         let own = sizes.iter().filter(|run| run.pattern == *pattern);
@@ -477,42 +491,52 @@ fn measure_dips_again(
 /// Stores the properties of a curve in the figure of its first size. The eager `limit` applies only to point-to-point
 /// messages, because the sizes of the messages that a collective sends internally are unknown.
 fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
-    let point = |figure: &MessageFigure| {
-        let bytes = figure.config.message_bytes?;
-        let median = figure.measurement.summary.as_ref()?.median;
-        // For rates, the curve uses the time per message.
-        let is_time = figure.measurement.unit == Unit::Seconds;
-        figure.is_curve().then_some((bytes, if is_time { median } else { bytes as f64 / median }))
-    };
     // The figures of the same pattern and pair are consecutive.
     for curve in figures.chunk_by_mut(|a, b| {
         a.measurement.name == b.measurement.name && a.config.ranks == b.config.ranks
     }) {
-        let points: Vec<CurvePoint> = curve.iter().filter_map(point).collect();
+        let points: Vec<CurvePoint> = curve.iter().filter_map(curve_point).collect();
         if points.len() > 1 {
-            let collective = |name: &str| name.parse().is_ok_and(Pattern::is_collective);
-            let limit = limit.filter(|_| !collective(&curve[0].measurement.name));
+            let pattern = curve[0].measurement.name.parse();
+            let limit = limit.filter(|_| !pattern.is_ok_and(Pattern::is_collective));
             curve[0].config.curve = Some(MessageCurve::of(&points, limit));
         }
     }
 }
 
-fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
-    let notice =
-        |id, text: String| Notice::new(id, GAUGE, format!("{}: {text}", starter.transport.name()));
+/// Returns the point of a figure on its curve.
+fn curve_point(figure: &MessageFigure) -> Option<CurvePoint> {
+    let bytes = figure.config.message_bytes?;
+    let median = figure.measurement.summary.as_ref()?.median;
+    // For rates, the curve uses the time per message.
+    let is_time = figure.measurement.unit == Unit::Seconds;
+    figure.is_curve().then_some((bytes, if is_time { median } else { bytes as f64 / median }))
+}
+
+/// Returns a notice on a transport.
+fn notice_on(starter: &Starter<'_>, id: NoticeId, text: &str) -> Notice {
+    Notice::new(id, GAUGE, format!("{}: {text}", starter.transport.name()))
+}
+
+/// Names the sizes that were measured again; `None` if there are none.
+fn measured_again(report: &StartReport) -> Option<String> {
     let dips: Vec<&SizeRun> = report.output.sizes.iter().filter(|run| run.dip.is_some()).collect();
-    let of_pattern = |dip_runs: &[&SizeRun]| {
-        let sizes: Vec<String> = dip_runs.iter().map(|run| Bytes(run.bytes).to_string()).collect();
-        format!("{} of {}", dip_runs[0].pattern, sizes.join(", "))
-    };
-    let again: Vec<String> =
-        dips.chunk_by(|one, next| one.pattern == next.pattern).map(of_pattern).collect();
-    let again = (!again.is_empty()).then(|| {
-        let text =
-            format!("sizes that deviated from the curve were measured again: {}", again.join("; "));
-        notice(NoticeId::Trend, text)
-    });
-    let mut notices: Vec<Notice> = again.into_iter().collect();
+    let mut patterns = Vec::new();
+    for runs in dips.chunk_by(|one, next| one.pattern == next.pattern) {
+        let sizes: Vec<String> = runs.iter().map(|run| Bytes(run.bytes).to_string()).collect();
+        patterns.push(format!("{} of {}", runs[0].pattern, sizes.join(", ")));
+    }
+    let patterns = patterns.join("; ");
+    (!patterns.is_empty())
+        .then(|| format!("sizes that deviated from the curve were measured again: {patterns}"))
+}
+
+/// Returns the notices on the starts of a transport.
+fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
+    let mut notices = Vec::new();
+    if let Some(text) = measured_again(report) {
+        notices.push(notice_on(starter, NoticeId::Trend, &text));
+    }
     let place = match report.output.unfinished() {
         Some(size) => format!("during {} of {}", size.pattern, Bytes(size.bytes)),
         None => "between two sizes".to_owned(),
@@ -531,33 +555,32 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
     };
     if report.broken == Some(Broken::Late) {
         let text = format!("stopped {place}, because no time is left; {kept}");
-        notices.push(notice(NoticeId::Budget, text));
+        notices.push(notice_on(starter, NoticeId::Budget, &text));
     }
     let silent =
         nodes::silent(report).map(|hosts| format!("no result from the pairs {}", hosts.join(", ")));
     let unreadable = report.output.unreadable.map(|errno| {
         let why = nodegauge_os::SysError { call: "process_vm_readv", errno };
-        notice(
-            NoticeId::Method,
-            format!(
-                "{why}; large messages are therefore copied twice, through a ring buffer in shared memory{}",
-                transport::readable()
-            ),
-        )
+        let text = format!(
+            "{why}; large messages are therefore copied twice, through a ring buffer in shared memory{}",
+            transport::readable()
+        );
+        notice_on(starter, NoticeId::Method, &text)
     });
     notices.extend(unreadable);
-    notices.extend(failed.into_iter().chain(silent).map(|text| notice(NoticeId::Failed, text)));
+    for text in failed.into_iter().chain(silent) {
+        notices.push(notice_on(starter, NoticeId::Failed, &text));
+    }
     notices
 }
 
 /// Returns the CPUs of each rank, as the kernel reported them.
 fn details(report: &StartReport) -> Vec<String> {
     let mut lines = vec![format!("started by: {}", report.command)];
-    let rank = |(rank, found): (usize, &ProbeRank)| {
+    for (rank, found) in report.output.ranks.iter().enumerate() {
         let cpus = found.cpus.as_deref().unwrap_or("unknown");
-        format!("rank {rank} on {} may run on cpus {cpus}", found.host)
-    };
-    lines.extend(report.output.ranks.iter().enumerate().map(rank));
+        lines.push(format!("rank {rank} on {} may run on cpus {cpus}", found.host));
+    }
     lines
 }
 

@@ -46,15 +46,20 @@ impl Fabric {
 
     /// Returns the reason why ranks cannot use this fabric; `None` if they can use it.
     pub(crate) fn missing(self) -> Option<String> {
-        let connect = || {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-            TcpStream::connect(listener.local_addr()?)
-        };
         match self {
             Self::Shm => None,
-            Self::Tcp => connect().err().map(|cause| format!("TCP on 127.0.0.1: {cause}")),
+            Self::Tcp => {
+                let failed = connect_to_self().err();
+                failed.map(|cause| format!("TCP on 127.0.0.1: {cause}"))
+            }
         }
     }
+}
+
+/// Connects to a port of this process.
+fn connect_to_self() -> std::io::Result<TcpStream> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    TcpStream::connect(listener.local_addr()?)
 }
 
 /// Route of a message.
@@ -102,23 +107,20 @@ impl RankJob {
     /// Creates the job for `launch` on this node; `None` if the launch is for other hosts.
     pub(crate) fn of(launch: &Launch, fabric: Fabric, options: &MessageOptions) -> Option<Self> {
         let Where::Here(_) = &launch.ranks else { return None };
-        let size = |pattern: Pattern, bytes: u64| {
-            let (warm_up, timed) = options.operations_of(pattern, bytes);
-            (bytes, warm_up, timed)
-        };
-        let sizes = |pattern: Pattern| {
-            launch
-                .sizes_of(pattern, options)
-                .into_iter()
-                .map(|bytes| size(pattern, bytes))
-                .collect()
-        };
-        let patterns = launch.patterns.iter().filter(|pattern| has(**pattern));
+        let mut patterns = Vec::new();
+        for pattern in launch.patterns.iter().copied().filter(|pattern| has(*pattern)) {
+            let mut sizes = Vec::new();
+            for bytes in launch.sizes_of(pattern, options) {
+                let (warm_up, timed) = options.operations_of(pattern, bytes);
+                sizes.push((bytes, warm_up, timed));
+            }
+            patterns.push((pattern.name().to_owned(), sizes));
+        }
         Some(Self {
             parent: std::process::id(),
             fabric,
             cpus: launch.places()?,
-            patterns: patterns.map(|p| (p.name().to_owned(), sizes(*p))).collect(),
+            patterns,
             window: options.window as usize,
             limit_s: options.size_limit.as_secs_f64(),
             samples: options.samples,

@@ -140,3 +140,58 @@ pub(crate) fn keep(
     }
     written
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_gauge::view::Page;
+
+    /// Outputs that write files and print nothing.
+    struct OnlyFiles;
+
+    impl Outputs for OnlyFiles {
+        fn print(&self, _: &str) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn print_or_end(&self, _: &str) {}
+
+        fn show(&self, _: &Page) {}
+
+        fn print_within(&self, _: &str, _: Duration) {}
+
+        fn note(&self, _: &str) {}
+
+        fn note_within(&self, _: &str, _: Duration) {}
+
+        fn error(&self, _: &str) {}
+
+        fn check_file(&self, _: &Path) -> Result<(), Failure> {
+            Ok(())
+        }
+
+        fn write_file(
+            &self,
+            file: &Path,
+            parts: &mut dyn Iterator<Item = Result<String, Failure>>,
+        ) -> Result<(), Failure> {
+            let text: String = parts.collect::<Result<_, _>>()?;
+            std::fs::write(file, text)
+                .map_err(|cause| Failure::missing("cannot write the file").cause(cause))
+        }
+    }
+
+    #[test]
+    fn unsaved_records_go_to_the_first_folder_that_can_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let absent = folder.path().join("absent");
+        let record: Record =
+            serde_json::from_str(include_str!("../../../tests/golden/stream-nothing/record.json"))
+                .unwrap();
+        let records = [record.clone(), record];
+        let file = keep(&records, &[absent.clone(), folder.path().to_owned()], &OnlyFiles).unwrap();
+        assert_eq!(file.parent(), Some(folder.path()));
+        assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 2);
+        assert!(keep(&records, &[absent], &OnlyFiles).is_err());
+    }
+}

@@ -23,8 +23,8 @@ const NAGIOS_UNKNOWN: u8 = 3;
 pub(crate) fn exit_code_of_failure(words: impl IntoIterator<Item = OsString>) -> Option<u8> {
     // Words after `--` are those of another program.
     let words: Vec<OsString> = words.into_iter().take_while(|word| word != "--").collect();
-    let has = |word: &str| words.iter().any(|one| one == word);
-    (has(CHECK) && has(NAGIOS)).then_some(NAGIOS_UNKNOWN)
+    let is_asked = [CHECK, NAGIOS].iter().all(|word| words.iter().any(|one| one == word));
+    is_asked.then_some(NAGIOS_UNKNOWN)
 }
 
 /// Arguments of `check`.

@@ -27,7 +27,8 @@ fn every_command_line_is_understood_or_refused_in_short() {
         let mut words = seeds[rng.usize(..seeds.len())].clone();
         let other = &seeds[rng.usize(..seeds.len())];
         for _ in 0..rng.usize(1..4) {
-            let (at, from) = (rng.usize(..words.len()), rng.usize(..other.len()));
+            let at = rng.usize(..words.len());
+            let from = rng.usize(..other.len());
             match rng.u8(..4) {
                 0 => words.insert(at, other[from].clone()),
                 1 => words[at].clone_from(&other[from]),

@@ -109,8 +109,8 @@ fn stride(text: &str) -> Result<u32, SyntaxError> {
     let mut cursor = Cursor::new("stride", "--stride 64 or --stride 4096", text);
     let bytes = cursor.number("expected a number of bytes")?;
     cursor.finish("expected the end after the number of bytes")?;
-    let stride = u32::try_from(bytes).ok().filter(|bytes| bytes % LINE == 0);
-    stride.filter(|bytes| (LINE..=MOST_STRIDE).contains(bytes)).ok_or_else(|| {
+    let stride = u32::try_from(bytes).ok().filter(|stride| stride % LINE == 0);
+    stride.filter(|stride| (LINE..=MOST_STRIDE).contains(stride)).ok_or_else(|| {
         let problem = format!("expected a multiple of {LINE} from {LINE} to {MOST_STRIDE}");
         cursor.error_at(0, problem)
     })

@@ -114,11 +114,8 @@ const MOST_BYTES: u64 = 1 << 30;
 
 /// Returns the help of `--patterns`.
 fn pattern_names() -> String {
-    let names = |patterns: &mut dyn Iterator<Item = Pattern>| {
-        patterns.map(Pattern::name).collect::<Vec<_>>().join(", ")
-    };
-    let pairs = names(&mut Pattern::point_to_point());
-    let collectives = names(&mut Pattern::collectives());
+    let pairs = Pattern::point_to_point().map(Pattern::name).collect::<Vec<_>>().join(", ");
+    let collectives = Pattern::collectives().map(Pattern::name).collect::<Vec<_>>().join(", ");
     format!("Patterns: {pairs} (p2p); {collectives} (collectives); or p2p, collectives, all")
 }
 

@@ -17,14 +17,11 @@ const ALIKE: f64 = 0.85;
 /// Sorts the options of a command and of its subcommands in the order of [`GROUPS`]; options without a group are put
 /// into the first group.
 pub(super) fn in_order(command: Command) -> Command {
-    let rank = |heading: &str| {
-        let found = GROUPS.iter().position(|group| *group == heading);
-        debug_assert!(found.is_some(), "option group {heading:?} is missing in GROUPS");
-        found
-    };
     let options = command.get_arguments().filter(|arg| !arg.is_positional());
     let mut ids: Vec<(usize, String)> = options
-        .map(|arg| (arg.get_help_heading().and_then(rank).unwrap_or(0), arg.get_id().to_string()))
+        .map(|arg| {
+            (arg.get_help_heading().and_then(rank_of_group).unwrap_or(0), arg.get_id().to_string())
+        })
         .collect();
     ids.sort_by_key(|(order, _)| *order);
     // A changed argument moves to the end of the list.
@@ -32,6 +29,13 @@ pub(super) fn in_order(command: Command) -> Command {
         command.mut_arg(id, |arg| arg.help_heading(GROUPS[*order]))
     });
     command.mut_subcommands(in_order)
+}
+
+/// Returns the position of a group of options.
+fn rank_of_group(heading: &str) -> Option<usize> {
+    let found = GROUPS.iter().position(|group| *group == heading);
+    debug_assert!(found.is_some(), "option group {heading:?} is missing in GROUPS");
+    found
 }
 
 /// Adds suggestions to the error for an unknown command. Suggested are commands at any level with that or a similar
@@ -58,23 +62,33 @@ fn meant(typed: &str, root: &Command) -> Vec<String> {
     let typed = typed.to_lowercase();
     let mut all = Vec::new();
     below(root, root.get_name(), &mut all);
-    let named = |is_it: &dyn Fn(&str) -> bool| -> Vec<String> {
-        let found = all.iter().filter(|(_, command)| {
-            is_it(command.get_name()) || command.get_all_aliases().any(is_it)
+    let mut found = paths_of(&all, |command| has_name(command, |name| name == typed));
+    if found.is_empty() {
+        found = paths_of(&all, |command| {
+            has_name(command, |name| strsim::jaro_winkler(name, &typed) >= ALIKE)
         });
-        found.map(|(path, _)| path.clone()).take(MOST).collect()
-    };
-    let says = |(_, command): &&(String, &Command)| {
-        let about = command.get_about().map(ToString::to_string).unwrap_or_default().to_lowercase();
-        about.split(|c: char| !c.is_alphanumeric()).any(|word| word == typed)
-    };
-    let exact = named(&|name| name == typed);
-    let alike = || named(&|name| strsim::jaro_winkler(name, &typed) >= ALIKE);
-    let by_help = || all.iter().filter(says).map(|(path, _)| path.clone()).take(MOST).collect();
-    let or = |found: Vec<String>, other: &dyn Fn() -> Vec<String>| {
-        if found.is_empty() { other() } else { found }
-    };
-    or(or(exact, &alike), &by_help)
+    }
+    if found.is_empty() {
+        found = paths_of(&all, |command| is_in_help(command, &typed));
+    }
+    found
+}
+
+/// Returns the names of the first commands that are meant.
+fn paths_of(all: &[(String, &Command)], is_meant: impl Fn(&Command) -> bool) -> Vec<String> {
+    let found = all.iter().filter(|(_, command)| is_meant(command));
+    found.map(|(path, _)| path.clone()).take(MOST).collect()
+}
+
+/// True if a command has such a name or alias.
+fn has_name(command: &Command, is_meant: impl Fn(&str) -> bool) -> bool {
+    is_meant(command.get_name()) || command.get_all_aliases().any(is_meant)
+}
+
+/// True if a word is in the help of a command.
+fn is_in_help(command: &Command, word: &str) -> bool {
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default().to_lowercase();
+    about.split(|c: char| !c.is_alphanumeric()).any(|one| one == word)
 }
 
 /// Collects all visible subcommands of a command, each with its full name.

@@ -47,8 +47,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
     if comparison.pairs.is_empty() {
         return Err(nothing_in_common(&comparison));
     }
-    let as_csv = || Ok(comparison.to_csv());
-    if !args.documents.write(&|| output::json(&comparison), &as_csv)? {
+    if !args.documents.write(&|| output::json(&comparison), &|| Ok(comparison.to_csv()))? {
         output::show(&nodegauge_report::compare::page(&comparison));
         if let Some(saved) = saved {
             output::print(&format!("{:11}{saved}\n", "saved"));
@@ -105,19 +104,23 @@ fn side(selector: &str, store: Option<&Store>) -> Result<Side, Failure> {
     Ok(Side { asked: selector.to_owned(), runs, others })
 }
 
-fn nothing_in_common(comparison: &Comparison) -> Failure {
-    let has = |only: &[Unpaired]| match only {
+/// Names the first and the last of the figures that only one side has.
+fn first_and_last(only: &[Unpaired]) -> String {
+    match only {
         [] => "nothing".to_owned(),
         [first, .., last] => format!("{} ... {}", first.title, last.title),
         [one] => one.title.clone(),
-    };
+    }
+}
+
+fn nothing_in_common(comparison: &Comparison) -> Failure {
     let notices = comparison.notices.iter().map(|notice| format!("; {notice}"));
     Failure::usage(format!(
         "'{}' and '{}' have no measurement in common: the first has {}, the second {}{}",
         comparison.a.asked,
         comparison.b.asked,
-        has(&comparison.only_a),
-        has(&comparison.only_b),
+        first_and_last(&comparison.only_a),
+        first_and_last(&comparison.only_b),
         notices.collect::<String>(),
     ))
     .hint("nodegauge history list")

@@ -14,16 +14,20 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> Result<Exit, Failure> 
     Ok(Exit::Success)
 }
 
+/// Returns the error for a man page that cannot be written.
+fn not_written(error: std::io::Error) -> Failure {
+    Failure::missing(format!("cannot write the man page: {error}"))
+}
+
 /// Prints the man page, with a complete section for every command.
 pub(crate) fn man() -> Result<Exit, Failure> {
-    let cannot = |error| Failure::missing(format!("cannot write the man page: {error}"));
     let mut definition = definition();
     definition.build();
     let mut roff = Vec::new();
-    clap_mangen::Man::new(definition.clone()).render(&mut roff).map_err(cannot)?;
-    let shown = |command: &&clap::Command| command.get_name() != "help" && !command.is_hide_set();
-    for command in definition.get_subcommands().filter(shown) {
-        section(command, "nodegauge", &mut roff).map_err(cannot)?;
+    clap_mangen::Man::new(definition.clone()).render(&mut roff).map_err(not_written)?;
+    let shown = definition.get_subcommands().filter(|command| !command.is_hide_set());
+    for command in shown.filter(|command| command.get_name() != "help") {
+        section(command, "nodegauge", &mut roff).map_err(not_written)?;
     }
     output::print(&String::from_utf8_lossy(&roff));
     Ok(Exit::Success)
@@ -47,8 +51,7 @@ fn write_pages(command: &clap::Command, folder: &Path) -> Result<(), Failure> {
     }
     let page = clap_mangen::Man::new(command.clone());
     let mut roff = Vec::new();
-    page.render(&mut roff)
-        .map_err(|error| Failure::missing(format!("cannot write the man page: {error}")))?;
+    page.render(&mut roff).map_err(not_written)?;
     let file = folder.join(page.get_filename());
     Sink::File(file).write(&String::from_utf8_lossy(&roff))
 }

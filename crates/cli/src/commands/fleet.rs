@@ -20,7 +20,7 @@ use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record;
 use nodegauge_node::fleet_run::{FleetEnd, FleetRequest};
 use nodegauge_report::text;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Maximum number of words of a command in the head of a page.
@@ -104,20 +104,26 @@ fn command() -> String {
     nodegauge_report::run::command_of(shown) + &rest
 }
 
+/// Returns the page of a ranking, with the command in its head.
+fn ranking_page(ranking: &Ranking, all: bool) -> Page {
+    let head = Some(page::head(ranking, &command()));
+    Page { head, ..page::of(ranking, all) }
+}
+
 fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<(), Failure> {
-    let shown = || {
-        let head = Some(page::head(ranking, &command()));
-        Page { head, ..page::of(ranking, all) }
-    };
-    let reference = || baseline::of(ranking, session::tool(), record::now_rfc3339());
     let document = match format {
-        RankFormat::Text => text::page(&shown(), output::style()),
-        RankFormat::Html => nodegauge_report::export::html_page(&shown(), "nodegauge-fleet"),
-        RankFormat::Md => nodegauge_report::export::markdown_page(&shown()),
+        RankFormat::Text => text::page(&ranking_page(ranking, all), output::style()),
+        RankFormat::Html => {
+            nodegauge_report::export::html_page(&ranking_page(ranking, all), "nodegauge-fleet")
+        }
+        RankFormat::Md => nodegauge_report::export::markdown_page(&ranking_page(ranking, all)),
         RankFormat::Csv => formats::csv(ranking),
         RankFormat::Json => output::json(&formats::json(ranking))?,
         RankFormat::Exclude => formats::exclude(ranking),
-        RankFormat::Reframe => baseline::as_reframe(&reference()?, "*"),
+        RankFormat::Reframe => {
+            let reference = baseline::of(ranking, session::tool(), record::now_rfc3339())?;
+            baseline::as_reframe(&reference, "*")
+        }
         RankFormat::Nhc => formats::nhc(ranking),
     };
     if matches!(format, RankFormat::Exclude | RankFormat::Nhc) {
@@ -176,12 +182,16 @@ fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
+/// True for the name of standard input.
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
 /// Prints the differences of nodes; returns 1 if there are any.
 fn show_differences(args: &DiffArgs) -> Result<Exit, Failure> {
-    let is_stdin = |path: &PathBuf| path == Path::new("-");
     if let Some(EarlierRecords::Path(before)) = &args.before
         && is_stdin(before)
-        && args.input.inputs.iter().any(is_stdin)
+        && args.input.inputs.iter().any(|path| is_stdin(path))
     {
         return Err(Failure::usage("standard input is given twice")
             .hint("give a file or folder for one of them"));

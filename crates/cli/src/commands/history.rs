@@ -25,8 +25,7 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
             if !show.is_empty() && !nodegauge_stream::view::has_sweep(&record) {
                 return Err(no_sweep());
             }
-            let as_csv = || Ok(gauges::csv(&record));
-            if !documents.write(&|| output::json(&record), &as_csv)? {
+            if !documents.write(&|| output::json(&record), &|| Ok(gauges::csv(&record)))? {
                 let stream = Stream { show: show.clone() };
                 let shown = gauges::with_stream(&stream);
                 output::show(&nodegauge_report::run::page(&record, &shown, *verbose));

@@ -15,12 +15,11 @@ pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
     let exclude_file = args.on_hosts.exclude_file.as_deref();
     match launched::on_several_hosts().filter(|_| !is_planned(args)) {
         Some(job) => {
-            let measure = |run: &HostsRun<'_>| match &args.real.xhpl {
+            launched::one_process_per_host(&job, exclude_file, |run| match &args.real.xhpl {
                 Some(_) => Err(Failure::usage("--xhpl starts ranks itself")
                     .hint("start one process with --hosts, or leave out --xhpl")),
                 None => measure(args, Some(run)),
-            };
-            launched::one_process_per_host(&job, exclude_file, measure)
+            })
         }
         None => {
             launched::refuse_exclude_file(exclude_file)?;
@@ -36,8 +35,8 @@ fn measure(args: &HplArgs, hosts: Option<&HostsRun<'_>>) -> Result<Exit, Failure
     let site = site(args)?;
     let plan = plan(args, &site)?;
     if args.plan {
-        let document = || output::json(&HplPlanDocument::new(&plan, &site));
-        if !output::documents(&[(args.common.json.as_deref(), &document)])? {
+        let file = args.common.json.as_deref();
+        if !output::documents(&[(file, &|| output::json(&HplPlanDocument::new(&plan, &site)))])? {
             output::show_section(&view::plan(&plan));
         }
         return Ok(Exit::Success);

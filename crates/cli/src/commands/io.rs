@@ -93,9 +93,9 @@ fn table(record: &Record) -> String {
 fn options(args: &IoArgs) -> Result<FilesOptions, Failure> {
     let chosen = nodegauge_files::choose(&args.operations, args.engine)?;
     let stonewall = !args.no_stonewall;
-    let workers = |kind| move |count: u32| FileWorkers { kind, count: count as usize, stonewall };
-    let threads = args.threads.map(workers(WorkerKind::Threads));
-    let processes = args.processes.map(workers(WorkerKind::Processes));
+    let threads = args.threads.map(|count| (WorkerKind::Threads, count));
+    let processes = args.processes.map(|count| (WorkerKind::Processes, count));
+    let workers = threads.or(processes);
     let options = FilesOptions {
         paths: if args.path.is_empty() { vec![PathBuf::from(".")] } else { args.path.clone() },
         files: args.file_sizes.as_ref().map(|sizes| sizes.0.clone()),
@@ -118,7 +118,11 @@ fn options(args: &IoArgs) -> Result<FilesOptions, Failure> {
         caches: args.cache.clone(),
         drop_before_reads: args.drop,
         read_percents: args.mix.clone(),
-        workers: threads.or(processes),
+        workers: workers.map(|(kind, count)| FileWorkers {
+            kind,
+            count: count as usize,
+            stonewall,
+        }),
         compressible: args.compressible,
         samples: args.common.samples.map(|n| n as usize),
         ..FilesOptions::default()

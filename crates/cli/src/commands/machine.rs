@@ -13,8 +13,11 @@ pub(crate) fn execute(args: &MachineArgs) -> Result<Exit, Failure> {
     let topology = session::load_topology(&source)?;
     let mut machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &options);
     machine.memory.bytes = args.memory.map(|Bytes(given)| given).or(machine.memory.bytes);
-    let record = || output::json(&session::description(machine.clone(), Vec::new()));
-    if output::documents(&[(args.json.as_deref(), &record)])? {
+    let file = args.json.as_deref();
+    let is_printed = output::documents(&[(file, &|| {
+        output::json(&session::description(machine.clone(), Vec::new()))
+    })])?;
+    if is_printed {
         return Ok(Exit::Success);
     }
     output::show(&nodegauge_report::machine::page(&machine));

@@ -66,8 +66,9 @@ fn judged(records: &[Record], args: &ReportArgs) -> Exit {
 fn write(format: &dyn Exporter, documents: &[Document], path: &str) -> Result<(), Failure> {
     let to_stdout = Sink::from(path) == Sink::Stdout;
     if to_stdout && documents.len() > 1 {
-        let file = |part: &str| format!("NAME-{part}.{}", format.extension());
-        let files: Vec<String> = documents.iter().filter_map(|one| one.part).map(file).collect();
+        let parts = documents.iter().filter_map(|one| one.part);
+        let files: Vec<String> =
+            parts.map(|part| format!("NAME-{part}.{}", format.extension())).collect();
         return Err(Failure::usage(format!(
             "{} writes {} documents for these runs, and only one can go to standard output",
             format.name(),
@@ -138,9 +139,8 @@ fn trend_of(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
 impl RelatedRuns for Database {
     fn earlier(&self, record: &Record) -> Result<Vec<Record>, Failure> {
         let host = record.machine.host.clone();
-        let (Some(store), false) = (session::open_store_to_read(self)?, host.is_none()) else {
-            return Ok(Vec::new());
-        };
+        let store = session::open_store_to_read(self)?;
+        let Some(store) = store.filter(|_| host.is_some()) else { return Ok(Vec::new()) };
         let newest = RunFilter { host, own: true, limit: Some(OTHERS), ..RunFilter::default() };
         let mut lines = store.list(&newest)?;
         lines.retain(|line| line.complete && line.started < record.started);

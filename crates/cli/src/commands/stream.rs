@@ -26,16 +26,25 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     }
     let exclude_file = args.hosts.exclude_file.as_deref();
     if let Some(job) = launched::on_several_hosts() {
-        let lead = |run: &HostsRun<'_>| match run.hosts.started() {
-            alone if alone.ranks == 1 => measure(args, None, Some(run)),
-            here => ranks::join(here.clone(), |joined| measure(args, Some(joined), Some(run))),
-        };
-        return launched::on_hosts(&job, exclude_file, lead, |hosts| ranks::serve(hosts.started()));
+        return launched::on_hosts(
+            &job,
+            exclude_file,
+            |run| lead(args, run),
+            |hosts| ranks::serve(hosts.started()),
+        );
     }
     launched::refuse_exclude_file(exclude_file)?;
     match Started::own() {
         Some(started) => ranks::join(started, |joined| measure(args, Some(joined), None)),
         None => measure(args, None, None),
+    }
+}
+
+/// Measures a host of several, alone or with the other ranks of the host.
+fn lead(args: &StreamArgs, run: &HostsRun<'_>) -> Result<Exit, Failure> {
+    match run.hosts.started() {
+        alone if alone.ranks == 1 => measure(args, None, Some(run)),
+        here => ranks::join(here.clone(), |joined| measure(args, Some(joined), Some(run))),
     }
 }
 
@@ -60,8 +69,8 @@ fn plan_lengths(args: &StreamArgs) -> Result<Exit, Failure> {
         newest: &session::newest(&args.common.db, &site),
     };
     let plan = LengthPlan::of(&options, &site, &request)?;
-    let document = || output::json(&LengthPlanDocument::new(&plan, &site));
-    if !output::documents(&[(args.common.json.as_deref(), &document)])? {
+    let file = args.common.json.as_deref();
+    if !output::documents(&[(file, &|| output::json(&LengthPlanDocument::new(&plan, &site)))])? {
         output::show_section(&view::length_plan::section(&plan));
         output::print(&format!("\n{}", plan.commands()));
     }

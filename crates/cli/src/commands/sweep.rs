@@ -45,14 +45,14 @@ pub(crate) fn execute(args: &SweepArgs) -> Result<Exit, Failure> {
         run: args.limit.unwrap_or(SweepLimits::RUN),
     };
     let program = CommandLine::new(name.clone(), arguments.to_vec());
-    let launcher = || match &args.launcher {
-        Some(command) if command.program() == NONE => Ok(None),
-        named => {
-            let hint = "or --launcher none to start copies of the program without MPI";
-            MpiProgram::find(path, named.as_ref(), args.allow_run_as_root, hint).map(Some)
-        }
-    };
-    let plan = ProgramSweep::new(&site, program, &options, figure, limits, launcher)?;
+    let plan =
+        ProgramSweep::new(&site, program, &options, figure, limits, || match &args.launcher {
+            Some(command) if command.program() == NONE => Ok(None),
+            named => {
+                let hint = "or --launcher none to start copies of the program without MPI";
+                MpiProgram::find(path, named.as_ref(), args.allow_run_as_root, hint).map(Some)
+            }
+        })?;
     let commands = plan.commands(&site.topology);
     let figures = plan.figures(&site);
     let measure =

@@ -59,7 +59,8 @@ fn draws_no_conclusion(name: &str, record: &Record) {
             assert!(!is_claim || is_open, "{name}: {text}");
         }
     }
-    let (markdown, html) = (export::markdown_page(&page), export::html_page(&page, "page"));
+    let markdown = export::markdown_page(&page);
+    let html = export::html_page(&page, "page");
     // Renderers join numbers and units with blanks of their own.
     let plain =
         |text: &str| text.replace('\u{a0}', " ").replace("&#160;", " ").replace("&nbsp;", " ");
@@ -94,7 +95,8 @@ fn rule_of_doubt_holds_for_the_figures_of_every_gauge() {
     for (name, record) in measured() {
         let judged = |samples: &dyn Fn(f64) -> Vec<f64>| {
             changed(&record, |m| {
-                let (quoted, value) = (m.quoted, m.value.unwrap_or(1.0));
+                let quoted = m.quoted;
+                let value = m.value.unwrap_or(1.0);
                 let mut m = m.sampled(quoted, samples(value));
                 (m.limit, m.disturbed) = (None, Vec::new());
                 m.judged(Validity::valid())

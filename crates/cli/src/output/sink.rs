@@ -35,8 +35,9 @@ pub(crate) enum Sink {
 impl From<&str> for Sink {
     /// Parses `-` or a path. A path of standard output, such as `/dev/stdout`, is [`Self::Stdout`].
     fn from(text: &str) -> Self {
-        let is_stdout = || std::fs::metadata(text).is_ok_and(|found| is(&found, io::stdout()));
-        if text == "-" || is_stdout() { Self::Stdout } else { Self::File(PathBuf::from(text)) }
+        let is_stdout =
+            text == "-" || std::fs::metadata(text).is_ok_and(|found| is(&found, io::stdout()));
+        if is_stdout { Self::Stdout } else { Self::File(PathBuf::from(text)) }
     }
 }
 

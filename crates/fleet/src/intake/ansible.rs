@@ -18,17 +18,16 @@ struct TaskResult {
 /// Adds the record in the result of a host.
 pub(super) fn add(intake: &mut Intake, text: &Text, json: &str, selection: &FigureSelection<'_>) {
     let result: TaskResult = serde_json::from_str(json).unwrap_or_default();
-    let source = || text.source.clone();
     if result.unreachable {
         let reason = format!("unreachable: {}", short(&result.msg));
-        intake.reject(source(), text.node.clone(), reason);
+        intake.reject(text.source.clone(), text.node.clone(), reason);
         return;
     }
     if !result.stdout.contains('{') {
         let line = error_or_last_line(&result.stderr);
         let why = short(if line.is_empty() { &result.msg } else { line });
         let code = result.rc.map(|code| format!("exit code {code}: ")).unwrap_or_default();
-        intake.reject(source(), text.node.clone(), format!("{code}{why}"));
+        intake.reject(text.source.clone(), text.node.clone(), format!("{code}{why}"));
         return;
     }
     intake.add_of_node(text, &result.stdout, selection);

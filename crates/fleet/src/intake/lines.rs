@@ -118,18 +118,17 @@ fn blocks(text: &str) -> Vec<NodePart> {
             content.push('\n');
         }
     }
-    let parts = |(name, content): (&str, String)| {
+    let mut parts = Vec::new();
+    for (name, content) in blocks {
         let mut nodes = unfolded(name);
         if nodes.is_empty() {
             nodes.extend(name.split(' ').next().map(str::to_owned));
         }
-        nodes.into_iter().map(move |node| NodePart {
-            node,
-            content: content.clone(),
-            failure: None,
-        })
-    };
-    blocks.into_iter().flat_map(parts).collect()
+        for node in nodes {
+            parts.push(NodePart { node, content: content.clone(), failure: None });
+        }
+    }
+    parts
 }
 
 /// First line of the result of a task on a node, as Ansible prints it.

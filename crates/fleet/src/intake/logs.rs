@@ -32,8 +32,9 @@ pub(super) fn of<'a>(files: impl Iterator<Item = &'a Path> + Clone) -> HashSet<P
     }
     let others = files.filter(|path| !is_named_as_log(path));
     let records: HashSet<PathBuf> = others.filter_map(base).collect();
-    let has_record = |path: &&Path| base(path).is_some_and(|base| records.contains(&base));
-    logs.into_iter().filter(has_record).map(Path::to_owned).collect()
+    let of_record =
+        logs.into_iter().filter(|path| base(path).is_some_and(|base| records.contains(&base)));
+    of_record.map(Path::to_owned).collect()
 }
 
 /// Adds what logs say to the reasons why there is no record, and removes the logs.

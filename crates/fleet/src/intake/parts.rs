@@ -36,18 +36,21 @@ impl Input {
 
 /// Returns the parts of a file. Only a large regular file that begins with a JSON object has several.
 pub(super) fn of(path: &Path, is_named: bool) -> Vec<Input> {
-    let input = |range| Input { path: path.to_owned(), is_named, range };
+    let whole = Input { path: path.to_owned(), is_named, range: None };
     let length = match std::fs::metadata(path) {
         Ok(about) if about.is_file() && path != Path::new("-") => about.len(),
         _ => 0,
     };
     if !(2 * PART..=LONGEST).contains(&length) {
-        return vec![input(None)];
+        return vec![whole];
     }
     match boundaries(path, length) {
-        Ok(at) => at.windows(2).map(|pair| input(Some(pair[0]..pair[1]))).collect(),
+        Ok(at) => {
+            let ranges = at.windows(2).map(|pair| Some(pair[0]..pair[1]));
+            ranges.map(|range| Input { range, ..whole.clone() }).collect()
+        }
         // The error is reported when the file is read.
-        Err(_) => vec![input(None)],
+        Err(_) => vec![whole],
     }
 }
 

@@ -36,15 +36,10 @@ impl NodePeers {
             clocks.extend(run.clock_hz);
             busy += usize::from(node.runs.iter().any(|one| one.other_load.is_some()));
         }
-        let most = |of: HashMap<&str, usize>| {
-            let mut all: Vec<(&str, usize)> = of.into_iter().collect();
-            all.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-            all.first().map(|(value, _)| (*value).to_owned()).unwrap_or_default()
-        };
         Self {
             nodes: nodes.len(),
             busy,
-            settings: counts.into_iter().map(|(word, of)| (word, most(of))).collect(),
+            settings: counts.into_iter().map(|(word, of)| (word, most_frequent(of))).collect(),
             findings,
             clock_hz: (!clocks.is_empty()).then(|| stats::median(&clocks)),
         }
@@ -69,11 +64,11 @@ impl NodePeers {
     /// Returns the first critical finding of a run that most nodes do not have. A node without peers has it alone. Other
     /// load is judged apart.
     pub(crate) fn defect_of<'r>(&self, run: &'r crate::node::NodeRun) -> Option<&'r str> {
-        let is_own = |id: &&String| {
+        let mut critical = run.critical.iter().map(String::as_str);
+        critical.find(|id| {
             let with = self.findings.get(*id).copied().unwrap_or_default();
             *id != OTHER_LOAD && (2 * with <= self.nodes || self.nodes == 1)
-        };
-        run.critical.iter().find(is_own).map(String::as_str)
+        })
     }
 
     /// Returns the first finding of a run that explains low figures and that most nodes do not have.
@@ -95,6 +90,20 @@ pub(crate) struct Reason {
 struct Cause {
     word: String,
     words: String,
+}
+
+impl Cause {
+    /// Returns a part that the peers have not as the cause.
+    fn of_part(difference: &crate::inventory::InventoryDifference) -> Self {
+        Self { word: difference.word.to_owned(), words: difference.in_words() }
+    }
+}
+
+/// Returns the most frequent value; of several, the first in alphabetical order.
+fn most_frequent(of: HashMap<&str, usize>) -> String {
+    let mut all: Vec<(&str, usize)> = of.into_iter().collect();
+    all.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    all.first().map(|(value, _)| (*value).to_owned()).unwrap_or_default()
 }
 
 /// Returns the reason for the verdict on a node; empty for a good node.
@@ -189,11 +198,7 @@ fn causes(node: &Node<'_>, ranked: &RankedNode, peers: &NodePeers) -> Vec<Cause>
     let mut causes: Vec<Cause> = Vec::new();
     let less = ranked.differences.iter().filter(|one| one.is_less);
     let more = ranked.differences.iter().filter(|one| !one.is_less);
-    let cause = |one: &crate::inventory::InventoryDifference| Cause {
-        word: one.word.to_owned(),
-        words: one.in_words(),
-    };
-    causes.extend(less.map(cause));
+    causes.extend(less.map(Cause::of_part));
     for id in &run.findings {
         if let Some(word) = peers.word_of(id) {
             causes.push(Cause {
@@ -214,6 +219,6 @@ fn causes(node: &Node<'_>, ranked: &RankedNode, peers: &NodePeers) -> Vec<Cause>
             causes.push(Cause { word: (*word).to_owned(), words });
         }
     }
-    causes.extend(more.map(cause));
+    causes.extend(more.map(Cause::of_part));
     causes
 }

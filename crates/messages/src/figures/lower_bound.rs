@@ -94,7 +94,7 @@ impl Standing {
 pub(crate) type Doubts = BTreeMap<(Pattern, u64), String>;
 
 /// Returns notices on ranges of sizes in which an MPI takes more than twice the bound's time, with the likely cause.
-/// Ranges in which the MPI is faster than the lower bound are reported as well, because the lower bound is not a lower bound there.
+/// Ranges in which the MPI is faster are reported as well, because the built-in transport is not a lower bound there.
 /// If the MPI is slow in every start, its times are doubtful: they show its configuration, not the performance that is
 /// possible on this node.
 pub(crate) fn remarks(
@@ -104,41 +104,41 @@ pub(crate) fn remarks(
     shares: &Shares,
     eager: Option<&EagerLimit>,
 ) -> (Vec<Notice>, Doubts) {
-    let (mut notices, mut doubts) = (Vec::new(), Doubts::new());
+    let mut notices = Vec::new();
+    let mut doubts = Doubts::new();
     for pattern in PATTERNS {
         let own: Vec<_> = shares.iter().filter(|((of, _), _)| *of == pattern).collect();
         for range in own.chunk_by(|a, b| a.1.standing == b.1.standing) {
-            let (from, to) = (range[0].0.1, range[range.len() - 1].0.1);
+            let from = range[0].0.1;
+            let to = range[range.len() - 1].0.1;
             let sizes = if from == to {
                 Bytes(from).to_string()
             } else {
                 format!("{} to {}", Bytes(from), Bytes(to))
             };
-            let of_range = |share: &dyn Fn(&FloorConfig) -> f64| -> (f64, f64) {
-                let all: Vec<f64> = range.iter().map(|(_, of)| share(&of.config)).collect();
-                (stats::quantile(&all, 0.0), stats::quantile(&all, 1.0))
-            };
-            let slow = || {
-                let (least, most) = of_range(&|config| 1.0 / config.share.0);
-                let look = look_at(mpi, bound, pattern, from, to, eager);
-                let times = times(least, most);
-                format!("{times} the time of nodegauge's own transport (the floor); {look}")
-            };
-            let text = match range[0].1.standing {
+            let reached: Vec<f64> = range.iter().map(|(_, of)| of.config.share.0).collect();
+            let least = stats::quantile(&reached, 0.0);
+            let most = stats::quantile(&reached, 1.0);
+            let standing = range[0].1.standing;
+            let text = match standing {
                 Standing::Between => continue,
-                Standing::Doubtful => {
-                    let why = format!("{name} takes {}", slow());
-                    doubts.extend(range.iter().map(|(at, _)| (**at, why.clone())));
-                    continue;
+                Standing::Doubtful | Standing::Slow => {
+                    let look = look_at(mpi, bound, pattern, from, to, eager);
+                    let times = times(1.0 / most, 1.0 / least);
+                    let slow = format!(
+                        "{times} the time of nodegauge's own transport (the floor); {look}"
+                    );
+                    if standing == Standing::Doubtful {
+                        let why = format!("{name} takes {slow}");
+                        doubts.extend(range.iter().map(|(at, _)| (**at, why.clone())));
+                        continue;
+                    }
+                    format!("{name}: {pattern} of {sizes} takes {slow}")
                 }
-                Standing::Slow => format!("{name}: {pattern} of {sizes} takes {}", slow()),
-                Standing::Faster => {
-                    let (least, most) = of_range(&|config| config.share.0);
-                    format!(
-                        "{name}: {pattern} of {sizes} is {} as fast as nodegauge's own transport, which is therefore not a lower bound for these sizes",
-                        times(least, most)
-                    )
-                }
+                Standing::Faster => format!(
+                    "{name}: {pattern} of {sizes} is {} as fast as nodegauge's own transport, which is therefore not a lower bound for these sizes",
+                    times(least, most)
+                ),
             };
             notices.push(Notice::new(NoticeId::Bottleneck, GAUGE, text));
         }
@@ -148,7 +148,8 @@ pub(crate) fn remarks(
 
 /// Formats a range of ratios: `2.1 to 3.4 times`.
 fn times(least: f64, most: f64) -> String {
-    let (least, most) = (format!("{least:.1}"), format!("{most:.1}"));
+    let least = format!("{least:.1}");
+    let most = format!("{most:.1}");
     if least == most { format!("{least} times") } else { format!("{least} to {most} times") }
 }
 

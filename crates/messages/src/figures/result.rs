@@ -10,6 +10,7 @@ use crate::job::protocol::{MOST_LOST, SizeRun};
 use crate::pattern::{Participants, Pattern};
 use crate::probe::start::{Broken, MessageTransport, StartReport, Starter};
 use crate::{GAUGE, TEST, TRANSPORT};
+use nodegauge_machine::CpuId;
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::quantity;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
@@ -108,11 +109,12 @@ pub(crate) fn figures(starter: &Starter<'_>, report: &StartReport) -> Vec<Messag
     let trips: Vec<f64> = sizes.iter().flat_map(SizeRun::trips).collect();
     let regimes = regime::regimes(&trips);
     let headline = headline(sizes, &regimes);
-    let of = |run| {
+    let mut figures = Vec::new();
+    for run in sizes {
         let batches = Batches::of(run, &regimes, headline);
-        SizeEvidence { starter, report, run, batches }.figures()
-    };
-    sizes.iter().flat_map(of).collect()
+        figures.extend(SizeEvidence { starter, report, run, batches }.figures());
+    }
+    figures
 }
 
 /// Returns measurements without values for the patterns that the MPI refused.
@@ -124,8 +126,11 @@ pub(crate) fn refused(starter: &Starter<'_>, report: &StartReport) -> Vec<Measur
         starter.transport.name(),
         LEVELS.get(output.level as usize).unwrap_or(&LEVELS[0])
     );
-    let missing = |pattern| missing(starter, pattern, &base(starter, report, pattern), &reason);
-    output.refused.iter().copied().map(missing).collect()
+    let mut figures = Vec::new();
+    for pattern in output.refused.iter().copied() {
+        figures.push(missing(starter, pattern, &base(starter, report, pattern), &reason));
+    }
+    figures
 }
 
 /// Returns the regime (core-to-core latency) of most batches of a launch.
@@ -204,15 +209,15 @@ impl Batches {
     /// Sorts the batches of `run`. Its launch ran in `regimes` of the core-to-core latency, and `headline` is the
     /// regime of most batches.
     fn of(run: &SizeRun, regimes: &[Regime], headline: Option<usize>) -> Self {
-        let trip = |trip: f64| if trip > 0.0 { trip } else { f64::NAN };
-        let (mut samples, mut operations) = (Vec::new(), Vec::new());
+        let mut samples = Vec::new();
+        let mut operations = Vec::new();
         for group in &run.groups {
             for (i, seconds) in group.seconds.iter().enumerate() {
                 let share = group.lost.get(i).copied().unwrap_or(0.0);
                 let lost =
                     (share > MOST_LOST).then_some(Cause::OtherProgram { share: Fraction(share) });
                 samples.push(Sample {
-                    round_trips: (trip(group.trips.0), trip(group.trips.1)),
+                    round_trips: (known_trip(group.trips.0), known_trip(group.trips.1)),
                     causes: lost.into_iter().collect(),
                     ..Sample::of_times(vec![*seconds])
                 });
@@ -223,10 +228,11 @@ impl Batches {
         let regimes = if run.trips().next().is_some() { regimes } else { &[] };
         let known = Sorting { warm_up: 0, least: 1, regimes: Some(regimes) };
         let sorted = samples::sort_with(&samples, known);
-        let of_headline = |group: &&RegimeGroup| group.regime.is_some() && group.regime == headline;
-        let most = || sorted.groups.iter().max_by_key(|group| group.all.len());
         let none = RegimeGroup { parts: vec![Vec::new()], ..RegimeGroup::default() };
-        let counted = sorted.groups.iter().find(of_headline).or_else(most).cloned().unwrap_or(none);
+        let mut groups = sorted.groups.iter();
+        let counted = groups.find(|one| one.regime.is_some() && one.regime == headline);
+        let largest = sorted.groups.iter().max_by_key(|group| group.all.len());
+        let counted = counted.or(largest).cloned().unwrap_or(none);
         let moved = !regimes.is_empty() && counted.regime != headline;
         Self { samples, operations, sorted, counted, moved }
     }
@@ -234,9 +240,17 @@ impl Batches {
     /// Returns the number of operations of some batches, and the mean seconds per operation over all these operations.
     fn mean(&self, batches: &[usize]) -> (u64, f64) {
         let operations: u64 = batches.iter().map(|i| self.operations[*i]).sum();
-        let seconds = |i: &usize| self.samples[*i].seconds[0] * self.operations[*i] as f64;
-        (operations, batches.iter().map(seconds).sum::<f64>() / operations as f64)
+        let mut seconds = 0.0;
+        for i in batches {
+            seconds += self.samples[*i].seconds[0] * self.operations[*i] as f64;
+        }
+        (operations, seconds / operations as f64)
     }
+}
+
+/// Returns a round trip; NaN if it was not measured.
+fn known_trip(trip: f64) -> f64 {
+    if trip > 0.0 { trip } else { f64::NAN }
 }
 
 /// Batches of one size of a pattern, with the data for its measurement.
@@ -274,14 +288,18 @@ impl SizeEvidence<'_> {
         let (operations, mean) = self.batches.mean(counted.counted(0));
         let mut config = self.config(operations);
         if operations > 0 {
-            let at = |share: f64| stats::quantile(&measurement.samples, share);
+            let values = &measurement.samples;
             let p99 = if unit.better() == Better::Lower { 0.99 } else { 0.01 };
-            (config.min, config.max) = (Some(at(0.0)), Some(at(1.0)));
-            config.p99 = Some(digits(at(p99)));
+            config.min = Some(stats::quantile(values, 0.0));
+            config.max = Some(stats::quantile(values, 1.0));
+            config.p99 = Some(digits(stats::quantile(values, p99)));
             // OSU's programs include batches that other programs disturbed. In a comparison with them, the probe
             // includes these batches as well.
-            let all = || self.batches.mean(&(0..samples.len()).collect::<Vec<_>>()).1;
-            let mean = if self.starter.options.like_osu { all() } else { mean };
+            let mean = if self.starter.options.like_osu {
+                self.batches.mean(&(0..self.batches.samples.len()).collect::<Vec<_>>()).1
+            } else {
+                mean
+            };
             measurement = measurement.value(Quoted::Mean, value_of(mean));
         }
         MessageFigure { measurement: measurement.judged(self.validity()), config }
@@ -307,17 +325,17 @@ impl SizeEvidence<'_> {
         if let Where::Here(cpus) = &launch.ranks
             && !run.pattern.is_collective()
         {
-            let cpu = |rank: u32| cpus.get(rank as usize)?.first().copied();
-            let ends = cpu(run.ranks.0).zip(cpu(run.ranks.1));
-            let own = || ends.and_then(|(a, b)| pairs::distance(starter.topology, a, b));
-            config.distance = launch.distance.or_else(own);
+            let ends = first_cpu(cpus, run.ranks.0).zip(first_cpu(cpus, run.ranks.1));
+            let own = ends.and_then(|(a, b)| pairs::distance(starter.topology, a, b));
+            config.distance = launch.distance.or(own);
         }
         if launch.steps.is_empty() {
             config.processes = config.places.as_ref().map(|places| places.len() as u64);
             return config;
         }
         // Places and hosts of the ranks of this pair.
-        let (places, hosts) = (&config.places, &config.hosts);
+        let places = &config.places;
+        let hosts = &config.hosts;
         let ranks = [run.ranks.0, run.ranks.1].map(|rank| {
             let first = places.iter().flatten().nth(rank as usize).and_then(|cpus| cpus.first());
             let host = hosts.iter().flatten().nth(rank as usize);
@@ -356,18 +374,18 @@ impl SizeEvidence<'_> {
             };
             validity.add(status, reason);
         }
-        let mut doubt = |reason: String| validity.add(Status::Suspect, reason);
         let samples = &batches.samples;
         if !samples.is_empty() && samples.iter().all(|sample| !sample.causes.is_empty()) {
-            doubt("other programs used the cores in every batch".to_owned());
+            validity.suspect("other programs used the cores in every batch");
         }
         if batches.moved {
-            doubt(
-                "in every batch, the core-to-core latency differed from that of the other sizes"
-                    .to_owned(),
+            validity.suspect(
+                "in every batch, the core-to-core latency differed from that of the other sizes",
             );
         }
-        misplaced(report).into_iter().for_each(&mut doubt);
+        for reason in misplaced(report) {
+            validity.suspect(reason);
+        }
         if run.pattern.row().participants == Participants::Threads
             && let Where::Here(cpus) = &report.launch.ranks
         {
@@ -375,7 +393,7 @@ impl SizeEvidence<'_> {
             let wanted = threads.senders.max(1) + threads.receivers.max(1);
             let distinct = cpus.iter().flatten().collect::<BTreeSet<_>>().len();
             if distinct < wanted as usize {
-                doubt(format!(
+                validity.suspect(format!(
                     "{wanted} threads share {distinct} hardware threads; the figure also depends on \
                      the scheduler"
                 ));
@@ -383,6 +401,11 @@ impl SizeEvidence<'_> {
         }
         validity
     }
+}
+
+/// Returns the first CPU of a rank.
+fn first_cpu(cpus: &[Vec<CpuId>], rank: u32) -> Option<CpuId> {
+    cpus.get(rank as usize)?.first().copied()
 }
 
 /// Returns a text for each rank whose CPUs differ from the requested CPUs.

@@ -49,7 +49,9 @@ const LEAST_TIME: Duration = Duration::from_secs(10);
 impl Launch {
     /// Creates a launch in which all ranks run the patterns together, with the sizes of the options.
     pub fn new(ranks: Where, distance: Option<Distance>, patterns: Vec<Pattern>) -> Self {
-        let (threads, steps, sizes) = (SideThreads::SINGLE, Vec::new(), None);
+        let threads = SideThreads::SINGLE;
+        let steps = Vec::new();
+        let sizes = None;
         Self { ranks, distance, patterns, threads, steps, sizes }
     }
 
@@ -129,18 +131,9 @@ impl Launch {
 
     /// Returns the arguments of the probe.
     pub fn probe_arguments(&self, options: &MessageOptions) -> Vec<String> {
-        let pattern = |pattern: &Pattern| {
-            let size = |bytes: u64| {
-                let (warm_up, timed) = options.operations_of(*pattern, bytes);
-                format!("{bytes}/{warm_up}/{timed}")
-            };
-            let sizes: Vec<String> =
-                self.sizes_of(*pattern, options).into_iter().map(size).collect();
-            let participants = pattern.row().participants.name();
-            format!("pattern={pattern}:{participants}:{}", sizes.join(","))
-        };
         let life = 120.0 + self.count(options) as f64 * longest(options).as_secs_f64();
-        let mut words: Vec<String> = self.patterns.iter().map(pattern).collect();
+        let mut words: Vec<String> =
+            self.patterns.iter().map(|one| self.pattern_argument(*one, options)).collect();
         words.extend([
             format!("window={}", options.window),
             format!("limit={}", options.size_limit.as_secs_f64()),
@@ -153,12 +146,21 @@ impl Launch {
         ]);
         words.extend(options.samples.map(|n| format!("samples={n}")));
         if !self.steps.is_empty() {
-            let pair = |(a, b): &(usize, usize)| format!("{a}-{b}");
-            let step = |pairs: &Vec<_>| pairs.iter().map(pair).collect::<Vec<String>>().join(",");
-            let steps: Vec<String> = self.steps.iter().map(step).collect();
+            let steps: Vec<String> = self.steps.iter().map(|pairs| step_argument(pairs)).collect();
             words.push(format!("steps={}", steps.join(";")));
         }
         words
+    }
+
+    /// Returns the argument for a pattern, with its sizes and their numbers of operations.
+    fn pattern_argument(&self, pattern: Pattern, options: &MessageOptions) -> String {
+        let mut sizes = Vec::new();
+        for bytes in self.sizes_of(pattern, options) {
+            let (warm_up, timed) = options.operations_of(pattern, bytes);
+            sizes.push(format!("{bytes}/{warm_up}/{timed}"));
+        }
+        let participants = pattern.row().participants.name();
+        format!("pattern={pattern}:{participants}:{}", sizes.join(","))
     }
 
     /// Returns the argument with which ranks on this node bind themselves: the CPUs of each rank.
@@ -202,15 +204,24 @@ fn longest(options: &MessageOptions) -> Duration {
     options.size_limit.mul_f64(GRACE) + LEAST_TIME
 }
 
+/// Returns the pairs of a step as a part of an argument.
+fn step_argument(pairs: &[(usize, usize)]) -> String {
+    let pairs: Vec<String> = pairs.iter().map(|(a, b)| format!("{a}-{b}")).collect();
+    pairs.join(",")
+}
+
 /// Returns the ranks of this node as a placement plan.
 fn rank_plan(ranks: &[Vec<CpuId>]) -> RankPlan {
-    let place = |(rank, cpus): (usize, &Vec<CpuId>)| RankPlace {
-        rank: u32::try_from(rank).ok(),
-        placement: Placement::new(Bind::Close, "cpus".to_owned(), vec![cpus.clone()]),
-        memory: MemoryPolicy::Default,
-    };
+    let mut places = Vec::new();
+    for (rank, cpus) in ranks.iter().enumerate() {
+        places.push(RankPlace {
+            rank: u32::try_from(rank).ok(),
+            placement: Placement::new(Bind::Close, "cpus".to_owned(), vec![cpus.clone()]),
+            memory: MemoryPolicy::Default,
+        });
+    }
     RankPlan {
-        ranks: ranks.iter().enumerate().map(place).collect(),
+        ranks: places,
         policy: None,
         words: "cpus".to_owned(),
         devices: Vec::new(),

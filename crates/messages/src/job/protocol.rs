@@ -171,7 +171,8 @@ impl ProbeOutput {
             "library" => self.library = Some(rest.trim_end_matches('|').to_owned()),
             "variable" => self.variables.push((next(&mut words)?, next(&mut words)?)),
             "rank" => {
-                let (_number, _process): (u32, u32) = (next(&mut words)?, next(&mut words)?);
+                let _number: u32 = next(&mut words)?;
+                let _process: u32 = next(&mut words)?;
                 let cpus = words.next().filter(|cpus| *cpus != "?").map(str::to_owned);
                 self.ranks.push(ProbeRank { cpus, host: words.next()?.to_owned() });
             }
@@ -193,8 +194,7 @@ impl ProbeOutput {
             "batch" => {
                 let operations = next(&mut words)?;
                 let trips = (next(&mut words)?, next(&mut words)?);
-                let number = |field: &str| field.parse().ok().filter(|x: &f64| x.is_finite());
-                let seconds: Vec<f64> = words.map(number).collect::<Option<_>>()?;
+                let seconds: Vec<f64> = words.map(finite).collect::<Option<_>>()?;
                 let group = BatchGroup { operations, trips, seconds, lost: Vec::new() };
                 let size = self.sizes.last_mut().filter(|_| !group.seconds.is_empty())?;
                 size.groups.push(group);
@@ -219,6 +219,11 @@ impl ProbeOutput {
 /// Parses the next word.
 fn next<'a, T: FromStr>(words: &mut impl Iterator<Item = &'a str>) -> Option<T> {
     words.next()?.parse().ok()
+}
+
+/// Parses a finite number.
+fn finite(field: &str) -> Option<f64> {
+    field.parse().ok().filter(|x: &f64| x.is_finite())
 }
 
 #[cfg(test)]

@@ -74,30 +74,47 @@ fn is_row(line: &str) -> bool {
     line.starts_with(|c: char| c.is_ascii_digit())
 }
 
+/// True if a line is the header of a table.
+fn is_header(line: &str) -> bool {
+    line.starts_with('#') && (line.contains("(us)") || line.contains("MB/s"))
+}
+
+/// Returns the number behind a label.
+fn number_after<N: std::str::FromStr>(text: &str, label: &str) -> Option<N> {
+    let rest = text.split_once(label)?.1.trim_start();
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+/// Returns the number in a column of a row.
+fn number_in(words: &[&str], column: usize) -> Option<f64> {
+    words.get(column)?.parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0)
+}
+
 impl OsuOutput {
     /// Parses the output of one run. A last line without a line end is only read if it is certainly complete.
     ///
     /// # Errors
     /// Fails when the text is not the output of a known test. The error text continues a sentence about the output.
     pub fn read(text: &str) -> Result<Self, String> {
-        let lines = || printed::whole_lines(text).lines().map(str::trim);
-        let title = lines()
-            .find_map(title_of)
+        let lines: Vec<&str> = printed::whole_lines(text).lines().map(str::trim).collect();
+        let title = lines
+            .iter()
+            .find_map(|line| title_of(line))
             .ok_or("it has no title such as \"# OSU MPI Latency Test v7.2\"")?;
         let (name, version) = match title.rsplit_once(" v") {
             Some((name, version)) => (name.trim(), Some(version.trim().to_owned())),
             None => (title, None),
         };
         let name = name.strip_suffix("Test").unwrap_or(name).trim();
-        let unknown = || format!("its title is {:?}, an unknown test", shortened(title));
         let pattern = Pattern::ALL.iter().copied().find(|pattern| pattern.row().title == name);
-        let pattern = pattern.ok_or_else(unknown)?;
-        let is_header =
-            |line: &&str| line.starts_with('#') && (line.contains("(us)") || line.contains("MB/s"));
-        let columns = lines().find(is_header).map(Columns::of).unwrap_or_default();
+        let pattern = pattern
+            .ok_or_else(|| format!("its title is {:?}, an unknown test", shortened(title)))?;
+        let header = lines.iter().find(|line| is_header(line));
+        let columns = header.map(|line| Columns::of(line)).unwrap_or_default();
         let mut rows: Vec<OsuRow> = Vec::new();
         let mut last_row = "";
-        for line in lines().filter(|line| is_row(line)) {
+        for line in lines.iter().copied().filter(|line| is_row(line)) {
             let row = columns.row(line, pattern).ok_or_else(|| {
                 format!("its table has a line that cannot be read: {:?}", shortened(line))
             })?;
@@ -112,8 +129,8 @@ impl OsuOutput {
         }
         let unended = printed::unended_line(text).map(str::trim);
         let mut is_cut = unended.is_some();
-        let is_whole = |line: &&str| is_row(line) && decimals(line) == decimals(last_row);
-        let whole = unended.filter(is_whole).and_then(|line| columns.row(line, pattern));
+        let whole = unended.filter(|line| is_row(line) && decimals(line) == decimals(last_row));
+        let whole = whole.and_then(|line| columns.row(line, pattern));
         if let Some(row) = whole
             && rows.last().is_some_and(|last| last.bytes < row.bytes)
         {
@@ -123,17 +140,13 @@ impl OsuOutput {
         if rows.is_empty() {
             return Err("its table is empty".to_owned());
         }
-        let number = |label: &str| {
-            let rest = text.split_once(label)?.1.trim_start();
-            let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-            rest[..end].parse().ok()
-        };
         Ok(Self {
             pattern,
             version,
-            pairs: number("pairs:"),
-            window: number("window size:"),
-            threads: number("Sender threads:").zip(number("Receiver threads:")),
+            pairs: number_after(text, "pairs:"),
+            window: number_after(text, "window size:"),
+            threads: number_after(text, "Sender threads:")
+                .zip(number_after(text, "Receiver threads:")),
             rows,
             is_cut,
         })
@@ -209,16 +222,14 @@ impl Columns {
         } else {
             (words.first()?.parse().ok()?, 1 + usize::from(self.has_transmit_size))
         };
-        let number = |column: usize| -> Option<f64> {
-            words.get(column)?.parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0)
-        };
         let unit = if pattern.is_rate() { 1e6 } else { 1e-6 };
         let rate_of_messages = at + 1;
         let counts_messages = pattern.row().counts_messages
             && rate_of_messages < self.validation.unwrap_or(self.count);
-        let messages = if counts_messages { Some(number(rate_of_messages)?) } else { None };
+        let messages =
+            if counts_messages { Some(number_in(&words, rate_of_messages)?) } else { None };
         let spread = if self.has_spread {
-            Some((number(at + 1)? * unit, number(at + 2)? * unit))
+            Some((number_in(&words, at + 1)? * unit, number_in(&words, at + 2)? * unit))
         } else {
             None
         };
@@ -228,7 +239,7 @@ impl Columns {
             Some(_) => return None,
             None => None,
         };
-        let value = number(at)? * unit;
+        let value = number_in(&words, at)? * unit;
         value.is_finite().then_some(OsuRow { bytes, value, messages, spread, validated })
     }
 }
@@ -236,28 +247,27 @@ impl Columns {
 /// Returns the number of digits after the decimal point of each word. OSU's programs print all figures of a table with
 /// the same number of digits.
 fn decimals(line: &str) -> Vec<Option<usize>> {
-    let of = |word: &str| word.split_once('.').map(|(_, digits)| digits.len());
-    line.split_whitespace().map(of).collect()
+    let words = line.split_whitespace();
+    words.map(|word| word.split_once('.').map(|(_, digits)| digits.len())).collect()
 }
 
 /// Returns the measurements of a saved output of OSU's programs, with the configuration that the output contains. They
 /// are suspect if the table may be incomplete.
 pub fn of_saved(output: &OsuOutput) -> Vec<Measurement> {
     let incomplete = output.incomplete();
-    let doubted = |figure: MessageFigure| {
-        let mut measurement = Measurement::from(figure);
-        if let Some(reason) = &incomplete {
+    let mut measurements: Vec<Measurement> = Vec::new();
+    for row in &output.rows {
+        measurements.push(figure(output, row, output.pattern.unit(), &[row.value]).into());
+        if let Some(value) = row.messages {
+            measurements.push(figure(output, row, Unit::MessagesPerSecond, &[value]).into());
+        }
+    }
+    if let Some(reason) = incomplete {
+        for measurement in &mut measurements {
             measurement.validity.add(Status::Suspect, reason.clone());
         }
-        measurement
-    };
-    let of_row = |row: &OsuRow| {
-        let main = figure(output, row, output.pattern.unit(), &[row.value]);
-        let messages =
-            row.messages.map(|value| figure(output, row, Unit::MessagesPerSecond, &[value]));
-        std::iter::once(main).chain(messages).map(doubted)
-    };
-    output.rows.iter().flat_map(of_row).collect()
+    }
+    measurements
 }
 
 /// Returns the measurement for one size: the median of the values of several runs.

@@ -16,16 +16,12 @@ type TableKey = (Pattern, Option<String>, Option<Distance>, Option<Vec<PairRank>
 pub fn tables(record: &Record) -> String {
     let mut out = String::new();
     let mut last: Option<TableKey> = None;
-    let of = |category: Category| {
-        move |m: &&Measurement| {
-            m.gauge == GAUGE && m.category == category && m.unit != Unit::MessagesPerSecond
-        }
-    };
     // In a record with an MPI, the built-in transport is only the lower bound and has no table.
-    let with_mpi = record.measurements.iter().any(|m| of(Category::Variant)(&m));
-    let ours = of(if with_mpi { Category::Variant } else { Category::Transport });
-    for m in record.measurements.iter().filter(ours) {
-        let (Ok(pattern), Some(value)) = (m.name.parse::<Pattern>(), m.value) else { continue };
+    let with_mpi = record.measurements.iter().any(|m| has_row(m, Category::Variant));
+    let ours = if with_mpi { Category::Variant } else { Category::Transport };
+    for m in record.measurements.iter().filter(|m| has_row(m, ours)) {
+        let Ok(pattern) = m.name.parse::<Pattern>() else { continue };
+        let Some(value) = m.value else { continue };
         let config: MessageConfig = m.read_config();
         let launcher = config.mpi.as_ref().and_then(|mpi| mpi.launcher.clone());
         let launcher = launcher.or_else(|| config.engine.clone());
@@ -50,6 +46,11 @@ pub fn tables(record: &Record) -> String {
     out
 }
 
+/// True if a figure of this category has a row of its own.
+fn has_row(m: &Measurement, category: Category) -> bool {
+    m.gauge == GAUGE && m.category == category && m.unit != Unit::MessagesPerSecond
+}
+
 fn heading(pattern: Pattern, config: &MessageConfig) -> String {
     let distance = config.distance.map_or("all ranks", Distance::name);
     let title = pattern.row().title;
@@ -64,8 +65,11 @@ fn heading(pattern: Pattern, config: &MessageConfig) -> String {
         (_, true) => "Bandwidth (MB/s)",
         _ => "Latency (us)",
     };
-    let (size, rate, messages) = ("# Size", "MB/s", "Messages/s");
-    let (pairs, window) = (config.pairs.unwrap_or(0), config.window.unwrap_or(0));
+    let size = "# Size";
+    let rate = "MB/s";
+    let messages = "Messages/s";
+    let pairs = config.pairs.unwrap_or(0);
+    let window = config.window.unwrap_or(0);
     match pattern {
         _ if pattern.is_sizeless() => format!("{name}# {header}\n"),
         _ if pattern.row().counts_messages => format!(

@@ -127,28 +127,54 @@ fn by_turns(
         Ok(vec![sample])
     });
     let mut outcome = Outcome::default();
-    let mut notice = |id, text: String| outcome.notices.push(Notice::new(id, GAUGE, text));
     let stop = match ended {
         Ok(stop) => stop,
         Err(MessagesError::Interrupted) => Stop::Interrupted,
         Err(error) if measured.is_empty() => return Err(error),
         Err(error) => {
-            notice(NoticeId::Failed, format!("a round did not finish: {error}"));
+            let text = format!("a round did not finish: {error}");
+            outcome.notices.push(Notice::new(NoticeId::Failed, GAUGE, text));
             Stop::Samples
         }
     };
     let counting = schedule.clean_rounds();
-    let (all, left_out) = (measured.len(), measured.len() - counting.len());
+    let all = measured.len();
+    let left_out = measured.len() - counting.len();
     if left_out > 0 {
         let text = format!(
             "{pattern}: {left_out} of {all} rounds are not used, because core-to-core latency \
              changed or other programs used the cpus"
         );
-        notice(NoticeId::Reference, text);
+        outcome.notices.push(Notice::new(NoticeId::Reference, GAUGE, text));
     }
     outcome.stop = (stop == Stop::Interrupted).then_some(stop);
     outcome.measurements = rounds::together(&measured, &counting, pattern);
     Ok(outcome)
+}
+
+/// Reading of the CPU time of some CPUs.
+#[derive(Clone, Copy)]
+struct WorkReading {
+    /// CPU time with the time of the reading; `None` if it cannot be compared.
+    read: Option<(Work, Instant)>,
+    cpus: usize,
+}
+
+impl WorkReading {
+    /// Reads the CPU time, if it tells the ranks from other programs.
+    fn of(cpus: &[u32], own_ranks: bool) -> Self {
+        let work = if own_ranks { Work::now(cpus) } else { None };
+        Self { read: work.map(|work| (work, Instant::now())), cpus: cpus.len() }
+    }
+
+    /// Returns the share of the time that other programs used since an earlier reading; 0 if it is unknown.
+    fn share_of_others_since(self, earlier: Self) -> f64 {
+        let Some(((before, began), (after, ended))) = earlier.read.zip(self.read) else {
+            return 0.0;
+        };
+        let all = (ended - began).as_secs_f64() * self.cpus as f64;
+        after.of_others_since(before).0 / all.max(1e-3)
+    }
 }
 
 /// Runs the OSU program and then the probe.
@@ -161,20 +187,14 @@ fn round(
     let cpus: Vec<u32> = launch.places().into_iter().flatten().flatten().collect();
     // Slurm's daemon starts the ranks, so that their CPU time is not part of this process's CPU time.
     let own_ranks = mpi.transport.launcher_kind() != Some(LauncherKind::Slurm);
-    let work = || Work::now(&cpus).filter(|_| own_ranks).map(|work| (work, Instant::now()));
-    let share = |from: Option<(Work, Instant)>, to: Option<(Work, Instant)>| {
-        let Some(((before, began), (after, ended))) = from.zip(to) else { return 0.0 };
-        let all = (ended - began).as_secs_f64() * cpus.len() as f64;
-        after.of_others_since(before).0 / all.max(1e-3)
-    };
-    let begin = work();
+    let begin = WorkReading::of(&cpus, own_ranks);
     let output = osu(mpi, launch, program, observer)?;
-    let between = work();
+    let between = WorkReading::of(&cpus, own_ranks);
     let options = MessageOptions { timing: output.timing(), ..mpi.options.clone() };
     // A part of a round cannot be compared with the program's run.
     let mpi = Starter { options: &options, limits: None, ..*mpi };
     let report = mpi.run(launch, observer)?;
-    let end = work();
+    let end = WorkReading::of(&cpus, own_ranks);
     if report.broken == Some(Broken::Interrupted) {
         return Err(MessagesError::Interrupted);
     }
@@ -182,7 +202,7 @@ fn round(
     Ok(Round {
         own: result::figures(&mpi, &report),
         trips: sizes.iter().flat_map(SizeRun::trips).collect(),
-        others: share(begin, between).max(share(between, end)),
+        others: between.share_of_others_since(begin).max(end.share_of_others_since(between)),
         osu: output,
     })
 }
@@ -237,7 +257,8 @@ fn arguments(options: &MessageOptions, launch: &Launch) -> Vec<String> {
     let chosen = options.sizes.is_some() && !pattern.is_sizeless();
     let sizes = sizes.first().zip(sizes.last()).filter(|_| chosen);
     let unusual = pattern.is_rate() && options.window != MessageOptions::default().window;
-    let (threads, threaded) = (launch.threads, pattern.row().participants == Participants::Threads);
+    let threads = launch.threads;
+    let threaded = pattern.row().participants == Participants::Threads;
     let given = [
         ("-m", sizes.map(|(least, most)| format!("{least}:{most}"))),
         ("-i", options.iterations.map(|n| n.to_string())),

@@ -54,6 +54,20 @@ impl Round {
         causes.extend((share > OTHERS).then_some(Cause::OtherProgram { share: Fraction(share) }));
         Sample { round_trips: (middle, middle), causes, ..Sample::of_times(Vec::new()) }
     }
+
+    /// Returns the probe's figure of a size.
+    fn own_figure(&self, unit: Unit, bytes: Option<u64>) -> Option<&Measurement> {
+        let mut own = self.own.iter();
+        let found = own.find(|figure| {
+            figure.measurement.unit == unit && figure.config.message_bytes == bytes
+        })?;
+        Some(&found.measurement)
+    }
+
+    /// Returns OSU's row of a size.
+    fn osu_row(&self, bytes: Option<u64>) -> Option<&output::OsuRow> {
+        self.osu.rows.iter().find(|row| Some(row.bytes) == bytes)
+    }
 }
 
 /// Returns the figures of both programs: the medians over the valid rounds, or over all rounds if no round is valid.
@@ -66,14 +80,10 @@ pub(crate) fn together(rounds: &[Round], counting: &[usize], pattern: Pattern) -
     let Some(first) = counted.first() else { return Vec::new() };
     let mut found: Vec<MessageFigure> = Vec::new();
     for one in first.own.iter().filter(|own| own.measurement.name == pattern.name()) {
-        let (unit, bytes) = (one.measurement.unit, one.config.message_bytes);
-        let same = |other: &&MessageFigure| {
-            other.measurement.unit == unit && other.config.message_bytes == bytes
-        };
-        let runs: Vec<&Measurement> = counted
-            .iter()
-            .filter_map(|round| Some(&round.own.iter().find(same)?.measurement))
-            .collect();
+        let unit = one.measurement.unit;
+        let bytes = one.config.message_bytes;
+        let runs: Vec<&Measurement> =
+            counted.iter().filter_map(|round| round.own_figure(unit, bytes)).collect();
         let mut own = MessageFigure {
             measurement: over_rounds(&one.measurement, &runs),
             config: one.config.clone(),
@@ -83,15 +93,15 @@ pub(crate) fn together(rounds: &[Round], counting: &[usize], pattern: Pattern) -
                 "in every round, the core-to-core latency changed or other programs used the cpus";
             own.measurement.validity.add(Status::Suspect, why);
         }
-        let row =
-            |round: &Round| round.osu.rows.iter().find(|row| Some(row.bytes) == bytes).cloned();
-        let value = |round: &&Round| {
-            let row = row(round)?;
-            if unit == Unit::MessagesPerSecond { row.messages } else { Some(row.value) }
-        };
-        let theirs: Vec<f64> = counted.iter().filter_map(value).collect();
-        let reference = row(first).filter(|_| !theirs.is_empty()).map(|row| {
-            let mut reference = output::figure(&first.osu, &row, unit, &theirs);
+        let mut theirs: Vec<f64> = Vec::new();
+        for row in counted.iter().filter_map(|round| round.osu_row(bytes)) {
+            theirs.extend(match unit {
+                Unit::MessagesPerSecond => row.messages,
+                _ => Some(row.value),
+            });
+        }
+        let reference = first.osu_row(bytes).filter(|_| !theirs.is_empty()).map(|row| {
+            let mut reference = output::figure(&first.osu, row, unit, &theirs);
             let ratio = own.measurement.value.map(|rate| rate / stats::median(&theirs));
             own.config.over_osu = ratio.filter(|ratio| ratio.is_finite());
             reference.config = MessageConfig {
@@ -108,10 +118,11 @@ pub(crate) fn together(rounds: &[Round], counting: &[usize], pattern: Pattern) -
         found.extend(reference);
     }
     let count = Some(counted.len() as u64);
-    let with_rounds = |MessageFigure { measurement, config }| {
-        measurement.config(&MessageConfig { rounds: count, ..config })
-    };
-    found.into_iter().map(with_rounds).collect()
+    let mut measurements = Vec::new();
+    for MessageFigure { measurement, config } in found {
+        measurements.push(measurement.config(&MessageConfig { rounds: count, ..config }));
+    }
+    measurements
 }
 
 /// Returns one figure over several rounds. Each sample is the mean of a round, which is the value that OSU prints.

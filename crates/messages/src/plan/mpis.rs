@@ -43,12 +43,11 @@ impl MpiRequest {
 
     /// Searches for each MPI that the user specifies. Returns the MPI, or the reason why it is unusable.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&CommandLine, Result<Mpi, Failure>)> {
-        let find = |(at, mpicc)| {
+        self.mpicc.iter().enumerate().map(|(at, mpicc)| {
             let found = Mpi::find(mpicc, self.launcher.get(at), &|| false);
             let chosen = format!("by {mpicc} (--mpicc)");
             (mpicc, found.map(|mpi| Mpi { chosen, ..mpi }))
-        };
-        self.mpicc.iter().enumerate().map(find)
+        })
     }
 
     /// Returns the OSU programs in each folder.
@@ -56,13 +55,20 @@ impl MpiRequest {
     /// # Errors
     /// Fails when a folder contains no OSU program.
     pub(crate) fn programs(&self) -> Result<Vec<OsuPrograms>, MessagesError> {
-        let none = |folder: &Path| -> MessagesError {
-            Failure::usage(format!("there is no osu_latency, osu_bw, ... in {}", folder.display()))
-                .hint("give the folder where the OSU micro-benchmarks were built or installed")
-                .into()
-        };
-        self.osu.iter().map(|at| OsuPrograms::find(at).ok_or_else(|| none(at))).collect()
+        self.osu.iter().map(|at| OsuPrograms::find(at).ok_or_else(|| no_programs(at))).collect()
     }
+}
+
+/// Returns the error for a folder without programs of OSU.
+fn no_programs(folder: &Path) -> MessagesError {
+    Failure::usage(format!("there is no osu_latency, osu_bw, ... in {}", folder.display()))
+        .hint("give the folder where the OSU micro-benchmarks were built or installed")
+        .into()
+}
+
+/// Finds the MPI of a wrapper.
+fn find(name: &str, launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
+    Mpi::find(&CommandLine::new(name, []), launcher, &|| false)
 }
 
 /// Returns the first usable MPI among the wrappers with customary names.
@@ -70,7 +76,6 @@ impl MpiRequest {
 /// # Errors
 /// Fails when no MPI is usable; the error has the reason for each wrapper that exists.
 pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
-    let find = |name: &str| Mpi::find(&CommandLine::new(name, []), launcher, &|| false);
     let mut there: Vec<(&str, PathBuf)> = Vec::new();
     for (name, path) in USUAL.iter().filter_map(|name| Some((*name, which(name)?))) {
         // A name may be a link to another name: Debian's mpicc links to mpicc.openmpi.
@@ -78,30 +83,31 @@ pub(crate) fn usual(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
             there.push((name, path));
         }
     }
-    let mut unusable: Vec<(&str, Failure)> = Vec::new();
-    let reported = |(name, why): &(&str, Failure)| format!("{name}: {}", why.reason());
+    let mut reports: Vec<String> = Vec::new();
+    let mut failures: Vec<Failure> = Vec::new();
     for (name, path) in &there {
-        match find(name) {
+        match find(name, launcher) {
             Ok(mpi) => {
                 let of = match (there.len(), *name) {
                     (1, _) => "the only MPI found".to_owned(),
                     (all, "mpicc") => format!("the default of {all} MPIs found"),
                     (all, _) => format!("the first usable one of {all} MPIs found"),
                 };
-                let why: String =
-                    unusable.iter().map(|one| format!("; unusable: {}", reported(one))).collect();
+                let why: String = reports.iter().map(|one| format!("; unusable: {one}")).collect();
                 return Ok(Mpi { chosen: format!("by {}, {of}{why}", path.display()), ..mpi });
             }
-            Err(failure) => unusable.push((name, failure)),
+            Err(failure) => {
+                reports.push(format!("{name}: {}", failure.reason()));
+                failures.push(failure);
+            }
         }
     }
-    let all: Vec<String> = unusable.iter().map(reported).collect();
-    let mut failures = unusable.into_iter().map(|(_, failure)| failure);
+    let mut failures = failures.into_iter();
     match failures.next() {
-        None => find(USUAL[0]),
+        None => find(USUAL[0], launcher),
         // A reason that all wrappers have in common, e.g. a missing launcher, is reported once.
         Some(first) if failures.all(|other| other.reason() == first.reason()) => Err(first),
-        Some(_) => Err(Failure::missing(all.join("; "))
+        Some(_) => Err(Failure::missing(reports.join("; "))
             .hint("specify a usable MPI, e.g. --mpicc /opt/mpi/bin/mpicc")),
     }
 }

@@ -56,7 +56,8 @@ pub fn build(
 ) -> Result<Probe, MessagesError> {
     let cache = cache.ok_or_else(|| "there is no home folder".to_owned());
     let cache = cache.and_then(ProgramCache::open);
-    let (mut arguments, mut notices) = (Vec::new(), Vec::new());
+    let mut arguments = Vec::new();
+    let mut notices = Vec::new();
     let program = match &mpi.parts {
         MpiParts::Wrapper { compiler, path } => {
             let key = key(compiler, path, &mpi.library);
@@ -85,7 +86,9 @@ pub fn build(
 fn key(compiler: &Compiler, given: &Path, library: &MpiLibrary) -> String {
     let path = std::fs::canonicalize(given).unwrap_or_else(|_| given.to_owned());
     let version = compiler.version.as_deref().unwrap_or("?");
-    let (command, given, path) = (&compiler.command, given.display(), path.display());
+    let command = &compiler.command;
+    let given = given.display();
+    let path = path.display();
     let sources = SOURCES.map(|(name, source)| format!("{name}\n{source}\n")).concat();
     format!("{command}\n{given}\n{path}\n{library}\n{version}\n{FLAGS}\n{sources}")
 }
@@ -110,11 +113,11 @@ fn kept_or_compiled(
     if let Err(why) = kept {
         report(format!("the cached probe is not used, and the probe was compiled again: {why}"));
     }
-    let keep = |programs: &ProgramCache| {
-        let failed = |cause| format!("cannot write {}: {cause}", programs.path().display());
-        programs.keep(&name, key, &program).map_err(failed)
-    };
-    if let Err(why) = cache.map_err(str::to_owned).and_then(keep) {
+    let stored = cache.map_err(str::to_owned).and_then(|programs| {
+        let stored = programs.keep(&name, key, &program);
+        stored.map_err(|cause| format!("cannot write {}: {cause}", programs.path().display()))
+    });
+    if let Err(why) = stored {
         report(format!("the compiled probe is not cached for later runs: {why}"));
     }
     Ok(program)

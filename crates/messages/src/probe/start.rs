@@ -73,8 +73,8 @@ impl StartReport {
         self.by_start.extend(more.by_start);
         for size in more.output.sizes {
             let what = (size.pattern, size.bytes, size.ranks);
-            let same = |known: &&mut SizeRun| (known.pattern, known.bytes, known.ranks) == what;
-            match self.output.sizes.iter_mut().find(same) {
+            let mut sizes = self.output.sizes.iter_mut();
+            match sizes.find(|known| (known.pattern, known.bytes, known.ranks) == what) {
                 Some(known) => known.add(size),
                 None => self.output.sizes.push(size),
             }
@@ -201,14 +201,17 @@ impl Starter<'_> {
         let hosts = launch.hosts().map_or(0, <[String]>::len) as u32;
         let expected = launch.count(self.options).max(1) as f64;
         let mut output = ProbeOutput::default();
-        let (mut silence, mut timeout) = (Silence::new(), start_time(hosts));
+        let mut silence = Silence::new();
+        let mut timeout = start_time(hosts);
         let mut late = false;
         let finished = program::listen(&run, &mut |lines| {
             if output.read(lines) {
                 silence = Silence::new();
                 let done = output.sizes.iter().filter(|size| size.done.is_some()).count();
-                let words = |size: &SizeRun| format!("{}, {}", size.pattern, Bytes(size.bytes));
-                let latest = output.sizes.last().map_or_else(String::new, words);
+                let latest = match output.sizes.last() {
+                    Some(size) => format!("{}, {}", size.pattern, Bytes(size.bytes)),
+                    None => String::new(),
+                };
                 observer.progress(done as f64 / expected, &latest);
             }
             if output.handshake {
@@ -250,7 +253,8 @@ impl Starter<'_> {
         }
         let transport = transport(&text);
         let command = finished.launcher.map_or_else(|| "nodegauge".to_owned(), |l| l.to_string());
-        let (launch, by_start) = (launch.clone(), vec![StartMedians::of(&output)]);
+        let launch = launch.clone();
+        let by_start = vec![StartMedians::of(&output)];
         Ok(StartReport { launch, output, starts: 1, by_start, transport, broken, command })
     }
 
@@ -394,14 +398,22 @@ fn only_mpi() -> MessagesError {
 
 /// Returns the last informative lines of an error output, without the verbose output that this program requested.
 pub(crate) fn error_tail(text: &str) -> String {
-    let chatter = |line: &str| {
-        let rule = line.trim().chars().all(|c| c == '-' || c == '=');
-        let asked = ["mca:", "select:", "selected ", "UCX  INFO", "UCX  DIAG", "components_"];
-        rule || asked.iter().any(|words| line.contains(words))
-    };
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !chatter(line)).collect();
+    let lines: Vec<&str> =
+        text.lines().map(str::trim).filter(|line| !is_requested_output(line)).collect();
     let last = &lines[lines.len().saturating_sub(LINES)..];
     last.iter().map(|line| legible::quoted(line)).collect::<Vec<_>>().join("\n")
+}
+
+/// True if a line is a rule, or verbose output that this program requested.
+fn is_requested_output(line: &str) -> bool {
+    let is_rule = line.trim().chars().all(|c| c == '-' || c == '=');
+    let requested = ["mca:", "select:", "selected ", "UCX  INFO", "UCX  DIAG", "components_"];
+    is_rule || requested.iter().any(|words| line.contains(words))
+}
+
+/// Returns the text between two words of a line.
+fn between<'a>(line: &'a str, from: &str, to: &str) -> Option<&'a str> {
+    Some(line.split_once(from)?.1.split_once(to)?.0)
 }
 
 /// Returns the transport of the messages, as the library prints it when it is initialized. For Open MPI these are the
@@ -410,12 +422,11 @@ fn transport(text: &str) -> Option<String> {
     let mut layer = None;
     let mut ways: Vec<String> = Vec::new();
     for line in text.lines() {
-        let between = |from: &str, to: &str| Some(line.split_once(from)?.1.split_once(to)?.0);
         if let Some((_, rest)) = line.split_once("select: component ") {
             layer = rest.strip_suffix(" selected").map(|name| format!("pml {name}")).or(layer);
         }
-        let btl = between("Using ", " btl for send").filter(|name| *name != "self");
-        let lanes = between(": tag(", ")").filter(|_| line.contains("ep_cfg"));
+        let btl = between(line, "Using ", " btl for send").filter(|name| *name != "self");
+        let lanes = between(line, ": tag(", ")").filter(|_| line.contains("ep_cfg"));
         let ucx = lanes.filter(|lanes| !lanes.starts_with("self"));
         let ucx = ucx.map(|names| format!("ucx {names}"));
         let way = btl.map(|name| format!("btl {name}")).or(ucx);

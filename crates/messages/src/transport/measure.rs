@@ -94,8 +94,8 @@ impl<L: Link> Timing<'_, '_, L> {
             }
         }
         let answer = self.agree(&best, |all| {
-            let of = |route: &usize| all.iter().map(|values| values[*route]).sum::<f64>();
-            let least = (0..plans.len()).min_by(|a, b| of(a).total_cmp(&of(b)));
+            let least = (0..plans.len())
+                .min_by(|a, b| sum_over_ranks(all, *a).total_cmp(&sum_over_ranks(all, *b)));
             vec![least.unwrap_or(0) as f64]
         });
         let (route, plan) = plans[answer[0] as usize];
@@ -108,7 +108,8 @@ impl<L: Link> Timing<'_, '_, L> {
     /// limit.
     fn warm_up(&mut self) -> io::Result<Plan> {
         let limit = self.order.limit_s;
-        let (mut done, mut piece) = (0, 1);
+        let mut done = 0;
+        let mut piece = 1;
         let start = Instant::now();
         loop {
             let begun = Instant::now();
@@ -138,10 +139,12 @@ impl<L: Link> Timing<'_, '_, L> {
     fn batches(&mut self, plan: Plan, output: &mut String) -> io::Result<Done> {
         let pairs = self.participant.pairs();
         let mut left = self.fixed;
-        let (mut have, mut clean) = (0, Vec::new());
+        let mut have = 0;
+        let mut clean = Vec::new();
         let started = Instant::now();
         loop {
-            let (mut n, mut batches) = (plan.operations, plan.group);
+            let mut n = plan.operations;
+            let mut batches = plan.group;
             if let Some(asked) = self.order.samples {
                 batches = batches.min(asked as usize - have);
             }
@@ -155,21 +158,19 @@ impl<L: Link> Timing<'_, '_, L> {
             let after = self.participant.trip()?;
             left -= left.min(batches as u64 * n);
             have += batches;
-            let (order, fixed) = (self.order, self.fixed);
+            let order = self.order;
+            let fixed = self.fixed;
             let answer = self.agree(values.as_flattened(), |all| {
-                let seconds = |at: usize| {
-                    all.iter().map(|of_rank| of_rank[2 * at]).sum::<f64>() / pairs as f64
-                };
-                let lost =
-                    |at: usize| all.iter().map(|of_rank| of_rank[2 * at + 1]).fold(0.0, f64::max);
                 let mut lines = format!("batch {n} {before:.3e} {after:.3e}");
                 let mut losses = "\nlost".to_owned();
                 for at in 0..batches {
+                    let seconds = sum_over_ranks(all, 2 * at) / pairs as f64;
+                    let lost = all.iter().map(|of_rank| of_rank[2 * at + 1]).fold(0.0, f64::max);
                     // Writing to a string does not fail.
-                    let _ = write!(lines, " {:.5e}", seconds(at));
-                    let _ = write!(losses, " {:.3}", lost(at));
-                    if lost(at) <= MOST_LOST && clean.len() < MOST_SAMPLES {
-                        clean.push(seconds(at));
+                    let _ = write!(lines, " {seconds:.5e}");
+                    let _ = write!(losses, " {lost:.3}");
+                    if lost <= MOST_LOST && clean.len() < MOST_SAMPLES {
+                        clean.push(seconds);
                     }
                 }
                 output.push_str(&(lines + &losses + "\n"));
@@ -192,7 +193,8 @@ impl<L: Link> Timing<'_, '_, L> {
     /// Returns this rank's seconds per operation, and the share of the time in which other programs used its
     /// core.
     fn batch(&mut self, n: u64) -> io::Result<[f64; 2]> {
-        let (counts, start) = (ThreadCounts::now(), Instant::now());
+        let counts = ThreadCounts::now();
+        let start = Instant::now();
         let seconds = self.participant.run(n)?;
         let wall = start.elapsed().as_secs_f64();
         let had = ThreadCounts::now() - counts;
@@ -203,7 +205,12 @@ impl<L: Link> Timing<'_, '_, L> {
 
 /// True if the uncertainty of the median is at most half a percent.
 fn is_stable(samples: &[f64]) -> bool {
-    let known = |[low, high]: [f64; 2]| high - low <= STABLE * stats::median(samples);
     let summary = Summary::of(samples, Better::Lower).filter(|_| samples.len() >= LEAST_SAMPLES);
-    summary.and_then(|summary| summary.ci95).is_some_and(known)
+    let interval = summary.and_then(|summary| summary.ci95);
+    interval.is_some_and(|[low, high]| high - low <= STABLE * stats::median(samples))
+}
+
+/// Returns the sum of one number over all ranks.
+fn sum_over_ranks(all: &[Vec<f64>], at: usize) -> f64 {
+    all.iter().map(|of_rank| of_rank[at]).sum()
 }

@@ -77,8 +77,12 @@ fn exchange<L: Link>(
     received: &mut [Message],
     to_receive: usize,
 ) -> io::Result<()> {
-    let (mut out, mut done_out, mut slot_out) = (0, 0, 0);
-    let (mut into, mut done_into, mut slot_into) = (0, 0, 0);
+    let mut out = 0;
+    let mut done_out = 0;
+    let mut slot_out = 0;
+    let mut into = 0;
+    let mut done_into = 0;
+    let mut slot_into = 0;
     let mut spin = Spin::default();
     loop {
         let before = (out, done_out, into, done_into);
@@ -101,7 +105,8 @@ fn exchange<L: Link>(
 
 #[inline]
 fn send<L: Link>(link: &mut L, message: &[u8]) -> io::Result<()> {
-    let (mut done, mut spin) = (0, Spin::default());
+    let mut done = 0;
+    let mut spin = Spin::default();
     while !link.post(message, &mut done)? {
         spin.pause();
     }
@@ -113,7 +118,8 @@ fn send<L: Link>(link: &mut L, message: &[u8]) -> io::Result<()> {
 
 #[inline]
 fn receive<L: Link>(link: &mut L, into: &mut [u8]) -> io::Result<()> {
-    let (mut done, mut spin) = (0, Spin::default());
+    let mut done = 0;
+    let mut spin = Spin::default();
     while !link.take(into, &mut done)? {
         spin.pause();
     }
@@ -139,7 +145,8 @@ impl<L: Link> Participant<'_, L> {
     }
 
     fn partner(&self) -> usize {
-        let (index, pairs) = (self.index(), self.pairs());
+        let index = self.index();
+        let pairs = self.pairs();
         self.members[if index < pairs { index + pairs } else { index - pairs }]
     }
 
@@ -176,11 +183,14 @@ impl<L: Link> Participant<'_, L> {
     /// Runs `n` operations. Returns the elapsed seconds of this rank; 0 for a receiver.
     pub(super) fn run(&mut self, n: u64) -> io::Result<f64> {
         self.start_together()?;
-        let (sender, window) = (self.is_sender(), self.window);
-        let (each, both_ways) = (self.each, self.pattern == Pattern::Bibw);
+        let sender = self.is_sender();
+        let window = self.window;
+        let each = self.each;
+        let both_ways = self.pattern == Pattern::Bibw;
         let Self { link, sent, received, .. } = self;
         let link: &mut L = link;
-        let (mut slot, buffers) = (0, sent.len());
+        let mut slot = 0;
+        let buffers = sent.len();
         let seconds = if both_ways {
             timed(each, n, || exchange(link, sent, window, received, window))
         } else if self.pattern.is_rate() {
@@ -195,7 +205,8 @@ impl<L: Link> Participant<'_, L> {
             })
         } else {
             timed(each, n, || {
-                let (out, into) = (sent[slot].get(), received[slot].get_mut());
+                let out = sent[slot].get();
+                let into = received[slot].get_mut();
                 slot = if slot + 1 < buffers { slot + 1 } else { 0 };
                 if sender {
                     send(link, out)?;
@@ -234,7 +245,8 @@ impl<L: Link> Participant<'_, L> {
     /// Runs `rounds` untimed operations. Returns the number of received bytes that differ from those sent by this
     /// rank's partner.
     pub(super) fn validate(&mut self, rounds: u32) -> io::Result<u64> {
-        let (rank, partner) = (self.rank, self.partner());
+        let rank = self.rank;
+        let partner = self.partner();
         let receives =
             !self.pattern.is_rate() || self.pattern == Pattern::Bibw || !self.is_sender();
         let mut wrong = 0;

@@ -102,7 +102,8 @@ impl Rank<'_> {
         for rank in &everybody {
             if *rank == self.rank {
                 let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-                let (host, process) = (host.trim(), std::process::id());
+                let host = host.trim();
+                let process = std::process::id();
                 let first = if *rank == 0 { "nodegauge-messages 1\n" } else { "" };
                 let host = if host.is_empty() { "localhost" } else { host };
                 say(&format!("{first}rank {rank} {process} {} {host}\n", ranges(&cpus)))?;
@@ -149,12 +150,14 @@ impl Rank<'_> {
             Ok(()) => i32::from(proof != Segment::PROOF),
             Err(error) => error.errno,
         };
-        let worst = |all: &[Vec<f64>]| vec![all.iter().map(|told| told[0]).fold(0.0, f64::max)];
-        let errno = self.segment.agree(self.rank, members, &[f64::from(errno)], worst)[0] as i32;
-        if errno != 0 && self.rank == members[0] {
-            say(&format!("unreadable {errno}\n"))?;
+        let worst = self.segment.agree(self.rank, members, &[f64::from(errno)], |all| {
+            vec![all.iter().map(|of_rank| of_rank[0]).fold(0.0, f64::max)]
+        });
+        let worst_errno = worst[0] as i32;
+        if worst_errno != 0 && self.rank == members[0] {
+            say(&format!("unreadable {worst_errno}\n"))?;
         }
-        Ok(errno == 0)
+        Ok(worst_errno == 0)
     }
 
     fn connect(&self, members: &[usize], sender: bool, partner: usize) -> Worked<TcpStream> {
@@ -182,7 +185,6 @@ impl Rank<'_> {
             };
             let largest = sizes.iter().map(|(bytes, ..)| *bytes as usize).max().unwrap_or(0);
             let buffers = if self.order.multiple { self.order.window } else { 1 };
-            let messages = || (0..buffers).map(|_| Message::new(largest)).collect();
             let mut participant = Participant {
                 segment: self.segment,
                 rank: self.rank,
@@ -191,10 +193,11 @@ impl Rank<'_> {
                 window: self.order.window,
                 each: self.order.each,
                 link: &mut link,
-                sent: messages(),
-                received: messages(),
+                sent: messages(buffers, largest),
+                received: messages(buffers, largest),
             };
-            let (first, second) = (members[0], members[members.len() / 2]);
+            let first = members[0];
+            let second = members[members.len() / 2];
             for size in sizes {
                 let mut output = format!("size {pattern} {} {first} {second} {pairs}\n", size.0);
                 if participant.is_first() {
@@ -208,6 +211,11 @@ impl Rank<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns buffers for messages of at most `largest` bytes.
+fn messages(count: usize, largest: usize) -> Vec<Message> {
+    (0..count).map(|_| Message::new(largest)).collect()
 }
 
 /// Prints and flushes immediately, so that the reader gets each size as soon as it is complete.

@@ -87,24 +87,29 @@ impl Segment {
         own: &[f64],
         answer: impl FnOnce(&[Vec<f64>]) -> Vec<f64>,
     ) -> Vec<f64> {
-        let put = |from: usize, numbers: &[f64]| {
-            for (word, number) in self.numbers(rank, from).zip(numbers) {
-                word.store(number.to_bits(), Ordering::Relaxed);
-            }
-        };
-        let get = |member: usize, from: usize| -> Vec<f64> {
-            let number = |word: &AtomicU64| f64::from_bits(word.load(Ordering::Relaxed));
-            self.numbers(member, from).map(number).collect()
-        };
         let first = members[0];
-        put(OWN_AT, own);
+        self.put(rank, OWN_AT, own);
         self.meet(members);
         if rank == first {
-            let all: Vec<Vec<f64>> = members.iter().map(|member| get(*member, OWN_AT)).collect();
-            put(ANSWER_AT, &answer(&all));
+            let all: Vec<Vec<f64>> =
+                members.iter().map(|member| self.get(*member, OWN_AT)).collect();
+            self.put(rank, ANSWER_AT, &answer(&all));
         }
         self.meet(members);
-        get(first, ANSWER_AT)
+        self.get(first, ANSWER_AT)
+    }
+
+    /// Stores numbers of a rank.
+    fn put(&self, rank: usize, from: usize, numbers: &[f64]) {
+        for (word, number) in self.numbers(rank, from).zip(numbers) {
+            word.store(number.to_bits(), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the numbers of a rank.
+    fn get(&self, rank: usize, from: usize) -> Vec<f64> {
+        let words = self.numbers(rank, from);
+        words.map(|word| f64::from_bits(word.load(Ordering::Relaxed))).collect()
     }
 
     /// Waits until all of `members` have arrived.

@@ -97,14 +97,13 @@ pub(super) fn execute(
     }
     let mut store = session::open_store(db)?;
     for (file, text) in &exports {
-        let labelled = |record: Result<Record, _>| {
-            record.map(|mut record| {
+        let Imported { saved, known } = store.import(|| {
+            records(file, text, names).into_iter().flatten().map(|record| {
+                let mut record = record?;
                 record.labels.extend(described.labels.iter().cloned());
-                record
+                Ok(record)
             })
-        };
-        let all = || records(file, text, names).into_iter().flatten().map(labelled);
-        let Imported { saved, known } = store.import(all)?;
+        })?;
         let known = if known > 0 { format!(", {known} already saved") } else { String::new() };
         output::print(&format!("{}: {} saved{known}\n", shown(file), counted(saved, "run")));
     }

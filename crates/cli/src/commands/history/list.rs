@@ -28,8 +28,8 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
     if args.quiet {
         let ids = store.map_or(Ok(Vec::new()), |store| store.ids(&filter))?;
         // Identifiers come from imported records, too: each is one line.
-        let line = |id: &String| format!("{}\n", legible::escaped(id));
-        output::print(&ids.iter().map(line).collect::<String>());
+        let text: String = ids.iter().map(|id| format!("{}\n", legible::escaped(id))).collect();
+        output::print(&text);
         return Ok(());
     }
     let (lines, every, telling) = match &store {
@@ -41,8 +41,7 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
         None => (Vec::new(), 0, ID),
     };
     let registry = gauges::registry();
-    let as_csv = || Ok(table(&lines, registry));
-    if !args.documents.write(&|| output::json(&lines), &as_csv)? {
+    if !args.documents.write(&|| output::json(&lines), &|| Ok(table(&lines, registry)))? {
         let older = every - lines.len();
         let shown: Vec<ListLine> = lines.iter().map(|run| line(run, telling, registry)).collect();
         output::show_section(&history::list(&shown, older, output::style().width.into()));
@@ -53,9 +52,10 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
 /// Returns the first headline figures of a run, or else the first figures of any kind, and the number of further
 /// figures.
 fn headline<'a>(run: &'a RunLine, registry: &Registry) -> Option<(&'a ListedFigures, usize)> {
-    let is_headline = |of: &&ListedFigures| registry.is_headline(&of.gauge, &of.test, &of.name);
-    let named: Vec<&ListedFigures> = run.figures.iter().filter(is_headline).collect();
-    let figures = if named.is_empty() { run.figures.iter().collect() } else { named };
+    let mut figures: Vec<&ListedFigures> = run.figures.iter().collect();
+    if figures.iter().any(|of| registry.is_headline(&of.gauge, &of.test, &of.name)) {
+        figures.retain(|of| registry.is_headline(&of.gauge, &of.test, &of.name));
+    }
     let count: usize = figures.iter().map(|of| of.count).sum();
     Some((*figures.first()?, count - 1))
 }
