@@ -91,6 +91,11 @@ impl RepetitionPolicy {
     }
 }
 
+/// Minimum number of rounds of figures that quote the best of the rounds.
+const FOR_BEST: usize = doubt::BEST.least;
+/// Minimum number of rounds of figures that quote a median or a mean.
+const FOR_MEDIAN: usize = doubt::TYPICAL.least;
+
 const NO_TIME: (f64, Duration) = (0.0, Duration::ZERO);
 
 /// `stream`: one cell, whose kernels run in STREAM's order.
@@ -98,7 +103,7 @@ pub const STREAM: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::AsGiven,
     seed: 1,
     warm_up: WarmUp::Round,
-    fewest: doubt::BEST.least,
+    fewest: FOR_BEST,
     // STREAM's NTIMES is 10; twice as many samples give a median with a useful confidence interval.
     least: 20,
     most: None,
@@ -148,7 +153,7 @@ pub const SWEEP: RepetitionPolicy = RepetitionPolicy {
 pub const EXPLAIN: RepetitionPolicy = RepetitionPolicy {
     seed: 0x0065_7870,
     // The figures are medians of ratios.
-    fewest: doubt::TYPICAL.least,
+    fewest: FOR_MEDIAN,
     // More rounds hardly narrow the intervals.
     most: Some(60),
     tolerance: None,
@@ -159,7 +164,7 @@ pub const EXPLAIN: RepetitionPolicy = RepetitionPolicy {
 
 /// Only the last step of `explain`, with consecutive passes as in `stream`.
 pub const EXPLAIN_END: RepetitionPolicy = RepetitionPolicy {
-    fewest: doubt::BEST.least,
+    fewest: FOR_BEST,
     most: Some(20),
     ask_every: 1,
     least_time: NO_TIME,
@@ -192,7 +197,7 @@ pub const STANDARD: RepetitionPolicy = RepetitionPolicy {
 pub const CURVES: RepetitionPolicy = RepetitionPolicy {
     seed: 0x7475_726E,
     // Latencies are medians.
-    fewest: doubt::TYPICAL.least,
+    fewest: FOR_MEDIAN,
     least_time: (0.25, Duration::MAX),
     least_time_of_budget: false,
     leave: CellRule::OnceStable,
@@ -248,7 +253,7 @@ pub const OSU: RepetitionPolicy =
 pub const APPS: RepetitionPolicy = RepetitionPolicy {
     seed: 0x6170_7073,
     // Rates are medians and harmonic means.
-    fewest: doubt::TYPICAL.least,
+    fewest: FOR_MEDIAN,
     measure: Fraction(0.95),
     ..SWEEP
 };
@@ -279,7 +284,7 @@ pub const PROGRAMS: RepetitionPolicy = RepetitionPolicy {
     seed: 0x7072_6F67,
     warm_up: WarmUp::None,
     // The time of a program is a median.
-    fewest: doubt::TYPICAL.least,
+    fewest: FOR_MEDIAN,
     least: 20,
     // More runs of a short program would not change the verdict.
     most: Some(200),
