@@ -185,8 +185,8 @@ struct PredictedSums {
 impl Predictable for PredictedSums {
     fn predicted(&self) -> PredictedTime {
         let round: Duration = self.rows.iter().sum();
-        let fewest = 1 + policy::APPS.fewest as u32;
-        PredictedTime { least: 2 * round, likely: fewest * round }
+        let rounds = 1 + policy::APPS.sufficient() as u32;
+        PredictedTime { least: 2 * round, likely: rounds * round }
     }
 
     /// Leaves the largest default number of intervals out.

@@ -238,8 +238,9 @@ impl ArraysConfig {
 /// the last part.
 fn range_of(elements: u64, line: u64, part: ArrayShare) -> Range<u64> {
     let lines = elements.div_ceil(line);
-    let bound = |i: usize| (lines * i as u64 / part.count as u64 * line).min(elements);
-    bound(part.index)..bound(part.index + 1)
+    let [start, end] = [part.index, part.index + 1]
+        .map(|i| (lines * i as u64 / part.count as u64 * line).min(elements));
+    start..end
 }
 
 #[cfg(test)]

@@ -92,23 +92,17 @@ pub fn config(
 ) -> NumaConfig {
     let got = fractions(&sum(shares, |_| true));
     let arrays: Vec<Option<Shares>> = (0..arrays).map(|array| of_array(shares, array)).collect();
-    let wanted = |thread: usize| match policy {
-        MemoryPolicy::Default | MemoryPolicy::Local => thread_nodes[thread].clone(),
-        MemoryPolicy::Interleave(_) => Vec::new(),
-        named => named.nodes().unwrap_or_default(),
-    };
     let mut astray = Vec::new();
     let mut there = 0;
     let mut all = 0;
-    for thread in 0..thread_nodes.len() {
+    for (thread, own) in thread_nodes.iter().enumerate() {
         let nodes = sum(shares, |share| share.thread == thread);
-        let wanted = wanted(thread);
+        let wanted = wanted_nodes(policy, own);
         let total: u64 = nodes.values().sum();
         if wanted.is_empty() || total == 0 {
             continue;
         }
-        let is_right = |(node, _): &(&NodeId, &u64)| wanted.contains(node);
-        let right: u64 = nodes.iter().filter(is_right).map(|(_, n)| n).sum();
+        let right: u64 = wanted.iter().filter_map(|node| nodes.get(node)).sum();
         if (right as f64) < THREAD_HELD * total as f64 {
             astray.push(thread);
         }
@@ -145,18 +139,34 @@ pub fn of_arrays(
     }
     let named = Array::ALL.into_iter().zip(arrays);
     let named = named.filter_map(|(array, shares)| Some((array.name(), shares.as_ref()?)));
-    let differs = |array: &Shares| {
-        let of = |shares: &Shares, node| shares.get(node).copied().unwrap_or_default();
-        array.keys().chain(got.keys()).any(|node| (of(array, node) - of(&got, node)).0.abs() > 0.01)
-    };
     let each = named.map(|(array, shares)| (array.to_owned(), numbered(shares)));
     NumaConfig {
         asked: policy.to_string(),
         got: (!got.is_empty()).then(|| numbered(&got)),
-        arrays: arrays.iter().flatten().any(differs).then(|| each.collect()),
+        arrays: arrays.iter().flatten().any(|array| differ(array, &got)).then(|| each.collect()),
         nodes: Some(nodes_of_machine),
         ..NumaConfig::default()
     }
+}
+
+/// Returns the nodes on which the pages of a thread on the nodes `own` should be; empty if any node is right.
+fn wanted_nodes(policy: &MemoryPolicy, own: &[NodeId]) -> Vec<NodeId> {
+    let mut wanted = match policy {
+        MemoryPolicy::Default | MemoryPolicy::Local => own.to_vec(),
+        MemoryPolicy::Interleave(_) => Vec::new(),
+        named => named.nodes().unwrap_or_default(),
+    };
+    wanted.sort_unstable();
+    wanted.dedup();
+    wanted
+}
+
+/// True if the shares of a node differ by more than a percent of all pages.
+fn differ(one: &Shares, other: &Shares) -> bool {
+    one.keys().chain(other.keys()).any(|node| {
+        let [a, b] = [one, other].map(|shares| shares.get(node).copied().unwrap_or_default());
+        (a - b).0.abs() > 0.01
+    })
 }
 
 fn fractions(nodes: &Nodes) -> Shares {
@@ -179,14 +189,14 @@ pub fn evenness(got: &BTreeMap<u32, Fraction>, nodes: &[u32]) -> Fraction {
 /// `nodes` nodes; `None` if they can be judged. Pages are placed as a whole, so a node may have one page of each size
 /// more than another. These pages must not exceed the tolerated share of a node's pages.
 pub fn too_few_pages(bytes: u64, pages: &BTreeMap<u64, Fraction>, nodes: usize) -> Option<String> {
-    let on = |share: &Fraction| share.0 * bytes as f64;
-    let unequal: f64 = pages.iter().map(|(size, share)| on(share).min(*size as f64)).sum();
+    let unequal: f64 =
+        pages.iter().map(|(size, share)| (share.0 * bytes as f64).min(*size as f64)).sum();
     let each = bytes as f64 / nodes.max(1) as f64;
     if nodes < 2 || unequal <= (1.0 - HELD) * each {
         return None;
     }
     let (size, share) = pages.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
-    let count = counted((on(share) / *size as f64).ceil() as usize, "page");
+    let count = counted((share.0 * bytes as f64 / *size as f64).ceil() as usize, "page");
     Some(format!("too few pages for {nodes} nodes ({count} of {})", Bytes(*size)))
 }
 

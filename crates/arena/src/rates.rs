@@ -74,18 +74,8 @@ impl MemoryRates {
         let bytes = each * team.len() as u64;
         let mapping = PagedMapping::map(Bytes(bytes), pages)?;
         supply::place(&mapping, policy)?;
-        let mut rate = || -> Result<BytesPerSec, ArenaError> {
-            let begun = clock::now();
-            team.run(|member| {
-                let part = mapping.at(member.index * each as usize, each as usize);
-                // SAFETY: the part lies in the mapping, and each worker writes its own part.
-                unsafe { part.as_ptr().write_bytes(1, each as usize) }
-            })?;
-            let seconds = clock::now().saturating_duration_since(begun).as_secs_f64();
-            Ok(BytesPerSec(bytes as f64 / seconds.max(1e-9)))
-        };
-        let first_touch = rate()?;
-        let again = rate()?;
+        let first_touch = writing_rate(team, &mapping, each)?;
+        let again = writing_rate(team, &mapping, each)?;
         let load = Self::of_loads(team, &mapping, each)?;
         Ok(Self { first_touch, again, load })
     }
@@ -131,6 +121,22 @@ impl MemoryRates {
 fn time(size: Bytes, rate: BytesPerSec) -> Duration {
     let longest = Duration::from_secs(u64::from(u32::MAX));
     Duration::try_from_secs_f64(size.as_f64() / rate.0).map_or(longest, |time| time.min(longest))
+}
+
+/// Returns the rate at which each worker writes its own `each` bytes of a mapping.
+fn writing_rate(
+    team: &mut Team,
+    mapping: &PagedMapping,
+    each: u64,
+) -> Result<BytesPerSec, ArenaError> {
+    let begun = clock::now();
+    team.run(|member| {
+        let part = mapping.at(member.index * each as usize, each as usize);
+        // SAFETY: the part lies in the mapping, and each worker writes its own part.
+        unsafe { part.as_ptr().write_bytes(1, each as usize) }
+    })?;
+    let seconds = clock::now().saturating_duration_since(begun).as_secs_f64();
+    Ok(BytesPerSec((each * team.len() as u64) as f64 / seconds.max(1e-9)))
 }
 
 #[cfg(test)]

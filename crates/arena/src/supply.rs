@@ -4,7 +4,7 @@ use crate::{ArenaError, PagedMapping, RequestedPages};
 use nodegauge_machine::{CpuId, NodeId, SysRoot};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{HugePages, Machine};
-use nodegauge_placement::{Bind, MemoryPolicy, Placement, ThreadPlace};
+use nodegauge_placement::{Bind, MemoryPolicy, Placement};
 
 /// Returns the memory that is available to the arrays of a run on the nodes to which a policy binds the arrays.
 /// Depending on the kind of pages, this is the size of the free reserved huge pages or the available memory. Returns
@@ -15,19 +15,11 @@ pub fn available(
     policy: &MemoryPolicy,
 ) -> Option<Bytes> {
     if let Some(page) = pages.and_then(RequestedPages::reserved) {
-        let free_in = |pools: &[HugePages]| -> Option<u64> {
-            pools.iter().find(|huge| huge.bytes == page.0).map(|huge| huge.free * huge.bytes)
-        };
         // When memory is mapped, the kernel checks the reserved pages of all nodes and ignores the policy. If a node of
         // the policy had too few pages, the program would be killed at first touch.
         let free = match policy {
-            MemoryPolicy::Bind(nodes) => {
-                let of_node = |node: &NodeId| {
-                    free_in(&nodegauge_machine::memory::huge_pages_of_node(&SysRoot::live(), *node))
-                };
-                nodes.iter().map(of_node).sum()
-            }
-            _ => machine.pages.as_ref().and_then(|reported| free_in(&reported.huge)),
+            MemoryPolicy::Bind(nodes) => nodes.iter().map(|node| free_of_node(*node, page)).sum(),
+            _ => machine.pages.as_ref().and_then(|reported| free_in(&reported.huge, page)),
         };
         // `ArraysConfig::check` refuses a run without any reserved pages and reports the reason.
         if let Some(free) = free.filter(|free| *free > 0) {
@@ -36,9 +28,23 @@ pub fn available(
     }
     let anywhere = machine.memory.available?;
     let MemoryPolicy::Bind(nodes) = policy else { return Some(Bytes(anywhere)) };
-    let of = |id: &NodeId| machine.numa_nodes.iter().find(|node| node.id == id.0)?.available;
-    let there: Option<u64> = nodes.iter().map(of).sum();
+    let there: Option<u64> = nodes.iter().map(|node| available_on(machine, *node)).sum();
     Some(Bytes(there.map_or(anywhere, |there| there.min(anywhere))))
+}
+
+/// Returns the free bytes of the reserved pages of a size; `None` if there is no pool of this size.
+fn free_in(pools: &[HugePages], page: Bytes) -> Option<u64> {
+    pools.iter().find(|huge| huge.bytes == page.0).map(|huge| huge.free * huge.bytes)
+}
+
+/// Returns the free bytes of the reserved pages of a size on a NUMA node.
+fn free_of_node(node: NodeId, page: Bytes) -> Option<u64> {
+    free_in(&nodegauge_machine::memory::huge_pages_of_node(&SysRoot::live(), node), page)
+}
+
+/// Returns the available memory of a NUMA node, bytes.
+fn available_on(machine: &Machine, id: NodeId) -> Option<u64> {
+    machine.numa_nodes.iter().find(|node| node.id == id.0)?.available
 }
 
 /// Sets the memory policy of the pages of a mapping, which are touched later.
@@ -61,7 +67,8 @@ pub fn best_pages(machine: &Machine) -> RequestedPages {
 
 /// Returns the CPUs of each thread; a thread with an empty list is not bound.
 pub fn masks(placement: &Placement) -> Vec<Vec<CpuId>> {
-    let bound = placement.bind != Bind::None;
-    let mask = |thread: &ThreadPlace| if bound { thread.cpus.clone() } else { Vec::new() };
-    placement.threads.iter().map(mask).collect()
+    if placement.bind == Bind::None {
+        return vec![Vec::new(); placement.threads.len()];
+    }
+    placement.threads.iter().map(|thread| thread.cpus.clone()).collect()
 }

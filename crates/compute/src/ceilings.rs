@@ -12,7 +12,7 @@ use nodegauge_gauge::roofline::{self, CeilingsAsk, CeilingsPart};
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{Foreseen, Planned, Site};
 use nodegauge_kernels::Isa;
-use nodegauge_measure::record::{Measurement, Quoted};
+use nodegauge_measure::record::{Measurement, Quoted, doubt};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
@@ -124,6 +124,19 @@ impl Planned for CeilingsPlan {
     }
 }
 
+/// Number of rounds after the warm-up in which all loops are measured.
+const ROUNDS_OF_ALL: usize = 3;
+
+/// True if a loop is so far behind the fastest of its kind that it cannot become the figure. The time is then that of the
+/// others.
+fn is_behind(peaks: &[Peak], cell: usize) -> bool {
+    let Some(own) = peaks.get(cell) else { return false };
+    let kind = peak_of(&own.kernel);
+    let of_kind = peaks.iter().filter(|peak| peak_of(&peak.kernel) == kind);
+    let best = of_kind.map(|peak| peak.best().0).fold(0.0, f64::max);
+    own.best().0 < best * (1.0 - doubt::BEST.beyond.0)
+}
+
 /// Group of threads during the measurement.
 struct PeakGroup<'a> {
     placement: &'a Placement,
@@ -144,6 +157,9 @@ impl PeakGroup<'_> {
         observer.phase("peaks in registers and DGEMM interleaved");
         let mut series = Series::new(policy::CURVES, limits, peaks.len() + 1);
         let mut cells = |turn: Turn| -> Result<Vec<Sample>, TeamError> {
+            if turn.round > ROUNDS_OF_ALL && is_behind(&peaks, turn.cell) {
+                return Ok(Vec::new());
+            }
             let rate = match peaks.get_mut(turn.cell) {
                 Some(of) => {
                     let burst = peak::burst(&mut team, &of.kernel)?;

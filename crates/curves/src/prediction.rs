@@ -29,8 +29,8 @@ impl CurveTimes<'_> {
         let once = self.rates.writing(bytes);
         let set_up = self.rates.touching(bytes) + 2 * loops * once;
         let turn = (1 + loops) * once;
-        let fewest = 1 + policy::CURVES_BEHIND.fewest as u32;
-        PredictedTime { least: set_up + LEAST_ROUNDS * turn, likely: set_up + fewest * turn }
+        let rounds = 1 + policy::CURVES_BEHIND.sufficient() as u32;
+        PredictedTime { least: set_up + LEAST_ROUNDS * turn, likely: set_up + rounds * turn }
     }
 
     /// Returns the time of a chase through `bytes`, of which one worker touches all.
@@ -38,8 +38,8 @@ impl CurveTimes<'_> {
         // The cycle is determined and written at random places.
         let set_up = self.rates.touching(bytes) + self.rates.loading(2 * bytes.0 / LINE as u64);
         let turn = WARM_PASSES * self.rates.loading(bytes.0.min(self.held) / LINE as u64);
-        let fewest = 1 + policy::CURVES_BEHIND.fewest as u32;
-        PredictedTime { least: set_up + LEAST_ROUNDS * turn, likely: set_up + fewest * turn }
+        let rounds = 1 + policy::CURVES_BEHIND.sufficient() as u32;
+        PredictedTime { least: set_up + LEAST_ROUNDS * turn, likely: set_up + rounds * turn }
     }
 }
 

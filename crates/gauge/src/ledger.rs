@@ -75,8 +75,9 @@ impl<'a> LedgerWatch<'a> {
 
 /// Returns the events of a counter without those in `parts`; `None` if nothing is left.
 fn beyond(event: &EventCount, parts: &[EventCount]) -> Option<EventCount> {
-    let is_same = |part: &&EventCount| part.kind == event.kind && part.component == event.component;
-    let judged: u64 = parts.iter().filter(is_same).map(|part| part.events).sum();
+    let of_kind = parts.iter().filter(|part| part.kind == event.kind);
+    let same = of_kind.filter(|part| part.component == event.component);
+    let judged: u64 = same.map(|part| part.events).sum();
     let events = event.events.saturating_sub(judged);
     (events > 0).then(|| EventCount { events, ..event.clone() })
 }

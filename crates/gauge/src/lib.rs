@@ -121,10 +121,10 @@ pub struct InTurn {
 
 impl Planned for InTurn {
     fn foreseen(&self) -> Foreseen {
-        let all = || self.plans.iter().map(|plan| plan.foreseen());
+        let all: Vec<Foreseen> = self.plans.iter().map(|plan| plan.foreseen()).collect();
         Foreseen {
-            time: all().map(|one| one.time).sum(),
-            memory: all().filter_map(|one| one.memory).max(),
+            time: all.iter().map(|one| one.time).sum(),
+            memory: all.iter().filter_map(|one| one.memory).max(),
         }
     }
 
@@ -225,8 +225,8 @@ impl<'r> Headline<'r> {
         let own = record.measurements.iter();
         // Of a run on several hosts, only the first is described.
         let host = record.measurements.iter().find_map(Measurement::host);
-        let is_own = |m: &&Measurement| m.host() == host && !m.is_published();
-        let own = own.filter(|m| m.gauge == gauge && m.value.is_some() && is_own(m));
+        let own = own.filter(|m| m.host() == host && !m.is_published());
+        let own = own.filter(|m| m.gauge == gauge && m.value.is_some());
         let ranked = own.filter_map(|m| Some((rank(m)?, m)));
         let last = ranked.reduce(|best, next| if next.0 >= best.0 { next } else { best });
         Self { title, what, figure: last.map(|(_, m)| m) }
@@ -268,20 +268,24 @@ pub fn measured(
 
 /// Returns the outcome of a part of a larger run. The failure of a part without figures becomes a notice.
 pub fn kept(gauge: &dyn Gauge, found: Result<Outcome, Failure>) -> Outcome {
-    let not_measured = |failure: Failure| {
-        let text = format!("not measured: {}", failure.in_a_line());
-        Notice::new(NoticeId::LeftOut, gauge.name(), text)
-    };
     match found {
         Ok(mut outcome) => {
             // With figures, the failure makes the larger run incomplete.
             let nothing = outcome.measurements.is_empty();
             let failure = outcome.failure.take_if(|_| nothing);
-            outcome.notices.extend(failure.map(not_measured));
+            outcome.notices.extend(failure.map(|failure| not_measured(gauge, &failure)));
             outcome
         }
-        Err(failure) => Outcome { notices: vec![not_measured(failure)], ..Outcome::default() },
+        Err(failure) => {
+            Outcome { notices: vec![not_measured(gauge, &failure)], ..Outcome::default() }
+        }
     }
+}
+
+/// Returns the notice that a gauge measured nothing.
+fn not_measured(gauge: &dyn Gauge, failure: &Failure) -> Notice {
+    let text = format!("not measured: {}", failure.in_a_line());
+    Notice::new(NoticeId::LeftOut, gauge.name(), text)
 }
 
 /// A gauge measures one component of the node: memory, compute, messages, files, ...

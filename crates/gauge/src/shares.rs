@@ -39,8 +39,12 @@ pub fn usual_times(
     site: &Site,
     ask: &SummaryRequest<'_>,
 ) -> Vec<Duration> {
-    let time = |gauge: &dyn Gauge| gauge.summary_plan(site, ask).ok()??.foreseen().time;
-    gauges.iter().map(|gauge| time(*gauge).unwrap_or_default()).collect()
+    gauges.iter().map(|gauge| usual_time(*gauge, site, ask).unwrap_or_default()).collect()
+}
+
+/// Returns the time that the plan of a gauge needs; `None` if it is unknown or the gauge cannot be planned.
+fn usual_time(gauge: &dyn Gauge, site: &Site, ask: &SummaryRequest<'_>) -> Option<Duration> {
+    gauge.summary_plan(site, ask).ok()??.foreseen().time
 }
 
 #[cfg(test)]

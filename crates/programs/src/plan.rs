@@ -219,10 +219,13 @@ impl Planned for ProgramSweep {
                 }
                 ProgramRun::Failed(reason) => runs[number].failure = Some(reason),
                 ProgramRun::Interrupted => return Ok(Outcome::interrupted()),
-                // The length of a program is not known before its first run, so that only the end of the budget shows
-                // that it is too short.
+                // The length of a program is not known before its first run. Its figure is then invalid.
                 ProgramRun::OutOfTime if runs.iter().all(|cell| cell.warm_up.is_none()) => {
-                    return Err(self.too_short(&limits));
+                    let reason = self.too_short(&limits);
+                    runs.iter_mut().for_each(|cell| {
+                        cell.failure.get_or_insert_with(|| reason.clone());
+                    });
+                    break;
                 }
                 ProgramRun::OutOfTime => break,
             }
@@ -296,18 +299,14 @@ fn count_warm_ups(runs: &mut [CellRuns]) -> Option<Notice> {
 }
 
 impl ProgramSweep {
-    /// Returns the failure of a sweep whose budget ended before a round was measured.
-    fn too_short(&self, limits: &Limits) -> Failure {
+    /// Returns the reason why a sweep whose budget ended within its first run has no figure.
+    fn too_short(&self, limits: &Limits) -> String {
         let runs = counted(2 * self.cells.len(), "run");
-        let message = format!(
-            "--budget {} is too short: the budget ended the program before anything was measured",
+        format!(
+            "the program did not end within --budget {}: use a budget in which {runs} of it end, a shorter run of it, or \
+             fewer combinations",
             limits.budget.as_secs_f64()
-        );
-        let hint = format!(
-            "use a --budget in which {runs} of the program end, a shorter run of it, or fewer \
-             combinations"
-        );
-        Failure::usage(message).hint(hint)
+        )
     }
 
     /// Returns a notice if there are too few rounds for a verdict.

@@ -60,8 +60,8 @@ impl ArraysCost {
             + pass.mul_f64(f64::from(self.before) + SIZE_CHECK);
         let warm_up = u32::from(policy.warm_up != WarmUp::None);
         let round = self.round * pass;
-        let fewest = warm_up + policy.fewest as u32;
-        PredictedTime { least: set_up + (warm_up + 1) * round, likely: set_up + fewest * round }
+        let rounds = warm_up + policy.sufficient() as u32;
+        PredictedTime { least: set_up + (warm_up + 1) * round, likely: set_up + rounds * round }
     }
 }
 

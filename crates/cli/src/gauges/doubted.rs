@@ -8,8 +8,8 @@ use nodegauge_report::{export, run};
 
 /// Cause of all doubts in these tests.
 const LOAD: &str = "other load took 36 % of the time of a thread";
-/// Words of a conclusion on a difference, on a limit or on a trend.
-const CLAIMS: [&str; 7] = [
+/// Words of a conclusion on a difference, on an extreme, on a limit or on a trend.
+const CLAIMS: [&str; 9] = [
     "is fastest",
     "times as fast",
     "saturate",
@@ -17,6 +17,8 @@ const CLAIMS: [&str; 7] = [
     "the fastest",
     "no difference",
     "does not affect",
+    "at up to",
+    "of the speed of shared memory",
 ];
 
 /// Returns the records that a gauge of this program measured.
@@ -37,7 +39,7 @@ fn changed(record: &Record, change: impl Fn(Measurement) -> Measurement) -> Reco
     record
 }
 
-/// Returns the headline and the closing lines of a page.
+/// Returns the headline, the closing lines with recommendations, and the titles of the pictures of a page.
 fn conclusions(page: &Page) -> Vec<String> {
     let closing = page.sections.iter().filter(|section| section.is_summary());
     let blocks = closing.flat_map(|section| &section.blocks);
@@ -45,7 +47,12 @@ fn conclusions(page: &Page) -> Vec<String> {
         Block::Note(note) => Some(note.text.clone()),
         _ => None,
     });
-    page.conclusion.iter().cloned().chain(notes).collect()
+    let pictures = page.sections.iter().flat_map(|section| &section.blocks);
+    let titles = pictures.filter_map(|block| match block {
+        Block::Picture(picture) => Some(picture.title.clone()),
+        _ => None,
+    });
+    page.conclusion.iter().cloned().chain(notes).chain(titles).collect()
 }
 
 /// Asserts that nothing on a page of suspect figures is concluded without its doubt.

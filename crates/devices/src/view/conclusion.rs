@@ -4,7 +4,7 @@ use super::figures;
 use crate::config::{DeviceConfig, DevicePeakConfig, DeviceStreamConfig, LinkConfig};
 use crate::info::Class;
 use crate::{links, peaks, stream};
-use nodegauge_gauge::view::sentence::{joined, quoted};
+use nodegauge_gauge::view::sentence::{highest, joined, quoted};
 use nodegauge_measure::Unit;
 use nodegauge_measure::figure_names::stream::TRIAD;
 use nodegauge_measure::record::Record;
@@ -31,10 +31,10 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         let usable = of.map(|(m, _)| *m).filter(|m| quoted(m).is_some());
         usable.max_by(|a, b| a.by_value(b))
     };
-    let received = best(links::TO_DEVICE).and_then(quoted);
-    let sent = best(links::TO_HOST).and_then(quoted);
-    parts.extend(received.map(|rate| format!("receives copies at up to {rate}")));
-    parts.extend(sent.map(|rate| format!("sends them at up to {rate}")));
+    let received = best(links::TO_DEVICE).and_then(highest);
+    let sent = best(links::TO_HOST).and_then(highest);
+    parts.extend(received.map(|rate| format!("receives copies at {rate}")));
+    parts.extend(sent.map(|rate| format!("sends them at {rate}")));
     if let Some((_, config)) = copies.first() {
         on.get_or_insert_with(|| config.on.clone());
     }

@@ -2,7 +2,7 @@
 
 use super::{Row, rows, size};
 use crate::task::CacheMode;
-use nodegauge_gauge::view::sentence::{capital, joined, quotable, quoted};
+use nodegauge_gauge::view::sentence::{self, capital, joined, quotable};
 use nodegauge_gauge::view::{distinct, grouped};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Record};
@@ -30,7 +30,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         let other = highest(group.iter().copied().filter(|_| rates.is_empty()));
         if let Some((row, rate)) = other.and_then(|row| Some((row, rate_in_words(row)?))) {
             let name = row.m.name.replace('_', " ");
-            parts.push(format!("accessed ({name}) at up to {rate}{}", through(mode)));
+            parts.push(format!("accessed ({name}) at {rate}{}", through(mode)));
         }
         if !rates.is_empty() {
             parts.push(format!("{}{}", joined(&rates), through(mode)));
@@ -48,8 +48,9 @@ fn rates(rows: &[&Row<'_>]) -> Vec<String> {
     let is_same = sizes(found[0].1).is_some() && sizes(found[0].1) == sizes(found[1].1);
     let words = |(done, row): (&str, Option<&Row<'_>>)| {
         let is_first = done == "written";
-        let rate = if is_same && is_first { quoted(row?.m) } else { rate_in_words(row?) };
-        Some(format!("{done} at up to {}", rate?))
+        let rate =
+            if is_same && is_first { sentence::highest(row?.m) } else { rate_in_words(row?) };
+        Some(format!("{done} at {}", rate?))
     };
     found.into_iter().filter_map(words).collect()
 }
@@ -70,7 +71,7 @@ fn highest<'r, 'a>(rows: impl Iterator<Item = &'r Row<'a>>) -> Option<&'r Row<'a
 
 /// Returns the rate of a row with the sizes of its cell: `6.231 GB/s (file of 1 MiB, blocks of 64 KiB)`.
 fn rate_in_words(row: &Row<'_>) -> Option<String> {
-    let rate = quoted(row.m)?;
+    let rate = sentence::highest(row.m)?;
     Some(match row.sizes() {
         Some((file, block)) => {
             format!("{rate} (file of {}, blocks of {})", size(file), size(block))

@@ -40,17 +40,22 @@ pub struct Roofline {
     pub ceilings: Vec<Ceiling>,
 }
 
+impl Ceiling {
+    /// Returns the ceiling of a single thread, or that of all threads, which a figure is; `None` if it is none.
+    fn of(m: &Measurement, one_thread: bool) -> Option<Self> {
+        let is = m.gauge == GAUGE && [BANDWIDTH, PEAK].contains(&m.test.as_str());
+        let name = m.name.strip_suffix(ONE_THREAD);
+        let name = if one_thread { name } else { name.xor(Some(m.name.as_str())) };
+        let rate = m.value.filter(|rate| is && *rate > 0.0)?;
+        Some(Self { name: name?.to_owned(), rate, level: m.read_key::<shared::level>() })
+    }
+}
+
 impl Roofline {
     /// Returns the ceilings among these figures: the ceilings of a single thread, or those of all threads.
     pub fn of(measurements: &[Measurement], one_thread: bool) -> Self {
-        let ceiling = |m: &Measurement| {
-            let is = m.gauge == GAUGE && [BANDWIDTH, PEAK].contains(&m.test.as_str());
-            let name = m.name.strip_suffix(ONE_THREAD);
-            let name = if one_thread { name } else { name.xor(Some(m.name.as_str())) };
-            let rate = m.value.filter(|rate| is && *rate > 0.0)?;
-            Some(Ceiling { name: name?.to_owned(), rate, level: m.read_key::<shared::level>() })
-        };
-        Self { ceilings: measurements.iter().filter_map(ceiling).collect() }
+        let ceilings = measurements.iter().filter_map(|m| Ceiling::of(m, one_thread));
+        Self { ceilings: ceilings.collect() }
     }
 
     /// Returns the highest peak.
@@ -87,14 +92,11 @@ impl Roofline {
     /// Returns the lowest ceiling above the rate that such a program has reached, i.e. the next limit of the program.
     pub fn next(&self, level: &str, flops_per_byte: f64, reached: f64) -> Option<&Ceiling> {
         let roof = self.roof(level, flops_per_byte)?.at(flops_per_byte);
-        let of_level = |ceiling: &&Ceiling| ceiling.level.as_deref().is_none_or(|of| of == level);
-        let between = |ceiling: &&Ceiling| {
-            ceiling.at(flops_per_byte) > reached && ceiling.at(flops_per_byte) <= roof
-        };
         self.ceilings
             .iter()
-            .filter(of_level)
-            .filter(between)
+            .filter(|ceiling| ceiling.level.as_deref().is_none_or(|of| of == level))
+            .filter(|ceiling| ceiling.at(flops_per_byte) > reached)
+            .filter(|ceiling| ceiling.at(flops_per_byte) <= roof)
             .min_by(|a, b| a.at(flops_per_byte).total_cmp(&b.at(flops_per_byte)))
     }
 }

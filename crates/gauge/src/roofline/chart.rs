@@ -53,10 +53,10 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
         roofline.levels().iter().filter_map(|level| roofline.bandwidth(level)).collect();
     let slowest = roofs.iter().map(|roof| roof.rate).reduce(f64::min)?;
     let fastest = roofs.iter().map(|roof| roof.rate).fold(slowest, f64::max);
-    let xs = || points.iter().map(|point| point.flops_per_byte);
-    let least = xs().map(|x| x / 2.0).fold(LEAST, f64::min);
+    let xs: Vec<f64> = points.iter().map(|point| point.flops_per_byte).collect();
+    let least = xs.iter().map(|x| x / 2.0).fold(LEAST, f64::min);
     let ridge = peak.rate / slowest;
-    let most = xs().map(|x| x * 2.0).fold(ridge * BEHIND_RIDGE, f64::max);
+    let most = xs.iter().map(|x| x * 2.0).fold(ridge * BEHIND_RIDGE, f64::max);
     let most = most.min(ridge * FAR_BEHIND_RIDGE);
     let mut series: Vec<ChartSeries> = Vec::new();
     for point in points {

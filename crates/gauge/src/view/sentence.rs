@@ -21,6 +21,13 @@ pub fn quoted(m: &Measurement) -> Option<String> {
     }
 }
 
+/// Returns the value of the highest of several rates: `up to 41.23 GB/s`. A suspect figure is only quoted, because that of
+/// another cell may be the highest: `41.23 GB/s (suspect)`. Returns `None` if nothing can be concluded.
+pub fn highest(m: &Measurement) -> Option<String> {
+    let value = quoted(m)?;
+    Some(if m.validity.status == Status::Valid { format!("up to {value}") } else { value })
+}
+
 /// Adds the mark of a suspect value to a text.
 pub fn doubted(text: &str, is_suspect: bool) -> String {
     if is_suspect { format!("{text} ({})", Status::Suspect.name()) } else { text.to_owned() }
@@ -126,6 +133,16 @@ mod tests {
     use super::*;
     use nodegauge_measure::Unit;
     use nodegauge_measure::record::Quoted;
+
+    #[test]
+    fn suspect_rate_is_not_called_the_highest() {
+        let mut m =
+            Measurement::new("files", "grid", "read", nodegauge_measure::Unit::BytesPerSecond);
+        m = m.value(nodegauge_measure::record::Quoted::Single, 2e9);
+        assert_eq!(highest(&m).as_deref(), Some("up to 2.000 GB/s"));
+        m.validity.suspect("disturbed");
+        assert_eq!(highest(&m).as_deref(), Some("2.000 GB/s (suspect)"));
+    }
 
     #[test]
     fn a_suspect_figure_is_marked_and_an_invalid_one_is_not_quoted() {

@@ -33,7 +33,7 @@ pub const TYPICAL: DoubtRule = DoubtRule {
 
 /// Rule for the best of the samples. The best of few samples depends on chance, and a best that no other sample
 /// approaches is not a property of the node.
-const BEST: DoubtRule = DoubtRule { quoted: &[Quoted::Best], least: 5, beyond: Fraction(0.1) };
+pub const BEST: DoubtRule = DoubtRule { quoted: &[Quoted::Best], least: 5, beyond: Fraction(0.1) };
 
 /// Table of doubt. Statistics without a row are exempt: single values, and factors, whose verdict has an interval of its
 /// own.

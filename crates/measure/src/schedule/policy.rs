@@ -1,6 +1,7 @@
 //! Table of repetition policies: one row per mode of nodegauge, with the reason for each value.
 
 use crate::Fraction;
+use crate::record::doubt;
 use std::time::Duration;
 
 /// Order of the cells in a round.
@@ -46,8 +47,8 @@ pub struct RepetitionPolicy {
     pub seed: u64,
     /// Position of the warm-up of each cell.
     pub warm_up: WarmUp,
-    /// Minimum number of rounds, which are measured even if the time is used up. With fewer rounds, the figures would
-    /// not be meaningful.
+    /// Minimum number of rounds, which are measured even if the time is used up, unless one more round would exceed the
+    /// grace time, too. It follows the statistic that the figures quote ([`doubt`]): with fewer rounds they are suspect.
     pub fewest: usize,
     /// Minimum number of samples before a figure may count as stable.
     pub least: usize,
@@ -79,6 +80,22 @@ pub struct RepetitionPolicy {
     pub measure: Fraction,
 }
 
+/// Rounds of a run for which arrays and cells are chosen, if its figures have to be stable: STREAM's NTIMES.
+const SUFFICIENT: usize = 10;
+
+impl RepetitionPolicy {
+    /// Returns the number of rounds for which the time of a run should suffice. A run with less time is shortened.
+    pub fn sufficient(&self) -> usize {
+        let stable = self.least.min(SUFFICIENT).max(self.fewest);
+        self.most.map_or(stable, |most| stable.min(most))
+    }
+}
+
+/// Minimum number of rounds of figures that quote the best of the rounds.
+const FOR_BEST: usize = doubt::BEST.least;
+/// Minimum number of rounds of figures that quote a median or a mean.
+const FOR_MEDIAN: usize = doubt::TYPICAL.least;
+
 const NO_TIME: (f64, Duration) = (0.0, Duration::ZERO);
 
 /// `stream`: one cell, whose kernels run in STREAM's order.
@@ -86,7 +103,7 @@ pub const STREAM: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::AsGiven,
     seed: 1,
     warm_up: WarmUp::Round,
-    fewest: 3,
+    fewest: FOR_BEST,
     // STREAM's NTIMES is 10; twice as many samples give a median with a useful confidence interval.
     least: 20,
     most: None,
@@ -109,6 +126,7 @@ pub const SIZE: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::Shuffled,
     seed: 0x7369_7A65,
     warm_up: WarmUp::None,
+    fewest: 3,
     // Nine ratios give a confidence interval of their median; three ratios are sufficient to detect a large effect of a
     // cache.
     most: Some(9),
@@ -134,7 +152,9 @@ pub const SWEEP: RepetitionPolicy = RepetitionPolicy {
 /// `explain`: ratios of consecutive cells of a round, from complete rounds.
 pub const EXPLAIN: RepetitionPolicy = RepetitionPolicy {
     seed: 0x0065_7870,
-    // With fewer rounds, the medians would scatter too much.
+    // The figures are medians of ratios.
+    fewest: FOR_MEDIAN,
+    // More rounds hardly narrow the intervals.
     most: Some(60),
     tolerance: None,
     choose: Fraction(0.15),
@@ -144,7 +164,7 @@ pub const EXPLAIN: RepetitionPolicy = RepetitionPolicy {
 
 /// Only the last step of `explain`, with consecutive passes as in `stream`.
 pub const EXPLAIN_END: RepetitionPolicy = RepetitionPolicy {
-    fewest: 5,
+    fewest: FOR_BEST,
     most: Some(20),
     ask_every: 1,
     least_time: NO_TIME,
@@ -176,6 +196,8 @@ pub const STANDARD: RepetitionPolicy = RepetitionPolicy {
 /// `memory ladder`, `latency`, `matrix`, `loaded`, `mix`: many cells, which take milliseconds per measurement.
 pub const CURVES: RepetitionPolicy = RepetitionPolicy {
     seed: 0x7475_726E,
+    // Latencies are medians.
+    fewest: FOR_MEDIAN,
     least_time: (0.25, Duration::MAX),
     least_time_of_budget: false,
     leave: CellRule::OnceStable,
@@ -228,15 +250,19 @@ pub const OSU: RepetitionPolicy =
     RepetitionPolicy { tries: 3, samples_despite_time: true, ..FILES };
 
 /// `apps`: workers on different placements, which are compared with each other. A round takes seconds.
-pub const APPS: RepetitionPolicy =
-    RepetitionPolicy { seed: 0x6170_7073, measure: Fraction(0.95), ..SWEEP };
+pub const APPS: RepetitionPolicy = RepetitionPolicy {
+    seed: 0x6170_7073,
+    // Rates are medians and harmonic means.
+    fewest: FOR_MEDIAN,
+    measure: Fraction(0.95),
+    ..SWEEP
+};
 
 /// `apps iccg`: each measurement of a cell is a complete solution, and each iteration is a sample. The rest of the
 /// budget is used to count the iterations in natural ordering.
 pub const ICCG: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::AsGiven,
     warm_up: WarmUp::Turn,
-    fewest: 1,
     ask_every: 1,
     least_time: NO_TIME,
     // A solution takes seconds; one more solution would hardly improve the figures.
@@ -257,7 +283,8 @@ pub const LINKS: RepetitionPolicy = RepetitionPolicy { seed: 0x6C69_6E6B, ..CURV
 pub const PROGRAMS: RepetitionPolicy = RepetitionPolicy {
     seed: 0x7072_6F67,
     warm_up: WarmUp::None,
-    fewest: 1,
+    // The time of a program is a median.
+    fewest: FOR_MEDIAN,
     least: 20,
     // More runs of a short program would not change the verdict.
     most: Some(200),

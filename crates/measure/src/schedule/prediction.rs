@@ -10,16 +10,13 @@ use std::time::Duration;
 /// Factor between the predicted time and the budget in the hint of a refusal. Other load that begins after the
 /// prediction halves the rates of a node whose CPUs are all in use.
 const UNCERTAINTY: f64 = 2.0;
-/// Factor by which the predicted time may exceed a default budget before a run is shortened. A figure of smaller arrays
-/// is another figure, so that a busy minute must not decide which one a default run measures.
-const USUAL: f64 = 2.0;
 
 /// Predicted time of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PredictedTime {
     /// Time of the shortest run that has a figure of every cell: set-up, one round after the warm-up, and checks.
     pub least: Duration,
-    /// Time with the minimum number of rounds of the policy, and with steps whose length can only be assumed.
+    /// Time with a sufficient number of rounds of the policy, and with steps whose length can only be assumed.
     pub likely: Duration,
 }
 
@@ -67,9 +64,8 @@ impl Limits {
         if self.samples.is_some() {
             return Ok(String::new());
         }
-        let time = if self.asked { self.budget } else { self.budget.mul_f64(USUAL) };
         let elapsed = self.elapsed();
-        while elapsed + run.predicted().likely > time {
+        while elapsed + run.predicted().likely > self.budget {
             if !run.shorten() {
                 break;
             }
@@ -158,7 +154,7 @@ mod tests {
         let usual = Limits::new(10 * SECOND, None);
         let mut short = Halved { time: 9 * SECOND, left: 4 };
         assert_eq!(usual.admit(&mut short).unwrap(), "");
-        assert_eq!(short.left, 4);
+        assert_eq!(short.left, 3);
         let mut long = Halved { time: 90 * SECOND, left: 1 };
         assert_eq!(usual.admit(&mut long).unwrap(), ": takes at least 46 s");
         assert_eq!(long.left, 0);

@@ -66,7 +66,8 @@ fn lead<'a>(figures: &[&'a ShownFigure<'a>], pattern: Pattern) -> Option<&'a Sho
 fn line(figures: &[&ShownFigure<'_>]) -> Option<String> {
     let size = |figure: &ShownFigure<'_>| Bytes(figure.config.message_bytes.unwrap_or(0));
     let latency = lead(figures, Pattern::Latency).and_then(|figure| {
-        let floor = figure.config.floor.as_ref().filter(|floor| floor.is_bound());
+        let is_valid = figure.m.validity.status == Status::Valid;
+        let floor = figure.config.floor.as_ref().filter(|floor| is_valid && floor.is_bound());
         let floor = floor
             .map(|floor| floor.share.in_whole_percent())
             .map(|share| format!(" ({share} of the speed of shared memory without MPI)"));
