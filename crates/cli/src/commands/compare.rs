@@ -1,5 +1,6 @@
 //! Implementation of the command `nodegauge compare`.
 
+mod names;
 mod turns;
 
 use crate::args::CompareArgs;

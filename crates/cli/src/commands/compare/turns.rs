@@ -1,5 +1,6 @@
 //! Two commands run alternately, A B B A, so that a linear drift affects both commands equally.
 
+use super::names::names;
 use crate::args::CompareArgs;
 use crate::failure::Failure;
 use crate::output;
@@ -8,7 +9,7 @@ use crate::saving::Saving;
 use crate::session;
 use crate::signals::Signals;
 use crate::started::{program_of, record_of};
-use nodegauge_analysis::compare::{Side, TURNS};
+use nodegauge_analysis::compare::{COMPARED, Side, TURNS};
 use nodegauge_history::Store;
 use nodegauge_measure::Observer;
 use nodegauge_measure::record;
@@ -37,11 +38,11 @@ pub(super) fn measure(commands: &[CommandLine], args: &CompareArgs) -> Result<Tu
     let signals = Signals::listen()?;
     let mut progress = Progress::new(false, signals.clone(), "compare", None);
     let id = record::new_id();
-    let label = |side: usize| format!("{id}-{}", ["A", "B"][side]);
+    let labels = ["A", "B"].map(|side| format!("{id}-{side}"));
     let jobs = commands.iter().map(|command| program_of(command, &args.db, LIMIT));
     let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
-    let mut sides =
-        [0, 1].map(|side| Side { asked: commands[side].to_string(), ..Side::default() });
+    let names = names([&commands[0], &commands[1]]);
+    let mut sides = names.clone().map(|asked| Side { asked, ..Side::default() });
     'blocks: for block in 0..args.blocks {
         for (turn, side) in BLOCK.into_iter().enumerate() {
             let command = &commands[side];
@@ -50,7 +51,10 @@ pub(super) fn measure(commands: &[CommandLine], args: &CompareArgs) -> Result<Tu
             let run = record_of(command, &jobs[side], &signals)?;
             let whole = run.filter(|run| run.complete || signals.received().is_none());
             let Some(mut latest_run) = whole else { break 'blocks };
-            latest_run.labels.insert(TURNS.to_owned(), label(side));
+            latest_run.labels.insert(TURNS.to_owned(), labels[side].clone());
+            if names[0] != names[1] {
+                latest_run.labels.insert(COMPARED.to_owned(), names[side].clone());
+            }
             if let Some(store) = &mut store {
                 let elapsed = started.elapsed();
                 let saving = Saving { db: &args.db, signals: &signals, elapsed };
@@ -68,7 +72,7 @@ pub(super) fn measure(commands: &[CommandLine], args: &CompareArgs) -> Result<Tu
     let runs: usize = sides.iter().map(|side| side.runs.len()).sum();
     let runs = runs - unsaved;
     let saved = path.map(|path| {
-        format!("{runs} runs in {path}, labels {TURNS}={} and {TURNS}={}", label(0), label(1))
+        format!("{runs} runs in {path}, labels {TURNS}={} and {TURNS}={}", labels[0], labels[1])
     });
     sides.iter_mut().for_each(|side| side.runs.truncate(whole));
     Ok(Turns { sides, saved, unsaved, signal: signals.received() })
