@@ -365,7 +365,11 @@ fn closing(rows: &[Row<'_>]) -> Option<String> {
         )
     } else {
         let question = format!("whether anything is faster than {}", base.name());
-        doubt_of(rows).unwrap_or_else(|| undistinguished(rows)).cannot_tell(&question)
+        let doubt = doubt_of(rows);
+        let leaders = if doubt.is_some() { None } else { swept_rows(rows).leaders() };
+        let leaders = leaders.map(|text| format!("; {text}")).unwrap_or_default();
+        let obstacle = doubt.unwrap_or_else(|| undistinguished(rows));
+        format!("{}{leaders}", obstacle.cannot_tell(&question))
     })
 }
 

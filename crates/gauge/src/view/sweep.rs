@@ -194,6 +194,19 @@ impl<'r> SweptRows<'r> {
         })
     }
 
+    /// Returns the comparison of the two fastest combinations of a larger sweep, for a sentence that names no winner;
+    /// `None` for fewer than three.
+    pub fn leaders(&self) -> Option<String> {
+        let ranked = self.ranked();
+        let [best, next, _, ..] = ranked.as_slice() else { return None };
+        let found = self.compared(best, next)?;
+        let against = match found.verdict {
+            Speed::Faster => found.in_words(&format!("the next, {}", next.name)),
+            _ => format!("not distinguished from {}{}", next.name, found.interval()),
+        };
+        Some(format!("{}, the fastest in the ranking, is {against}", best.name))
+    }
+
     /// Returns the combinations of a larger sweep, the fastest first, with their speeds relative to it; `None` for fewer
     /// than three, and if figures are suspect.
     pub fn ranking(&self) -> Option<String> {
