@@ -100,9 +100,9 @@ fn is_valid(m: &Measurement) -> bool {
 /// Returns the combinations of the sweep of a record.
 fn rows(record: &Record) -> Vec<Row<'_>> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
-    let (relative, figures): (Vec<&Measurement>, Vec<_>) = own.partition(|m| m.name == RELATIVE);
+    let (of_speed, figures): (Vec<&Measurement>, Vec<_>) = own.partition(|m| m.name == RELATIVE);
     let ratios: Vec<(&Measurement, ProgramConfig)> =
-        relative.into_iter().map(|m| (m, m.read_config())).collect();
+        of_speed.into_iter().map(|m| (m, m.read_config())).collect();
     let mut rows = Vec::new();
     for figure in figures {
         let config: ProgramConfig = figure.read_config();

@@ -20,7 +20,6 @@ use nodegauge_arena::ArrayLayout;
 use nodegauge_arena::supply::{available, best_pages, masks};
 use nodegauge_gauge::{Foreseen, Site};
 
-use nodegauge_measure::record::NumaNode;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::stream_rule::CacheCapacity;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Unit, clock, notice};
@@ -416,6 +415,7 @@ mod tests {
     use super::*;
     use nodegauge_machine::{SysRoot, Topology, TopologySource};
     use nodegauge_measure::record::Machine;
+    use nodegauge_measure::record::NumaNode;
     use nodegauge_placement::Bind;
 
     #[test]

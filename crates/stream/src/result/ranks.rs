@@ -101,8 +101,8 @@ pub(crate) fn doubts(ranks: &[RankSeen]) -> Vec<String> {
     let doubts = ranks.iter().filter_map(|rank| Some((doubt(rank)?, rank.config.rank)));
     let mut words = Vec::new();
     for (doubt, numbers) in grouped(doubts) {
-        let ranks = ranks_in_words(&numbers);
-        words.push(format!("pages are not on the requested nodes: {ranks}: {doubt}"));
+        let which = ranks_in_words(&numbers);
+        words.push(format!("pages are not on the requested nodes: {which}: {doubt}"));
     }
     words
 }

@@ -72,11 +72,11 @@ pub(super) fn read(text: &str) -> Result<StreamTable, NotStream> {
     let rows = [copy?, scale?, add?, triad?];
     let decimal = decimal_mark(&rows)?;
     let unended = printed::unended_line(text);
-    let [copy, scale, add, triad] = rows.map(|row| {
+    let [first, second, third, fourth] = rows.map(|row| {
         let is_unended = unended == Some(row.whole);
         row.read(decimal, header.unit, is_unended).ok_or_else(|| row.invalid())
     });
-    let lines = [copy?, scale?, add?, triad?];
+    let lines = [first?, second?, third?, fourth?];
     Ok(StreamTable { lines, has_best_rate: header.has_best_rate })
 }
 

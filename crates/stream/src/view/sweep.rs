@@ -180,10 +180,9 @@ fn turning_point(medians: &[SweepMedian<'_>]) -> Option<String> {
         });
     }
     let is_size = coordinates(first.config)[axis].0 == "size";
-    if curves.len() > 1 || !is_size {
-        if let Some(obstacle) = Obstacle::among(medians.iter().map(|one| one.m)) {
-            return Some(obstacle.cannot_tell("where a curve saturates or leads"));
-        }
+    let obstacle = Obstacle::among(medians.iter().map(|one| one.m));
+    if let Some(obstacle) = obstacle.filter(|_| curves.len() > 1 || !is_size) {
+        return Some(obstacle.cannot_tell("where a curve saturates or leads"));
     }
     if let [(_, curve)] = curves.as_slice() {
         let rates: Vec<f64> = curve.iter().map(|one| one.median).collect();

@@ -9,7 +9,7 @@ const OWN: &str = "nodegauge";
 /// different programs or the same command twice. The name of a command that only lacks words of the other begins with
 /// `without`.
 pub(super) fn names(commands: [&CommandLine; 2]) -> [String; 2] {
-    let [a, b] = commands.map(|command| words(command));
+    let [a, b] = commands.map(words);
     let common = common(&a, &b);
     let own = [
         with_options(&a, common.iter().map(|pair| pair.0)),
@@ -19,12 +19,12 @@ pub(super) fn names(commands: [&CommandLine; 2]) -> [String; 2] {
     let are_of_one_program =
         first.is_some_and(|first| is_program(&a, first.0) && is_program(&b, first.1));
     match own {
-        [a, b] if !are_of_one_program || (a.is_empty() && b.is_empty()) => {
+        [of_a, of_b] if !are_of_one_program || (of_a.is_empty() && of_b.is_empty()) => {
             commands.map(ToString::to_string)
         }
-        [a, b] if a.is_empty() => [format!("without {}", quoted(&b)), quoted(&b)],
-        [a, b] if b.is_empty() => [quoted(&a), format!("without {}", quoted(&a))],
-        [a, b] => [quoted(&a), quoted(&b)],
+        [of_a, of_b] if of_a.is_empty() => [format!("without {}", quoted(&of_b)), quoted(&of_b)],
+        [of_a, of_b] if of_b.is_empty() => [quoted(&of_a), format!("without {}", quoted(&of_a))],
+        [of_a, of_b] => [quoted(&of_a), quoted(&of_b)],
     }
 }
 
